@@ -1,0 +1,266 @@
+//! The members of a record before it has a number: JSON that is valid by construction.
+//!
+//! A [`Body`] can only be built through this file, and it keeps three things true, so that the append path need not
+//! check them again: it is one line (no control byte), it has no member `seq` or `crc`, and no bytes inside it can
+//! be taken for the end of a record. `content` belongs last: a reader then finds everything else without touching
+//! the text.
+
+use serde_json::value::RawValue;
+
+use crate::error::BodyError;
+use crate::members;
+
+/// Members of a record, in the order in which they will stand in the file.
+///
+/// ```
+/// use manent_log::Body;
+/// let mut body = Body::new();
+/// body.string("role", "user").string("content", "a \"quoted\"\nword");
+/// assert_eq!(body.as_str(), r#""role":"user","content":"a \"quoted\"\nword""#);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Body {
+    bytes: Vec<u8>,
+}
+
+impl Body {
+    /// A body without members.
+    pub fn new() -> Body {
+        Body::default()
+    }
+
+    /// Empties the body and keeps its memory, for the next record.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Adds a string. The names `seq` and `crc` belong to the engine and are ignored.
+    pub fn string(&mut self, name: &str, value: &str) -> &mut Body {
+        if self.name(name) {
+            push_string(&mut self.bytes, value);
+        }
+        self
+    }
+
+    /// Adds a whole number.
+    pub fn number(&mut self, name: &str, value: u64) -> &mut Body {
+        if self.name(name) {
+            self.bytes.extend_from_slice(value.to_string().as_bytes());
+        }
+        self
+    }
+
+    /// Adds a value that is JSON already. Its bytes are kept, but for line breaks between its tokens, which become
+    /// blanks, and an object inside it that ends as a record ends, which gets a blank before its brace.
+    pub fn json(&mut self, name: &str, value: &RawValue) -> &mut Body {
+        if self.name(name) {
+            push_json(&mut self.bytes, value.get());
+        }
+        self
+    }
+
+    /// Takes a whole JSON object apart into a body.
+    ///
+    /// `seq` and `crc` are dropped, `ts`, `role` and `kind` come first and `content` last; everything else keeps its
+    /// order and bytes. Refused: what is not an object, two members of one name, and a string with half a surrogate
+    /// pair, which other readers would refuse or replace.
+    pub fn parse(object: &[u8]) -> Result<Body, BodyError> {
+        let text = std::str::from_utf8(object).map_err(|e| BodyError::NotUtf8 { offset: e.valid_up_to() })?;
+        let text = text.trim();
+        let Some(mut members) = members::list(text) else {
+            let error = serde_json::from_str::<&RawValue>(text).err();
+            return Err(BodyError::NotAnObject {
+                why: error.map_or_else(|| "another JSON value".to_owned(), |e| e.to_string()),
+            });
+        };
+        if let Some(name) = first_duplicate(&members) {
+            return Err(BodyError::DuplicateMember { name });
+        }
+        if has_lone_surrogate(text.as_bytes()) {
+            return Err(BodyError::LoneSurrogate);
+        }
+        members.sort_by_key(|(name, _)| match name.as_ref() {
+            "ts" => 0,
+            "role" | "kind" => 1,
+            "content" => 3,
+            _ => 2,
+        });
+        let mut body = Body::new();
+        for (name, value) in &members {
+            if body.name(name) {
+                push_json(&mut body.bytes, value);
+            }
+        }
+        Ok(body)
+    }
+
+    /// The members as they will stand in the file, without braces.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The members as text.
+    pub fn as_str(&self) -> &str {
+        // Built from `str` only, so this cannot fail; an empty body is the harmless answer if it ever did.
+        std::str::from_utf8(&self.bytes).unwrap_or_default()
+    }
+
+    fn name(&mut self, name: &str) -> bool {
+        let reserved = matches!(name, "seq" | "crc");
+        if !reserved {
+            if !self.bytes.is_empty() {
+                self.bytes.push(b',');
+            }
+            push_string(&mut self.bytes, name);
+            self.bytes.push(b':');
+        }
+        !reserved
+    }
+}
+
+fn first_duplicate(members: &[(std::borrow::Cow<'_, str>, &str)]) -> Option<String> {
+    let mut seen = std::collections::HashSet::with_capacity(members.len());
+    members.iter().find(|(name, _)| !seen.insert(name.as_ref())).map(|(name, _)| name.to_string())
+}
+
+/// Copies a JSON value on one line and defuses ends of records inside it.
+fn push_json(out: &mut Vec<u8>, value: &str) {
+    let bytes = value.as_bytes();
+    // Valid JSON has control bytes only between tokens, where a blank means the same.
+    let on_one_line = |part: &[u8], out: &mut Vec<u8>| out.extend(part.iter().map(|b| (*b).max(b' ')));
+    let mut done = 0;
+    for at in memchr::memmem::find_iter(bytes, b"\"crc\":\"") {
+        let brace = at + 16;
+        if bytes.get(brace - 1..=brace) == Some(b"\"}") {
+            on_one_line(&bytes[done..brace], out);
+            out.push(b' ');
+            done = brace;
+        }
+    }
+    on_one_line(&bytes[done..], out);
+}
+
+/// Writes a JSON string, eight bytes at a time where nothing needs an escape.
+pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
+    let bytes = text.as_bytes();
+    out.reserve(bytes.len() + 2);
+    out.push(b'"');
+    let mut done = 0;
+    loop {
+        let clean = clean_run(&bytes[done..]);
+        out.extend_from_slice(&bytes[done..done + clean]);
+        done += clean;
+        let Some(&byte) = bytes.get(done) else { break };
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => {
+                const HEX: &[u8; 16] = b"0123456789abcdef";
+                out.extend_from_slice(b"\\u00");
+                out.push(HEX[usize::from(byte >> 4)]);
+                out.push(HEX[usize::from(byte & 15)]);
+            }
+        }
+        done += 1;
+    }
+    out.push(b'"');
+}
+
+/// How many bytes from the start need no escape in a JSON string.
+fn clean_run(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // The classic test for a byte below n in a word; a false alarm can only stand above a true one, and the lowest
+    // one set is the first byte in memory, so the position is exact.
+    let below = |word: u64, n: u64| word.wrapping_sub(ONES * n) & !word & HIGH;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (i, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let quote = below(word ^ (ONES * u64::from(b'"')), 1);
+        let slash = below(word ^ (ONES * u64::from(b'\\')), 1);
+        let hit = below(word, 0x20) | quote | slash;
+        if hit != 0 {
+            return i * 8 + (hit.trailing_zeros() / 8) as usize;
+        }
+    }
+    let tail = rest.iter().position(|b| *b < 0x20 || *b == b'"' || *b == b'\\').unwrap_or(rest.len());
+    words.len() * 8 + tail
+}
+
+/// Looks for `\uD800`..`\uDFFF` that is not part of a pair. The text is JSON already.
+fn has_lone_surrogate(json: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(step) = memchr::memchr(b'\\', &json[at..]) {
+        at += step;
+        match unit_at(json, at) {
+            Some(0xD800..=0xDBFF) if matches!(unit_at(json, at + 6), Some(0xDC00..=0xDFFF)) => at += 12,
+            Some(0xD800..=0xDFFF) => return true,
+            Some(_) => at += 6,
+            None => at += 2,
+        }
+        if at >= json.len() {
+            break;
+        }
+    }
+    false
+}
+
+/// The UTF-16 unit that an escape `\uXXXX` at this place stands for.
+fn unit_at(json: &[u8], at: usize) -> Option<u16> {
+    let hex = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_escape_exactly_as_a_json_reader_expects() {
+        let mut every: String = (0..0x80_u8).map(char::from).collect();
+        every.push_str("é\u{2028}\u{10FFFF} plain text of some length \"\\ and more after it");
+        for start in 0..40 {
+            let text: String = every.chars().skip(start).collect();
+            let mut out = Vec::new();
+            push_string(&mut out, &text);
+            assert_eq!(serde_json::from_slice::<String>(&out).expect("valid"), text);
+            assert!(out.iter().all(|b| *b >= 0x20));
+        }
+    }
+
+    #[test]
+    fn an_object_is_put_in_order_and_keeps_the_bytes_of_its_values() {
+        let given = r#" {"content":"x","seq":9,"n":1e400,"role":"user","z":[ 1,
+            2],"ts":"t","crc":"no"} "#;
+        let body = Body::parse(given.as_bytes()).expect("an object");
+        assert_eq!(
+            body.as_str(),
+            r#""ts":"t","role":"user","n":1e400,"z":[ 1,             2],"content":"x""#
+        );
+    }
+
+    #[test]
+    fn a_record_inside_a_record_cannot_be_taken_for_its_end() {
+        let inner = r#"{"seq":1,"a":1,"crc":"00000000"}"#;
+        let body = Body::parse(format!(r#"{{"kind":"x","v":{inner},"w":[{inner}]}}"#).as_bytes())
+            .expect("an object");
+        assert!(!body.as_str().contains(r#""crc":"00000000"}"#));
+        assert!(body.as_str().contains(r#""crc":"00000000" }"#));
+    }
+
+    #[test]
+    fn what_other_readers_would_change_is_refused() {
+        let refused = |json: &str| Body::parse(json.as_bytes()).expect_err(json);
+        assert!(matches!(refused(r#"{"a":1,"a":2}"#), BodyError::DuplicateMember { .. }));
+        assert!(matches!(refused(r#"{"a":1,"\u0061":2}"#), BodyError::DuplicateMember { .. }));
+        assert!(matches!(refused(r#"{"a":"\ud800"}"#), BodyError::LoneSurrogate));
+        assert!(matches!(refused(r#"{"a":"\udc00\ud800"}"#), BodyError::LoneSurrogate));
+        assert!(matches!(refused(r#"{"a":NaN}"#), BodyError::NotAnObject { .. }));
+        assert!(matches!(refused("[1]"), BodyError::NotAnObject { .. }));
+        assert!(Body::parse(br#"{"a":"\ud83d\ude00 \\ud800"}"#).is_ok(), "a pair, and an escaped backslash");
+        assert!(matches!(Body::parse(b"{\"a\":\"\xff\"}"), Err(BodyError::NotUtf8 { offset: 6 })));
+    }
+}

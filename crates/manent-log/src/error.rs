@@ -1,0 +1,195 @@
+//! What can go wrong, in words a person can act on: what happened, where, and what to do next.
+//!
+//! No text here ever holds the content of a record: a damaged line may be a secret.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The result of an operation on a log.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An operation on a log that did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} {}: {source}{}", path.display(), hint(source))]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no such file.
+    #[error("there is no log at {}", path.display())]
+    NotFound {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// Another writer holds the lease.
+    #[error("{} is held by {}; wait for it, read it, or fork it", path.display(), holder(*pid))]
+    Held {
+        /// The log.
+        path: PathBuf,
+        /// The holder, where the system tells.
+        pid: Option<u32>,
+    },
+    /// The path does not lead to a file that can be a log.
+    #[error("{} is not a log: it is {what}; move it away or name another file", path.display())]
+    NotALog {
+        /// The path.
+        path: PathBuf,
+        /// What was found.
+        what: &'static str,
+    },
+    /// The disk is full. Nothing of the record remains in the file.
+    #[error(
+        "no space for {needed} bytes in {} ({free} bytes free); nothing was written, free some space and append again",
+        path.display()
+    )]
+    NoSpace {
+        /// The log.
+        path: PathBuf,
+        /// How many bytes were to be written.
+        needed: u64,
+        /// How many are free.
+        free: u64,
+    },
+    /// The record did not get the number the caller insisted on.
+    #[error("expected seq {expected} in {}, but the next is {next}; read what was added and decide again", path.display())]
+    Conflict {
+        /// The log.
+        path: PathBuf,
+        /// What the caller expected.
+        expected: u64,
+        /// What the record would have got.
+        next: u64,
+    },
+    /// The record is too long.
+    #[error(
+        "a record of {bytes} bytes is over the limit of {max}; keep large things in files and refer to them"
+    )]
+    TooLarge {
+        /// Its length.
+        bytes: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// An earlier failure left it unknown what is on the disk; this handle will not write again.
+    #[error("{} was closed for writing: {why}; open it again, it will be checked", path.display())]
+    Poisoned {
+        /// The log.
+        path: PathBuf,
+        /// The first failure.
+        why: String,
+    },
+    /// The file was deleted, moved or replaced while it was open.
+    #[error("{} was {how} while it was open; nothing was written, open it again", path.display())]
+    Gone {
+        /// Where it was.
+        path: PathBuf,
+        /// Deleted, moved or replaced.
+        how: &'static str,
+    },
+    /// The file became shorter while we held it: acknowledged records may be gone.
+    #[error("{} shrank from {was} to {now} bytes while it was open; run `verify`, then open it again", path.display())]
+    Shrunk {
+        /// The log.
+        path: PathBuf,
+        /// Its length after the last record.
+        was: u64,
+        /// Its length now.
+        now: u64,
+    },
+    /// The handle came here through fork(2).
+    #[error("{} was opened by process {opener}; open it again in this process", path.display())]
+    OtherProcess {
+        /// The log.
+        path: PathBuf,
+        /// The process that opened it.
+        opener: u32,
+    },
+    /// Written by a newer version: can be read, must not be written.
+    #[error("{} needs {needs}, which this version does not know; it can be read, upgrade to write", path.display())]
+    Newer {
+        /// The log.
+        path: PathBuf,
+        /// The format or feature.
+        needs: String,
+    },
+    /// Append and lock are not to be trusted on this file system.
+    #[error("{} lies on {file_system}, where appends and locks are not safe; put it on a local disk, or insist", path.display())]
+    UnsafeFileSystem {
+        /// The log.
+        path: PathBuf,
+        /// Which one.
+        file_system: String,
+    },
+    /// The record itself is at fault.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// A commit shared with other threads failed; all of them get the same error.
+    #[error(transparent)]
+    Shared(Arc<Error>),
+}
+
+/// A JSON text that cannot be a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// Not UTF-8.
+    #[error("a record must be UTF-8; byte {offset} is not")]
+    NotUtf8 {
+        /// The first bad byte.
+        offset: usize,
+    },
+    /// Not a JSON object.
+    #[error("a record must be one JSON object; this is not: {why}")]
+    NotAnObject {
+        /// What the parser said.
+        why: String,
+    },
+    /// The same member twice.
+    #[error("a record may not have the member {name:?} twice")]
+    DuplicateMember {
+        /// Its name.
+        name: String,
+    },
+    /// Half a surrogate pair in a string.
+    #[error("a record may not hold half of a surrogate pair (\\ud800 to \\udfff); replace it with \\ufffd")]
+    LoneSurrogate,
+}
+
+impl Error {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::Io { action, path, source }
+    }
+
+    /// The error itself, also where several threads share it.
+    pub fn root(&self) -> &Error {
+        match self {
+            Error::Shared(inner) => inner.root(),
+            other => other,
+        }
+    }
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"))
+}
+
+fn hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => "; check who owns it",
+        io::ErrorKind::ReadOnlyFilesystem => "; it can be read, writing needs a writable disk",
+        io::ErrorKind::FileTooLarge => "; a limit on file sizes (ulimit -f) is in force",
+        _ if source.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            "; raise the limit on open files (ulimit -n)"
+        }
+        _ => "",
+    }
+}

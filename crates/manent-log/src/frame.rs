@@ -1,0 +1,381 @@
+//! One record and its bytes: the validity rule, and what a line that breaks it is.
+//!
+//! A record is one line, `{"seq":N,…,"crc":"xxxxxxxx"}`, where the crc is the crc32c, in lower-case hexadecimal, of
+//! all bytes before the last eighteen. [`classify`] is the whole judgement on a line: a pure function of the line
+//! and the kind of file it stands in, with its table in `docs/FORMAT.md` and a twin in Python
+//! (`tests/format/classify.py`) that the tests run over the same corpus.
+//!
+//! This file does not read, does not number lines and does not know what a record means.
+
+use std::ops::Range;
+
+use memchr::memmem;
+
+use crate::members;
+
+/// The longest line a record may take, its newline included.
+pub const RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// The largest sequence number: the largest integer that every JSON reader keeps exactly.
+pub const SEQ_MAX: u64 = (1 << 53) - 1;
+
+/// Whose file a line stands in. Decided once for a whole file by [`crate::reader::detect`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// Ours from the first line: a record verifies, and the file does not begin with another program's line.
+    Native,
+    /// Another program's file that we have appended to: its first line is plain, and a record verifies.
+    Adopted,
+    /// Another program's file: nothing in it verifies.
+    Foreign,
+}
+
+/// What one line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Nothing but spaces, tabs or a carriage return. Takes no number.
+    Blank,
+    /// A record whose checksum holds.
+    Record {
+        /// The number it carries.
+        seq: u64,
+    },
+    /// Another program's JSON object: read, counted, unverified.
+    Foreign,
+    /// Neither. The bytes stay where they are and are reported.
+    Damaged(Reason),
+}
+
+/// Why bytes are reported as damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The line has a record's two ends, but the checksum does not hold.
+    Checksum,
+    /// The line has only one of `seq` and `crc`.
+    HalfMarked,
+    /// There are NUL bytes in the line: a power cut between a file's growth and its data.
+    Nul,
+    /// The line is not UTF-8.
+    NotUtf8,
+    /// The line is not JSON.
+    NotJson,
+    /// The line is JSON, but not an object.
+    NotObject,
+    /// The line is longer than [`RECORD_BYTES_MAX`].
+    TooLong,
+    /// Records are missing between two that verify: a line was removed.
+    Missing,
+    /// A record's number is not above the one before it: a line was repeated or moved.
+    OutOfOrder,
+    /// The file has no header although it is ours: its first line was removed.
+    NoHeader,
+}
+
+impl Reason {
+    /// The word used in reports. Once released it stays.
+    pub fn word(self) -> &'static str {
+        match self {
+            Reason::Checksum => "checksum",
+            Reason::HalfMarked => "half_marked",
+            Reason::Nul => "nul",
+            Reason::NotUtf8 => "not_utf8",
+            Reason::NotJson => "not_json",
+            Reason::NotObject => "not_object",
+            Reason::TooLong => "too_long",
+            Reason::Missing => "missing",
+            Reason::OutOfOrder => "out_of_order",
+            Reason::NoHeader => "no_header",
+        }
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Judges one line (without its newline).
+///
+/// ```
+/// use manent_log::frame::{Class, FileKind, Reason, classify};
+/// let line = br#"{"seq":1,"role":"user","content":"hello","crc":"5ebdaa2e"}"#;
+/// assert_eq!(classify(line, FileKind::Native), Class::Record { seq: 1 });
+/// let line = br#"{"seq":1,"role":"user","content":"hellO","crc":"5ebdaa2e"}"#;
+/// assert_eq!(classify(line, FileKind::Native), Class::Damaged(Reason::Checksum));
+/// let line = br#"{"role":"user","content":"hello"}"#;
+/// assert_eq!(classify(line, FileKind::Native), Class::Foreign);
+/// ```
+pub fn classify(line: &[u8], kind: FileKind) -> Class {
+    let line = trim(line);
+    if line.is_empty() {
+        return Class::Blank;
+    }
+    if let Some(seq) = verify(line) {
+        return Class::Record { seq };
+    }
+    if memchr::memchr(0, line).is_some() {
+        return Class::Damaged(Reason::Nul);
+    }
+    let (head, tail) = (line.starts_with(HEAD), tail_crc(line).is_some());
+    if head && tail {
+        return Class::Damaged(Reason::Checksum);
+    }
+    let Ok(text) = std::str::from_utf8(line) else {
+        return Class::Damaged(Reason::NotUtf8);
+    };
+    let marked = match members::marks(text) {
+        members::Marks::NotJson => return Class::Damaged(Reason::NotJson),
+        members::Marks::NotObject => return Class::Damaged(Reason::NotObject),
+        members::Marks::Object { seq, crc } => seq || crc,
+    };
+    let damaged = match kind {
+        FileKind::Native => marked,
+        // Another program may have a `seq` of its own. Only a line that begins or ends exactly as ours do must be
+        // one of ours that was hurt: a single flipped bit can spoil one end, never both.
+        FileKind::Adopted => head || tail,
+        FileKind::Foreign => false,
+    };
+    if damaged { Class::Damaged(Reason::HalfMarked) } else { Class::Foreign }
+}
+
+/// The number of a line that is a valid record, or nothing.
+///
+/// Valid means: begins with `{"seq":` and a decimal number without leading zeros, at most [`SEQ_MAX`], then a comma;
+/// ends with the eighteen bytes `,"crc":"xxxxxxxx"}`; and the crc is that of all bytes before those eighteen.
+pub fn verify(line: &[u8]) -> Option<u64> {
+    let stated = tail_crc(line)?;
+    let seq = head_seq(line)?;
+    (crc32c::crc32c(&line[..line.len() - TAIL_BYTES]) == stated).then_some(seq)
+}
+
+/// The bytes of a record between `{"seq":N,` and the crc: its members, without braces.
+///
+/// Meaningful only for a line that [`verify`] accepts.
+pub fn body_of(record: &[u8]) -> &[u8] {
+    let digits = record[HEAD.len()..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let start = HEAD.len() + digits + 1;
+    let end = record.len() - TAIL_BYTES;
+    record.get(start..end).unwrap_or_default()
+}
+
+/// Writes one record and its newline to the end of `out`.
+pub(crate) fn encode(out: &mut Vec<u8>, seq: u64, body: &[u8]) {
+    debug_assert!(seq <= SEQ_MAX, "a sequence number is bounded");
+    debug_assert!(!body.contains(&b'\n'), "a body is one line");
+    let start = out.len();
+    out.extend_from_slice(HEAD);
+    push_decimal(out, seq);
+    if !body.is_empty() {
+        out.push(b',');
+        out.extend_from_slice(body);
+    }
+    let crc = crc32c::crc32c(&out[start..]);
+    out.extend_from_slice(TAIL_HEAD);
+    for shift in (0..8).rev() {
+        out.push(HEX[(crc >> (shift * 4)) as usize & 15]);
+    }
+    out.extend_from_slice(b"\"}\n");
+    debug_assert_eq!(verify(&out[start..out.len() - 1]), Some(seq), "what is written can be read");
+}
+
+/// How long the record of `body` will be, newline included, at most.
+pub(crate) fn encoded_len_max(body: &[u8]) -> usize {
+    HEAD.len() + 16 + 1 + body.len() + TAIL_BYTES + 1
+}
+
+/// Finds whole records inside a damaged line: two records without a newline between them, or a torn one to which
+/// a whole one was glued. Gives their places and numbers, in order.
+///
+/// Sound because no record holds the eighteen-byte end anywhere but at its end: strings cannot (their quotes are
+/// escaped) and [`crate::Body`] defuses nested objects that would. So each end belongs to at most one record, which
+/// begins after the end before it, and the search is linear.
+pub(crate) fn salvage(line: &[u8]) -> Vec<(Range<usize>, u64)> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    let mut starts_left = SALVAGE_STARTS_MAX;
+    for at in memmem::find_iter(line, TAIL_HEAD) {
+        let end = at + TAIL_BYTES;
+        if end > line.len() || tail_crc(&line[from..end]).is_none() {
+            continue;
+        }
+        if let Some(range) = record_ending_at(line, from..end, &mut starts_left) {
+            let seq = head_seq(&line[range.clone()]).unwrap_or_default();
+            found.push((range, seq));
+        }
+        from = end;
+    }
+    found
+}
+
+/// The record that ends where `span` ends and begins somewhere in it.
+///
+/// The crc of each candidate follows from two crcs that grow with the search (`combine` is linear in the first
+/// argument), so that a line of nothing but beginnings costs no quadratic time.
+fn record_ending_at(line: &[u8], span: Range<usize>, starts_left: &mut usize) -> Option<Range<usize>> {
+    let end = span.end;
+    let stated = tail_crc(&line[span.clone()])?;
+    let covered_end = end - TAIL_BYTES;
+    let whole = crc32c::crc32c(&line[span.start..covered_end]);
+    let (mut before, mut before_end) = (0, span.start);
+    for at in memmem::find_iter(&line[span.start..covered_end], HEAD) {
+        if *starts_left == 0 {
+            return None;
+        }
+        *starts_left -= 1;
+        let start = span.start + at;
+        before = crc32c::crc32c_append(before, &line[before_end..start]);
+        before_end = start;
+        let candidate = whole ^ crc32c::crc32c_combine(before, 0, covered_end - start);
+        if candidate == stated && verify(&line[start..end]).is_some() {
+            return Some(start..end);
+        }
+    }
+    None
+}
+
+/// Takes away what editors and other programs leave around a line: a byte-order mark, blanks, a carriage return.
+pub(crate) fn trim(line: &[u8]) -> &[u8] {
+    let line = line.strip_prefix(BOM).unwrap_or(line);
+    let blank = |b: &u8| matches!(b, b' ' | b'\t' | b'\r');
+    let Some(first) = line.iter().position(|b| !blank(b)) else { return &[] };
+    let last = line.iter().rposition(|b| !blank(b)).unwrap_or(first);
+    &line[first..=last]
+}
+
+/// True for bytes that can only be the beginning of a header we were writing when we died.
+pub(crate) fn begins_like_a_header(bytes: &[u8]) -> bool {
+    let n = bytes.len().min(HEADER_HEAD.len());
+    n > 0 && (bytes[..n] == HEADER_HEAD[..n] || bytes[0] == 0)
+}
+
+/// True for bytes that begin as our records do.
+pub(crate) fn begins_like_a_record(bytes: &[u8]) -> bool {
+    bytes.starts_with(HEAD)
+}
+
+fn head_seq(line: &[u8]) -> Option<u64> {
+    let rest = line.strip_prefix(HEAD)?;
+    let digits = rest.iter().take(17).take_while(|b| b.is_ascii_digit()).count();
+    if digits == 0 || digits > 16 || (digits > 1 && rest[0] == b'0') || rest.get(digits) != Some(&b',') {
+        return None;
+    }
+    let seq = rest[..digits].iter().fold(0_u64, |n, b| n * 10 + u64::from(b - b'0'));
+    (seq <= SEQ_MAX).then_some(seq)
+}
+
+fn tail_crc(line: &[u8]) -> Option<u32> {
+    let tail = line.get(line.len().checked_sub(TAIL_BYTES)?..)?;
+    let hex = tail.strip_prefix(TAIL_HEAD)?.strip_suffix(b"\"}")?;
+    hex.iter().try_fold(0_u32, |crc, digit| {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        Some(crc << 4 | u32::from(value))
+    })
+}
+
+fn push_decimal(out: &mut Vec<u8>, mut n: u64) {
+    let mut digits = [0_u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+const HEAD: &[u8] = br#"{"seq":"#;
+const HEADER_HEAD: &[u8] = br#"{"seq":0,"#;
+const TAIL_HEAD: &[u8] = br#","crc":""#;
+const TAIL_BYTES: usize = 18;
+const HEX: &[u8; 16] = b"0123456789abcdef";
+const BOM: &[u8] = b"\xef\xbb\xbf";
+/// How many beginnings are tried in one damaged line; more is not an accident but an attack on our time.
+const SALVAGE_STARTS_MAX: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(seq: u64, body: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(&mut out, seq, body.as_bytes());
+        out.pop();
+        out
+    }
+
+    #[test]
+    fn a_record_reads_back_and_its_body_is_what_was_written() {
+        for (seq, body) in [(0, r#""a":1"#), (7, ""), (SEQ_MAX, r#""role":"user","content":"x""#)] {
+            let line = record(seq, body);
+            assert_eq!(verify(&line), Some(seq));
+            assert_eq!(body_of(&line), body.as_bytes());
+            assert!(serde_json::from_slice::<serde_json::Value>(&line).is_ok());
+        }
+    }
+
+    #[test]
+    fn every_single_bit_flip_of_a_record_is_damage_in_a_native_and_an_adopted_file() {
+        let line = record(41, r#""ts":"2026-11-15T18:07:00.123Z","role":"user","content":"caf\u00e9 \"q\"""#);
+        for bit in 0..line.len() * 8 {
+            let mut hurt = line.clone();
+            hurt[bit / 8] ^= 1 << (bit % 8);
+            for kind in [FileKind::Native, FileKind::Adopted] {
+                let class = classify(&hurt, kind);
+                assert!(matches!(class, Class::Damaged(_)), "bit {bit} in {kind:?}: {class:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_must_be_canonical() {
+        for head in [
+            r#"{"seq":01,"a":1"#,
+            r#"{"seq":-1,"a":1"#,
+            r#"{"seq":9007199254740992,"a":1"#,
+            r#"{"seq":,"a":1"#,
+        ] {
+            let mut line = head.as_bytes().to_vec();
+            let crc = crc32c::crc32c(&line);
+            line.extend_from_slice(format!(r#","crc":"{crc:08x}"}}"#).as_bytes());
+            assert_eq!(verify(&line), None, "{head}");
+        }
+    }
+
+    #[test]
+    fn glued_records_are_found_and_torn_ones_are_not() {
+        let (a, b) = (record(1, r#""x":{"seq":1}"#), record(2, r#""content":"two""#));
+        let glued = [a.as_slice(), b.as_slice()].concat();
+        assert_eq!(salvage(&glued), [(0..a.len(), 1), (a.len()..glued.len(), 2)]);
+        for cut in 0..a.len() {
+            let torn = [&a[..cut], b.as_slice()].concat();
+            assert_eq!(salvage(&torn), [(cut..torn.len(), 2)], "cut at {cut}");
+        }
+        assert_eq!(salvage(&[&b"\0\0\0"[..], &b, &b"\0\0"[..]].concat()), [(3..3 + b.len(), 2)]);
+        assert_eq!(salvage(b"no record here"), []);
+    }
+
+    #[test]
+    fn a_line_of_nothing_but_beginnings_costs_little() {
+        let mut line = HEAD.repeat(200_000);
+        line.extend_from_slice(br#","crc":"00000000"}"#);
+        assert_eq!(salvage(&line), []);
+    }
+
+    #[test]
+    fn blanks_marks_and_carriage_returns_around_a_line_are_read() {
+        let line = record(3, r#""a":1"#);
+        for dressed in [[b"\xef\xbb\xbf", &line[..]].concat(), [b" \t", &line[..], b" \r"].concat()] {
+            assert_eq!(classify(&dressed, FileKind::Native), Class::Record { seq: 3 });
+        }
+        assert_eq!(classify(b" \t\r", FileKind::Native), Class::Blank);
+    }
+}

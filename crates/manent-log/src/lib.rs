@@ -1,0 +1,56 @@
+//! The engine of Manent: one append-only JSONL file that loses nothing.
+//!
+//! A log is a text file with one JSON object a line, readable with `cat` and `jq`. Every record carries its number
+//! and a checksum; a receipt says what it survives; damage is named, never hidden, and never spreads.
+//!
+//! This crate is synchronous, has no unsafe code, and knows nothing of sessions or turns: that is the crate `manent`.
+//!
+//! # Layout
+//!
+//! Follow one append from the top: [`log`] (open, append, close) calls [`lock`](self) for the lease, `recover` for
+//! what a crash left, [`frame`] for the bytes, [`commit`] for durability, and [`fs`] for the disk.
+//!
+//! | file | about |
+//! |---|---|
+//! | `log.rs` | the story of a write |
+//! | `frame.rs` | a record and its bytes: the validity rule, `classify` |
+//! | `body.rs` | the members of a record, valid by construction |
+//! | `members.rs` | looking into a JSON object without parsing its values |
+//! | `header.rs` | what the engine knows of the first line |
+//! | `recover.rs` | making a log ready after a crash |
+//! | `commit.rs` | durability levels, group commit |
+//! | `reader.rs` | forward, backward, from a number, following |
+//! | `lines.rs`, `pieces.rs`, `tail.rs` | what readers and recovery are made of |
+//! | `verify.rs` | the full check; acknowledging damage |
+//! | `lock.rs` | the writer's lease |
+//! | `fs.rs` | the only door to the file system |
+//! | `error.rs` | what can go wrong, in words |
+
+mod body;
+pub mod commit;
+pub mod error;
+pub mod frame;
+pub mod fs;
+mod header;
+mod lines;
+mod lock;
+pub mod log;
+mod members;
+mod pieces;
+pub mod reader;
+mod recover;
+mod tail;
+pub mod verify;
+
+pub use body::Body;
+pub use commit::{Durability, SharedLog};
+pub use error::{BodyError, Error, Result};
+pub use frame::FileKind;
+pub use fs::{Disk, RealDisk};
+pub use header::{FORMAT, Header};
+pub use lock::Trust;
+pub use log::{Expect, Log, Options, Receipt};
+pub use members::list as members_of;
+pub use reader::{Change, Damage, End, Entry, Item, Reader, ReverseReader};
+pub use recover::SetAside;
+pub use verify::{Found, Report, TailState, acknowledge_gaps, verify, verify_with};

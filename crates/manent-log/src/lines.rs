@@ -1,0 +1,275 @@
+//! Lines of a file as bytes, forwards and backwards, in memory bounded by the longest record.
+//!
+//! Only 0x0A ends a line. A line over the limit is never held whole: its place and length are given instead of its
+//! bytes. Nothing here judges a line. Files are read, never mapped: a live log can be cut under a mapping, and the
+//! process would die of it.
+
+use std::io;
+use std::ops::Range;
+
+use crate::frame::RECORD_BYTES_MAX;
+use crate::fs::{DiskFile, read_fully};
+
+/// One line: where it stands in the file, and where its bytes are in the buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Offset of its first byte in the file.
+    pub(crate) offset: u64,
+    /// Its bytes in the buffer, without the newline. Empty if the line is too long to be held.
+    pub(crate) range: Range<usize>,
+    /// Its length in the file, without the newline.
+    pub(crate) length: u64,
+    /// Whether a newline ends it.
+    pub(crate) terminated: bool,
+}
+
+impl Line {
+    pub(crate) fn too_long(&self) -> bool {
+        self.length > self.range.len() as u64
+    }
+
+    /// Offset of the first byte after the line and its newline.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + self.length + u64::from(self.terminated)
+    }
+}
+
+/// Lines from some offset to the end.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    buffer: Buffer,
+    /// Bytes read but not given out.
+    unread: Range<usize>,
+    /// There is no newline in `unread` before this place.
+    scanned: usize,
+    /// File offset of `unread.start`.
+    offset: u64,
+}
+
+impl Lines {
+    pub(crate) fn new(offset: u64, block_bytes: usize) -> Lines {
+        Lines { buffer: Buffer::new(block_bytes), unread: 0..0, scanned: 0, offset }
+    }
+
+    /// Forgets what was read and goes on at another offset.
+    pub(crate) fn seek(&mut self, offset: u64) {
+        self.unread = 0..0;
+        self.scanned = 0;
+        self.offset = offset;
+    }
+
+    /// Offset of the first byte not given out.
+    pub(crate) fn position(&self) -> u64 {
+        self.offset
+    }
+
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.buffer.as_slice()[range]
+    }
+
+    /// The next line; nothing at the end of the file. A last line without newline is given as it stands.
+    pub(crate) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Line>> {
+        loop {
+            let fresh = &self.buffer.as_slice()[self.scanned..self.unread.end];
+            if let Some(at) = memchr::memchr(b'\n', fresh) {
+                let end = self.scanned + at;
+                return Ok(Some(self.give(end, true)));
+            }
+            self.scanned = self.unread.end;
+            if self.unread.len() > RECORD_BYTES_MAX {
+                return self.give_too_long(file).map(Some);
+            }
+            if self.fill(file)? == 0 {
+                let end = self.unread.end;
+                return Ok((!self.unread.is_empty()).then(|| self.give(end, false)));
+            }
+        }
+    }
+
+    fn give(&mut self, end: usize, terminated: bool) -> Line {
+        let range = self.unread.start..end;
+        let line = Line { offset: self.offset, length: range.len() as u64, range, terminated };
+        self.offset = line.end();
+        self.unread.start = end + usize::from(terminated);
+        self.scanned = self.unread.start;
+        line
+    }
+
+    /// A line that does not fit. A run of NULs is cut off as a line of its own, so that a record behind a hole of
+    /// any size is still found; anything else is passed over up to its newline.
+    fn give_too_long(&mut self, file: &dyn DiskFile) -> io::Result<Line> {
+        let held = &self.buffer.as_slice()[self.unread.clone()];
+        let nuls = held.iter().position(|b| *b != 0).unwrap_or(held.len());
+        if nuls > 0 {
+            let end = self.unread.start + nuls;
+            return Ok(self.give(end, false));
+        }
+        let (offset, mut length) = (self.offset, 0);
+        loop {
+            let held = &self.buffer.as_slice()[self.unread.clone()];
+            let newline = memchr::memchr(b'\n', held);
+            let passed = newline.unwrap_or(held.len());
+            length += passed as u64;
+            self.unread.start += passed + usize::from(newline.is_some());
+            self.offset = offset + length + u64::from(newline.is_some());
+            self.scanned = self.unread.start;
+            if newline.is_some() || self.fill(file)? == 0 {
+                return Ok(Line { offset, range: 0..0, length, terminated: newline.is_some() });
+            }
+        }
+    }
+
+    /// Reads more behind `unread`. The bytes land on a 64-byte boundary: with the destination where an allocator
+    /// puts it by default, the kernel's copy is several times slower on some processors.
+    fn fill(&mut self, file: &dyn DiskFile) -> io::Result<usize> {
+        let kept = self.unread.len();
+        let room_at = |place: usize, capacity: usize| capacity.saturating_sub(place) >= READ_BYTES_MIN;
+        if !(self.unread.end.is_multiple_of(ALIGN) && room_at(self.unread.end, self.buffer.capacity())) {
+            let place = kept.next_multiple_of(ALIGN);
+            if !room_at(place, self.buffer.capacity()) {
+                self.buffer.grow(self.buffer.capacity() * 2);
+            }
+            self.buffer.as_mut_slice().copy_within(self.unread.clone(), place - kept);
+            self.scanned = self.scanned - self.unread.start + (place - kept);
+            self.unread = place - kept..place;
+        }
+        let at = self.unread.end;
+        let n = read_once(file, &mut self.buffer.as_mut_slice()[at..], self.offset + kept as u64)?;
+        self.unread.end += n;
+        Ok(n)
+    }
+}
+
+/// Lines from some offset back to the beginning.
+#[derive(Debug)]
+pub(crate) struct LinesBack {
+    buffer: Vec<u8>,
+    /// File offset of the buffer's first byte.
+    start: u64,
+    /// Bytes of the buffer not given out yet: the first so many.
+    unread: usize,
+}
+
+impl LinesBack {
+    pub(crate) fn new(end: u64) -> LinesBack {
+        LinesBack { buffer: Vec::new(), start: end, unread: 0 }
+    }
+
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.buffer[range]
+    }
+
+    /// The line before the one given last; nothing at the beginning of the file.
+    pub(crate) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Line>> {
+        loop {
+            let terminated = self.unread > 0 && self.buffer[self.unread - 1] == b'\n';
+            let end = self.unread - usize::from(terminated);
+            if let Some(newline) = memchr::memrchr(b'\n', &self.buffer[..end]) {
+                return Ok(Some(self.give(newline + 1..end, terminated)));
+            }
+            if self.start == 0 {
+                return Ok((self.unread > 0).then(|| self.give(0..end, terminated)));
+            }
+            if end > RECORD_BYTES_MAX {
+                return self.give_too_long(file, terminated).map(Some);
+            }
+            self.fill(file)?;
+        }
+    }
+
+    fn give(&mut self, range: Range<usize>, terminated: bool) -> Line {
+        self.unread = range.start;
+        let offset = self.start + range.start as u64;
+        Line { offset, length: range.len() as u64, range, terminated }
+    }
+
+    fn give_too_long(&mut self, file: &dyn DiskFile, terminated: bool) -> io::Result<Line> {
+        let end = self.start + self.unread as u64 - u64::from(terminated);
+        let mut block = vec![0; BACK_BLOCK_BYTES];
+        while self.start > 0 {
+            let from = self.start.saturating_sub(BACK_BLOCK_BYTES as u64);
+            let block = &mut block[..(self.start - from) as usize];
+            read_exactly(file, block, from)?;
+            let newline = memchr::memrchr(b'\n', block);
+            self.start = newline.map_or(from, |at| from + at as u64 + 1);
+            if newline.is_some() {
+                break;
+            }
+        }
+        self.buffer = Vec::new();
+        self.unread = 0;
+        Ok(Line { offset: self.start, range: 0..0, length: end - self.start, terminated })
+    }
+
+    /// Reads the block before the buffer. Blocks double while one line goes on, so that its bytes are moved a
+    /// constant number of times.
+    fn fill(&mut self, file: &dyn DiskFile) -> io::Result<()> {
+        let block = (BACK_BLOCK_BYTES.max(self.unread) as u64).min(self.start) as usize;
+        let mut longer = vec![0; block + self.unread];
+        read_exactly(file, &mut longer[..block], self.start - block as u64)?;
+        longer[block..].copy_from_slice(&self.buffer[..self.unread]);
+        self.start -= block as u64;
+        self.unread += block;
+        self.buffer = longer;
+        Ok(())
+    }
+}
+
+fn read_once(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    loop {
+        match file.read_at(buffer, offset) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+fn read_exactly(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    if read_fully(file, buffer, offset)? == buffer.len() {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"))
+}
+
+/// Bytes on a page boundary, without unsafe code: a little more is allocated, and the start is chosen in it.
+#[derive(Debug)]
+struct Buffer {
+    bytes: Vec<u8>,
+    skip: usize,
+}
+
+impl Buffer {
+    fn new(capacity: usize) -> Buffer {
+        let bytes = vec![0; capacity + PAGE];
+        let skip = bytes.as_ptr().align_offset(PAGE).min(PAGE);
+        Buffer { bytes, skip }
+    }
+
+    fn capacity(&self) -> usize {
+        self.bytes.len() - PAGE
+    }
+
+    fn grow(&mut self, capacity: usize) {
+        let mut larger = Buffer::new(capacity);
+        larger.as_mut_slice()[..self.capacity()].copy_from_slice(self.as_slice());
+        *self = larger;
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[self.skip..self.skip + self.capacity()]
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        let end = self.skip + self.capacity();
+        &mut self.bytes[self.skip..end]
+    }
+}
+
+/// How much a stream reads at a time.
+pub(crate) const STREAM_BLOCK_BYTES: usize = 256 << 10;
+/// How much is read where a few records are wanted.
+pub(crate) const SMALL_BLOCK_BYTES: usize = 16 << 10;
+const BACK_BLOCK_BYTES: usize = 64 << 10;
+const READ_BYTES_MIN: usize = 8 << 10;
+const ALIGN: usize = 64;
+const PAGE: usize = 4096;

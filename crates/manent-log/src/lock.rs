@@ -1,0 +1,159 @@
+//! The writer's lease: an flock on the log itself.
+//!
+//! There is no lock file, so none can outlive its owner: when the process ends, however it ends, the kernel lets go.
+//! Because the lock belongs to an inode and a path can lead to another one a moment later, the path is looked at
+//! again after the lock was taken. It is not a lock on reading (anyone may read), and not a lock between threads
+//! ([`crate::SharedLog`] is).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::fs::{Access, Disk, DiskFile, FileId, FileSystem, Shape};
+
+/// The right to write one log, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) file: Box<dyn DiskFile>,
+    pub(crate) path: PathBuf,
+    id: FileId,
+    opener: u32,
+}
+
+/// What to do when there is no file at the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfMissing {
+    Create,
+    Refuse,
+}
+
+/// Whether to write on file systems that are not known to be safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trust {
+    /// Only on local file systems known to keep our assumptions.
+    #[default]
+    LocalOnly,
+    /// On any: the user insisted.
+    AnyFileSystem,
+}
+
+impl Lease {
+    /// Takes the lease, waiting for another holder at most `wait`.
+    pub(crate) fn take(
+        disk: &dyn Disk,
+        path: &Path,
+        missing: IfMissing,
+        trust: Trust,
+        wait: Duration,
+    ) -> Result<Lease> {
+        let deadline = Instant::now().checked_add(wait);
+        let mut pause = Duration::from_millis(1);
+        refuse_unsafe(disk, path, trust)?;
+        loop {
+            let file = open(disk, path, missing)?;
+            let id = file.id().map_err(Error::io("inspect", path))?;
+            if file.try_lock().map_err(Error::io("lock", path))? {
+                // Somebody may have renamed or removed the file between our open and our lock: then we hold the
+                // lock of a file that nobody else will ever open, and must start again.
+                if leads_to(disk, path, id)? {
+                    return Ok(Lease { file, path: path.to_owned(), id, opener: std::process::id() });
+                }
+                continue;
+            }
+            if deadline.is_some_and(|d| Instant::now() + pause > d) {
+                return Err(Error::Held { path: path.to_owned(), pid: file.lock_holder() });
+            }
+            drop(file);
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Refuses a handle that was carried into another process by fork(2): both would believe they hold the lease.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.opener {
+            return Ok(());
+        }
+        Err(Error::OtherProcess { path: self.path.clone(), opener: self.opener })
+    }
+
+    /// Refuses to go on if the path no longer leads to the file we hold.
+    pub(crate) fn check_path(&self, disk: &dyn Disk) -> Result<()> {
+        if leads_to(disk, &self.path, self.id)? {
+            return Ok(());
+        }
+        Err(Error::Gone { path: self.path.clone(), how: "moved or replaced" })
+    }
+}
+
+fn open(disk: &dyn Disk, path: &Path, missing: IfMissing) -> Result<Box<dyn DiskFile>> {
+    loop {
+        match disk.open(path, Access::Append) {
+            Ok(file) => return Ok(file),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(open_error(disk, path, "open", e)),
+        }
+        if missing == IfMissing::Refuse {
+            return Err(Error::NotFound { path: path.to_owned() });
+        }
+        match disk.open(path, Access::CreateNew) {
+            Ok(file) => return Ok(file),
+            // Another process was faster: its file is as good as ours.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(Error::io("create", path)(e)),
+        }
+    }
+}
+
+/// Opens a log for reading; says what is in the way if it is not a regular file.
+pub(crate) fn open_for_reading(disk: &dyn Disk, path: &Path) -> Result<Box<dyn DiskFile>> {
+    disk.open(path, Access::Read).map_err(|e| open_error(disk, path, "read", e))
+}
+
+fn open_error(disk: &dyn Disk, path: &Path, action: &'static str, error: io::Error) -> Error {
+    let path = path.to_owned();
+    match disk.inspect(&path).map(|info| info.shape) {
+        Ok(Shape::Directory) => Error::NotALog { path, what: "a directory" },
+        Ok(Shape::Link) => Error::NotALog { path, what: "a symbolic link" },
+        Ok(Shape::Special) => Error::NotALog { path, what: "a pipe, socket or device" },
+        _ if error.kind() == io::ErrorKind::NotFound => Error::NotFound { path },
+        _ => Error::Io { action, path, source: error },
+    }
+}
+
+fn refuse_unsafe(disk: &dyn Disk, path: &Path, trust: Trust) -> Result<()> {
+    if trust == Trust::AnyFileSystem {
+        return Ok(());
+    }
+    // The directory is asked, because the file may not exist and must not be made only to be refused.
+    let file_system = match disk.file_system(directory_of(path)) {
+        Ok(FileSystem::Local) => return Ok(()),
+        Ok(FileSystem::Network(name)) => format!("a network file system ({name})"),
+        Ok(FileSystem::Unknown(magic)) => format!("a file system we do not know (magic {magic:#x})"),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(Error::NotFound { path: path.to_owned() });
+        }
+        Err(e) => return Err(Error::io("inspect the file system of", path)(e)),
+    };
+    Err(Error::UnsafeFileSystem { path: path.to_owned(), file_system })
+}
+
+/// The directory a file lies in; the working directory for a bare name.
+pub(crate) fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn leads_to(disk: &dyn Disk, path: &Path, id: FileId) -> Result<bool> {
+    match disk.inspect(path) {
+        Ok(info) => Ok(info.id == id),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io("inspect", path)(e)),
+    }
+}
+
+/// A waiting writer looks this often at least: an answer takes seconds, so nobody feels it.
+const PAUSE_MAX: Duration = Duration::from_millis(25);

@@ -1,0 +1,322 @@
+//! One log, open for writing: open, recover, append, commit, close.
+//!
+//! Read from the top, this file is the story of a write. [`Log::open`] takes the lease and makes the end of the file
+//! clean; [`Log::append`] builds the lines in memory, writes them in one call, waits as long as the durability level
+//! asks, and only then gives a receipt. Whatever goes wrong in between is undone, or, where that cannot be known,
+//! ends the handle for good. Closing is dropping: nothing is buffered, so nothing can be lost by it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::body::Body;
+use crate::commit::Durability;
+use crate::error::{Error, Result};
+use crate::frame::{self, FileKind, RECORD_BYTES_MAX, SEQ_MAX};
+use crate::fs::{Disk, write_fully};
+use crate::header::Header;
+use crate::lock::{IfMissing, Lease, Trust, directory_of};
+use crate::reader::{End, Reader};
+use crate::recover::{self, SetAside};
+
+/// How a log is opened for writing.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The header to write if the log does not exist yet; without one a missing log is an error. It is written
+    /// together with the first record, so that no log is ever without records.
+    pub header: Option<Body>,
+    /// How long to wait for another writer. Default: not at all.
+    pub wait: Duration,
+    /// Which file systems to trust.
+    pub trust: Trust,
+}
+
+/// Proof that a record is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    /// The record's number.
+    pub seq: u64,
+    /// Where its line begins in the file.
+    pub offset: u64,
+    /// What it survives.
+    pub durability: Durability,
+}
+
+/// What the caller insists on about the number of the next record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// Any number is right.
+    Any,
+    /// The (first) record must get this number, else nothing is written.
+    Seq(u64),
+}
+
+/// A log, open for writing. Holds the lease for as long as it lives.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = &dir.path().join("chat.jsonl");
+/// use manent_log::{Body, Durability, Expect, Log, Options, RealDisk};
+///
+/// let mut header = Body::new();
+/// header.json("meta", serde_json::from_str(r#"{"format":1}"#)?);
+/// let options = Options { header: Some(header), ..Options::default() };
+/// let mut log = Log::open(&RealDisk::shared(), path, &options)?;
+///
+/// let mut turn = Body::new();
+/// turn.string("role", "user").string("content", "hello");
+/// let receipt = log.append(&turn, Durability::Sync, Expect::Any)?;
+/// assert_eq!(receipt.seq, 1);
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Log {
+    disk: Arc<dyn Disk>,
+    lease: Lease,
+    kind: FileKind,
+    /// The header that is still to be written, before the first record.
+    header: Option<Body>,
+    /// Where the next line begins, if nobody else appends.
+    len: u64,
+    next_seq: u64,
+    newline_first: bool,
+    /// Whether the name of the file is known to survive power loss.
+    name_is_durable: bool,
+    set_aside: Option<SetAside>,
+    poison: Option<String>,
+    /// The bytes of the commit in hand, and where each of its records begins in the file. Kept for their memory.
+    buffer: Vec<u8>,
+    starts: Vec<u64>,
+}
+
+impl Log {
+    /// Takes the lease, checks the end of the file, and sets aside and cuts what a crash left there.
+    pub fn open(disk: &Arc<dyn Disk>, path: &Path, options: &Options) -> Result<Log> {
+        let missing = if options.header.is_some() { IfMissing::Create } else { IfMissing::Refuse };
+        let lease = Lease::take(&**disk, path, missing, options.trust, options.wait)?;
+        let ready = recover::make_ready(&**disk, &lease)?;
+        if ready.unborn && options.header.is_none() {
+            return Err(Error::NotFound { path: path.to_owned() });
+        }
+        let header = if ready.unborn { options.header.clone() } else { None };
+        Ok(Log {
+            disk: disk.clone(),
+            lease,
+            kind: ready.kind,
+            next_seq: header.as_ref().map_or(ready.next_seq, first_seq_of),
+            header,
+            len: ready.len,
+            newline_first: ready.newline_first,
+            name_is_durable: false,
+            set_aside: ready.set_aside,
+            poison: None,
+            buffer: Vec::new(),
+            starts: Vec::new(),
+        })
+    }
+
+    /// Appends one record.
+    pub fn append(&mut self, body: &Body, durability: Durability, expect: Expect) -> Result<Receipt> {
+        let seq = self.commit(std::slice::from_ref(body), durability, expect)?;
+        Ok(Receipt { seq, offset: self.starts[0], durability })
+    }
+
+    /// Appends several records with one write and one sync. Not atomic: a crash may leave the first few of them.
+    pub fn append_batch(
+        &mut self,
+        bodies: &[Body],
+        durability: Durability,
+        expect: Expect,
+    ) -> Result<Vec<Receipt>> {
+        let first = self.commit(bodies, durability, expect)?;
+        let numbered = (first..).zip(&self.starts);
+        Ok(numbered.map(|(seq, offset)| Receipt { seq, offset: *offset, durability }).collect())
+    }
+
+    /// The number that the next record will get, if nobody else appends.
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.lease.path
+    }
+
+    /// Whose file it is.
+    pub fn kind(&self) -> FileKind {
+        self.kind
+    }
+
+    /// What opening the log had to cut off its end, and where it is kept.
+    pub fn set_aside(&self) -> Option<&SetAside> {
+        self.set_aside.as_ref()
+    }
+
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// Writes the records and gives the number of the first; `starts` then holds the offset of each.
+    fn commit(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<u64> {
+        self.check_usable(durability)?;
+        let first = self.next_seq;
+        if let Expect::Seq(expected) = expect
+            && expected != first
+        {
+            return Err(Error::Conflict { path: self.path().to_owned(), expected, next: first });
+        }
+        self.encode(bodies)?;
+        if bodies.is_empty() {
+            return Ok(first);
+        }
+        self.write_buffer()?;
+        if durability != Durability::Flush {
+            self.make_durable()?;
+        }
+        self.len += self.buffer.len() as u64;
+        self.next_seq += bodies.len() as u64;
+        self.newline_first = false;
+        self.header = None;
+        if self.kind == FileKind::Foreign {
+            self.kind = FileKind::Adopted;
+        }
+        if self.buffer.capacity() > BUFFER_KEPT_BYTES {
+            self.buffer = Vec::new();
+        }
+        Ok(first)
+    }
+
+    /// Everything that must hold before a byte is written.
+    fn check_usable(&mut self, durability: Durability) -> Result<()> {
+        if let Some(why) = &self.poison {
+            return Err(Error::Poisoned { path: self.path().to_owned(), why: why.clone() });
+        }
+        self.lease.check_process()?;
+        let state = self.lease.file.state().map_err(Error::io("inspect", self.path()))?;
+        if state.links == 0 {
+            return Err(Error::Gone { path: self.path().to_owned(), how: "deleted" });
+        }
+        if durability != Durability::Flush {
+            // A file moved by hand keeps its records, so a cheap append need not look; a sync takes a hundred times
+            // longer than looking.
+            self.lease.check_path(&*self.disk)?;
+        }
+        match state.len.cmp(&self.len) {
+            std::cmp::Ordering::Equal => Ok(()),
+            std::cmp::Ordering::Greater => self.fold_in_others(),
+            std::cmp::Ordering::Less => {
+                let error = Error::Shrunk { path: self.path().to_owned(), was: self.len, now: state.len };
+                self.poison = Some(format!("it shrank from {} to {} bytes", self.len, state.len));
+                Err(error)
+            }
+        }
+    }
+
+    /// Another program appended without asking for the lease. Its lines are counted, and we go on behind them.
+    fn fold_in_others(&mut self) -> Result<()> {
+        self.lease.check_path(&*self.disk)?;
+        let mut reader = Reader::resume(&self.disk, &self.lease.path, self.kind, self.len, self.next_seq)?;
+        while reader.next()?.is_some() {}
+        let torn_lines = match reader.end() {
+            End::Clean => 0,
+            End::Torn(torn) => torn.lines,
+        };
+        self.next_seq = reader.next_seq().unwrap_or(self.next_seq) + torn_lines;
+        self.len = reader.read_to();
+        self.newline_first = !recover::ends_with_newline(&*self.lease.file, &self.lease.path, self.len)?;
+        Ok(())
+    }
+
+    /// Builds the bytes of a commit: the newline that is missing, the header that is due, the records.
+    fn encode(&mut self, bodies: &[Body]) -> Result<()> {
+        self.buffer.clear();
+        self.starts.clear();
+        if self.newline_first {
+            self.buffer.push(b'\n');
+        }
+        if let Some(header) = &self.header {
+            check_record(header, 0)?;
+            frame::encode(&mut self.buffer, 0, header.as_bytes());
+        }
+        for (seq, body) in (self.next_seq..).zip(bodies) {
+            check_record(body, seq)?;
+            self.starts.push(self.len + self.buffer.len() as u64);
+            frame::encode(&mut self.buffer, seq, body.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn write_buffer(&mut self) -> Result<()> {
+        let Err((written, source)) = write_fully(&*self.lease.file, &self.buffer) else { return Ok(()) };
+        if let Err(why) = self.take_back(written) {
+            self.poison = Some(format!("a write failed ({source}) and could not be taken back ({why})"));
+        }
+        Err(self.write_error(source))
+    }
+
+    /// Cuts off what a failed write left, if the end of the file is still ours to cut.
+    fn take_back(&self, written: usize) -> io::Result<()> {
+        let file = &*self.lease.file;
+        let len = file.state()?.len;
+        if len == self.len {
+            return Ok(());
+        }
+        if len != self.len + written as u64 {
+            return Err(io::Error::other("another program appended in between"));
+        }
+        file.set_len(self.len)
+    }
+
+    fn write_error(&self, source: io::Error) -> Error {
+        let path: PathBuf = self.path().to_owned();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                let free = self.disk.free_bytes(directory_of(&path)).unwrap_or(0);
+                Error::NoSpace { path, needed: self.buffer.len() as u64, free }
+            }
+            _ => Error::Io { action: "append to", path, source },
+        }
+    }
+
+    /// Waits until the records, and the name of the file, are on stable storage.
+    ///
+    /// After a failed sync nobody can tell what is on the disk: the kernel reports the error once and forgets it.
+    fn make_durable(&mut self) -> Result<()> {
+        if let Err(source) = self.lease.file.sync() {
+            self.poison = Some(format!("a sync failed ({source})"));
+            return Err(Error::io("sync", self.path())(source));
+        }
+        if !self.name_is_durable {
+            let dir = directory_of(&self.lease.path);
+            if let Err(source) = self.disk.sync_dir(dir) {
+                self.poison = Some(format!("the directory could not be synced ({source})"));
+                return Err(Error::io("sync the directory", dir)(source));
+            }
+            self.name_is_durable = true;
+        }
+        Ok(())
+    }
+}
+
+/// Limits, checked before any byte is written.
+fn check_record(body: &Body, seq: u64) -> Result<()> {
+    let bytes = frame::encoded_len_max(body.as_bytes());
+    if bytes > RECORD_BYTES_MAX {
+        return Err(Error::TooLarge { bytes: bytes as u64, max: RECORD_BYTES_MAX as u64 });
+    }
+    if seq > SEQ_MAX {
+        return Err(Error::TooLarge { bytes: seq, max: SEQ_MAX });
+    }
+    Ok(())
+}
+
+/// The number of the first record under a header that is about to be written.
+fn first_seq_of(header: &Body) -> u64 {
+    Header::parse(format!("{{{}}}", header.as_str()).as_bytes()).first_seq
+}
+
+/// One huge record must not keep its memory for ever.
+const BUFFER_KEPT_BYTES: usize = 1 << 20;

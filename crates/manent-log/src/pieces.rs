@@ -1,0 +1,94 @@
+//! What a line consists of: one record nearly always, but several where newlines were lost.
+//!
+//! This is where a damaged line is searched for whole records, so that forward and backward readers, recovery and
+//! verification all see the same things in the same bytes.
+
+use std::ops::Range;
+
+use crate::frame::{self, Class, FileKind, Reason};
+use crate::lines::Line;
+
+/// A stretch of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Offset of its first byte in the file.
+    pub(crate) offset: u64,
+    /// Its bytes in the buffer, without blanks around them.
+    pub(crate) range: Range<usize>,
+    /// Offset of the first byte after it, newline included if it ends the line.
+    pub(crate) end: u64,
+    /// What it is.
+    pub(crate) what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    Record { seq: u64 },
+    Foreign,
+    Damaged(Reason),
+}
+
+/// Takes a line apart. `bytes` are those of `line.range`. Nothing comes of a blank line.
+pub(crate) fn of_line(line: &Line, bytes: &[u8], kind: FileKind, out: &mut Vec<Piece>) {
+    out.clear();
+    if line.too_long() {
+        out.push(whole(line, bytes, What::Damaged(Reason::TooLong)));
+        return;
+    }
+    match frame::classify(bytes, kind) {
+        Class::Blank => {}
+        Class::Record { seq } => out.push(whole(line, bytes, What::Record { seq })),
+        Class::Foreign => out.push(whole(line, bytes, What::Foreign)),
+        Class::Damaged(reason) => match frame::salvage(bytes).as_slice() {
+            [] => out.push(whole(line, bytes, What::Damaged(reason))),
+            found => salvaged(line, bytes, kind, found, out),
+        },
+    }
+}
+
+fn whole(line: &Line, bytes: &[u8], what: What) -> Piece {
+    let range = match what {
+        // Damage is reported with every byte it takes.
+        What::Damaged(_) => line.range.clone(),
+        What::Record { .. } | What::Foreign => trimmed(line.range.start, bytes),
+    };
+    Piece { offset: line.offset + (range.start - line.range.start) as u64, range, end: line.end(), what }
+}
+
+fn trimmed(start: usize, bytes: &[u8]) -> Range<usize> {
+    let inner = frame::trim(bytes);
+    let lead = inner.as_ptr().addr() - bytes.as_ptr().addr();
+    start + lead..start + lead + inner.len()
+}
+
+fn salvaged(line: &Line, bytes: &[u8], kind: FileKind, found: &[(Range<usize>, u64)], out: &mut Vec<Piece>) {
+    let piece = |part: Range<usize>, what| Piece {
+        offset: line.offset + part.start as u64,
+        range: line.range.start + part.start..line.range.start + part.end,
+        end: if part.end == bytes.len() { line.end() } else { line.offset + part.end as u64 },
+        what,
+    };
+    let mut from = 0;
+    for (range, seq) in found {
+        rest(bytes, from..range.start, kind, &piece, out);
+        out.push(piece(range.clone(), What::Record { seq: *seq }));
+        from = range.end;
+    }
+    rest(bytes, from..bytes.len(), kind, &piece, out);
+}
+
+/// What stands between salvaged records: nothing, another program's whole line, or damage.
+fn rest(
+    bytes: &[u8],
+    part: Range<usize>,
+    kind: FileKind,
+    piece: &impl Fn(Range<usize>, What) -> Piece,
+    out: &mut Vec<Piece>,
+) {
+    match frame::classify(&bytes[part.clone()], kind) {
+        Class::Blank => {}
+        Class::Foreign => out.push(piece(part, What::Foreign)),
+        Class::Damaged(reason) => out.push(piece(part, What::Damaged(reason))),
+        Class::Record { seq } => out.push(piece(part, What::Record { seq })),
+    }
+}

@@ -1,0 +1,493 @@
+//! Reading a log: forwards as a stream, backwards from the end, from a number, and along as it grows.
+//!
+//! A reader needs no lease and changes nothing. Memory is bounded by the longest record. It gives every record it
+//! can read and names every place it cannot; it stops before bytes at the end that are not (or not yet) a record,
+//! because another process may be writing them at this moment.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::frame::{FileKind, Reason};
+use crate::fs::{Disk, DiskFile, FileId};
+use crate::header::Header;
+use crate::lines::{Lines, LinesBack, SMALL_BLOCK_BYTES, STREAM_BLOCK_BYTES};
+use crate::lock;
+use crate::pieces::{self, Piece, What};
+use crate::tail::{self, Origin, Tail};
+
+/// What a reader finds next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Item<'a> {
+    /// A record or another program's line.
+    Entry(Entry<'a>),
+    /// Something is wrong here, and what follows can be read.
+    Damage(Damage),
+}
+
+/// One line that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its number.
+    pub seq: u64,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// The line as it stands in the file, without its newline.
+    pub bytes: &'a [u8],
+    /// Whether its checksum was there and held. False for lines of other programs.
+    pub verified: bool,
+}
+
+/// A place that cannot be read, or where something is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Damage {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// How many bytes it takes; 0 where lines are missing altogether.
+    pub length: u64,
+    /// Why (of the first line, if there are several).
+    pub reason: Reason,
+    /// How many lines it takes. Each takes a number.
+    pub lines: u64,
+    /// The number of the first of them.
+    pub seq: u64,
+}
+
+/// How the part of a file that was read ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// With a record.
+    Clean,
+    /// With bytes that are no record: torn by a crash, or being written now.
+    Torn(Damage),
+}
+
+/// What happened to a file since it was read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    None,
+    /// It grew: read on.
+    Grew,
+    /// It is shorter than what was read: acknowledged records are gone.
+    Truncated,
+    /// The path leads to another file now, or to none.
+    Replaced,
+}
+
+/// A forward reader.
+///
+/// ```no_run
+/// # fn main() -> manent_log::Result<()> {
+/// use manent_log::{Item, Reader, RealDisk};
+/// let mut reader = Reader::open(&RealDisk::shared(), "chat.jsonl".as_ref())?;
+/// while let Some(item) = reader.next()? {
+///     match item {
+///         Item::Entry(entry) => println!("{} {} bytes", entry.seq, entry.bytes.len()),
+///         Item::Damage(damage) => eprintln!("damaged: {} bytes at {}", damage.length, damage.offset),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Reader {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    file: Box<dyn DiskFile>,
+    id: FileId,
+    lines: Lines,
+    /// Decided when the first line is wanted; not before, because the file may not have been born yet.
+    origin: Option<Origin>,
+    queue: VecDeque<Piece>,
+    scratch: Vec<Piece>,
+    /// Damage met but not reported: whether it is a gap or the torn end shows only when something valid follows.
+    pending: Option<Damage>,
+    /// The number the next line takes unless it carries its own.
+    next_seq: Option<u64>,
+    /// Damage was just reported; the next record may carry any higher number.
+    after_gap: bool,
+    /// The break before the next record was reported.
+    break_told: bool,
+    /// Everything before this offset was read, whether it could be understood or not.
+    read_to: u64,
+    /// The last place from which reading can go on later as if nothing had happened.
+    resume: Resume,
+    end: End,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Resume {
+    offset: u64,
+    next_seq: Option<u64>,
+    after_gap: bool,
+}
+
+impl Reader {
+    /// Opens a log and stands at its beginning.
+    pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Reader> {
+        Reader::open_sized(disk, path, STREAM_BLOCK_BYTES)
+    }
+
+    /// Opens a log and stands before its last `count` entries for which `wanted` is true.
+    ///
+    /// Costs the tail, not the length, if the file is native.
+    pub fn open_tail(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        count: u64,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<Reader> {
+        let mut reader = Reader::open_sized(disk, path, SMALL_BLOCK_BYTES)?;
+        let mut back = ReverseReader::of_file(&*reader.file, path)?;
+        let mut left = count;
+        let mut start = Resume { offset: back.end_offset, next_seq: Some(back.next_seq), after_gap: false };
+        while left > 0 {
+            match back.next()? {
+                None => break,
+                Some(Item::Damage(_)) => {}
+                Some(Item::Entry(entry)) => {
+                    start = Resume { offset: entry.offset, next_seq: Some(entry.seq), after_gap: false };
+                    left -= u64::from(wanted(entry.bytes));
+                }
+            }
+        }
+        // Fewer than wanted: the file begins here, and what stands before the first entry is to be named too.
+        if left == 0 {
+            reader.origin = back.origin;
+            reader.go_to(start);
+        }
+        Ok(reader)
+    }
+
+    /// Opens a log and stands before the first entry whose number is at least `seq`.
+    pub fn open_from(disk: &Arc<dyn Disk>, path: &Path, seq: u64) -> Result<Reader> {
+        let mut reader = Reader::open(disk, path)?;
+        if let Some(start) = tail::place_before(&*reader.file, path, seq)? {
+            reader.origin = Some(Origin::native());
+            reader.go_to(Resume { offset: start.offset, next_seq: Some(start.seq), after_gap: false });
+        }
+        while let Some(item) = reader.next()? {
+            let Item::Entry(entry) = item else { continue };
+            if entry.seq >= seq {
+                let here = Resume { offset: entry.offset, next_seq: Some(entry.seq), after_gap: true };
+                reader.go_to(here);
+                break;
+            }
+        }
+        Ok(reader)
+    }
+
+    fn open_sized(disk: &Arc<dyn Disk>, path: &Path, block_bytes: usize) -> Result<Reader> {
+        let file = lock::open_for_reading(&**disk, path)?;
+        let id = file.id().map_err(Error::io("inspect", path))?;
+        Ok(Reader {
+            disk: disk.clone(),
+            path: path.to_owned(),
+            file,
+            id,
+            lines: Lines::new(0, block_bytes),
+            origin: None,
+            queue: VecDeque::new(),
+            scratch: Vec::new(),
+            pending: None,
+            next_seq: None,
+            after_gap: false,
+            break_told: false,
+            read_to: 0,
+            resume: Resume::default(),
+            end: End::Clean,
+        })
+    }
+
+    /// Opens a log and goes on behind a place that was read before, where the next line takes the number `seq`.
+    pub(crate) fn resume(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        kind: FileKind,
+        offset: u64,
+        seq: u64,
+    ) -> Result<Reader> {
+        let mut reader = Reader::open_sized(disk, path, SMALL_BLOCK_BYTES)?;
+        reader.origin = Some(Origin { kind, header: None });
+        reader.go_to(Resume { offset, next_seq: Some(seq), after_gap: true });
+        Ok(reader)
+    }
+
+    /// The next entry or damage; nothing at the end, where [`Reader::end`] says how the file ends. May be called
+    /// again later: it then goes on where the file has grown.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it lends its buffer and can fail, which Iterator cannot say"
+    )]
+    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+        if self.origin.is_none() && !self.find_origin()? {
+            return Ok(None);
+        }
+        loop {
+            if self.queue.is_empty() && !self.read_line()? {
+                self.stop();
+                return Ok(None);
+            }
+            let Some(piece) = self.queue.front().cloned() else { continue };
+            if let What::Damaged(reason) = piece.what {
+                self.queue.pop_front();
+                self.hold(&piece, reason);
+                continue;
+            }
+            if let Some(damage) = self.pending.take() {
+                self.after_gap = true;
+                return Ok(Some(Item::Damage(damage)));
+            }
+            if let Some(damage) = self.break_before(&piece) {
+                return Ok(Some(Item::Damage(damage)));
+            }
+            self.queue.pop_front();
+            let (seq, verified) = self.number(&piece);
+            let bytes = self.lines.bytes(piece.range);
+            return Ok(Some(Item::Entry(Entry { seq, offset: piece.offset, bytes, verified })));
+        }
+    }
+
+    /// How the file ended when [`Reader::next`] last gave nothing.
+    pub fn end(&self) -> End {
+        self.end
+    }
+
+    /// The offset up to which everything was given.
+    pub fn position(&self) -> u64 {
+        self.resume.offset
+    }
+
+    /// The offset up to which everything was read, torn bytes included; set when [`Reader::next`] gave nothing.
+    pub(crate) fn read_to(&self) -> u64 {
+        self.read_to
+    }
+
+    /// The number that the next line will take, once something was read.
+    pub fn next_seq(&self) -> Option<u64> {
+        self.resume.next_seq
+    }
+
+    /// Whose file it is; known once something was read.
+    pub fn kind(&self) -> Option<FileKind> {
+        self.origin.as_ref().map(|o| o.kind)
+    }
+
+    /// What became of the file since it was read to its end.
+    pub fn change(&self) -> Result<Change> {
+        let state = self.file.state().map_err(Error::io("inspect", &self.path))?;
+        if state.len < self.resume.offset {
+            return Ok(Change::Truncated);
+        }
+        // Any difference is worth a look: a torn end may have been cut and something else written there.
+        if state.len != self.read_to {
+            return Ok(Change::Grew);
+        }
+        match self.disk.inspect(&self.path) {
+            Ok(info) if info.id == self.id && state.links > 0 => Ok(Change::None),
+            _ => Ok(Change::Replaced),
+        }
+    }
+
+    fn find_origin(&mut self) -> Result<bool> {
+        self.lines.seek(0);
+        self.origin = tail::detect(&*self.file, &self.path)?;
+        let Some(origin) = &self.origin else {
+            let len = self.file.state().map_err(Error::io("inspect", &self.path))?.len;
+            self.read_to = len;
+            self.end = match len {
+                0 => End::Clean,
+                length => End::Torn(Damage { offset: 0, length, reason: Reason::NotJson, lines: 1, seq: 0 }),
+            };
+            return Ok(false);
+        };
+        self.next_seq = Some(u64::from(origin.kind != FileKind::Native));
+        Ok(true)
+    }
+
+    fn kind_now(&self) -> FileKind {
+        self.kind().unwrap_or(FileKind::Native)
+    }
+
+    fn read_line(&mut self) -> Result<bool> {
+        let Some(line) = self.lines.next(&*self.file).map_err(Error::io("read", &self.path))? else {
+            return Ok(false);
+        };
+        let kind = self.kind_now();
+        pieces::of_line(&line, self.lines.bytes(line.range.clone()), kind, &mut self.scratch);
+        self.queue.extend(self.scratch.drain(..));
+        Ok(true)
+    }
+
+    /// Keeps damage back until something valid follows. Neighbouring damage is one place.
+    fn hold(&mut self, piece: &Piece, reason: Reason) {
+        let seq = self.next_seq.unwrap_or_default();
+        self.next_seq = Some(seq + 1);
+        let length = piece.end - piece.offset;
+        match &mut self.pending {
+            Some(held) => {
+                held.length = piece.end - held.offset;
+                held.lines += 1;
+            }
+            None => self.pending = Some(Damage { offset: piece.offset, length, reason, lines: 1, seq }),
+        }
+    }
+
+    /// Damage that shows only in the numbers: the record does not follow the one before it. Told once.
+    fn break_before(&mut self, piece: &Piece) -> Option<Damage> {
+        let (What::Record { seq }, Some(expected), false) = (piece.what, self.next_seq, self.break_told)
+        else {
+            return None;
+        };
+        // Nobody knows how many records a gap swallowed, so behind one any number above the last is right.
+        let follows = if self.after_gap { seq >= self.resume.next_seq.unwrap_or(0) } else { seq == expected };
+        if follows {
+            return None;
+        }
+        self.break_told = true;
+        let (length, reason) = match seq {
+            _ if self.after_gap || seq < expected => (piece.end - piece.offset, Reason::OutOfOrder),
+            _ if expected == 0 => (0, Reason::NoHeader),
+            _ => (0, Reason::Missing),
+        };
+        Some(Damage { offset: piece.offset, length, reason, lines: 0, seq: expected })
+    }
+
+    /// Gives a piece its number and remembers that reading can go on behind it.
+    fn number(&mut self, piece: &Piece) -> (u64, bool) {
+        let expected = self.next_seq.unwrap_or(1);
+        let (seq, verified) = match piece.what {
+            What::Record { seq } => (seq, true),
+            What::Foreign | What::Damaged(_) => (expected, false),
+        };
+        let mut after = seq + 1;
+        if verified && seq == 0 {
+            after = Header::parse(self.lines.bytes(piece.range.clone())).first_seq;
+        }
+        if verified && self.kind() == Some(FileKind::Foreign) {
+            self.origin = Some(Origin { kind: FileKind::Adopted, header: None });
+        }
+        self.next_seq = Some(after);
+        self.after_gap = false;
+        self.break_told = false;
+        self.resume = Resume { offset: piece.end, next_seq: self.next_seq, after_gap: false };
+        (seq, verified)
+    }
+
+    /// At the end of the file: says how it ends and makes ready to go on if it grows.
+    fn stop(&mut self) {
+        self.end = self.pending.take().map_or(End::Clean, End::Torn);
+        self.read_to = self.lines.position();
+        self.go_to(self.resume);
+    }
+
+    fn go_to(&mut self, place: Resume) {
+        self.resume = place;
+        self.next_seq = place.next_seq;
+        self.after_gap = place.after_gap;
+        self.break_told = false;
+        self.pending = None;
+        self.queue.clear();
+        self.lines.seek(place.offset);
+    }
+}
+
+/// A backward reader: the newest entry first.
+#[derive(Debug)]
+pub struct ReverseReader<'f> {
+    file: FileRef<'f>,
+    path: PathBuf,
+    lines: LinesBack,
+    origin: Option<Origin>,
+    queue: Vec<Piece>,
+    pending: Option<Damage>,
+    /// The number of the line that follows the one to be given next.
+    next_seq: u64,
+    end_offset: u64,
+}
+
+#[derive(Debug)]
+enum FileRef<'f> {
+    Own(Box<dyn DiskFile>),
+    Borrowed(&'f dyn DiskFile),
+}
+
+impl FileRef<'_> {
+    fn get(&self) -> &dyn DiskFile {
+        match self {
+            FileRef::Own(file) => &**file,
+            FileRef::Borrowed(file) => *file,
+        }
+    }
+}
+
+impl ReverseReader<'static> {
+    /// Opens a log and stands at its end, before anything torn.
+    pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<ReverseReader<'static>> {
+        let file = lock::open_for_reading(&**disk, path)?;
+        ReverseReader::with(FileRef::Own(file), path)
+    }
+}
+
+impl<'f> ReverseReader<'f> {
+    fn of_file(file: &'f dyn DiskFile, path: &Path) -> Result<ReverseReader<'f>> {
+        ReverseReader::with(FileRef::Borrowed(file), path)
+    }
+
+    fn with(file: FileRef<'f>, path: &Path) -> Result<ReverseReader<'f>> {
+        let Tail { origin, good_end, good_seq, .. } = tail::inspect(file.get(), path)?;
+        Ok(ReverseReader {
+            file,
+            path: path.to_owned(),
+            lines: LinesBack::new(good_end),
+            origin,
+            queue: Vec::new(),
+            pending: None,
+            next_seq: good_seq,
+            end_offset: good_end,
+        })
+    }
+
+    /// The entry or damage before the one given last; nothing at the beginning.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it lends its buffer and can fail, which Iterator cannot say"
+    )]
+    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+        let Some(kind) = self.origin.as_ref().map(|o| o.kind) else { return Ok(None) };
+        loop {
+            if self.queue.is_empty() {
+                let read = self.lines.next(self.file.get()).map_err(Error::io("read", &self.path))?;
+                let Some(line) = read else { return Ok(self.pending.take().map(Item::Damage)) };
+                pieces::of_line(&line, self.lines.bytes(line.range.clone()), kind, &mut self.queue);
+                continue;
+            }
+            let Some(piece) = self.queue.last().cloned() else { continue };
+            if let What::Damaged(reason) = piece.what {
+                self.queue.pop();
+                self.hold(&piece, reason);
+                continue;
+            }
+            if let Some(damage) = self.pending.take() {
+                return Ok(Some(Item::Damage(damage)));
+            }
+            self.queue.pop();
+            let (seq, verified) = match piece.what {
+                What::Record { seq } => (seq, true),
+                _ => (self.next_seq.saturating_sub(1), false),
+            };
+            self.next_seq = seq;
+            let bytes = self.lines.bytes(piece.range);
+            return Ok(Some(Item::Entry(Entry { seq, offset: piece.offset, bytes, verified })));
+        }
+    }
+
+    fn hold(&mut self, piece: &Piece, reason: Reason) {
+        self.next_seq = self.next_seq.saturating_sub(1);
+        let end = self.pending.map_or(piece.end, |held| held.offset + held.length);
+        let lines = self.pending.map_or(0, |held| held.lines) + 1;
+        let (offset, seq) = (piece.offset, self.next_seq);
+        self.pending = Some(Damage { offset, length: end - offset, reason, lines, seq });
+    }
+}

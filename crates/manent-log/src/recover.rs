@@ -1,0 +1,180 @@
+//! Making a log ready to append to: what a crash left at its end is set aside, and only then cut.
+//!
+//! The cases are listed in `docs/RECOVERY.md` as R1 to R17, each with its test. The rule behind all of them: no
+//! readable line is ever cut, and no byte is cut before a copy of it is on the disk. Each step can be interrupted and
+//! done again with the same outcome. Only the holder of the lease comes here.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::frame::{self, FileKind};
+use crate::fs::{Access, Disk, DiskFile, read_fully, write_fully};
+use crate::lock::{Lease, directory_of};
+use crate::reader::Damage;
+use crate::tail::{self, Tail};
+
+/// A log that can be appended to.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) kind: FileKind,
+    /// Whether nothing was ever written: a header is due.
+    pub(crate) unborn: bool,
+    pub(crate) len: u64,
+    pub(crate) next_seq: u64,
+    /// Whether the last line lacks its newline, which must then go before the next record.
+    pub(crate) newline_first: bool,
+    pub(crate) set_aside: Option<SetAside>,
+}
+
+/// Torn bytes that were cut off the end of a log and kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// Where in the log they stood.
+    pub offset: u64,
+    /// How many.
+    pub length: u64,
+    /// The file that holds them now.
+    pub copy: PathBuf,
+}
+
+/// Checks the end of the log under this lease and makes it ready.
+pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease) -> Result<Ready> {
+    let Tail { origin, len, good_end, good_seq, torn } = tail::inspect(&*lease.file, &lease.path)?;
+    let kind = origin.as_ref().map_or(FileKind::Native, |o| o.kind);
+    if let Some(header) = origin.as_ref().and_then(|o| o.header.as_ref()) {
+        header.check_writable(&lease.path)?;
+    }
+    if kind == FileKind::Foreign && good_end == 0 {
+        refuse_what_is_no_log(lease)?;
+    }
+    let mut ready = Ready {
+        kind,
+        unborn: origin.is_none(),
+        len,
+        next_seq: good_seq,
+        newline_first: false,
+        set_aside: None,
+    };
+    if let Some(torn) = torn {
+        if ours_to_cut(kind, lease, &torn)? {
+            ready.set_aside = Some(cut(disk, lease, &torn)?);
+            ready.len = good_end;
+        } else {
+            // Another program's fragment stays, becomes a line, and takes a number like any line.
+            ready.next_seq += torn.lines;
+        }
+    }
+    ready.newline_first = !ends_with_newline(&*lease.file, &lease.path, ready.len)?;
+    Ok(ready)
+}
+
+/// Whether the last byte before `len` is a newline (or there is none).
+pub(crate) fn ends_with_newline(file: &dyn DiskFile, path: &Path, len: u64) -> Result<bool> {
+    let mut last = [b'\n'];
+    if len > 0 {
+        read_fully(file, &mut last, len - 1).map_err(Error::io("read", path))?;
+    }
+    Ok(last == *b"\n")
+}
+
+/// In a native file everything torn is ours. In another program's file only a fragment that begins as our records
+/// do; the rest may be that program's line in the middle of being written.
+fn ours_to_cut(kind: FileKind, lease: &Lease, torn: &Damage) -> Result<bool> {
+    match kind {
+        FileKind::Native => Ok(true),
+        FileKind::Foreign => Ok(false),
+        FileKind::Adopted => {
+            let mut head = [0; 16];
+            let n =
+                read_fully(&*lease.file, &mut head, torn.offset).map_err(Error::io("read", &lease.path))?;
+            Ok(frame::begins_like_a_record(&head[..n]) && torn.lines == 1)
+        }
+    }
+}
+
+/// A file in which nothing can be read and that does not even begin like JSON is no log of anybody's.
+fn refuse_what_is_no_log(lease: &Lease) -> Result<()> {
+    let mut head = [0; 64];
+    let n = read_fully(&*lease.file, &mut head, 0).map_err(Error::io("read", &lease.path))?;
+    if frame::trim(&head[..n]).first() == Some(&b'{') {
+        return Ok(());
+    }
+    Err(Error::NotALog { path: lease.path.clone(), what: "a file in which no line can be read" })
+}
+
+fn cut(disk: &dyn Disk, lease: &Lease, torn: &Damage) -> Result<SetAside> {
+    let copy = set_aside(disk, lease, torn)?;
+    lease.file.set_len(torn.offset).map_err(Error::io("cut the torn end of", &lease.path))?;
+    lease.file.sync().map_err(Error::io("sync", &lease.path))?;
+    Ok(SetAside { offset: torn.offset, length: torn.length, copy })
+}
+
+/// Copies torn bytes to `<log>.torn-<offset>-<n>` and makes the copy durable. A copy that an interrupted recovery
+/// finished is used again; one that it did not finish is left alone.
+fn set_aside(disk: &dyn Disk, lease: &Lease, torn: &Damage) -> Result<PathBuf> {
+    for n in 0..COPIES_MAX {
+        let mut name = lease.path.clone().into_os_string();
+        name.push(format!(".torn-{}-{n}", torn.offset));
+        let copy = PathBuf::from(name);
+        let file = match disk.open(&copy, Access::CreateNew) {
+            Ok(file) => {
+                copy_range(&*lease.file, torn, &*file)
+                    .map_err(Error::io("set torn bytes aside in", &copy))?;
+                file
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match disk.open(&copy, Access::Read) {
+                Ok(file)
+                    if same_bytes(&*lease.file, torn, &*file).map_err(Error::io("compare", &copy))? =>
+                {
+                    file
+                }
+                _ => continue,
+            },
+            Err(e) => return Err(Error::io("set torn bytes aside in", &copy)(e)),
+        };
+        file.sync().map_err(Error::io("sync", &copy))?;
+        let dir = directory_of(&copy);
+        disk.sync_dir(dir).map_err(Error::io("sync the directory", dir))?;
+        return Ok(copy);
+    }
+    let why = io::Error::other("too many copies of the same torn bytes; move the .torn files away");
+    Err(Error::io("set torn bytes aside of", &lease.path)(why))
+}
+
+fn copy_range(from: &dyn DiskFile, torn: &Damage, to: &dyn DiskFile) -> io::Result<()> {
+    let mut block = vec![0; COPY_BLOCK_BYTES.min(torn.length as usize)];
+    let mut done = 0;
+    while done < torn.length {
+        let want = (torn.length - done).min(block.len() as u64) as usize;
+        let n = read_fully(from, &mut block[..want], torn.offset + done)?;
+        if n == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        write_fully(to, &block[..n]).map_err(|(_, e)| e)?;
+        done += n as u64;
+    }
+    Ok(())
+}
+
+fn same_bytes(log: &dyn DiskFile, torn: &Damage, copy: &dyn DiskFile) -> io::Result<bool> {
+    if copy.state()?.len != torn.length {
+        return Ok(false);
+    }
+    let mut blocks = [vec![0; COPY_BLOCK_BYTES], vec![0; COPY_BLOCK_BYTES]];
+    let mut done = 0;
+    while done < torn.length {
+        let want = (torn.length - done).min(COPY_BLOCK_BYTES as u64) as usize;
+        let [ours, theirs] = &mut blocks;
+        let n = read_fully(log, &mut ours[..want], torn.offset + done)?;
+        let m = read_fully(copy, &mut theirs[..want], done)?;
+        if n != want || ours[..n] != theirs[..m] {
+            return Ok(false);
+        }
+        done += n as u64;
+    }
+    Ok(true)
+}
+
+const COPIES_MAX: u32 = 1000;
+const COPY_BLOCK_BYTES: usize = 256 << 10;

@@ -1,0 +1,244 @@
+//! Where a log ends, whose file it is, and where a number stands in it, found by looking at few bytes.
+//!
+//! For a native file all of this costs the tail, not the length. For another program's file the whole is read once,
+//! because its lines carry no numbers. Nothing here changes a file.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::frame::{self, Class, FileKind, Reason};
+use crate::fs::DiskFile;
+use crate::header::Header;
+use crate::lines::{Lines, LinesBack, SMALL_BLOCK_BYTES, STREAM_BLOCK_BYTES};
+use crate::pieces::{self, Piece, What};
+use crate::reader::Damage;
+
+/// Whose file it is, and the header if it has one that verifies as its first line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) kind: FileKind,
+    pub(crate) header: Option<Header>,
+}
+
+impl Origin {
+    pub(crate) fn native() -> Origin {
+        Origin { kind: FileKind::Native, header: None }
+    }
+}
+
+/// The end of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tail {
+    /// Whose file it is. Nothing if the file is empty or holds only the beginning of a header: it was never born.
+    pub(crate) origin: Option<Origin>,
+    /// Length of the file when it was looked at.
+    pub(crate) len: u64,
+    /// Where the last entry ends, its newline included.
+    pub(crate) good_end: u64,
+    /// The number after the last entry.
+    pub(crate) good_seq: u64,
+    /// What stands behind the last entry, if anything does.
+    pub(crate) torn: Option<Damage>,
+}
+
+/// Decides whose file it is. Nothing: the file is empty, or only the torn beginning of a header.
+///
+/// The first line that can be read decides: if it is a record the file is native; if it is another program's, the
+/// file is adopted where any record verifies, else foreign.
+pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>> {
+    let failed = |e| Error::io("read", path)(e);
+    let mut lines = Lines::new(0, SMALL_BLOCK_BYTES);
+    let mut first_bytes: Option<Vec<u8>> = None;
+    let mut plain = false;
+    let mut any_foreign = false;
+    while let Some(line) = lines.next(file).map_err(failed)? {
+        let bytes = lines.bytes(line.range.clone());
+        if first_bytes.is_none() {
+            refuse_other_formats(bytes, path)?;
+            first_bytes = Some(bytes[..bytes.len().min(16)].to_vec());
+        }
+        if plain {
+            // Only a record can change the answer now, and most lines are plainly none.
+            if frame::begins_like_a_record(frame::trim(bytes)) && frame::verify(frame::trim(bytes)).is_some()
+            {
+                return Ok(Some(Origin { kind: FileKind::Adopted, header: None }));
+            }
+            continue;
+        }
+        match frame::classify(bytes, FileKind::Adopted) {
+            Class::Record { seq } => {
+                let header = (seq == 0).then(|| Header::parse(frame::trim(bytes)));
+                return Ok(Some(Origin { kind: FileKind::Native, header }));
+            }
+            Class::Foreign => {
+                plain = true;
+                lines = restart_wide(line.end());
+            }
+            Class::Blank => {}
+            Class::Damaged(_) => {
+                // Two records on one line are still records.
+                if !frame::salvage(bytes).is_empty() {
+                    return Ok(Some(Origin::native()));
+                }
+                any_foreign |= frame::classify(bytes, FileKind::Foreign) == Class::Foreign;
+            }
+        }
+    }
+    let unborn = first_bytes.as_deref().is_none_or(|b| b.is_empty() || frame::begins_like_a_header(b));
+    if !plain && !any_foreign && unborn {
+        return Ok(None);
+    }
+    Ok(Some(Origin { kind: FileKind::Foreign, header: None }))
+}
+
+/// Says at once what a file is that cannot be a log, instead of listing its every line as damage.
+fn refuse_other_formats(first: &[u8], path: &Path) -> Result<()> {
+    let what = match first {
+        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => "UTF-16 text",
+        [0x1F, 0x8B, ..] => "gzip data",
+        [0x28, 0xB5, 0x2F, 0xFD, ..] => "zstd data",
+        _ if first.starts_with(b"SQLite format 3") => "a SQLite database",
+        _ => return Ok(()),
+    };
+    Err(Error::NotALog { path: path.to_owned(), what })
+}
+
+/// A foreign file is read to its end: larger blocks for that.
+fn restart_wide(offset: u64) -> Lines {
+    Lines::new(offset, STREAM_BLOCK_BYTES)
+}
+
+/// Looks at the end of a log.
+pub(crate) fn inspect(file: &dyn DiskFile, path: &Path) -> Result<Tail> {
+    let len = file.state().map_err(Error::io("inspect", path))?.len;
+    let Some(origin) = detect(file, path)? else {
+        let torn = Damage { offset: 0, length: len, reason: Reason::NotJson, lines: 1, seq: 0 };
+        return Ok(Tail { origin: None, len, good_end: 0, good_seq: 0, torn: (len > 0).then_some(torn) });
+    };
+    let mut search = TailSearch::new(len);
+    let anchored = search.run(file, path, origin.kind)?;
+    let good_seq = match anchored {
+        Some(0) => origin.header.as_ref().map_or(1, |h| h.first_seq) + search.unnumbered,
+        Some(seq) => seq + 1 + search.unnumbered,
+        // No record anywhere: the numbers begin with the first line, at 1.
+        None => 1 + search.unnumbered,
+    };
+    let good_end = search.good_end.unwrap_or(0);
+    let torn = search.torn.map(|(reason, lines)| Damage {
+        offset: good_end,
+        length: len - good_end,
+        reason,
+        lines,
+        seq: good_seq,
+    });
+    Ok(Tail { origin: Some(origin), len, good_end, good_seq, torn })
+}
+
+/// A walk back from the end to the last record.
+struct TailSearch {
+    len: u64,
+    /// Where the last entry ends, once it is found.
+    good_end: Option<u64>,
+    /// Damage behind it: the reason of its first line, and how many lines.
+    torn: Option<(Reason, u64)>,
+    /// Lines without a number of their own between the last record and `good_end`.
+    unnumbered: u64,
+}
+
+impl TailSearch {
+    fn new(len: u64) -> TailSearch {
+        TailSearch { len, good_end: None, torn: None, unnumbered: 0 }
+    }
+
+    /// The number of the last record, if there is one at all.
+    fn run(&mut self, file: &dyn DiskFile, path: &Path, kind: FileKind) -> Result<Option<u64>> {
+        let mut lines = LinesBack::new(self.len);
+        let mut found: Vec<Piece> = Vec::new();
+        while let Some(line) = lines.next(file).map_err(Error::io("read", path))? {
+            if kind == FileKind::Foreign && self.good_end.is_some() {
+                // No record will come: only the lines are to be counted.
+                self.unnumbered +=
+                    u64::from(!frame::trim(lines.bytes(line.range.clone())).is_empty() || line.too_long());
+                continue;
+            }
+            pieces::of_line(&line, lines.bytes(line.range.clone()), kind, &mut found);
+            for piece in found.drain(..).rev() {
+                if let Some(seq) = self.step(&piece) {
+                    return Ok(Some(seq));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn step(&mut self, piece: &Piece) -> Option<u64> {
+        match piece.what {
+            What::Damaged(reason) if self.good_end.is_none() => {
+                self.torn = Some((reason, self.torn.map_or(1, |(_, n)| n + 1)));
+            }
+            What::Damaged(_) => self.unnumbered += 1,
+            What::Foreign | What::Record { .. } => {
+                // Blank lines behind the last entry belong to nobody and are no damage.
+                let end = if self.torn.is_some() { piece.end } else { self.len };
+                self.good_end.get_or_insert(end);
+                if let What::Record { seq } = piece.what {
+                    return Some(seq);
+                }
+                self.unnumbered += 1;
+            }
+        }
+        None
+    }
+}
+
+/// A record's place and number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) offset: u64,
+    pub(crate) seq: u64,
+}
+
+/// A place at or before the record with this number, found by halving; nothing if reading from the start is as good.
+///
+/// Relies on numbers that rise. Where a damaged file breaks that, the place may lie too early or be none at all, and
+/// the caller reads on from it to the first number that is large enough.
+pub(crate) fn place_before(file: &dyn DiskFile, path: &Path, seq: u64) -> Result<Option<Place>> {
+    if detect(file, path)?.is_none_or(|o| o.kind != FileKind::Native) {
+        return Ok(None);
+    }
+    let len = file.state().map_err(Error::io("inspect", path))?.len;
+    let (mut low, mut high) = (0, len);
+    let mut best = None;
+    while high - low > HALVING_STOPS_BYTES {
+        let middle = low + (high - low) / 2;
+        match record_after(file, path, middle, high)? {
+            Some(place) if place.seq <= seq => {
+                best = Some(place);
+                low = place.offset.max(middle);
+            }
+            _ => high = middle,
+        }
+    }
+    Ok(best)
+}
+
+/// The first record that begins on a line of its own behind `from` and before `until`.
+fn record_after(file: &dyn DiskFile, path: &Path, from: u64, until: u64) -> Result<Option<Place>> {
+    let mut lines = Lines::new(from, SMALL_BLOCK_BYTES);
+    let mut partial = true;
+    while let Some(line) = lines.next(file).map_err(Error::io("read", path))? {
+        if line.offset >= until {
+            break;
+        }
+        // The first line most likely begins in the middle of one.
+        if !std::mem::take(&mut partial) {
+            let bytes = lines.bytes(line.range.clone());
+            if let Some(seq) = frame::verify(frame::trim(bytes)) {
+                return Ok(Some(Place { offset: line.offset, seq }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+const HALVING_STOPS_BYTES: u64 = 256 << 10;

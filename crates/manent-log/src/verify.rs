@@ -1,0 +1,160 @@
+//! The full check of a log, and the record by which a person acknowledges what it found.
+//!
+//! A gap stays where it is for ever; nothing is rewritten. `repair` cuts a torn end (setting it aside), and appends a
+//! `gap` record for each damaged place, after which the place is still listed but no longer an alarm.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::body::Body;
+use crate::commit::Durability;
+use crate::error::{Error, Result};
+use crate::frame::FileKind;
+use crate::fs::{Disk, DiskFile, read_fully};
+use crate::lock;
+use crate::log::{Expect, Log};
+use crate::reader::{Damage, End, Entry, Item, Reader};
+
+/// What a full check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Records and lines of other programs that can be read, the header not counted.
+    pub records: u64,
+    /// How many of them carry no checksum.
+    pub unverified: u64,
+    /// Each damaged place, in the order of the file.
+    pub damage: Vec<Found>,
+    /// How the file ends.
+    pub tail: TailState,
+    /// Whose file it is; nothing if it was never born.
+    pub kind: Option<FileKind>,
+}
+
+/// One damaged place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Where and why.
+    pub damage: Damage,
+    /// Whether a `gap` record says that somebody knows.
+    pub acknowledged: bool,
+}
+
+/// How a file ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TailState {
+    /// With a record.
+    Clean,
+    /// With bytes that are no record.
+    Torn(Damage),
+    /// The same, while a writer holds the file: it may be writing them now.
+    InFlight(Damage),
+}
+
+impl Report {
+    /// Whether there is anything a person has not been told and taken note of.
+    pub fn is_sound(&self) -> bool {
+        !matches!(self.tail, TailState::Torn(_)) && self.damage.iter().all(|d| d.acknowledged)
+    }
+}
+
+/// Reads a whole log and checks every byte of it.
+pub fn verify(disk: &Arc<dyn Disk>, path: &Path) -> Result<Report> {
+    verify_with(disk, path, |_| {})
+}
+
+/// As [`verify`], telling how far it is, in bytes.
+pub fn verify_with(disk: &Arc<dyn Disk>, path: &Path, mut progress: impl FnMut(u64)) -> Result<Report> {
+    let file = lock::open_for_reading(&**disk, path)?;
+    let mut reader = Reader::open(disk, path)?;
+    let (mut records, mut unverified) = (0, 0);
+    let (mut damage, mut acknowledged) = (Vec::new(), Vec::new());
+    while let Some(item) = reader.next()? {
+        match item {
+            Item::Damage(found) => damage.push(found),
+            Item::Entry(entry) => {
+                records += u64::from(entry.seq > 0);
+                unverified += u64::from(!entry.verified);
+                acknowledged.extend(Gap::read(&entry));
+                progress(entry.offset);
+            }
+        }
+    }
+    let mut found = Vec::with_capacity(damage.len());
+    for damage in damage {
+        let gap = Gap::of(&*file, path, &damage)?;
+        found.push(Found { damage, acknowledged: acknowledged.contains(&gap) });
+    }
+    let tail = match reader.end() {
+        End::Clean => TailState::Clean,
+        End::Torn(torn) if file.lock_holder().is_some() => TailState::InFlight(torn),
+        End::Torn(torn) => TailState::Torn(torn),
+    };
+    Ok(Report { records, unverified, damage: found, tail, kind: reader.kind() })
+}
+
+/// Acknowledges every damaged place of a log by a `gap` record. Opening it has already seen to its end.
+///
+/// Doing it twice changes nothing: a place that was acknowledged is left alone. `ts` is the time to write.
+pub fn acknowledge_gaps(log: &mut Log, ts: &str) -> Result<Vec<Damage>> {
+    let path = log.path().to_owned();
+    let report = verify(log.disk(), &path)?;
+    let file = lock::open_for_reading(&**log.disk(), &path)?;
+    let mut done = Vec::new();
+    let mut bodies = Vec::new();
+    for found in report.damage.iter().filter(|f| !f.acknowledged) {
+        let gap = Gap::of(&*file, &path, &found.damage)?;
+        bodies.push(gap.body(ts, &found.damage));
+        done.push(found.damage);
+    }
+    log.append_batch(&bodies, Durability::Sync, Expect::Any)?;
+    Ok(done)
+}
+
+/// A damaged place as a `gap` record names it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Gap {
+    offset: u64,
+    length: u64,
+    hash: String,
+}
+
+impl Gap {
+    fn of(file: &dyn DiskFile, path: &Path, damage: &Damage) -> Result<Gap> {
+        let mut block = vec![0; HASH_BLOCK_BYTES];
+        let (mut crc, mut done) = (0, 0);
+        while done < damage.length {
+            let want = (damage.length - done).min(block.len() as u64) as usize;
+            let n = read_fully(file, &mut block[..want], damage.offset + done)
+                .map_err(Error::io("read", path))?;
+            if n == 0 {
+                break;
+            }
+            crc = crc32c::crc32c_append(crc, &block[..n]);
+            done += n as u64;
+        }
+        Ok(Gap { offset: damage.offset, length: damage.length, hash: format!("crc32c:{crc:08x}") })
+    }
+
+    /// Reads a gap record; nothing for any other.
+    fn read(entry: &Entry<'_>) -> Option<Gap> {
+        // Cheap first: the members stand near the front, and hardly any record is one of these.
+        let head = &entry.bytes[..entry.bytes.len().min(GAP_HEAD_BYTES)];
+        if !entry.verified || memchr::memmem::find(head, br#""kind":"gap""#).is_none() {
+            return None;
+        }
+        serde_json::from_slice(entry.bytes).ok()
+    }
+
+    fn body(&self, ts: &str, damage: &Damage) -> Body {
+        let mut body = Body::new();
+        body.string("ts", ts).string("kind", "gap");
+        body.number("offset", self.offset).number("length", self.length).string("hash", &self.hash);
+        body.number("lines", damage.lines).string("reason", damage.reason.word());
+        body
+    }
+}
+
+const HASH_BLOCK_BYTES: usize = 256 << 10;
+const GAP_HEAD_BYTES: usize = 128;
