@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, OFlags};
@@ -107,9 +107,14 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;
     /// Looks at a path without following a final symbolic link.
     fn inspect(&self, path: &Path) -> io::Result<PathInfo>;
+    /// Follows symbolic links to what a path means: the store itself may be one.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
+    /// Whether a file of this owner belongs to whoever runs this process.
+    fn is_own(&self, owner: u32) -> bool;
     /// The names in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
-    /// Makes a directory and its missing parents, mode 0700 whatever the umask. An existing one is left as it is.
+    /// Makes a directory and its missing parents, mode 0700 whatever the umask, and makes them survive power loss.
+    /// An existing one is left as it is.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Renames, replacing `to` if it exists.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -226,6 +231,14 @@ impl Disk for RealDisk {
         })
     }
 
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(path)
+    }
+
+    fn is_own(&self, owner: u32) -> bool {
+        rustix::process::geteuid().as_raw() == owner
+    }
+
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
         std::fs::read_dir(dir)?
             .map(|entry| {
@@ -243,9 +256,13 @@ impl Disk for RealDisk {
             self.create_dir_all(parent)?;
         }
         match std::fs::DirBuilder::new().mode(0o700).create(dir) {
-            Ok(()) => std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700)),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(e) => Err(e),
+            Ok(()) => std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))?,
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+            Err(e) => return Err(e),
+        }
+        match dir.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => self.sync_dir(parent),
+            _ => self.sync_dir(Path::new(".")),
         }
     }
 

@@ -129,6 +129,11 @@ impl Reader {
         Reader::open_sized(disk, path, STREAM_BLOCK_BYTES)
     }
 
+    /// As [`Reader::open`], for a caller that wants only the first lines.
+    pub fn open_small(disk: &Arc<dyn Disk>, path: &Path) -> Result<Reader> {
+        Reader::open_sized(disk, path, SMALL_BLOCK_BYTES)
+    }
+
     /// Opens a log and stands before its last `count` entries for which `wanted` is true.
     ///
     /// Costs the tail, not the length, if the file is native.

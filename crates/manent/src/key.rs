@@ -1,0 +1,236 @@
+//! The name of a session, and the file name made from it.
+//!
+//! A raw string is never a path: only [`SessionKey`] makes one. The mapping is injective (two keys never share a
+//! file), bounded (any key fits the file system), case-safe (two keys that differ only in case do not meet on a disk
+//! that ignores case) and readable (an ordinary key is its own file name).
+
+use std::fmt;
+
+/// The longest key, in bytes.
+pub const KEY_BYTES_MAX: usize = 1024;
+
+/// What a session is called.
+///
+/// ```
+/// use manent::SessionKey;
+/// assert_eq!(SessionKey::new("telegram:alice").unwrap().file_name(), "telegram%3aalice.jsonl");
+/// assert!(SessionKey::new("../../etc/passwd").unwrap().file_name().starts_with("..%2f..%2fetc"));
+/// assert!(SessionKey::new("").is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionKey(String);
+
+/// A string that cannot be a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The empty string.
+    #[error("a session key cannot be empty; give it a name, such as 'work'")]
+    Empty,
+    /// It holds a NUL.
+    #[error("a session key cannot hold a NUL byte")]
+    Nul,
+    /// It is too long.
+    #[error("a session key can have {KEY_BYTES_MAX} bytes, this one has {bytes}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+}
+
+impl SessionKey {
+    /// Checks a key. Only an empty one, one with NUL, and one over [`KEY_BYTES_MAX`] are refused.
+    pub fn new(key: impl Into<String>) -> Result<SessionKey, KeyError> {
+        let key = key.into();
+        if key.is_empty() {
+            return Err(KeyError::Empty);
+        }
+        if key.contains('\0') {
+            return Err(KeyError::Nul);
+        }
+        if key.len() > KEY_BYTES_MAX {
+            return Err(KeyError::TooLong { bytes: key.len() });
+        }
+        Ok(SessionKey(key))
+    }
+
+    /// The key as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name of its file.
+    pub fn file_name(&self) -> String {
+        format!("{}{SUFFIX}", self.stem())
+    }
+
+    /// The plain name, without any encoding, that other programs may have given the file; nothing if that would
+    /// not be a plain name.
+    pub fn plain_file_name(&self) -> Option<String> {
+        let plain =
+            !self.0.contains('/') && self.0 != "." && self.0 != ".." && self.0.len() <= STEM_BYTES_MAX;
+        plain.then(|| format!("{}{SUFFIX}", self.0))
+    }
+
+    /// The key that a file of this name holds, as far as the name tells. The header of a file, where it has one,
+    /// knows better.
+    pub fn of_file_name(name: &str) -> Option<SessionKey> {
+        let stem = name.strip_suffix(SUFFIX)?;
+        let decoded = decode(stem).and_then(|key| SessionKey::new(key).ok());
+        match decoded {
+            Some(key) if key.stem() == stem => Some(key),
+            // Not a name we would have made: another program's, which means what it says.
+            _ => SessionKey::new(stem).ok(),
+        }
+    }
+
+    fn stem(&self) -> String {
+        let mut stem = String::with_capacity(self.0.len());
+        for byte in self.0.bytes() {
+            if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-') {
+                stem.push(char::from(byte));
+            } else {
+                stem.push('%');
+                stem.extend([byte >> 4, byte & 15].map(|digit| char::from(HEX[usize::from(digit)])));
+            }
+        }
+        if stem.len() > STEM_BYTES_MAX {
+            let cut = (0..3).map(|back| STEM_BYTES_MAX - back).find(|at| !splits_escape(&stem, *at));
+            stem.truncate(cut.unwrap_or(STEM_BYTES_MAX));
+            stem.push('~');
+            stem.push_str(&self.hash()[..32]);
+        } else if stem.bytes().any(|b| b.is_ascii_uppercase()) || is_reserved(&stem) {
+            stem.push('~');
+            stem.push_str(&self.hash()[..8]);
+        }
+        stem
+    }
+
+    fn hash(&self) -> String {
+        blake3::hash(self.0.as_bytes()).to_hex().to_string()
+    }
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Names that mean something else to some file system, whatever stands behind their first dot.
+fn is_reserved(stem: &str) -> bool {
+    let first = stem.split('.').next().unwrap_or_default();
+    let device = matches!(first, "con" | "prn" | "aux" | "nul");
+    let numbered =
+        matches!(first.as_bytes(), [b'c', b'o', b'm', n] | [b'l', b'p', b't', n] if n.is_ascii_digit());
+    device || numbered || matches!(stem, "." | "..")
+}
+
+fn splits_escape(stem: &str, at: usize) -> bool {
+    stem.as_bytes()[at.saturating_sub(2)..at].contains(&b'%')
+}
+
+/// Undoes the percent encoding; nothing if there is an escape we would not have written.
+fn decode(stem: &str) -> Option<String> {
+    let stem = stem.split_once('~').map_or(stem, |(name, _)| name);
+    let mut bytes = Vec::with_capacity(stem.len());
+    let mut rest = stem.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let [high, low, tail @ ..] = tail else { return None };
+        let digit = |b: u8| HEX.iter().position(|h| *h == b);
+        bytes.push((digit(*high)? << 4 | digit(*low)?) as u8);
+        rest = tail;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+const SUFFIX: &str = ".jsonl";
+const HEX: &[u8; 16] = b"0123456789abcdef";
+const STEM_BYTES_MAX: usize = 160;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn name(key: &str) -> String {
+        SessionKey::new(key).expect("a key").file_name()
+    }
+
+    #[test]
+    fn ordinary_keys_are_their_own_names() {
+        assert_eq!(name("20261115-180700-ab3f"), "20261115-180700-ab3f.jsonl");
+        assert_eq!(name("a_b.c"), "a_b.c.jsonl");
+    }
+
+    #[test]
+    fn keys_that_other_stores_mix_up_are_kept_apart_even_where_case_is_ignored() {
+        let long = "x".repeat(1000);
+        let keys = [
+            "a_b",
+            "a:b",
+            "a/b",
+            "a b",
+            "A_b",
+            "a_B",
+            "a%3ab",
+            "a~b",
+            "con",
+            "CON",
+            "nul.txt",
+            "com1",
+            "com10",
+            ".",
+            "..",
+            "../x",
+            "/etc/passwd",
+            "-rf",
+            "caf\u{e9}",
+            "cafe\u{301}",
+            "\u{202e}evil",
+            "a\nb",
+            &long,
+            &format!("{long}y"),
+            "K",
+            "\u{212a}",
+            "a.jsonl",
+            "a.jsonl.torn-5-0",
+        ];
+        let mut seen: HashMap<String, &str> = HashMap::new();
+        for key in keys {
+            let file = name(key);
+            assert!(file.len() <= 255 && !file.contains('/') && !file.contains('\0'), "{file}");
+            assert!(file.is_ascii() && !file.chars().any(|c| c.is_ascii_control()), "{file:?}");
+            if let Some(other) = seen.insert(file.to_ascii_lowercase(), key) {
+                panic!("{key:?} and {other:?} share {file}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_leads_back_to_its_key() {
+        for key in ["telegram:alice", "a b/c", "caf\u{e9}", "Big", "con", "a%3ab", "100%"] {
+            let key = SessionKey::new(key).expect("a key");
+            assert_eq!(SessionKey::of_file_name(&key.file_name()), Some(key));
+        }
+        // Other programs' names mean what they say.
+        for stem in ["telegram:alice", "a~b", "50%", "Alice", "a%3Ab"] {
+            let key = SessionKey::of_file_name(&format!("{stem}.jsonl")).expect("a key");
+            assert_eq!(key.as_str(), stem);
+        }
+        assert_eq!(SessionKey::of_file_name("notes.txt"), None);
+    }
+
+    #[test]
+    fn only_three_things_are_refused() {
+        assert_eq!(SessionKey::new(""), Err(KeyError::Empty));
+        assert_eq!(SessionKey::new("a\0b"), Err(KeyError::Nul));
+        assert_eq!(SessionKey::new("x".repeat(1025)), Err(KeyError::TooLong { bytes: 1025 }));
+        assert!(SessionKey::new("x".repeat(1024)).is_ok());
+    }
+}

@@ -1,0 +1,165 @@
+//! A whole session in memory, decoded: every turn with its role, time and text.
+//!
+//! All text lies in one arena of about the size of the file, so that a session of 100,000 turns costs one allocation
+//! and not 300,000. What a turn carries besides (tool calls, usage) is kept as it stands, as JSON.
+
+use std::ops::Range;
+
+use manent_log::{Damage, End, Item, Reader};
+
+use crate::scan;
+use crate::store::{Error, Result};
+use crate::turn::Record;
+
+/// The turns of a session.
+#[derive(Debug, Default)]
+pub struct Transcript {
+    text: Vec<u8>,
+    turns: Vec<Place>,
+    /// What could not be read.
+    pub damage: Vec<Damage>,
+    /// Lines whose checksum holds but that are not UTF-8, by number.
+    pub unreadable: Vec<u64>,
+    /// How the file ends.
+    pub torn: Option<Damage>,
+}
+
+/// One turn, decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn<'a> {
+    /// Its number.
+    pub seq: u64,
+    /// Its time; empty if the line has none.
+    pub ts: &'a str,
+    /// Who spoke.
+    pub role: &'a str,
+    /// The other members, as JSON without braces; empty if there are none.
+    pub extra: &'a str,
+    /// What was said.
+    pub content: &'a str,
+}
+
+/// Where the four texts of a turn end in the arena; the first begins at `start`.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    seq: u64,
+    start: usize,
+    ts_bytes: u32,
+    role_bytes: u32,
+    extra_bytes: u32,
+    content_bytes: u32,
+}
+
+impl Transcript {
+    /// Reads everything that a reader has before it. `bytes` is how much that is, about.
+    pub fn load(reader: &mut Reader, bytes: u64) -> Result<Transcript> {
+        let mut all = Transcript { text: Vec::with_capacity(bytes as usize), ..Transcript::default() };
+        while let Some(item) = reader.next().map_err(Error::Log)? {
+            match item {
+                Item::Damage(damage) => all.damage.push(damage),
+                Item::Entry(entry) => match Record::of(&entry) {
+                    Some(record) if record.is_turn() => all.push(&record),
+                    Some(_) => {}
+                    None => all.unreadable.push(entry.seq),
+                },
+            }
+        }
+        if let End::Torn(torn) = reader.end() {
+            all.torn = Some(torn);
+        }
+        Ok(all)
+    }
+
+    /// How many turns there are.
+    pub fn len(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// The turns in order.
+    pub fn turns(&self) -> impl DoubleEndedIterator<Item = Turn<'_>> + ExactSizeIterator {
+        self.turns.iter().map(|place| self.turn(place))
+    }
+
+    fn turn(&self, place: &Place) -> Turn<'_> {
+        let mut at = place.start;
+        let mut next = |bytes: u32| {
+            let range = at..at + bytes as usize;
+            at = range.end;
+            self.slice(range)
+        };
+        Turn {
+            seq: place.seq,
+            ts: next(place.ts_bytes),
+            role: next(place.role_bytes),
+            extra: next(place.extra_bytes),
+            content: next(place.content_bytes),
+        }
+    }
+
+    fn slice(&self, range: Range<usize>) -> &str {
+        // Each part was copied from a `str` or decoded from one; nothing else comes here.
+        std::str::from_utf8(&self.text[range]).unwrap_or_default()
+    }
+
+    fn push(&mut self, record: &Record<'_>) {
+        if !self.push_known(record) {
+            self.push_any(record);
+        }
+    }
+
+    fn push_known(&mut self, record: &Record<'_>) -> bool {
+        let Some((body, envelope)) = record.parts() else { return false };
+        let (Some(role), Some(content)) = (envelope.role.clone(), envelope.content.clone()) else {
+            return false;
+        };
+        let start = self.text.len();
+        let ts = envelope.ts.clone().unwrap_or(0..0);
+        for part in [ts.clone(), role.clone(), envelope.extra.clone()] {
+            self.text.extend_from_slice(&body.as_bytes()[part]);
+        }
+        let content_start = self.text.len();
+        if !scan::unescape(&body.as_bytes()[content], &mut self.text) {
+            self.text.truncate(start);
+            return false;
+        }
+        self.turns.push(Place {
+            seq: record.seq(),
+            start,
+            ts_bytes: ts.len() as u32,
+            role_bytes: role.len() as u32,
+            extra_bytes: envelope.extra.len() as u32,
+            content_bytes: (self.text.len() - content_start) as u32,
+        });
+        true
+    }
+
+    /// A turn of another layout, through the parser.
+    fn push_any(&mut self, record: &Record<'_>) {
+        let start = self.text.len();
+        let mut extra = String::new();
+        for (name, value) in manent_log::members_of(record.line()).unwrap_or_default() {
+            if !matches!(name.as_ref(), "ts" | "role" | "content" | "seq" | "crc") {
+                let comma = if extra.is_empty() { "" } else { "," };
+                extra.extend([comma, &serde_json::Value::from(name.as_ref()).to_string(), ":", value]);
+            }
+        }
+        let (ts, role) = (record.ts().unwrap_or_default(), record.role().unwrap_or_default());
+        let content = record.content();
+        for part in [&*ts, &*role, &*extra, &*content] {
+            self.text.extend_from_slice(part.as_bytes());
+        }
+        self.turns.push(Place {
+            seq: record.seq(),
+            start,
+            ts_bytes: ts.len() as u32,
+            role_bytes: role.len() as u32,
+            extra_bytes: extra.len() as u32,
+            content_bytes: content.len() as u32,
+        });
+    }
+}

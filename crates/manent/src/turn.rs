@@ -1,0 +1,244 @@
+//! What a line of a session says: its role or kind, its time, its text.
+//!
+//! A [`Record`] is a view of one line. It finds the envelope at once and decodes the text only when asked. Lines that
+//! are not laid out as we write them (other programs' lines, mostly) go through a JSON parser and read the same.
+//! Unknown kinds and members are neither dropped nor understood: [`Record::line`] has the bytes as they stand.
+
+use std::borrow::Cow;
+
+use manent_log::{Body, BodyError, Entry, frame};
+
+use crate::scan::{self, Envelope};
+
+/// One line of a session.
+#[derive(Debug, Clone)]
+pub struct Record<'a> {
+    seq: u64,
+    verified: bool,
+    line: &'a str,
+    members: Members<'a>,
+}
+
+#[derive(Debug, Clone)]
+enum Members<'a> {
+    /// Laid out as we write: places in the body.
+    Known(&'a str, Envelope),
+    /// Anything else: taken apart by a parser.
+    Listed(Vec<(Cow<'a, str>, &'a str)>),
+}
+
+impl<'a> Record<'a> {
+    /// Looks at an entry. Nothing if it is not UTF-8, which no writer of ours produces.
+    pub fn of(entry: &Entry<'a>) -> Option<Record<'a>> {
+        let line = std::str::from_utf8(entry.bytes).ok()?;
+        let known = entry.verified.then(|| frame::body_of(entry.bytes)).and_then(|body| {
+            let body = std::str::from_utf8(body).ok()?;
+            Some(Members::Known(body, scan::envelope(body.as_bytes())?))
+        });
+        let members = match known {
+            Some(members) => members,
+            None => Members::Listed(manent_log::members_of(line).unwrap_or_default()),
+        };
+        Some(Record { seq: entry.seq, verified: entry.verified, line, members })
+    }
+
+    /// Its number.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Whether its checksum was there and held.
+    pub fn verified(&self) -> bool {
+        self.verified
+    }
+
+    /// The whole line as it stands in the file.
+    pub fn line(&self) -> &'a str {
+        self.line
+    }
+
+    /// Who spoke, if it is a turn.
+    pub fn role(&self) -> Option<Cow<'a, str>> {
+        self.envelope_string("role", |e| e.role.clone())
+    }
+
+    /// What it is, if it is not a turn.
+    pub fn kind(&self) -> Option<Cow<'a, str>> {
+        self.envelope_string("kind", |e| e.kind.clone())
+    }
+
+    /// When it was written, as the writer's clock said.
+    pub fn ts(&self) -> Option<Cow<'a, str>> {
+        self.envelope_string("ts", |e| e.ts.clone())
+    }
+
+    /// Its text, decoded; empty if it has none. Where another program's `content` is no string, its JSON.
+    pub fn content(&self) -> Cow<'a, str> {
+        let Members::Known(body, envelope) = &self.members else {
+            return self.string("content").unwrap_or_default();
+        };
+        let Some(place) = envelope.content.clone() else { return Cow::Borrowed("") };
+        let raw = &body[place];
+        if memchr::memchr2(b'\\', b'"', raw.as_bytes()).is_none() {
+            return Cow::Borrowed(raw);
+        }
+        let mut out = Vec::with_capacity(raw.len());
+        if scan::unescape(raw.as_bytes(), &mut out)
+            && let Ok(text) = String::from_utf8(out)
+        {
+            return Cow::Owned(text);
+        }
+        // `content` was not the last member after all.
+        self.string("content").unwrap_or_default()
+    }
+
+    /// The JSON of any member, by name.
+    pub fn member(&self, name: &str) -> Option<&'a str> {
+        let find = |list: &[(Cow<'a, str>, &'a str)]| list.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
+        match &self.members {
+            Members::Listed(list) => find(list),
+            Members::Known(..) => find(&manent_log::members_of(self.line)?),
+        }
+    }
+
+    /// A member that is a string, decoded; for anything else, its JSON.
+    pub fn string(&self, name: &str) -> Option<Cow<'a, str>> {
+        let json = self.member(name)?;
+        Some(serde_json::from_str::<String>(json).map_or(Cow::Borrowed(json), Cow::Owned))
+    }
+
+    pub(crate) fn is_turn(&self) -> bool {
+        match &self.members {
+            Members::Known(_, envelope) => envelope.role.is_some(),
+            Members::Listed(list) => list.iter().any(|(name, _)| name == "role"),
+        }
+    }
+
+    /// The members besides `ts`, `role`, `kind` and `content`, as JSON without braces, where they stand together.
+    pub(crate) fn parts(&self) -> Option<(&'a str, &Envelope)> {
+        match &self.members {
+            Members::Known(body, envelope) => Some((body, envelope)),
+            Members::Listed(_) => None,
+        }
+    }
+
+    fn envelope_string(
+        &self,
+        name: &str,
+        place: impl Fn(&Envelope) -> Option<std::ops::Range<usize>>,
+    ) -> Option<Cow<'a, str>> {
+        match &self.members {
+            Members::Known(body, envelope) => place(envelope).map(|range| Cow::Borrowed(&body[range])),
+            Members::Listed(_) => self.string(name),
+        }
+    }
+}
+
+/// What may not be appended as a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The JSON itself is at fault.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// Headers are written by the store alone.
+    #[error("a record may not have the member \"meta\": headers are written by the store")]
+    Meta,
+    /// Neither a turn nor anything else.
+    #[error("a record needs \"role\" (a turn) or \"kind\" (anything else), as a string")]
+    NoRole,
+    /// `content` must be a string.
+    #[error("\"content\" must be a string; put media and other parts into \"parts\" beside it")]
+    Content,
+}
+
+/// Makes the body of a turn.
+pub fn turn_body(ts: &str, role: &str, content: &str) -> Body {
+    let mut body = Body::new();
+    write_turn(&mut body, ts, role, content);
+    body
+}
+
+/// As [`turn_body`], into a body whose memory is used again.
+pub fn write_turn(body: &mut Body, ts: &str, role: &str, content: &str) {
+    body.clear();
+    body.string("ts", ts).string("role", role).string("content", content);
+}
+
+/// Makes a body of a JSON object, as `append --jsonl` takes it: `seq` and `crc` are dropped, so that what was read can
+/// be appended again; `ts` is added where it is missing; a turn without `content` gets an empty one.
+pub fn body_of_json(object: &[u8], ts: &str) -> Result<Body, RecordError> {
+    let parsed = Body::parse(object)?;
+    let braced = format!("{{{}}}", parsed.as_str());
+    let members = manent_log::members_of(&braced).unwrap_or_default();
+    let value = |name: &str| members.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
+    let is_string = |json: &str| json.starts_with('"');
+    if value("meta").is_some() {
+        return Err(RecordError::Meta);
+    }
+    let named = [value("role"), value("kind")];
+    if named.iter().all(Option::is_none) || named.iter().flatten().any(|json| !is_string(json)) {
+        return Err(RecordError::NoRole);
+    }
+    if value("content").is_some_and(|json| !is_string(json)) {
+        return Err(RecordError::Content);
+    }
+    let add_ts = value("ts").is_none();
+    let add_content = value("role").is_some() && value("content").is_none();
+    if !add_ts && !add_content {
+        return Ok(parsed);
+    }
+    let ts = if add_ts { format!(r#""ts":"{ts}","#) } else { String::new() };
+    let content = if add_content { r#","content":"""# } else { "" };
+    Ok(Body::parse(format!("{{{ts}{}{content}}}", parsed.as_str()).as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(line: &str, verified: bool) -> Entry<'_> {
+        Entry { seq: 1, offset: 0, bytes: line.as_bytes(), verified }
+    }
+
+    #[test]
+    fn a_turn_reads_the_same_whether_we_laid_it_out_or_somebody_else() {
+        let ours = r#"{"seq":1,"ts":"t","role":"user","x":[1],"content":"a\nb","crc":"00000000"}"#;
+        let other = r#"{"content":"a\nb","x":[1],"role":"user","ts":"t"}"#;
+        for (line, verified) in [(ours, true), (other, false)] {
+            let record = Record::of(&entry(line, verified)).expect("UTF-8");
+            assert_eq!(record.role().as_deref(), Some("user"));
+            assert_eq!(record.ts().as_deref(), Some("t"));
+            assert_eq!(record.content(), "a\nb");
+            assert_eq!(record.member("x"), Some("[1]"));
+            assert!(record.is_turn());
+        }
+    }
+
+    #[test]
+    fn content_that_is_not_last_is_not_read_beyond_its_end() {
+        let line = r#"{"seq":1,"role":"user","content":"a","x":"b","crc":"00000000"}"#;
+        let record = Record::of(&entry(line, true)).expect("UTF-8");
+        assert_eq!(record.content(), "a");
+        assert_eq!(record.string("x").as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn a_given_record_is_completed_and_checked() {
+        let body = |json: &str| body_of_json(json.as_bytes(), "NOW").map(|b| b.as_str().to_owned());
+        assert_eq!(
+            body(r#"{"content":"x","role":"user","seq":4,"crc":"0"}"#).unwrap(),
+            r#""ts":"NOW","role":"user","content":"x""#
+        );
+        assert_eq!(body(r#"{"ts":"t","role":"user"}"#).unwrap(), r#""ts":"t","role":"user","content":"""#);
+        assert_eq!(
+            body(r#"{"kind":"title","title":"x"}"#).unwrap(),
+            r#""ts":"NOW","kind":"title","title":"x""#
+        );
+        assert_eq!(body(r#"{"meta":{},"role":"user"}"#), Err(RecordError::Meta));
+        assert_eq!(body(r#"{"content":"x"}"#), Err(RecordError::NoRole));
+        assert_eq!(body(r#"{"role":1}"#), Err(RecordError::NoRole));
+        assert_eq!(body(r#"{"role":"user","content":["x"]}"#), Err(RecordError::Content));
+        assert!(matches!(body("{"), Err(RecordError::Body(_))));
+    }
+}
