@@ -10,6 +10,7 @@
 //! | `store.rs` | [`Store`]: a directory of sessions; opening them for reading and writing |
 //! | `key.rs` | [`SessionKey`]: the name of a session, and its file name |
 //! | `turn.rs` | [`Record`]: what a line says; making bodies of turns |
+//! | `summary.rs` | [`Summary`]: what a list shows of a session |
 //! | `transcript.rs` | [`Transcript`]: a whole session, decoded |
 //! | `scan.rs` | the flat scanner under both |
 //! | `clock.rs` | the time as records write it |
@@ -18,6 +19,7 @@ mod clock;
 mod key;
 mod scan;
 mod store;
+mod summary;
 mod transcript;
 mod turn;
 
@@ -26,5 +28,6 @@ pub use key::{KEY_BYTES_MAX, KeyError, SessionKey};
 pub use manent_log as log;
 pub use manent_log::{Body, Durability, Expect, Receipt, Trust};
 pub use store::{Error, Listed, Meta, Result, Session, Store, WriteOptions};
+pub use summary::Summary;
 pub use transcript::{Transcript, Turn};
 pub use turn::{Record, RecordError, body_of_json, turn_body, write_turn};

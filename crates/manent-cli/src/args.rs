@@ -1,0 +1,156 @@
+//! What can be typed, exactly as it is typed: no file is looked at and nothing is resolved here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+use crate::when::{Since, duration};
+
+/// Keep what AI agents say and do, in plain files that lose nothing.
+#[derive(Debug, Parser)]
+#[command(name = "manent", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, ClapArgs)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag that was typed or not")]
+pub(crate) struct Global {
+    /// The directory of the store [default: manent in the data directory of the user]
+    #[arg(long, global = true, env = "MANENT_HOME", value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// Print JSON, one object a line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to use colour
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: Color,
+    /// Say only what went wrong
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Say more
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// Write also on network and unknown file systems, where appends and locks may not be safe
+    #[arg(long, global = true, env = "MANENT_ANY_FILESYSTEM")]
+    pub(crate) any_filesystem: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Append to a session; a new key starts a new one
+    Append(Append),
+    /// Show what a session holds
+    Show(Show),
+    /// List the sessions, newest first
+    Sessions(Sessions),
+    /// Check every byte of sessions (all, if none is named)
+    Verify(Keys),
+    /// Set torn ends aside and acknowledge damage, so that it is known and no longer an alarm
+    Repair(Repair),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = APPEND_EXAMPLES)]
+pub(crate) struct Append {
+    /// The session
+    pub(crate) key: String,
+    /// What to append; from standard input if it is left out or '-'
+    pub(crate) text: Option<String>,
+    /// Who said it
+    #[arg(long, default_value = "user", value_name = "ROLE")]
+    pub(crate) role: String,
+    /// Read one JSON record a line from standard input; receipts come as soon as records are durable
+    #[arg(long, conflicts_with_all = ["role", "text"])]
+    pub(crate) jsonl: bool,
+    /// What a receipt promises: sync and group survive power loss, flush survives kill -9
+    #[arg(long, value_enum, default_value_t, value_name = "LEVEL")]
+    pub(crate) durability: Level,
+    /// Append only if the (first) record gets this number; 1: the session must be new
+    #[arg(long, value_name = "N")]
+    pub(crate) expect_seq: Option<u64>,
+    /// How long to wait if another process is writing
+    #[arg(long, value_parser = duration, default_value = "5s", value_name = "TIME")]
+    pub(crate) wait: Duration,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    #[default]
+    Sync,
+    Group,
+    Flush,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = SHOW_EXAMPLES)]
+pub(crate) struct Show {
+    /// The session
+    pub(crate) key: String,
+    /// Only the last N turns
+    #[arg(long, value_name = "N", conflicts_with = "from")]
+    pub(crate) tail: Option<u64>,
+    /// From this record on
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) from: Option<u64>,
+    /// Go on as the session grows, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Only the texts, as they are, one after the other; never to a terminal
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) raw: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Sessions {
+    /// Only those with something newer: 7d, 12h, 2026-11-01
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<Since>,
+    /// At most so many
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Keys {
+    /// The sessions
+    #[arg(value_name = "KEY")]
+    pub(crate) keys: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Repair {
+    #[command(flatten)]
+    pub(crate) keys: Keys,
+    /// How long to wait if another process is writing
+    #[arg(long, value_parser = duration, default_value = "5s", value_name = "TIME")]
+    pub(crate) wait: Duration,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 failed, 2 usage, 3 damage found, 4 not found, 5 held by another writer,
+            6 conflict (expected seq), 130 interrupted";
+
+const APPEND_EXAMPLES: &str = "\
+Examples:
+  manent append work 'remember the milk'
+  git diff | manent append work --role tool
+  manent show old --json | manent append new --jsonl";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  manent show work --tail 10
+  manent show work -f
+  manent show work --json | jq -r 'select(.role == \"user\") | .content'";

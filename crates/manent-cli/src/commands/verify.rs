@@ -1,0 +1,102 @@
+//! `manent verify [KEY…]`: checks every byte, changes nothing, exits 3 if something is wrong that nobody has
+//! acknowledged.
+
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use manent::SessionKey;
+use manent::log::{Damage, Report, TailState, verify_with};
+use serde_json::{Value, json};
+
+use crate::args::Keys;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::term;
+
+pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> {
+    let store = context.store(Duration::ZERO)?;
+    let mut output = context.output();
+    let mut worst = Exit::Done;
+    for key in super::named_or_all(&store, &given.keys)? {
+        let checked = store.existing(&key).map_err(Failure::from).and_then(|path| {
+            let bar = context.progress(store.disk().inspect(&path).map_or(0, |info| info.len));
+            let report = verify_with(store.disk(), &path, |offset| bar.set_position(offset))?;
+            bar.finish_and_clear();
+            Ok(report)
+        });
+        let exit = match checked {
+            Ok(report) => {
+                print(&key, &report, &mut output)?;
+                if report.is_sound() { Exit::Done } else { Exit::Damage }
+            }
+            Err(failure) => {
+                output.flush()?;
+                context.complain(&failure);
+                failure.exit
+            }
+        };
+        worst = worst.max(exit);
+    }
+    output.flush()?;
+    Ok(worst)
+}
+
+fn print(key: &SessionKey, report: &Report, output: &mut Output) -> std::io::Result<()> {
+    if output.json {
+        return output.json(&json_of(key, report));
+    }
+    let (word, color) =
+        if report.is_sound() { ("ok", AnsiColor::Green) } else { ("damaged", AnsiColor::Red) };
+    let style = Style::new().fg_color(Some(color.into())).bold();
+    let name = term::line(key.as_str());
+    let counted = match (report.records, report.unverified) {
+        (n, 0) => format!("  {name}  {n} records"),
+        (n, m) => format!("  {name}  {n} records, {m} of them without a checksum"),
+    };
+    output.line(&[(style, &term::pad(word, 7)), (Style::new(), &counted)])?;
+    for found in &report.damage {
+        let known = if found.acknowledged { ", acknowledged" } else { "" };
+        output.line(&[(Style::new(), &format!("           {}{known}", words(&found.damage)))])?;
+    }
+    let end = match report.tail {
+        TailState::Clean => return Ok(()),
+        TailState::Torn(torn) => {
+            format!("torn: {} bytes at offset {} are no record", torn.length, torn.offset)
+        }
+        TailState::InFlight(torn) => {
+            format!("in flight: {} bytes at offset {} are being written", torn.length, torn.offset)
+        }
+    };
+    output.line(&[(Style::new(), &format!("           {end}"))])?;
+    if matches!(report.tail, TailState::Torn(_)) {
+        output
+            .line(&[(term::FAINT, "           `manent repair` sets them aside; so does the next append")])?;
+    }
+    Ok(())
+}
+
+fn words(damage: &Damage) -> String {
+    match damage.length {
+        0 => format!("{}: before offset {}", damage.reason, damage.offset),
+        n => format!("{}: {n} bytes at offset {}", damage.reason, damage.offset),
+    }
+}
+
+fn json_of(key: &SessionKey, report: &Report) -> Value {
+    let place = |d: &Damage, reason: &str, acknowledged: bool| json!({"offset": d.offset, "length": d.length, "reason": reason, "acknowledged": acknowledged});
+    let mut damage: Vec<Value> =
+        report.damage.iter().map(|f| place(&f.damage, f.damage.reason.word(), f.acknowledged)).collect();
+    let tail = match report.tail {
+        TailState::Clean => "clean",
+        TailState::InFlight(_) => "in_flight",
+        TailState::Torn(torn) => {
+            damage.push(place(&torn, "torn", false));
+            "torn"
+        }
+    };
+    json!({
+        "session": key.as_str(), "records": report.records, "unverified": report.unverified, "damage": damage,
+        "tail": tail,
+    })
+}

@@ -1,0 +1,108 @@
+//! What a command works with: the store, and where its words go. Environment and home directory end here; the
+//! library never sees them.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anstream::AutoStream;
+use anstyle::{AnsiColor, Style};
+use etcetera::BaseStrategy;
+use manent::log::{Damage, RealDisk};
+use manent::{SessionKey, Store, Trust, WriteOptions};
+
+use crate::args::Global;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Output};
+use crate::term;
+
+/// The resolved surroundings of one command.
+pub(crate) struct Context<'a> {
+    global: &'a Global,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(global: &'a Global) -> Context<'a> {
+        Context { global }
+    }
+
+    /// Opens the store, for writers that wait this long for others.
+    pub(crate) fn store(&self, wait: Duration) -> Result<Store, Failure> {
+        let trust = if self.global.any_filesystem { Trust::AnyFileSystem } else { Trust::LocalOnly };
+        let cwd = std::env::current_dir().ok().and_then(|dir| dir.into_os_string().into_string().ok());
+        let options = WriteOptions { wait, trust, cwd, ..WriteOptions::default() };
+        Ok(Store::open_on(RealDisk::shared(), self.home()?, options)?)
+    }
+
+    pub(crate) fn output(&self) -> Output {
+        Output::new(self.global)
+    }
+
+    /// Something that the user should know although the command goes on.
+    pub(crate) fn warn(&self, message: &str) {
+        self.say("warning", AnsiColor::Yellow, message);
+    }
+
+    /// Something that is good to know.
+    pub(crate) fn note(&self, message: &str) {
+        if !self.global.quiet {
+            self.say("note", AnsiColor::Cyan, message);
+        }
+    }
+
+    /// Something that only who asked for more wants to know.
+    pub(crate) fn detail(&self, message: &str) {
+        if self.global.verbose {
+            self.note(message);
+        }
+    }
+
+    /// Warns of a place that a reader could not read.
+    pub(crate) fn warn_of_damage(&self, key: &SessionKey, damage: &Damage) {
+        let what = match damage.length {
+            0 => format!("something is missing at offset {}", damage.offset),
+            n => format!("{n} bytes at offset {} cannot be read", damage.offset),
+        };
+        self.warn(&format!("{key}: {what} ({}); `manent verify` tells more", damage.reason));
+    }
+
+    pub(crate) fn complain(&self, failure: &Failure) {
+        if !failure.message.is_empty() {
+            self.say("error", AnsiColor::Red, &failure.message);
+        }
+    }
+
+    /// A progress bar for long work, if somebody is there to see it.
+    pub(crate) fn progress(&self, bytes: u64) -> indicatif::ProgressBar {
+        let wanted = !self.global.quiet && !self.global.json && io::stderr().is_terminal();
+        if !wanted || bytes < PROGRESS_FROM_BYTES {
+            return indicatif::ProgressBar::hidden();
+        }
+        indicatif::ProgressBar::new(bytes)
+    }
+
+    fn say(&self, label: &str, color: AnsiColor, message: &str) {
+        let style = Style::new().fg_color(Some(color.into())).bold();
+        let mut stderr = AutoStream::new(io::stderr().lock(), output::color_choice(self.global.color));
+        // A closed stderr leaves nobody to tell.
+        let _ = writeln!(stderr, "{style}{label}{style:#}: {}", term::line(message));
+    }
+
+    fn home(&self) -> Result<PathBuf, Failure> {
+        if let Some(home) = &self.global.home {
+            return Ok(home.clone());
+        }
+        let base = etcetera::base_strategy::choose_base_strategy();
+        base.map(|dirs| dirs.data_dir().join("manent")).map_err(|_| {
+            Failure::new(Exit::Failed, "no home directory is known; say where the store is with --home DIR")
+        })
+    }
+}
+
+/// Checks a key that was typed.
+pub(crate) fn key(text: &str) -> Result<SessionKey, Failure> {
+    Ok(SessionKey::new(text)?)
+}
+
+/// Less than this is read before a bar could be drawn.
+const PROGRESS_FROM_BYTES: u64 = 256 << 20;

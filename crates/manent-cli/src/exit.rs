@@ -1,0 +1,85 @@
+//! How the command ends: exit codes that scripts can rely on, and failures with their code.
+
+use std::process::ExitCode;
+
+/// The documented exit codes. Ordered by how bad they are, so that of several the worst can be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exit {
+    Done,
+    NotFound,
+    Conflict,
+    Held,
+    Damage,
+    Failed,
+    Usage,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Damage => 3,
+            Exit::NotFound => 4,
+            Exit::Held => 5,
+            Exit::Conflict => 6,
+        })
+    }
+}
+
+/// A command that did not succeed: what to say, and how to exit.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
+        Failure { exit, message: message.into() }
+    }
+}
+
+impl From<manent::Error> for Failure {
+    fn from(error: manent::Error) -> Failure {
+        let exit = match &error {
+            manent::Error::Log(log) => exit_of_log(log),
+            manent::Error::Key(_) => Exit::Usage,
+            manent::Error::NotFound { .. } => Exit::NotFound,
+            _ => Exit::Failed,
+        };
+        Failure::new(exit, error.to_string())
+    }
+}
+
+impl From<manent::log::Error> for Failure {
+    fn from(error: manent::log::Error) -> Failure {
+        manent::Error::Log(error).into()
+    }
+}
+
+impl From<manent::KeyError> for Failure {
+    fn from(error: manent::KeyError) -> Failure {
+        manent::Error::Key(error).into()
+    }
+}
+
+/// Writing to standard output failed. A closed pipe is how `head` says thank you.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Failure::new(Exit::Done, "");
+        }
+        Failure::new(Exit::Failed, format!("cannot read input or write output: {error}"))
+    }
+}
+
+fn exit_of_log(error: &manent::log::Error) -> Exit {
+    match error.root() {
+        manent::log::Error::Held { .. } => Exit::Held,
+        manent::log::Error::Conflict { .. } => Exit::Conflict,
+        manent::log::Error::NotFound { .. } => Exit::NotFound,
+        _ => Exit::Failed,
+    }
+}

@@ -1,0 +1,37 @@
+//! The command `manent`.
+//!
+//! `args.rs` says what can be typed, `context.rs` turns it into a store and an output, `commands/` holds one file for
+//! each command, and `term.rs` is the only place where text from a record meets a terminal.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Parser;
+
+mod args;
+mod commands;
+mod context;
+mod exit;
+mod output;
+mod term;
+mod when;
+
+fn main() -> ExitCode {
+    // A limit on file sizes must come back from write(2) as an error, not kill us: a handler is enough for that.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
+    let args = args::Args::parse();
+    let context = context::Context::new(&args.global);
+    let outcome = match &args.command {
+        args::Command::Append(given) => commands::append::run(&context, given),
+        args::Command::Show(given) => commands::show::run(&context, given),
+        args::Command::Sessions(given) => commands::sessions::run(&context, given),
+        args::Command::Verify(given) => commands::verify::run(&context, given),
+        args::Command::Repair(given) => commands::repair::run(&context, given),
+    };
+    let exit = outcome.unwrap_or_else(|failure| {
+        context.complain(&failure);
+        failure.exit
+    });
+    exit.into()
+}

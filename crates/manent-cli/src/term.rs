@@ -1,0 +1,170 @@
+//! Text from a record on its way to a terminal.
+//!
+//! A transcript is hostile input: it can hold escape sequences that retitle the window, write the clipboard, hide
+//! text or reverse it. Whatever comes out of here holds no character that a terminal would obey or that would make
+//! the reader see something else than what is there. What is taken out is shown as `\u{1b}`.
+
+use std::borrow::Cow;
+
+use anstyle::{AnsiColor, Style};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Text of several lines: newlines and tabs stay.
+pub(crate) fn block(text: &str) -> Cow<'_, str> {
+    neutral(text, |c| matches!(c, '\n' | '\t'))
+}
+
+/// Text that must stay on its line: a key, a title, a role, a path.
+pub(crate) fn line(text: &str) -> Cow<'_, str> {
+    neutral(text, |_| false)
+}
+
+/// A line of JSON for a terminal: the same value, with everything a terminal might obey written as JSON escapes.
+pub(crate) fn json(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if obeyed(c) {
+            let mut units = [0; 2];
+            out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn neutral(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(|c| obeyed(c) && !keep(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if obeyed(c) && !keep(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+    }
+    Cow::Owned(out)
+}
+
+/// Whether a terminal, or the reader's eye, might take the character for a command.
+fn obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            // Marks, embeddings, overrides and isolates of writing direction.
+            '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}'
+            // Line and paragraph separators, which some terminals break at.
+            | '\u{2028}' | '\u{2029}'
+            // Invisible: zero-width space and no-break space, word joiner and its kin, interlinear marks.
+            | '\u{200B}' | '\u{FEFF}' | '\u{2060}'..='\u{2064}' | '\u{206A}'..='\u{206F}' | '\u{FFF9}'..='\u{FFFB}'
+            // Tags: a second, invisible ASCII.
+            | '\u{E0000}'..='\u{E007F}')
+}
+
+/// Cuts a line to a width in columns, with an ellipsis where something is missing.
+pub(crate) fn fit(text: &str, columns: usize) -> Cow<'_, str> {
+    if text.width() <= columns {
+        return Cow::Borrowed(text);
+    }
+    let mut used = 0;
+    let kept: String = text
+        .chars()
+        .take_while(|c| {
+            used += c.width().unwrap_or(0);
+            used < columns
+        })
+        .collect();
+    Cow::Owned(format!("{kept}…"))
+}
+
+/// A line with blanks behind it, up to a width in columns.
+pub(crate) fn pad(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
+}
+
+/// The colour of a role: the same everywhere.
+pub(crate) fn role_style(role: &str) -> Style {
+    let color = match role {
+        "user" => AnsiColor::Green,
+        "assistant" => AnsiColor::Cyan,
+        "tool" => AnsiColor::Yellow,
+        "system" => AnsiColor::Magenta,
+        _ => AnsiColor::Blue,
+    };
+    Style::new().fg_color(Some(color.into())).bold()
+}
+
+/// For what is less important than the rest.
+pub(crate) const FAINT: Style = Style::new().dimmed();
+
+/// A number of bytes as a person reads it.
+pub(crate) fn size(bytes: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "shown with one digit")]
+    let value = bytes as f64;
+    match bytes {
+        ..=1023 => format!("{bytes} B"),
+        1024..=1_048_575 => format!("{:.1} KiB", value / 1024.0),
+        1_048_576..=1_073_741_823 => format!("{:.1} MiB", value / 1_048_576.0),
+        _ => format!("{:.1} GiB", value / 1_073_741_824.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_comes_through() {
+        let hostile = [
+            "\x1b]0;title\x07",
+            "\x1b]52;c;AAAA\x07",
+            "\x1b]8;;http://x\x1b\\",
+            "\x1b[2J",
+            "\x1bP+q\x1b\\",
+            "\x1b_x\x1b\\",
+            "\u{9b}31m",
+            "\u{9d}0;x\u{9c}",
+            "over\rprint",
+            "bell\x07",
+            "\u{202e}evil",
+            "\u{2066}x",
+            "\u{e0041}tag",
+            "\u{200b}",
+            "del\u{7f}",
+            "nul\0",
+            "back\x08",
+        ];
+        for text in hostile {
+            for shown in [block(text), line(text), json(text)] {
+                assert!(!shown.chars().any(obeyed), "{text:?} became {shown:?}");
+            }
+        }
+        assert_eq!(line("a\x1bb"), "a\\u{1b}b");
+        assert_eq!(block("two\n\tlines"), "two\n\tlines");
+        assert_eq!(line("two\nlines"), "two\\u{a}lines");
+    }
+
+    #[test]
+    fn json_for_a_terminal_is_the_same_value() {
+        let text = serde_json::to_string("\u{9b}31m \u{202e} \u{e0041} é").expect("a string");
+        let shown = json(&text);
+        assert_ne!(shown, text);
+        let (a, b): (String, String) =
+            (serde_json::from_str(&text).expect("valid"), serde_json::from_str(&shown).expect("valid"));
+        assert_eq!(a, b);
+    }
+
+    #[test]
+    fn ordinary_text_is_left_alone() {
+        for text in ["plain", "café", "日本語", "👩\u{200d}👧", "a\u{301}"] {
+            assert_eq!(line(text), text);
+        }
+    }
+
+    #[test]
+    fn lines_are_cut_to_columns_not_bytes() {
+        assert_eq!(fit("日本語", 6), "日本語");
+        assert_eq!(fit("日本語", 5), "日本…");
+        assert_eq!(pad("日本", 6), "日本  ");
+    }
+}

@@ -1,0 +1,419 @@
+//! The simulated disk as the engine sees it, and the doors that only tests use.
+//!
+//! [`SimDisk`] and its files implement the traits of `manent_log::fs` by turning each call into one numbered
+//! operation of the shared world. They behave as `RealDisk` does on Linux, down to the kinds of errors.
+//!
+//! The invariant: trait calls (but `is_own`) are the only things that are counted and struck by faults. The
+//! methods of `SimDisk` itself stand outside the simulated machine: they work before, after and between
+//! crashes and never fail by plan.
+//!
+//! What it does not do: permissions (all files are 0600, all directories 0700, of one owner) and symbolic
+//! links.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use manent_log::fs::{Access, DirEntry, Disk, DiskFile, FileId, FileState, FileSystem, PathInfo, Shape};
+
+use crate::faults::{CrashKind, Fault, FaultPlan};
+use crate::pages::{CutStyle, Pages};
+use crate::trace::{Call, Detail};
+use crate::tree::absolute;
+use crate::world::{Extent, Handle, USER, Who, World};
+
+/// A disk in memory. Clones share one world; so do views of other processes and later incarnations.
+#[derive(Clone)]
+pub struct SimDisk {
+    world: Arc<Mutex<World>>,
+    who: Who,
+}
+
+impl SimDisk {
+    /// An empty disk with a root directory and no faults.
+    pub fn new(seed: u64) -> Self {
+        Self::with_faults(seed, FaultPlan::new())
+    }
+
+    /// An empty disk on which the given faults are going to strike.
+    pub fn with_faults(seed: u64, plan: FaultPlan) -> Self {
+        let who = Who { incarnation: 0, pid: FIRST_PID };
+        Self { world: Arc::new(Mutex::new(World::new(seed, plan))), who }
+    }
+
+    /// The same disk seen by another process of the same incarnation.
+    #[must_use]
+    pub fn as_process(&self, pid: u32) -> Self {
+        Self { who: Who { pid, ..self.who }, world: Arc::clone(&self.world) }
+    }
+
+    /// The machine stops now, between two operations. A view that is already dead changes nothing.
+    pub fn crash(&self, kind: CrashKind) {
+        let mut world = self.world();
+        if world.end_of(self.who).is_none() {
+            world.crash(kind);
+        }
+    }
+
+    /// A view of what the crash left, for processes started afterwards. Handles from before stay dead.
+    ///
+    /// If nothing crashed yet, this kills all processes first.
+    #[must_use]
+    pub fn restart(&self) -> Self {
+        self.crash(CrashKind::Kill);
+        let incarnation = self.world().ends.len();
+        Self { who: Who { incarnation, ..self.who }, world: Arc::clone(&self.world) }
+    }
+
+    /// How the incarnation of this view ended, if it has.
+    pub fn crashed(&self) -> Option<CrashKind> {
+        self.world().end_of(self.who)
+    }
+
+    /// How many operations have begun, which is the number of the next one.
+    pub fn op_count(&self) -> u64 {
+        self.world().operations
+    }
+
+    /// Adds a fault at the operation with this number.
+    pub fn add_fault(&self, operation: u64, fault: Fault) {
+        self.world().plan.add(operation, fault);
+    }
+
+    /// How many faults have not struck yet.
+    pub fn faults_left(&self) -> usize {
+        self.world().plan.left()
+    }
+
+    /// Forgets all faults that have not struck yet.
+    pub fn reset_faults(&self) {
+        self.world().plan = FaultPlan::new();
+    }
+
+    /// Makes all power cuts to come leave the content of files in this way; `None` leaves it to the dice
+    /// again.
+    pub fn set_cut_style(&self, style: Option<CutStyle>) {
+        self.world().cut_style = style;
+    }
+
+    /// Limits the total bytes of all files; `None` takes the limit away.
+    pub fn set_capacity(&self, capacity_bytes: Option<u64>) {
+        self.world().capacity_bytes = capacity_bytes;
+    }
+
+    /// What `file_system` is going to answer.
+    pub fn set_file_system(&self, file_system: FileSystem) {
+        self.world().file_system = file_system;
+    }
+
+    /// Gives all files to this user. At first they belong to the simulated user, who has the id 1000.
+    pub fn set_owner(&self, owner: u32) {
+        self.world().owner = owner;
+    }
+
+    /// The kernel reclaims its clean pages. Nothing changes, except that data which a failed sync gave up is
+    /// gone.
+    pub fn drop_caches(&self) {
+        self.world().tree.drop_clean();
+    }
+
+    /// The content of a file as a reader would see it; `None` if there is no such file.
+    pub fn peek(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        let world = self.world();
+        let ino = world.tree.resolve(path.as_ref()).ok()?;
+        Some(world.tree.pages(ino).ok()?.bytes().to_vec())
+    }
+
+    /// Puts a file on the disk: content, name and parents are there at once and survive every crash.
+    pub fn poke(&self, path: impl AsRef<Path>, bytes: impl Into<Vec<u8>>) -> io::Result<()> {
+        let path = path.as_ref();
+        let mut world = self.world();
+        world.tree.create_dirs(path.parent().unwrap_or(path), u64::MAX)?;
+        let ino = world.tree.resolve(path).or_else(|_| world.tree.create_file(path))?;
+        world.tree.settle_path(path);
+        *world.tree.pages_mut(ino)? = Pages::durable(bytes.into());
+        world.stamp(ino);
+        Ok(())
+    }
+
+    /// Puts a directory and its parents on the disk, durable at once.
+    pub fn poke_dir(&self, dir: impl AsRef<Path>) -> io::Result<()> {
+        let mut world = self.world();
+        world.tree.create_dirs(dir.as_ref(), u64::MAX)?;
+        world.tree.settle_path(dir.as_ref());
+        Ok(())
+    }
+
+    /// Appends as a foreign program would: into the cache, unsynced. A missing file is created.
+    pub fn raw_append(&self, path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+        let path = path.as_ref();
+        let mut world = self.world();
+        let ino = world.tree.resolve(path).or_else(|_| world.tree.create_file(path))?;
+        world.tree.pages_mut(ino)?.append(bytes);
+        world.stamp(ino);
+        Ok(())
+    }
+
+    /// Absolute paths of all files (not directories), sorted.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.world().tree.files()
+    }
+
+    /// The last operations and crashes, one line each, oldest first.
+    pub fn trace(&self) -> Vec<String> {
+        self.world().trace.lines()
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        // A test that panicked in another thread has its own message; the world itself is never left half
+        // changed by anything but a broken invariant.
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run<T>(&self, call: Call, effect: impl FnOnce(&mut World, Extent) -> io::Result<T>) -> io::Result<T> {
+        self.world().run(self.who, call, effect)
+    }
+}
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the world: it may be locked by the very thread that prints, and it is megabytes.
+        f.debug_struct("SimDisk").field("who", &self.who).finish_non_exhaustive()
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        let call = Call { detail: Detail::Access(access), ..Call::on("open", path) };
+        let shared: Arc<Path> = Arc::clone(&call.path);
+        let handle = self.run(call, |world, _| {
+            let ino = match access {
+                Access::Read | Access::Append => world.tree.resolve(path)?,
+                Access::CreateNew => {
+                    let ino = world.tree.create_file(path)?;
+                    world.stamp(ino);
+                    ino
+                }
+            };
+            match access {
+                // Linux opens a directory for reading; that it is not a file shows only afterwards.
+                Access::Read if !world.tree.inode(ino).is_file() => {
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+                }
+                _ => world.tree.pages(ino)?,
+            };
+            Ok(world.open(ino))
+        })?;
+        Ok(Box::new(SimFile { disk: self.clone(), handle, access, path: shared }))
+    }
+
+    fn inspect(&self, path: &Path) -> io::Result<PathInfo> {
+        self.run(Call::on("inspect", path), |world, _| {
+            let ino = world.tree.resolve(path)?;
+            let inode = world.tree.inode(ino);
+            let (shape, mode) =
+                if inode.is_file() { (Shape::File, 0o600) } else { (Shape::Directory, 0o700) };
+            let id = FileId { device: DEVICE, inode: ino };
+            Ok(PathInfo {
+                id,
+                shape,
+                len: inode.len(),
+                mode,
+                owner: world.owner,
+                modified_ms: inode.modified_ms,
+            })
+        })
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        self.run(Call::on("resolve", path), |world, _| {
+            world.tree.resolve(path)?;
+            Ok(absolute(path))
+        })
+    }
+
+    /// Not counted: it asks about the process, not the disk, and has no way to fail.
+    fn is_own(&self, owner: u32) -> bool {
+        owner == USER
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.run(Call::on("list", dir), |world, _| {
+            let ino = world.tree.resolve(dir)?;
+            let shape = |ino| if world.tree.inode(ino).is_file() { Shape::File } else { Shape::Directory };
+            let names = world.tree.names(ino)?.iter();
+            let mut entries: Vec<DirEntry> =
+                names.map(|(name, &ino)| DirEntry { name: name.clone(), shape: shape(ino) }).collect();
+            // The trait promises no order, so none may be relied on.
+            for last in (1..entries.len()).rev() {
+                let other = world.rng.range(0..=last as u64) as usize;
+                entries.swap(last, other);
+            }
+            Ok(entries)
+        })
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.run(Call::on("create_dir_all", dir), |world, extent| {
+            let count_max = match extent {
+                Extent::Whole | Extent::Short => u64::MAX,
+                Extent::Torn => world.rng.range(0..=dir.components().count() as u64),
+            };
+            if dir.as_os_str().is_empty() {
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            world.tree.create_dirs(dir, count_max)
+        })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let call = Call { detail: Detail::To(to.into()), ..Call::on("rename", from) };
+        self.run(call, |world, _| world.tree.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.run(Call::on("remove", path), |world, _| world.tree.remove(path))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.run(Call::on("sync_dir", dir), |world, _| {
+            let ino = world.tree.resolve(dir)?;
+            world.tree.sync_dir(ino)
+        })
+    }
+
+    fn file_system(&self, path: &Path) -> io::Result<FileSystem> {
+        self.run(Call::on("file_system", path), |world, _| {
+            world.tree.resolve(path)?;
+            Ok(world.file_system)
+        })
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.run(Call::on("free_bytes", path), |world, _| {
+            world.tree.resolve(path)?;
+            Ok(world.free_bytes())
+        })
+    }
+}
+
+/// An open file of a [`SimDisk`]; dropping it closes it and frees its lock.
+struct SimFile {
+    disk: SimDisk,
+    handle: Handle,
+    access: Access,
+    /// The path it was opened by, for the trace.
+    path: Arc<Path>,
+}
+
+impl SimFile {
+    fn call(&self, verb: &'static str, detail: Detail) -> Call {
+        Call { verb, path: Arc::clone(&self.path), detail }
+    }
+
+    /// Runs an operation whose result is a number worth reading in the trace.
+    fn run_counted(
+        &self,
+        call: Call,
+        effect: impl FnOnce(&mut World, Extent) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut world = self.disk.world();
+        let result = world.run(self.disk.who, call, effect);
+        if let Ok(count) = result {
+            world.trace.gave(count as u64);
+        }
+        result
+    }
+}
+
+impl DiskFile for SimFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let call = self.call("read_at", Detail::Read { offset, bytes: buffer.len() });
+        self.run_counted(call, |world, _| {
+            let bytes = world.tree.pages(self.handle.ino)?.bytes();
+            let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+            let count = buffer.len().min(bytes.len() - start);
+            buffer[..count].copy_from_slice(&bytes[start..start + count]);
+            Ok(count)
+        })
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.run_counted(self.call("append", Detail::Append(bytes.len())), |world, extent| {
+            if self.access == Access::Read {
+                return Err(io::Error::from_raw_os_error(EBADF));
+            }
+            world.append(self.handle.ino, bytes, extent)
+        })
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.run(self.call("set_len", Detail::Length(len)), |world, _| {
+            if self.access == Access::Read {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            let len = usize::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
+            world.tree.pages_mut(self.handle.ino)?.set_len(len);
+            world.stamp(self.handle.ino);
+            Ok(())
+        })
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let ino = self.handle.ino;
+        self.disk.world().run_or(
+            self.disk.who,
+            self.call("sync", Detail::None),
+            |world, _| world.tree.pages_mut(ino).map(Pages::sync),
+            |world| {
+                if let Ok(pages) = world.tree.pages_mut(ino) {
+                    pages.fail_sync();
+                }
+            },
+        )
+    }
+
+    fn state(&self) -> io::Result<FileState> {
+        self.disk.run(self.call("state", Detail::None), |world, _| {
+            let inode = world.tree.inode(self.handle.ino);
+            Ok(FileState { len: inode.len(), links: inode.links })
+        })
+    }
+
+    fn id(&self) -> io::Result<FileId> {
+        let id = FileId { device: DEVICE, inode: self.handle.ino };
+        self.disk.run(self.call("id", Detail::None), |_, _| Ok(id))
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        let who = self.disk.who;
+        let call = self.call("try_lock", Detail::None);
+        self.run_counted(call, |world, _| Ok(usize::from(world.try_lock(who, self.handle))))
+            .map(|got| got == 1)
+    }
+
+    fn lock_holder(&self) -> Option<u32> {
+        let call = self.call("lock_holder", Detail::None);
+        self.disk.run(call, |world, _| Ok(world.lock_holder(self.handle.ino))).ok().flatten()
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        self.disk.world().close(self.disk.who, self.handle);
+    }
+}
+
+impl fmt::Debug for SimFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimFile")
+            .field("path", &self.path)
+            .field("handle", &self.handle)
+            .finish_non_exhaustive()
+    }
+}
+
+const FIRST_PID: u32 = 1000;
+const DEVICE: u64 = 1;
+const EBADF: i32 = 9;

@@ -1,0 +1,49 @@
+//! A disk that breaks on purpose, so that every crash the engine must survive can be had in a microsecond.
+//!
+//! [`SimDisk`] implements [`manent_log::fs::Disk`] in memory. What it does is decided by one seed and the
+//! order of the calls: the same seed and the same calls give the same bytes, the same faults and the same
+//! trace, so a failing run is replayed by its seed alone (with threads, only as far as they call in the same
+//! order).
+//!
+//! # Faults that are modelled
+//!
+//! | fault | where |
+//! |---|---|
+//! | power cut: unsynced sectors lost, kept, torn, out of order, or NULs | [`CutStyle`] |
+//! | power cut: unsynced creations, renames and removals undone, in order or out of it | `changes.rs` |
+//! | kill -9: the cache survives, the call under way is done in part | [`Fault::CrashKill`] |
+//! | failed sync: told once, its data never written | [`Fault::Fail`], [`SimDisk::drop_caches`] |
+//! | errors and interruptions of any call, short writes, a full disk | [`Fault`], [`SimDisk::set_capacity`] |
+//!
+//! Not modelled: a disk that lies about a sync, bits that rot, a sector that is itself half written, and
+//! symbolic links. A test that wants rot writes it with [`SimDisk::poke`].
+//!
+//! # Layout
+//!
+//! The disk, from the outside inwards:
+//!
+//! - `disk.rs`: [`SimDisk`], its files, and the ways around the faults that tests need. Start here.
+//! - `world.rs`: what all handles share: the operation counter, the crash, locks, capacity.
+//! - `tree.rs`: inodes and directory entries.
+//! - `changes.rs`: changes to entries that are not durable yet.
+//! - `pages.rs`: the content of one file: the cache and what of it is on the disk.
+//! - `faults.rs`: which operation goes wrong, and how.
+//! - `trace.rs`: the last operations, for the message of a failed test.
+//! - `rng.rs`: the dice.
+
+mod changes;
+mod disk;
+mod faults;
+mod pages;
+mod rng;
+mod trace;
+mod tree;
+mod world;
+
+#[cfg(test)]
+mod disk_tests;
+
+pub use disk::SimDisk;
+pub use faults::{CrashKind, Errno, Fault, FaultPlan, is_crash};
+pub use pages::CutStyle;
+pub use rng::Rng;

@@ -1,0 +1,244 @@
+//! What all handles of one simulated disk share: the operation counter, faults, crashes, locks and capacity.
+//!
+//! Every trait call passes through [`World::run`]: it numbers the operation, asks the plan what becomes of
+//! it, lets the effect happen as far as that allows, records it, and then perhaps lets the world end.
+//!
+//! The invariant: an incarnation (the time between two crashes) ends once, and no handle made in it ever has
+//! an effect again. Operations of dead handles are refused before they are counted, so that a thread that
+//! dies slowly does not shift the numbers of those that come after.
+//!
+//! What it does not do: know the traits (`disk.rs`) or choose which bytes a crash leaves (`pages.rs`,
+//! `changes.rs`).
+
+use std::collections::BTreeMap;
+use std::io;
+
+use manent_log::fs::FileSystem;
+
+use crate::faults::{CrashKind, Errno, FaultPlan, Verdict, crash_error};
+use crate::pages::CutStyle;
+use crate::rng::Rng;
+use crate::trace::{Call, Detail, Trace};
+use crate::tree::{Ino, Tree};
+
+/// One simulated machine with its disk.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) tree: Tree,
+    pub(crate) plan: FaultPlan,
+    pub(crate) trace: Trace,
+    pub(crate) rng: Rng,
+    /// Operations begun.
+    pub(crate) operations: u64,
+    /// How each incarnation ended, so the present one is number `ends.len()`.
+    pub(crate) ends: Vec<CrashKind>,
+    /// Total bytes that all files together may have.
+    pub(crate) capacity_bytes: Option<u64>,
+    pub(crate) file_system: FileSystem,
+    /// The style of all cuts to come, if a test wants one.
+    pub(crate) cut_style: Option<CutStyle>,
+    /// The user whom all files belong to.
+    pub(crate) owner: u32,
+    locks: BTreeMap<Ino, Lock>,
+    handles: u64,
+}
+
+/// Who calls: a process of an incarnation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Who {
+    pub(crate) incarnation: usize,
+    pub(crate) pid: u32,
+}
+
+/// How much of an operation happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All of it.
+    Whole,
+    /// An append writes a nonempty proper part.
+    Short,
+    /// The caller dies inside: any part, none and all included.
+    Torn,
+}
+
+/// An open file: the inode, and the number that tells this handle from others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Handle {
+    pub(crate) ino: Ino,
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Lock {
+    handle: u64,
+    pid: u32,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, plan: FaultPlan) -> Self {
+        Self {
+            tree: Tree::new(),
+            plan,
+            trace: Trace::default(),
+            rng: Rng::new(seed),
+            operations: 0,
+            ends: Vec::new(),
+            capacity_bytes: None,
+            file_system: FileSystem::Local,
+            cut_style: None,
+            owner: USER,
+            locks: BTreeMap::new(),
+            handles: 0,
+        }
+    }
+
+    /// Runs one operation, or what the faults leave of it.
+    pub(crate) fn run<T>(
+        &mut self,
+        who: Who,
+        call: Call,
+        effect: impl FnOnce(&mut Self, Extent) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.run_or(who, call, effect, |_| ())
+    }
+
+    /// As [`Self::run`], for an operation that leaves something behind when it fails.
+    pub(crate) fn run_or<T>(
+        &mut self,
+        who: Who,
+        call: Call,
+        effect: impl FnOnce(&mut Self, Extent) -> io::Result<T>,
+        on_failure: impl FnOnce(&mut Self),
+    ) -> io::Result<T> {
+        if let Some(end) = self.end_of(who) {
+            return Err(crash_error(end));
+        }
+        let number = self.operations;
+        self.operations += 1;
+        let verdict = self.plan.strike(number, call.append_bytes());
+        let result = match verdict {
+            Verdict::Go => effect(self, Extent::Whole),
+            Verdict::Short => effect(self, Extent::Short),
+            Verdict::Interrupted => Err(io::ErrorKind::Interrupted.into()),
+            Verdict::Fail(errno) => {
+                on_failure(self);
+                Err(errno.into())
+            }
+            Verdict::Crash(kind) => {
+                if self.rng.chance(3, 4) {
+                    // Whether it worked is nobody's business any more.
+                    let _ = effect(self, Extent::Torn);
+                }
+                Err(crash_error(kind))
+            }
+        };
+        self.trace.call(number, who.pid, call, verdict, result.as_ref().err().map(ToString::to_string));
+        if let Verdict::Crash(kind) = verdict {
+            self.crash(kind);
+        }
+        result
+    }
+
+    /// Ends the incarnation.
+    pub(crate) fn crash(&mut self, kind: CrashKind) {
+        self.locks.clear();
+        match kind {
+            CrashKind::Kill => {
+                self.tree.release_all();
+                self.trace.remark("kill -9".to_owned());
+            }
+            CrashKind::Power => {
+                let report = self.tree.cut(self.cut_style, &mut self.rng);
+                self.trace.remark(report);
+            }
+        }
+        self.ends.push(kind);
+    }
+
+    /// How the incarnation of a caller ended, if it has.
+    pub(crate) fn end_of(&self, who: Who) -> Option<CrashKind> {
+        self.ends.get(who.incarnation).copied()
+    }
+
+    pub(crate) fn open(&mut self, ino: Ino) -> Handle {
+        self.tree.hold(ino);
+        self.handles += 1;
+        Handle { ino, number: self.handles }
+    }
+
+    /// Closes a handle, which is not an operation and cannot fail.
+    pub(crate) fn close(&mut self, who: Who, handle: Handle) {
+        if self.end_of(who).is_none() {
+            if self.holds(handle) {
+                self.locks.remove(&handle.ino);
+            }
+            self.tree.release(handle.ino);
+        }
+    }
+
+    /// Takes the lock of an inode if it is free or already this handle's.
+    pub(crate) fn try_lock(&mut self, who: Who, handle: Handle) -> bool {
+        self.locks.entry(handle.ino).or_insert(Lock { handle: handle.number, pid: who.pid });
+        self.holds(handle)
+    }
+
+    pub(crate) fn lock_holder(&self, ino: Ino) -> Option<u32> {
+        self.locks.get(&ino).map(|lock| lock.pid)
+    }
+
+    /// Appends as much as `extent` and the capacity allow; gives the count.
+    pub(crate) fn append(&mut self, ino: Ino, bytes: &[u8], extent: Extent) -> io::Result<usize> {
+        let wanted = match extent {
+            Extent::Whole => bytes.len(),
+            Extent::Short => self.rng.range(1..=bytes.len() as u64 - 1) as usize,
+            Extent::Torn => self.torn_at(self.tree.inode(ino).len(), bytes.len() as u64) as usize,
+        };
+        let fitting = wanted.min(usize::try_from(self.free_bytes()).unwrap_or(usize::MAX));
+        if fitting == 0 && wanted > 0 {
+            return Err(Errno::NoSpace.into());
+        }
+        self.tree.pages_mut(ino)?.append(&bytes[..fitting]);
+        self.stamp(ino);
+        Ok(fitting)
+    }
+
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.capacity_bytes.map_or(FREE_BYTES_UNLIMITED, |bytes| bytes.saturating_sub(self.tree.used_bytes()))
+    }
+
+    /// Sets the time of the last change. The clock of this world ticks once per operation.
+    pub(crate) fn stamp(&mut self, ino: Ino) {
+        self.tree.inode_mut(ino).modified_ms = CLOCK_START_MS.saturating_add_unsigned(self.operations);
+    }
+
+    fn holds(&self, handle: Handle) -> bool {
+        self.locks.get(&handle.ino).is_some_and(|lock| lock.handle == handle.number)
+    }
+
+    /// Where a write of `len` bytes at `start` breaks off. Kernels stop at the border of a page; other places
+    /// are here because nothing promises that.
+    fn torn_at(&mut self, start: u64, len: u64) -> u64 {
+        let any = self.rng.range(0..=len);
+        match self.rng.below(4) {
+            0 => len,
+            1 => any,
+            _ => ((start + any) / PAGE_BYTES * PAGE_BYTES).saturating_sub(start),
+        }
+    }
+}
+
+impl Call {
+    /// The length of an append; `None` for other calls.
+    fn append_bytes(&self) -> Option<usize> {
+        match self.detail {
+            Detail::Append(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+/// The user who runs all simulated processes.
+pub(crate) const USER: u32 = 1000;
+const PAGE_BYTES: u64 = 4096;
+const FREE_BYTES_UNLIMITED: u64 = 1 << 40;
+const CLOCK_START_MS: i64 = 1_700_000_000_000;
