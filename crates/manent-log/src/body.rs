@@ -50,6 +50,16 @@ impl Body {
         self
     }
 
+    /// Adds an object made of other members.
+    pub fn object(&mut self, name: &str, members: &Body) -> &mut Body {
+        if self.name(name) {
+            self.bytes.push(b'{');
+            push_json(&mut self.bytes, members.as_str());
+            self.bytes.push(b'}');
+        }
+        self
+    }
+
     /// Adds a value that is JSON already. Its bytes are kept, but for line breaks between its tokens, which become
     /// blanks, and an object inside it that ends as a record ends, which gets a blank before its brace.
     pub fn json(&mut self, name: &str, value: &RawValue) -> &mut Body {

@@ -150,6 +150,11 @@ impl Log {
         self.kind
     }
 
+    /// Why this handle will not write again, if it will not.
+    pub fn poisoned(&self) -> Option<&str> {
+        self.poison.as_deref()
+    }
+
     /// What opening the log had to cut off its end, and where it is kept.
     pub fn set_aside(&self) -> Option<&SetAside> {
         self.set_aside.as_ref()
@@ -258,6 +263,9 @@ impl Log {
     }
 
     /// Cuts off what a failed write left, if the end of the file is still ours to cut.
+    ///
+    /// The cut is synced: whole records of the failed batch may be among the bytes, and a power cut must not bring
+    /// back what the caller was told had failed.
     fn take_back(&self, written: usize) -> io::Result<()> {
         let file = &*self.lease.file;
         let len = file.state()?.len;
@@ -267,7 +275,8 @@ impl Log {
         if len != self.len + written as u64 {
             return Err(io::Error::other("another program appended in between"));
         }
-        file.set_len(self.len)
+        file.set_len(self.len)?;
+        file.sync()
     }
 
     fn write_error(&self, source: io::Error) -> Error {

@@ -30,10 +30,17 @@
 //! - `faults.rs`: which operation goes wrong, and how.
 //! - `trace.rs`: the last operations, for the message of a failed test.
 //! - `rng.rs`: the dice.
+//!
+//! What is lived on it:
+//!
+//! - `model.rs`: what a log may hold after all that was promised and all that happened.
+//! - `life.rs`: the life of a log from one seed: opened, written, broken, opened again, compared with the model.
 
 mod changes;
 mod disk;
 mod faults;
+pub mod life;
+pub mod model;
 mod pages;
 mod rng;
 mod trace;

@@ -315,20 +315,14 @@ impl Store {
     }
 
     fn header(&self, key: &SessionKey, id: &str) -> Body {
-        let mut meta = serde_json::Map::new();
-        meta.insert("format".into(), manent_log::FORMAT.into());
-        meta.insert("id".into(), id.into());
-        meta.insert("key".into(), key.as_str().into());
-        meta.insert("app".into(), self.options.app.as_str().into());
+        let mut meta = Body::new();
+        meta.number("format", manent_log::FORMAT).string("id", id).string("key", key.as_str());
+        meta.string("app", &self.options.app);
         if let Some(cwd) = &self.options.cwd {
-            meta.insert("cwd".into(), cwd.as_str().into());
+            meta.string("cwd", cwd);
         }
         let mut body = Body::new();
-        body.string("ts", &clock::now());
-        // A map of strings and numbers always serialises.
-        if let Ok(json) = serde_json::value::to_raw_value(&meta) {
-            body.json("meta", &json);
-        }
+        body.string("ts", &clock::now()).object("meta", &meta);
         body
     }
 

@@ -1,0 +1,198 @@
+//! Reading in a fresh process, as a person or an agent that starts would.
+//!
+//! A process that loads twice finds its memory already there the second time, and its peak tells nothing about one
+//! load. So the bench starts itself again for each measurement; the child reads, and says on one line what it took.
+//!
+//! What is counted: `peak` is the highest resident set of the whole process (`VmHWM`), `before` the resident set when
+//! reading began. Resident includes file pages of the program itself, and excludes the page cache that read() uses.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use manent::{Record, SessionKey, Store};
+use manent_log::Item;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::{field, kibibytes};
+use crate::measure::median;
+use crate::session::Made;
+use crate::{Result, peers};
+
+/// What a child does.
+#[derive(Debug, Clone)]
+pub(crate) enum Task {
+    /// Loads a session, decoded, and looks at every turn.
+    Load { home: PathBuf, key: String },
+    /// Streams a session: number, time, role and line of each record, checksum verified, text left as it is.
+    Stream { home: PathBuf, key: String },
+    /// Reads the last 50 turns, decoded; then again and again.
+    Tail { home: PathBuf, key: String },
+    /// Opens a writer and closes it; then again and again.
+    Open { home: PathBuf, key: String },
+    /// The naive load, of the naive file.
+    Naive { path: PathBuf },
+}
+
+/// What a child found out.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// The first time, in a process that has done nothing else.
+    pub(crate) first_us: f64,
+    /// The median of more times in the same process; the same as `first_us` where there is only one.
+    pub(crate) again_us: f64,
+    pub(crate) before_bytes: u64,
+    pub(crate) peak_bytes: u64,
+    pub(crate) turns: u64,
+    pub(crate) text_bytes: u64,
+}
+
+impl Task {
+    pub(crate) fn load(made: &Made) -> Task {
+        Task::Load { home: made.home.clone(), key: made.key.to_string() }
+    }
+
+    pub(crate) fn stream(made: &Made) -> Task {
+        Task::Stream { home: made.home.clone(), key: made.key.to_string() }
+    }
+
+    pub(crate) fn tail(made: &Made) -> Task {
+        Task::Tail { home: made.home.clone(), key: made.key.to_string() }
+    }
+
+    pub(crate) fn open(made: &Made) -> Task {
+        Task::Open { home: made.home.clone(), key: made.key.to_string() }
+    }
+
+    pub(crate) fn naive(path: &Path) -> Task {
+        Task::Naive { path: path.to_owned() }
+    }
+
+    /// Does the task in a new process and waits for what it says.
+    pub(crate) fn in_child(&self) -> Result<Outcome> {
+        let (word, place, key) = match self {
+            Task::Load { home, key } => ("load", home, key.as_str()),
+            Task::Stream { home, key } => ("stream", home, key.as_str()),
+            Task::Tail { home, key } => ("tail", home, key.as_str()),
+            Task::Open { home, key } => ("open", home, key.as_str()),
+            Task::Naive { path } => ("naive", path, ""),
+        };
+        let output =
+            Command::new(std::env::current_exe()?).args(["--child", word]).arg(place).arg(key).output()?;
+        if !output.status.success() {
+            return Err(format!("the child failed: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    /// The other side of [`Task::in_child`].
+    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> std::result::Result<Task, String> {
+        let mut next = || words.next().ok_or("a child needs a task, a place and a key");
+        let (task, place, key) = (next()?, PathBuf::from(next()?), next()?);
+        match task.as_str() {
+            "load" => Ok(Task::Load { home: place, key }),
+            "stream" => Ok(Task::Stream { home: place, key }),
+            "tail" => Ok(Task::Tail { home: place, key }),
+            "open" => Ok(Task::Open { home: place, key }),
+            "naive" => Ok(Task::Naive { path: place }),
+            other => Err(format!("there is no task {other:?}")),
+        }
+    }
+}
+
+/// Runs a task in this process and prints the outcome.
+pub(crate) fn run(task: &Task) -> Result<()> {
+    let outcome = match task {
+        Task::Load { home, key } => once(|| load(home, key)),
+        Task::Stream { home, key } => once(|| stream(home, key)),
+        Task::Naive { path } => once(|| naive(path)),
+        Task::Tail { home, key } => repeated(|| tail(home, key)),
+        Task::Open { home, key } => repeated(|| open(home, key)),
+    }?;
+    println!("{}", serde_json::to_string(&outcome)?);
+    Ok(())
+}
+
+/// How many turns, and how many bytes of text: proof that both sides read the same.
+type Seen = (u64, u64);
+
+fn once(work: impl FnOnce() -> Result<Seen>) -> Result<Outcome> {
+    let before_bytes = resident("VmRSS");
+    let start = Instant::now();
+    let (turns, text_bytes) = work()?;
+    let first_us = start.elapsed().as_secs_f64() * 1e6;
+    let peak_bytes = resident("VmHWM");
+    Ok(Outcome { first_us, again_us: first_us, before_bytes, peak_bytes, turns, text_bytes })
+}
+
+fn repeated(mut work: impl FnMut() -> Result<Seen>) -> Result<Outcome> {
+    let mut outcome = once(&mut work)?;
+    let again = (0..REPEATS).map(|_| once(&mut work).map(|o| o.first_us)).collect::<Result<Vec<f64>>>()?;
+    outcome.again_us = median(again);
+    Ok(outcome)
+}
+
+/// Everything decoded, and every text in hand as a `str`: a transcript nobody looks at would be no load. It is not
+/// freed before the clock stops, and neither is the naive one: the process ends anyway.
+fn load(home: &Path, key: &str) -> Result<Seen> {
+    let transcript = Store::open(home)?.load(&SessionKey::new(key)?)?;
+    let text_bytes = transcript.turns().map(|turn| turn.content.len() as u64).sum();
+    let seen = (transcript.len() as u64, text_bytes);
+    std::mem::forget(transcript);
+    Ok(seen)
+}
+
+fn naive(path: &Path) -> Result<Seen> {
+    let messages = peers::naive_load(path)?;
+    // The role is looked at too, lest the compiler find out that nobody wants it.
+    let text_bytes = messages.iter().filter(|m| !m.role.is_empty()).map(|m| m.content.len() as u64).sum();
+    let seen = (messages.len() as u64, text_bytes);
+    std::mem::forget(messages);
+    Ok(seen)
+}
+
+fn stream(home: &Path, key: &str) -> Result<Seen> {
+    let mut reader = Store::open(home)?.read(&SessionKey::new(key)?)?;
+    let (mut turns, mut bytes, mut last) = (0, 0, 0);
+    while let Some(item) = reader.next()? {
+        let Item::Entry(entry) = item else { return Err("the session is damaged".into()) };
+        let record = Record::of(&entry).ok_or("the session is not UTF-8")?;
+        if record.role().is_some_and(|role| !role.is_empty()) && record.ts().is_some() && record.verified() {
+            turns += 1;
+        }
+        bytes += record.line().len() as u64;
+        last = last.max(record.seq());
+    }
+    if last != turns {
+        return Err("some records are not as they were written".into());
+    }
+    Ok((turns, bytes))
+}
+
+fn tail(home: &Path, key: &str) -> Result<Seen> {
+    let mut reader = Store::open(home)?.read_tail(&SessionKey::new(key)?, TAIL_TURNS)?;
+    let (mut turns, mut bytes) = (0, 0);
+    while let Some(item) = reader.next()? {
+        let Item::Entry(entry) = item else { return Err("the session is damaged".into()) };
+        let record = Record::of(&entry).ok_or("the session is not UTF-8")?;
+        turns += 1;
+        bytes += record.content().len() as u64;
+    }
+    if turns != TAIL_TURNS {
+        return Err(format!("{turns} turns were read instead of {TAIL_TURNS}").into());
+    }
+    Ok((turns, bytes))
+}
+
+fn open(home: &Path, key: &str) -> Result<Seen> {
+    let session = Store::open(home)?.write_existing(&SessionKey::new(key)?)?;
+    Ok((session.id().len() as u64, 0))
+}
+
+/// A size from /proc/self/status in bytes; 0 where there is none.
+fn resident(name: &str) -> u64 {
+    field("/proc/self/status", name).and_then(|text| kibibytes(&text)).unwrap_or(0) << 10
+}
+
+pub(crate) const TAIL_TURNS: u64 = 50;
+const REPEATS: usize = 51;

@@ -1,0 +1,156 @@
+//! Manent and its peers, side by side.
+//!
+//! `cargo run --release -p manent-bench -- [GROUP…] [--json] [--quick] [--dir DIR]`. Every group makes its own data,
+//! lets ours and the peers take turns in one run, and gives a row for each comparison. It informs and never fails: a
+//! goal that is missed is a `NO` in the table, not an exit code; only an I/O error is one.
+//!
+//! | file | about |
+//! |---|---|
+//! | `append.rs`, `sync.rs`, `group.rs` | what it costs to write |
+//! | `load.rs`, `tail.rs`, `huge.rs` | what it costs to read |
+//! | `peers.rs` | the naive store and SQLite |
+//! | `data.rs`, `session.rs` | the text, and the session files made of it |
+//! | `child.rs` | reading in a fresh process, where memory can be measured |
+//! | `measure.rs`, `row.rs`, `machine.rs`, `args.rs` | rounds, rows, the machine, the command line |
+
+#![allow(clippy::disallowed_methods, reason = "the peers use std::fs, and the bench itself is no part of the store")]
+#![allow(clippy::cast_precision_loss, reason = "numbers are rounded to four digits before they are shown")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing rows is what this program is for")]
+
+mod append;
+mod args;
+mod child;
+mod data;
+mod group;
+mod huge;
+mod load;
+mod machine;
+mod measure;
+mod peers;
+mod row;
+mod session;
+mod sync;
+mod tail;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::args::{Args, Command, Group, Output};
+use crate::row::Row;
+
+/// Any failure; the bench only reports it.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// What every group needs to know.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    /// A directory of this run's own.
+    pub(crate) dir: PathBuf,
+    pub(crate) effort: Effort,
+}
+
+/// How long a run may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    Quick,
+    Full,
+}
+
+impl Bench {
+    /// Rounds of a bench: about a third of them when it must be quick.
+    pub(crate) fn rounds(&self, full: usize) -> usize {
+        match self.effort {
+            Effort::Quick => full.div_ceil(3),
+            Effort::Full => full,
+        }
+    }
+
+    /// An empty directory for one group.
+    pub(crate) fn place(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.dir.join(name);
+        std::fs::create_dir_all(&dir)?;
+        Ok(dir)
+    }
+}
+
+/// The data goes when the run ends, whether it went well or not.
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.dir) {
+            eprintln!("manent-bench: {} is left behind: {error}", self.dir.display());
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match args::parse(std::env::args().skip(1)) {
+        Ok(Command::Help) => {
+            print!("{}", args::HELP);
+            Ok(())
+        }
+        Ok(Command::Child(task)) => child::run(&task),
+        Ok(Command::Run(args)) => run(&args),
+        Err(wrong) => {
+            eprintln!("manent-bench: {wrong}\n\n{}", args::HELP);
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("manent-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    let bench = Bench { dir: own_directory(args)?, effort: args.effort };
+    let about = machine::describe(&bench.dir);
+    match args.output {
+        Output::Table => about.iter().for_each(|line| println!("{line}")),
+        // Rows are the only thing on stdout, so that it can be piped.
+        Output::Json => about.iter().for_each(|line| eprintln!("{line}")),
+    }
+    let mut rows = Vec::new();
+    for group in &args.groups {
+        eprintln!("running {} …", group.word());
+        let new = run_group(&bench, *group)?;
+        if args.output == Output::Json {
+            for row in &new {
+                println!("{}", serde_json::to_string(row)?);
+            }
+        }
+        rows.extend(new);
+    }
+    if args.output == Output::Table {
+        println!("\n{}", row::table(&rows));
+    }
+    Ok(())
+}
+
+fn run_group(bench: &Bench, group: Group) -> Result<Vec<Row>> {
+    match group {
+        Group::Append => append::run(bench),
+        Group::Sync => sync::run(bench),
+        Group::Group => group::run(bench),
+        Group::Load => load::run(bench),
+        Group::Tail => tail::run(bench),
+        Group::Huge => huge::run(bench),
+    }
+}
+
+/// A directory that did not exist, so that deleting it deletes nothing else. `target/` is preferred: it lies on the
+/// disk where people work, while the system's temporary directory is often memory.
+fn own_directory(args: &Args) -> Result<PathBuf> {
+    let target = PathBuf::from("target");
+    let parent = match &args.dir {
+        Some(dir) => dir.clone(),
+        None if target.is_dir() => target,
+        None => std::env::temp_dir(),
+    };
+    let dir = parent.join(format!("manent-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&parent)?;
+    std::fs::create_dir(&dir)?;
+    Ok(dir)
+}

@@ -1,0 +1,81 @@
+//! Session files to read: written through the engine, record by record as an agent would, only in larger batches.
+//!
+//! Each may have a twin in the naive store's format with the same turns, so that the peer reads its own, shorter lines.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use manent::{Body, Durability, Expect, SessionKey, Store, turn_body};
+
+use crate::Result;
+use crate::data::{self, Turns};
+use crate::peers::naive_line;
+
+/// A session made for reading.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) home: PathBuf,
+    pub(crate) key: SessionKey,
+    pub(crate) bytes: u64,
+    pub(crate) turns: u64,
+    pub(crate) text_bytes: u64,
+    pub(crate) escapes: u64,
+    pub(crate) foreign_bytes: u64,
+}
+
+impl Made {
+    /// Says what the text is like, for the reader of the numbers.
+    pub(crate) fn describe(&self) -> String {
+        format!(
+            "session of {} MB: {} turns, {:.0} bytes a line, {:.1} escapes a KB, {:.1} % of the text not ASCII",
+            self.bytes / 1_000_000,
+            self.turns,
+            self.bytes as f64 / self.turns as f64,
+            self.escapes as f64 * 1024.0 / self.text_bytes as f64,
+            self.foreign_bytes as f64 * 100.0 / self.text_bytes as f64,
+        )
+    }
+}
+
+/// Writes a session of about `bytes`, and its twin if a path is given for one.
+pub(crate) fn make(home: &Path, name: &str, bytes: u64, twin: Option<&Path>) -> Result<Made> {
+    let store = Store::open(home)?;
+    let key = SessionKey::new(name)?;
+    let mut session = store.write(&key)?;
+    let mut twin = twin.map(File::create).transpose()?.map(BufWriter::new);
+    let mut made = Made {
+        home: home.to_owned(),
+        key: key.clone(),
+        bytes: 0,
+        turns: 0,
+        text_bytes: 0,
+        escapes: 0,
+        foreign_bytes: 0,
+    };
+    let mut all = Turns::new(4);
+    let mut bodies: Vec<Body> = Vec::with_capacity(BATCH);
+    while made.bytes < bytes {
+        bodies.clear();
+        for turn in all.by_ref().take(BATCH) {
+            bodies.push(turn_body(&turn.ts, turn.role, &turn.content));
+            made.text_bytes += turn.content.len() as u64;
+            made.escapes += data::escapes_in(&turn.content) as u64;
+            made.foreign_bytes += turn.content.bytes().filter(|b| !b.is_ascii()).count() as u64;
+            if let Some(twin) = &mut twin {
+                writeln!(twin, "{}", naive_line(&turn)?)?;
+            }
+        }
+        made.turns += bodies.len() as u64;
+        session.log().append_batch(&bodies, Durability::Flush, Expect::Any)?;
+        made.bytes = std::fs::metadata(store.path_of(&key))?.len();
+    }
+    // Nothing of this is to be written back while something is measured.
+    File::open(store.path_of(&key))?.sync_data()?;
+    if let Some(twin) = twin {
+        twin.into_inner()?.sync_data()?;
+    }
+    Ok(made)
+}
+
+const BATCH: usize = 500;

@@ -1,0 +1,194 @@
+//! What a log may hold, given what was promised and what happened since.
+//!
+//! The model keeps every record that may be in the file, in order, with the worst fault its receipt survives. After
+//! any crash it is shown what was read, and insists on three things: nothing was invented or changed, nothing that
+//! was promised is missing, and where something unpromised is missing in the middle, the reader named the place.
+//! It knows nothing of files or bytes.
+
+use crate::CrashKind;
+
+/// A record as it was handed to the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Its number.
+    pub seq: u64,
+    /// Its members.
+    pub body: Vec<u8>,
+}
+
+/// The worst that a record is promised to survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Promise {
+    /// Nothing: no receipt was given.
+    Nothing,
+    /// The end of the process.
+    Kill,
+    /// A power cut.
+    Power,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    written: Written,
+    promise: Promise,
+    /// A sync failed while its bytes were dirty: the kernel forgot them, and a later sync says nothing about them.
+    given_up: bool,
+}
+
+/// The expectation.
+#[derive(Debug, Clone, Default)]
+pub struct Model {
+    records: Vec<Known>,
+    /// Something happened that can leave a hole in the middle of a file.
+    holes_possible: bool,
+}
+
+impl Model {
+    /// Receipts were given that survive the end of the process.
+    pub fn flushed(&mut self, records: Vec<Written>) {
+        self.add(records, Promise::Kill);
+    }
+
+    /// Receipts were given that survive a power cut, which a sync made true for everything before them too.
+    pub fn synced(&mut self, records: Vec<Written>) {
+        self.add(records, Promise::Power);
+        for known in self.records.iter_mut().filter(|known| !known.given_up) {
+            known.promise = Promise::Power;
+        }
+    }
+
+    /// Records were handed over, and nobody knows how far they came.
+    pub fn unknown(&mut self, records: Vec<Written>) {
+        self.add(records, Promise::Nothing);
+    }
+
+    /// A sync failed, or may have.
+    pub fn sync_failed(&mut self) {
+        self.holes_possible = true;
+        for known in self.records.iter_mut().filter(|known| known.promise < Promise::Power) {
+            known.given_up = true;
+        }
+    }
+
+    /// The cache let go of what a failed sync never wrote.
+    pub fn caches_dropped(&mut self) {
+        for known in self.records.iter_mut().filter(|known| known.given_up) {
+            known.promise = known.promise.min(Promise::Nothing);
+        }
+    }
+
+    /// The process or the machine died.
+    pub fn crashed(&mut self, kind: CrashKind) {
+        if kind == CrashKind::Power {
+            self.holes_possible = true;
+            for known in self.records.iter_mut().filter(|known| known.promise < Promise::Power) {
+                known.promise = Promise::Nothing;
+            }
+        }
+    }
+
+    /// Compares with what was read, and takes it as the new truth.
+    pub fn check(&mut self, read: &[Written], damaged_places: usize) -> Result<(), String> {
+        let mut survivors = Vec::with_capacity(read.len());
+        let mut rest = std::mem::take(&mut self.records).into_iter();
+        let mut hole = false;
+        for record in read {
+            loop {
+                match rest.next() {
+                    Some(known) if known.written == *record => {
+                        survivors.push(known);
+                        break;
+                    }
+                    Some(known) => {
+                        lost(&known)?;
+                        hole = true;
+                    }
+                    None => {
+                        return Err(format!("record {} was never appended, or not as it reads", record.seq));
+                    }
+                }
+            }
+        }
+        rest.try_for_each(|known| lost(&known))?;
+        if hole && damaged_places == 0 {
+            return Err("records are missing in the middle, and no reader says so".to_owned());
+        }
+        if damaged_places > 0 && !self.holes_possible {
+            return Err(format!("{damaged_places} damaged places, and nothing happened that could damage"));
+        }
+        // What was read is in the cache now, whatever was promised before.
+        for known in survivors.iter_mut().filter(|known| !known.given_up) {
+            known.promise = known.promise.max(Promise::Kill);
+        }
+        self.records = survivors;
+        Ok(())
+    }
+
+    fn add(&mut self, records: Vec<Written>, promise: Promise) {
+        self.records.extend(records.into_iter().map(|written| Known { written, promise, given_up: false }));
+    }
+}
+
+fn lost(known: &Known) -> Result<(), String> {
+    match known.promise {
+        Promise::Nothing => Ok(()),
+        promise => {
+            Err(format!("record {} is gone, which was promised to survive: {promise:?}", known.written.seq))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(seq: u64) -> Written {
+        Written { seq, body: seq.to_string().into_bytes() }
+    }
+
+    #[test]
+    fn what_was_promised_must_be_there() {
+        let mut model = Model::default();
+        model.synced(vec![record(1)]);
+        model.flushed(vec![record(2)]);
+        assert!(model.clone().check(&[record(1)], 0).is_err(), "a kill loses nothing that has a receipt");
+        model.crashed(CrashKind::Power);
+        assert!(model.clone().check(&[], 0).is_err(), "a power cut loses nothing that was synced");
+        assert!(model.check(&[record(1)], 0).is_ok());
+    }
+
+    #[test]
+    fn a_sync_covers_what_came_before_it() {
+        let mut model = Model::default();
+        model.flushed(vec![record(1)]);
+        model.synced(vec![record(2)]);
+        model.crashed(CrashKind::Power);
+        assert!(model.check(&[record(2)], 1).is_err());
+    }
+
+    #[test]
+    fn nothing_may_be_invented_changed_moved_or_doubled() {
+        let mut model = Model::default();
+        model.unknown(vec![record(1), record(2)]);
+        let changed = Written { seq: 2, body: b"other".to_vec() };
+        let wrong = [
+            vec![record(1), changed],
+            vec![record(2), record(1)],
+            vec![record(1), record(1)],
+            vec![record(3)],
+        ];
+        for read in wrong {
+            assert!(model.clone().check(&read, 1).is_err(), "{read:?}");
+        }
+    }
+
+    #[test]
+    fn a_hole_must_be_named_and_damage_needs_a_cause() {
+        let mut model = Model::default();
+        model.flushed(vec![record(1), record(2), record(3)]);
+        assert!(model.clone().check(&[record(1), record(2), record(3)], 1).is_err(), "no cause");
+        model.crashed(CrashKind::Power);
+        assert!(model.clone().check(&[record(1), record(3)], 0).is_err(), "not named");
+        assert!(model.check(&[record(1), record(3)], 1).is_ok());
+    }
+}
