@@ -106,7 +106,7 @@ impl Random {
     }
 }
 
-const CONTENT_BYTES_MEDIAN: f64 = 680.0;
+const CONTENT_BYTES_MEDIAN: f64 = 635.0;
 const SIGMA: f64 = 0.93;
 const CONTENT_BYTES_MAX: f64 = 60_000.0;
 
@@ -127,7 +127,7 @@ const LINES: &[&str] = &[
     "    return {\"@\": @, \"@\": [@(x) for x in @]}",
     "\tprintf(\"%s: @ %d\\n\", @, @);",
     "## The @ and the @",
-    "- The @ is read once, when the @ opens; after that the @ of the @ is never looked at again.",
+    "- The @ is read once, when the @ opens, and never looked at again.",
     "- `@ --@ \"@\"` writes the @ to the @ and waits until the @ has it.",
     "I looked at the @ in @. It fails because the @ is closed before the @ has been written, so the @ is lost.",
     "You could try to move the @ into the @ and see whether the @ still holds; I would keep the @ as it is.",
@@ -140,7 +140,7 @@ const LINES: &[&str] = &[
     "import @ from '@/@.js';",
     "const @ = await @.@(`${@}/@`, { method: \"POST\", body: @ });",
     "SELECT @, count(*) FROM @ WHERE @ > ? GROUP BY @ ORDER BY 2 DESC LIMIT 50;",
-    "The second run took longer than the first one, which had the @ in its cache; both gave the same @.",
+    "The second run took longer than the first, which had the @ in its cache.",
     "Done: the @ now survives a restart, and the test for it is in tests/@.rs next to the others.",
 ];
 
@@ -148,5 +148,5 @@ const WORDS: &[&str] = &[
     "session", "record", "buffer", "offset", "index", "path", "header", "reader", "writer", "frame", "batch",
     "lease", "tail", "key", "value", "store", "block", "line", "state", "entry", "cursor", "token", "model",
     "message", "request", "answer", "tool", "result", "file", "digest", "queue", "worker", "limit", "count",
-    "größe", "name",
+    "größe", "name", "close", "verify", "sync", "page",
 ];

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::FalseyValueParser;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::when::{Since, duration};
@@ -21,7 +22,7 @@ pub(crate) struct Args {
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag that was typed or not")]
 pub(crate) struct Global {
     /// The directory of the store [default: manent in the data directory of the user]
-    #[arg(long, global = true, env = "MANENT_HOME", value_name = "DIR")]
+    #[arg(long, global = true, env = "MANENT_HOME", hide_env_values = true, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
     /// Print JSON, one object a line
     #[arg(long, global = true)]
@@ -36,7 +37,7 @@ pub(crate) struct Global {
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
     /// Write also on network and unknown file systems, where appends and locks may not be safe
-    #[arg(long, global = true, env = "MANENT_ANY_FILESYSTEM")]
+    #[arg(long, global = true, env = "MANENT_ANY_FILESYSTEM", hide_env_values = true, value_parser = FalseyValueParser::new())]
     pub(crate) any_filesystem: bool,
 }
 

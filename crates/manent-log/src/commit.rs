@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::body::Body;
 use crate::error::{Error, Result};
-use crate::log::{Expect, Log, Receipt};
+use crate::log::{self, Expect, Log, Receipt};
 
 /// What a receipt promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,6 +68,8 @@ impl SharedLog {
         if durability != Durability::Group {
             return lock(&self.log).append(&body, durability, Expect::Any);
         }
+        // Here and not in the batch, where it would fail for everyone.
+        log::check_size(&body)?;
         let (batch, place) = self.join(body);
         if place == 0 {
             self.lead(&batch);

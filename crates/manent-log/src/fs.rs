@@ -356,13 +356,13 @@ impl DiskFile for RealFile {
 /// Finds the holder of an flock in the kernel's table.
 ///
 /// A line reads `7: FLOCK  ADVISORY  WRITE 4242 fe:00:131077 0 EOF`: pid, then device (major and minor in
-/// hexadecimal) and inode. Waiters are lines with `->`.
+/// hexadecimal) and inode. Waiters are lines with `->`. A holder outside our namespace has the pid 0, which helps nobody.
 fn holder_in_lock_table(table: &str, device: u64, inode: u64) -> Option<u32> {
     let wanted = format!("{:02x}:{:02x}:{inode}", rustix::fs::major(device), rustix::fs::minor(device));
     table.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
-            [_, "FLOCK", _, "WRITE", pid, id, ..] if *id == wanted => pid.parse().ok(),
+            [_, "FLOCK", _, "WRITE", pid, id, ..] if *id == wanted => pid.parse().ok().filter(|pid| *pid > 0),
             _ => None,
         }
     })

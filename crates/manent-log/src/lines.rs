@@ -127,7 +127,7 @@ impl Lines {
         if !(self.unread.end.is_multiple_of(ALIGN) && room_at(self.unread.end, self.buffer.capacity())) {
             let place = kept.next_multiple_of(ALIGN);
             if !room_at(place, self.buffer.capacity()) {
-                self.buffer.grow(self.buffer.capacity() * 2);
+                self.buffer.grow((self.buffer.capacity() * 2).min(BUFFER_BYTES_MAX));
             }
             self.buffer.as_mut_slice().copy_within(self.unread.clone(), place - kept);
             self.scanned = self.scanned - self.unread.start + (place - kept);
@@ -148,11 +148,13 @@ pub(crate) struct LinesBack {
     start: u64,
     /// Bytes of the buffer not given out yet: the first so many.
     unread: usize,
+    /// A line that comes next although it is not in the buffer.
+    held_back: Option<Line>,
 }
 
 impl LinesBack {
     pub(crate) fn new(end: u64) -> LinesBack {
-        LinesBack { buffer: Vec::new(), start: end, unread: 0 }
+        LinesBack { buffer: Vec::new(), start: end, unread: 0, held_back: None }
     }
 
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
@@ -161,6 +163,9 @@ impl LinesBack {
 
     /// The line before the one given last; nothing at the beginning of the file.
     pub(crate) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Line>> {
+        if let Some(line) = self.held_back.take() {
+            return Ok(Some(line));
+        }
         loop {
             let terminated = self.unread > 0 && self.buffer[self.unread - 1] == b'\n';
             let end = self.unread - usize::from(terminated);
@@ -183,28 +188,29 @@ impl LinesBack {
         Line { offset, length: range.len() as u64, range, terminated }
     }
 
+    /// A line that does not fit. As forwards, NULs in front of it are a line of their own if that makes the rest fit:
+    /// a record behind a hole must not be overlooked, least of all by recovery.
     fn give_too_long(&mut self, file: &dyn DiskFile, terminated: bool) -> io::Result<Line> {
         let end = self.start + self.unread as u64 - u64::from(terminated);
-        let mut block = vec![0; BACK_BLOCK_BYTES];
-        while self.start > 0 {
-            let from = self.start.saturating_sub(BACK_BLOCK_BYTES as u64);
-            let block = &mut block[..(self.start - from) as usize];
-            read_exactly(file, block, from)?;
-            let newline = memchr::memrchr(b'\n', block);
-            self.start = newline.map_or(from, |at| from + at as u64 + 1);
-            if newline.is_some() {
-                break;
-            }
-        }
+        self.start = line_start(file, self.start)?;
         self.buffer = Vec::new();
         self.unread = 0;
-        Ok(Line { offset: self.start, range: 0..0, length: end - self.start, terminated })
+        let whole = Line { offset: self.start, range: 0..0, length: end - self.start, terminated };
+        let text = first_non_nul(file, self.start, end)?;
+        if text == self.start || end - text > RECORD_BYTES_MAX as u64 {
+            return Ok(whole);
+        }
+        self.held_back = Some(Line { length: text - self.start, terminated: false, ..whole.clone() });
+        self.buffer = vec![0; (end - text) as usize];
+        read_exactly(file, &mut self.buffer, text)?;
+        Ok(Line { offset: text, range: 0..self.buffer.len(), length: end - text, terminated })
     }
 
     /// Reads the block before the buffer. Blocks double while one line goes on, so that its bytes are moved a
     /// constant number of times.
     fn fill(&mut self, file: &dyn DiskFile) -> io::Result<()> {
-        let block = (BACK_BLOCK_BYTES.max(self.unread) as u64).min(self.start) as usize;
+        let room = (RECORD_BYTES_MAX + 2).saturating_sub(self.unread).max(BACK_BLOCK_BYTES);
+        let block = (self.unread.clamp(BACK_BLOCK_BYTES, room) as u64).min(self.start) as usize;
         let mut longer = vec![0; block + self.unread];
         read_exactly(file, &mut longer[..block], self.start - block as u64)?;
         longer[block..].copy_from_slice(&self.buffer[..self.unread]);
@@ -213,6 +219,36 @@ impl LinesBack {
         self.buffer = longer;
         Ok(())
     }
+}
+
+/// Where the line begins that goes on at `at`.
+fn line_start(file: &dyn DiskFile, mut at: u64) -> io::Result<u64> {
+    let mut block = vec![0; BACK_BLOCK_BYTES];
+    while at > 0 {
+        let from = at.saturating_sub(BACK_BLOCK_BYTES as u64);
+        let block = &mut block[..(at - from) as usize];
+        read_exactly(file, block, from)?;
+        if let Some(newline) = memchr::memrchr(b'\n', block) {
+            return Ok(from + newline as u64 + 1);
+        }
+        at = from;
+    }
+    Ok(0)
+}
+
+/// The first byte in a range that is not NUL, or its end.
+fn first_non_nul(file: &dyn DiskFile, start: u64, end: u64) -> io::Result<u64> {
+    let mut block = vec![0; BACK_BLOCK_BYTES];
+    let mut at = start;
+    while at < end {
+        let block = &mut block[..(end - at).min(BACK_BLOCK_BYTES as u64) as usize];
+        read_exactly(file, block, at)?;
+        if let Some(found) = block.iter().position(|b| *b != 0) {
+            return Ok(at + found as u64);
+        }
+        at += block.len() as u64;
+    }
+    Ok(end)
 }
 
 fn read_once(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -270,6 +306,8 @@ pub(crate) const STREAM_BLOCK_BYTES: usize = 256 << 10;
 /// How much is read where a few records are wanted.
 pub(crate) const SMALL_BLOCK_BYTES: usize = 16 << 10;
 const BACK_BLOCK_BYTES: usize = 64 << 10;
+/// Enough to know that a line is too long, and no more.
+const BUFFER_BYTES_MAX: usize = RECORD_BYTES_MAX + STREAM_BLOCK_BYTES;
 const READ_BYTES_MIN: usize = 8 << 10;
 const ALIGN: usize = 64;
 const PAGE: usize = 4096;

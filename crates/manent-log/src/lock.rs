@@ -157,3 +157,22 @@ fn leads_to(disk: &dyn Disk, path: &Path, id: FileId) -> Result<bool> {
 
 /// A waiting writer looks this often at least: an answer takes seconds, so nobody feels it.
 const PAUSE_MAX: Duration = Duration::from_millis(25);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::RealDisk;
+
+    #[test]
+    fn a_handle_carried_into_another_process_is_refused() {
+        // What fork(2) leaves in the child: the same lease, another process id.
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("log.jsonl");
+        let lease =
+            Lease::take(&RealDisk, &path, IfMissing::Create, Trust::LocalOnly, Duration::ZERO).expect("free");
+        assert!(lease.check_process().is_ok());
+        let opener = std::process::id() + 1;
+        let carried = Lease { opener, ..lease };
+        assert!(matches!(carried.check_process(), Err(Error::OtherProcess { opener: o, .. }) if o == opener));
+    }
+}

@@ -310,12 +310,18 @@ impl Log {
     }
 }
 
-/// Limits, checked before any byte is written.
-fn check_record(body: &Body, seq: u64) -> Result<()> {
+/// The limit on length, checked before any byte is written.
+pub(crate) fn check_size(body: &Body) -> Result<()> {
     let bytes = frame::encoded_len_max(body.as_bytes());
     if bytes > RECORD_BYTES_MAX {
         return Err(Error::TooLarge { bytes: bytes as u64, max: RECORD_BYTES_MAX as u64 });
     }
+    Ok(())
+}
+
+/// All limits.
+fn check_record(body: &Body, seq: u64) -> Result<()> {
+    check_size(body)?;
     if seq > SEQ_MAX {
         return Err(Error::TooLarge { bytes: seq, max: SEQ_MAX });
     }

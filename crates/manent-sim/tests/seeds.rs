@@ -3,6 +3,8 @@
 //! `MANENT_SIM_SEED=n` lives one life and prints its trace if it fails; `MANENT_SIM_SEEDS=1000000` is the deep mode;
 //! `MANENT_SIM_FIRST=n` starts elsewhere.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -3,6 +3,8 @@
 //! The other program writes whole lines as such programs do: sometimes it leaves the last newline to its next line.
 //! Whatever the order, every line of both must be read, once, in the order of the file, under rising numbers.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
+
 use std::path::Path;
 use std::sync::Arc;
 

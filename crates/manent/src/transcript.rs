@@ -53,7 +53,9 @@ struct Place {
 impl Transcript {
     /// Reads everything that a reader has before it. `bytes` is how much that is, about.
     pub fn load(reader: &mut Reader, bytes: u64) -> Result<Transcript> {
-        let mut all = Transcript { text: Vec::with_capacity(bytes as usize), ..Transcript::default() };
+        let mut all = Transcript::default();
+        // Only a saving: a file that claims an impossible length still loads, as far as it goes.
+        let _ = all.text.try_reserve_exact(bytes as usize);
         while let Some(item) = reader.next().map_err(Error::Log)? {
             match item {
                 Item::Damage(damage) => all.damage.push(damage),

@@ -50,10 +50,12 @@ fn print(key: &SessionKey, report: &Report, output: &mut Output) -> std::io::Res
         if report.is_sound() { ("ok", AnsiColor::Green) } else { ("damaged", AnsiColor::Red) };
     let style = Style::new().fg_color(Some(color.into())).bold();
     let name = term::line(key.as_str());
-    let counted = match (report.records, report.unverified) {
-        (n, 0) => format!("  {name}  {n} records"),
-        (n, m) => format!("  {name}  {n} records, {m} of them without a checksum"),
+    let plural = if report.records == 1 { "" } else { "s" };
+    let bare = match report.unverified {
+        0 => String::new(),
+        n => format!(", {n} without a checksum"),
     };
+    let counted = format!("  {name}  {} record{plural}{bare}", report.records);
     output.line(&[(style, &term::pad(word, 7)), (Style::new(), &counted)])?;
     for found in &report.damage {
         let known = if found.acknowledged { ", acknowledged" } else { "" };

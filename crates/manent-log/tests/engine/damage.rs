@@ -6,7 +6,8 @@ use manent_log::frame::Reason;
 use manent_log::{Body, BodyError, Damage, End, FileKind, Report, TailState, acknowledge_gaps};
 
 use crate::support::{
-    Scene, damages, file_of, header_line, lines, native, native_lines, plain_line, record, seqs, turn_line,
+    Got, Scene, damages, file_of, header_line, lines, native, native_lines, plain_line, record, seqs,
+    turn_line,
 };
 
 /// A native file whose bytes turn into newlines (`J`, `*`), NULs (blanks) and broken UTF-8 when one bit flips.
@@ -58,8 +59,12 @@ fn flip_every_bit(all: &[Vec<u8>], hurt: Range<usize>) {
                 assert!(!report.is_sound(), "{case} is not named");
                 assert!(named(&report).iter().any(|d| span.contains(&d.offset)), "{case}: {report:?}");
                 let got = scene.read().0;
-                let others: Vec<&[u8]> =
-                    all.iter().enumerate().filter(|(n, _)| newline || *n != nth).map(|(_, l)| &l[..]).collect();
+                let others: Vec<&[u8]> = all
+                    .iter()
+                    .enumerate()
+                    .filter(|(n, _)| newline || *n != nth)
+                    .map(|(_, l)| &l[..])
+                    .collect();
                 assert_eq!(lines(&got), others, "{case}");
             }
             scene.poke(at, &[file[at as usize]]);
@@ -79,8 +84,8 @@ fn every_flipped_bit_is_named_in_its_line_and_hides_no_other_record() {
 /// Fault 37 in another program's file: its lines carry no checksum, but ours among them do.
 #[test]
 fn every_flipped_bit_of_our_records_is_named_in_another_programs_file_too() {
-    let all = [plain_line("one"), turn_line(2, "J * two"), record(3, r#""kind":"x""#), plain_line("four")];
-    flip_every_bit(&all, 1..3);
+    let all = [plain_line("one"), turn_line(2, "J * two"), record(3, r#""kind":"x""#), turn_line(4, "four")];
+    flip_every_bit(&all, 1..4);
 }
 
 /// Fault 38. A file cut at any byte is read up to there, and nothing is invented.
@@ -90,7 +95,8 @@ fn a_file_cut_at_any_byte_gives_the_lines_before_the_cut() {
     let (file, spans) = (file_of(&all), spans(&all));
     for cut in 0..=file.len() as u64 {
         let scene = Scene::with(&file[..cut as usize]);
-        let whole: Vec<&[u8]> = all.iter().zip(&spans).filter(|(_, s)| s.end - 1 <= cut).map(|(l, _)| &l[..]).collect();
+        let whole: Vec<&[u8]> =
+            all.iter().zip(&spans).filter(|(_, s)| s.end - 1 <= cut).map(|(l, _)| &l[..]).collect();
         let at_border = cut == 0 || spans.iter().any(|s| s.end == cut || s.end - 1 == cut);
         let (got, end) = scene.read();
         assert_eq!((lines(&got), damages(&got)), (whole.clone(), vec![]), "cut at {cut}");
@@ -184,10 +190,16 @@ fn the_head_of_one_record_with_the_tail_of_another_is_no_record() {
             hurt[2] = spliced;
             let scene = Scene::with(file_of(&hurt));
             let (got, end) = scene.read();
+            cuts += 1;
+            if i < br#"{"seq":"#.len() {
+                // So short a head with a short tail can be anybody's object, as `{}` is: read, but never verified.
+                let verified = |g: &&Got| matches!(g, Got::Entry { verified: true, .. });
+                assert_eq!(got.iter().filter(verified).count(), 4, "{i} and {j}");
+                continue;
+            }
             assert_eq!((seqs(&got), end), (vec![0, 1, 3, 4], End::Clean), "{i} and {j}");
             let [gap] = damages(&got)[..] else { panic!("{i} and {j}: {got:?}") };
             assert_eq!((gap.offset, gap.length), (spans(&hurt)[2].start, hurt[2].len() as u64 + 1));
-            cuts += 1;
         }
     }
     assert!(cuts > 1000, "only {cuts} splices");
@@ -244,7 +256,11 @@ fn separators_and_control_characters_in_text_split_no_line() {
     assert_eq!((seqs(&got), damages(&got)), (vec![0, 1, 2], vec![]));
     let line: serde_json::Value = serde_json::from_slice(lines(&got)[1]).unwrap();
     assert_eq!(line["content"], text);
-    assert_eq!(scene.bytes().iter().filter(|b| **b < b' ').count(), 3, "three newlines and no control byte else");
+    assert_eq!(
+        scene.bytes().iter().filter(|b| **b < b' ').count(),
+        3,
+        "three newlines and no control byte else"
+    );
 }
 
 /// Fault 52. A byte-order mark, carriage returns, blank lines and blanks around lines are read, and not spread.
@@ -345,7 +361,9 @@ fn a_line_without_checksum_acknowledges_nothing() {
 /// `repair` of another program's file that ends in half a line: opening leaves it, so acknowledging has to settle it.
 #[test]
 fn another_programs_torn_last_line_can_be_acknowledged() {
-    let scene = Scene::with([file_of(&[plain_line("one"), turn_line(2, "two")]), b"{\"role\":\"us".to_vec()].concat());
+    let scene = Scene::with(
+        [file_of(&[plain_line("one"), turn_line(2, "two")]), b"{\"role\":\"us".to_vec()].concat(),
+    );
     assert!(!scene.verify().is_sound());
     acknowledge_gaps(&mut scene.open(), "t").unwrap();
     acknowledge_gaps(&mut scene.open(), "t").unwrap();
@@ -372,7 +390,10 @@ fn a_torn_end_under_a_writer_is_in_flight() {
     let log = scene.open();
     scene.append_raw(&turn_line(4, "on its way")[..30]);
     let report = scene.verify();
-    assert!(matches!(report.tail, TailState::InFlight(d) if d.offset == native(3).len() as u64), "{report:?}");
+    assert!(
+        matches!(report.tail, TailState::InFlight(d) if d.offset == native(3).len() as u64),
+        "{report:?}"
+    );
     assert!(report.is_sound());
     drop(log);
     assert!(matches!(scene.verify().tail, TailState::Torn(_)));

@@ -1,10 +1,12 @@
 //! Reading forwards, backwards, from the end, from a number, and along as the file grows.
 
-use manent_log::{Change, Durability, End, Entry, Expect, Item, Reader, RealDisk};
+use std::sync::Arc;
+
+use manent_log::{Change, Disk, Durability, End, Entry, Expect, FileKind, Item, Reader, RealDisk, verify};
 
 use crate::support::{
-    Dice, Got, Scene, damages, drain, file_of, header_line, lines, native, native_lines, plain_line, record, seqs,
-    turn, turn_line,
+    Dice, Got, GrowingDisk, Scene, damages, drain, file_of, header_line, lines, native, native_lines,
+    plain_line, record, seqs, turn, turn_line,
 };
 
 /// Whose file [`random_file`] makes.
@@ -33,7 +35,13 @@ fn random_file(dice: &mut Dice, whose: Whose) -> Vec<u8> {
         match dice.below(12) {
             0 => out.extend(*dice.pick(&[&b""[..], b"  ", b"\r", b"\t "])),
             1 => {
-                out.extend(*dice.pick(&[&b"garbage"[..], b"\0\0\0\0", b"\xff\xfe\xfd", b"[1]", b"{\"role\":\"us"]));
+                out.extend(*dice.pick(&[
+                    &b"garbage"[..],
+                    b"\0\0\0\0",
+                    b"\xff\xfe\xfd",
+                    b"[1]",
+                    b"{\"role\":\"us",
+                ]));
                 seq += 1;
             }
             2 if whose != Whose::Foreign => {
@@ -118,6 +126,19 @@ fn backwards_gives_the_same_lines_also_where_numbers_are_wrong() {
     }
 }
 
+/// A line of another program's behind a record whose newline was lost: given without the blanks around it, as any
+/// line is, and so from wherever one reads.
+#[test]
+fn blanks_around_a_line_that_was_glued_to_a_record_are_not_part_of_it() {
+    let theirs = plain_line("theirs");
+    let scene = Scene::with(
+        [&native(2)[..], &turn_line(3, "x"), b" \t", &theirs, b" \r\n", &turn_line(5, "y")].concat(),
+    );
+    let (got, _) = scene.read();
+    assert_eq!((seqs(&got), damages(&got)), (vec![0, 1, 2, 3, 4, 5], vec![]));
+    assert_eq!(lines(&got)[4], theirs);
+}
+
 /// `show --tail N` must show the last N, whatever stands between them.
 #[test]
 fn the_last_n_are_the_last_n_for_every_n() {
@@ -130,8 +151,7 @@ fn the_last_n_are_the_last_n_for_every_n() {
         for wanted in 0..=count + 2 {
             let mut reader =
                 Reader::open_tail(&RealDisk::shared(), &scene.path, wanted as u64, |_| true).unwrap();
-            let expected =
-                if wanted > count { &forward[..] } else { from_entry(&forward, count - wanted) };
+            let expected = if wanted > count { &forward[..] } else { from_entry(&forward, count - wanted) };
             assert_eq!(drain(&mut reader), expected, "round {round}, {whose:?}, the last {wanted}");
             assert_eq!(reader.end(), end, "round {round}, the last {wanted}");
         }
@@ -165,7 +185,11 @@ fn reading_from_a_number_begins_with_it_for_every_number() {
         for seq in 0..=seqs(&forward).last().map_or(0, |s| s + 2) {
             let before = seqs(&forward).iter().filter(|s| **s < seq).count();
             let mut reader = Reader::open_from(&RealDisk::shared(), &scene.path, seq).unwrap();
-            assert_eq!(drain(&mut reader), from_entry(&forward, before), "round {round}, {whose:?}, from {seq}");
+            assert_eq!(
+                drain(&mut reader),
+                from_entry(&forward, before),
+                "round {round}, {whose:?}, from {seq}"
+            );
             assert_eq!(reader.end(), end, "round {round}, from {seq}");
         }
     }
@@ -258,6 +282,41 @@ fn a_follower_of_a_file_that_is_being_born_waits_for_it() {
         given.extend(drain(&mut reader));
     }
     assert_eq!((seqs(&given), damages(&given)), (vec![0, 1], vec![]));
+}
+
+/// Fault 33. The writer goes on at the very moment at which the reader has met the end in the middle of a record: the
+/// two halves are one record, not damage.
+#[test]
+fn a_record_that_is_finished_while_it_is_read_is_not_taken_for_damage() {
+    let (line, next) = (turn_line(4, "in two writes"), turn_line(5, "the next"));
+    let rest = file_of(&[line.clone(), next]);
+    for cut in [1, 7, 30, line.len() - 1, line.len()] {
+        let scene = Scene::with([native(3), rest[..cut].to_vec()].concat());
+        let disk: Arc<dyn Disk> = GrowingDisk::new(&scene.path, rest[cut..].to_vec());
+        let mut reader = Reader::open(&disk, &scene.path).unwrap();
+        let got = [drain(&mut reader), drain(&mut reader)].concat();
+        assert_eq!((seqs(&got), damages(&got)), (vec![0, 1, 2, 3, 4, 5], vec![]), "cut at {cut}");
+
+        let scene = Scene::with([native(3), rest[..cut].to_vec()].concat());
+        let disk: Arc<dyn Disk> = GrowingDisk::new(&scene.path, rest[cut..].to_vec());
+        let report = verify(&disk, &scene.path).unwrap();
+        assert_eq!(report.damage, [], "cut at {cut}: a false alarm");
+    }
+}
+
+/// The same with the header: the file is ours from its first byte, and a fork's numbers are known.
+#[test]
+fn a_header_that_is_finished_while_it_is_read_is_a_header() {
+    let fork = record(0, r#""meta":{"format":1,"parent":{"id":"p","upto":41}}"#);
+    let file = file_of(&[fork.clone(), turn_line(42, "a")]);
+    for cut in [1, 9, 30, fork.len() - 1] {
+        let scene = Scene::with(&file[..cut]);
+        let disk: Arc<dyn Disk> = GrowingDisk::new(&scene.path, file[cut..].to_vec());
+        let mut reader = Reader::open(&disk, &scene.path).unwrap();
+        let got = [drain(&mut reader), drain(&mut reader)].concat();
+        assert_eq!((seqs(&got), damages(&got)), (vec![0, 42], vec![]), "cut at {cut}");
+        assert_eq!(reader.kind(), Some(FileKind::Native));
+    }
 }
 
 /// A torn end that a writer cuts and writes over, shorter or longer than before.

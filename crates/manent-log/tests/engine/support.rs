@@ -4,17 +4,19 @@
 //! format must fail here.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use manent_log::fs::{Access, DirEntry, DiskFile, FileId, FileState, FileSystem, PathInfo};
 use manent_log::{
-    Body, Damage, Durability, End, Error, Expect, Item, Log, Options, Reader, RealDisk, Receipt, Report,
-    ReverseReader, verify,
+    Body, Damage, Disk, Durability, End, Error, Expect, Item, Log, Options, Reader, RealDisk, Receipt,
+    Report, ReverseReader, verify,
 };
 
 /// One log in a directory of its own.
@@ -167,7 +169,9 @@ pub(crate) fn seqs(got: &[Got]) -> Vec<u64> {
 
 /// The bytes of the entries, in order.
 pub(crate) fn lines(got: &[Got]) -> Vec<&[u8]> {
-    got.iter().filter_map(|g| if let Got::Entry { bytes, .. } = g { Some(bytes.as_slice()) } else { None }).collect()
+    got.iter()
+        .filter_map(|g| if let Got::Entry { bytes, .. } = g { Some(bytes.as_slice()) } else { None })
+        .collect()
 }
 
 /// The damage, in order.
@@ -200,7 +204,9 @@ pub(crate) fn header_line() -> Vec<u8> {
 
 /// Lines of a native file: the header and `count` turns, each different.
 pub(crate) fn native_lines(count: u64) -> Vec<Vec<u8>> {
-    std::iter::once(header_line()).chain((1..=count).map(|seq| turn_line(seq, &format!("turn {seq}")))).collect()
+    std::iter::once(header_line())
+        .chain((1..=count).map(|seq| turn_line(seq, &format!("turn {seq}"))))
+        .collect()
 }
 
 /// Each line with its newline.
@@ -272,6 +278,96 @@ pub(crate) fn at_once<T: Sync>(cases: &[T], run: impl Fn(&T) + Sync) {
     });
 }
 
+/// The real disk, on which one file grows at the worst moment: right after a reader was told that it ends.
+#[derive(Debug)]
+pub(crate) struct GrowingDisk {
+    path: PathBuf,
+    /// What is appended when a reader meets the end.
+    growth: Arc<Mutex<Vec<u8>>>,
+}
+
+#[derive(Debug)]
+struct GrowingFile {
+    file: Box<dyn DiskFile>,
+    path: PathBuf,
+    growth: Arc<Mutex<Vec<u8>>>,
+}
+
+impl GrowingDisk {
+    pub(crate) fn new(path: &Path, growth: Vec<u8>) -> Arc<GrowingDisk> {
+        Arc::new(GrowingDisk { path: path.to_owned(), growth: Arc::new(Mutex::new(growth)) })
+    }
+}
+
+impl Disk for GrowingDisk {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        let file = RealDisk.open(path, access)?;
+        Ok(Box::new(GrowingFile { file, path: self.path.clone(), growth: self.growth.clone() }))
+    }
+    fn inspect(&self, path: &Path) -> io::Result<PathInfo> {
+        RealDisk.inspect(path)
+    }
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        RealDisk.resolve(path)
+    }
+    fn is_own(&self, owner: u32) -> bool {
+        RealDisk.is_own(owner)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        RealDisk.list(dir)
+    }
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        RealDisk.create_dir_all(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        RealDisk.sync_dir(dir)
+    }
+    fn file_system(&self, path: &Path) -> io::Result<FileSystem> {
+        RealDisk.file_system(path)
+    }
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        RealDisk.free_bytes(path)
+    }
+}
+
+impl DiskFile for GrowingFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, offset)?;
+        if read == 0 {
+            let growth = std::mem::take(&mut *self.growth.lock().unwrap());
+            std::fs::OpenOptions::new().append(true).open(&self.path)?.write_all(&growth)?;
+        }
+        Ok(read)
+    }
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.append(bytes)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+    fn state(&self) -> io::Result<FileState> {
+        self.file.state()
+    }
+    fn id(&self) -> io::Result<FileId> {
+        self.file.id()
+    }
+    fn try_lock(&self) -> io::Result<bool> {
+        self.file.try_lock()
+    }
+    fn lock_holder(&self) -> Option<u32> {
+        self.file.lock_holder()
+    }
+}
+
 /// Who a child process runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunAs {
@@ -281,10 +377,13 @@ pub(crate) enum RunAs {
 }
 
 /// This test binary again, in a process of its own, doing one of the tasks of [`child`].
-pub(crate) fn spawn_child(task: &str, path: &Path, umask: &str, run_as: RunAs) -> std::io::Result<Child> {
+pub(crate) fn spawn_child(task: &str, path: &Path, umask: &str, run_as: RunAs) -> io::Result<Child> {
     let mut command = Command::new("sh");
     let this = std::env::current_exe()?;
-    command.arg("-c").arg(format!(r#"umask {umask}; exec "$0" --exact support::child --nocapture"#)).arg(this);
+    command
+        .arg("-c")
+        .arg(format!(r#"umask {umask}; exec "$0" --exact support::child --nocapture"#))
+        .arg(this);
     command.env(TASK, task).env(PATH, path).current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped());
     if run_as == RunAs::Nobody {
         command.uid(65534).gid(65534);
@@ -317,10 +416,13 @@ fn child() {
         "be_refused" => {
             let refused = open().expect_err("an ordinary user may not write here");
             let Error::Io { source, .. } = &refused else { panic!("{refused}") };
-            assert_eq!(source.kind(), std::io::ErrorKind::PermissionDenied, "{refused}");
+            assert_eq!(source.kind(), io::ErrorKind::PermissionDenied, "{refused}");
             if scene.exists() {
                 let report = verify(&RealDisk::shared(), &scene).unwrap();
-                assert!(report.is_sound() && report.records > 0, "reading needs no right to write: {report:?}");
+                assert!(
+                    report.is_sound() && report.records > 0,
+                    "reading needs no right to write: {report:?}"
+                );
             }
             println!("child is ready");
         }
