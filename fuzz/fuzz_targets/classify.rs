@@ -29,10 +29,11 @@ fn judge(line: &[u8]) {
         let inner = trimmed(line);
         assert_eq!(frame::verify(inner), Some(seq), "a record whose own bytes do not verify");
         let body = frame::body_of(inner);
-        let comma = if body.is_empty() { "" } else { "," };
-        let head = format!(r#"{{"seq":{seq}{comma}"#).into_bytes();
-        let rebuilt = [&head, body, &inner[inner.len() - 18..]].concat();
-        assert_eq!(rebuilt, inner, "number, body and checksum are the whole record");
+        let head = format!(r#"{{"seq":{seq}"#).into_bytes();
+        let end = &inner[inner.len() - 18..];
+        let rebuilt = [&head[..], b",", body, end].concat();
+        let without_members = body.is_empty() && [&head, end].concat() == inner;
+        assert!(rebuilt == inner || without_members, "number, body and checksum are the whole record");
     }
     // The columns of the table only ever grow more lenient from left to right.
     if adopted == Class::Foreign {

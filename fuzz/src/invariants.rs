@@ -101,7 +101,11 @@ fn tails_are_the_same(scene: &Scene, file: &[u8], reading: &Reading) {
                 n => &reading.items[places[places.len() - n]..],
             };
             assert_eq!(tail.items, expected, "the last {count} ({name})");
-            assert_eq!((tail.end, tail.next_seq), (reading.end, reading.next_seq), "last {count} ({name})");
+            assert_eq!(tail.end, reading.end, "last {count} ({name})");
+            // Where nothing was ever written nothing has a number, and a tail may say so or say 0.
+            if reading.next_seq.is_some() {
+                assert_eq!(tail.next_seq, reading.next_seq, "last {count} ({name})");
+            }
         }
     }
 }
@@ -240,6 +244,7 @@ fn repair_is_final(scene: &Scene) {
     assert_eq!(report.records, records as u64, "verify counts other records than a reader");
 
     let open = report.damage.iter().filter(|found| !found.acknowledged).count();
+    let appended = scene.bytes();
     let mut log = Log::open(&scene.disk, path, &options()).expect("it could be opened before");
     let done = match acknowledge_gaps(&mut log, "2026-11-15T18:07:00.123Z") {
         Ok(done) => done,
@@ -248,7 +253,7 @@ fn repair_is_final(scene: &Scene) {
     };
     assert_eq!(done.len(), open, "repair acknowledged something else than verify named");
     let repaired = scene.bytes();
-    assert_eq!(repaired == before_bytes(&before, &repaired), open == 0, "repair wrote without a reason");
+    assert_eq!(repaired == appended, open == 0, "repair wrote without a reason");
     drop(log);
     let report = verify(&scene.disk, path).expect("no faults");
     assert!(report.is_sound(), "repaired, and not sound: {report:?}");
@@ -261,13 +266,4 @@ fn repair_is_final(scene: &Scene) {
     drop(log);
     assert_eq!(scene.bytes(), repaired, "a second repair changed the file");
     opening_changes_nothing(scene, &repaired);
-}
-
-/// The part of a file that a reading covered when it was made.
-fn before_bytes<'a>(before: &Reading, now: &'a [u8]) -> &'a [u8] {
-    let end = before.entries().last().map_or(0, |entry| match entry {
-        Seen::Entry { offset, bytes, .. } => *offset as usize + bytes.len() + 1,
-        Seen::Damage(_) => 0,
-    });
-    &now[..end.min(now.len())]
 }

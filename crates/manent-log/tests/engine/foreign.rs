@@ -1,9 +1,11 @@
 //! Other programs on the same file: what they write is folded in, what we write they can read.
 
-use manent_log::{Durability, End, Error, Expect, FileKind};
+use manent_log::frame::Reason;
+use manent_log::{Durability, End, Error, Expect, FileKind, Log, Options};
 
 use crate::support::{
-    Dice, Scene, damages, drain, file_of, header_line, lines, native, plain_line, seqs, turn, turn_line,
+    Dice, GrowingDisk, Moment, Scene, damages, drain, file_of, header_line, lines, native, plain_line, seqs,
+    turn, turn_line,
 };
 
 /// Reads a file as other programs do: one object a line, those with `role` and `content` strings are messages,
@@ -117,6 +119,29 @@ fn a_half_line_that_is_finished_between_two_appends_is_one_line() {
         assert_eq!(log.append(&turn("ours"), Durability::Flush, Expect::Any).unwrap().seq, 4);
         let (got, end) = scene.read();
         assert_eq!((seqs(&got), damages(&got), end), ((first..=4).collect(), vec![], End::Clean));
+    }
+}
+
+/// The other program appends in the moment between our last look and our write. Both lines are kept whole; that two
+/// lines now claim one number is named; and from the next append on the numbers are right again.
+#[test]
+fn a_line_that_slips_in_before_our_write_costs_no_record_and_no_later_number() {
+    let theirs = plain_line("theirs, of some length");
+    for growth in [[&theirs[..], b"\n"].concat(), theirs[..20].to_vec()] {
+        let scene = Scene::with(native(2));
+        let disk = GrowingDisk::new(&scene.path, Moment::BeforeAnAppend, growth.clone());
+        let mut log = Log::open(&disk, &scene.path, &Options::default()).unwrap();
+        for text in ["ours", "next", "last"] {
+            log.append(&turn(text), Durability::Flush, Expect::Any).unwrap();
+        }
+        let (got, end) = scene.read();
+        assert_eq!(end, End::Clean);
+        let [.., ours, next, last] = lines(&got)[..] else { panic!("{got:?}") };
+        assert!([(ours, "ours"), (next, "next"), (last, "last")].iter().all(|(line, text)| {
+            serde_json::from_slice::<serde_json::Value>(line).unwrap()["content"] == *text
+        }));
+        let missing = damages(&got).into_iter().find(|d| d.reason == Reason::Missing);
+        assert_eq!(missing, None, "no record is missing, so none may be reported");
     }
 }
 

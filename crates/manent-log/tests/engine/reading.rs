@@ -1,17 +1,15 @@
 //! Reading forwards, backwards, from the end, from a number, and along as the file grows.
 
-use std::sync::Arc;
-
-use manent_log::{Change, Disk, Durability, End, Entry, Expect, FileKind, Item, Reader, RealDisk, verify};
+use manent_log::{Change, Durability, End, Entry, Expect, FileKind, Item, Reader, RealDisk, verify};
 
 use crate::support::{
-    Dice, Got, GrowingDisk, Scene, damages, drain, file_of, header_line, lines, native, native_lines,
+    Dice, Got, GrowingDisk, Moment, Scene, damages, drain, file_of, header_line, lines, native, native_lines,
     plain_line, record, seqs, turn, turn_line,
 };
 
 /// Whose file [`random_file`] makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
+pub(crate) enum Whose {
     Native,
     Adopted,
     Foreign,
@@ -19,7 +17,7 @@ enum Whose {
 
 /// A file as years leave it: records, lines of other programs, damage, blank lines, lost newlines. The numbers are
 /// right: whatever takes a line takes a number.
-fn random_file(dice: &mut Dice, whose: Whose) -> Vec<u8> {
+pub(crate) fn random_file(dice: &mut Dice, whose: Whose) -> Vec<u8> {
     let mut out = Vec::new();
     let mut seq = 1;
     match whose {
@@ -38,7 +36,7 @@ fn random_file(dice: &mut Dice, whose: Whose) -> Vec<u8> {
                 out.extend(*dice.pick(&[
                     &b"garbage"[..],
                     b"\0\0\0\0",
-                    b"\xff\xfe\xfd",
+                    b"\xff\xfd",
                     b"[1]",
                     b"{\"role\":\"us",
                 ]));
@@ -292,13 +290,13 @@ fn a_record_that_is_finished_while_it_is_read_is_not_taken_for_damage() {
     let rest = file_of(&[line.clone(), next]);
     for cut in [1, 7, 30, line.len() - 1, line.len()] {
         let scene = Scene::with([native(3), rest[..cut].to_vec()].concat());
-        let disk: Arc<dyn Disk> = GrowingDisk::new(&scene.path, rest[cut..].to_vec());
+        let disk = GrowingDisk::new(&scene.path, Moment::AtTheEnd, rest[cut..].to_vec());
         let mut reader = Reader::open(&disk, &scene.path).unwrap();
         let got = [drain(&mut reader), drain(&mut reader)].concat();
         assert_eq!((seqs(&got), damages(&got)), (vec![0, 1, 2, 3, 4, 5], vec![]), "cut at {cut}");
 
         let scene = Scene::with([native(3), rest[..cut].to_vec()].concat());
-        let disk: Arc<dyn Disk> = GrowingDisk::new(&scene.path, rest[cut..].to_vec());
+        let disk = GrowingDisk::new(&scene.path, Moment::AtTheEnd, rest[cut..].to_vec());
         let report = verify(&disk, &scene.path).unwrap();
         assert_eq!(report.damage, [], "cut at {cut}: a false alarm");
     }
@@ -311,7 +309,7 @@ fn a_header_that_is_finished_while_it_is_read_is_a_header() {
     let file = file_of(&[fork.clone(), turn_line(42, "a")]);
     for cut in [1, 9, 30, fork.len() - 1] {
         let scene = Scene::with(&file[..cut]);
-        let disk: Arc<dyn Disk> = GrowingDisk::new(&scene.path, file[cut..].to_vec());
+        let disk = GrowingDisk::new(&scene.path, Moment::AtTheEnd, file[cut..].to_vec());
         let mut reader = Reader::open(&disk, &scene.path).unwrap();
         let got = [drain(&mut reader), drain(&mut reader)].concat();
         assert_eq!((seqs(&got), damages(&got)), (vec![0, 42], vec![]), "cut at {cut}");

@@ -6,9 +6,10 @@
 use manent_log::frame::Reason;
 use manent_log::{Damage, Durability, End, Error, Expect, FileKind, Log, Options, RealDisk, TailState};
 
+use crate::reading::{Whose, random_file};
 use crate::support::{
-    Scene, at_once, damages, drain, file_of, header_line, mode_of, native, native_lines, plain_line, record,
-    seqs, turn, turn_line,
+    Dice, Scene, at_once, damages, drain, file_of, header_line, lines, mode_of, native, native_lines,
+    plain_line, record, seqs, turn, turn_line,
 };
 
 /// A crash left `good` and then `torn`. Opening must cut exactly `torn`, keep a copy, and go on with `next`.
@@ -54,6 +55,11 @@ fn assert_kept(before: &[u8], kind: FileKind, next: u64) -> Scene {
     assert_eq!(scene.bytes(), [before, newline, &turn_line(next, "next"), b"\n"].concat());
     assert_eq!(scene.torn_copies(), []);
     scene
+}
+
+/// Damage that is not in the bytes of a line, but in how the lines are numbered.
+fn in_the_numbers(damage: &Damage) -> bool {
+    matches!(damage.reason, Reason::Missing | Reason::OutOfOrder | Reason::NoHeader)
 }
 
 /// R1. The process died between creating the file and its first write.
@@ -391,8 +397,7 @@ fn r18_a_huge_hole_in_another_programs_file_is_counted_alike_by_readers_and_reco
     drain(&mut reader);
     let next = reader.next_seq().unwrap();
     assert_eq!(scene.append("ours").seq, next);
-    let in_numbers = |d: &Damage| matches!(d.reason, Reason::Missing | Reason::OutOfOrder | Reason::NoHeader);
-    assert!(!damages(&scene.read().0).iter().any(in_numbers), "nothing is out of order");
+    assert!(!damages(&scene.read().0).iter().any(in_the_numbers), "nothing is out of order");
 }
 
 /// R19. A batch is not atomic: a crash in it leaves its first records, and the half one goes.
@@ -432,6 +437,32 @@ fn r20_a_file_that_is_no_log_is_never_cut() {
         }
     }
     assert_eq!(failed, [] as [&str; 0]);
+}
+
+/// All cases. On a file as years leave it, what opening counts is what reading counts: the new record follows the old
+/// ones, and everything that could be read can still be read.
+#[test]
+fn on_any_file_the_next_record_follows_what_a_reader_counted() {
+    let mut dice = Dice::new(6);
+    let files: Vec<(Whose, Vec<u8>)> = (0..400)
+        .map(|_| {
+            let whose = *dice.pick(&[Whose::Native, Whose::Adopted, Whose::Foreign]);
+            (whose, random_file(&mut dice, whose))
+        })
+        .collect();
+    at_once(&files, |(whose, file)| {
+        let text = String::from_utf8_lossy(file);
+        let scene = Scene::with(file);
+        let given = scene.read().0;
+        let receipt = scene.append("the next");
+        let (after, end) = scene.read();
+        let mut expected = lines(&given);
+        let ours = turn_line(receipt.seq, "the next");
+        expected.push(&ours);
+        assert_eq!((lines(&after), end), (expected, End::Clean), "{whose:?}:\n{text}");
+        let in_numbers = damages(&after).into_iter().find(in_the_numbers);
+        assert_eq!(in_numbers, None, "{whose:?}, {receipt:?}:\n{text}");
+    });
 }
 
 /// All cases. Recovering twice is recovering once, and what was read before is read after.

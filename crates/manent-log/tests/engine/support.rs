@@ -278,11 +278,20 @@ pub(crate) fn at_once<T: Sync>(cases: &[T], run: impl Fn(&T) + Sync) {
     });
 }
 
-/// The real disk, on which one file grows at the worst moment: right after a reader was told that it ends.
+/// When a file grows on a [`GrowingDisk`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Right after a reader was told that the file ends.
+    AtTheEnd,
+    /// Right before an append, after everything was checked for it.
+    BeforeAnAppend,
+}
+
+/// The real disk, on which another program appends to one file, once, at the worst moment.
 #[derive(Debug)]
 pub(crate) struct GrowingDisk {
     path: PathBuf,
-    /// What is appended when a reader meets the end.
+    moment: Moment,
     growth: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -290,19 +299,28 @@ pub(crate) struct GrowingDisk {
 struct GrowingFile {
     file: Box<dyn DiskFile>,
     path: PathBuf,
+    moment: Moment,
     growth: Arc<Mutex<Vec<u8>>>,
 }
 
 impl GrowingDisk {
-    pub(crate) fn new(path: &Path, growth: Vec<u8>) -> Arc<GrowingDisk> {
-        Arc::new(GrowingDisk { path: path.to_owned(), growth: Arc::new(Mutex::new(growth)) })
+    pub(crate) fn new(path: &Path, moment: Moment, growth: Vec<u8>) -> Arc<dyn Disk> {
+        Arc::new(GrowingDisk { path: path.to_owned(), moment, growth: Arc::new(Mutex::new(growth)) })
+    }
+}
+
+impl GrowingFile {
+    fn grow(&self) -> io::Result<()> {
+        let growth = std::mem::take(&mut *self.growth.lock().unwrap());
+        std::fs::OpenOptions::new().append(true).open(&self.path)?.write_all(&growth)
     }
 }
 
 impl Disk for GrowingDisk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
         let file = RealDisk.open(path, access)?;
-        Ok(Box::new(GrowingFile { file, path: self.path.clone(), growth: self.growth.clone() }))
+        let (path, moment, growth) = (self.path.clone(), self.moment, self.growth.clone());
+        Ok(Box::new(GrowingFile { file, path, moment, growth }))
     }
     fn inspect(&self, path: &Path) -> io::Result<PathInfo> {
         RealDisk.inspect(path)
@@ -339,13 +357,15 @@ impl Disk for GrowingDisk {
 impl DiskFile for GrowingFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let read = self.file.read_at(buffer, offset)?;
-        if read == 0 {
-            let growth = std::mem::take(&mut *self.growth.lock().unwrap());
-            std::fs::OpenOptions::new().append(true).open(&self.path)?.write_all(&growth)?;
+        if read == 0 && self.moment == Moment::AtTheEnd {
+            self.grow()?;
         }
         Ok(read)
     }
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        if self.moment == Moment::BeforeAnAppend {
+            self.grow()?;
+        }
         self.file.append(bytes)
     }
     fn set_len(&self, len: u64) -> io::Result<()> {
