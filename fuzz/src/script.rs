@@ -41,11 +41,23 @@ pub enum Step {
 #[derive(Debug, Clone, Arbitrary)]
 pub enum Piece {
     /// A record with a right checksum.
-    Record { seq: Seq, members: Members, end: LineEnd },
+    Record {
+        seq: Seq,
+        members: Members,
+        end: LineEnd,
+    },
     /// The first line.
-    Header { format: u8, upto: Option<Upto>, requires: bool, end: LineEnd },
+    Header {
+        format: u8,
+        upto: Option<Upto>,
+        requires: bool,
+        end: LineEnd,
+    },
     /// A whole line of another program's.
-    Other { line: OtherLine, end: LineEnd },
+    Other {
+        line: OtherLine,
+        end: LineEnd,
+    },
     /// NULs.
     Nuls(u16),
     /// Anything at all.
@@ -53,11 +65,18 @@ pub enum Piece {
     Blank(BlankLine),
 }
 
-#[derive(Debug, Clone, Copy, Arbitrary)]
+#[derive(Debug, Clone, Copy)]
 pub enum Size {
     Small,
     /// Records of 20 kB: some of them make a file in which halving finds a number.
     Large,
+}
+
+impl<'a> Arbitrary<'a> for Size {
+    /// Large ones are rare: each costs as much time as a hundred small ones.
+    fn arbitrary(source: &mut Unstructured<'a>) -> arbitrary::Result<Size> {
+        Ok(if u8::arbitrary(source)? == b'L' { Size::Large } else { Size::Small })
+    }
 }
 
 #[derive(Debug, Clone, Copy, Arbitrary)]
@@ -80,7 +99,10 @@ pub enum Upto {
 pub enum Members {
     None,
     Turn(u8),
-    Gap { offset: u16, length: u16 },
+    Gap {
+        offset: u16,
+        length: u16,
+    },
     /// A member that holds a record as text, and one that holds one as an object that was not defused.
     Nested,
 }
@@ -115,8 +137,20 @@ pub enum BlankLine {
     ByteOrderMark,
 }
 
+/// The file that an input stands for: behind `=` the file itself, else what a script makes.
+pub fn file_of(data: &[u8]) -> Vec<u8> {
+    if let Some(file) = data.strip_prefix(b"=") {
+        return file.to_vec();
+    }
+    let steps = decode(data);
+    if std::env::var_os("MANENT_FUZZ_SHOW").is_some() {
+        eprintln!("{steps:#?}");
+    }
+    build(&steps)
+}
+
 /// Decodes a script; what does not decode ends it.
-pub fn decode(data: &[u8]) -> Vec<Step> {
+fn decode(data: &[u8]) -> Vec<Step> {
     let mut source = Unstructured::new(data);
     let mut steps = Vec::new();
     while !source.is_empty() && steps.len() < STEPS_MAX {
@@ -127,7 +161,7 @@ pub fn decode(data: &[u8]) -> Vec<Step> {
 }
 
 /// Builds the file of a script.
-pub fn build(steps: &[Step]) -> Vec<u8> {
+fn build(steps: &[Step]) -> Vec<u8> {
     let mut file = File { bytes: Vec::new(), next_seq: 0 };
     for step in steps {
         file.step(step);
@@ -263,9 +297,9 @@ fn members_of(members: Members) -> String {
     match members {
         Members::None => String::new(),
         Members::Turn(n) => format!(r#""role":"user","content":"turn {n}""#),
-        Members::Gap { offset, length } => format!(
-            r#""ts":"t","kind":"gap","offset":{offset},"length":{length},"hash":"crc32c:00000000""#
-        ),
+        Members::Gap { offset, length } => {
+            format!(r#""ts":"t","kind":"gap","offset":{offset},"length":{length},"hash":"crc32c:00000000""#)
+        }
         Members::Nested => {
             r#""kind":"x","a":"{\"seq\":1,\"crc\":\"00000000\"}","b":{"seq":1,"crc":"00000000"}"#.to_owned()
         }

@@ -101,7 +101,8 @@ fn lines_that_other_readers_would_change_or_misread_are_refused_by_name() {
 #[test]
 fn a_bad_line_keeps_the_good_ones_before_it_and_takes_none_after_it() {
     let env = TestEnvironment::new();
-    let lines = [&records::plain("one"), &records::plain("two"), "{broken", &records::plain("three")].join("\n");
+    let lines =
+        [&records::plain("one"), &records::plain("two"), "{broken", &records::plain("three")].join("\n");
     let output = env.manent_given(&["append", "a", "--jsonl"], lines);
     output.assert_fails(1, &["line 3 of standard input"]);
     assert_eq!(output.stdout(), "a 1\na 2\n", "what was kept has its receipt");
@@ -144,11 +145,16 @@ fn each_durability_gives_a_receipt_that_says_so() {
         let receipt: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(receipt["durability"], level);
     }
-    let ids: Vec<_> = ["id", "session"].map(|field| {
-        let output = env.manent(&["append", "a", "x", "--json"]);
-        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()[field].clone()
-    }).into();
-    assert!(String::from_utf8(env.bytes("a")).unwrap().contains(ids[0].as_str().unwrap()), "the id of the header");
+    let ids: Vec<_> = ["id", "session"]
+        .map(|field| {
+            let output = env.manent(&["append", "a", "x", "--json"]);
+            serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()[field].clone()
+        })
+        .into();
+    assert!(
+        String::from_utf8(env.bytes("a")).unwrap().contains(ids[0].as_str().unwrap()),
+        "the id of the header"
+    );
     assert_eq!(ids[1], "a");
 }
 
@@ -156,7 +162,8 @@ fn each_durability_gives_a_receipt_that_says_so() {
 #[test]
 fn records_keep_their_order_whatever_their_clocks_said() {
     let env = TestEnvironment::new();
-    let times = ["2026-01-02T00:00:00.000Z", "1970-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z", "no time"];
+    let times =
+        ["2026-01-02T00:00:00.000Z", "1970-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z", "no time"];
     let lines: String =
         times.iter().map(|ts| format!(r#"{{"ts":"{ts}","role":"user","content":"{ts}"}}"#) + "\n").collect();
     env.manent_given(&["append", "a", "--jsonl"], lines).assert_code(0);

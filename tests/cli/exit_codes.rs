@@ -14,7 +14,8 @@ fn plant_damaged(env: &TestEnvironment, key: &str) {
 #[test]
 fn done_is_0() {
     let env = TestEnvironment::new();
-    for args in [&["append", "a", "x"][..], &["show", "a"], &["sessions"], &["verify", "a"], &["repair", "a"]] {
+    for args in [&["append", "a", "x"][..], &["show", "a"], &["sessions"], &["verify", "a"], &["repair", "a"]]
+    {
         env.manent(args).assert_code(0);
     }
 }
@@ -112,7 +113,10 @@ fn of_several_sessions_all_are_done_and_the_worst_code_is_the_exit() {
 
     let output = env.manent(&["verify", "missing", "hurt", "good"]);
     output.assert_code(3);
-    assert!(output.stdout().contains("damaged  hurt") && output.stdout().contains("ok       good"), "{output}");
+    assert!(
+        output.stdout().contains("damaged  hurt") && output.stdout().contains("ok       good"),
+        "{output}"
+    );
     assert!(output.stderr().contains("there is no session \"missing\""), "{output}");
     env.manent(&["verify", "good", "missing"]).assert_code(4);
 

@@ -20,6 +20,7 @@ def crc32c(data):
 
 HEAD = re.compile(rb'\{"seq":(0|[1-9][0-9]{0,15}),')
 TAIL = re.compile(rb',"crc":"([0-9a-f]{8})"\}\Z')
+NEAR = re.compile(rb',"...":"........"\}\Z', re.S)
 def not_a_number(word): raise ValueError(word)  # NaN and Infinity are Python's, not JSON's
 
 def classify(line, kind):
@@ -36,7 +37,7 @@ def classify(line, kind):
     except (ValueError, RecursionError): return "damaged not_json"
     if not isinstance(value, dict): return "damaged not_object"
     marked = "seq" in value or "crc" in value
-    ours = line.startswith(b'{"seq":') or tail
+    ours = tail or line.startswith(b'{"seq":') and NEAR.search(line)
     hurt = {"native": marked, "adopted": ours, "foreign": False}[kind]
     return "damaged half_marked" if hurt else "foreign"
 

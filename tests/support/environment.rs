@@ -98,7 +98,11 @@ impl TestEnvironment {
     }
 
     /// The same, started by another program: `prlimit --nofile=4 manent …`.
-    pub(crate) fn command_under<W: AsRef<OsStr>, A: AsRef<OsStr>>(&self, wrapper: &[W], args: &[A]) -> Command {
+    pub(crate) fn command_under<W: AsRef<OsStr>, A: AsRef<OsStr>>(
+        &self,
+        wrapper: &[W],
+        args: &[A],
+    ) -> Command {
         let mut command = match wrapper {
             [] => Command::new(MANENT),
             [program, rest @ ..] => {

@@ -59,7 +59,8 @@ impl Mount {
 
     /// Mounts it again with other options.
     pub(crate) fn again(&self, options: &str) {
-        let status = Command::new("mount").arg("-o").arg(format!("remount,{options}")).arg(&self.path).status();
+        let status =
+            Command::new("mount").arg("-o").arg(format!("remount,{options}")).arg(&self.path).status();
         assert!(status.is_ok_and(|status| status.success()), "cannot mount again with {options}");
     }
 }

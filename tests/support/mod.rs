@@ -5,8 +5,8 @@ pub(crate) mod machine;
 pub(crate) mod normalise;
 pub(crate) mod random;
 pub(crate) mod records;
-pub(crate) mod stream;
 pub(crate) mod strace;
+pub(crate) mod stream;
 pub(crate) mod terminal;
 
 pub(crate) use environment::{HANG, MANENT, Output, TestEnvironment};

@@ -15,7 +15,8 @@ impl Random {
     /// The seed in `MANENT_SEED`, or a new one.
     pub(crate) fn seed() -> u64 {
         let given = std::env::var("MANENT_SEED").ok().and_then(|text| text.parse().ok());
-        let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| u64::from(time.subsec_nanos()));
+        let now =
+            || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| u64::from(time.subsec_nanos()));
         given.unwrap_or_else(now)
     }
 

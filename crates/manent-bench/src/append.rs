@@ -83,7 +83,11 @@ pub(crate) fn written_lines(dir: &Path, turns: &[Turn]) -> Result<Vec<Vec<u8>>> 
     let key = SessionKey::new("lines")?;
     let mut session = store.write(&key)?;
     for turn in turns {
-        session.append(&manent::turn_body(&turn.ts, turn.role, &turn.content), Durability::Flush, Expect::Any)?;
+        session.append(
+            &manent::turn_body(&turn.ts, turn.role, &turn.content),
+            Durability::Flush,
+            Expect::Any,
+        )?;
     }
     let text = std::fs::read(store.path_of(&key))?;
     Ok(text.split_inclusive(|b| *b == b'\n').skip(1).map(<[u8]>::to_vec).collect())

@@ -27,20 +27,22 @@ pub(crate) enum Command {
 /// How to run.
 #[derive(Debug)]
 pub(crate) struct Args {
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<Topic>,
     pub(crate) output: Output,
     pub(crate) effort: Effort,
     pub(crate) dir: Option<PathBuf>,
 }
 
+/// How rows are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
     Table,
     Json,
 }
 
+/// A group of benches, by the word that names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Group {
+pub(crate) enum Topic {
     Append,
     Sync,
     Group,
@@ -49,18 +51,17 @@ pub(crate) enum Group {
     Huge,
 }
 
-impl Group {
-    const ALL: [Group; 6] =
-        [Group::Append, Group::Sync, Group::Group, Group::Load, Group::Tail, Group::Huge];
+impl Topic {
+    const ALL: [Topic; 6] = [Topic::Append, Topic::Sync, Topic::Group, Topic::Load, Topic::Tail, Topic::Huge];
 
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Group::Append => "append",
-            Group::Sync => "sync",
-            Group::Group => "group",
-            Group::Load => "load",
-            Group::Tail => "tail",
-            Group::Huge => "huge",
+            Topic::Append => "append",
+            Topic::Sync => "sync",
+            Topic::Group => "group",
+            Topic::Load => "load",
+            Topic::Tail => "tail",
+            Topic::Huge => "huge",
         }
     }
 }
@@ -77,13 +78,13 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, 
             // Not in the help: only the bench itself calls itself so.
             "--child" => return Task::parse(words).map(Command::Child),
             _ => {
-                let group = Group::ALL.into_iter().find(|g| g.word() == word);
+                let group = Topic::ALL.into_iter().find(|g| g.word() == word);
                 args.groups.push(group.ok_or_else(|| format!("there is no group or flag {word:?}"))?);
             }
         }
     }
     if args.groups.is_empty() {
-        args.groups = Group::ALL.into_iter().filter(|g| *g != Group::Huge).collect();
+        args.groups = Topic::ALL.into_iter().filter(|g| *g != Topic::Huge).collect();
     }
     Ok(Command::Run(args))
 }

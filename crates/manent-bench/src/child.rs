@@ -4,13 +4,13 @@
 //! load. So the bench starts itself again for each measurement; the child reads, and says on one line what it took.
 //!
 //! What is counted: `peak` is the highest resident set of the whole process (`VmHWM`), `before` the resident set when
-//! reading began. Resident includes file pages of the program itself, and excludes the page cache that read() uses.
+//! reading began. Resident includes file pages of the program itself, and excludes the page cache that `read` uses.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use manent::{Record, SessionKey, Store};
+use manent::{Record, SessionKey, Store, Transcript};
 use manent_log::Item;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ use crate::{Result, peers};
 /// What a child does.
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
-    /// Loads a session, decoded, and looks at every turn.
+    /// Loads a session, decoded.
     Load { home: PathBuf, key: String },
     /// Streams a session: number, time, role and line of each record, checksum verified, text left as it is.
     Stream { home: PathBuf, key: String },
@@ -41,6 +41,8 @@ pub(crate) struct Outcome {
     pub(crate) first_us: f64,
     /// The median of more times in the same process; the same as `first_us` where there is only one.
     pub(crate) again_us: f64,
+    /// After a load: looking at every byte of the text once.
+    pub(crate) walk_us: f64,
     pub(crate) before_bytes: u64,
     pub(crate) peak_bytes: u64,
     pub(crate) turns: u64,
@@ -103,9 +105,13 @@ impl Task {
 /// Runs a task in this process and prints the outcome.
 pub(crate) fn run(task: &Task) -> Result<()> {
     let outcome = match task {
-        Task::Load { home, key } => once(|| load(home, key)),
+        Task::Load { home, key } => {
+            loaded(|| load(home, key), |all| walk(all.turns().map(|turn| turn.content)))
+        }
+        Task::Naive { path } => {
+            loaded(|| peers::naive_load(path), |all| walk(all.iter().map(|message| message.content.as_str())))
+        }
         Task::Stream { home, key } => once(|| stream(home, key)),
-        Task::Naive { path } => once(|| naive(path)),
         Task::Tail { home, key } => repeated(|| tail(home, key)),
         Task::Open { home, key } => repeated(|| open(home, key)),
     }?;
@@ -122,7 +128,7 @@ fn once(work: impl FnOnce() -> Result<Seen>) -> Result<Outcome> {
     let (turns, text_bytes) = work()?;
     let first_us = start.elapsed().as_secs_f64() * 1e6;
     let peak_bytes = resident("VmHWM");
-    Ok(Outcome { first_us, again_us: first_us, before_bytes, peak_bytes, turns, text_bytes })
+    Ok(Outcome { first_us, again_us: first_us, walk_us: 0.0, before_bytes, peak_bytes, turns, text_bytes })
 }
 
 fn repeated(mut work: impl FnMut() -> Result<Seen>) -> Result<Outcome> {
@@ -132,23 +138,34 @@ fn repeated(mut work: impl FnMut() -> Result<Seen>) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Everything decoded, and every text in hand as a `str`: a transcript nobody looks at would be no load. It is not
-/// freed before the clock stops, and neither is the naive one: the process ends anyway.
-fn load(home: &Path, key: &str) -> Result<Seen> {
-    let transcript = Store::open(home)?.load(&SessionKey::new(key)?)?;
-    let text_bytes = transcript.turns().map(|turn| turn.content.len() as u64).sum();
-    let seen = (transcript.len() as u64, text_bytes);
-    std::mem::forget(transcript);
-    Ok(seen)
+/// A load, and then a walk over what was loaded. Nothing is freed: the process ends anyway.
+fn loaded<T>(load: impl FnOnce() -> Result<T>, walk: impl Fn(&T) -> Seen) -> Result<Outcome> {
+    let mut all = None;
+    let mut outcome = once(|| {
+        all = Some(load()?);
+        Ok((0, 0))
+    })?;
+    let Some(all) = all else { return Ok(outcome) };
+    let start = Instant::now();
+    (outcome.turns, outcome.text_bytes) = walk(&all);
+    outcome.walk_us = start.elapsed().as_secs_f64() * 1e6;
+    std::mem::forget(all);
+    Ok(outcome)
 }
 
-fn naive(path: &Path) -> Result<Seen> {
-    let messages = peers::naive_load(path)?;
-    // The role is looked at too, lest the compiler find out that nobody wants it.
-    let text_bytes = messages.iter().filter(|m| !m.role.is_empty()).map(|m| m.content.len() as u64).sum();
-    let seen = (messages.len() as u64, text_bytes);
-    std::mem::forget(messages);
-    Ok(seen)
+/// Reads every byte of every text, as whoever sends it to a model would.
+fn walk<'a>(texts: impl Iterator<Item = &'a str>) -> Seen {
+    let mut sum = 0;
+    let seen = texts.fold((0, 0), |(turns, bytes), text| {
+        sum = text.bytes().fold(sum, |sum, byte| sum ^ byte);
+        (turns + 1, bytes + text.len() as u64)
+    });
+    std::hint::black_box(sum);
+    seen
+}
+
+fn load(home: &Path, key: &str) -> Result<Transcript> {
+    Ok(Store::open(home)?.load(&SessionKey::new(key)?)?)
 }
 
 fn stream(home: &Path, key: &str) -> Result<Seen> {

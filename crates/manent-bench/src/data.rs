@@ -68,7 +68,9 @@ impl Iterator for Turns {
 
     fn next(&mut self) -> Option<Turn> {
         // Log-normal: the two parameters give median and mean, and p99 then comes out as it was measured.
-        let bytes = (CONTENT_BYTES_MEDIAN * (SIGMA * self.random.normal()).exp()).clamp(1.0, CONTENT_BYTES_MAX);
+        let bytes =
+            (CONTENT_BYTES_MEDIAN * (SIGMA * self.random.normal()).exp()).clamp(1.0, CONTENT_BYTES_MAX);
+        #[expect(clippy::cast_sign_loss, reason = "clamped to at least 1")]
         Some(self.turn(bytes as usize))
     }
 }

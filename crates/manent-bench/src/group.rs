@@ -33,7 +33,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
     }
     let logs = Mutex::new(logs);
     let own = |n: usize| own_syncs(&mut logs.lock().unwrap_or_else(PoisonError::into_inner)[..n], &turns);
-    let whole = |n: usize| whole_syncs(&dir, &mut logs.lock().unwrap_or_else(PoisonError::into_inner)[..n], &turns);
+    let whole =
+        |n: usize| whole_syncs(&dir, &mut logs.lock().unwrap_or_else(PoisonError::into_inner)[..n], &turns);
 
     let [one, group8, group64, own8, own64, whole8, whole64] = interleaved(
         bench.rounds(15),

@@ -28,7 +28,14 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
     )?;
     Ok(vec![
         Row::new("last 50 turns of 10 GB", ours, "us", "of 1 MB", peer, Goal::Within(1.5)),
-        Row::new("the same, first call of a process", median(firsts), "us", "of 1 MB, again", peer, Goal::Inform),
+        Row::new(
+            "the same, first call of a process",
+            median(firsts),
+            "us",
+            "of 1 MB, again",
+            peer,
+            Goal::Inform,
+        ),
         Row::new(
             "last 50 turns of 10 GB, peak memory",
             median(peaks),

@@ -8,9 +8,11 @@ pub(crate) fn describe(dir: &Path) -> Vec<String> {
     let cpu = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned());
     let memory = field("/proc/meminfo", "MemTotal").and_then(|text| kibibytes(&text)).unwrap_or(0);
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or_default();
     vec![
         format!("machine: {cores} cores, {cpu}, {} GiB", memory >> 20),
-        format!("kernel: Linux {}", kernel.trim()),
+        format!("kernel: Linux {}; load average at the start {load}", kernel.trim()),
         format!("file system: {}", mount_of(dir).unwrap_or_else(|| "unknown".to_owned())),
         "allocator: glibc malloc, untuned, on both sides; the page cache is warm".to_owned(),
     ]

@@ -13,7 +13,10 @@
 //! | `child.rs` | reading in a fresh process, where memory can be measured |
 //! | `measure.rs`, `row.rs`, `machine.rs`, `args.rs` | rounds, rows, the machine, the command line |
 
-#![allow(clippy::disallowed_methods, reason = "the peers use std::fs, and the bench itself is no part of the store")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the peers use std::fs, and the bench itself is no part of the store"
+)]
 #![allow(clippy::cast_precision_loss, reason = "numbers are rounded to four digits before they are shown")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing rows is what this program is for")]
 
@@ -35,7 +38,7 @@ mod tail;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::args::{Args, Command, Group, Output};
+use crate::args::{Args, Command, Output, Topic};
 use crate::row::Row;
 
 /// Any failure; the bench only reports it.
@@ -129,14 +132,14 @@ fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn run_group(bench: &Bench, group: Group) -> Result<Vec<Row>> {
+fn run_group(bench: &Bench, group: Topic) -> Result<Vec<Row>> {
     match group {
-        Group::Append => append::run(bench),
-        Group::Sync => sync::run(bench),
-        Group::Group => group::run(bench),
-        Group::Load => load::run(bench),
-        Group::Tail => tail::run(bench),
-        Group::Huge => huge::run(bench),
+        Topic::Append => append::run(bench),
+        Topic::Sync => sync::run(bench),
+        Topic::Group => group::run(bench),
+        Topic::Load => load::run(bench),
+        Topic::Tail => tail::run(bench),
+        Topic::Huge => huge::run(bench),
     }
 }
 

@@ -1,7 +1,7 @@
-//! What ours is compared with: the code that most agents have, and SQLite.
+//! What ours is compared with: the code that most agents have, and `SQLite`.
 //!
 //! The naive store is `zeroclaw`'s `session_store.rs`, line by line in spirit: open, append, `writeln!`, close; load
-//! with `BufReader::lines` and serde_json into owned strings. It writes no time and no checksum, so its records are
+//! with `BufReader::lines` and `serde_json` into owned strings. It writes no time and no checksum, so its records are
 //! shorter than ours: the comparison is in its favour.
 
 use std::fs::{File, OpenOptions};
@@ -47,7 +47,7 @@ pub(crate) fn naive_load(path: &Path) -> Result<Vec<Message>> {
     Ok(messages)
 }
 
-/// When SQLite waits for the disk.
+/// When `SQLite` waits for the disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Synchronous {
     /// Only at a checkpoint: a power cut may lose the last commits, as our Flush may.
@@ -56,7 +56,7 @@ pub(crate) enum Synchronous {
     Full,
 }
 
-/// A SQLite database with one table of turns, in WAL mode.
+/// A `SQLite` database with one table of turns, in WAL mode.
 pub(crate) struct Sqlite {
     connection: rusqlite::Connection,
 }
@@ -70,7 +70,8 @@ impl Sqlite {
             Synchronous::Full => "FULL",
         };
         connection.pragma_update(None, "synchronous", word)?;
-        connection.execute_batch("CREATE TABLE turns(seq INTEGER PRIMARY KEY, ts TEXT, role TEXT, content TEXT)")?;
+        connection
+            .execute_batch("CREATE TABLE turns(seq INTEGER PRIMARY KEY, ts TEXT, role TEXT, content TEXT)")?;
         Ok(Sqlite { connection })
     }
 

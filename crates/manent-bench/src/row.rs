@@ -87,7 +87,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     let mut out = String::new();
     for cells in [head.clone(), rule].iter().chain(&body) {
         let padded: Vec<String> = cells.iter().zip(widths).map(|(cell, w)| format!("{cell:<w$}")).collect();
-        out.push_str(&format!("| {} |\n", padded.join(" | ")));
+        out.extend(["| ", &padded.join(" | "), " |\n"]);
     }
     out
 }

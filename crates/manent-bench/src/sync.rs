@@ -1,8 +1,8 @@
 //! One turn of 1 KB that must survive a power cut: write, then wait for the disk.
 //!
 //! The disk is all of the cost, so ours can only add to the bare write and fdatasync of the same bytes; the goal is to
-//! add nothing that can be felt. All files grow, as sessions do. SQLite syncs a log of its own that it writes over
-//! and over, which some file systems do faster than letting a file grow: it is shown for that reason.
+//! add nothing that can be felt. All files grow, as sessions do. `SQLite` syncs a log of its own that it writes
+//! over and over, which some file systems do faster than letting a file grow: it is shown for that reason.
 
 use std::fs::OpenOptions;
 use std::io::Write;

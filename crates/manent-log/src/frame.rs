@@ -132,9 +132,9 @@ pub fn classify(line: &[u8], kind: FileKind) -> Class {
     };
     let damaged = match kind {
         FileKind::Native => marked,
-        // Another program may have a `seq` of its own. Only a line that begins or ends exactly as ours do must be
-        // one of ours that was hurt: a single flipped bit can spoil one end, never both.
-        FileKind::Adopted => head || tail,
+        // Another program may have a `seq` of its own, even in front. Only a line that ends exactly as ours do, or
+        // begins so and ends nearly so, must be one of ours that was hurt: a flipped bit spoils one end, never both.
+        FileKind::Adopted => tail || (head && ends_nearly_like_a_record(line)),
         FileKind::Foreign => false,
     };
     if damaged { Class::Damaged(Reason::HalfMarked) } else { Class::Foreign }
@@ -245,9 +245,26 @@ pub(crate) fn trim(line: &[u8]) -> &[u8] {
 }
 
 /// True for bytes that can only be the beginning of a header we were writing when we died.
-pub(crate) fn begins_like_a_header(bytes: &[u8]) -> bool {
-    let n = bytes.len().min(HEADER_HEAD.len());
-    n > 0 && (bytes[..n] == HEADER_HEAD[..n] || bytes[0] == 0)
+///
+/// `first` are the first bytes of the first line. A part of `{"seq":0,` counts if the line ends there without a newline,
+/// or in NULs: what stands behind a lost page.
+pub(crate) fn begins_like_a_header(first: &[u8], terminated: bool) -> bool {
+    let (text, nuls) = first.split_at(first.iter().position(|b| *b == 0).unwrap_or(first.len()));
+    if text.starts_with(HEADER_HEAD) {
+        return true;
+    }
+    let ends_there = if nuls.is_empty() { !terminated } else { nuls.iter().all(|b| *b == 0) };
+    HEADER_HEAD.starts_with(text) && ends_there
+}
+
+/// True for a line that is a record, or damaged with a whole record in it.
+pub(crate) fn holds_a_record(line: &[u8]) -> bool {
+    memmem::find(line, HEAD).is_some()
+        && match classify(line, FileKind::Adopted) {
+            Class::Record { .. } => true,
+            Class::Damaged(_) => !salvage(line).is_empty(),
+            Class::Blank | Class::Foreign => false,
+        }
 }
 
 /// True for bytes that begin as our records do.
@@ -263,6 +280,11 @@ fn head_seq(line: &[u8]) -> Option<u64> {
     }
     let seq = rest[..digits].iter().fold(0_u64, |n, b| n * 10 + u64::from(b - b'0'));
     (seq <= SEQ_MAX).then_some(seq)
+}
+
+/// The end of a record of which one byte is wrong, but not so that the line is no JSON any more.
+fn ends_nearly_like_a_record(line: &[u8]) -> bool {
+    matches!(line, [.., b',', b'"', _, _, _, b'"', b':', b'"', _, _, _, _, _, _, _, _, b'"', b'}'])
 }
 
 fn tail_crc(line: &[u8]) -> Option<u32> {

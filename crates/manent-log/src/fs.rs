@@ -14,6 +14,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{FlockOperation, OFlags};
 #[cfg(target_os = "linux")]
@@ -189,8 +190,19 @@ impl RealDisk {
     }
 }
 
+/// The file, and the process that took its lock (0: none did).
 #[derive(Debug)]
-struct RealFile(File);
+struct RealFile(File, AtomicU32);
+
+impl Drop for RealFile {
+    /// Closing is not enough: a child between fork and exec has the file open too, and the lock would live on in it.
+    /// But a child that was only forked must not let go of its parent's lock.
+    fn drop(&mut self) {
+        if self.1.load(Ordering::Relaxed) == std::process::id() {
+            let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+        }
+    }
+}
 
 impl Disk for RealDisk {
     #[expect(clippy::disallowed_methods, reason = "this is the door")]
@@ -216,7 +228,7 @@ impl Disk for RealDisk {
             // A umask can take bits away from 0600; an explicit mode is not subject to it.
             file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         }
-        Ok(Box::new(RealFile(file)))
+        Ok(Box::new(RealFile(file, AtomicU32::new(0))))
     }
 
     fn inspect(&self, path: &Path) -> io::Result<PathInfo> {
@@ -339,7 +351,10 @@ impl DiskFile for RealFile {
 
     fn try_lock(&self) -> io::Result<bool> {
         match rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.1.store(std::process::id(), Ordering::Relaxed);
+                Ok(true)
+            }
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
             Err(e) => Err(e.into()),
         }

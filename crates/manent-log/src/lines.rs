@@ -44,11 +44,13 @@ pub(crate) struct Lines {
     scanned: usize,
     /// File offset of `unread.start`.
     offset: u64,
+    /// The last line was given without its newline. What the file gained since belongs to it and is no line.
+    ended: bool,
 }
 
 impl Lines {
     pub(crate) fn new(offset: u64, block_bytes: usize) -> Lines {
-        Lines { buffer: Buffer::new(block_bytes), unread: 0..0, scanned: 0, offset }
+        Lines { buffer: Buffer::new(block_bytes), unread: 0..0, scanned: 0, offset, ended: false }
     }
 
     /// Forgets what was read and goes on at another offset.
@@ -56,6 +58,7 @@ impl Lines {
         self.unread = 0..0;
         self.scanned = 0;
         self.offset = offset;
+        self.ended = false;
     }
 
     /// Offset of the first byte not given out.
@@ -69,6 +72,9 @@ impl Lines {
 
     /// The next line; nothing at the end of the file. A last line without newline is given as it stands.
     pub(crate) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Line>> {
+        if self.ended {
+            return Ok(None);
+        }
         loop {
             let fresh = &self.buffer.as_slice()[self.scanned..self.unread.end];
             if let Some(at) = memchr::memchr(b'\n', fresh) {
@@ -81,6 +87,7 @@ impl Lines {
             }
             if self.fill(file)? == 0 {
                 let end = self.unread.end;
+                self.ended = !self.unread.is_empty();
                 return Ok((!self.unread.is_empty()).then(|| self.give(end, false)));
             }
         }
@@ -101,8 +108,7 @@ impl Lines {
         let held = &self.buffer.as_slice()[self.unread.clone()];
         let nuls = held.iter().position(|b| *b != 0).unwrap_or(held.len());
         if nuls > 0 {
-            let end = self.unread.start + nuls;
-            return Ok(self.give(end, false));
+            return self.give_hole(file);
         }
         let (offset, mut length) = (self.offset, 0);
         loop {
@@ -114,7 +120,25 @@ impl Lines {
             self.offset = offset + length + u64::from(newline.is_some());
             self.scanned = self.unread.start;
             if newline.is_some() || self.fill(file)? == 0 {
+                self.ended = newline.is_none();
                 return Ok(Line { offset, range: 0..0, length, terminated: newline.is_some() });
+            }
+        }
+    }
+
+    /// All NULs from here on, as one line, however many.
+    fn give_hole(&mut self, file: &dyn DiskFile) -> io::Result<Line> {
+        let (offset, mut length) = (self.offset, 0);
+        loop {
+            let held = &self.buffer.as_slice()[self.unread.clone()];
+            let text = held.iter().position(|b| *b != 0);
+            let passed = text.unwrap_or(held.len());
+            length += passed as u64;
+            self.unread.start += passed;
+            self.offset = offset + length;
+            self.scanned = self.unread.start;
+            if text.is_some() || self.fill(file)? == 0 {
+                return Ok(Line { offset, range: 0..0, length, terminated: false });
             }
         }
     }

@@ -80,6 +80,9 @@ pub struct Log {
     header: Option<Body>,
     /// Where the next line begins, if nobody else appends.
     len: u64,
+    /// A place from which everything can be read again, and the number there. What stands behind may be another
+    /// program's line that is not finished, or one that slipped in before our last commit.
+    settled: (u64, u64),
     next_seq: u64,
     newline_first: bool,
     /// Whether the name of the file is known to survive power loss.
@@ -108,6 +111,7 @@ impl Log {
             next_seq: header.as_ref().map_or(ready.next_seq, first_seq_of),
             header,
             len: ready.len,
+            settled: ready.settled,
             newline_first: ready.newline_first,
             name_is_durable: false,
             set_aside: ready.set_aside,
@@ -181,6 +185,8 @@ impl Log {
         if durability != Durability::Flush {
             self.make_durable()?;
         }
+        // Before the commit and not behind it: another program may have slipped in between our look and our write.
+        self.settled = (self.len, first);
         self.len += self.buffer.len() as u64;
         self.next_seq += bodies.len() as u64;
         self.newline_first = false;
@@ -223,13 +229,15 @@ impl Log {
     /// Another program appended without asking for the lease. Its lines are counted, and we go on behind them.
     fn fold_in_others(&mut self) -> Result<()> {
         self.lease.check_path(&*self.disk)?;
-        let mut reader = Reader::resume(&self.disk, &self.lease.path, self.kind, self.len, self.next_seq)?;
+        let mut reader =
+            Reader::resume(&self.disk, &self.lease.path, self.kind, self.settled.0, self.settled.1)?;
         while reader.next()?.is_some() {}
         let torn_lines = match reader.end() {
             End::Clean => 0,
             End::Torn(torn) => torn.lines,
         };
-        self.next_seq = reader.next_seq().unwrap_or(self.next_seq) + torn_lines;
+        self.settled = (reader.position(), reader.next_seq().unwrap_or(self.settled.1));
+        self.next_seq = self.settled.1 + torn_lines;
         self.len = reader.read_to();
         self.newline_first = !recover::ends_with_newline(&*self.lease.file, &self.lease.path, self.len)?;
         Ok(())

@@ -87,7 +87,10 @@ fn rest(
 ) {
     match frame::classify(&bytes[part.clone()], kind) {
         Class::Blank => {}
-        Class::Foreign => out.push(piece(part, What::Foreign)),
+        Class::Foreign => {
+            let end = piece(part.clone(), What::Foreign).end;
+            out.push(Piece { end, ..piece(trimmed(part.start, &bytes[part]), What::Foreign) });
+        }
         Class::Damaged(reason) => out.push(piece(part, What::Damaged(reason))),
         Class::Record { seq } => out.push(piece(part, What::Record { seq })),
     }

@@ -68,7 +68,8 @@ pub enum End {
 pub enum Change {
     /// Nothing.
     None,
-    /// It grew: read on.
+    /// It grew, or its end was torn and may have been mended: read on. Said again as long as the end is torn, so
+    /// pause between two looks.
     Grew,
     /// It is shorter than what was read: acknowledged records are gone.
     Truncated,
@@ -285,8 +286,8 @@ impl Reader {
         if state.len < self.resume.offset {
             return Ok(Change::Truncated);
         }
-        // Any difference is worth a look: a torn end may have been cut and something else written there.
-        if state.len != self.read_to {
+        // A torn end is always worth a look: it may have been cut and a record of the same length written there.
+        if state.len != self.read_to || self.end != End::Clean {
             return Ok(Change::Grew);
         }
         match self.disk.inspect(&self.path) {

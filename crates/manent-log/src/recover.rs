@@ -22,6 +22,8 @@ pub(crate) struct Ready {
     pub(crate) unborn: bool,
     pub(crate) len: u64,
     pub(crate) next_seq: u64,
+    /// Where the last line that can be read ends, and the number after it.
+    pub(crate) settled: (u64, u64),
     /// Whether the last line lacks its newline, which must then go before the next record.
     pub(crate) newline_first: bool,
     pub(crate) set_aside: Option<SetAside>,
@@ -53,6 +55,7 @@ pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease) -> Result<Ready> {
         unborn: origin.is_none(),
         len,
         next_seq: good_seq,
+        settled: (good_end, good_seq),
         newline_first: false,
         set_aside: None,
     };

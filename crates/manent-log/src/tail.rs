@@ -48,19 +48,18 @@ pub(crate) struct Tail {
 pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>> {
     let failed = |e| Error::io("read", path)(e);
     let mut lines = Lines::new(0, SMALL_BLOCK_BYTES);
-    let mut first_bytes: Option<Vec<u8>> = None;
+    let mut first_bytes: Option<(Vec<u8>, bool)> = None;
     let mut plain = false;
     let mut any_foreign = false;
     while let Some(line) = lines.next(file).map_err(failed)? {
         let bytes = lines.bytes(line.range.clone());
-        if first_bytes.is_none() {
+        if first_bytes.is_none() && !frame::trim(bytes).is_empty() {
             refuse_other_formats(bytes, path)?;
-            first_bytes = Some(bytes[..bytes.len().min(16)].to_vec());
+            first_bytes = Some((bytes[..bytes.len().min(16)].to_vec(), line.terminated));
         }
         if plain {
             // Only a record can change the answer now, and most lines are plainly none.
-            if frame::begins_like_a_record(frame::trim(bytes)) && frame::verify(frame::trim(bytes)).is_some()
-            {
+            if frame::holds_a_record(bytes) {
                 return Ok(Some(Origin { kind: FileKind::Adopted, header: None }));
             }
             continue;
@@ -84,7 +83,7 @@ pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>>
             }
         }
     }
-    let unborn = first_bytes.as_deref().is_none_or(|b| b.is_empty() || frame::begins_like_a_header(b));
+    let unborn = first_bytes.is_none_or(|(b, terminated)| frame::begins_like_a_header(&b, terminated));
     if !plain && !any_foreign && unborn {
         return Ok(None);
     }

@@ -16,6 +16,7 @@ use crate::fs::{Disk, DiskFile, read_fully};
 use crate::lock;
 use crate::log::{Expect, Log};
 use crate::reader::{Damage, End, Entry, Item, Reader};
+use crate::recover;
 
 /// What a full check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +84,7 @@ pub fn verify_with(disk: &Arc<dyn Disk>, path: &Path, mut progress: impl FnMut(u
     }
     let mut found = Vec::with_capacity(damage.len());
     for damage in damage {
-        let gap = Gap::of(&*file, path, &damage)?;
+        let gap = Gap::of(&*file, path, &damage, Ending::AsItStands)?;
         found.push(Found { damage, acknowledged: acknowledged.contains(&gap) });
     }
     let tail = match reader.end() {
@@ -104,12 +105,27 @@ pub fn acknowledge_gaps(log: &mut Log, ts: &str) -> Result<Vec<Damage>> {
     let mut done = Vec::new();
     let mut bodies = Vec::new();
     for found in report.damage.iter().filter(|f| !f.acknowledged) {
-        let gap = Gap::of(&*file, &path, &found.damage)?;
+        let gap = Gap::of(&*file, &path, &found.damage, Ending::AsItStands)?;
         bodies.push(gap.body(ts, &found.damage));
         done.push(found.damage);
     }
+    // What opening left at the end is another program's. Our newline will end it, and then it is a gap like any.
+    if let TailState::Torn(torn) | TailState::InFlight(torn) = report.tail {
+        let ended = recover::ends_with_newline(&*file, &path, torn.offset + torn.length)?;
+        let ending = if ended { Ending::AsItStands } else { Ending::WithNewline };
+        let gap = Gap::of(&*file, &path, &torn, ending)?;
+        bodies.push(gap.body(ts, &torn));
+        done.push(torn);
+    }
     log.append_batch(&bodies, Durability::Sync, Expect::Any)?;
     Ok(done)
+}
+
+/// Whether a place is taken as it stands, or as it will when a newline was put behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    AsItStands,
+    WithNewline,
 }
 
 /// A damaged place as a `gap` record names it.
@@ -121,7 +137,7 @@ struct Gap {
 }
 
 impl Gap {
-    fn of(file: &dyn DiskFile, path: &Path, damage: &Damage) -> Result<Gap> {
+    fn of(file: &dyn DiskFile, path: &Path, damage: &Damage, ending: Ending) -> Result<Gap> {
         let mut block = vec![0; HASH_BLOCK_BYTES];
         let (mut crc, mut done) = (0, 0);
         while done < damage.length {
@@ -134,7 +150,9 @@ impl Gap {
             crc = crc32c::crc32c_append(crc, &block[..n]);
             done += n as u64;
         }
-        Ok(Gap { offset: damage.offset, length: damage.length, hash: format!("crc32c:{crc:08x}") })
+        let newline: &[u8] = if ending == Ending::WithNewline { b"\n" } else { b"" };
+        let hash = format!("crc32c:{:08x}", crc32c::crc32c_append(crc, newline));
+        Ok(Gap { offset: damage.offset, length: damage.length + newline.len() as u64, hash })
     }
 
     /// Reads a gap record; nothing for any other.

@@ -44,7 +44,8 @@ fn a_file_of_format_1_opens_for_ever() {
     ];
     assert_eq!(turns, expected);
     let tool = transcript.turns().nth(2).unwrap();
-    let extra = r#""tool_call_id":"c1","name":"read_file","n":0.1000000000000000055,"big":18446744073709551616"#;
+    let extra =
+        r#""tool_call_id":"c1","name":"read_file","n":0.1000000000000000055,"big":18446744073709551616"#;
     assert_eq!(tool.extra, extra, "other members keep every digit");
     assert_eq!(transcript.damage.len(), 1);
 
@@ -103,7 +104,9 @@ fn a_flat_directory_of_another_program_is_read_and_appended_to_in_place() {
     // As the program that wrote it reads: one object a line, role and content, anything else ignored.
     let read: Vec<String> = text
         .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["content"].as_str().unwrap().to_owned())
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["content"].as_str().unwrap().to_owned()
+        })
         .collect();
     assert_eq!(read, ["hello", "hi", "from us"]);
 }

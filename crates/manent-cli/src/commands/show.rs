@@ -112,9 +112,11 @@ impl Shown<'_> {
 /// Waits until there is something to read; fails if the file is no longer the one that was opened.
 fn wait_for_growth(reader: &Reader, key: &SessionKey) -> Result<(), Failure> {
     loop {
+        // Before every look: a torn end is always worth another, but not at once.
+        std::thread::sleep(FOLLOW_PAUSE);
         match reader.change()? {
             Change::Grew => return Ok(()),
-            Change::None => std::thread::sleep(FOLLOW_PAUSE),
+            Change::None => {}
             Change::Truncated => {
                 let what = format!("{key} became shorter than what was shown; run `manent verify {key}`");
                 return Err(Failure::new(Exit::Failed, what));

@@ -129,7 +129,7 @@ fn a_line_that_slips_in_before_our_write_costs_no_record_and_no_later_number() {
     let theirs = plain_line("theirs, of some length");
     for growth in [[&theirs[..], b"\n"].concat(), theirs[..20].to_vec()] {
         let scene = Scene::with(native(2));
-        let disk = GrowingDisk::new(&scene.path, Moment::BeforeAnAppend, growth.clone());
+        let disk = GrowingDisk::shared(&scene.path, Moment::BeforeAnAppend, growth.clone());
         let mut log = Log::open(&disk, &scene.path, &Options::default()).unwrap();
         for text in ["ours", "next", "last"] {
             log.append(&turn(text), Durability::Flush, Expect::Any).unwrap();

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use manent_log::{Durability, Error, Expect, Log, Options, Reader, RealDisk, SharedLog};
@@ -40,7 +41,7 @@ fn a_waiting_writer_gets_the_log_when_it_is_released() {
     let scene = Scene::with(native(2));
     let mut log = scene.open();
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| {
+        let second = scope.spawn(|| {
             let start = Instant::now();
             let log = Log::open(&RealDisk::shared(), &scene.path, &waiting(Duration::from_secs(20)));
             (log.unwrap().next_seq(), start.elapsed())
@@ -48,7 +49,7 @@ fn a_waiting_writer_gets_the_log_when_it_is_released() {
         std::thread::sleep(Duration::from_millis(80));
         log.append(&turn("meanwhile"), Durability::Flush, Expect::Any).unwrap();
         drop(log);
-        let (next, waited) = waiter.join().unwrap();
+        let (next, waited) = second.join().unwrap();
         assert_eq!(next, 4);
         assert!(waited >= Duration::from_millis(70) && waited < Duration::from_secs(10), "{waited:?}");
     });
@@ -226,4 +227,24 @@ fn without_the_right_to_write_a_log_is_read_and_writing_says_why() {
     refused_for(&scene.dir().join("new.jsonl"));
     set_mode(scene.dir(), 0o755);
     assert_eq!(scene.names(), ["chat.jsonl"]);
+}
+
+/// Fault 29. A program that starts others (an agent runs tools all the time) lets go of a log and takes it again. A
+/// child has the handle too for the moment between fork and exec; the lease must end with the writer all the same.
+#[test]
+fn a_released_log_is_free_while_other_threads_start_programs() {
+    let scene = Scene::with(native(2));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    assert!(std::process::Command::new("true").status().unwrap().success());
+                }
+            });
+        }
+        let held = (0..2_000).find_map(|round| scene.try_open().err().map(|error| (round, error)));
+        done.store(true, Ordering::Relaxed);
+        assert!(held.is_none(), "nobody holds it, but: {held:?}");
+    });
 }

@@ -22,9 +22,13 @@ pub(crate) fn random_file(dice: &mut Dice, whose: Whose) -> Vec<u8> {
     let mut seq = 1;
     match whose {
         Whose::Native => out.extend(file_of(&[header_line()])),
-        Whose::Adopted | Whose::Foreign => {
+        Whose::Adopted => {
+            out.extend(file_of(&[plain_line("first"), turn_line(2, "second")]));
+            seq = 3;
+        }
+        Whose::Foreign => {
             out.extend(file_of(&[plain_line("first")]));
-            seq += 1;
+            seq = 2;
         }
     }
     for _ in 0..dice.below(14) {
@@ -108,7 +112,7 @@ fn backwards_gives_the_same_lines_also_where_numbers_are_wrong() {
         let whose = *dice.pick(&[Whose::Native, Whose::Adopted]);
         let file = random_file(&mut dice, whose);
         let mut split: Vec<&[u8]> = file.split_inclusive(|b| *b == b'\n').collect();
-        for _ in 0..1 + dice.below(3) {
+        for _ in 0..=dice.below(3) {
             let (a, b) = (dice.below(split.len()), dice.below(split.len()));
             match dice.below(3) {
                 0 if split.len() > 1 => drop(split.remove(a)),
@@ -290,13 +294,13 @@ fn a_record_that_is_finished_while_it_is_read_is_not_taken_for_damage() {
     let rest = file_of(&[line.clone(), next]);
     for cut in [1, 7, 30, line.len() - 1, line.len()] {
         let scene = Scene::with([native(3), rest[..cut].to_vec()].concat());
-        let disk = GrowingDisk::new(&scene.path, Moment::AtTheEnd, rest[cut..].to_vec());
+        let disk = GrowingDisk::shared(&scene.path, Moment::AtTheEnd, rest[cut..].to_vec());
         let mut reader = Reader::open(&disk, &scene.path).unwrap();
         let got = [drain(&mut reader), drain(&mut reader)].concat();
         assert_eq!((seqs(&got), damages(&got)), (vec![0, 1, 2, 3, 4, 5], vec![]), "cut at {cut}");
 
         let scene = Scene::with([native(3), rest[..cut].to_vec()].concat());
-        let disk = GrowingDisk::new(&scene.path, Moment::AtTheEnd, rest[cut..].to_vec());
+        let disk = GrowingDisk::shared(&scene.path, Moment::AtTheEnd, rest[cut..].to_vec());
         let report = verify(&disk, &scene.path).unwrap();
         assert_eq!(report.damage, [], "cut at {cut}: a false alarm");
     }
@@ -309,7 +313,7 @@ fn a_header_that_is_finished_while_it_is_read_is_a_header() {
     let file = file_of(&[fork.clone(), turn_line(42, "a")]);
     for cut in [1, 9, 30, fork.len() - 1] {
         let scene = Scene::with(&file[..cut]);
-        let disk = GrowingDisk::new(&scene.path, Moment::AtTheEnd, file[cut..].to_vec());
+        let disk = GrowingDisk::shared(&scene.path, Moment::AtTheEnd, file[cut..].to_vec());
         let mut reader = Reader::open(&disk, &scene.path).unwrap();
         let got = [drain(&mut reader), drain(&mut reader)].concat();
         assert_eq!((seqs(&got), damages(&got)), (vec![0, 42], vec![]), "cut at {cut}");

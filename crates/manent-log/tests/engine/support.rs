@@ -304,7 +304,7 @@ struct GrowingFile {
 }
 
 impl GrowingDisk {
-    pub(crate) fn new(path: &Path, moment: Moment, growth: Vec<u8>) -> Arc<dyn Disk> {
+    pub(crate) fn shared(path: &Path, moment: Moment, growth: Vec<u8>) -> Arc<dyn Disk> {
         Arc::new(GrowingDisk { path: path.to_owned(), moment, growth: Arc::new(Mutex::new(growth)) })
     }
 }

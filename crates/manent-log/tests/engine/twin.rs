@@ -8,7 +8,8 @@
 //! - nesting deeper than Python's recursion limit: Python gives up, `serde_json` walks it in a loop;
 //! - `NaN`, `Infinity` and `-Infinity` are in: Python would take them, and its twin is told not to.
 
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -75,110 +76,8 @@ fn misshapen() -> Vec<Vec<u8>> {
 
 /// Lines of other programs, and lines of nobody.
 fn others() -> Vec<Vec<u8>> {
-    let text: &[&str] = &[
-        "",
-        " ",
-        "\t\r ",
-        "{}",
-        "{} ",
-        "{}{}",
-        "{} {}",
-        "{}x",
-        "[]",
-        "[1,2]",
-        "\"s\"",
-        "1",
-        "-0",
-        "1e400",
-        "01",
-        "+1",
-        "1.",
-        ".5",
-        "-",
-        "null",
-        "true",
-        "nul",
-        "NaN",
-        "Infinity",
-        "-Infinity",
-        "{\"a\":NaN}",
-        "{\"a\":[-Infinity]}",
-        "{\"seq\":1}",
-        "{\"crc\":\"00000000\"}",
-        "{\"a\":1,\"seq\":1}",
-        "{\"a\":1,\"crc\":\"00000000\"}",
-        "{\"seq\":1,\"a\":1}",
-        "{\"seq\":1,\"crc\":1}",
-        "{\"s\\u0065q\":1}",
-        "{\"a\":{\"seq\":1,\"crc\":\"\"}}",
-        "{\"a\":[{\"seq\":1}]}",
-        "{\"SEQ\":1}",
-        "{\"seq \":1}",
-        "{\"a\":1,\"a\":2}",
-        "{\"a\":1,}",
-        "{,}",
-        "{\"a\"}",
-        "{a:1}",
-        "{'a':1}",
-        "{\"a\":1",
-        "\"a\":1}",
-        "{\"a\":\"\\x\"}",
-        "{\"a\":\"\\u12\"}",
-        "{\"a\":\"\\ud800\"}",
-        "{\"a\":\"\\udc00\\ud800\"}",
-        "{\"a\":\"\\/\\b\\f\"}",
-        "{\"a\":\"\u{1}\"}",
-        "{\"a\":\"\u{7f}\u{80}\u{2028}\"}",
-        "{\"a\":\u{b}1}",
-        "{\"a\":\u{c}1}",
-        "\u{a0}{}",
-        "{}\u{a0}",
-        "\u{2028}{}",
-        "{\u{feff}}",
-        "{\"é\":\"👋\"}",
-        "{\"a\":1e5,\"b\":1E+5,\"c\":1e-5}",
-        "{\"a\":1e}",
-        "{\"a\":0x1}",
-        "{\"a\":1_000}",
-        "{\"a\":.1}",
-        "// comment",
-        "{\"a\":1} // comment",
-        "{\"a\":/**/1}",
-        "garbage",
-        "{\"a\":tru}",
-        "[{\"seq\":1}]",
-        "{\"seq\":1,\"role\":\"user\",\"content\":\"x\"}",
-        "\"crc\":\"00000000\"}",
-        ",\"crc\":\"00000000\"}",
-        "{\"a\":1,\"crc\":\"0000000\"}",
-        "{\"a\":1,\"crc\":\"000000000\"}",
-        "{\"a\":1,\"crc\":\"0000000G\"}",
-        "{\"seq\":",
-        "{\"seq\":1,",
-        "{\"seq\":}",
-        "{\"seq\":[],\"crc\":{}}",
-        "[1,\"crc\":\"00000000\"}",
-    ];
-    let mut all: Vec<Vec<u8>> = text.iter().map(|line| line.as_bytes().to_vec()).collect();
-    let raw: &[&[u8]] = &[
-        b"\xff",
-        b"\xc0\x80",
-        b"\xed\xa0\x80",
-        b"\xf4\x90\x80\x80",
-        b"{\"a\":\"\xe2\x82\"}",
-        b"{\"a\":\"\xff\"}",
-        b"\0",
-        b"\0\0\0\0",
-        b"{\"a\":\"\0\"}",
-        b"{}\0",
-        b"\0{}",
-        b"{\"seq\":1,\"a\":\"\0\",\"crc\":\"00000000\"}",
-        b"{\"seq\":1,\"a\":\"\xff\",\"crc\":\"00000000\"}",
-        b"\xef\xbb\xbf",
-        b"\xef\xbb",
-        b"\xff\xfe{\0}\0",
-    ];
-    all.extend(raw.iter().map(|line| line.to_vec()));
+    let mut all: Vec<Vec<u8>> = TEXTS.lines().map(|line| line.as_bytes().to_vec()).collect();
+    all.extend(BYTES.iter().map(|line| line.to_vec()));
     all.push(plain_line("words"));
     all.push(format!(r#"{{"a":{}{}}}"#, "[".repeat(200), "]".repeat(200)).into_bytes());
     all.push(format!(r#"{{"a":{}}}"#, "9".repeat(4000)).into_bytes());
@@ -241,9 +140,12 @@ fn the_validity_rule_in_python_judges_every_line_alike() {
     let mut input = String::new();
     let mut ours = Vec::new();
     for line in &corpus {
-        let hex: String = line.iter().map(|b| format!("{b:02x}")).collect();
+        let mut hex = String::with_capacity(line.len() * 2);
+        for byte in line {
+            write!(hex, "{byte:02x}").unwrap();
+        }
         for (kind, name) in kinds {
-            input.push_str(&format!("{{\"kind\":\"{name}\",\"line\":\"{hex}\"}}\n"));
+            writeln!(input, r#"{{"kind":"{name}","line":"{hex}"}}"#).unwrap();
             ours.push((name, line, word(classify(line, kind))));
         }
     }
@@ -287,3 +189,109 @@ fn the_validity_rule_in_python_judges_every_line_alike() {
         assert!(ours.iter().filter(|(_, _, word)| word.ends_with(class)).count() >= 10, "hardly any {class}");
     }
 }
+
+/// One a line.
+const TEXTS: &str = r#"
+{}
+{}{}
+{} {}
+{}x
+[]
+[1,2]
+"s"
+1
+-0
+1e400
+01
++1
+1.
+.5
+-
+null
+true
+nul
+NaN
+Infinity
+-Infinity
+{"a":NaN}
+{"a":[-Infinity]}
+{"seq":1}
+{"crc":"00000000"}
+{"a":1,"seq":1}
+{"a":1,"crc":"00000000"}
+{"seq":1,"a":1}
+{"seq":1,"crc":1}
+{"s\u0065q":1}
+{"a":1,"c\u0072c":1}
+{"a":{"seq":1,"crc":""}}
+{"a":[{"seq":1}]}
+{"SEQ":1}
+{"seq ":1}
+{"a":1,"a":2}
+{"a":1,}
+{,}
+{"a"}
+{a:1}
+{'a':1}
+{"a":1
+"a":1}
+{"a":"\x"}
+{"a":"\u12"}
+{"a":"\ud800"}
+{"a":"\udc00\ud800"}
+{"a":"\/\b\f"}
+{"é":"👋"}
+{"a":1e5,"b":1E+5,"c":1e-5}
+{"a":1e}
+{"a":0x1}
+{"a":1_000}
+{"a":.1}
+// comment
+{"a":1} // comment
+{"a":/**/1}
+garbage
+{"a":tru}
+[{"seq":1}]
+{"seq":1,"role":"user","content":"x"}
+{"seq":1,"role":"user","cnt":"12345678"}
+{"seq":1,"role":"user","crc":"ABCDEF01"}
+"crc":"00000000"}
+,"crc":"00000000"}
+{"a":1,"crc":"0000000"}
+{"a":1,"crc":"000000000"}
+{"a":1,"crc":"0000000G"}
+{"seq":
+{"seq":1,
+{"seq":}
+{"seq":[],"crc":{}}
+[1,"crc":"00000000"}"#;
+
+const BYTES: &[&[u8]] = &[
+    b" ",
+    b"\t\r ",
+    b"{} ",
+    b"\xff",
+    b"\xc0\x80",
+    b"\xed\xa0\x80",
+    b"\xf4\x90\x80\x80",
+    b"{\"a\":\"\xe2\x82\"}",
+    b"{\"a\":\"\xff\"}",
+    b"{\"a\":\"\x01\"}",
+    b"{\"a\":\"\x7f\xc2\x80\xe2\x80\xa8\"}",
+    b"{\"a\":\x0b1}",
+    b"{\"a\":\x0c1}",
+    b"\xc2\xa0{}",
+    b"{}\xc2\xa0",
+    b"\xe2\x80\xa8{}",
+    b"{\xef\xbb\xbf}",
+    b"\0",
+    b"\0\0\0\0",
+    b"{\"a\":\"\0\"}",
+    b"{}\0",
+    b"\0{}",
+    b"{\"seq\":1,\"a\":\"\0\",\"crc\":\"00000000\"}",
+    b"{\"seq\":1,\"a\":\"\xff\",\"crc\":\"00000000\"}",
+    b"\xef\xbb\xbf",
+    b"\xef\xbb",
+    b"\xff\xfe{\0}\0",
+];

@@ -1,0 +1,128 @@
+//! Kill -9 at random moments, many times over: what a receipt said is kept, is kept.
+//!
+//! `MANENT_DEEP_KILLS=10000` makes it that many kills; `MANENT_SEED=n` replays a run, as far as time can be replayed.
+
+use std::io::{Read, Write};
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::support::random::Random;
+use crate::support::{TestEnvironment, records};
+
+/// Acceptance list 1 and 2: records of 100 bytes to a few pages, where a kill mostly falls between two writes.
+#[test]
+fn no_receipt_is_lost_in_a_hundred_kills_while_small_records_are_appended() {
+    let life = Life { records: 400, low: 100, high: 20_000, within: Duration::from_millis(25) };
+    kills(100, life);
+}
+
+/// Acceptance list 2: records up to 8 MB, where a kill mostly falls into the middle of one.
+#[test]
+fn no_receipt_is_lost_in_a_hundred_kills_while_huge_records_are_appended() {
+    let life = Life { records: 6, low: 100_000, high: 8_000_000, within: Duration::from_millis(60) };
+    let torn = kills(100, life);
+    assert!(torn > 0, "kills that never tear a record prove little");
+}
+
+/// What a writer is given before it is killed.
+struct Life {
+    records: u64,
+    /// The shortest and the longest text, in bytes.
+    low: u64,
+    high: u64,
+    /// It does not live longer than this.
+    within: Duration,
+}
+
+/// Kills a writer that many times; gives how often a record was torn.
+fn kills(usual: u64, life: Life) -> u64 {
+    let deep = std::env::var("MANENT_DEEP_KILLS").ok().and_then(|n| n.parse::<u64>().ok());
+    let seed = Random::seed();
+    let mut random = Random::new(seed);
+    let mut torn = 0;
+    let mut env = TestEnvironment::new();
+    for round in 0..deep.map_or(usual, |n| n.div_ceil(2)) {
+        let said = format!("kill {round} of MANENT_SEED={seed}");
+        if env.log("a").metadata().is_ok_and(|meta| meta.len() > SESSION_BYTES_MAX) {
+            env = TestEnvironment::new();
+        }
+        torn += u64::from(kill_once(&env, &mut random, &life, &said));
+    }
+    torn
+}
+
+/// One life of a writer. True if its death tore a record.
+fn kill_once(env: &TestEnvironment, random: &mut Random, life: &Life, said: &str) -> bool {
+    let before = if env.log("a").exists() { env.records("a").len() as u64 } else { 0 };
+    let texts: Vec<String> = (0..life.records).map(|n| text_of(random, life, n)).collect();
+    let receipts = receipts_until_killed(env, &texts, random.duration_below(life.within));
+
+    let torn = env.log("a").exists() && env.verify("a").1 == 3;
+    let (copies, next) = (env.torn_copies("a").len(), env.append("a", "after"));
+    env.assert_clean("a");
+    assert_eq!(env.torn_copies("a").len(), copies + usize::from(torn), "{said}: torn bytes are kept");
+
+    let from = (before + 1).to_string();
+    let shown = env.manent(&["show", "a", "--json", "--from", &from]);
+    shown.assert_code(0);
+    let kept: Vec<&[u8]> = shown.stdout.split_inclusive(|b| *b == b'\n').collect();
+    assert_eq!(kept.len() as u64, next - before, "{said}: numbers are contiguous");
+    let (after, kept) = kept.split_last().expect("the record written after the kill");
+    assert!(String::from_utf8_lossy(after).contains(r#""content":"after""#), "{said}");
+    // What was acknowledged is there, and what is there is what was sent: no record is cut, spliced or invented.
+    for (seq, (line, text)) in (before + 1..).zip(kept.iter().zip(&texts)) {
+        let start =
+            format!(r#"{{"seq":{seq},"ts":"{}","role":"user","content":"{text}","crc":""#, records::TS);
+        assert!(line.starts_with(start.as_bytes()), "{said}: record {seq} is not what was sent");
+    }
+    for receipt in &receipts {
+        assert!(
+            (before + 1..=before + kept.len() as u64).contains(receipt),
+            "{said}: receipt {receipt} was lost"
+        );
+    }
+    torn
+}
+
+/// Short texts are as frequent as long ones, at every scale.
+fn text_of(random: &mut Random, life: &Life, n: u64) -> String {
+    let scale = 1 << random.below((life.high / life.low).ilog2().into());
+    let bytes = random.between(life.high / scale / 2, life.high / scale) as usize;
+    let mut text = format!("{n} {:016x} ", random.next());
+    let letter = char::from(b'a' + (random.below(26) as u8));
+    text.extend(std::iter::repeat_n(letter, bytes));
+    text
+}
+
+/// Sends the texts to a writer, kills it after a while, and gives the numbers of the receipts it printed.
+fn receipts_until_killed(env: &TestEnvironment, texts: &[String], after: Duration) -> Vec<u64> {
+    let mut command = env.command(&["append", "a", "--jsonl", "--durability", "flush"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for text in texts {
+                let line = format!("{}\n", records::plain(text));
+                if stdin.write_all(line.as_bytes()).is_err() {
+                    break;
+                }
+            }
+        });
+        let said = scope.spawn(move || {
+            let mut said = String::new();
+            stdout.read_to_string(&mut said).map(|_| said).unwrap()
+        });
+        std::thread::sleep(after);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let said = said.join().unwrap();
+        let whole = said.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole
+            .map(|line| line.trim().strip_prefix("a ").and_then(|n| n.parse().ok()).expect("a receipt"))
+            .collect()
+    })
+}
+
+/// A session is read several times in each round; begin a new one before that takes long.
+const SESSION_BYTES_MAX: u64 = 48 << 20;

@@ -1,0 +1,7 @@
+//! Processes that die, disks that fail and fill up, and things that stand where a log should.
+
+mod io_errors;
+mod kill;
+mod limits;
+mod not_a_log;
+mod syscalls;
