@@ -21,4 +21,5 @@
 
 mod cli;
 mod crash;
+mod hostile;
 mod support;

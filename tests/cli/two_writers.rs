@@ -87,7 +87,7 @@ fn a_session_in_mid_sentence_is_in_flight_and_not_damaged() {
     assert_eq!((code, &report["tail"]), (0, &"in_flight".into()), "{report}");
     assert_eq!(report["damage"], serde_json::json!([]));
     let said = env.manent(&["verify"]).stdout();
-    assert!(said.contains("ok       a  1 records") && said.contains("in flight: 60 bytes"), "{said}");
+    assert!(said.contains("ok       a  1 record") && said.contains("in flight: 60 bytes"), "{said}");
     // Nobody else may decide what those bytes are.
     env.manent(&["repair", "a", "--wait", "0s"]).assert_code(5);
 

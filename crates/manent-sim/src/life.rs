@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use manent_log::fs::Disk;
-use manent_log::{Body, Durability, Error, Expect, Item, Log, Options, Reader, frame};
+use manent_log::{Body, Durability, Error, Expect, Item, Log, Options, Reader, SetAside, frame};
 
 use crate::model::{Model, Written};
 use crate::{CrashKind, Errno, Fault, Rng, SimDisk};
@@ -155,7 +155,7 @@ impl Life {
         match Log::open(&shared, Path::new(LOG), &options) {
             Ok(log) => {
                 self.stats.set_aside += u64::from(log.set_aside().is_some());
-                self.nothing_was_destroyed(&before)?;
+                self.nothing_was_destroyed(&before, log.set_aside())?;
                 Ok(Some(log))
             }
             Err(_) if self.disk.crashed().is_some() => {
@@ -170,22 +170,20 @@ impl Life {
         }
     }
 
-    /// Opening may cut the end of the file, but only what it has put aside.
-    fn nothing_was_destroyed(&mut self, before: &[u8]) -> Result<(), String> {
+    /// Opening may cut the end of the file, but only what it says it has put aside.
+    fn nothing_was_destroyed(&mut self, before: &[u8], aside: Option<&SetAside>) -> Result<(), String> {
         let after = self.disk.peek(LOG).unwrap_or_default();
         let Some(cut) = before.strip_prefix(after.as_slice()) else {
             return Err("opening the log changed bytes in it".to_owned());
         };
-        if cut.is_empty() {
-            return Ok(());
+        match aside {
+            None if cut.is_empty() => Ok(()),
+            Some(aside) if self.disk.peek(&aside.copy).as_deref() == Some(cut) => {
+                self.aside.push((aside.copy.clone(), cut.to_vec()));
+                Ok(())
+            }
+            _ => Err(format!("{} bytes were cut and are not where they should be", cut.len())),
         }
-        let is_copy = |path: &PathBuf| path.to_string_lossy().contains(".torn-");
-        let mut copies = self.disk.paths().into_iter().filter(is_copy);
-        let Some(copy) = copies.find(|path| self.disk.peek(path).as_deref() == Some(cut)) else {
-            return Err(format!("{} bytes were cut and are nowhere", cut.len()));
-        };
-        self.aside.push((copy, cut.to_vec()));
-        Ok(())
     }
 
     /// What was cut once is there for ever, whatever happens later.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use manent_log::frame::Reason;
+use manent_log::frame::{RECORD_BYTES_MAX, Reason};
 use manent_log::{Body, BodyError, Damage, End, FileKind, Report, TailState, acknowledge_gaps};
 
 use crate::support::{
@@ -203,6 +203,20 @@ fn the_head_of_one_record_with_the_tail_of_another_is_no_record() {
         }
     }
     assert!(cuts > 900, "only {cuts} splices");
+}
+
+/// A line over the limit is too long from wherever one reads, also if its checksum holds and its end lies in sight:
+/// what a reader gives, recovery must not cut.
+#[test]
+fn a_line_over_the_limit_is_judged_alike_from_both_sides() {
+    let empty = turn_line(2, "").len();
+    for over in [1_000, 1] {
+        let long = turn_line(2, &"x".repeat(RECORD_BYTES_MAX - 1 - empty + over));
+        let scene = Scene::with(file_of(&[header_line(), turn_line(1, "a"), long, turn_line(3, "b")]));
+        let (forward, mut back) = (seqs(&scene.read().0), seqs(&scene.read_back()));
+        back.reverse();
+        assert_eq!((forward, back), (vec![0, 1, 3], vec![0, 1, 3]), "{over} bytes over the limit");
+    }
 }
 
 /// Faults 47, 48, 51. Lines that are not UTF-8 or not JSON, between records: a gap of that line only.

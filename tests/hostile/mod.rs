@@ -1,0 +1,7 @@
+//! Bytes that a fault or a vandal left. The rule: every damage is named with its place, and hides nothing else.
+
+mod flips;
+mod foreign;
+mod huge;
+mod places;
+mod values;
