@@ -22,4 +22,5 @@
 mod cli;
 mod crash;
 mod hostile;
+mod security;
 mod support;

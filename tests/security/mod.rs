@@ -1,0 +1,6 @@
+//! Names, rights, the terminal, secrets: what somebody with bad intentions would try first.
+
+mod access;
+mod keys;
+mod secrets;
+mod terminal;
