@@ -24,3 +24,4 @@ mod crash;
 mod hostile;
 mod security;
 mod support;
+mod tidy;

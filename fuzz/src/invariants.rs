@@ -279,14 +279,13 @@ fn one_more(scene: &Scene, log: &mut Log, ready: &Reading) -> bool {
     assert_eq!(after.damage(), damage, "an append changed what is damaged");
 
     let seen = Reading::of(follower, bytes.len()).expect("no faults");
-    let place = after.items.iter().position(|item| !ready.items.contains(item)).unwrap_or(after.items.len());
     let place_only = |item: &Seen| match item {
         // A file in which nothing can be read becomes ours with our record, and its numbers then begin with 0.
         Seen::Damage(damage) => Seen::Damage(Damage { seq: 0, ..*damage }),
         entry @ Seen::Entry { .. } => entry.clone(),
     };
-    let [seen, fresh] =
-        [&seen.items, &after.items[place..]].map(|items| items.iter().map(place_only).collect::<Vec<_>>());
+    let [seen, fresh] = [&seen.items, &after.items[ready.items.len()..]]
+        .map(|items| items.iter().map(place_only).collect::<Vec<_>>());
     assert_eq!(seen, fresh, "a follower sees something else than a reader");
     true
 }

@@ -43,10 +43,10 @@ impl Scene {
     /// Reads backward, newest first; nothing if the file is refused as a whole.
     pub fn read_back(&self) -> Option<Vec<Seen>> {
         let mut reader = ReverseReader::open(&self.disk, Path::new(LOG)).ok()?;
-        let mut seen = Vec::new();
+        let (mut seen, len) = (Vec::new(), self.bytes().len());
         while let Some(item) = reader.next().ok()? {
             seen.push(Seen::of(item));
-            assert!(seen.len() <= self.bytes().len() * 2 + 8, "the reverse reader does not end");
+            assert!(seen.len() <= len * 2 + 8, "the reverse reader does not end");
         }
         Some(seen)
     }

@@ -52,6 +52,17 @@ fn a_terminal_gets_colour_unless_it_is_declined() {
     assert!(run_on_terminal(command).bytes.contains(&ESC), "what was typed is stronger than the environment");
 }
 
+/// Found by these tests: the parser of the command line knew nothing of `--color`.
+#[test]
+fn a_usage_error_obeys_the_same_switches() {
+    let env = store();
+    assert!(on_terminal(&env, &["show"]).bytes.contains(&ESC), "colour on a terminal");
+    let mut command = env.command(&["show"]);
+    command.env("TERM", "xterm-256color").env("NO_COLOR", "1");
+    assert!(!run_on_terminal(command).bytes.contains(&ESC), "NO_COLOR");
+    assert!(!on_terminal(&env, &["--color", "never", "show"]).bytes.contains(&ESC), "--color never");
+}
+
 #[test]
 fn quiet_takes_away_notes_but_neither_warnings_nor_errors_nor_what_was_asked_for() {
     let env = store();

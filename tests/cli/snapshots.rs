@@ -122,9 +122,7 @@ fn show_from_begins_at_a_number() {
 
     [exit 0]
     "#);
-    insta::assert_snapshot!(env.manent(&["show", "work", "--from", "99"]), @"
-    [exit 0]
-    ");
+    insta::assert_snapshot!(env.manent(&["show", "work", "--from", "99"]), @"[exit 0]");
 }
 
 #[test]
@@ -200,9 +198,7 @@ fn sessions_of_an_empty_store_says_how_to_begin() {
     note: no sessions in [home]; `manent append KEY TEXT` makes one
     [exit 0]
     ");
-    insta::assert_snapshot!(env.manent(&["sessions", "--json"]), @"
-    [exit 0]
-    ");
+    insta::assert_snapshot!(env.manent(&["sessions", "--json"]), @"[exit 0]");
 }
 
 #[test]

@@ -174,5 +174,5 @@ fn torn_session() -> (Vec<u8>, Vec<u8>) {
 
 /// A log without the times and checksums, which differ from one repair to the next.
 fn without_times(bytes: &[u8]) -> String {
-    crate::support::normalise::normalise(&String::from_utf8(bytes.to_vec()).unwrap(), "")
+    crate::support::normalise::normalise(std::str::from_utf8(bytes).unwrap(), "")
 }

@@ -40,8 +40,9 @@ MAKE = {
     "xfs": ["mkfs.xfs", "-q", "-f", "-m", "reflink=1"],
     "btrfs": ["mkfs.btrfs", "--quiet", "--force"],
 }
-# A clone has the identifier of its original, which is still mounted.
-MOUNT_OPTIONS = {"ext4": "loop", "xfs": "loop,nouuid", "btrfs": "loop"}
+# A clone has the identifier of its original, which is still mounted. Journals are committed every second, so that cuts
+# also fall between the growth of a file and its data.
+MOUNT_OPTIONS = {"ext4": "loop,commit=1", "xfs": "loop,nouuid", "btrfs": "loop,commit=1"}
 TS = "2026-11-15T18:07:00.123Z"
 RECORD_END = re.compile(rb',"crc":"[0-9a-f]{8}"}$')
 # No process here may take longer; a hang is a finding too.
@@ -144,9 +145,9 @@ class Writer:
             pass
 
     def acknowledged(self):
-        """For every receipt that stands whole in the file of receipts, by seq: the number fed, and the offset."""
+        """Every receipt that stands whole in the file of receipts, by seq, with the number that was fed."""
         whole = map(json.loads, self.receipts.read_bytes().split(b"\n")[:-1])
-        return {receipt["seq"]: (self.first + nth, receipt["offset"]) for nth, receipt in enumerate(whole)}
+        return {receipt["seq"]: {**receipt, "number": self.first + nth} for nth, receipt in enumerate(whole)}
 
     def kill(self):
         self.process.kill()
@@ -180,7 +181,7 @@ class Lab:
     def manent_in(self, home, *words):
         return run([self.manent, "--home", home, *words])
 
-    def cut(self, durability, style, seed):
+    def cut(self, mode, style, seed):
         """One life and one cut; gives a line about it."""
         dice = random.Random(seed)
         key = f"cut-{seed}"
@@ -192,15 +193,17 @@ class Lab:
             source, copy = self.outer / "inner.img", self.outer / "copy.img"
         acknowledged, next_number = {}, 1
         # Sometimes the cut falls into the life of a writer that came upon what a kill had left.
-        lives = dice.choice([1, 1, 2])
-        for life in range(lives):
+        lives = [mode] if mode != "mixed" else ["sync", "flush"]
+        if mode == "sync" and dice.random() < 0.3:
+            lives.append("sync")
+        for life, durability in enumerate(lives, 1):
             writer = Writer(self.manent, home, key, durability, receipts, seed, next_number, dice)
             # Early cuts meet a file whose name is not durable yet.
             time.sleep(dice.choice([dice.uniform(0, 0.05), dice.uniform(0.05, 0.6), dice.uniform(0.3, 1.5)]))
             if dice.random() < 0.2:
                 # Some pages are written back without the writer's asking.
                 run(["sync", "--file-system", self.inner])
-            if life + 1 == lives:
+            if life == len(lives):
                 # In this order: what is acknowledged while the clone is made may be in it or not.
                 acknowledged.update(writer.acknowledged())
                 clone(source, copy)
@@ -210,7 +213,7 @@ class Lab:
                 acknowledged.update(writer.acknowledged())
             next_number = writer.fed
         try:
-            return self.look(copy, style, key, durability, seed, acknowledged, next_number)
+            return self.look(copy, style, key, seed, acknowledged, next_number)
         except Broken as broken:
             raise Broken(f"{broken}\n  {self.keep(copy, style, acknowledged, seed)}") from broken
         finally:
@@ -221,7 +224,7 @@ class Lab:
             for old in (home / "sessions").glob("*"):
                 old.unlink()
 
-    def look(self, copy, style, key, durability, seed, acknowledged, fed):
+    def look(self, copy, style, key, seed, acknowledged, fed):
         """Mounts the copy and checks all that was promised."""
         image = copy
         if style == "back":
@@ -230,13 +233,13 @@ class Lab:
         self.stats["cuts"] += 1
         self.stats["receipts"] += len(acknowledged)
 
-        promised = acknowledged if durability == "sync" else {}
+        promised = {seq: receipt for seq, receipt in acknowledged.items() if receipt["durability"] == "sync"}
         records, warned = self.records(home, key, seed, fed)
-        for seq, (number, _) in promised.items():
+        for seq, receipt in promised.items():
             if seq not in records:
                 raise Broken(f"record {seq} has a sync receipt and is gone; {len(records)} are there; {warned}")
-            if records[seq] != number:
-                raise Broken(f"record {seq} holds what was fed as number {records[seq]}, not {number}")
+            if records[seq] != receipt["number"]:
+                raise Broken(f"record {seq} holds what was fed as number {records[seq]}, not {receipt['number']}")
         lost = [seq for seq in acknowledged if seq not in records]
         self.stats["unsynced_lost"] += len(lost)
         self.stats["read"] += len(records)
@@ -259,7 +262,7 @@ class Lab:
             raise Broken(f"verify counts {report['records']} records, show gives {len(records)}")
         if sorted(records) != list(range(1, len(records) + 1)) and not gaps:
             raise Broken(f"numbers are missing among {sorted(records)}, and no damage is named")
-        promised_end = max((offset for _, offset in promised.values()), default=0)
+        promised_end = max((receipt["offset"] for receipt in promised.values()), default=0)
         if any(place["offset"] < promised_end for place in gaps):
             raise Broken(f"a gap among records with sync receipts: {gaps}")
 
@@ -357,16 +360,17 @@ def cut_on(kind, given):
         lab.set_up()
         for nth in range(given.count):
             seed = given.seed + nth
-            # Two in three with sync receipts, which promise more; half of all with a disk that has a cache.
-            durability = "flush" if nth % 3 == 2 else "sync"
+            # Mostly sync receipts, which promise more; mixed: flush behind sync, into the same blocks. Half of all
+            # cuts on a disk that has a cache.
+            mode = ["sync", "sync", "mixed", "sync", "flush"][nth % 5]
             style = "back" if nth % 2 else "through"
             try:
-                said = lab.cut(durability, style, seed)
+                said = lab.cut(mode, style, seed)
                 if given.verbose:
-                    print(f"  {kind} cut {nth} (seed {seed}, {durability}, {style}): {said}", flush=True)
+                    print(f"  {kind} cut {nth} (seed {seed}, {mode}, {style}): {said}", flush=True)
             except Broken as broken:
                 failures += 1
-                print(f"FAILED {kind} cut {nth} (seed {seed}, {durability}, {style}): {broken}")
+                print(f"FAILED {kind} cut {nth} (seed {seed}, {mode}, {style}): {broken}")
                 print(f"  replay (as far as time allows): ./deep cuts {nth + 1} {kind} --seed {given.seed}", flush=True)
     finally:
         lab.mounts.unmount_all()

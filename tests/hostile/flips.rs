@@ -10,7 +10,7 @@ fn sample() -> Vec<u8> {
 fn line_of(bytes: &[u8], at: usize) -> (usize, usize) {
     let before = &bytes[..at];
     let start = before.iter().rposition(|b| *b == b'\n').map_or(0, |newline| newline + 1);
-    (start, before.iter().filter(|b| **b == b'\n').count())
+    (start, before.split(|b| *b == b'\n').count() - 1)
 }
 
 /// Acceptance list 37.
@@ -50,6 +50,7 @@ fn a_flipped_bit_is_named_with_its_place_and_hides_no_other_record() {
 #[test]
 fn a_file_cut_anywhere_reads_as_the_records_before_the_cut() {
     let good = sample();
+    let lines: Vec<&str> = std::str::from_utf8(&good).unwrap().lines().collect();
     let env = TestEnvironment::new();
     // Each step of the walk meets every part of a line; the ends of lines are met in any case.
     let borders = good.iter().enumerate().filter(|(_, b)| **b == b'\n').flat_map(|(at, _)| [at, at + 1]);
@@ -63,9 +64,8 @@ fn a_file_cut_anywhere_reads_as_the_records_before_the_cut() {
         let whole = whole + usize::from(good[cut..].first() == Some(&b'\n'));
         let shown = env.manent(&["show", "a", "--json"]);
         shown.assert_code(0);
-        let expected: String = (1..whole).map(|n| std::str::from_utf8(&good).unwrap().lines().nth(n).unwrap())
-            .map(|line| format!("{line}\n")).collect();
-        assert_eq!(shown.stdout(), expected, "cut at {cut}");
+        let expected: Vec<&str> = lines.iter().take(whole).skip(1).copied().collect();
+        assert_eq!(shown.stdout().lines().collect::<Vec<_>>(), expected, "cut at {cut}");
         let border = cut == 0 || good[cut - 1] == b'\n' || good[cut..].first() == Some(&b'\n');
         let (report, code) = env.verify("a");
         assert_eq!(code, if border { 0 } else { 3 }, "cut at {cut}: {report}");

@@ -12,8 +12,9 @@ fn turns(env: &TestEnvironment, key: &str) -> Vec<String> {
 #[test]
 fn byte_order_marks_carriage_returns_and_blank_lines_are_read_and_left_alone() {
     let env = TestEnvironment::new();
-    let theirs = "\u{feff}{\"role\":\"user\",\"content\":\"one\"}\r\n\r\n   \n\t\n  {\"role\":\"user\",\"content\":\"two\"}  \r\n";
-    env.plant("a", theirs);
+    let (one, two) = (r#"{"role":"user","content":"one"}"#, r#"{"role":"user","content":"two"}"#);
+    let theirs = format!("\u{feff}{one}\r\n\r\n   \n\t\n  {two}  \r\n");
+    env.plant("a", &theirs);
     assert_eq!(turns(&env, "a"), ["one", "two"]);
     let (report, code) = env.verify("a");
     assert_eq!((code, &report["records"], &report["unverified"]), (0, &2.into(), &2.into()), "{report}");
@@ -53,13 +54,17 @@ fn half_a_surrogate_pair_in_another_programs_line_is_kept_and_shown_as_it_stands
 #[test]
 fn another_programs_damage_is_named_and_its_tail_never_cut() {
     let env = TestEnvironment::new();
-    let theirs = "{\"role\":\"user\",\"content\":\"one\"}\nnot JSON\n{\"role\":\"user\",\"content\":\"two\"}\n{\"role\":\"us";
-    env.plant("a", theirs);
+    let (one, two) = (r#"{"role":"user","content":"one"}"#, r#"{"role":"user","content":"two"}"#);
+    let theirs = format!("{one}\nnot JSON\n{two}\n{{\"role\":\"us");
+    env.plant("a", &theirs);
     assert_eq!(turns(&env, "a"), ["one", "two"]);
     let (report, code) = env.verify("a");
     assert_eq!((code, report["damage"].as_array().unwrap().len()), (3, 2), "{report}");
     env.append("a", "three");
-    assert!(env.bytes("a").starts_with(format!("{theirs}\n{{\"seq\":").as_bytes()), "a line of its own, behind theirs");
+    assert!(
+        env.bytes("a").starts_with(format!("{theirs}\n{{\"seq\":").as_bytes()),
+        "a line of its own, behind theirs"
+    );
     assert_eq!(env.file_names(), ["a.jsonl"], "nothing was set aside");
     assert_eq!(turns(&env, "a"), ["one", "two", "three"]);
 }

@@ -89,6 +89,32 @@ fn a_huge_line_at_the_end_is_torn_and_takes_no_memory() {
     }
 }
 
+/// Acceptance list 21 and 71, in the small: memory is that of a record, not of the session.
+#[test]
+fn a_long_session_is_read_checked_and_resumed_in_little_memory() {
+    if !machine::has("prlimit") {
+        return machine::skip("a_long_session_is_read_checked_and_resumed", "there is no prlimit");
+    }
+    let env = TestEnvironment::in_memory();
+    let line = records::plain(&"x".repeat(1000)) + "\n";
+    let args = ["append", "a", "--jsonl", "--durability", "flush", "-q"];
+    env.manent_given(&args, line.repeat(100_000)).assert_code(0);
+    assert!(env.log("a").metadata().unwrap().len() > 100_000_000);
+    // Everything counts here, the program itself and its libraries too.
+    let little = ["prlimit", "--as=50331648"];
+    let run = |args: &[&str]| {
+        let output = env.manent_under(&little, args);
+        assert_eq!(output.code(), Some(0), "{args:?}: {}", output.stderr());
+        output.stdout()
+    };
+    assert_eq!(run(&["verify", "a"]), "ok       a  100000 records\n");
+    assert_eq!(run(&["show", "a", "--json"]).lines().count(), 100_000);
+    assert_eq!(run(&["show", "a", "--json", "--tail", "2"]).lines().count(), 2);
+    assert_eq!(run(&["show", "a", "--json", "--from", "99990"]).lines().count(), 11);
+    assert!(run(&["sessions"]).contains("100000"));
+    assert_eq!(run(&["append", "a", "next"]), "a 100001\n");
+}
+
 /// Acceptance list 43.
 #[test]
 fn a_record_over_the_limit_is_refused_before_a_byte_is_written() {

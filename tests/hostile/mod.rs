@@ -3,5 +3,6 @@
 mod flips;
 mod foreign;
 mod huge;
+mod numbers;
 mod places;
 mod values;

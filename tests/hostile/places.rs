@@ -48,7 +48,9 @@ fn assert_repairable(bytes: &[u8]) {
 #[test]
 fn a_line_that_is_gone_doubled_or_moved_breaks_the_numbers_and_is_reported() {
     let all = lines(5);
-    let without = |n: usize| all.iter().enumerate().filter(|(at, _)| *at != n).map(|(_, line)| line).collect::<Vec<_>>();
+    let without = |n: usize| {
+        all.iter().enumerate().filter(|(at, _)| *at != n).map(|(_, line)| line).collect::<Vec<_>>()
+    };
     assert_eq!(damage_in(records::file(&without(3))), (vec!["missing".into()], vec![1, 2, 4, 5]));
     assert_eq!(damage_in(records::file(&without(0))).0, ["no_header"]);
     let doubled = [&all[..3], &all[2..]].concat();

@@ -22,16 +22,28 @@ fn a_damaged_line_is_never_quoted() {
         ("a wrong checksum", whole.replacen("user", "used", 1).into_bytes()),
         ("cut in the secret", whole.as_bytes()[..at + 20].to_vec()),
         ("no JSON", format!("password={SECRET}").into_bytes()),
-        ("not UTF-8", [whole.as_bytes(), b"\xff"].concat()),
-        ("NULs", [whole.as_bytes(), b"\0\0"].concat()),
+        ("not UTF-8", [&whole.as_bytes()[..at], b"\xff", &whole.as_bytes()[at..]].concat()),
+        ("NULs", [&whole.as_bytes()[..at], b"\0\0", &whole.as_bytes()[at..]].concat()),
         ("half marked", format!(r#"{{"seq":2,"role":"user","content":"{SECRET}"}}"#).into_bytes()),
         ("not an object", format!(r#"["{SECRET}"]"#).into_bytes()),
     ];
     for (what, line) in hurt {
         for behind in [records::file(&[records::turn(3, "three")]), vec![]] {
             let env = TestEnvironment::new();
-            let plant = || env.plant("a", [records::session("a", &["one"]), records::file(&[&line]), behind.clone()].concat());
-            for args in [&["show", "a"][..], &["show", "a", "--tail", "5"], &["sessions"], &["verify"], &["repair"], &["append", "a", "x"]] {
+            let plant = || {
+                env.plant(
+                    "a",
+                    [records::session("a", &["one"]), records::file(&[&line]), behind.clone()].concat(),
+                )
+            };
+            for args in [
+                &["show", "a"][..],
+                &["show", "a", "--tail", "5"],
+                &["sessions"],
+                &["verify"],
+                &["repair"],
+                &["append", "a", "x"],
+            ] {
                 plant();
                 assert_silent(&env, args, "");
             }

@@ -74,12 +74,16 @@ fn hostile_session(key: &str) -> TestEnvironment {
     let mut lines = vec![
         format!(r#"{{"role":{0},"model":{0},"content":{0}}}"#, json(&all)),
         format!(r#"{{"role":"user","ts":{0},"content":{0}}}"#, json(&all)),
-        format!(r#"{{"role":"tool","name":{0},"tool_calls":[{{"name":{0},"arguments":{{{0}:1}}}}],"content":""}}"#, json(&all)),
+        format!(
+            r#"{{"role":"tool","name":{0},"tool_calls":[{{"name":{0},"arguments":{{{0}:1}}}}],"content":""}}"#,
+            json(&all)
+        ),
         format!(r#"{{"kind":{0},{0}:{0}}}"#, json(&all)),
         format!(r#"{{"kind":"title","title":{}}}"#, json(&all)),
     ];
     lines.extend(HOSTILE.map(|text| format!(r#"{{"role":"user","content":{}}}"#, json(text))));
-    let output = env.manent_given(&["append", "--jsonl", "--durability", "flush", "--", key], lines.join("\n"));
+    let output =
+        env.manent_given(&["append", "--jsonl", "--durability", "flush", "--", key], lines.join("\n"));
     output.assert_code(0);
     env
 }
@@ -108,7 +112,8 @@ fn errors_and_warnings_are_as_harmless_as_what_they_are_about() {
     lines.push(records::turn(4, "four"));
     env.append(&key, "to learn the name of its file");
     let name = env.file_names().remove(0);
-    std::fs::write(env.sessions().join(&name), [records::file(&lines), b"\x1b]0;torn\x07".to_vec()].concat()).unwrap();
+    std::fs::write(env.sessions().join(&name), [records::file(&lines), b"\x1b]0;torn\x07".to_vec()].concat())
+        .unwrap();
     assert_harmless(&env, &["show", "--", &key]);
     assert_harmless(&env, &["sessions"]);
     assert_eq!(assert_harmless(&env, &["verify"]).code, Some(3));
@@ -117,7 +122,11 @@ fn errors_and_warnings_are_as_harmless_as_what_they_are_about() {
     // A file whose header names a hostile session, under another name; and a file with a hostile name.
     env.plant("other", records::session(&key, &["one"]));
     assert_eq!(assert_harmless(&env, &["show", "other"]).code, Some(1));
-    std::fs::write(env.sessions().join("\u{1b}]0;evil\u{7}\u{202e}.jsonl"), "{\"role\":\"\u{9b}31m\"}\n\x1f\x1b[2J\n{}\n").unwrap();
+    std::fs::write(
+        env.sessions().join("\u{1b}]0;evil\u{7}\u{202e}.jsonl"),
+        "{\"role\":\"\u{9b}31m\"}\n\x1f\x1b[2J\n{}\n",
+    )
+    .unwrap();
     assert_harmless(&env, &["sessions"]);
     assert_harmless(&env, &["verify"]);
 }
@@ -135,7 +144,11 @@ fn a_mistyped_command_line_is_not_echoed_raw() {
         &["sessions", "--since", evil],
         &[evil],
     ] {
-        assert_eq!(assert_harmless(&env, args).code, Some(2), "{args:?}");
+        let screen = on_terminal(&env, args);
+        assert_eq!(screen.code, Some(2), "{args:?}");
+        let text = without_colours(&screen.text());
+        let found: Vec<char> = text.chars().filter(|c| obeyed(*c)).collect();
+        assert!(found.is_empty(), "{args:?} sent {found:?} to the terminal: {text:?}");
     }
 }
 
@@ -166,11 +179,15 @@ fn json_on_a_terminal_is_harmless_and_the_same_value() {
         assert_eq!(screen.lines().count(), piped.lines().count(), "{args:?}");
         for (shown, meant) in screen.lines().zip(piped.lines()) {
             let value = |line: &str| serde_json::from_str::<serde_json::Value>(line);
-            let shown = value(shown).unwrap_or_else(|e| panic!("{args:?} is no JSON on a terminal: {e}: {shown:?}"));
+            let shown =
+                value(shown).unwrap_or_else(|e| panic!("{args:?} is no JSON on a terminal: {e}: {shown:?}"));
             assert_eq!(shown, value(meant).unwrap());
         }
     }
-    assert!(env.manent(&["show", "b", "--json"]).stdout().starts_with(foreign), "a pipe gets it byte for byte");
+    assert!(
+        env.manent(&["show", "b", "--json"]).stdout().starts_with(foreign),
+        "a pipe gets it byte for byte"
+    );
 }
 
 #[test]

@@ -16,7 +16,10 @@ use super::normalise;
 pub(crate) const MANENT: &str = env!("CARGO_BIN_EXE_manent");
 
 /// Longer than any command here may take. One that takes longer hangs, and a hang is a failure of its own.
-pub(crate) const HANG: Duration = Duration::from_secs(60);
+pub(crate) const HANG: Duration = Duration::from_mins(1);
+
+/// What all tests in memory may need together.
+const MEMORY_BYTES_MIN: u64 = 4 << 30;
 
 /// A temporary home, gone when the test ends.
 pub(crate) struct TestEnvironment {
@@ -33,7 +36,8 @@ impl TestEnvironment {
     /// In memory, for tests that move hundreds of megabytes and are not about a disk.
     pub(crate) fn in_memory() -> TestEnvironment {
         let memory = Path::new("/dev/shm");
-        if memory.is_dir() { TestEnvironment::within(memory) } else { TestEnvironment::new() }
+        let free = rustix::fs::statvfs(memory).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
+        if free >= MEMORY_BYTES_MIN { TestEnvironment::within(memory) } else { TestEnvironment::new() }
     }
 
     /// In a directory that somebody else looks after, such as a mount.

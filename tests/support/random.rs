@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// SplitMix64: enough for sizes and moments.
+/// The generator `SplitMix64`: enough for sizes and moments.
 pub(crate) struct Random {
     state: u64,
 }

@@ -145,19 +145,25 @@ pub fn classify(line: &[u8], kind: FileKind) -> Class {
 /// Valid means: begins with `{"seq":` and a decimal number without leading zeros, at most [`SEQ_MAX`], then a comma;
 /// ends with the eighteen bytes `,"crc":"xxxxxxxx"}`; and the crc is that of all bytes before those eighteen.
 pub fn verify(line: &[u8]) -> Option<u64> {
-    let stated = tail_crc(line)?;
+    let (covered, tail) = line.split_at_checked(line.len().checked_sub(TAIL_BYTES)?)?;
+    let stated = tail.strip_prefix(TAIL_HEAD)?.strip_suffix(b"\"}")?;
     let seq = head_seq(line)?;
-    (crc32c::crc32c(&line[..line.len() - TAIL_BYTES]) == stated).then_some(seq)
+    // Ours is written out instead of theirs being read: there is one right way to write it.
+    (hex_of(crc32c::crc32c(covered)) == stated).then_some(seq)
 }
 
 /// The bytes of a record between `{"seq":N,` and the crc: its members, without braces.
 ///
 /// Meaningful only for a line that [`verify`] accepts.
 pub fn body_of(record: &[u8]) -> &[u8] {
-    let digits = record[HEAD.len()..].iter().take_while(|b| b.is_ascii_digit()).count();
+    record.get(body_range(record)).unwrap_or_default()
+}
+
+/// Where [`body_of`] stands in its record.
+pub fn body_range(record: &[u8]) -> Range<usize> {
+    let digits = record.iter().skip(HEAD.len()).take_while(|b| b.is_ascii_digit()).count();
     let start = HEAD.len() + digits + 1;
-    let end = record.len() - TAIL_BYTES;
-    record.get(start..end).unwrap_or_default()
+    start..record.len().saturating_sub(TAIL_BYTES).max(start)
 }
 
 /// Writes one record and its newline to the end of `out`.
@@ -173,9 +179,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, seq: u64, body: &[u8]) {
     }
     let crc = crc32c::crc32c(&out[start..]);
     out.extend_from_slice(TAIL_HEAD);
-    for shift in (0..8).rev() {
-        out.push(HEX[(crc >> (shift * 4)) as usize & 15]);
-    }
+    out.extend_from_slice(&hex_of(crc));
     out.extend_from_slice(b"\"}\n");
     debug_assert_eq!(verify(&out[start..out.len() - 1]), Some(seq), "what is written can be read");
 }
@@ -300,6 +304,16 @@ fn tail_crc(line: &[u8]) -> Option<u32> {
     })
 }
 
+/// Eight lower-case hexadecimal digits, all at once: a nibble to a byte, then up to the letters where it is above nine.
+fn hex_of(crc: u32) -> [u8; 8] {
+    let mut digits = u64::from(crc);
+    digits = (digits | digits << 16) & 0x0000_FFFF_0000_FFFF;
+    digits = (digits | digits << 8) & 0x00FF_00FF_00FF_00FF;
+    digits = (digits | digits << 4) & 0x0F0F_0F0F_0F0F_0F0F;
+    let letters = ((digits + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    (digits + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
+}
+
 fn push_decimal(out: &mut Vec<u8>, mut n: u64) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
@@ -318,7 +332,6 @@ const HEAD: &[u8] = br#"{"seq":"#;
 const HEADER_HEAD: &[u8] = br#"{"seq":0,"#;
 const TAIL_HEAD: &[u8] = br#","crc":""#;
 const TAIL_BYTES: usize = 18;
-const HEX: &[u8; 16] = b"0123456789abcdef";
 const BOM: &[u8] = b"\xef\xbb\xbf";
 /// How many beginnings are tried in one damaged line; more is not an accident but an attack on our time.
 const SALVAGE_STARTS_MAX: usize = 1 << 16;
@@ -354,6 +367,13 @@ mod tests {
                 let class = classify(&hurt, kind);
                 assert!(matches!(class, Class::Damaged(_)), "bit {bit} in {kind:?}: {class:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_checksum_is_written_as_eight_lower_case_digits() {
+        for crc in [0, 1, 0x9f3a_1c22, 0x0123_4567, 0x89ab_cdef, u32::MAX, 0xa0b0_c0d0] {
+            assert_eq!(hex_of(crc), format!("{crc:08x}").as_bytes());
         }
     }
 

@@ -79,10 +79,13 @@ impl Lines {
             let fresh = &self.buffer.as_slice()[self.scanned..self.unread.end];
             if let Some(at) = memchr::memchr(b'\n', fresh) {
                 let end = self.scanned + at;
+                if end - self.unread.start > LINE_BYTES_MAX {
+                    return self.give_too_long(file).map(Some);
+                }
                 return Ok(Some(self.give(end, true)));
             }
             self.scanned = self.unread.end;
-            if self.unread.len() > RECORD_BYTES_MAX {
+            if self.unread.len() > LINE_BYTES_MAX {
                 return self.give_too_long(file).map(Some);
             }
             if self.fill(file)? == 0 {
@@ -193,14 +196,20 @@ impl LinesBack {
         loop {
             let terminated = self.unread > 0 && self.buffer[self.unread - 1] == b'\n';
             let end = self.unread - usize::from(terminated);
-            if let Some(newline) = memchr::memrchr(b'\n', &self.buffer[..end]) {
-                return Ok(Some(self.give(newline + 1..end, terminated)));
-            }
-            if self.start == 0 {
-                return Ok((self.unread > 0).then(|| self.give(0..end, terminated)));
-            }
-            if end > RECORD_BYTES_MAX {
-                return self.give_too_long(file, terminated).map(Some);
+            let newline = memchr::memrchr(b'\n', &self.buffer[..end]);
+            let start = newline.map(|at| at + 1).or((self.start == 0).then_some(0));
+            match start {
+                None if end > LINE_BYTES_MAX => {
+                    let start = line_start(file, self.start)?;
+                    return self.give_too_long(file, start, terminated).map(Some);
+                }
+                None => {}
+                Some(_) if self.unread == 0 => return Ok(None),
+                Some(start) if end - start > LINE_BYTES_MAX => {
+                    let start = self.start + start as u64;
+                    return self.give_too_long(file, start, terminated).map(Some);
+                }
+                Some(start) => return Ok(Some(self.give(start..end, terminated))),
             }
             self.fill(file)?;
         }
@@ -214,14 +223,14 @@ impl LinesBack {
 
     /// A line that does not fit. As forwards, NULs in front of it are a line of their own if that makes the rest fit:
     /// a record behind a hole must not be overlooked, least of all by recovery.
-    fn give_too_long(&mut self, file: &dyn DiskFile, terminated: bool) -> io::Result<Line> {
+    fn give_too_long(&mut self, file: &dyn DiskFile, start: u64, terminated: bool) -> io::Result<Line> {
         let end = self.start + self.unread as u64 - u64::from(terminated);
-        self.start = line_start(file, self.start)?;
+        self.start = start;
         self.buffer = Vec::new();
         self.unread = 0;
         let whole = Line { offset: self.start, range: 0..0, length: end - self.start, terminated };
         let text = first_non_nul(file, self.start, end)?;
-        if text == self.start || end - text > RECORD_BYTES_MAX as u64 {
+        if text == self.start || end - text > LINE_BYTES_MAX as u64 {
             return Ok(whole);
         }
         self.held_back = Some(Line { length: text - self.start, terminated: false, ..whole.clone() });
@@ -330,6 +339,8 @@ pub(crate) const STREAM_BLOCK_BYTES: usize = 256 << 10;
 /// How much is read where a few records are wanted.
 pub(crate) const SMALL_BLOCK_BYTES: usize = 16 << 10;
 const BACK_BLOCK_BYTES: usize = 64 << 10;
+/// The longest line, without its newline.
+const LINE_BYTES_MAX: usize = RECORD_BYTES_MAX - 1;
 /// Enough to know that a line is too long, and no more.
 const BUFFER_BYTES_MAX: usize = RECORD_BYTES_MAX + STREAM_BLOCK_BYTES;
 const READ_BYTES_MIN: usize = 8 << 10;

@@ -12,9 +12,10 @@
 //! | `turn.rs` | [`Record`]: what a line says; making bodies of turns |
 //! | `summary.rs` | [`Summary`]: what a list shows of a session |
 //! | `transcript.rs` | [`Transcript`]: a whole session, decoded |
-//! | `scan.rs` | the flat scanner under both |
+//! | `scan.rs`, `arena.rs` | the flat scanner under both; where decoded text lies |
 //! | `clock.rs` | the time as records write it |
 
+mod arena;
 mod clock;
 mod key;
 mod scan;

@@ -75,49 +75,62 @@ pub(crate) fn envelope(body: &[u8]) -> Option<Envelope> {
     }
 }
 
-/// Decodes escaped text into `out`. False, with `out` as it was, if it is not the inside of one JSON string.
-pub(crate) fn unescape(text: &[u8], out: &mut Vec<u8>) -> bool {
-    let start = out.len();
-    let mut rest = text;
-    loop {
-        let clean = run_without_quote_or_slash(rest);
-        out.extend_from_slice(&rest[..clean]);
-        rest = &rest[clean..];
-        let done = match rest {
-            [] => break,
-            [b'\\', b'u', ..] => unescape_unicode(rest, out),
-            [b'\\', letter, ..] => simple_escape(*letter).map(|byte| {
-                out.push(byte);
-                2
-            }),
-            // A quote ends the string before its time: the text was not the last member.
-            _ => None,
-        };
-        let Some(used) = done else {
-            out.truncate(start);
-            return false;
-        };
-        rest = &rest[used..];
+/// Decodes escaped text into the front of `out`, and gives how many bytes it became. Nothing if it is not the inside of
+/// one JSON string. `out` must have [`SLACK_BYTES`] more than the text: eight bytes are stored at a time.
+pub(crate) fn unescape(text: &[u8], out: &mut [u8]) -> Option<usize> {
+    let (mut rest, mut len) = (text, 0);
+    while let Some(word) = rest.first_chunk::<8>() {
+        *out.get_mut(len..)?.first_chunk_mut::<8>()? = *word;
+        match first_quote_or_slash(u64::from_le_bytes(*word)) {
+            None => {
+                rest = &rest[8..];
+                len += 8;
+            }
+            Some(clean) => {
+                len += clean;
+                rest = unescape_one(&rest[clean..], out, &mut len)?;
+            }
+        }
     }
-    true
+    while let [first, tail @ ..] = rest {
+        if matches!(first, b'"' | b'\\') {
+            rest = unescape_one(rest, out, &mut len)?;
+        } else {
+            *out.get_mut(len)? = *first;
+            len += 1;
+            rest = tail;
+        }
+    }
+    Some(len)
 }
 
-fn simple_escape(letter: u8) -> Option<u8> {
-    Some(match letter {
+/// Decodes the escape that the text begins with. A quote ends the string before its time: then the text was not the last
+/// member.
+fn unescape_one<'a>(text: &'a [u8], out: &mut [u8], len: &mut usize) -> Option<&'a [u8]> {
+    let [b'\\', letter, tail @ ..] = text else { return None };
+    let byte = match letter {
         b'n' => b'\n',
         b't' => b'\t',
         b'r' => b'\r',
-        b'"' | b'\\' | b'/' => letter,
+        b'"' | b'\\' | b'/' => *letter,
         b'b' => 8,
         b'f' => 12,
+        b'u' => {
+            let (c, used) = unicode_escape(text)?;
+            *len += c.encode_utf8(out.get_mut(*len..*len + 4)?).len();
+            return Some(&text[used..]);
+        }
         _ => return None,
-    })
+    };
+    *out.get_mut(*len)? = byte;
+    *len += 1;
+    Some(tail)
 }
 
-/// Decodes `\uXXXX`, with its second half where it is one of a pair. Gives how many bytes it took.
-fn unescape_unicode(rest: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+/// The character that `\uXXXX`, with its second half where it is one of a pair, stands for, and how many bytes it took.
+fn unicode_escape(text: &[u8]) -> Option<(char, usize)> {
     let unit = |at: usize| {
-        let hex = rest.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        let hex = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
         hex.iter().try_fold(0_u32, |n, b| Some(n << 4 | char::from(*b).to_digit(16)?))
     };
     let first = unit(0)?;
@@ -128,26 +141,16 @@ fn unescape_unicode(rest: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         },
         _ => (first, 6),
     };
-    let mut utf8 = [0; 4];
-    out.extend_from_slice(char::from_u32(code)?.encode_utf8(&mut utf8).as_bytes());
-    Some(used)
+    Some((char::from_u32(code)?, used))
 }
 
-/// How many bytes from the start are neither a quote nor a backslash; eight at a time.
-fn run_without_quote_or_slash(bytes: &[u8]) -> usize {
+/// Which of the eight bytes of a word is the first quote or backslash.
+fn first_quote_or_slash(word: u64) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let zero_in = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (i, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let hit = zero_in(word ^ (ONES * u64::from(b'"'))) | zero_in(word ^ (ONES * u64::from(b'\\')));
-        if hit != 0 {
-            return i * 8 + (hit.trailing_zeros() / 8) as usize;
-        }
-    }
-    let tail = rest.iter().position(|b| matches!(b, b'"' | b'\\')).unwrap_or(rest.len());
-    words.len() * 8 + tail
+    let hit = zero_in(word ^ (ONES * u64::from(b'"'))) | zero_in(word ^ (ONES * u64::from(b'\\')));
+    (hit != 0).then_some((hit.trailing_zeros() / 8) as usize)
 }
 
 /// The name of the member at `at`, and where its value begins.
@@ -202,6 +205,9 @@ fn skip_string(body: &[u8], at: usize) -> Option<usize> {
     }
 }
 
+/// How much room [`unescape`] needs beyond the length of its text.
+pub(crate) const SLACK_BYTES: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,16 +252,16 @@ mod tests {
     fn text_decodes_as_a_json_parser_decodes_it() {
         let cases =
             [r"plain", r#"q\" s\\ n\n t\t b\b f\f r\r \/"#, r"\u00e9\ud83d\ude00 and \u2028", "é raw", ""];
-        for text in cases {
-            let mut out = b"kept".to_vec();
-            assert!(unescape(text.as_bytes(), &mut out), "{text}");
+        let long = cases.join(" and a longer text between, without any ");
+        for text in cases.into_iter().chain([long.as_str()]) {
+            let mut out = vec![0; text.len() + SLACK_BYTES];
+            let len = unescape(text.as_bytes(), &mut out).expect(text);
             let want: String = serde_json::from_str(&format!("\"{text}\"")).expect("valid");
-            assert_eq!(&out[4..], want.as_bytes());
+            assert_eq!(&out[..len], want.as_bytes());
         }
-        for text in [r#"a","x":"b"#, r"\ud800", r"\x", r"\u12", "\\"] {
-            let mut out = b"kept".to_vec();
-            assert!(!unescape(text.as_bytes(), &mut out), "{text}");
-            assert_eq!(out, b"kept");
+        for text in [r#"a","x":"b"#, r"\ud800", r"\x", r"\u12", "\\", r#"more than eight bytes" and more"#] {
+            assert_eq!(unescape(text.as_bytes(), &mut vec![0; text.len() + SLACK_BYTES]), None, "{text}");
         }
+        assert_eq!(unescape(b"no room for this", &mut [0; 4]), None);
     }
 }

@@ -59,6 +59,9 @@ pub enum Error {
         /// What to do.
         hint: &'static str,
     },
+    /// There is not enough memory to hold a session.
+    #[error("no memory to hold the session: {0}; read it as a stream, or only its tail")]
+    Memory(io::Error),
     /// The operating system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {

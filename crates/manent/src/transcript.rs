@@ -3,10 +3,9 @@
 //! All text lies in one arena of about the size of the file, so that a session of 100,000 turns costs one allocation
 //! and not 300,000. What a turn carries besides (tool calls, usage) is kept as it stands, as JSON.
 
-use std::ops::Range;
-
 use manent_log::{Damage, End, Item, Reader};
 
+use crate::arena::{Arena, Spot};
 use crate::scan;
 use crate::store::{Error, Result};
 use crate::turn::Record;
@@ -14,7 +13,7 @@ use crate::turn::Record;
 /// The turns of a session.
 #[derive(Debug, Default)]
 pub struct Transcript {
-    text: Vec<u8>,
+    text: Arena,
     turns: Vec<Place>,
     /// What could not be read.
     pub damage: Vec<Damage>,
@@ -43,7 +42,7 @@ pub struct Turn<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Place {
     seq: u64,
-    start: usize,
+    start: Spot,
     ts_bytes: u32,
     role_bytes: u32,
     extra_bytes: u32,
@@ -53,14 +52,12 @@ struct Place {
 impl Transcript {
     /// Reads everything that a reader has before it. `bytes` is how much that is, about.
     pub fn load(reader: &mut Reader, bytes: u64) -> Result<Transcript> {
-        let mut all = Transcript::default();
-        // Only a saving: a file that claims an impossible length still loads, as far as it goes.
-        let _ = all.text.try_reserve_exact(bytes as usize);
+        let mut all = Transcript { text: Arena::for_about(bytes), ..Transcript::default() };
         while let Some(item) = reader.next().map_err(Error::Log)? {
             match item {
                 Item::Damage(damage) => all.damage.push(damage),
                 Item::Entry(entry) => match Record::of(&entry) {
-                    Some(record) if record.is_turn() => all.push(&record),
+                    Some(record) if record.is_turn() => all.push(&record)?,
                     Some(_) => {}
                     None => all.unreadable.push(entry.seq),
                 },
@@ -88,11 +85,11 @@ impl Transcript {
     }
 
     fn turn(&self, place: &Place) -> Turn<'_> {
-        let mut at = place.start;
+        let mut rest = self.text.from(place.start);
         let mut next = |bytes: u32| {
-            let range = at..at + bytes as usize;
-            at = range.end;
-            self.slice(range)
+            let part = rest.split_off(..bytes as usize).unwrap_or_default();
+            // Each part was copied from a `str` or decoded from one; nothing else comes here.
+            simdutf8::basic::from_utf8(part).unwrap_or_default()
         };
         Turn {
             seq: place.seq,
@@ -103,15 +100,13 @@ impl Transcript {
         }
     }
 
-    fn slice(&self, range: Range<usize>) -> &str {
-        // Each part was copied from a `str` or decoded from one; nothing else comes here.
-        std::str::from_utf8(&self.text[range]).unwrap_or_default()
-    }
-
-    fn push(&mut self, record: &Record<'_>) {
+    fn push(&mut self, record: &Record<'_>) -> Result<()> {
+        // What a turn becomes is never longer than its line.
+        self.text.make_room(record.line().len() + scan::SLACK_BYTES).map_err(Error::Memory)?;
         if !self.push_known(record) {
             self.push_any(record);
         }
+        Ok(())
     }
 
     fn push_known(&mut self, record: &Record<'_>) -> bool {
@@ -119,30 +114,34 @@ impl Transcript {
         let (Some(role), Some(content)) = (envelope.role.clone(), envelope.content.clone()) else {
             return false;
         };
-        let start = self.text.len();
         let ts = envelope.ts.clone().unwrap_or(0..0);
-        for part in [ts.clone(), role.clone(), envelope.extra.clone()] {
-            self.text.extend_from_slice(&body.as_bytes()[part]);
-        }
-        let content_start = self.text.len();
-        if !scan::unescape(&body.as_bytes()[content], &mut self.text) {
-            self.text.truncate(start);
+        let body = body.as_bytes();
+        let (room, start) = self.text.room();
+        let Some(content_bytes) = ({
+            let mut filled = 0;
+            for part in [ts.clone(), role.clone(), envelope.extra.clone()] {
+                room[filled..filled + part.len()].copy_from_slice(&body[part.clone()]);
+                filled += part.len();
+            }
+            scan::unescape(&body[content], &mut room[filled..])
+        }) else {
             return false;
-        }
+        };
+        let extra = envelope.extra.len();
+        self.text.advance(ts.len() + role.len() + extra + content_bytes);
         self.turns.push(Place {
             seq: record.seq(),
             start,
             ts_bytes: ts.len() as u32,
             role_bytes: role.len() as u32,
-            extra_bytes: envelope.extra.len() as u32,
-            content_bytes: (self.text.len() - content_start) as u32,
+            extra_bytes: extra as u32,
+            content_bytes: content_bytes as u32,
         });
         true
     }
 
     /// A turn of another layout, through the parser.
     fn push_any(&mut self, record: &Record<'_>) {
-        let start = self.text.len();
         let mut extra = String::new();
         for (name, value) in manent_log::members_of(record.line()).unwrap_or_default() {
             if !matches!(name.as_ref(), "ts" | "role" | "content" | "seq" | "crc") {
@@ -152,9 +151,13 @@ impl Transcript {
         }
         let (ts, role) = (record.ts().unwrap_or_default(), record.role().unwrap_or_default());
         let content = record.content();
+        let (room, start) = self.text.room();
+        let mut filled = 0;
         for part in [&*ts, &*role, &*extra, &*content] {
-            self.text.extend_from_slice(part.as_bytes());
+            room[filled..filled + part.len()].copy_from_slice(part.as_bytes());
+            filled += part.len();
         }
+        self.text.advance(filled);
         self.turns.push(Place {
             seq: record.seq(),
             start,

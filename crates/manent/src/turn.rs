@@ -30,9 +30,9 @@ enum Members<'a> {
 impl<'a> Record<'a> {
     /// Looks at an entry. Nothing if it is not UTF-8, which no writer of ours produces.
     pub fn of(entry: &Entry<'a>) -> Option<Record<'a>> {
-        let line = std::str::from_utf8(entry.bytes).ok()?;
-        let known = entry.verified.then(|| frame::body_of(entry.bytes)).and_then(|body| {
-            let body = std::str::from_utf8(body).ok()?;
+        let line = simdutf8::basic::from_utf8(entry.bytes).ok()?;
+        let known = entry.verified.then(|| frame::body_range(entry.bytes)).and_then(|range| {
+            let body = line.get(range)?;
             Some(Members::Known(body, scan::envelope(body.as_bytes())?))
         });
         let members = match known {
@@ -82,11 +82,12 @@ impl<'a> Record<'a> {
         if memchr::memchr2(b'\\', b'"', raw.as_bytes()).is_none() {
             return Cow::Borrowed(raw);
         }
-        let mut out = Vec::with_capacity(raw.len());
-        if scan::unescape(raw.as_bytes(), &mut out)
-            && let Ok(text) = String::from_utf8(out)
-        {
-            return Cow::Owned(text);
+        let mut out = vec![0; raw.len() + scan::SLACK_BYTES];
+        if let Some(len) = scan::unescape(raw.as_bytes(), &mut out) {
+            out.truncate(len);
+            if let Ok(text) = String::from_utf8(out) {
+                return Cow::Owned(text);
+            }
         }
         // `content` was not the last member after all.
         self.string("content").unwrap_or_default()

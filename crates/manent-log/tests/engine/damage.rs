@@ -140,6 +140,25 @@ fn every_repeated_line_is_named() {
     }
 }
 
+/// Faults 8, 39. Nobody knows how many records a gap swallowed, so behind one any higher number is right; but a number
+/// that was there before is not.
+#[test]
+fn a_repeated_line_is_named_also_behind_a_gap() {
+    let all = native_lines(6);
+    let behind_a_gap = |next: usize| {
+        let file = file_of(&[&all[..4], &[b"garbage".to_vec(), all[next].clone()]].concat());
+        damages(&Scene::with(file).read().0).iter().map(|d| d.reason).collect::<Vec<_>>()
+    };
+    for next in [5, 6] {
+        assert_eq!(behind_a_gap(next), [Reason::NotJson], "{next} follows");
+    }
+    // Nothing was swallowed: garbage came between, as another program's debug output does.
+    assert_eq!(behind_a_gap(4), [Reason::NotJson]);
+    for next in 0..=3 {
+        assert_eq!(behind_a_gap(next), [Reason::NotJson, Reason::OutOfOrder], "{next} was there before");
+    }
+}
+
 /// Fault 39. Two lines that changed places.
 #[test]
 fn every_swapped_pair_of_lines_is_named() {

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use manent_log::{Durability, Error, Expect, Log, Options, Reader, RealDisk, SharedLog};
 
 use crate::support::{
-    RunAs, Scene, native, seqs, spawn_child, turn, turn_line, wait_until_ready, with_header,
+    GrowingDisk, Moment, RunAs, Scene, native, seqs, spawn_child, turn, turn_line, wait_until_ready,
+    with_header,
 };
 
 fn waiting(wait: Duration) -> Options {
@@ -149,6 +150,19 @@ fn a_file_appended_to_by_another_program_and_then_moved_is_gone_also_for_a_cheap
         "what others added cannot be read at the path any more: {gone}"
     );
     assert_eq!(scene.bytes(), native(1));
+}
+
+/// Fault 31. Replaced in the moment between our opening it and our locking it: a lock on a file that no path leads to
+/// any more would let a second writer in.
+#[test]
+fn a_log_that_is_replaced_while_it_is_opened_is_opened_again() {
+    let scene = Scene::with(native(2));
+    let disk = GrowingDisk::shared(&scene.path, Moment::BeforeTheLock, native(5));
+    let mut log = Log::open(&disk, &scene.path, &with_header()).unwrap();
+    assert_eq!(log.next_seq(), 6, "the file that is there now");
+    assert!(matches!(scene.try_open(), Err(Error::Held { .. })), "and it is that one's lease");
+    log.append(&turn("x"), Durability::Flush, Expect::Any).unwrap();
+    assert_eq!(seqs(&scene.read().0), [0, 1, 2, 3, 4, 5, 6]);
 }
 
 /// Faults 53, 57. What is no regular file is refused by name at once: nothing blocks, nothing is followed.

@@ -358,6 +358,8 @@ fn a_follower_says_that_the_file_was_truncated() {
     let scene = Scene::with(native(5));
     let mut reader = scene.reader();
     drain(&mut reader);
+    scene.set_len(native(5).len() as u64 - 1);
+    assert_eq!(reader.change().unwrap(), Change::Truncated, "by one byte");
     scene.set_len(native(3).len() as u64);
     assert_eq!(reader.change().unwrap(), Change::Truncated);
     assert_eq!(drain(&mut reader), [], "and gives nothing it has no right to");

@@ -278,16 +278,18 @@ pub(crate) fn at_once<T: Sync>(cases: &[T], run: impl Fn(&T) + Sync) {
     });
 }
 
-/// When a file grows on a [`GrowingDisk`].
+/// When another program meddles with a file on a [`GrowingDisk`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// Right after a reader was told that the file ends.
     AtTheEnd,
     /// Right before an append, after everything was checked for it.
     BeforeAnAppend,
+    /// Right before a lock is taken, after the file was opened: a new file is moved into its place.
+    BeforeTheLock,
 }
 
-/// The real disk, on which another program appends to one file, once, at the worst moment.
+/// The real disk, on which another program appends to one file (or replaces it), once, at the worst moment.
 #[derive(Debug)]
 pub(crate) struct GrowingDisk {
     path: PathBuf,
@@ -381,6 +383,14 @@ impl DiskFile for GrowingFile {
         self.file.id()
     }
     fn try_lock(&self) -> io::Result<bool> {
+        if self.moment == Moment::BeforeTheLock {
+            let new = std::mem::take(&mut *self.growth.lock().unwrap());
+            if !new.is_empty() {
+                let beside = self.path.with_extension("new");
+                std::fs::write(&beside, new)?;
+                std::fs::rename(beside, &self.path)?;
+            }
+        }
         self.file.try_lock()
     }
     fn lock_holder(&self) -> Option<u32> {
