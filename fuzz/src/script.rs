@@ -13,6 +13,7 @@ use crate::scene::{LOG, Scene, options, turn};
 /// A file that is built step by step. Larger ones only cost time.
 const FILE_BYTES_MAX: usize = 1 << 20;
 const STEPS_MAX: usize = 24;
+const REPEATED_BYTES_MAX: usize = 2048;
 
 #[derive(Debug, Clone, Arbitrary)]
 pub enum Step {
@@ -238,6 +239,10 @@ impl File {
             return;
         }
         let again = lines[usize::from(line) % lines.len()].to_vec();
+        // A line without its newline would double each time, and thousands of records on one line only cost time.
+        if again.len() > REPEATED_BYTES_MAX {
+            return;
+        }
         let at = lines[..=usize::from(behind) % lines.len()].iter().map(|line| line.len()).sum::<usize>();
         self.bytes.splice(at..at, again);
     }

@@ -54,7 +54,6 @@ pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>>
     while let Some(line) = lines.next(file).map_err(failed)? {
         let bytes = lines.bytes(line.range.clone());
         if first_bytes.is_none() && !frame::trim(bytes).is_empty() {
-            refuse_other_formats(bytes, path)?;
             first_bytes = Some((bytes[..bytes.len().min(16)].to_vec(), line.terminated));
         }
         if plain {
@@ -83,6 +82,9 @@ pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>>
             }
         }
     }
+    if let Some((first, _)) = first_bytes.as_ref().filter(|_| !plain && !any_foreign) {
+        refuse_other_formats(first, path)?;
+    }
     let unborn = first_bytes.is_none_or(|(b, terminated)| frame::begins_like_a_header(&b, terminated));
     if !plain && !any_foreign && unborn {
         return Ok(None);
@@ -90,7 +92,8 @@ pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>>
     Ok(Some(Origin { kind: FileKind::Foreign, header: None }))
 }
 
-/// Says at once what a file is that cannot be a log, instead of listing its every line as damage.
+/// Says what a file is in which nothing can be read, instead of listing its every line as damage. A log whose first bytes
+/// were hurt is not refused: its other lines can be read.
 fn refuse_other_formats(first: &[u8], path: &Path) -> Result<()> {
     let what = match first {
         [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => "UTF-16 text",

@@ -431,3 +431,15 @@ fn a_torn_end_under_a_writer_is_in_flight() {
     drop(log);
     assert!(matches!(scene.verify().tail, TailState::Torn(_)));
 }
+
+/// One bad line hides no other, also where its first bytes happen to be those of another format.
+#[test]
+fn a_log_whose_first_bytes_are_those_of_another_format_is_still_read() {
+    for first in [&b"\xff\xfe"[..], b"\x1f\x8b", b"\x28\xb5\x2f\xfd"] {
+        let mut bytes = native(3);
+        bytes[..first.len()].copy_from_slice(first);
+        let scene = Scene::with(&bytes);
+        let (got, end) = scene.read();
+        assert_eq!((seqs(&got), damages(&got).len(), end), (vec![1, 2, 3], 1, End::Clean));
+    }
+}
