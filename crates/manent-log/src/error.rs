@@ -59,7 +59,10 @@ pub enum Error {
         free: u64,
     },
     /// The record did not get the number the caller insisted on.
-    #[error("expected seq {expected} in {}, but the next is {next}; read what was added and decide again", path.display())]
+    #[error(
+        "expected seq {expected} in {}, but the next is {next}; read what was added and decide again",
+        path.display()
+    )]
     Conflict {
         /// The log.
         path: PathBuf,
@@ -76,6 +79,14 @@ pub enum Error {
         /// Its length.
         bytes: u64,
         /// The limit.
+        max: u64,
+    },
+    /// The log has used up all numbers.
+    #[error("{} has no numbers left (the last is {max}); go on in a new session", path.display())]
+    Full {
+        /// The log.
+        path: PathBuf,
+        /// The largest number.
         max: u64,
     },
     /// An earlier failure left it unknown what is on the disk; this handle will not write again.
@@ -121,7 +132,10 @@ pub enum Error {
         needs: String,
     },
     /// Append and lock are not to be trusted on this file system.
-    #[error("{} lies on {file_system}, where appends and locks are not safe; put it on a local disk, or insist", path.display())]
+    #[error(
+        "{} lies on {file_system}, where appends and locks are not safe; put it on a local disk, or insist",
+        path.display()
+    )]
     UnsafeFileSystem {
         /// The log.
         path: PathBuf,

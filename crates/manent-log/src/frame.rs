@@ -250,8 +250,8 @@ pub(crate) fn trim(line: &[u8]) -> &[u8] {
 
 /// True for bytes that can only be the beginning of a header we were writing when we died.
 ///
-/// `first` are the first bytes of the first line. A part of `{"seq":0,` counts if the line ends there without a newline,
-/// or in NULs: what stands behind a lost page.
+/// `first` are the first bytes of the first line. A part of `{"seq":0,` counts if the line ends there without a
+/// newline, or in NULs: what stands behind a lost page.
 pub(crate) fn begins_like_a_header(first: &[u8], terminated: bool) -> bool {
     let (text, nuls) = first.split_at(first.iter().position(|b| *b == 0).unwrap_or(first.len()));
     if text.starts_with(HEADER_HEAD) {

@@ -371,7 +371,7 @@ impl DiskFile for RealFile {
 /// Finds the holder of an flock in the kernel's table.
 ///
 /// A line reads `7: FLOCK  ADVISORY  WRITE 4242 fe:00:131077 0 EOF`: pid, then device (major and minor in
-/// hexadecimal) and inode. Waiters are lines with `->`. A holder outside our namespace has the pid 0, which helps nobody.
+/// hexadecimal) and inode. Waiters are lines with `->`. A holder outside our namespace has the pid 0: it helps nobody.
 fn holder_in_lock_table(table: &str, device: u64, inode: u64) -> Option<u32> {
     let wanted = format!("{:02x}:{:02x}:{inode}", rustix::fs::major(device), rustix::fs::minor(device));
     table.lines().find_map(|line| {

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
+use crate::frame::SEQ_MAX;
 
 /// The format this version writes. A file keeps its format for life.
 pub const FORMAT: u64 = 1;
@@ -47,7 +48,8 @@ impl Header {
             Ok(Line { meta }) => Header {
                 format: meta.format,
                 requires: meta.requires,
-                first_seq: meta.parent.map_or(1, |p| p.upto.saturating_add(1)),
+                // A number beyond the limit is nobody's; it must not overflow what is counted from it.
+                first_seq: meta.parent.map_or(1, |p| p.upto.min(SEQ_MAX) + 1),
             },
             // It verifies but does not have the shape we know: somebody newer wrote it. Format 0 is never written.
             Err(_) => Header { first_seq: 1, ..Header::default() },

@@ -19,7 +19,7 @@
 //! | `header.rs` | what the engine knows of the first line |
 //! | `recover.rs` | making a log ready after a crash |
 //! | `commit.rs` | durability levels, group commit |
-//! | `reader.rs` | forward, backward, from a number, following |
+//! | `reader.rs`, `reverse.rs` | forward, from a number, following; backward |
 //! | `lines.rs`, `pieces.rs`, `tail.rs` | what readers and recovery are made of |
 //! | `verify.rs` | the full check; acknowledging damage |
 //! | `lock.rs` | the writer's lease |
@@ -39,6 +39,7 @@ mod members;
 mod pieces;
 pub mod reader;
 mod recover;
+pub mod reverse;
 mod tail;
 pub mod verify;
 
@@ -51,6 +52,7 @@ pub use header::{FORMAT, Header};
 pub use lock::Trust;
 pub use log::{Expect, Log, Options, Receipt};
 pub use members::list as members_of;
-pub use reader::{Change, Damage, End, Entry, Item, Reader, ReverseReader};
+pub use reader::{Change, Damage, End, Entry, Item, Reader};
 pub use recover::SetAside;
+pub use reverse::ReverseReader;
 pub use verify::{Found, Report, TailState, acknowledge_gaps, verify, verify_with};

@@ -17,6 +17,8 @@ use crate::fs::{Access, Disk, DiskFile, FileId, FileSystem, Shape};
 pub(crate) struct Lease {
     pub(crate) file: Box<dyn DiskFile>,
     pub(crate) path: PathBuf,
+    /// Whether the file was made by taking this lease.
+    pub(crate) created: bool,
     id: FileId,
     opener: u32,
 }
@@ -51,13 +53,14 @@ impl Lease {
         let mut pause = Duration::from_millis(1);
         refuse_unsafe(disk, path, trust)?;
         loop {
-            let file = open(disk, path, missing)?;
+            let (file, created) = open(disk, path, missing)?;
             let id = file.id().map_err(Error::io("inspect", path))?;
             if file.try_lock().map_err(Error::io("lock", path))? {
                 // Somebody may have renamed or removed the file between our open and our lock: then we hold the
                 // lock of a file that nobody else will ever open, and must start again.
                 if leads_to(disk, path, id)? {
-                    return Ok(Lease { file, path: path.to_owned(), id, opener: std::process::id() });
+                    let path = path.to_owned();
+                    return Ok(Lease { file, path, created, id, opener: std::process::id() });
                 }
                 continue;
             }
@@ -87,10 +90,11 @@ impl Lease {
     }
 }
 
-fn open(disk: &dyn Disk, path: &Path, missing: IfMissing) -> Result<Box<dyn DiskFile>> {
+/// Opens the file, and says whether it had to be made.
+fn open(disk: &dyn Disk, path: &Path, missing: IfMissing) -> Result<(Box<dyn DiskFile>, bool)> {
     loop {
         match disk.open(path, Access::Append) {
-            Ok(file) => return Ok(file),
+            Ok(file) => return Ok((file, false)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(open_error(disk, path, "open", e)),
         }
@@ -98,7 +102,7 @@ fn open(disk: &dyn Disk, path: &Path, missing: IfMissing) -> Result<Box<dyn Disk
             return Err(Error::NotFound { path: path.to_owned() });
         }
         match disk.open(path, Access::CreateNew) {
-            Ok(file) => return Ok(file),
+            Ok(file) => return Ok((file, true)),
             // Another process was faster: its file is as good as ours.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(Error::io("create", path)(e)),

@@ -99,10 +99,7 @@ impl Log {
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, options: &Options) -> Result<Log> {
         let missing = if options.header.is_some() { IfMissing::Create } else { IfMissing::Refuse };
         let lease = Lease::take(&**disk, path, missing, options.trust, options.wait)?;
-        let ready = recover::make_ready(&**disk, &lease)?;
-        if ready.unborn && options.header.is_none() {
-            return Err(Error::NotFound { path: path.to_owned() });
-        }
+        let ready = recover::make_ready(&**disk, &lease, missing)?;
         let header = if ready.unborn { options.header.clone() } else { None };
         Ok(Log {
             disk: disk.clone(),
@@ -137,6 +134,11 @@ impl Log {
         let first = self.commit(bodies, durability, expect)?;
         let numbered = (first..).zip(&self.starts);
         Ok(numbered.map(|(seq, offset)| Receipt { seq, offset: *offset, durability }).collect())
+    }
+
+    /// How many names (hard links) the file has: with more than one, it can be reached from elsewhere too.
+    pub fn names(&self) -> Result<u64> {
+        Ok(self.lease.file.state().map_err(Error::io("inspect", self.path()))?.links)
     }
 
     /// The number that the next record will get, if nobody else appends.
@@ -251,11 +253,14 @@ impl Log {
             self.buffer.push(b'\n');
         }
         if let Some(header) = &self.header {
-            check_record(header, 0)?;
+            check_size(header)?;
             frame::encode(&mut self.buffer, 0, header.as_bytes());
         }
         for (seq, body) in (self.next_seq..).zip(bodies) {
-            check_record(body, seq)?;
+            check_size(body)?;
+            if seq > SEQ_MAX {
+                return Err(Error::Full { path: self.lease.path.clone(), max: SEQ_MAX });
+            }
             self.starts.push(self.len + self.buffer.len() as u64);
             frame::encode(&mut self.buffer, seq, body.as_bytes());
         }
@@ -327,13 +332,18 @@ pub(crate) fn check_size(body: &Body) -> Result<()> {
     Ok(())
 }
 
-/// All limits.
-fn check_record(body: &Body, seq: u64) -> Result<()> {
-    check_size(body)?;
-    if seq > SEQ_MAX {
-        return Err(Error::TooLarge { bytes: seq, max: SEQ_MAX });
+/// A log that was made and never written to leaves no file behind. Whoever waits for it makes a new one: the path is
+/// looked at again after the lock was taken.
+impl Drop for Log {
+    fn drop(&mut self) {
+        let untouched = self.lease.created && self.header.is_some() && self.poison.is_none();
+        if untouched && self.lease.check_process().is_ok() && self.lease.check_path(&*self.disk).is_ok() {
+            let empty = self.lease.file.state().is_ok_and(|state| state.len == 0);
+            if empty {
+                let _ = self.disk.remove(&self.lease.path);
+            }
+        }
     }
-    Ok(())
 }
 
 /// The number of the first record under a header that is about to be written.

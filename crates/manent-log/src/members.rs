@@ -28,10 +28,23 @@ pub(crate) enum Marks {
 /// Looks for `seq` and `crc` among the members of a line.
 pub(crate) fn marks(line: &str) -> Marks {
     if !line.trim_start().starts_with('{') {
-        return if parses::<IgnoredAny>(line) { Marks::NotObject } else { Marks::NotJson };
+        return if serde_json::from_str::<IgnoredAny>(line).is_ok() {
+            Marks::NotObject
+        } else {
+            Marks::NotJson
+        };
     }
+    match marks_of_object(line) {
+        Marks::NotJson => {
+            without_lone_surrogates(line).map_or(Marks::NotJson, |mended| marks_of_object(&mended))
+        }
+        marks => marks,
+    }
+}
+
+fn marks_of_object(line: &str) -> Marks {
     let (mut seq, mut crc) = (false, false);
-    let visited = visit(line, |name, _: IgnoredAny| {
+    let visited = visit::<Name<'_>, _, _>(line, |Name(name), _: IgnoredAny| {
         seq |= name == "seq";
         crc |= name == "crc";
     });
@@ -41,32 +54,59 @@ pub(crate) fn marks(line: &str) -> Marks {
 /// The members of an object in their order, values as they are written; nothing if it is not a JSON object.
 pub fn list(object: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     let mut members = Vec::new();
-    visit(object, |name, value: &RawValue| members.push((name, value.get()))).then_some(members)
+    if visit(object, |Name(name), value: &RawValue| members.push((name, value.get()))) {
+        return Some(members);
+    }
+    // A name may hold half a surrogate pair, as any string of another program's may. The parser gives such names only
+    // as bytes, without its other checks, so that the text is checked first with the halves replaced.
+    let mended = without_lone_surrogates(object)?;
+    if matches!(marks_of_object(&mended), Marks::NotJson) {
+        return None;
+    }
+    members.clear();
+    visit(object, |Bytes(name), value: &RawValue| members.push((name, value.get()))).then_some(members)
 }
 
-fn parses<'a, T: serde::Deserialize<'a>>(text: &'a str) -> bool {
-    serde_json::from_str::<T>(text).is_ok()
+/// The text with every `\uD800` to `\uDFFF` replaced by `\uFFFD`; nothing if there is none. As long as before.
+fn without_lone_surrogates(text: &str) -> Option<String> {
+    let mut mended = text.as_bytes().to_vec();
+    let mut found = false;
+    for at in memchr::memmem::find_iter(text.as_bytes(), b"\\u") {
+        if matches!(
+            text.as_bytes().get(at + 2..at + 4),
+            Some([b'd' | b'D', b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F'])
+        ) {
+            found = true;
+            if let Some(escape) = mended.get_mut(at..at + 6) {
+                escape.copy_from_slice(b"\\ufffd");
+            }
+        }
+    }
+    found.then(|| String::from_utf8(mended).ok()).flatten()
 }
 
 /// Calls `see` for each member; false if the text is not exactly one JSON object.
-fn visit<'a, V, F>(object: &'a str, see: F) -> bool
+fn visit<'a, N, V, F>(object: &'a str, see: F) -> bool
 where
+    N: serde::Deserialize<'a>,
     V: serde::Deserialize<'a>,
-    F: FnMut(Cow<'a, str>, V),
+    F: FnMut(N, V),
 {
     let mut json = serde_json::Deserializer::from_str(object);
-    json.deserialize_map(Each { see, value: std::marker::PhantomData::<V> }).is_ok() && json.end().is_ok()
+    let each = Each { see, kinds: std::marker::PhantomData::<(N, V)> };
+    json.deserialize_map(each).is_ok() && json.end().is_ok()
 }
 
-struct Each<V, F> {
+struct Each<N, V, F> {
     see: F,
-    value: std::marker::PhantomData<V>,
+    kinds: std::marker::PhantomData<(N, V)>,
 }
 
-impl<'de, V, F> Visitor<'de> for Each<V, F>
+impl<'de, N, V, F> Visitor<'de> for Each<N, V, F>
 where
+    N: serde::Deserialize<'de>,
     V: serde::Deserialize<'de>,
-    F: FnMut(Cow<'de, str>, V),
+    F: FnMut(N, V),
 {
     type Value = ();
 
@@ -75,7 +115,7 @@ where
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(Name(name)) = map.next_key()? {
+        while let Some(name) = map.next_key()? {
             (self.see)(name, map.next_value()?);
         }
         Ok(())
@@ -85,22 +125,44 @@ where
 /// A member's name, borrowed where it holds no escape (`Cow` alone would always copy).
 struct Name<'a>(Cow<'a, str>);
 
+/// A member's name with half a surrogate pair in it, which becomes a replacement character.
+struct Bytes<'a>(Cow<'a, str>);
+
 impl<'de> serde::Deserialize<'de> for Name<'de> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
-            type Value = Name<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a member's name")
-            }
-            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Borrowed(name)))
-            }
-            fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(name.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Text)
+        deserializer.deserialize_str(Text).map(Name)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Bytes<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(Text).map(Bytes)
+    }
+}
+
+struct Text;
+
+impl<'de> Visitor<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a member's name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(name.to_owned()))
+    }
+
+    fn visit_borrowed_bytes<E>(self, name: &'de [u8]) -> Result<Cow<'de, str>, E> {
+        Ok(String::from_utf8_lossy(name))
+    }
+
+    fn visit_bytes<E>(self, name: &[u8]) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(String::from_utf8_lossy(name).into_owned()))
     }
 }
 
@@ -112,6 +174,7 @@ mod tests {
     fn marks_are_members_of_the_object_itself_not_of_what_is_in_it() {
         assert_eq!(marks(r#"{"a":{"seq":1,"crc":""}}"#), Marks::Object { seq: false, crc: false });
         assert_eq!(marks(r#"{"s\u0065q":1}"#), Marks::Object { seq: true, crc: false });
+        assert_eq!(marks(r#"{"\ud800":1,"crc":2}"#), Marks::Object { seq: false, crc: true });
         assert_eq!(marks("[1]"), Marks::NotObject);
         assert_eq!(marks("{} {}"), Marks::NotJson);
         assert_eq!(marks("{\"a\":\"\u{1}\"}"), Marks::NotJson, "a raw control character is not JSON");
@@ -122,6 +185,14 @@ mod tests {
         let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(marks(&deep), Marks::Object { seq: false, crc: false });
         assert_eq!(list(&deep).map(|m| m.len()), Some(1));
+    }
+
+    #[test]
+    fn a_name_may_hold_half_a_surrogate_pair_and_nothing_else_becomes_lax() {
+        let line = r#"{"\ud800":1,"role":"user"}"#;
+        assert_eq!(list(line).map(|m| m[1].1), Some("\"user\""));
+        assert_eq!(list("{\"\\ud800\":1,\"a\tb\":2}"), None, "a raw tab in a name");
+        assert_eq!(marks("{\"\\ud800\":1,\"a\tb\":2}"), Marks::NotJson);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reading a log: forwards as a stream, backwards from the end, from a number, and along as it grows.
+//! Reading a log: forwards as a stream, from a number, before its last entries, and along as it grows.
 //!
 //! A reader needs no lease and changes nothing. Memory is bounded by the longest record. It gives every record it
 //! can read and names every place it cannot; it stops before bytes at the end that are not (or not yet) a record,
@@ -12,10 +12,11 @@ use crate::error::{Error, Result};
 use crate::frame::{self, FileKind, Reason};
 use crate::fs::{Disk, DiskFile, FileId};
 use crate::header::Header;
-use crate::lines::{Line, Lines, LinesBack, SMALL_BLOCK_BYTES, STREAM_BLOCK_BYTES};
+use crate::lines::{Line, Lines, SMALL_BLOCK_BYTES, STREAM_BLOCK_BYTES};
 use crate::lock;
 use crate::pieces::{self, Piece, What};
-use crate::tail::{self, Origin, Tail};
+use crate::reverse::ReverseReader;
+use crate::tail::{self, Origin};
 
 /// What a reader finds next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -309,12 +310,9 @@ impl Reader {
         self.lines.seek(0);
         self.origin = tail::detect(&*self.file, &self.path)?;
         let Some(origin) = &self.origin else {
-            let len = self.file.state().map_err(Error::io("inspect", &self.path))?.len;
-            self.read_to = len;
-            self.end = match len {
-                0 => End::Clean,
-                length => End::Torn(Damage { offset: 0, length, reason: Reason::NotJson, lines: 1, seq: 0 }),
-            };
+            self.read_to = self.file.state().map_err(Error::io("inspect", &self.path))?.len;
+            self.end =
+                tail::torn_header(&*self.file, &self.path, self.read_to)?.map_or(End::Clean, End::Torn);
             return Ok(false);
         };
         self.next_seq = Some(u64::from(origin.kind != FileKind::Native));
@@ -398,8 +396,9 @@ impl Reader {
 
     /// At the end of the file: says how it ends and makes ready to go on if it grows.
     fn stop(&mut self) {
-        self.end = self.pending.take().map_or(End::Clean, End::Torn);
         self.read_to = self.lines.position();
+        let to_the_end = |torn: Damage| Damage { length: self.read_to - torn.offset, ..torn };
+        self.end = self.pending.take().map_or(End::Clean, |torn| End::Torn(to_the_end(torn)));
         self.go_to(self.resume);
     }
 
@@ -411,104 +410,5 @@ impl Reader {
         self.pending = None;
         self.queue.clear();
         self.lines.seek(place.offset);
-    }
-}
-
-/// A backward reader: the newest entry first.
-#[derive(Debug)]
-pub struct ReverseReader<'f> {
-    file: FileRef<'f>,
-    path: PathBuf,
-    lines: LinesBack,
-    origin: Option<Origin>,
-    queue: Vec<Piece>,
-    pending: Option<Damage>,
-    /// The number of the line that follows the one to be given next.
-    next_seq: u64,
-    end_offset: u64,
-}
-
-#[derive(Debug)]
-enum FileRef<'f> {
-    Own(Box<dyn DiskFile>),
-    Borrowed(&'f dyn DiskFile),
-}
-
-impl FileRef<'_> {
-    fn get(&self) -> &dyn DiskFile {
-        match self {
-            FileRef::Own(file) => &**file,
-            FileRef::Borrowed(file) => *file,
-        }
-    }
-}
-
-impl ReverseReader<'static> {
-    /// Opens a log and stands at its end, before anything torn.
-    pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<ReverseReader<'static>> {
-        let file = lock::open_for_reading(&**disk, path)?;
-        ReverseReader::with(FileRef::Own(file), path)
-    }
-}
-
-impl<'f> ReverseReader<'f> {
-    fn of_file(file: &'f dyn DiskFile, path: &Path) -> Result<ReverseReader<'f>> {
-        ReverseReader::with(FileRef::Borrowed(file), path)
-    }
-
-    fn with(file: FileRef<'f>, path: &Path) -> Result<ReverseReader<'f>> {
-        let Tail { origin, good_end, good_seq, .. } = tail::inspect(file.get(), path)?;
-        Ok(ReverseReader {
-            file,
-            path: path.to_owned(),
-            lines: LinesBack::new(good_end),
-            origin,
-            queue: Vec::new(),
-            pending: None,
-            next_seq: good_seq,
-            end_offset: good_end,
-        })
-    }
-
-    /// The entry or damage before the one given last; nothing at the beginning.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "it lends its buffer and can fail, which Iterator cannot say"
-    )]
-    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
-        let Some(kind) = self.origin.as_ref().map(|o| o.kind) else { return Ok(None) };
-        loop {
-            if self.queue.is_empty() {
-                let read = self.lines.next(self.file.get()).map_err(Error::io("read", &self.path))?;
-                let Some(line) = read else { return Ok(self.pending.take().map(Item::Damage)) };
-                pieces::of_line(&line, self.lines.bytes(line.range.clone()), kind, &mut self.queue);
-                continue;
-            }
-            let Some(piece) = self.queue.last().cloned() else { continue };
-            if let What::Damaged(reason) = piece.what {
-                self.queue.pop();
-                self.hold(&piece, reason);
-                continue;
-            }
-            if let Some(damage) = self.pending.take() {
-                return Ok(Some(Item::Damage(damage)));
-            }
-            self.queue.pop();
-            let (seq, verified) = match piece.what {
-                What::Record { seq } => (seq, true),
-                _ => (self.next_seq.saturating_sub(1), false),
-            };
-            self.next_seq = seq;
-            let bytes = self.lines.bytes(piece.range);
-            return Ok(Some(Item::Entry(Entry { seq, offset: piece.offset, bytes, verified })));
-        }
-    }
-
-    fn hold(&mut self, piece: &Piece, reason: Reason) {
-        self.next_seq = self.next_seq.saturating_sub(1);
-        let end = self.pending.map_or(piece.end, |held| held.offset + held.length);
-        let lines = self.pending.map_or(0, |held| held.lines) + 1;
-        let (offset, seq) = (piece.offset, self.next_seq);
-        self.pending = Some(Damage { offset, length: end - offset, reason, lines, seq });
     }
 }

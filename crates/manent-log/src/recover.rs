@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::frame::{self, FileKind};
 use crate::fs::{Access, Disk, DiskFile, read_fully, write_fully};
-use crate::lock::{Lease, directory_of};
+use crate::lock::{IfMissing, Lease, directory_of};
 use crate::reader::Damage;
 use crate::tail::{self, Tail};
 
@@ -41,8 +41,11 @@ pub struct SetAside {
 }
 
 /// Checks the end of the log under this lease and makes it ready.
-pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease) -> Result<Ready> {
+pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: IfMissing) -> Result<Ready> {
     let Tail { origin, len, good_end, good_seq, torn } = tail::inspect(&*lease.file, &lease.path)?;
+    if origin.is_none() && missing == IfMissing::Refuse {
+        return Err(Error::NotFound { path: lease.path.clone() });
+    }
     let kind = origin.as_ref().map_or(FileKind::Native, |o| o.kind);
     if let Some(header) = origin.as_ref().and_then(|o| o.header.as_ref()) {
         header.check_writable(&lease.path)?;
@@ -62,7 +65,7 @@ pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease) -> Result<Ready> {
     if let Some(torn) = torn {
         if ours_to_cut(kind, lease, &torn)? {
             ready.set_aside = Some(cut(disk, lease, &torn)?);
-            ready.len = good_end;
+            ready.len = torn.offset;
         } else {
             // Another program's fragment stays, becomes a line, and takes a number like any line.
             ready.next_seq += torn.lines;

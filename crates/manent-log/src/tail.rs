@@ -92,8 +92,8 @@ pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>>
     Ok(Some(Origin { kind: FileKind::Foreign, header: None }))
 }
 
-/// Says what a file is in which nothing can be read, instead of listing its every line as damage. A log whose first bytes
-/// were hurt is not refused: its other lines can be read.
+/// Says what a file is in which nothing can be read, instead of listing its every line as damage. A log whose first
+/// bytes were hurt is not refused: its other lines can be read.
 fn refuse_other_formats(first: &[u8], path: &Path) -> Result<()> {
     let what = match first {
         [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => "UTF-16 text",
@@ -114,8 +114,7 @@ fn restart_wide(offset: u64) -> Lines {
 pub(crate) fn inspect(file: &dyn DiskFile, path: &Path) -> Result<Tail> {
     let len = file.state().map_err(Error::io("inspect", path))?.len;
     let Some(origin) = detect(file, path)? else {
-        let torn = Damage { offset: 0, length: len, reason: Reason::NotJson, lines: 1, seq: 0 };
-        return Ok(Tail { origin: None, len, good_end: 0, good_seq: 0, torn: (len > 0).then_some(torn) });
+        return Ok(Tail { origin: None, len, good_end: 0, good_seq: 0, torn: torn_header(file, path, len)? });
     };
     let mut search = TailSearch::new(len);
     let anchored = search.run(file, path, origin.kind)?;
@@ -126,14 +125,19 @@ pub(crate) fn inspect(file: &dyn DiskFile, path: &Path) -> Result<Tail> {
         None => 1 + search.unnumbered,
     };
     let good_end = search.good_end.unwrap_or(0);
-    let torn = search.torn.map(|(reason, lines)| Damage {
-        offset: good_end,
-        length: len - good_end,
-        reason,
-        lines,
-        seq: good_seq,
-    });
+    let torn = search.torn.map(|torn| Damage { length: len - torn.offset, seq: good_seq, ..torn });
     Ok(Tail { origin: Some(origin), len, good_end, good_seq, torn })
+}
+
+/// What stands in a file that was never born: the beginning of a header, all of it torn; or nothing but blanks.
+pub(crate) fn torn_header(file: &dyn DiskFile, path: &Path, len: u64) -> Result<Option<Damage>> {
+    let mut lines = Lines::new(0, SMALL_BLOCK_BYTES);
+    while let Some(line) = lines.next(file).map_err(Error::io("read", path))? {
+        if line.too_long() || !frame::trim(lines.bytes(line.range)).is_empty() {
+            return Ok(Some(Damage { offset: 0, length: len, reason: Reason::NotJson, lines: 1, seq: 0 }));
+        }
+    }
+    Ok(None)
 }
 
 /// A walk back from the end to the last record.
@@ -141,8 +145,8 @@ struct TailSearch {
     len: u64,
     /// Where the last entry ends, once it is found.
     good_end: Option<u64>,
-    /// Damage behind it: the reason of its first line, and how many lines.
-    torn: Option<(Reason, u64)>,
+    /// Damage behind it, as far back as it was met.
+    torn: Option<Damage>,
     /// Lines without a number of their own between the last record and `good_end`.
     unnumbered: u64,
 }
@@ -176,7 +180,8 @@ impl TailSearch {
     fn step(&mut self, piece: &Piece) -> Option<u64> {
         match piece.what {
             What::Damaged(reason) if self.good_end.is_none() => {
-                self.torn = Some((reason, self.torn.map_or(1, |(_, n)| n + 1)));
+                let lines = self.torn.map_or(0, |torn| torn.lines) + 1;
+                self.torn = Some(Damage { offset: piece.offset, length: 0, reason, lines, seq: 0 });
             }
             What::Damaged(_) => self.unnumbered += 1,
             What::Foreign | What::Record { .. } => {

@@ -75,7 +75,8 @@ pub fn verify_with(disk: &Arc<dyn Disk>, path: &Path, mut progress: impl FnMut(u
         match item {
             Item::Damage(found) => damage.push(found),
             Item::Entry(entry) => {
-                records += u64::from(entry.seq > 0);
+                let header = entry.verified && entry.seq == 0;
+                records += u64::from(!header);
                 unverified += u64::from(!entry.verified);
                 acknowledged.extend(Gap::read(&entry));
                 progress(entry.offset);
@@ -99,26 +100,36 @@ pub fn verify_with(disk: &Arc<dyn Disk>, path: &Path, mut progress: impl FnMut(u
 ///
 /// Doing it twice changes nothing: a place that was acknowledged is left alone. `ts` is the time to write.
 pub fn acknowledge_gaps(log: &mut Log, ts: &str) -> Result<Vec<Damage>> {
-    let path = log.path().to_owned();
-    let report = verify(log.disk(), &path)?;
-    let file = lock::open_for_reading(&**log.disk(), &path)?;
     let mut done = Vec::new();
-    let mut bodies = Vec::new();
-    for found in report.damage.iter().filter(|f| !f.acknowledged) {
-        let gap = Gap::of(&*file, &path, &found.damage, Ending::AsItStands)?;
-        bodies.push(gap.body(ts, &found.damage));
-        done.push(found.damage);
+    // Our own records can change what is next to them: a newline ends a line, another program's file becomes adopted.
+    // What looks different afterwards is acknowledged as it looks then; more than a few rounds it never takes.
+    for _ in 0..ACKNOWLEDGE_ROUNDS_MAX {
+        let found = unacknowledged(log)?;
+        if found.is_empty() {
+            break;
+        }
+        let bodies: Vec<Body> = found.iter().map(|(damage, gap)| gap.body(ts, damage)).collect();
+        log.append_batch(&bodies, Durability::Sync, Expect::Any)?;
+        done.extend(found.into_iter().map(|(damage, _)| damage));
+    }
+    Ok(done)
+}
+
+fn unacknowledged(log: &Log) -> Result<Vec<(Damage, Gap)>> {
+    let path = log.path();
+    let report = verify(log.disk(), path)?;
+    let file = lock::open_for_reading(&**log.disk(), path)?;
+    let mut found = Vec::new();
+    for Found { damage, .. } in report.damage.iter().filter(|f| !f.acknowledged) {
+        found.push((*damage, Gap::of(&*file, path, damage, Ending::AsItStands)?));
     }
     // What opening left at the end is another program's. Our newline will end it, and then it is a gap like any.
     if let TailState::Torn(torn) | TailState::InFlight(torn) = report.tail {
-        let ended = recover::ends_with_newline(&*file, &path, torn.offset + torn.length)?;
+        let ended = recover::ends_with_newline(&*file, path, torn.offset + torn.length)?;
         let ending = if ended { Ending::AsItStands } else { Ending::WithNewline };
-        let gap = Gap::of(&*file, &path, &torn, ending)?;
-        bodies.push(gap.body(ts, &torn));
-        done.push(torn);
+        found.push((torn, Gap::of(&*file, path, &torn, ending)?));
     }
-    log.append_batch(&bodies, Durability::Sync, Expect::Any)?;
-    Ok(done)
+    Ok(found)
 }
 
 /// Whether a place is taken as it stands, or as it will when a newline was put behind it.
@@ -175,4 +186,5 @@ impl Gap {
 }
 
 const HASH_BLOCK_BYTES: usize = 256 << 10;
+const ACKNOWLEDGE_ROUNDS_MAX: usize = 4;
 const GAP_HEAD_BYTES: usize = 128;

@@ -1,0 +1,114 @@
+//! Reading a log from its end: the newest entry first, at the cost of what is read.
+//!
+//! It gives the same entries as a forward reader, in reverse; `pieces.rs` judges the lines for both.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::frame::Reason;
+use crate::fs::{Disk, DiskFile};
+use crate::lines::LinesBack;
+use crate::lock;
+use crate::pieces::{self, Piece, What};
+use crate::reader::{Damage, Entry, Item};
+use crate::tail::{self, Origin, Tail};
+
+/// A backward reader: the newest entry first.
+#[derive(Debug)]
+pub struct ReverseReader<'f> {
+    file: FileRef<'f>,
+    path: PathBuf,
+    lines: LinesBack,
+    pub(crate) origin: Option<Origin>,
+    queue: Vec<Piece>,
+    pending: Option<Damage>,
+    /// The number of the line that follows the one to be given next.
+    pub(crate) next_seq: u64,
+    pub(crate) end_offset: u64,
+}
+
+#[derive(Debug)]
+enum FileRef<'f> {
+    Own(Box<dyn DiskFile>),
+    Borrowed(&'f dyn DiskFile),
+}
+
+impl FileRef<'_> {
+    fn get(&self) -> &dyn DiskFile {
+        match self {
+            FileRef::Own(file) => &**file,
+            FileRef::Borrowed(file) => *file,
+        }
+    }
+}
+
+impl ReverseReader<'static> {
+    /// Opens a log and stands at its end, before anything torn.
+    pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<ReverseReader<'static>> {
+        let file = lock::open_for_reading(&**disk, path)?;
+        ReverseReader::with(FileRef::Own(file), path)
+    }
+}
+
+impl<'f> ReverseReader<'f> {
+    pub(crate) fn of_file(file: &'f dyn DiskFile, path: &Path) -> Result<ReverseReader<'f>> {
+        ReverseReader::with(FileRef::Borrowed(file), path)
+    }
+
+    fn with(file: FileRef<'f>, path: &Path) -> Result<ReverseReader<'f>> {
+        let Tail { origin, good_end, good_seq, .. } = tail::inspect(file.get(), path)?;
+        Ok(ReverseReader {
+            file,
+            path: path.to_owned(),
+            lines: LinesBack::new(good_end),
+            origin,
+            queue: Vec::new(),
+            pending: None,
+            next_seq: good_seq,
+            end_offset: good_end,
+        })
+    }
+
+    /// The entry or damage before the one given last; nothing at the beginning.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it lends its buffer and can fail, which Iterator cannot say"
+    )]
+    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+        let Some(kind) = self.origin.as_ref().map(|o| o.kind) else { return Ok(None) };
+        loop {
+            if self.queue.is_empty() {
+                let read = self.lines.next(self.file.get()).map_err(Error::io("read", &self.path))?;
+                let Some(line) = read else { return Ok(self.pending.take().map(Item::Damage)) };
+                pieces::of_line(&line, self.lines.bytes(line.range.clone()), kind, &mut self.queue);
+                continue;
+            }
+            let Some(piece) = self.queue.last().cloned() else { continue };
+            if let What::Damaged(reason) = piece.what {
+                self.queue.pop();
+                self.hold(&piece, reason);
+                continue;
+            }
+            if let Some(damage) = self.pending.take() {
+                return Ok(Some(Item::Damage(damage)));
+            }
+            self.queue.pop();
+            let (seq, verified) = match piece.what {
+                What::Record { seq } => (seq, true),
+                _ => (self.next_seq.saturating_sub(1), false),
+            };
+            self.next_seq = seq;
+            let bytes = self.lines.bytes(piece.range);
+            return Ok(Some(Item::Entry(Entry { seq, offset: piece.offset, bytes, verified })));
+        }
+    }
+
+    fn hold(&mut self, piece: &Piece, reason: Reason) {
+        self.next_seq = self.next_seq.saturating_sub(1);
+        let end = self.pending.map_or(piece.end, |held| held.offset + held.length);
+        let lines = self.pending.map_or(0, |held| held.lines) + 1;
+        let (offset, seq) = (piece.offset, self.next_seq);
+        self.pending = Some(Damage { offset, length: end - offset, reason, lines, seq });
+    }
+}
