@@ -89,7 +89,10 @@ impl Nobody {
         let env = TestEnvironment::new();
         set_mode(env.root(), 0o755);
         let binary = env.root().join("manent");
-        std::fs::copy(MANENT, &binary).unwrap();
+        // Not by ourselves: a child that another test forks meanwhile would hold the copy open for writing, and a file
+        // that is open for writing cannot be started.
+        let copied = Command::new("cp").arg(MANENT).arg(&binary).status();
+        assert!(copied.is_ok_and(|status| status.success()), "cannot copy {MANENT}");
         set_mode(&binary, 0o755);
         std::fs::create_dir(env.home()).unwrap();
         set_mode(env.home(), 0o700);

@@ -1,12 +1,16 @@
 //! What can be typed, exactly as it is typed: no file is looked at and nothing is resolved here.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
+use anstyle::AnsiColor;
 use clap::builder::FalseyValueParser;
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::when::{Since, duration};
+use crate::{context, term};
 
 /// Keep what AI agents say and do, in plain files that lose nothing.
 #[derive(Debug, Parser)]
@@ -16,6 +20,36 @@ pub(crate) struct Args {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Reads the command line. What is wrong with it is said without a character that a terminal would obey: it may hold
+/// text from anywhere.
+pub(crate) fn parse(typed: impl Iterator<Item = OsString>) -> Result<Args, ExitCode> {
+    let typed: Vec<OsString> = typed.collect();
+    let color = color_typed(&typed);
+    let command = Args::command().color(match color {
+        Color::Auto => clap::ColorChoice::Auto,
+        Color::Always => clap::ColorChoice::Always,
+        Color::Never => clap::ColorChoice::Never,
+    });
+    let parsed = command.try_get_matches_from(typed).and_then(|matches| Args::from_arg_matches(&matches));
+    parsed.map_err(|error| {
+        let plain = error.render().to_string();
+        match plain.strip_prefix("error: ") {
+            Some(message) => context::say(color, "error", AnsiColor::Red, &term::block(message.trim_end())),
+            // Help and version, which hold nothing that was typed.
+            None => drop(error.print()),
+        }
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    })
+}
+
+/// What `--color` was given, known before anything else is: mistakes on the command line obey it too.
+fn color_typed(typed: &[OsString]) -> Color {
+    let words: Vec<&str> = typed.iter().map(|word| word.to_str().unwrap_or_default()).collect();
+    let after = words.windows(2).find(|pair| pair[0] == "--color").map(|pair| pair[1]);
+    let value = after.or_else(|| words.iter().find_map(|word| word.strip_prefix("--color=")));
+    value.and_then(|value| Color::from_str(value, true).ok()).unwrap_or_default()
 }
 
 #[derive(Debug, ClapArgs)]
@@ -37,7 +71,8 @@ pub(crate) struct Global {
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
     /// Write also on network and unknown file systems, where appends and locks may not be safe
-    #[arg(long, global = true, env = "MANENT_ANY_FILESYSTEM", hide_env_values = true, value_parser = FalseyValueParser::new())]
+    #[arg(long, global = true, env = "MANENT_ANY_FILESYSTEM", hide_env_values = true)]
+    #[arg(value_parser = FalseyValueParser::new())]
     pub(crate) any_filesystem: bool,
 }
 

@@ -11,7 +11,7 @@ use etcetera::BaseStrategy;
 use manent::log::{Damage, RealDisk};
 use manent::{SessionKey, Store, Trust, WriteOptions};
 
-use crate::args::Global;
+use crate::args::{Color, Global};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::term;
@@ -82,10 +82,7 @@ impl<'a> Context<'a> {
     }
 
     fn say(&self, label: &str, color: AnsiColor, message: &str) {
-        let style = Style::new().fg_color(Some(color.into())).bold();
-        let mut stderr = AutoStream::new(io::stderr().lock(), output::color_choice(self.global.color));
-        // A closed stderr leaves nobody to tell.
-        let _ = writeln!(stderr, "{style}{label}{style:#}: {}", term::line(message));
+        say(self.global.color, label, color, &term::line(message));
     }
 
     fn home(&self) -> Result<PathBuf, Failure> {
@@ -97,6 +94,14 @@ impl<'a> Context<'a> {
             Failure::new(Exit::Failed, "no home directory is known; say where the store is with --home DIR")
         })
     }
+}
+
+/// Says something on standard error. The text must have come through `term`.
+pub(crate) fn say(when: Color, label: &str, color: AnsiColor, text: &str) {
+    let style = Style::new().fg_color(Some(color.into())).bold();
+    let mut stderr = AutoStream::new(io::stderr().lock(), output::color_choice(when));
+    // A closed stderr leaves nobody to tell.
+    let _ = writeln!(stderr, "{style}{label}{style:#}: {text}");
 }
 
 /// Checks a key that was typed.

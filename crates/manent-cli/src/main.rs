@@ -7,8 +7,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::Parser;
-
 mod args;
 mod commands;
 mod context;
@@ -20,7 +18,10 @@ mod when;
 fn main() -> ExitCode {
     // A limit on file sizes must come back from write(2) as an error, not kill us: a handler is enough for that.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
-    let args = args::Args::parse();
+    let args = match args::parse(std::env::args_os()) {
+        Ok(args) => args,
+        Err(exit) => return exit,
+    };
     let context = context::Context::new(&args.global);
     let outcome = match &args.command {
         args::Command::Append(given) => commands::append::run(&context, given),

@@ -26,7 +26,10 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if obeyed(c) {
+        if matches!(c, '\t' | '\n' | '\r') {
+            // Valid JSON has these only between its tokens.
+            out.push(' ');
+        } else if obeyed(c) {
             let mut units = [0; 2];
             out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
         } else {

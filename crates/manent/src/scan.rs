@@ -1,7 +1,7 @@
 //! A flat scanner over the members of a record: finds the envelope without touching the text.
 //!
-//! It reads the layout that we write, `"ts":"…","role":"…",…,"content":"…"`, and says `None` to anything that is not
-//! exactly so, whereupon the caller asks `serde_json`. It may be wrong about nothing: what it accepts, a JSON parser
+//! It reads the layout that we write, `"ts":"…","role":"…",…,"content":"…"`, and says `None` to anything that is
+//! not exactly so, whereupon the caller asks `serde_json`. It may be wrong about nothing: what it accepts, a JSON parser
 //! would read the same way. No value is descended into.
 
 use std::ops::Range;
@@ -75,8 +75,8 @@ pub(crate) fn envelope(body: &[u8]) -> Option<Envelope> {
     }
 }
 
-/// Decodes escaped text into the front of `out`, and gives how many bytes it became. Nothing if it is not the inside of
-/// one JSON string. `out` must have [`SLACK_BYTES`] more than the text: eight bytes are stored at a time.
+/// Decodes escaped text into the front of `out`, and gives how many bytes it became. Nothing if it is not the inside
+/// of one JSON string. `out` must have [`SLACK_BYTES`] more than the text: eight bytes are stored at a time.
 pub(crate) fn unescape(text: &[u8], out: &mut [u8]) -> Option<usize> {
     let (mut rest, mut len) = (text, 0);
     while let Some(word) = rest.first_chunk::<8>() {
@@ -104,8 +104,8 @@ pub(crate) fn unescape(text: &[u8], out: &mut [u8]) -> Option<usize> {
     Some(len)
 }
 
-/// Decodes the escape that the text begins with. A quote ends the string before its time: then the text was not the last
-/// member.
+/// Decodes the escape that the text begins with. A quote ends the string before its time: then the text was not the
+/// last member.
 fn unescape_one<'a>(text: &'a [u8], out: &mut [u8], len: &mut usize) -> Option<&'a [u8]> {
     let [b'\\', letter, tail @ ..] = text else { return None };
     let byte = match letter {

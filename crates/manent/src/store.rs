@@ -6,6 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use manent_log::fs::{Disk, Shape};
@@ -40,7 +41,10 @@ pub enum Error {
         home: PathBuf,
     },
     /// The file that the key leads to says in its header that it is another session.
-    #[error("{} says it holds the session {found:?}, not {key:?}; it was renamed by hand: give it its name back", path.display())]
+    #[error(
+        "{} says it holds the session {found:?}, not {key:?}; it was copied or renamed by hand: give it its name back",
+        path.display()
+    )]
     WrongKey {
         /// The file.
         path: PathBuf,
@@ -102,6 +106,8 @@ pub struct Store {
     home: PathBuf,
     sessions: PathBuf,
     options: WriteOptions,
+    /// The directories were checked, and their names made durable. Once for each store that is opened.
+    prepared: Arc<AtomicBool>,
 }
 
 /// How sessions are opened for writing.
@@ -177,7 +183,7 @@ impl Store {
             },
         };
         let sessions = if flat { home.clone() } else { sessions };
-        Ok(Store { disk, home, sessions, options })
+        Ok(Store { disk, home, sessions, options, prepared: Arc::default() })
     }
 
     /// The directory of the store.
@@ -195,14 +201,20 @@ impl Store {
         self.prepare()?;
         let path = self.path_of(key);
         let id = uuid::Uuid::now_v7().to_string();
-        self.write_at(key, &path, Some((self.header(key, &id), id)))
+        let options = Options {
+            header: Some(self.header(key, &id)),
+            wait: self.options.wait,
+            trust: self.options.trust,
+        };
+        let log = Log::open(&self.disk, &path, &options)?;
+        let found = self.check_key(key, &path)?;
+        Ok(Session { log, id: found.map_or(id, |meta| meta.id) })
     }
 
     /// Opens a session for writing that must exist.
     pub fn write_existing(&self, key: &SessionKey) -> Result<Session> {
-        let path = self.existing(key)?;
-        self.prepare()?;
-        self.write_at(key, &path, None)
+        self.existing(key)?;
+        self.write(key)
     }
 
     /// Opens a session for reading, from its beginning.
@@ -265,8 +277,20 @@ impl Store {
             return canonical;
         }
         // Another program may have used the key as the file's name, as it is.
-        let plain = key.plain_file_name().map(|name| self.sessions.join(name));
+        let plain = key.plain_file_name().filter(|name| SessionKey::of_file_name(name).as_ref() == Some(key));
+        let plain = plain.map(|name| self.sessions.join(name));
         plain.filter(|path| self.disk.inspect(path).is_ok()).unwrap_or(canonical)
+    }
+
+    /// Refuses a file that does not lie where its key leads: a copy, or one renamed by hand.
+    pub fn check_place(&self, listed: &Listed) -> Result<()> {
+        if self.path_of(&listed.key) == listed.path {
+            return Ok(());
+        }
+        let name = listed.path.file_name().and_then(|name| name.to_str());
+        let by_name = name.and_then(SessionKey::of_file_name).map(|key| key.to_string());
+        let (path, found) = (listed.path.clone(), listed.key.to_string());
+        Err(Error::WrongKey { path, key: by_name.unwrap_or_default(), found })
     }
 
     /// What the header of a session says; nothing if the file has no header of ours.
@@ -284,15 +308,6 @@ impl Store {
             }
             Err(e) => Err(io_error("inspect", &path)(e)),
         }
-    }
-
-    fn write_at(&self, key: &SessionKey, path: &Path, new: Option<(Body, String)>) -> Result<Session> {
-        let (header, new_id) = new.unzip();
-        let options = Options { header, wait: self.options.wait, trust: self.options.trust };
-        let log = Log::open(&self.disk, path, &options)?;
-        let found = self.check_key(key, path)?;
-        let id = found.map_or_else(|| new_id.unwrap_or_default(), |meta| meta.id);
-        Ok(Session { log, id })
     }
 
     /// Refuses a file whose header names another session.
@@ -329,22 +344,42 @@ impl Store {
         body
     }
 
-    /// Makes the directories, and refuses to write where others could.
+    /// Makes the directories, refuses to write where others could, and makes the directories' names durable: whoever
+    /// made them may have died before that.
     fn prepare(&self) -> Result<()> {
+        if self.prepared.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.refuse_exposed(&self.home)?;
         self.disk.create_dir_all(&self.sessions).map_err(io_error("create", &self.sessions))?;
+        self.refuse_exposed(&self.home)?;
+        self.refuse_exposed(&self.sessions)?;
         for dir in [&self.home, &self.sessions] {
-            let real = self.disk.resolve(dir).map_err(io_error("open", dir))?;
-            let info = self.disk.inspect(&real).map_err(io_error("inspect", dir))?;
-            let exposed = |why: String, hint| Err(Error::Exposed { path: dir.clone(), why, hint });
-            if info.mode & 0o002 != 0 {
-                return exposed("everybody may write there".into(), "take that right away with chmod o-w");
+            let above = dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            match self.disk.sync_dir(above) {
+                // A directory that we may not read is not ours to sync; nor did we make anything in it.
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+                synced => synced.map_err(io_error("sync the directory", above))?,
             }
-            if !self.disk.is_own(info.owner) {
-                return exposed(
-                    format!("it belongs to user {}", info.owner),
-                    "run as that user, or choose another --home",
-                );
-            }
+        }
+        self.prepared.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Refuses a directory in which others could put or change files. One that does not exist yet is fine.
+    fn refuse_exposed(&self, dir: &Path) -> Result<()> {
+        let real = match self.disk.resolve(dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            resolved => resolved.map_err(io_error("open", dir))?,
+        };
+        let info = self.disk.inspect(&real).map_err(io_error("inspect", dir))?;
+        let exposed = |why: String, hint| Err(Error::Exposed { path: dir.to_owned(), why, hint });
+        if info.mode & 0o002 != 0 {
+            return exposed("everybody may write there".into(), "take that right away with chmod o-w");
+        }
+        if !self.disk.is_own(info.owner) {
+            let why = format!("it belongs to user {}", info.owner);
+            return exposed(why, "run as that user, or choose another --home");
         }
         Ok(())
     }

@@ -28,8 +28,12 @@ pub(crate) fn run(context: &Context<'_>, given: &Append) -> Result<Exit, Failure
         session,
         durability,
         expect: given.expect_seq.map_or(Expect::Any, Expect::Seq),
-        output: context.output(),
+        output: Some(context.output()),
     };
+    if writer.session.log().names()? > 1 {
+        context
+            .warn(&format!("{} has a second name (a hard link): whoever has that reads along", writer.key));
+    }
     if let Some(aside) = writer.session.log().set_aside() {
         let (bytes, copy) = (aside.length, aside.copy.display());
         context.note(&format!(
@@ -80,7 +84,8 @@ struct Writer {
     session: Session,
     durability: Durability,
     expect: Expect,
-    output: Output,
+    /// Where receipts go, as long as somebody reads them.
+    output: Option<Output>,
 }
 
 impl Writer {
@@ -88,23 +93,29 @@ impl Writer {
         let receipts = self.session.log().append_batch(bodies, self.durability, self.expect)?;
         // Only the first record was spoken of.
         self.expect = Expect::Any;
-        for receipt in &receipts {
-            self.print(receipt)?;
+        let Some(output) = &mut self.output else { return Ok(()) };
+        let printed = print(&self.key, self.session.id(), &receipts, output);
+        match printed {
+            // Nobody reads the receipts any more. The records go on being kept: that is what was asked for.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => self.output = None,
+            printed => printed?,
         }
-        Ok(self.output.flush()?)
+        Ok(())
     }
+}
 
-    fn print(&mut self, receipt: &Receipt) -> io::Result<()> {
-        let Receipt { seq, offset, durability } = *receipt;
-        if self.output.json {
-            return self.output.json(&json!({
-                "session": self.key.as_str(), "id": self.session.id(), "seq": seq, "offset": offset,
-                "durability": durability.word(),
-            }));
+fn print(key: &SessionKey, id: &str, receipts: &[Receipt], output: &mut Output) -> io::Result<()> {
+    for Receipt { seq, offset, durability } in receipts {
+        if output.json {
+            output.json(&json!({
+                "session": key.as_str(), "id": id, "seq": seq, "offset": offset, "durability": durability.word(),
+            }))?;
+        } else {
+            let key = term::line(key.as_str());
+            output.line(&[(anstyle::Style::new(), &format!("{key} {seq}"))])?;
         }
-        let key = term::line(self.key.as_str());
-        self.output.line(&[(anstyle::Style::new(), &format!("{key} {seq}"))])
     }
+    output.flush()
 }
 
 /// Appends a record for each line of standard input. Lines that arrive together are committed together; nothing

@@ -6,6 +6,7 @@ use manent::log::{Damage, SetAside, TailState, acknowledge_gaps, verify};
 use manent::{SessionKey, Store};
 use serde_json::json;
 
+use super::Target;
 use crate::args::Repair;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -16,9 +17,15 @@ pub(crate) fn run(context: &Context<'_>, given: &Repair) -> Result<Exit, Failure
     let store = context.store(given.wait)?;
     let mut output = context.output();
     let mut worst = Exit::Done;
-    for key in super::named_or_all(&store, &given.keys.keys)? {
-        match repair(&store, &key) {
-            Ok(done) => print(&key, &done, &mut output)?,
+    for (target, trouble) in super::named_or_all(&store, &given.keys.keys)? {
+        let repaired = match (target, trouble) {
+            // What lies in the wrong place is not touched: its key leads to another file.
+            (_, Some(trouble)) => Err(trouble),
+            (Some(target), None) => repair(&store, &target).map(|done| (target.key, done)),
+            (None, None) => continue,
+        };
+        match repaired {
+            Ok((key, done)) => print(&key, &done, &mut output)?,
             Err(failure) => {
                 output.flush()?;
                 context.complain(&failure);
@@ -37,14 +44,13 @@ struct Done {
     acknowledged: Vec<Damage>,
 }
 
-fn repair(store: &Store, key: &SessionKey) -> Result<Done, Failure> {
-    let path = store.existing(key)?;
-    let report = verify(store.disk(), &path)?;
+fn repair(store: &Store, target: &Target) -> Result<Done, Failure> {
+    let report = verify(store.disk(), &target.path)?;
     // A sound session is not even opened for writing. One with bytes in flight is: its writer decides what they are.
     if report.is_sound() && report.tail == TailState::Clean {
         return Ok(Done::default());
     }
-    let mut session = store.write_existing(key)?;
+    let mut session = store.write_existing(&target.key)?;
     let set_aside = session.log().set_aside().cloned();
     let acknowledged = acknowledge_gaps(session.log(), &manent::now())?;
     Ok(Done { set_aside, acknowledged })

@@ -18,8 +18,8 @@ pub(crate) fn run(context: &Context<'_>, given: &Show) -> Result<Exit, Failure> 
     let store = context.store(Duration::ZERO)?;
     let mut output = context.output();
     if given.raw && output.terminal {
-        let why = "--raw is not for a terminal: a transcript can hold sequences that drive it; send it to a file or a pipe";
-        return Err(Failure::new(Exit::Usage, why));
+        let why = "--raw is not for a terminal: a transcript can hold sequences that drive it";
+        return Err(Failure::new(Exit::Usage, format!("{why}; send it to a file or a pipe")));
     }
     let mut reader = match (given.tail, given.from) {
         (Some(count), _) => store.read_tail(&key, count)?,

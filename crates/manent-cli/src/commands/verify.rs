@@ -18,25 +18,28 @@ pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> 
     let store = context.store(Duration::ZERO)?;
     let mut output = context.output();
     let mut worst = Exit::Done;
-    for key in super::named_or_all(&store, &given.keys)? {
-        let checked = store.existing(&key).map_err(Failure::from).and_then(|path| {
-            let bar = context.progress(store.disk().inspect(&path).map_or(0, |info| info.len));
-            let report = verify_with(store.disk(), &path, |offset| bar.set_position(offset))?;
+    for (target, trouble) in super::named_or_all(&store, &given.keys)? {
+        // A file in the wrong place is checked all the same: where it lies says nothing about its bytes.
+        let checked = target.map(|target| {
+            let bar = context.progress(store.disk().inspect(&target.path).map_or(0, |info| info.len));
+            let report = verify_with(store.disk(), &target.path, |offset| bar.set_position(offset));
             bar.finish_and_clear();
-            Ok(report)
+            report.map(|report| (target.key, report)).map_err(Failure::from)
         });
-        let exit = match checked {
-            Ok(report) => {
+        let mut failures: Vec<Failure> = trouble.into_iter().collect();
+        match checked {
+            Some(Ok((key, report))) => {
                 print(&key, &report, &mut output)?;
-                if report.is_sound() { Exit::Done } else { Exit::Damage }
+                worst = worst.max(if report.is_sound() { Exit::Done } else { Exit::Damage });
             }
-            Err(failure) => {
-                output.flush()?;
-                context.complain(&failure);
-                failure.exit
-            }
-        };
-        worst = worst.max(exit);
+            Some(Err(failure)) => failures.push(failure),
+            None => {}
+        }
+        for failure in &failures {
+            output.flush()?;
+            context.complain(failure);
+            worst = worst.max(failure.exit);
+        }
     }
     output.flush()?;
     Ok(worst)
