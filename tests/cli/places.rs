@@ -72,6 +72,28 @@ fn another_programs_directory_is_read_and_appended_to_as_it_is() {
     assert_eq!(crate::support::environment::names_in(env.home()), ["telegram:alice.jsonl"]);
 }
 
+/// A copy by hand lies where no key leads to. It is checked like any file, named, and left alone.
+#[test]
+fn a_copy_under_another_name_is_checked_and_named_and_not_repaired() {
+    let env = TestEnvironment::new();
+    env.append("work", "hello");
+    let torn = [env.bytes("work"), b"{\"seq\":2,\"torn".to_vec()].concat();
+    env.plant("copy", &torn);
+    let output = env.manent(&["verify"]);
+    assert!(matches!(output.code(), Some(1 | 3)), "{output}");
+    assert!(
+        output.stdout().contains("ok       work") && output.stdout().contains("damaged  work"),
+        "{output}"
+    );
+    assert!(
+        output.stderr().contains("copy.jsonl says it holds the session \"work\", not \"copy\""),
+        "{output}"
+    );
+    assert_eq!(env.manent(&["repair"]).code(), Some(1));
+    assert_eq!(env.bytes("copy"), torn);
+    assert_eq!(env.records("work").len(), 1, "the session itself is what its key leads to");
+}
+
 /// A session that names itself in its header is found under that name, whatever another program called the file.
 #[test]
 fn a_session_is_listed_under_the_name_in_its_header() {

@@ -346,12 +346,12 @@ fn a_file_renamed_by_hand_is_not_taken_for_another_session() {
     std::fs::rename(env.log("work"), env.log("play")).unwrap();
     insta::assert_snapshot!(env.manent(&["show", "play"]), @r#"
     [stderr]
-    error: [home]/sessions/play.jsonl says it holds the session "work", not "play"; it was renamed by hand: give it its name back
+    error: [home]/sessions/play.jsonl says it holds the session "work", not "play"; it was copied or renamed by hand: give it its name back
     [exit 1]
     "#);
     insta::assert_snapshot!(env.manent(&["append", "play", "x"]), @r#"
     [stderr]
-    error: [home]/sessions/play.jsonl says it holds the session "work", not "play"; it was renamed by hand: give it its name back
+    error: [home]/sessions/play.jsonl says it holds the session "work", not "play"; it was copied or renamed by hand: give it its name back
     [exit 1]
     "#);
 }

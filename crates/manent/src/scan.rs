@@ -1,8 +1,8 @@
 //! A flat scanner over the members of a record: finds the envelope without touching the text.
 //!
-//! It reads the layout that we write, `"ts":"…","role":"…",…,"content":"…"`, and says `None` to anything that is
-//! not exactly so, whereupon the caller asks `serde_json`. It may be wrong about nothing: what it accepts, a JSON parser
-//! would read the same way. No value is descended into.
+//! It reads the layout that we write, with `ts` and `role` first and `content` last, and says `None` to anything that
+//! is not exactly so, whereupon the caller asks `serde_json`. It may be wrong about nothing: what it accepts, a JSON
+//! parser would read the same way. No value is descended into.
 
 use std::ops::Range;
 

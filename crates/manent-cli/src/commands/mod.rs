@@ -22,8 +22,8 @@ struct Target {
 /// A file, and what is wrong about its place; one of the two is always there.
 type Found = (Option<Target>, Option<Failure>);
 
-/// The sessions that were named, or every file of the store, sorted by key. A file that does not lie where its key leads
-/// comes with what is wrong about it; a name that leads nowhere is only what is wrong.
+/// The sessions that were named, or every file of the store, sorted by key. A file that does not lie where its key
+/// leads comes with what is wrong about it; a name that leads nowhere is only what is wrong.
 fn named_or_all(store: &Store, named: &[String]) -> Result<Vec<Found>, Failure> {
     if !named.is_empty() {
         let keys: Vec<SessionKey> = named.iter().map(|text| context::key(text)).collect::<Result<_, _>>()?;

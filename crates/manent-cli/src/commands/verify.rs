@@ -89,7 +89,10 @@ fn words(damage: &Damage) -> String {
 }
 
 fn json_of(key: &SessionKey, report: &Report) -> Value {
-    let place = |d: &Damage, reason: &str, acknowledged: bool| json!({"offset": d.offset, "length": d.length, "reason": reason, "acknowledged": acknowledged});
+    let place = |d: &Damage, reason: &str, acknowledged: bool| {
+        let Damage { offset, length, .. } = d;
+        json!({"offset": offset, "length": length, "reason": reason, "acknowledged": acknowledged})
+    };
     let mut damage: Vec<Value> =
         report.damage.iter().map(|f| place(&f.damage, f.damage.reason.word(), f.acknowledged)).collect();
     let tail = match report.tail {

@@ -319,8 +319,8 @@ fn r16_half_a_copy_of_an_interrupted_recovery_is_left_and_a_whole_one_made() {
     }
 }
 
-/// R17. An earlier recovery died between the copy and the cut. Its copy looks whole, but if its sync failed it may be in
-/// the cache alone, and a second sync would not tell: so a new one is made. The simulator found that.
+/// R17. An earlier recovery died between the copy and the cut. Its copy looks whole, but if its sync failed it may be
+/// in the cache alone, and a second sync would not tell: so a new one is made. The simulator found that.
 #[test]
 fn r17_a_whole_copy_of_an_interrupted_recovery_is_not_trusted() {
     let (good, torn) = (native(3), &turn_line(4, "torn")[..40]);
