@@ -20,7 +20,8 @@ def crc32c(data):
 
 HEAD = re.compile(rb'\{"seq":(0|[1-9][0-9]{0,15}),')
 TAIL = re.compile(rb',"crc":"([0-9a-f]{8})"\}\Z')
-NEAR = re.compile(rb',"...":"........"\}\Z', re.S)
+NEAR_HEAD = re.compile(rb'\{"...":[0-9]', re.S)
+NEAR_TAIL = re.compile(rb',"...":"........"\}\Z', re.S)
 def not_a_number(word): raise ValueError(word)  # NaN and Infinity are Python's, not JSON's
 
 def classify(line, kind):
@@ -37,8 +38,8 @@ def classify(line, kind):
     except (ValueError, RecursionError): return "damaged not_json"
     if not isinstance(value, dict): return "damaged not_object"
     marked = "seq" in value or "crc" in value
-    ours = tail or line.startswith(b'{"seq":') and NEAR.search(line)
-    hurt = {"native": marked, "adopted": ours, "foreign": False}[kind]
+    ours = tail and NEAR_HEAD.match(line) or line.startswith(b'{"seq":') and NEAR_TAIL.search(line)
+    hurt = marked if kind == "native" else ours
     return "damaged half_marked" if hurt else "foreign"
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ impl Mount {
         std::fs::create_dir(&path).unwrap();
         let mut command = Command::new("mount");
         command.args(["-t", kind, "-o", options, "manent-test"]).arg(&path).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success()).then_some(Mount { path })
+        command.status().is_ok_and(|status| status.success()).then(|| Mount { path })
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -132,10 +132,11 @@ pub fn classify(line: &[u8], kind: FileKind) -> Class {
     };
     let damaged = match kind {
         FileKind::Native => marked,
-        // Another program may have a `seq` of its own, even in front. Only a line that ends exactly as ours do, or
-        // begins so and ends nearly so, must be one of ours that was hurt: a flipped bit spoils one end, never both.
-        FileKind::Adopted => tail || (head && ends_nearly_like_a_record(line)),
-        FileKind::Foreign => false,
+        // Another program may have a `seq` in front or a `crc` at the end of its own. Only a line that has one end
+        // exactly as ours do and the other nearly so must be one of ours: a flipped bit spoils one end, never both.
+        FileKind::Adopted | FileKind::Foreign => {
+            (tail && begins_nearly_like_a_record(line)) || (head && ends_nearly_like_a_record(line))
+        }
     };
     if damaged { Class::Damaged(Reason::HalfMarked) } else { Class::Foreign }
 }
@@ -284,6 +285,11 @@ fn head_seq(line: &[u8]) -> Option<u64> {
     }
     let seq = rest[..digits].iter().fold(0_u64, |n, b| n * 10 + u64::from(b - b'0'));
     (seq <= SEQ_MAX).then_some(seq)
+}
+
+/// The beginning of a record of which one byte is wrong, but not so that the line is no JSON any more.
+fn begins_nearly_like_a_record(line: &[u8]) -> bool {
+    matches!(line, [b'{', b'"', _, _, _, b'"', b':', b'0'..=b'9', ..])
 }
 
 /// The end of a record of which one byte is wrong, but not so that the line is no JSON any more.

@@ -85,13 +85,12 @@ fn rest(
     piece: &impl Fn(Range<usize>, What) -> Piece,
     out: &mut Vec<Piece>,
 ) {
-    match frame::classify(&bytes[part.clone()], kind) {
-        Class::Blank => {}
-        Class::Foreign => {
-            let end = piece(part.clone(), What::Foreign).end;
-            out.push(Piece { end, ..piece(trimmed(part.start, &bytes[part]), What::Foreign) });
-        }
-        Class::Damaged(reason) => out.push(piece(part, What::Damaged(reason))),
-        Class::Record { seq } => out.push(piece(part, What::Record { seq })),
-    }
+    let what = match frame::classify(&bytes[part.clone()], kind) {
+        Class::Blank => return,
+        Class::Damaged(reason) => return out.push(piece(part, What::Damaged(reason))),
+        Class::Foreign => What::Foreign,
+        Class::Record { seq } => What::Record { seq },
+    };
+    let end = piece(part.clone(), what).end;
+    out.push(Piece { end, ..piece(trimmed(part.start, &bytes[part]), what) });
 }

@@ -316,6 +316,7 @@ impl Reader {
             return Ok(false);
         };
         self.next_seq = Some(u64::from(origin.kind != FileKind::Native));
+        self.resume.next_seq = self.next_seq;
         Ok(true)
     }
 
@@ -361,7 +362,7 @@ impl Reader {
         }
         self.break_told = true;
         let (length, reason) = match seq {
-            _ if self.after_gap || seq < expected => (piece.end - piece.offset, Reason::OutOfOrder),
+            _ if self.after_gap || seq < expected => (piece.range.len() as u64, Reason::OutOfOrder),
             _ if expected == 0 => (0, Reason::NoHeader),
             _ => (0, Reason::Missing),
         };

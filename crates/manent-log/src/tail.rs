@@ -50,7 +50,6 @@ pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>>
     let mut lines = Lines::new(0, SMALL_BLOCK_BYTES);
     let mut first_bytes: Option<(Vec<u8>, bool)> = None;
     let mut plain = false;
-    let mut any_foreign = false;
     while let Some(line) = lines.next(file).map_err(failed)? {
         let bytes = lines.bytes(line.range.clone());
         if first_bytes.is_none() && !frame::trim(bytes).is_empty() {
@@ -74,19 +73,19 @@ pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>>
             }
             Class::Blank => {}
             Class::Damaged(_) => {
-                // Two records on one line are still records.
-                if !frame::salvage(bytes).is_empty() {
-                    return Ok(Some(Origin::native()));
+                // Two records on one line are still records, and a header among them still a header.
+                if let Some((range, seq)) = frame::salvage(bytes).first() {
+                    let header = (*seq == 0).then(|| Header::parse(&bytes[range.clone()]));
+                    return Ok(Some(Origin { kind: FileKind::Native, header }));
                 }
-                any_foreign |= frame::classify(bytes, FileKind::Foreign) == Class::Foreign;
             }
         }
     }
-    if let Some((first, _)) = first_bytes.as_ref().filter(|_| !plain && !any_foreign) {
+    if let Some((first, _)) = first_bytes.as_ref().filter(|_| !plain) {
         refuse_other_formats(first, path)?;
     }
     let unborn = first_bytes.is_none_or(|(b, terminated)| frame::begins_like_a_header(&b, terminated));
-    if !plain && !any_foreign && unborn {
+    if !plain && unborn {
         return Ok(None);
     }
     Ok(Some(Origin { kind: FileKind::Foreign, header: None }))
@@ -117,13 +116,8 @@ pub(crate) fn inspect(file: &dyn DiskFile, path: &Path) -> Result<Tail> {
         return Ok(Tail { origin: None, len, good_end: 0, good_seq: 0, torn: torn_header(file, path, len)? });
     };
     let mut search = TailSearch::new(len);
-    let anchored = search.run(file, path, origin.kind)?;
-    let good_seq = match anchored {
-        Some(0) => origin.header.as_ref().map_or(1, |h| h.first_seq) + search.unnumbered,
-        Some(seq) => seq + 1 + search.unnumbered,
-        // No record anywhere: the numbers begin with the first line, at 1.
-        None => 1 + search.unnumbered,
-    };
+    // Where there is no record anywhere, the numbers begin with the first line, at 1.
+    let good_seq = search.run(file, path, origin.kind)?.unwrap_or(1) + search.unnumbered;
     let good_end = search.good_end.unwrap_or(0);
     let torn = search.torn.map(|torn| Damage { length: len - torn.offset, seq: good_seq, ..torn });
     Ok(Tail { origin: Some(origin), len, good_end, good_seq, torn })
@@ -156,7 +150,7 @@ impl TailSearch {
         TailSearch { len, good_end: None, torn: None, unnumbered: 0 }
     }
 
-    /// The number of the last record, if there is one at all.
+    /// The number after the last record, if there is one at all.
     fn run(&mut self, file: &dyn DiskFile, path: &Path, kind: FileKind) -> Result<Option<u64>> {
         let mut lines = LinesBack::new(self.len);
         let mut found: Vec<Piece> = Vec::new();
@@ -170,7 +164,8 @@ impl TailSearch {
             pieces::of_line(&line, lines.bytes(line.range.clone()), kind, &mut found);
             for piece in found.drain(..).rev() {
                 if let Some(seq) = self.step(&piece) {
-                    return Ok(Some(seq));
+                    let first_seq = || Header::parse(lines.bytes(piece.range.clone())).first_seq;
+                    return Ok(Some(if seq == 0 { first_seq() } else { seq + 1 }));
                 }
             }
         }

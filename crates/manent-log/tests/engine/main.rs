@@ -18,3 +18,4 @@ mod recovery;
 mod sharing;
 mod support;
 mod twin;
+mod verifier;
