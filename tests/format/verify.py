@@ -103,7 +103,7 @@ def kind_of(data, lines):
     if first == "foreign": return "adopted" if some_record else "foreign"
     if first: return "native"
     if not not_blank: return "blank"
-    if data.startswith(OTHERS): return "refused"
+    if data.startswith(OTHERS, not_blank.start): return "refused"
     return "unborn" if begins_as_a_header(data, not_blank) else "foreign"
 
 # Sections 5 and 6: numbers and damage.
@@ -116,7 +116,7 @@ def members(data, piece):
 def number_after_header(header):
     for name in ("meta", "parent", "upto"):
         header = header.get(name) if isinstance(header, dict) else None
-    return header + 1 if is_whole_number(header) else 1
+    return header + 1 if is_whole_number(header) and header < 2**53 else 1
 
 def acknowledged_by(record):
     """The place that a record names, if it is a gap record."""

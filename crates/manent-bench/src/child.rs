@@ -112,8 +112,14 @@ pub(crate) fn run(task: &Task) -> Result<()> {
             loaded(|| peers::naive_load(path), |all| walk(all.iter().map(|message| message.content.as_str())))
         }
         Task::Stream { home, key } => once(|| stream(home, key)),
-        Task::Tail { home, key } => repeated(|| tail(home, key)),
-        Task::Open { home, key } => repeated(|| open(home, key)),
+        Task::Tail { home, key } => {
+            let (store, key) = (Store::open(home)?, SessionKey::new(key)?);
+            repeated(|| tail(&store, &key))
+        }
+        Task::Open { home, key } => {
+            let (store, key) = (Store::open(home)?, SessionKey::new(key)?);
+            repeated(|| open(&store, &key))
+        }
     }?;
     println!("{}", serde_json::to_string(&outcome)?);
     Ok(())
@@ -186,8 +192,8 @@ fn stream(home: &Path, key: &str) -> Result<Seen> {
     Ok((turns, bytes))
 }
 
-fn tail(home: &Path, key: &str) -> Result<Seen> {
-    let mut reader = Store::open(home)?.read_tail(&SessionKey::new(key)?, TAIL_TURNS)?;
+fn tail(store: &Store, key: &SessionKey) -> Result<Seen> {
+    let mut reader = store.read_tail(key, TAIL_TURNS)?;
     let (mut turns, mut bytes) = (0, 0);
     while let Some(item) = reader.next()? {
         let Item::Entry(entry) = item else { return Err("the session is damaged".into()) };
@@ -201,8 +207,8 @@ fn tail(home: &Path, key: &str) -> Result<Seen> {
     Ok((turns, bytes))
 }
 
-fn open(home: &Path, key: &str) -> Result<Seen> {
-    let session = Store::open(home)?.write_existing(&SessionKey::new(key)?)?;
+fn open(store: &Store, key: &SessionKey) -> Result<Seen> {
+    let session = store.write_existing(key)?;
     Ok((session.id().len() as u64, 0))
 }
 

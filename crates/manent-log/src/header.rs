@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::frame::SEQ_MAX;
@@ -25,34 +26,25 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads a record that was verified and has the number 0.
+    /// Reads a record that was verified and has the number 0. A member of another type than we know was written by
+    /// somebody newer: it must not hide the others.
     pub(crate) fn parse(record: &[u8]) -> Header {
         #[derive(Deserialize)]
         struct Line {
             #[serde(default)]
-            meta: Meta,
+            meta: Value,
         }
-        #[derive(Deserialize, Default)]
-        struct Meta {
-            #[serde(default)]
-            format: u64,
-            #[serde(default)]
-            requires: Vec<String>,
-            parent: Option<Parent>,
-        }
-        #[derive(Deserialize)]
-        struct Parent {
-            upto: u64,
-        }
-        match serde_json::from_slice::<Line>(record) {
-            Ok(Line { meta }) => Header {
-                format: meta.format,
-                requires: meta.requires,
-                // A number beyond the limit is nobody's; it must not overflow what is counted from it.
-                first_seq: meta.parent.map_or(1, |p| p.upto.min(SEQ_MAX) + 1),
-            },
-            // It verifies but does not have the shape we know: somebody newer wrote it. Format 0 is never written.
-            Err(_) => Header { first_seq: 1, ..Header::default() },
+        let meta = serde_json::from_slice::<Line>(record).map(|line| line.meta).unwrap_or_default();
+        let requires = match &meta["requires"] {
+            Value::Null => Vec::new(),
+            Value::Array(names) => names.iter().map(|name| name.as_str().unwrap_or("?").to_owned()).collect(),
+            _ => vec!["?".to_owned()],
+        };
+        let upto = meta["parent"]["upto"].as_u64().filter(|upto| *upto <= SEQ_MAX);
+        Header {
+            format: meta["format"].as_u64().unwrap_or(0),
+            requires,
+            first_seq: upto.map_or(1, |upto| upto + 1),
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::frame::{self, Class, FileKind, Reason};
-use crate::fs::DiskFile;
+use crate::fs::{DiskFile, read_fully};
 use crate::header::Header;
 use crate::lines::{Lines, LinesBack, SMALL_BLOCK_BYTES, STREAM_BLOCK_BYTES};
 use crate::pieces::{self, Piece, What};
@@ -52,8 +52,11 @@ pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>>
     let mut plain = false;
     while let Some(line) = lines.next(file).map_err(failed)? {
         let bytes = lines.bytes(line.range.clone());
-        if first_bytes.is_none() && !frame::trim(bytes).is_empty() {
-            first_bytes = Some((bytes[..bytes.len().min(16)].to_vec(), line.terminated));
+        if first_bytes.is_none() && (line.too_long() || !frame::trim(bytes).is_empty()) {
+            let mut first = vec![0; line.length.min(16) as usize];
+            let n = read_fully(file, &mut first, line.offset).map_err(failed)?;
+            first.truncate(n);
+            first_bytes = Some((first, line.terminated));
         }
         if plain {
             // Only a record can change the answer now, and most lines are plainly none.

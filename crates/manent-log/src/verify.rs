@@ -168,12 +168,19 @@ impl Gap {
 
     /// Reads a gap record; nothing for any other.
     fn read(entry: &Entry<'_>) -> Option<Gap> {
+        #[derive(Deserialize)]
+        struct Line {
+            kind: String,
+            #[serde(flatten)]
+            gap: Gap,
+        }
         // Cheap first: the members stand near the front, and hardly any record is one of these.
         let head = &entry.bytes[..entry.bytes.len().min(GAP_HEAD_BYTES)];
         if !entry.verified || memchr::memmem::find(head, br#""kind":"gap""#).is_none() {
             return None;
         }
-        serde_json::from_slice(entry.bytes).ok()
+        let line: Line = serde_json::from_slice(entry.bytes).ok()?;
+        (line.kind == "gap").then_some(line.gap)
     }
 
     fn body(&self, ts: &str, damage: &Damage) -> Body {

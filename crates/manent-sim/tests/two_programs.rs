@@ -44,7 +44,7 @@ fn read_all(disk: &Arc<dyn Disk>) -> Vec<(u64, String)> {
     while let Some(item) = reader.next().expect("no faults are planned") {
         match item {
             Item::Entry(entry) => {
-                lines.push((entry.seq, mark(std::str::from_utf8(entry.bytes).expect("text"))))
+                lines.push((entry.seq, mark(std::str::from_utf8(entry.bytes).expect("text"))));
             }
             Item::Damage(damage) => panic!("{damage:?}"),
         }

@@ -183,7 +183,7 @@ fn a_newer_log_is_read_but_not_written() {
     for (meta, named) in [
         (r#""meta":{"format":2}"#, "format 2"),
         (r#""meta":{"format":1,"requires":["x"]}"#, "\"x\""),
-        (r#""meta":{"format":1,"requires":"new shape"}"#, "format"),
+        (r#""meta":{"format":1,"requires":"new shape"}"#, "feature"),
         (r#""meta":{}"#, "format 0"),
     ] {
         let mut torn = file_of(&[record(0, meta), turn_line(1, "a")]);

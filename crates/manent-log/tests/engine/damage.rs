@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use manent_log::frame::{RECORD_BYTES_MAX, Reason};
-use manent_log::{Body, BodyError, Damage, End, FileKind, Report, TailState, acknowledge_gaps};
+use manent_log::{
+    Body, BodyError, Damage, Durability, End, Expect, FileKind, Report, TailState, acknowledge_gaps,
+};
 
 use crate::support::{
     Got, Scene, damages, file_of, header_line, lines, native, native_lines, plain_line, record, seqs,
@@ -441,5 +443,19 @@ fn a_log_whose_first_bytes_are_those_of_another_format_is_still_read() {
         let scene = Scene::with(&bytes);
         let (got, end) = scene.read();
         assert_eq!((seqs(&got), damages(&got).len(), end), (vec![1, 2, 3], 1, End::Clean));
+    }
+}
+
+/// Only a record that is a gap record itself acknowledges: one that merely holds such words must not silence an alarm.
+#[test]
+fn a_record_that_only_mentions_a_gap_acknowledges_nothing() {
+    let scene = Scene::with([native(1), b"garbage\n".to_vec(), file_of(&[turn_line(3, "three")])].concat());
+    let place = scene.verify().damage[0].damage;
+    let hash = format!("crc32c:{:08x}", crc32c::crc32c(b"garbage\n"));
+    for (kind, sound) in [(r#""role":"user","m":{"kind":"gap"}"#, false), (r#""kind":"gap""#, true)] {
+        let place = format!(r#""offset":{},"length":{},"hash":"{hash}""#, place.offset, place.length);
+        let body = Body::parse(format!("{{{kind},{place}}}").as_bytes()).unwrap();
+        scene.open().append(&body, Durability::Flush, Expect::Any).unwrap();
+        assert_eq!(scene.verify().is_sound(), sound, "{kind}");
     }
 }

@@ -517,3 +517,12 @@ fn the_table_of_cases_and_these_tests_name_each_other() {
         assert!(row.contains(&format!("`{}_", case.to_lowercase())), "{case} names its own tests");
     }
 }
+
+/// R20. The same where nothing but one line stands in the file, longer than any record.
+#[test]
+fn r20_a_file_of_one_line_over_the_limit_is_never_cut() {
+    let long = [br#"{"a":""#, &vec![b'x'; 64 << 20][..], br#""}"#].concat();
+    let scene = Scene::with(&long);
+    drop(scene.try_open());
+    assert_eq!((scene.len(), scene.torn_copies().len()), (long.len() as u64, 0));
+}
