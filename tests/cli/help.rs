@@ -22,7 +22,7 @@ fn help_of_the_whole() {
                             user] [env: MANENT_HOME]
           --json            Print JSON, one object a line
           --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
-      -q, --quiet           Say only what went wrong
+      -q, --quiet           No notes: only what was asked for and what went wrong
       -v, --verbose         Say more
           --any-filesystem  Write also on network and unknown file systems, where appends and locks may
                             not be safe [env: MANENT_ANY_FILESYSTEM]
@@ -59,7 +59,7 @@ fn help_of_append() {
                                 survives kill -9 [default: sync] [possible values: sync, group, flush]
           --expect-seq <N>      Append only if the (first) record gets this number; 1: the session must
                                 be new
-      -q, --quiet               Say only what went wrong
+      -q, --quiet               No notes: only what was asked for and what went wrong
       -v, --verbose             Say more
           --wait <TIME>         How long to wait if another process is writing [default: 5s]
           --any-filesystem      Write also on network and unknown file systems, where appends and locks
@@ -92,7 +92,7 @@ fn help_of_show() {
           --json            Print JSON, one object a line
           --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
       -f, --follow          Go on as the session grows, until Ctrl-C
-      -q, --quiet           Say only what went wrong
+      -q, --quiet           No notes: only what was asked for and what went wrong
           --raw             Only the texts, as they are, one after the other; never to a terminal
       -v, --verbose         Say more
           --any-filesystem  Write also on network and unknown file systems, where appends and locks may
@@ -121,7 +121,7 @@ fn help_of_sessions() {
           --json            Print JSON, one object a line
           --limit <N>       At most so many
           --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
-      -q, --quiet           Say only what went wrong
+      -q, --quiet           No notes: only what was asked for and what went wrong
       -v, --verbose         Say more
           --any-filesystem  Write also on network and unknown file systems, where appends and locks may
                             not be safe [env: MANENT_ANY_FILESYSTEM]
@@ -145,7 +145,7 @@ fn help_of_verify() {
                             user] [env: MANENT_HOME]
           --json            Print JSON, one object a line
           --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
-      -q, --quiet           Say only what went wrong
+      -q, --quiet           No notes: only what was asked for and what went wrong
       -v, --verbose         Say more
           --any-filesystem  Write also on network and unknown file systems, where appends and locks may
                             not be safe [env: MANENT_ANY_FILESYSTEM]
@@ -170,7 +170,7 @@ fn help_of_repair() {
           --wait <TIME>     How long to wait if another process is writing [default: 5s]
           --json            Print JSON, one object a line
           --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
-      -q, --quiet           Say only what went wrong
+      -q, --quiet           No notes: only what was asked for and what went wrong
       -v, --verbose         Say more
           --any-filesystem  Write also on network and unknown file systems, where appends and locks may
                             not be safe [env: MANENT_ANY_FILESYSTEM]

@@ -335,7 +335,7 @@ fn a_held_session_names_its_holder() {
     let _holder = Stream::hold(&env, "work");
     insta::assert_snapshot!(env.manent(&["append", "work", "text", "--wait", "0s"]), @"
     [stderr]
-    error: [home]/sessions/work.jsonl is held by pid [pid]; wait for it, read it, or fork it
+    error: [home]/sessions/work.jsonl is held by pid [pid]; wait for it, or read it meanwhile
     [exit 5]
     ");
 }

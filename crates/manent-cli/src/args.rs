@@ -64,7 +64,7 @@ pub(crate) struct Global {
     /// When to use colour
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
-    /// Say only what went wrong
+    /// No notes: only what was asked for and what went wrong
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
     /// Say more

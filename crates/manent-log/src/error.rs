@@ -30,7 +30,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// Another writer holds the lease.
-    #[error("{} is held by {}; wait for it, read it, or fork it", path.display(), holder(*pid))]
+    #[error("{} is held by {}; wait for it, or read it meanwhile", path.display(), holder(*pid))]
     Held {
         /// The log.
         path: PathBuf,
