@@ -19,7 +19,7 @@ pub const RECORD_BYTES_MAX: usize = 64 << 20;
 /// The largest sequence number: the largest integer that every JSON reader keeps exactly.
 pub const SEQ_MAX: u64 = (1 << 53) - 1;
 
-/// Whose file a line stands in. Decided once for a whole file by [`crate::reader::detect`].
+/// Whose file a line stands in. Decided once for a whole file, by its first readable line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// Ours from the first line: a record verifies, and the file does not begin with another program's line.

@@ -7,7 +7,7 @@
 //!
 //! # Layout
 //!
-//! Follow one append from the top: [`log`] (open, append, close) calls [`lock`](self) for the lease, `recover` for
+//! Follow one append from the top: [`log`] (open, append, close) calls `lock` for the lease, `recover` for
 //! what a crash left, [`frame`] for the bytes, [`commit`] for durability, and [`fs`] for the disk.
 //!
 //! | file | about |
