@@ -5,11 +5,9 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
-use serde_json::Value;
-
 use crate::error::{Error, Result};
 use crate::frame::SEQ_MAX;
+use crate::members;
 
 /// The format this version writes. A file keeps its format for life.
 pub const FORMAT: u64 = 1;
@@ -26,25 +24,20 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads a record that was verified and has the number 0. A member of another type than we know was written by
-    /// somebody newer: it must not hide the others.
+    /// Reads a record that was verified and has the number 0. Each member is looked at on its own: one of another type
+    /// than we know, or of any depth, was written by somebody newer and must not hide the others.
     pub(crate) fn parse(record: &[u8]) -> Header {
-        #[derive(Deserialize)]
-        struct Line {
-            #[serde(default)]
-            meta: Value,
-        }
-        let meta = serde_json::from_slice::<Line>(record).map(|line| line.meta).unwrap_or_default();
-        let requires = match &meta["requires"] {
-            Value::Null => Vec::new(),
-            Value::Array(names) => names.iter().map(|name| name.as_str().unwrap_or("?").to_owned()).collect(),
-            _ => vec!["?".to_owned()],
-        };
-        let upto = meta["parent"]["upto"].as_u64().filter(|upto| *upto <= SEQ_MAX);
+        let line = std::str::from_utf8(record).unwrap_or_default();
+        let meta = member(line, "meta").unwrap_or_default();
+        let number = |json: Option<&str>| json.and_then(|json| serde_json::from_str::<u64>(json).ok());
+        let requires = member(meta, "requires").map_or_else(Vec::new, |json| {
+            serde_json::from_str(json).unwrap_or_else(|_| vec!["of another shape".to_owned()])
+        });
+        let upto = number(member(meta, "parent").and_then(|parent| member(parent, "upto")));
         Header {
-            format: meta["format"].as_u64().unwrap_or(0),
+            format: number(member(meta, "format")).unwrap_or(0),
             requires,
-            first_seq: upto.map_or(1, |upto| upto + 1),
+            first_seq: upto.filter(|upto| *upto <= SEQ_MAX).map_or(1, |upto| upto + 1),
         }
     }
 
@@ -59,4 +52,9 @@ impl Header {
         };
         Err(Error::Newer { path: path.to_owned(), needs })
     }
+}
+
+/// The JSON of a member of an object, by name.
+fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    members::list(object)?.into_iter().rfind(|(n, _)| n == name).map(|(_, value)| value)
 }
