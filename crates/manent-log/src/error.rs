@@ -178,9 +178,9 @@ pub enum BodyError {
 }
 
 impl Error {
+    /// Borrows the path, and copies it only if there is an error: this stands on the path of every append.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-        let path = path.to_owned();
-        move |source| Error::Io { action, path, source }
+        move |source| Error::Io { action, path: path.to_owned(), source }
     }
 
     /// The error itself, also where several threads share it.

@@ -79,8 +79,7 @@ pub enum Error {
 }
 
 fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io { action, path, source }
+    move |source| Error::Io { action, path: path.to_owned(), source }
 }
 
 /// A store of sessions.
