@@ -83,7 +83,7 @@ class Mounts:
         return point
 
     def unmount(self, point):
-        for attempt in range(50):
+        for _ in range(50):
             if run(["umount", point]).returncode == 0:
                 self.points.remove(point)
                 return
@@ -206,8 +206,10 @@ class Lab:
             if life == len(lives):
                 # In this order: what is acknowledged while the clone is made may be in it or not.
                 acknowledged.update(writer.acknowledged())
-                clone(source, copy)
-                writer.kill()
+                try:
+                    clone(source, copy)
+                finally:
+                    writer.kill()
             else:
                 writer.kill()
                 acknowledged.update(writer.acknowledged())
