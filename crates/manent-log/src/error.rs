@@ -192,8 +192,19 @@ impl Error {
     }
 }
 
+impl From<Arc<Error>> for Error {
+    fn from(error: Arc<Error>) -> Error {
+        Error::Shared(error)
+    }
+}
+
 fn holder(pid: Option<u32>) -> String {
-    pid.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"))
+    match pid {
+        None => "another process".to_owned(),
+        // Most often a handle that is still alive somewhere in the program.
+        Some(pid) if pid == std::process::id() => format!("this process (pid {pid}), through another handle"),
+        Some(pid) => format!("pid {pid}"),
+    }
 }
 
 fn hint(source: &io::Error) -> &'static str {

@@ -70,9 +70,20 @@ pub enum Reason {
     OutOfOrder,
     /// The file has no header although it is ours: its first line was removed.
     NoHeader,
+    /// The session that this one was forked from cannot be found.
+    NoParent,
+    /// The session that this one was forked from no longer holds the record at which it was forked.
+    OtherParent,
+    /// The table of an archive is damaged. What the archive holds was found without it.
+    ArchiveTable,
 }
 
 impl Reason {
+    /// Whether it is about what a session was forked from, and not about a place in its own file.
+    pub fn is_about_parent(self) -> bool {
+        matches!(self, Reason::NoParent | Reason::OtherParent)
+    }
+
     /// The word used in reports. Once released it stays.
     pub fn word(self) -> &'static str {
         match self {
@@ -86,6 +97,9 @@ impl Reason {
             Reason::Missing => "missing",
             Reason::OutOfOrder => "out_of_order",
             Reason::NoHeader => "no_header",
+            Reason::NoParent => "no_parent",
+            Reason::OtherParent => "other_parent",
+            Reason::ArchiveTable => "archive_table",
         }
     }
 }
@@ -165,6 +179,13 @@ pub fn body_range(record: &[u8]) -> Range<usize> {
     let digits = record.iter().skip(HEAD.len()).take_while(|b| b.is_ascii_digit()).count();
     let start = HEAD.len() + digits + 1;
     start..record.len().saturating_sub(TAIL_BYTES).max(start)
+}
+
+/// One record and its newline, as they stand in a file.
+pub fn line(seq: u64, body: &crate::Body) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(&mut out, seq, body.as_bytes());
+    out
 }
 
 /// Writes one record and its newline to the end of `out`.

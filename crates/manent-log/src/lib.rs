@@ -13,6 +13,7 @@
 //! | file | about |
 //! |---|---|
 //! | `log.rs` | the story of a write |
+//! | `log/rest.rs` | letting others write in between |
 //! | `frame.rs` | a record and its bytes: the validity rule, `classify` |
 //! | `body.rs` | the members of a record, valid by construction |
 //! | `members.rs` | looking into a JSON object without parsing its values |
@@ -23,7 +24,7 @@
 //! | `lines.rs`, `pieces.rs`, `tail.rs` | what readers and recovery are made of |
 //! | `verify.rs` | the full check; acknowledging damage |
 //! | `lock.rs` | the writer's lease |
-//! | `fs.rs` | the only door to the file system |
+//! | `fs.rs`, `fs/real.rs` | the only door to the file system; this machine behind it |
 //! | `error.rs` | what can go wrong, in words |
 
 mod body;
@@ -44,13 +45,13 @@ mod tail;
 pub mod verify;
 
 pub use body::Body;
-pub use commit::{Durability, SharedLog};
+pub use commit::{Commit, Durability, Group, SharedLog};
 pub use error::{BodyError, Error, Result};
 pub use frame::FileKind;
 pub use fs::{Disk, RealDisk};
 pub use header::{FORMAT, Header};
 pub use lock::Trust;
-pub use log::{Expect, Log, Options, Receipt};
+pub use log::{Expect, Log, Options, Receipt, RestingLog};
 pub use members::list as members_of;
 pub use reader::{Change, Damage, End, Entry, Item, Reader};
 pub use recover::SetAside;

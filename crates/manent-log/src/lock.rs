@@ -19,7 +19,8 @@ pub(crate) struct Lease {
     pub(crate) path: PathBuf,
     /// Whether the file was made by taking this lease.
     pub(crate) created: bool,
-    id: FileId,
+    pub(crate) trust: Trust,
+    pub(crate) id: FileId,
     opener: u32,
 }
 
@@ -49,8 +50,7 @@ impl Lease {
         trust: Trust,
         wait: Duration,
     ) -> Result<Lease> {
-        let deadline = Instant::now().checked_add(wait);
-        let mut pause = Duration::from_millis(1);
+        let mut patience = Patience::new(wait);
         refuse_unsafe(disk, path, trust)?;
         loop {
             let (file, created) = open(disk, path, missing)?;
@@ -60,17 +60,37 @@ impl Lease {
                 // lock of a file that nobody else will ever open, and must start again.
                 if leads_to(disk, path, id)? {
                     let path = path.to_owned();
-                    return Ok(Lease { file, path, created, id, opener: std::process::id() });
+                    return Ok(Lease { file, path, created, trust, id, opener: std::process::id() });
                 }
                 continue;
             }
-            if deadline.is_some_and(|d| Instant::now() + pause > d) {
+            if patience.is_over() {
                 return Err(Error::Held { path: path.to_owned(), pid: file.lock_holder() });
             }
             drop(file);
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(PAUSE_MAX);
+            patience.pause();
         }
+    }
+
+    /// Lets others take the lease; the file stays open, for [`Lease::retake`].
+    pub(crate) fn let_go(&self) -> Result<()> {
+        self.check_process()?;
+        self.file.unlock().map_err(Error::io("unlock", &self.path))
+    }
+
+    /// Takes the lease again after it was let go, waiting for another holder at most `wait`. The path must be checked
+    /// then: it may have come to lead elsewhere.
+    pub(crate) fn retake(&self, wait: Duration) -> Result<()> {
+        // Before the lock: parent and child would share it, as they share the open file.
+        self.check_process()?;
+        let mut patience = Patience::new(wait);
+        while !self.file.try_lock().map_err(Error::io("lock", &self.path))? {
+            if patience.is_over() {
+                return Err(Error::Held { path: self.path.clone(), pid: self.file.lock_holder() });
+            }
+            patience.pause();
+        }
+        Ok(())
     }
 
     /// Refuses a handle that was carried into another process by fork(2): both would believe they hold the lease.
@@ -87,6 +107,29 @@ impl Lease {
             return Ok(());
         }
         Err(Error::Gone { path: self.path.clone(), how: "moved or replaced" })
+    }
+}
+
+/// How long another holder is waited for, and how often to look.
+struct Patience {
+    /// Nothing: longer than any clock runs.
+    deadline: Option<Instant>,
+    pause: Duration,
+}
+
+impl Patience {
+    fn new(wait: Duration) -> Patience {
+        Patience { deadline: Instant::now().checked_add(wait), pause: Duration::from_millis(1) }
+    }
+
+    /// Whether there is no time for another look.
+    fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() + self.pause > deadline)
+    }
+
+    fn pause(&mut self) {
+        std::thread::sleep(self.pause);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 }
 
@@ -178,5 +221,8 @@ mod tests {
         let opener = std::process::id() + 1;
         let carried = Lease { opener, ..lease };
         assert!(matches!(carried.check_process(), Err(Error::OtherProcess { opener: o, .. }) if o == opener));
+        for refused in [carried.let_go(), carried.retake(Duration::ZERO)] {
+            assert!(matches!(refused, Err(Error::OtherProcess { .. })), "{refused:?}");
+        }
     }
 }

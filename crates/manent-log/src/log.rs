@@ -3,7 +3,10 @@
 //! Read from the top, this file is the story of a write. [`Log::open`] takes the lease and makes the end of the file
 //! clean; [`Log::append`] builds the lines in memory, writes them in one call, waits as long as the durability level
 //! asks, and only then gives a receipt. Whatever goes wrong in between is undone, or, where that cannot be known,
-//! ends the handle for good. Closing is dropping: nothing is buffered, so nothing can be lost by it.
+//! ends the handle for good. Closing is dropping: nothing is buffered, so nothing can be lost by it. Between appends a
+//! log can rest ([`Log::rest`], in `log/rest.rs`), so that others may write.
+
+mod rest;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,22 +17,27 @@ use crate::body::Body;
 use crate::commit::Durability;
 use crate::error::{Error, Result};
 use crate::frame::{self, FileKind, RECORD_BYTES_MAX, SEQ_MAX};
-use crate::fs::{Disk, write_fully};
+use crate::fs::{Disk, FileId, write_fully};
 use crate::header::Header;
 use crate::lock::{IfMissing, Lease, Trust, directory_of};
-use crate::reader::{End, Reader};
+use crate::reader::{End, Entry, Reader};
 use crate::recover::{self, SetAside};
+
+pub use rest::RestingLog;
 
 /// How a log is opened for writing.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The header to write if the log does not exist yet; without one a missing log is an error. It is written
-    /// together with the first record, so that no log is ever without records.
+    /// together with the first record, so that no log is ever without records, or by [`Log::write_header`].
     pub header: Option<Body>,
     /// How long to wait for another writer. Default: not at all.
     pub wait: Duration,
     /// Which file systems to trust.
     pub trust: Trust,
+    /// The caller knows that the name of the file survives power loss already, which spares the first synced append
+    /// the sync of the directory. Means nothing for a file that opening has to create.
+    pub name_is_durable: bool,
 }
 
 /// Proof that a record is kept.
@@ -78,6 +86,7 @@ pub struct Log {
     kind: FileKind,
     /// The header that is still to be written, before the first record.
     header: Option<Body>,
+    header_line: Option<Vec<u8>>,
     /// Where the next line begins, if nobody else appends.
     len: u64,
     /// A place from which everything can be read again, and the number there. What stands behind may be another
@@ -85,6 +94,9 @@ pub struct Log {
     settled: (u64, u64),
     next_seq: u64,
     newline_first: bool,
+    /// Whether bytes that cannot be read stand at the end. As long as nothing readable follows them, the next writer
+    /// may find that they are torn and cut them.
+    torn_end: bool,
     /// Whether the name of the file is known to survive power loss.
     name_is_durable: bool,
     set_aside: Option<SetAside>,
@@ -103,14 +115,16 @@ impl Log {
         let header = if ready.unborn { options.header.clone() } else { None };
         Ok(Log {
             disk: disk.clone(),
+            name_is_durable: options.name_is_durable && !lease.created,
             lease,
             kind: ready.kind,
             next_seq: header.as_ref().map_or(ready.next_seq, first_seq_of),
             header,
+            header_line: ready.header_line,
             len: ready.len,
             settled: ready.settled,
             newline_first: ready.newline_first,
-            name_is_durable: false,
+            torn_end: ready.torn_end,
             set_aside: ready.set_aside,
             poison: None,
             buffer: Vec::new(),
@@ -136,6 +150,30 @@ impl Log {
         Ok(numbered.map(|(seq, offset)| Receipt { seq, offset: *offset, durability }).collect())
     }
 
+    /// Writes the header alone, if it is still due: a log that is to exist before its first record. Whatever header
+    /// the file has is then as durable as asked.
+    pub fn write_header(&mut self, durability: Durability) -> Result<()> {
+        self.check_usable(durability)?;
+        if self.header.is_some() {
+            self.encode(&[])?;
+            return self.put_down(0, durability);
+        }
+        // It may be another's, who died before the sync of it.
+        if durability == Durability::Flush { Ok(()) } else { self.make_durable() }
+    }
+
+    /// Whether the header is still to be written: there is nothing in the file yet.
+    pub fn is_new(&self) -> bool {
+        self.header.is_some()
+    }
+
+    /// The header that stands in the file, as opening the log, or waking it, found it. Nothing if there was
+    /// none yet, or damage before it.
+    pub fn header_line(&self) -> Option<Entry<'_>> {
+        let bytes = self.header_line.as_deref()?;
+        Some(Entry { seq: 0, offset: 0, bytes, verified: true })
+    }
+
     /// How many names (hard links) the file has: with more than one, it can be reached from elsewhere too.
     pub fn names(&self) -> Result<u64> {
         Ok(self.lease.file.state().map_err(Error::io("inspect", self.path()))?.links)
@@ -151,6 +189,16 @@ impl Log {
         &self.lease.path
     }
 
+    /// Which file it is, whatever it is called.
+    pub fn file_id(&self) -> FileId {
+        self.lease.id
+    }
+
+    /// The caller knows that the name of the file survives power loss already.
+    pub fn trust_name(&mut self) {
+        self.name_is_durable |= !self.lease.created;
+    }
+
     /// Whose file it is.
     pub fn kind(&self) -> FileKind {
         self.kind
@@ -161,7 +209,7 @@ impl Log {
         self.poison.as_deref()
     }
 
-    /// What opening the log had to cut off its end, and where it is kept.
+    /// What opening the log, or waking it, had to cut off its end, and where it is kept.
     pub fn set_aside(&self) -> Option<&SetAside> {
         self.set_aside.as_ref()
     }
@@ -180,18 +228,24 @@ impl Log {
             return Err(Error::Conflict { path: self.path().to_owned(), expected, next: first });
         }
         self.encode(bodies)?;
-        if bodies.is_empty() {
-            return Ok(first);
+        if !bodies.is_empty() {
+            self.put_down(bodies.len() as u64, durability)?;
         }
+        Ok(first)
+    }
+
+    /// Writes what was encoded, waits as long as the level asks, and only then counts it in.
+    fn put_down(&mut self, records: u64, durability: Durability) -> Result<()> {
         self.write_buffer()?;
         if durability != Durability::Flush {
             self.make_durable()?;
         }
         // Before the commit and not behind it: another program may have slipped in between our look and our write.
-        self.settled = (self.len, first);
+        self.settled = (self.len, self.next_seq);
         self.len += self.buffer.len() as u64;
-        self.next_seq += bodies.len() as u64;
+        self.next_seq += records;
         self.newline_first = false;
+        self.torn_end = false;
         self.header = None;
         if self.kind == FileKind::Foreign {
             self.kind = FileKind::Adopted;
@@ -199,7 +253,7 @@ impl Log {
         if self.buffer.capacity() > BUFFER_KEPT_BYTES {
             self.buffer = Vec::new();
         }
-        Ok(first)
+        Ok(())
     }
 
     /// Everything that must hold before a byte is written.
@@ -234,12 +288,14 @@ impl Log {
         let mut reader =
             Reader::resume(&self.disk, &self.lease.path, self.kind, self.settled.0, self.settled.1)?;
         while reader.next()?.is_some() {}
-        let torn_lines = match reader.end() {
+        let end = reader.end();
+        let torn_lines = match end {
             End::Clean => 0,
             End::Torn(torn) => torn.lines,
         };
         self.settled = (reader.position(), reader.next_seq().unwrap_or(self.settled.1));
         self.next_seq = self.settled.1 + torn_lines;
+        self.torn_end = end != End::Clean;
         self.len = reader.read_to();
         self.newline_first = !recover::ends_with_newline(&*self.lease.file, &self.lease.path, self.len)?;
         Ok(())
@@ -332,10 +388,16 @@ pub(crate) fn check_size(body: &Body) -> Result<()> {
     Ok(())
 }
 
-/// A log that was made and never written to leaves no file behind. Whoever waits for it makes a new one: the path is
-/// looked at again after the lock was taken.
 impl Drop for Log {
     fn drop(&mut self) {
+        self.remove_untouched();
+    }
+}
+
+impl Log {
+    /// A log that was made and never written to leaves no file behind. Whoever waits for it makes a new one: the path
+    /// is looked at again after the lock was taken.
+    fn remove_untouched(&self) {
         let untouched = self.lease.created && self.header.is_some() && self.poison.is_none();
         if untouched && self.lease.check_process().is_ok() && self.lease.check_path(&*self.disk).is_ok() {
             let empty = self.lease.file.state().is_ok_and(|state| state.len == 0);

@@ -5,6 +5,7 @@
 //! because another process may be writing them at this moment.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -116,6 +117,15 @@ pub struct Reader {
     /// The last place from which reading can go on later as if nothing had happened.
     resume: Resume,
     end: End,
+    current: Option<Current>,
+    last_seq: u64,
+}
+
+/// Where the reader stands.
+#[derive(Debug)]
+enum Current {
+    Entry { seq: u64, offset: u64, range: Range<usize>, verified: bool },
+    Damage(Damage),
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -145,8 +155,28 @@ impl Reader {
         count: u64,
         wanted: impl Fn(&[u8]) -> bool,
     ) -> Result<Reader> {
-        let mut reader = Reader::open_sized(disk, path, SMALL_BLOCK_BYTES)?;
-        let mut back = ReverseReader::of_file(&*reader.file, path)?;
+        Ok(Reader::open_last(disk, path, None, count, wanted)?.0)
+    }
+
+    /// As [`Reader::open_tail`], of what stands before the number `before`; and how many of the wanted entries were not
+    /// there. The reader itself goes on behind that number.
+    pub fn open_last(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        before: Option<u64>,
+        count: u64,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<(Reader, u64)> {
+        let mut reader = match before {
+            None => Reader::open_sized(disk, path, SMALL_BLOCK_BYTES)?,
+            Some(seq) => Reader::open_from(disk, path, seq)?,
+        };
+        let mut back = if before.is_none() {
+            ReverseReader::of_file(&*reader.file, path)?
+        } else {
+            let Resume { offset, next_seq, .. } = reader.resume;
+            ReverseReader::before(&*reader.file, path, offset, next_seq.unwrap_or(0))?
+        };
         let mut left = count;
         let mut start = Resume { offset: back.end_offset, next_seq: Some(back.next_seq), after_gap: false };
         while left > 0 {
@@ -159,19 +189,23 @@ impl Reader {
                 }
             }
         }
-        // Fewer than wanted: the file begins here, and what stands before the first entry is to be named too.
+        let origin = back.origin;
         if left == 0 {
-            reader.origin = back.origin;
+            reader.origin = origin;
             reader.go_to(start);
+        } else {
+            // Fewer than wanted: the file begins here, and what stands before the first entry is to be named too.
+            reader.origin = None;
+            reader.go_to(Resume::default());
         }
-        Ok(reader)
+        Ok((reader, left))
     }
 
     /// Opens a log and stands before the first entry whose number is at least `seq`.
     pub fn open_from(disk: &Arc<dyn Disk>, path: &Path, seq: u64) -> Result<Reader> {
         let mut reader = Reader::open(disk, path)?;
         if let Some(start) = tail::place_before(&*reader.file, path, seq)? {
-            reader.origin = Some(Origin::native());
+            reader.origin = Some(Origin::of(FileKind::Native));
             reader.go_to(Resume { offset: start.offset, next_seq: Some(start.seq), after_gap: false });
         }
         while let Some(item) = reader.next()? {
@@ -204,6 +238,8 @@ impl Reader {
             read_to: 0,
             resume: Resume::default(),
             end: End::Clean,
+            current: None,
+            last_seq: u64::MAX,
         })
     }
 
@@ -216,7 +252,7 @@ impl Reader {
         seq: u64,
     ) -> Result<Reader> {
         let mut reader = Reader::open_sized(disk, path, SMALL_BLOCK_BYTES)?;
-        reader.origin = Some(Origin { kind, header: None });
+        reader.origin = Some(Origin::of(kind));
         reader.go_to(Resume { offset, next_seq: Some(seq), after_gap: true });
         Ok(reader)
     }
@@ -228,18 +264,23 @@ impl Reader {
         reason = "it lends its buffer and can fail, which Iterator cannot say"
     )]
     pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+        Ok(if self.advance()? { self.item() } else { None })
+    }
+
+    /// Goes to the next entry or damage, which [`Reader::item`] then gives. False: there is none.
+    pub fn advance(&mut self) -> Result<bool> {
+        self.current = None;
         if self.origin.is_none() && !self.find_origin()? {
-            return Ok(None);
+            return Ok(false);
         }
         loop {
             if self.queue.is_empty() {
                 let Some(line) = self.lines.next(&*self.file).map_err(Error::io("read", &self.path))? else {
                     self.stop();
-                    return Ok(None);
+                    return Ok(false);
                 };
                 if let Some(seq) = self.expected_record(&line) {
-                    let bytes = self.lines.bytes(line.range);
-                    return Ok(Some(Item::Entry(Entry { seq, offset: line.offset, bytes, verified: true })));
+                    return Ok(self.found(seq, line.offset, line.range, true));
                 }
                 let kind = self.kind_now();
                 pieces::of_line(&line, self.lines.bytes(line.range.clone()), kind, &mut self.scratch);
@@ -253,16 +294,43 @@ impl Reader {
             }
             if let Some(damage) = self.pending.take() {
                 self.after_gap = true;
-                return Ok(Some(Item::Damage(damage)));
+                return Ok(self.damaged(damage));
             }
             if let Some(damage) = self.break_before(&piece) {
-                return Ok(Some(Item::Damage(damage)));
+                return Ok(self.damaged(damage));
             }
             self.queue.pop_front();
             let (seq, verified) = self.number(&piece);
-            let bytes = self.lines.bytes(piece.range);
-            return Ok(Some(Item::Entry(Entry { seq, offset: piece.offset, bytes, verified })));
+            return Ok(self.found(seq, piece.offset, piece.range, verified));
         }
+    }
+
+    /// What [`Reader::advance`] last went to.
+    pub fn item(&self) -> Option<Item<'_>> {
+        Some(match self.current.as_ref()? {
+            Current::Damage(damage) => Item::Damage(*damage),
+            Current::Entry { seq, offset, range, verified } => {
+                let bytes = self.lines.bytes(range.clone());
+                Item::Entry(Entry { seq: *seq, offset: *offset, bytes, verified: *verified })
+            }
+        })
+    }
+
+    /// Ends before the first entry with a larger number than this.
+    pub fn end_at(&mut self, seq: u64) {
+        self.last_seq = seq;
+    }
+
+    fn found(&mut self, seq: u64, offset: u64, range: Range<usize>, verified: bool) -> bool {
+        let wanted = seq <= self.last_seq;
+        self.current = wanted.then_some(Current::Entry { seq, offset, range, verified });
+        wanted
+    }
+
+    fn damaged(&mut self, damage: Damage) -> bool {
+        let wanted = damage.seq <= self.last_seq;
+        self.current = wanted.then_some(Current::Damage(damage));
+        wanted
     }
 
     /// How the file ended when [`Reader::next`] last gave nothing.
@@ -283,6 +351,11 @@ impl Reader {
     /// The number that the next line will take, once something was read.
     pub fn next_seq(&self) -> Option<u64> {
         self.resume.next_seq
+    }
+
+    /// Whether both read the same file, and not two that had the same name one after the other.
+    pub fn is_of_same_file(&self, other: &Reader) -> bool {
+        self.id == other.id
     }
 
     /// Whose file it is; known once something was read.
@@ -381,7 +454,7 @@ impl Reader {
             after = Header::parse(self.lines.bytes(piece.range.clone())).first_seq;
         }
         if verified && self.kind() == Some(FileKind::Foreign) {
-            self.origin = Some(Origin { kind: FileKind::Adopted, header: None });
+            self.origin = Some(Origin::of(FileKind::Adopted));
         }
         self.passed(piece.end, after);
         (seq, verified)

@@ -18,6 +18,8 @@ use crate::tail::{self, Tail};
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) kind: FileKind,
+    /// The header as it stands, if there is one and nothing damaged before it.
+    pub(crate) header_line: Option<Vec<u8>>,
     /// Whether nothing was ever written: a header is due.
     pub(crate) unborn: bool,
     pub(crate) len: u64,
@@ -26,6 +28,8 @@ pub(crate) struct Ready {
     pub(crate) settled: (u64, u64),
     /// Whether the last line lacks its newline, which must then go before the next record.
     pub(crate) newline_first: bool,
+    /// Whether bytes that cannot be read stay at the end: another program's line, cut short or in flight.
+    pub(crate) torn_end: bool,
     pub(crate) set_aside: Option<SetAside>,
 }
 
@@ -56,10 +60,12 @@ pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: IfMissing) -> 
     let mut ready = Ready {
         kind,
         unborn: origin.is_none(),
+        header_line: origin.and_then(|o| o.header_line),
         len,
         next_seq: good_seq,
         settled: (good_end, good_seq),
         newline_first: false,
+        torn_end: false,
         set_aside: None,
     };
     if let Some(torn) = torn {
@@ -69,6 +75,7 @@ pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: IfMissing) -> 
         } else {
             // Another program's fragment stays, becomes a line, and takes a number like any line.
             ready.next_seq += torn.lines;
+            ready.torn_end = true;
         }
     }
     ready.newline_first = !ends_with_newline(&*lease.file, &lease.path, ready.len)?;

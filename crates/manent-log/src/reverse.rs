@@ -56,6 +56,25 @@ impl<'f> ReverseReader<'f> {
         ReverseReader::with(FileRef::Borrowed(file), path)
     }
 
+    /// Stands behind a place where an entry ends and the next has the number `next_seq`.
+    pub(crate) fn before(
+        file: &'f dyn DiskFile,
+        path: &Path,
+        offset: u64,
+        next_seq: u64,
+    ) -> Result<ReverseReader<'f>> {
+        Ok(ReverseReader {
+            origin: tail::detect(file, path)?,
+            file: FileRef::Borrowed(file),
+            path: path.to_owned(),
+            lines: LinesBack::new(offset),
+            queue: Vec::new(),
+            pending: None,
+            next_seq,
+            end_offset: offset,
+        })
+    }
+
     fn with(file: FileRef<'f>, path: &Path) -> Result<ReverseReader<'f>> {
         let Tail { origin, good_end, good_seq, .. } = tail::inspect(file.get(), path)?;
         Ok(ReverseReader {

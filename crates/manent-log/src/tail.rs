@@ -18,11 +18,22 @@ use crate::reader::Damage;
 pub(crate) struct Origin {
     pub(crate) kind: FileKind,
     pub(crate) header: Option<Header>,
+    /// The header as it stands, if it is the first thing in the file: nothing damaged before it.
+    pub(crate) header_line: Option<Vec<u8>>,
 }
 
 impl Origin {
-    pub(crate) fn native() -> Origin {
-        Origin { kind: FileKind::Native, header: None }
+    pub(crate) fn of(kind: FileKind) -> Origin {
+        Origin { kind, header: None, header_line: None }
+    }
+
+    /// A native file whose first readable line is this record.
+    fn native(record: &[u8], seq: u64) -> Origin {
+        if seq != 0 {
+            return Origin::of(FileKind::Native);
+        }
+        let (header, header_line) = (Some(Header::parse(record)), Some(record.to_vec()));
+        Origin { kind: FileKind::Native, header, header_line }
     }
 }
 
@@ -49,26 +60,30 @@ pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>>
     let failed = |e| Error::io("read", path)(e);
     let mut lines = Lines::new(0, SMALL_BLOCK_BYTES);
     let mut first_bytes: Option<(Vec<u8>, bool)> = None;
-    let mut plain = false;
+    let (mut plain, mut damaged) = (false, false);
     while let Some(line) = lines.next(file).map_err(failed)? {
         let bytes = lines.bytes(line.range.clone());
         if first_bytes.is_none() && (line.too_long() || !frame::trim(bytes).is_empty()) {
-            let mut first = vec![0; line.length.min(16) as usize];
-            let n = read_fully(file, &mut first, line.offset).map_err(failed)?;
-            first.truncate(n);
+            let mut first = bytes[..bytes.len().min(FIRST_BYTES)].to_vec();
+            if line.too_long() {
+                first.resize(FIRST_BYTES, 0);
+                let n = read_fully(file, &mut first, line.offset).map_err(failed)?;
+                first.truncate(n);
+            }
             first_bytes = Some((first, line.terminated));
         }
         if plain {
             // Only a record can change the answer now, and most lines are plainly none.
             if frame::holds_a_record(bytes) {
-                return Ok(Some(Origin { kind: FileKind::Adopted, header: None }));
+                return Ok(Some(Origin::of(FileKind::Adopted)));
             }
             continue;
         }
         match frame::classify(bytes, FileKind::Adopted) {
             Class::Record { seq } => {
-                let header = (seq == 0).then(|| Header::parse(frame::trim(bytes)));
-                return Ok(Some(Origin { kind: FileKind::Native, header }));
+                let origin = Origin::native(frame::trim(bytes), seq);
+                let header_line = origin.header_line.filter(|_| !damaged);
+                return Ok(Some(Origin { header_line, ..origin }));
             }
             Class::Foreign => {
                 plain = true;
@@ -78,9 +93,12 @@ pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>>
             Class::Damaged(_) => {
                 // Two records on one line are still records, and a header among them still a header.
                 if let Some((range, seq)) = frame::salvage(bytes).first() {
-                    let header = (*seq == 0).then(|| Header::parse(&bytes[range.clone()]));
-                    return Ok(Some(Origin { kind: FileKind::Native, header }));
+                    damaged |= !frame::trim(&bytes[..range.start]).is_empty();
+                    let origin = Origin::native(&bytes[range.clone()], *seq);
+                    let header_line = origin.header_line.filter(|_| !damaged);
+                    return Ok(Some(Origin { header_line, ..origin }));
                 }
+                damaged = true;
             }
         }
     }
@@ -91,7 +109,7 @@ pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>>
     if !plain && unborn {
         return Ok(None);
     }
-    Ok(Some(Origin { kind: FileKind::Foreign, header: None }))
+    Ok(Some(Origin::of(FileKind::Foreign)))
 }
 
 /// Says what a file is in which nothing can be read, instead of listing its every line as damage. A log whose first
@@ -246,4 +264,6 @@ fn record_after(file: &dyn DiskFile, path: &Path, from: u64, until: u64) -> Resu
     Ok(None)
 }
 
+/// Enough to know other formats by.
+const FIRST_BYTES: usize = 16;
 const HALVING_STOPS_BYTES: u64 = 256 << 10;

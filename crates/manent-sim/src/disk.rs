@@ -28,6 +28,14 @@ use crate::world::{Extent, Handle, USER, Who, World};
 pub struct SimDisk {
     world: Arc<Mutex<World>>,
     who: Who,
+    visit: Arc<Mutex<Option<Visit>>>,
+}
+
+/// What another process does in the middle of what this one does.
+struct Visit {
+    operation: u64,
+    pid: u32,
+    act: Box<dyn FnOnce() + Send>,
 }
 
 impl SimDisk {
@@ -39,13 +47,13 @@ impl SimDisk {
     /// An empty disk on which the given faults are going to strike.
     pub fn with_faults(seed: u64, plan: FaultPlan) -> Self {
         let who = Who { incarnation: 0, pid: FIRST_PID };
-        Self { world: Arc::new(Mutex::new(World::new(seed, plan))), who }
+        Self { world: Arc::new(Mutex::new(World::new(seed, plan))), who, visit: Arc::default() }
     }
 
     /// The same disk seen by another process of the same incarnation.
     #[must_use]
     pub fn as_process(&self, pid: u32) -> Self {
-        Self { who: Who { pid, ..self.who }, world: Arc::clone(&self.world) }
+        Self { who: Who { pid, ..self.who }, ..self.clone() }
     }
 
     /// The machine stops now, between two operations. A view that is already dead changes nothing.
@@ -63,7 +71,7 @@ impl SimDisk {
     pub fn restart(&self) -> Self {
         self.crash(CrashKind::Kill);
         let incarnation = self.world().ends.len();
-        Self { who: Who { incarnation, ..self.who }, world: Arc::clone(&self.world) }
+        Self { who: Who { incarnation, ..self.who }, ..self.clone() }
     }
 
     /// How the incarnation of this view ended, if it has.
@@ -79,6 +87,19 @@ impl SimDisk {
     /// Adds a fault at the operation with this number.
     pub fn add_fault(&self, operation: u64, fault: Fault) {
         self.world().plan.add(operation, fault);
+    }
+
+    /// Runs `act` once, before the first operation of this process that has at least this number, and outside of the
+    /// world's lock: `act` may do to the disk what it likes. So a test can put all that another process does between
+    /// any two operations of this one.
+    pub fn visit_before(&self, operation: u64, act: impl FnOnce() + Send + 'static) {
+        let visit = Visit { operation, pid: self.who.pid, act: Box::new(act) };
+        *self.visit.lock().unwrap_or_else(PoisonError::into_inner) = Some(visit);
+    }
+
+    /// Forgets a visit that has not begun; says whether there was one.
+    pub fn cancel_visit(&self) -> bool {
+        self.visit.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 
     /// How many faults have not struck yet.
@@ -171,8 +192,20 @@ impl SimDisk {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Every operation begins here, before it has the world for itself.
+    fn begin(&self) -> MutexGuard<'_, World> {
+        let mut planned = self.visit.lock().unwrap_or_else(PoisonError::into_inner);
+        if planned.as_ref().is_some_and(|v| v.pid == self.who.pid && v.operation <= self.op_count())
+            && let Some(visit) = planned.take()
+        {
+            drop(planned);
+            (visit.act)();
+        }
+        self.world()
+    }
+
     fn run<T>(&self, call: Call, effect: impl FnOnce(&mut World, Extent) -> io::Result<T>) -> io::Result<T> {
-        self.world().run(self.who, call, effect)
+        self.begin().run(self.who, call, effect)
     }
 }
 
@@ -189,7 +222,7 @@ impl Disk for SimDisk {
         let shared: Arc<Path> = Arc::clone(&call.path);
         let handle = self.run(call, |world, _| {
             let ino = match access {
-                Access::Read | Access::Append => world.tree.resolve(path)?,
+                Access::Read | Access::Append | Access::Directory => world.tree.resolve(path)?,
                 Access::CreateNew => {
                     let ino = world.tree.create_file(path)?;
                     world.stamp(ino);
@@ -197,12 +230,13 @@ impl Disk for SimDisk {
                 }
             };
             match access {
+                Access::Directory => world.tree.names(ino).map(|_| ())?,
                 // Linux opens a directory for reading; that it is not a file shows only afterwards.
                 Access::Read if !world.tree.inode(ino).is_file() => {
                     return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
                 }
-                _ => world.tree.pages(ino)?,
-            };
+                _ => world.tree.pages(ino).map(|_| ())?,
+            }
             Ok(world.open(ino))
         })?;
         Ok(Box::new(SimFile { disk: self.clone(), handle, access, path: shared }))
@@ -272,6 +306,11 @@ impl Disk for SimDisk {
         self.run(call, |world, _| world.tree.rename(from, to))
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let call = Call { detail: Detail::To(to.into()), ..Call::on("rename_new", from) };
+        self.run(call, |world, _| world.tree.rename_new(from, to))
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.run(Call::on("remove", path), |world, _| world.tree.remove(path))
     }
@@ -298,7 +337,7 @@ impl Disk for SimDisk {
     }
 }
 
-/// An open file of a [`SimDisk`]; dropping it closes it and frees its lock.
+/// An open file or directory of a [`SimDisk`]; dropping it closes it and frees its lock.
 struct SimFile {
     disk: SimDisk,
     handle: Handle,
@@ -312,13 +351,17 @@ impl SimFile {
         Call { verb, path: Arc::clone(&self.path), detail }
     }
 
+    fn can_write(&self) -> bool {
+        matches!(self.access, Access::Append | Access::CreateNew)
+    }
+
     /// Runs an operation whose result is a number worth reading in the trace.
     fn run_counted(
         &self,
         call: Call,
         effect: impl FnOnce(&mut World, Extent) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        let mut world = self.disk.world();
+        let mut world = self.disk.begin();
         let result = world.run(self.disk.who, call, effect);
         if let Ok(count) = result {
             world.trace.gave(count as u64);
@@ -341,7 +384,7 @@ impl DiskFile for SimFile {
 
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         self.run_counted(self.call("append", Detail::Append(bytes.len())), |world, extent| {
-            if self.access == Access::Read {
+            if !self.can_write() {
                 return Err(io::Error::from_raw_os_error(EBADF));
             }
             world.append(self.handle.ino, bytes, extent)
@@ -350,7 +393,7 @@ impl DiskFile for SimFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.disk.run(self.call("set_len", Detail::Length(len)), |world, _| {
-            if self.access == Access::Read {
+            if !self.can_write() {
                 return Err(io::ErrorKind::InvalidInput.into());
             }
             let len = usize::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
@@ -362,7 +405,7 @@ impl DiskFile for SimFile {
 
     fn sync(&self) -> io::Result<()> {
         let ino = self.handle.ino;
-        self.disk.world().run_or(
+        self.disk.begin().run_or(
             self.disk.who,
             self.call("sync", Detail::None),
             |world, _| world.tree.pages_mut(ino).map(Pages::sync),
@@ -391,6 +434,13 @@ impl DiskFile for SimFile {
         let call = self.call("try_lock", Detail::None);
         self.run_counted(call, |world, _| Ok(usize::from(world.try_lock(who, self.handle))))
             .map(|got| got == 1)
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.disk.run(self.call("unlock", Detail::None), |world, _| {
+            world.unlock(self.handle);
+            Ok(())
+        })
     }
 
     fn lock_holder(&self) -> Option<u32> {

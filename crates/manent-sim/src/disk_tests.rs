@@ -1,4 +1,4 @@
-//! The rules of the simulated disk, one test each.
+//! The rules of the simulated disk, one test each; those about locks are in `lock_tests.rs`.
 //!
 //! The engine's crash tests are only worth what these rules are worth: a simulator that never loses anything
 //! finds nothing. So each test about loss also asserts that the loss does occur.
@@ -13,22 +13,22 @@ use crate::{CrashKind, CutStyle, Errno, Fault, FaultPlan, Rng, SimDisk, is_crash
 
 const SEEDS: u64 = 200;
 
-fn log() -> &'static Path {
+pub(crate) fn log() -> &'static Path {
     Path::new("/s/log")
 }
 
 /// A disk with a durable directory /s and an empty file /s/log in it, durable too.
-fn disk(seed: u64) -> SimDisk {
+pub(crate) fn disk(seed: u64) -> SimDisk {
     let disk = SimDisk::new(seed);
     disk.poke(log(), []).unwrap();
     disk
 }
 
-fn open(disk: &SimDisk) -> Box<dyn DiskFile> {
+pub(crate) fn open(disk: &SimDisk) -> Box<dyn DiskFile> {
     disk.open(log(), Access::Append).unwrap()
 }
 
-fn create(disk: &SimDisk, path: &str) -> Box<dyn DiskFile> {
+pub(crate) fn create(disk: &SimDisk, path: &str) -> Box<dyn DiskFile> {
     disk.open(Path::new(path), Access::CreateNew).unwrap()
 }
 
@@ -131,23 +131,42 @@ fn names_are_durable_only_after_their_directory_was_synced() {
 
 #[test]
 fn a_rename_is_undone_unless_both_directories_were_synced_and_is_never_halved() {
-    let rename = |disk: &SimDisk| {
-        disk.poke("/a/f", b"f").unwrap();
-        disk.rename(Path::new("/a/f"), Path::new("/b/f")).unwrap();
-    };
     let both = paths(&[&["/a/f"], &["/b/f"]]);
-    assert_eq!(names_after_power_cut(rename), both);
-    let sync = |dirs: &'static [&str]| {
-        names_after_power_cut(move |disk| {
-            rename(disk);
-            for dir in dirs {
-                disk.sync_dir(Path::new(dir)).unwrap();
-            }
-        })
-    };
-    assert_eq!(sync(&["/a"]), both);
-    assert_eq!(sync(&["/b"]), both);
-    assert_eq!(sync(&["/b", "/a"]), paths(&[&["/b/f"]]));
+    for rename in [SimDisk::rename, SimDisk::rename_new] {
+        let after_syncing = |dirs: &'static [&str]| {
+            names_after_power_cut(move |disk| {
+                disk.poke("/a/f", b"f").unwrap();
+                rename(disk, Path::new("/a/f"), Path::new("/b/f")).unwrap();
+                for dir in dirs {
+                    disk.sync_dir(Path::new(dir)).unwrap();
+                }
+            })
+        };
+        assert_eq!(after_syncing(&[]), both);
+        assert_eq!(after_syncing(&["/a"]), both);
+        assert_eq!(after_syncing(&["/b"]), both);
+        assert_eq!(after_syncing(&["/b", "/a"]), paths(&[&["/b/f"]]));
+    }
+}
+
+#[test]
+fn a_rename_to_a_new_name_replaces_nothing_and_a_crash_inside_leaves_it_done_or_undone() {
+    let mut left = BTreeSet::new();
+    for seed in 0..SEEDS {
+        let disk = disk(seed);
+        disk.poke("/s/other", b"other").unwrap();
+        let (other, new) = (Path::new("/s/other"), Path::new("/s/new"));
+        for to in [other, log(), Path::new("/s")] {
+            assert_eq!(disk.rename_new(log(), to).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        }
+        assert_eq!(disk.rename_new(Path::new("/s/none"), new).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(disk.peek(other).unwrap(), b"other");
+        disk.add_fault(disk.op_count(), Fault::CrashKill);
+        assert!(is_crash(&disk.rename_new(log(), new).unwrap_err()));
+        assert!(disk.trace().iter().any(|line| line.contains("rename_new /s/log to /s/new")));
+        left.insert(disk.paths());
+    }
+    assert_eq!(left, paths(&[&["/s/log", "/s/other"], &["/s/new", "/s/other"]]));
 }
 
 #[test]
@@ -239,25 +258,6 @@ fn dead_handles_and_views_stay_dead_and_do_not_count() {
 }
 
 #[test]
-fn locks_belong_to_handles() {
-    let disk = disk(1);
-    let other = disk.as_process(77);
-    let (mine, twin, theirs) = (open(&disk), open(&disk), open(&other));
-    assert_eq!(mine.lock_holder(), None);
-    assert!(mine.try_lock().unwrap() && mine.try_lock().unwrap(), "taking it twice is taking it once");
-    assert!(!twin.try_lock().unwrap(), "another handle of the same process is somebody else");
-    assert!(!theirs.try_lock().unwrap());
-    assert_eq!(theirs.lock_holder(), Some(1000));
-    drop(twin);
-    assert!(!theirs.try_lock().unwrap(), "closing another handle frees nothing");
-    drop(mine);
-    assert!(theirs.try_lock().unwrap());
-    assert_eq!(theirs.lock_holder(), Some(77));
-    disk.rename(log(), Path::new("/s/moved")).unwrap();
-    assert!(create(&disk, "/s/log").try_lock().unwrap(), "the lock is on the file, not on its name");
-}
-
-#[test]
 fn a_full_disk_writes_what_fits_and_then_fails() {
     let disk = disk(1);
     disk.poke("/s/other", vec![0; 600]).unwrap();
@@ -315,12 +315,14 @@ fn an_injected_error_has_no_effect_on_any_operation() {
             (fail(), file.try_lock().map(|_| ())).1,
             (fail(), disk.open(new, Access::CreateNew).map(|_| ())).1,
             (fail(), disk.rename(log(), new)).1,
+            (fail(), disk.rename_new(log(), new)).1,
+            (fail(), disk.open(Path::new("/s"), Access::Directory).map(|_| ())).1,
             (fail(), disk.remove(log())).1,
             (fail(), disk.create_dir_all(new)).1,
             (fail(), disk.sync_dir(Path::new("/s"))).1,
         ]
         .map(|result| result.unwrap_err().raw_os_error());
-        assert_eq!(raws, [Some(errno.raw()); 9]);
+        assert_eq!(raws, [Some(errno.raw()); 11]);
         assert_eq!(disk.paths(), [log()]);
         assert_eq!(disk.peek(log()).unwrap(), b"abc");
         assert_eq!(file.lock_holder(), None);
@@ -448,4 +450,26 @@ fn the_same_seed_gives_the_same_trace_and_the_same_bytes() {
     assert!(different.len() > 150, "only {} different outcomes", different.len());
     let trace = lives[0].0.join("\n");
     assert!(trace.contains("append /s/log0") && trace.contains("simulated crash"), "{trace}");
+}
+
+#[test]
+fn a_visit_comes_once_before_its_operation_and_has_the_disk_to_itself() {
+    let disk = disk(1);
+    let other = disk.as_process(7);
+    let file = open(&disk);
+    let theirs = other.clone();
+    disk.visit_before(disk.op_count() + 1, move || {
+        open(&theirs).append(b"visitor ").unwrap();
+    });
+    file.append(b"first ").unwrap();
+    open(&other).append(b"other ").unwrap();
+    file.append(b"second ").unwrap();
+    file.append(b"third").unwrap();
+    assert_eq!(
+        disk.peek(log()).unwrap(),
+        b"first other visitor second third",
+        "not before another's operation"
+    );
+    disk.visit_before(disk.op_count() + 1000, || {});
+    assert!(disk.cancel_visit() && !disk.cancel_visit());
 }

@@ -49,6 +49,8 @@ mod world;
 
 #[cfg(test)]
 mod disk_tests;
+#[cfg(test)]
+mod lock_tests;
 
 pub use disk::SimDisk;
 pub use faults::{CrashKind, Errno, Fault, FaultPlan, is_crash};

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use manent_log::fs::Disk;
 use manent_log::{Body, Durability, Error, Expect, Item, Log, Options, Reader, SetAside, frame};
@@ -30,6 +31,8 @@ pub struct Stats {
     pub poisoned: u64,
     /// Damaged places that were read over.
     pub damaged_places: u64,
+    /// Rests from which a log woke.
+    pub rests: u64,
 }
 
 impl Stats {
@@ -42,6 +45,7 @@ impl Stats {
         self.set_aside += other.set_aside;
         self.poisoned += other.poisoned;
         self.damaged_places += other.damaged_places;
+        self.rests += other.rests;
     }
 }
 
@@ -138,6 +142,12 @@ impl Life {
     fn epoch(&mut self) -> Result<(), String> {
         let Some(mut log) = self.open()? else { return Ok(()) };
         for _ in 0..self.rng.below(12) {
+            if self.rng.chance(1, 5) {
+                log = match self.rest(log)? {
+                    Some(log) => log,
+                    None => return Ok(()),
+                };
+            }
             if !self.append(&mut log)? {
                 return Ok(());
             }
@@ -146,6 +156,45 @@ impl Life {
             }
         }
         Ok(())
+    }
+
+    /// Lets the log rest, and perhaps another writer in. Nothing: something stopped it.
+    fn rest(&mut self, log: Log) -> Result<Option<Log>, String> {
+        let resting = match log.rest() {
+            Ok(resting) => resting,
+            Err(e) => return self.could_not_wake(&e),
+        };
+        if self.rng.chance(1, 2) {
+            let Some(mut other) = self.open()? else { return Ok(None) };
+            if self.rng.chance(3, 4) && !self.append(&mut other)? {
+                if self.disk.crashed().is_some() || self.disk.faults_left() > 0 {
+                    return Ok(None);
+                }
+                // How much of its last records is there only reading can tell, before others take their numbers.
+                self.compare("after another writer was closed for writing")?;
+            }
+        }
+        let before = self.disk.peek(LOG).unwrap_or_default();
+        match resting.wake(Duration::ZERO) {
+            Ok(log) => {
+                self.stats.rests += 1;
+                self.stats.set_aside += u64::from(log.set_aside().is_some());
+                self.nothing_was_destroyed(&before, log.set_aside())?;
+                Ok(Some(log))
+            }
+            Err(e) => self.could_not_wake(&e),
+        }
+    }
+
+    fn could_not_wake(&mut self, error: &Error) -> Result<Option<Log>, String> {
+        if matches!(error, Error::Held { .. } | Error::Gone { .. } | Error::Shrunk { .. }) {
+            return Err(format!("nobody held or touched the log, and yet: {error}"));
+        }
+        if self.disk.crashed().is_none() {
+            // The sync of a cut may be what failed.
+            self.model.sync_failed();
+        }
+        Ok(None)
     }
 
     fn open(&mut self) -> Result<Option<Log>, String> {

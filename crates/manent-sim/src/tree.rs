@@ -142,6 +142,15 @@ impl Tree {
         Ok(())
     }
 
+    /// Renames to a name that leads nowhere yet.
+    pub(crate) fn rename_new(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.resolve(from)?;
+        match self.resolve(to) {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => self.rename(from, to),
+        }
+    }
+
     pub(crate) fn remove(&mut self, path: &Path) -> io::Result<()> {
         let (dir, name) = self.entry(path)?;
         self.pages(self.resolve(path)?)?;
@@ -437,6 +446,13 @@ mod tests {
         assert_eq!(rename("/f", "/a/b/f"), None);
         assert_eq!(tree.resolve(Path::new("/a/b/f")).unwrap(), ino);
         assert_eq!(kind(tree.remove(Path::new("/a"))), Some(io::ErrorKind::IsADirectory));
+        let mut rename_new = |from: &str, to: &str| kind(tree.rename_new(Path::new(from), Path::new(to)));
+        for to in ["/a", "/a/b", "/a/b/f", "/"] {
+            assert_eq!(rename_new("/a/b/f", to), Some(io::ErrorKind::AlreadyExists), "{to}");
+        }
+        assert_eq!(rename_new("/none", "/a"), Some(io::ErrorKind::NotFound));
+        assert_eq!(rename_new("/a", "/a/b/c"), Some(io::ErrorKind::InvalidInput));
+        assert_eq!(rename_new("/a/b/f", "/f"), None);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(crate) enum Extent {
     Torn,
 }
 
-/// An open file: the inode, and the number that tells this handle from others.
+/// An open file or directory: the inode, and the number that tells this handle from others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Handle {
     pub(crate) ino: Ino,
@@ -169,9 +169,7 @@ impl World {
     /// Closes a handle, which is not an operation and cannot fail.
     pub(crate) fn close(&mut self, who: Who, handle: Handle) {
         if self.end_of(who).is_none() {
-            if self.holds(handle) {
-                self.locks.remove(&handle.ino);
-            }
+            self.unlock(handle);
             self.tree.release(handle.ino);
         }
     }
@@ -180,6 +178,13 @@ impl World {
     pub(crate) fn try_lock(&mut self, who: Who, handle: Handle) -> bool {
         self.locks.entry(handle.ino).or_insert(Lock { handle: handle.number, pid: who.pid });
         self.holds(handle)
+    }
+
+    /// Frees the lock of an inode if it is this handle's.
+    pub(crate) fn unlock(&mut self, handle: Handle) {
+        if self.holds(handle) {
+            self.locks.remove(&handle.ino);
+        }
     }
 
     pub(crate) fn lock_holder(&self, ino: Ino) -> Option<u32> {

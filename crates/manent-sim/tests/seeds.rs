@@ -58,6 +58,7 @@ fn no_acknowledged_record_is_lost_or_altered_in_any_life() {
             ("poisoned handles", total.poisoned),
             ("refused appends", total.refused),
             ("damaged places", total.damaged_places),
+            ("rests", total.rests),
         ] {
             assert!(seen * 200 >= count, "only {seen} {what} in {count} lives");
         }

@@ -10,11 +10,14 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failing step fails the test")]
 
 mod appending;
+mod beginning;
 mod damage;
+mod doors;
 mod foreign;
 mod lease;
 mod reading;
 mod recovery;
+mod resting;
 mod sharing;
 mod support;
 mod twin;

@@ -342,6 +342,9 @@ impl Disk for GrowingDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         RealDisk.rename(from, to)
     }
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename_new(from, to)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         RealDisk.remove(path)
     }
@@ -392,6 +395,9 @@ impl DiskFile for GrowingFile {
             }
         }
         self.file.try_lock()
+    }
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
     }
     fn lock_holder(&self) -> Option<u32> {
         self.file.lock_holder()
