@@ -5,6 +5,11 @@ pub fn now() -> String {
     at(jiff::Timestamp::now())
 }
 
+/// Now, in milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
 fn at(time: jiff::Timestamp) -> String {
     format!("{time:.3}")
 }

@@ -4,7 +4,10 @@
 //! file), bounded (any key fits the file system), case-safe (two keys that differ only in case do not meet on a disk
 //! that ignores case) and readable (an ordinary key is its own file name).
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 1024;
@@ -17,8 +20,94 @@ pub const KEY_BYTES_MAX: usize = 1024;
 /// assert!(SessionKey::new("../../etc/passwd").unwrap().file_name().starts_with("..%2f..%2fetc"));
 /// assert!(SessionKey::new("").is_err());
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SessionKey(String);
+#[derive(Debug, Clone)]
+pub struct SessionKey {
+    text: Arc<str>,
+    /// What it was made of; for the header alone, the text tells keys apart.
+    parts: Option<Arc<KeyParts>>,
+}
+
+impl PartialEq for SessionKey {
+    fn eq(&self, other: &SessionKey) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for SessionKey {}
+
+impl Hash for SessionKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl PartialOrd for SessionKey {
+    fn partial_cmp(&self, other: &SessionKey) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for SessionKey {
+    fn cmp(&self, other: &SessionKey) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+/// What a key is made of where it comes from a chat: kept apart in the header of a session, and joined so that two
+/// different sets of parts never make one key.
+///
+/// ```
+/// use manent::KeyParts;
+/// let direct = KeyParts { channel: "telegram".into(), sender: Some("alice".into()), ..KeyParts::default() };
+/// assert_eq!(direct.key().unwrap().as_str(), "telegram:alice");
+/// let room = KeyParts { room: Some("general".into()), thread: Some("42".into()), ..direct };
+/// assert_eq!(room.key().unwrap().as_str(), "telegram/general#42:alice");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct KeyParts {
+    /// Where the conversation takes place: telegram, slack, cli.
+    pub channel: String,
+    /// The room in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub room: Option<String>,
+    /// The thread in the room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// Who it is with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
+}
+
+impl KeyParts {
+    /// The key: `channel/room#thread:sender`, without what is not there. The three signs, and `%`, are escaped inside
+    /// of the parts, so that the key can be taken apart again in one way only.
+    pub fn key(&self) -> Result<SessionKey, KeyError> {
+        let mut key = escape(&self.channel);
+        for (sign, part) in [('/', &self.room), ('#', &self.thread), (':', &self.sender)] {
+            if let Some(part) = part {
+                key.push(sign);
+                key.push_str(&escape(part));
+            }
+        }
+        let key = SessionKey::new(key)?;
+        Ok(SessionKey { parts: Some(Arc::new(self.clone())), ..key })
+    }
+}
+
+fn escape(part: &str) -> String {
+    let mut escaped = String::with_capacity(part.len());
+    for c in part.chars() {
+        match c {
+            '%' | '/' | '#' | ':' => {
+                escaped.push('%');
+                escaped.extend([c as u8 >> 4, c as u8 & 15].map(|digit| char::from(HEX[usize::from(digit)])));
+            }
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
 
 /// A string that cannot be a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,12 +140,17 @@ impl SessionKey {
         if key.len() > KEY_BYTES_MAX {
             return Err(KeyError::TooLong { bytes: key.len() });
         }
-        Ok(SessionKey(key))
+        Ok(SessionKey { text: key.into(), parts: None })
     }
 
     /// The key as it was given.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// What it was made of, if it was made of parts.
+    pub fn parts(&self) -> Option<&KeyParts> {
+        self.parts.as_deref()
     }
 
     /// The name of its file.
@@ -67,9 +161,10 @@ impl SessionKey {
     /// The plain name, without any encoding, that other programs may have given the file; nothing if that would
     /// not be a plain name.
     pub fn plain_file_name(&self) -> Option<String> {
-        let plain =
-            !self.0.contains('/') && self.0 != "." && self.0 != ".." && self.0.len() <= STEM_BYTES_MAX;
-        plain.then(|| format!("{}{SUFFIX}", self.0))
+        let plain = !self.text.contains('/')
+            && !matches!(&*self.text, "." | "..")
+            && self.text.len() <= STEM_BYTES_MAX;
+        plain.then(|| format!("{}{SUFFIX}", self.text))
     }
 
     /// The key that a file of this name holds, as far as the name tells. The header of a file, where it has one,
@@ -85,8 +180,8 @@ impl SessionKey {
     }
 
     fn stem(&self) -> String {
-        let mut stem = String::with_capacity(self.0.len());
-        for byte in self.0.bytes() {
+        let mut stem = String::with_capacity(self.text.len());
+        for byte in self.text.bytes() {
             if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-') {
                 stem.push(char::from(byte));
             } else {
@@ -107,13 +202,13 @@ impl SessionKey {
     }
 
     fn hash(&self) -> String {
-        blake3::hash(self.0.as_bytes()).to_hex().to_string()
+        blake3::hash(self.text.as_bytes()).to_hex().to_string()
     }
 }
 
 impl fmt::Display for SessionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -224,6 +319,35 @@ mod tests {
             assert_eq!(key.as_str(), stem);
         }
         assert_eq!(SessionKey::of_file_name("notes.txt"), None);
+    }
+
+    #[test]
+    fn different_parts_never_make_one_key() {
+        let texts = ["", "x", "y", "x_y", "y_z", "z", "x:y", "x/y", "x#y", "a%3ab", "x%2fy"];
+        let options: Vec<Option<String>> =
+            std::iter::once(None).chain(texts.iter().map(|t| Some((*t).to_owned()))).collect();
+        let mut seen = HashMap::new();
+        for channel in texts {
+            for room in &options {
+                for thread in &options {
+                    for sender in &options {
+                        let parts = KeyParts {
+                            channel: channel.into(),
+                            room: room.clone(),
+                            thread: thread.clone(),
+                            sender: sender.clone(),
+                        };
+                        let Ok(key) = parts.key() else {
+                            assert_eq!(parts, KeyParts::default(), "only nothing at all is refused");
+                            continue;
+                        };
+                        if let Some(other) = seen.insert(key.clone(), parts.clone()) {
+                            panic!("{parts:?} and {other:?} both make {key}");
+                        }
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -3,32 +3,64 @@
 //!
 //! This is the library to embed. It is synchronous and reads no environment; whoever uses it says where the store is.
 //!
+//! Sessions are files unless one says otherwise: [`Store::on`] takes any [`backend::Backend`]. What such a
+//! one must do is a suite of tests behind the cargo feature `contract`, which is off by default: see
+//! `contract.rs`.
+//!
 //! # Layout
 //!
 //! | file | about |
 //! |---|---|
-//! | `store.rs` | [`Store`]: a directory of sessions; opening them for reading and writing |
+//! | `store.rs` | [`Store`] and [`Session`]: opening, appending, reading, listing |
+//! | `lifecycle.rs`, `fork.rs` | archive, delete, restore, purge; forks |
+//! | `reading.rs` | [`Reader`]: a session, and through it what it was forked from |
+//! | `backend.rs` | [`backend::Backend`]: the seam between sessions and where their records lie |
+//! | `files/` | [`Files`]: one plain file a session, the default |
+//! | `in_memory.rs` | [`InMemory`]: nothing outlives the process |
+//! | `contract.rs` | what every backend must do, as tests to run on your own |
+//! | `pack.rs` | archived files: seekable, compressed |
 //! | `key.rs` | [`SessionKey`]: the name of a session, and its file name |
+//! | `meta.rs` | [`Meta`]: what the header of a session says |
 //! | `turn.rs` | [`Record`]: what a line says; making bodies of turns |
 //! | `summary.rs` | [`Summary`]: what a list shows of a session |
 //! | `transcript.rs` | [`Transcript`]: a whole session, decoded |
 //! | `scan.rs`, `arena.rs` | the flat scanner under both; where decoded text lies |
-//! | `clock.rs` | the time as records write it |
+//! | `error.rs`, `clock.rs`, `sync.rs` | what can go wrong, in words; the time as records write it; locks |
 
 mod arena;
+pub mod backend;
 mod clock;
+#[cfg(feature = "contract")]
+pub mod contract;
+mod error;
+mod files;
+mod fork;
+mod in_memory;
 mod key;
+mod lifecycle;
+mod meta;
+mod pack;
+mod reading;
 mod scan;
 mod store;
 mod summary;
+mod sync;
 mod transcript;
 mod turn;
 
+pub use backend::{Address, Listed, Place, Position, Receipt, Repaired, Start};
 pub use clock::now;
-pub use key::{KEY_BYTES_MAX, KeyError, SessionKey};
+pub use error::{Among, Error, Result};
+pub use files::Files;
+pub use fork::Forked;
+pub use in_memory::InMemory;
+pub use key::{KEY_BYTES_MAX, KeyError, KeyParts, SessionKey};
+pub use lifecycle::Purged;
 pub use manent_log as log;
-pub use manent_log::{Body, Durability, Expect, Receipt, Trust};
-pub use store::{Error, Listed, Meta, Result, Session, Store, WriteOptions};
+pub use manent_log::{Body, Damage, Durability, End, Entry, Expect, Item, Trust};
+pub use meta::{Meta, Parent};
+pub use reading::{Growth, Reader};
+pub use store::{Session, Store, StoreOptions};
 pub use summary::Summary;
 pub use transcript::{Transcript, Turn};
-pub use turn::{Record, RecordError, body_of_json, turn_body, write_turn};
+pub use turn::{NewTurn, Record, RecordError, body_of_json, turn, turn_body, write_turn};

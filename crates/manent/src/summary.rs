@@ -1,18 +1,17 @@
 //! What a list of sessions shows of each: counted from its records, because nothing else is the truth.
 
-use manent_log::{End, Item, Reader};
+use manent_log::{End, Item};
 
-use crate::key::SessionKey;
-use crate::store::{Listed, Result, Store};
+use crate::backend::{Address, Listed, Start};
+use crate::error::Result;
+use crate::store::Store;
 use crate::turn::Record;
 
 /// One line of a list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Its key.
-    pub key: SessionKey,
-    /// Its id; empty in other programs' files.
-    pub id: String,
+    /// Which session it is.
+    pub address: Address,
     /// The title that was set, or the first thing the user said, shortened.
     pub title: String,
     /// How many turns there are.
@@ -30,10 +29,9 @@ pub struct Summary {
 impl Store {
     /// Reads a session through and counts what is in it.
     pub fn summary(&self, listed: &Listed) -> Result<Summary> {
-        let mut reader = Reader::open(self.disk(), &listed.path)?;
+        let mut reader = self.read(&listed.address, Start::First)?;
         let mut summary = Summary {
-            key: listed.key.clone(),
-            id: String::new(),
+            address: listed.address.clone(),
             title: String::new(),
             turns: 0,
             created: None,
@@ -41,7 +39,8 @@ impl Store {
             bytes: listed.bytes,
             damaged: false,
         };
-        let mut titled = false;
+        let mut said = None;
+        let mut given = String::new();
         while let Some(item) = reader.next()? {
             let Item::Entry(entry) = item else {
                 summary.damaged = true;
@@ -54,25 +53,18 @@ impl Store {
             }
             if record.is_turn() {
                 summary.turns += 1;
-                if !titled && record.role().as_deref() == Some("user") {
-                    summary.title = shorten(&record.content());
-                    titled = true;
+                if said.is_none() && record.role().as_deref() == Some("user") {
+                    said = Some(shorten(&record.content()));
                 }
-            } else if entry.seq == 0 {
-                summary.id = id_of(&record);
             } else if record.kind().as_deref() == Some("title") {
-                summary.title = record.string("title").map(|t| shorten(&t)).unwrap_or_default();
-                titled = true;
+                given = record.string("title").map(|t| shorten(&t)).unwrap_or_default();
             }
         }
+        // An empty title takes back the one before it.
+        summary.title = if given.is_empty() { said.unwrap_or_default() } else { given };
         summary.damaged |= matches!(reader.end(), End::Torn(_));
         Ok(summary)
     }
-}
-
-fn id_of(header: &Record<'_>) -> String {
-    let meta = header.member("meta").and_then(|json| serde_json::from_str::<crate::Meta>(json).ok());
-    meta.map(|meta| meta.id).unwrap_or_default()
 }
 
 /// Keeps the memory of the old value: this happens for every record.

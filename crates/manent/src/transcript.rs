@@ -3,11 +3,12 @@
 //! All text lies in one arena of about the size of the file, so that a session of 100,000 turns costs one allocation
 //! and not 300,000. What a turn carries besides (tool calls, usage) is kept as it stands, as JSON.
 
-use manent_log::{Damage, End, Item, Reader};
+use manent_log::{Damage, End, Item};
 
 use crate::arena::{Arena, Spot};
+use crate::error::{Error, Result};
+use crate::reading::Reader;
 use crate::scan;
-use crate::store::{Error, Result};
 use crate::turn::Record;
 
 /// The turns of a session.
@@ -53,7 +54,7 @@ impl Transcript {
     /// Reads everything that a reader has before it. `bytes` is how much that is, about.
     pub fn load(reader: &mut Reader, bytes: u64) -> Result<Transcript> {
         let mut all = Transcript { text: Arena::for_about(bytes), ..Transcript::default() };
-        while let Some(item) = reader.next().map_err(Error::Log)? {
+        while let Some(item) = reader.next()? {
             match item {
                 Item::Damage(damage) => all.damage.push(damage),
                 Item::Entry(entry) => match Record::of(&entry) {

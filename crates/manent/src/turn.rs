@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use manent_log::{Body, BodyError, Entry, frame};
+use serde_json::value::RawValue;
 
 use crate::scan::{self, Envelope};
 
@@ -142,6 +143,9 @@ pub enum RecordError {
     /// The JSON itself is at fault.
     #[error(transparent)]
     Body(#[from] BodyError),
+    /// A member is not JSON.
+    #[error("not JSON: {0}")]
+    Json(String),
     /// Headers are written by the store alone.
     #[error("a record may not have the member \"meta\": headers are written by the store")]
     Meta,
@@ -151,6 +155,96 @@ pub enum RecordError {
     /// `content` must be a string.
     #[error("\"content\" must be a string; put media and other parts into \"parts\" beside it")]
     Content,
+}
+
+/// A turn to be appended, said now.
+///
+/// ```
+/// let turn = manent::turn("assistant", "42").string("model", "llama").json("usage", r#"{"output":2}"#)?;
+/// let body = manent::Body::from(turn);
+/// assert!(body.as_str().ends_with(r#""model":"llama","usage":{"output":2},"content":"42""#));
+/// # Ok::<(), manent::RecordError>(())
+/// ```
+pub fn turn(role: &str, content: impl Into<String>) -> NewTurn {
+    NewTurn { ts: crate::clock::now(), role: role.to_owned(), members: Vec::new(), content: content.into() }
+}
+
+/// A turn that is being put together. See [`turn`].
+#[derive(Debug, Clone)]
+pub struct NewTurn {
+    ts: String,
+    role: String,
+    /// Names, and their values as JSON.
+    members: Vec<(String, Box<RawValue>)>,
+    content: String,
+}
+
+impl NewTurn {
+    /// Sets a member to a string: `ts`, `role` and `content` too. A member that was set before is replaced. The members
+    /// `seq`, `crc`, `meta` and `kind` belong to the store, and are left out.
+    #[must_use]
+    pub fn string(mut self, name: &str, value: &str) -> NewTurn {
+        match name {
+            "ts" => value.clone_into(&mut self.ts),
+            "role" => value.clone_into(&mut self.role),
+            "content" => value.clone_into(&mut self.content),
+            _ => {
+                // A string always serialises.
+                if let Ok(raw) = serde_json::value::to_raw_value(value) {
+                    self.set(name, raw);
+                }
+            }
+        }
+        self
+    }
+
+    /// Sets a member to what is JSON already: tool calls, usage, parts. What [`NewTurn::string`] says of names holds
+    /// here, and `ts`, `role` and `content` must be strings.
+    pub fn json(mut self, name: &str, json: &str) -> Result<NewTurn, RecordError> {
+        let not_json = |e: serde_json::Error| RecordError::Json(e.to_string());
+        if matches!(name, "ts" | "role" | "content") {
+            let text: String = serde_json::from_str(json).map_err(not_json)?;
+            return Ok(self.string(name, &text));
+        }
+        self.set(name, serde_json::from_str(json).map_err(not_json)?);
+        Ok(self)
+    }
+
+    fn set(&mut self, name: &str, json: Box<RawValue>) {
+        if matches!(name, "seq" | "crc" | "meta" | "kind") {
+            return;
+        }
+        self.members.retain(|(known, _)| known != name);
+        self.members.push((name.to_owned(), json));
+    }
+}
+
+impl From<NewTurn> for Body {
+    fn from(turn: NewTurn) -> Body {
+        let mut body = Body::new();
+        body.string("ts", &turn.ts).string("role", &turn.role);
+        for (name, json) in &turn.members {
+            body.json(name, json);
+        }
+        // Last, so that a reader finds everything else without touching the text.
+        body.string("content", &turn.content);
+        body
+    }
+}
+
+/// Another program's line as a record of ours. What cannot be one is kept as text in one.
+pub(crate) fn body_of_line(entry: &Entry<'_>) -> Body {
+    Body::parse(entry.bytes).unwrap_or_else(|_| {
+        let mut body = Body::new();
+        body.string("kind", "foreign").string("line", &String::from_utf8_lossy(entry.bytes));
+        body
+    })
+}
+
+/// Whether a line is a turn.
+pub(crate) fn is_turn(line: &[u8]) -> bool {
+    let entry = Entry { seq: 1, offset: 0, bytes: line, verified: line.starts_with(br#"{"seq":"#) };
+    Record::of(&entry).is_some_and(|record| record.is_turn())
 }
 
 /// Makes the body of a turn.

@@ -7,15 +7,15 @@ use std::fs;
 use std::path::Path;
 
 use manent::log::{Item, RealDisk, verify};
-use manent::{Durability, Error, Expect, SessionKey, Store, now, turn_body};
+use manent::{Body, Durability, Error, Expect, Place, Reader, SessionKey, Start, Store, turn};
 
 fn key(text: &str) -> SessionKey {
     SessionKey::new(text).unwrap()
 }
 
 fn say(store: &Store, session: &str, text: &str) -> u64 {
-    let mut session = store.write(&key(session)).unwrap();
-    session.append(&turn_body(&now(), "user", text), Durability::Flush, Expect::Any).unwrap().seq
+    let body = Body::from(turn("user", text));
+    store.append_with(&key(session), &[body], Durability::Flush, Expect::Any).unwrap()[0].seq
 }
 
 fn texts(store: &Store, session: &str) -> Vec<String> {
@@ -53,9 +53,9 @@ fn a_file_of_format_1_opens_for_ever() {
     assert!(report.is_sound(), "the damage was acknowledged: {report:?}");
     assert_eq!((report.records, report.unverified), (7, 1));
 
-    let summary = store.summary(&store.list().unwrap()[0]).unwrap();
+    let summary = store.summary(&store.list(Place::Live).unwrap()[0]).unwrap();
     assert_eq!((summary.title.as_str(), summary.turns), ("Milk and eggs", 4));
-    assert_eq!(summary.id, "019a87f0-0000-7000-8000-000000000001");
+    assert_eq!(summary.address.id, "019a87f0-0000-7000-8000-000000000001");
 
     let before = fs::read(&path).unwrap();
     assert_eq!(say(&store, "telegram:alice", "still here"), 9);
@@ -80,10 +80,15 @@ fn a_file_under_another_name_is_refused_and_says_whose_it_is() {
     let store = Store::open(home.path()).unwrap();
     say(&store, "a", "one");
     fs::rename(home.path().join("sessions/a.jsonl"), home.path().join("sessions/b.jsonl")).unwrap();
-    let refused = store.write(&key("b"));
+    let refused = store.session(&key("b"));
     assert!(matches!(&refused, Err(Error::WrongKey { found, .. }) if found == "a"), "{refused:?}");
     assert!(matches!(store.load(&key("b")), Err(Error::WrongKey { .. })));
-    assert_eq!(store.list().unwrap()[0].key, key("a"), "the list goes by the header");
+    let listed = store.list(Place::Live).unwrap();
+    assert_eq!(
+        (&listed[0].address.key, &listed[0].says),
+        (&key("b"), &Some(key("a"))),
+        "and so does the list"
+    );
 }
 
 /// Another agent's directory of `{role, content}` files, used where it is.
@@ -94,7 +99,8 @@ fn a_flat_directory_of_another_program_is_read_and_appended_to_in_place() {
     fs::write(home.path().join("Telegram:Alice.jsonl"), theirs).unwrap();
     fs::write(home.path().join("notes.txt"), "not a session").unwrap();
     let store = Store::open(home.path()).unwrap();
-    let listed: Vec<String> = store.list().unwrap().into_iter().map(|l| l.key.to_string()).collect();
+    let listed: Vec<String> =
+        store.list(Place::Live).unwrap().into_iter().map(|l| l.address.key.to_string()).collect();
     assert_eq!(listed, ["Telegram:Alice"]);
     assert_eq!(say(&store, "Telegram:Alice", "from us"), 3);
     assert_eq!(texts(&store, "Telegram:Alice"), ["hello", "hi", "from us"]);
@@ -115,18 +121,22 @@ fn a_flat_directory_of_another_program_is_read_and_appended_to_in_place() {
 fn the_tail_and_the_middle_of_a_session_are_found() {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();
-    let mut session = store.write(&key("a")).unwrap();
+    let mut session = store.session(&key("a")).unwrap();
     for n in 1..=500 {
         let text = format!("{n} {}", "x".repeat(n * 7 % 3000));
-        session.append(&turn_body(&now(), "user", &text), Durability::Flush, Expect::Seq(n as u64)).unwrap();
+        let body = Body::from(turn("user", text));
+        session.append_with(&[body], Durability::Flush, Expect::Seq(n as u64)).unwrap();
     }
-    let first_seq = |mut reader: manent::log::Reader| match reader.next().unwrap() {
+    let first_seq = |mut reader: Reader| match reader.next().unwrap() {
         Some(Item::Entry(entry)) => entry.seq,
         other => panic!("{other:?}"),
     };
     for n in [1, 2, 50, 499, 500] {
-        assert_eq!(first_seq(store.read_tail(&key("a"), n).unwrap()), 501 - n);
-        assert_eq!(first_seq(store.read_from(&key("a"), n).unwrap()), n);
+        assert_eq!(
+            first_seq(store.stream(&key("a"), Start::Tail { count: n, before: None }).unwrap()),
+            501 - n
+        );
+        assert_eq!(first_seq(store.stream(&key("a"), Start::Seq(n)).unwrap()), n);
     }
-    assert!(store.read_from(&key("a"), 501).unwrap().next().unwrap().is_none());
+    assert!(store.stream(&key("a"), Start::Seq(501)).unwrap().next().unwrap().is_none());
 }

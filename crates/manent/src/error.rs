@@ -1,0 +1,236 @@
+//! What can go wrong with a store, in words: what, where, and what to do next.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::backend::Place;
+use crate::key::KeyError;
+use crate::turn::RecordError;
+
+/// The result of an operation on a store.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An operation on a store that did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The log refused.
+    #[error(transparent)]
+    Log(#[from] manent_log::Error),
+    /// The key is at fault.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The record is at fault.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// No session of this name.
+    #[error("there is no {}session {name:?} in {store}; `{}` lists what is there", among.text(), among.list())]
+    NotFound {
+        /// Its key, or `@` and its id.
+        name: String,
+        /// Where it was looked for.
+        among: Among,
+        /// The store.
+        store: String,
+    },
+    /// The beginning of an id that more than one session has.
+    #[error("several sessions have an id that begins with {id:?}; give more of it")]
+    Ambiguous {
+        /// What was given.
+        id: String,
+    },
+    /// The session has no record of this number.
+    #[error("the session {name:?} has no record {seq} that can be read{}", last_hint(*last))]
+    NoSuchRecord {
+        /// The session.
+        name: String,
+        /// The number.
+        seq: u64,
+        /// The last number there is.
+        last: Option<u64>,
+    },
+    /// There is a session where another one was to go.
+    #[error("there is a {} session {key:?} in the way; {hint}", place.word())]
+    InTheWay {
+        /// The key they share.
+        key: String,
+        /// Where it is.
+        place: Place,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Something that only a live session can do.
+    #[error("the session {key:?} is {}, and is only read there; {hint}", whereabouts(*place))]
+    NotLive {
+        /// The session.
+        key: String,
+        /// Where it is.
+        place: Place,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Something that has no place in another program's session.
+    #[error(
+        "the session {key:?} is another program's, which could not read a title in it; fork it, and title the fork"
+    )]
+    Foreign {
+        /// The session.
+        key: String,
+    },
+    /// The file that the key leads to says in its header that it is another session.
+    #[error(
+        "{} says it holds the session {found:?}, not {key:?}; it was copied or renamed by hand: move a copy out of \
+         the store, or give it its name back",
+        path.display()
+    )]
+    WrongKey {
+        /// The file.
+        path: PathBuf,
+        /// The key that led to it.
+        key: String,
+        /// The key in its header.
+        found: String,
+    },
+    /// An archive that cannot be unpacked byte for byte.
+    #[error(
+        "the archive {} is damaged: {source}; what can be read is saved by \
+         `manent show … --json | manent append NEW --jsonl`",
+        path.display()
+    )]
+    Archive {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: io::Error,
+    },
+    /// A session was archived, but could not be packed.
+    #[error("it is archived, but not packed: {source}; then `manent archive @{id}` packs it")]
+    NotPacked {
+        /// Its id.
+        id: String,
+        /// What was in the way.
+        source: Box<Error>,
+    },
+    /// The directory is open to others.
+    #[error("refusing to write to {}: {why}; {hint}", path.display())]
+    Exposed {
+        /// The directory.
+        path: PathBuf,
+        /// Who else may write there.
+        why: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Sessions are being moved by somebody else.
+    #[error("the store {} is busy: {} is moving sessions; try again, or wait longer", path.display(), holder(*pid))]
+    Busy {
+        /// The store.
+        path: PathBuf,
+        /// Who, if the system can tell.
+        pid: Option<u32>,
+    },
+    /// There is not enough memory to hold a session.
+    #[error("no memory to hold the session: {0}; read it as a stream, or only its tail")]
+    Memory(io::Error),
+    /// The operating system refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A commit shared with other threads failed; all of them get the same error.
+    #[error(transparent)]
+    Shared(Arc<Error>),
+    /// Another backend refused, in its own words.
+    #[error(transparent)]
+    Backend(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Among which sessions one was not found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Among {
+    /// Wherever a key or an id leads.
+    All,
+    /// Among those of one place.
+    Place(Place),
+}
+
+impl Among {
+    fn list(self) -> &'static str {
+        match self {
+            Among::All | Among::Place(Place::Live) => "manent sessions",
+            Among::Place(Place::Archive) => "manent sessions --archived",
+            Among::Place(Place::Trash) => "manent sessions --trash",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Among::All => "",
+            Among::Place(Place::Live) => "live ",
+            Among::Place(Place::Archive) => "archived ",
+            Among::Place(Place::Trash) => "deleted ",
+        }
+    }
+}
+
+impl Error {
+    /// The error itself, also where several threads share it.
+    pub fn root(&self) -> &Error {
+        match self {
+            Error::Shared(inner) => inner.root(),
+            other => other,
+        }
+    }
+
+    /// Whether the system refused to answer, and so nothing is known: not what is damaged or not there.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let refused = |e: &io::Error| e.raw_os_error().is_some() && e.kind() != io::ErrorKind::NotFound;
+        match self {
+            Error::Io { source, .. } => refused(source),
+            Error::Log(error) => {
+                matches!(error.root(), manent_log::Error::Io { source, .. } if refused(source))
+            }
+            Error::Shared(error) => error.is_refusal(),
+            _ => false,
+        }
+    }
+
+    /// Whether it says that a session does not exist.
+    pub fn is_not_found(&self) -> bool {
+        match self {
+            Error::NotFound { .. } => true,
+            Error::Log(error) => matches!(error.root(), manent_log::Error::NotFound { .. }),
+            Error::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            Error::Shared(error) => error.is_not_found(),
+            _ => false,
+        }
+    }
+}
+
+impl From<Arc<Error>> for Error {
+    fn from(error: Arc<Error>) -> Error {
+        Error::Shared(error)
+    }
+}
+
+pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Io { action, path: path.to_owned(), source }
+}
+
+fn whereabouts(place: Place) -> &'static str {
+    if place == Place::Trash { "in the trash" } else { place.word() }
+}
+
+fn last_hint(last: Option<u64>) -> String {
+    last.map_or_else(String::new, |last| format!("; the last is {last}"))
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"))
+}

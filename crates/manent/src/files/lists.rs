@@ -1,0 +1,174 @@
+//! What is there: the sessions of each place, by the names of their files.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use manent_log::fs::{PathInfo, Shape};
+
+use super::names::{Form, Kept};
+use super::{Files, MARK};
+use crate::backend::{Address, Listed, Place, Which};
+use crate::error::{Result, io_error};
+use crate::key::SessionKey;
+use crate::meta::Meta;
+
+impl Files {
+    pub(super) fn listed_in(&self, place: Place, which: Which<'_>) -> Result<Vec<Listed>> {
+        let mut all = match place {
+            Place::Live => return self.live(which),
+            place => self.kept(place, which)?,
+        };
+        if place == Place::Archive {
+            all.extend(self.marked(which)?);
+            // A copy of a session that is live: the live one is the session.
+            let mut archived = Vec::with_capacity(all.len());
+            for listed in all {
+                let live = self.live(Which::Key(&listed.address.key))?;
+                let is_live = live.iter().any(|live| live.address.id == listed.address.id);
+                if listed.address.id.is_empty() || !is_live {
+                    archived.push(listed);
+                }
+            }
+            return Ok(archived);
+        }
+        Ok(all)
+    }
+
+    fn live(&self, which: Which<'_>) -> Result<Vec<Listed>> {
+        if let Which::Key(key) = which {
+            let path = self.find_live(key, "")?;
+            let Some(info) = self.file_at(&path)?.filter(was_written) else { return Ok(Vec::new()) };
+            let id = match self.meta_at(&path) {
+                // Archived or removed between our two looks.
+                Err(e) if e.is_not_found() => return Ok(Vec::new()),
+                Err(e) if e.is_refusal() => return Err(e),
+                told => told.ok().flatten().map(|meta| meta.id).unwrap_or_default(),
+            };
+            return Ok(vec![listed(Place::Live, key.clone(), id, info)]);
+        }
+        let mut all = Vec::new();
+        for name in self.session_names()? {
+            let Some(by_name) = SessionKey::of_file_name(&name) else { continue };
+            let path = self.layout.sessions.join(&name);
+            // Gone since it was listed: another process archived or removed it.
+            let Some(info) = self.file_at(&path)?.filter(was_written) else { continue };
+            let meta = match which {
+                // One that cannot be read hides no other.
+                Which::All => self.meta_at(&path).ok().flatten(),
+                Which::Key(_) | Which::Id(_) => self.told_by(&path)?,
+            };
+            let meta = meta.unwrap_or_default();
+            if matches!(which, Which::Id(id) if !meta.id.starts_with(id)) {
+                continue;
+            }
+            let by_header = SessionKey::new(meta.key).ok().filter(|key| *key != by_name);
+            let found = match by_header {
+                // A long key is only in the header.
+                Some(key) if self.find_live(&key, "")? == path => listed(Place::Live, key, meta.id, info),
+                says => Listed { says, ..listed(Place::Live, by_name, meta.id, info) },
+            };
+            all.push(found);
+        }
+        Ok(all)
+    }
+
+    fn kept(&self, place: Place, which: Which<'_>) -> Result<Vec<Listed>> {
+        let mut all: HashMap<Address, Listed> = HashMap::new();
+        for kept in self.kept_in(place, which)? {
+            let path = self.layout.dir(place).join(kept.name());
+            let Some(info) = self.file_at(&path)? else { continue };
+            let Some(key) = self.key_of(&kept, place) else { continue };
+            if matches!(which, Which::Key(wanted) if *wanted != key) {
+                continue;
+            }
+            // What was archived goes to the trash in another form than what was live.
+            let was_live = place == Place::Trash && kept.form == Form::Plain;
+            let from = if was_live { Place::Live } else { Place::Archive };
+            let found = Listed { from, ..listed(place, key, kept.id, info) };
+            // Packing was interrupted: one session, and the plain file is it.
+            if kept.form == Form::Plain || !all.contains_key(&found.address) {
+                all.insert(found.address.clone(), found);
+            }
+        }
+        Ok(all.into_values().collect())
+    }
+
+    /// What another program archived by renaming.
+    fn marked(&self, which: Which<'_>) -> Result<Vec<Listed>> {
+        let mut all = Vec::new();
+        if matches!(which, Which::Id(_)) {
+            return Ok(all);
+        }
+        for name in self.session_names()? {
+            let Some(key) = name.strip_suffix(MARK).and_then(SessionKey::of_file_name) else { continue };
+            if matches!(which, Which::Key(wanted) if *wanted != key) {
+                continue;
+            }
+            let Some(info) = self.file_at(&self.layout.sessions.join(&name))? else { continue };
+            all.push(listed(Place::Archive, key, String::new(), info));
+        }
+        Ok(all)
+    }
+
+    /// What a header says, where the answer decides something: then a disk that does not answer is no header that says
+    /// nothing.
+    fn told_by(&self, path: &Path) -> Result<Option<Meta>> {
+        match self.meta_at(path) {
+            Err(e) if e.is_refusal() => Err(e),
+            told => Ok(told.ok().flatten()),
+        }
+    }
+
+    /// The names of regular files among the live sessions.
+    fn session_names(&self) -> Result<Vec<String>> {
+        let dir = &self.layout.sessions;
+        match self.disk.list(dir) {
+            Ok(entries) => {
+                let files = entries.into_iter().filter(|entry| entry.shape == Shape::File);
+                Ok(files.filter_map(|entry| entry.name.into_string().ok()).collect())
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(e) => Err(io_error("list", dir)(e)),
+        }
+    }
+
+    /// Files in archive or trash, by their names.
+    pub(super) fn kept_in(&self, place: Place, which: Which<'_>) -> Result<Vec<Kept>> {
+        let dir = self.layout.dir(place);
+        self.refuse_link(dir)?;
+        let entries = match self.disk.list(dir) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(io_error("list", dir)(e)),
+        };
+        let wanted = |kept: &Kept| match which {
+            Which::Id(id) => kept.id.starts_with(id),
+            Which::All | Which::Key(_) => true,
+        };
+        let names = entries.iter().filter(|entry| entry.shape == Shape::File);
+        Ok(names.filter_map(|e| Kept::parse(e.name.to_str()?)).filter(wanted).collect())
+    }
+
+    /// The key of a file in archive or trash: by its name, or where that was shortened, by its header.
+    pub(super) fn key_of(&self, kept: &Kept, place: Place) -> Option<SessionKey> {
+        let by_name = kept.key()?;
+        if by_name.file_name() == format!("{}{}", kept.stem, Form::Plain.suffix()) || !kept.stem.contains('~')
+        {
+            return Some(by_name);
+        }
+        let meta = self.meta_at(&self.layout.dir(place).join(kept.name())).ok().flatten();
+        Some(meta.and_then(|meta| SessionKey::new(meta.key).ok()).unwrap_or(by_name))
+    }
+}
+
+/// What a crash left of a session that was never written is none.
+fn was_written(info: &PathInfo) -> bool {
+    // What is no file at all has no length, and says what it is when it is read.
+    info.len > 0 || info.shape != Shape::File
+}
+
+fn listed(place: Place, key: SessionKey, id: String, info: PathInfo) -> Listed {
+    let address = Address { place, key, id };
+    Listed { address, bytes: info.len, modified_ms: info.modified_ms, from: place, says: None }
+}

@@ -1,0 +1,376 @@
+//! What changes where a session is: archive, trash, restore, delete.
+//!
+//! Each is one rename, which happens wholly or not at all, under the lock of the store and the lock of the file. What
+//! comes before it can be repeated, and what comes after it can be missed. A rename that would replace something does
+//! not happen. Both directories are synced before the caller hears of success.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use manent_log::{Body, Log, Options};
+
+use super::hold::Held;
+use super::names::{Form, Kept, is_plain_id, is_temporary, stem_of, torn_suffix};
+use super::{Files, MARK, Spot, forms};
+use crate::backend::{Address, Place};
+use crate::error::{Error, Result, io_error};
+use crate::key::SessionKey;
+
+/// Whatever keeps others off a file: the writer's lease, or a lock.
+#[derive(Debug)]
+pub(super) enum Guard {
+    Lease(#[expect(dead_code, reason = "held, not used")] Box<Log>),
+    Lock(#[expect(dead_code, reason = "held, not used")] Held),
+}
+
+/// Brings a session to another place. See [`crate::backend::Backend::relocate`].
+pub(super) fn relocate(files: &Files, at: &Address, to: Place, wait: Duration) -> Result<Address> {
+    let spot = files.locate(at)?;
+    match (at.place, to) {
+        (Place::Live, Place::Archive | Place::Trash) => put_away(files, at, &spot, to, wait),
+        (Place::Archive, Place::Trash) => throw_away(files, at, &spot, wait),
+        (Place::Trash, Place::Archive) => bring_back(files, at, &spot, wait),
+        (Place::Archive | Place::Trash, Place::Live) => revive(files, at, &spot, wait),
+        (Place::Live, Place::Live) | (Place::Archive, Place::Archive) | (Place::Trash, Place::Trash) => {
+            Ok(at.clone())
+        }
+    }
+}
+
+/// Removes a session for good. The file itself goes last: until then the session can be found, and removed again.
+pub(super) fn delete(files: &Files, at: &Address, wait: Duration) -> Result<()> {
+    let spot = files.locate(at)?;
+    let _guard = guard(files, &spot, at.place, wait)?;
+    // While we waited for its writer, it may have been moved away by hand and another one begun.
+    files.locate(at)?;
+    let dir = files.layout.dir(at.place);
+    // Whoever made forks independent of it, or removed them, may have died before that was durable. A power cut must
+    // not bring back a fork that needs what is removed here.
+    for place in Place::ALL {
+        match files.sync_dir(files.layout.dir(place)) {
+            Err(e) if e.is_not_found() => {}
+            synced => synced?,
+        }
+    }
+    // They move on their own, so an interrupted move left some of them in another place.
+    let owners = [
+        (dir, owner_of(at, &spot)),
+        (&files.layout.archive, at.id.clone()),
+        (&files.layout.trash, at.id.clone()),
+    ];
+    for (dir, owner) in owners {
+        let copies = torn_copies(files, dir, &owner)?;
+        for (name, _) in &copies {
+            remove(files, &dir.join(name))?;
+        }
+        if !copies.is_empty() {
+            files.sync_dir(dir)?;
+        }
+    }
+    for place in Place::ALL {
+        sweep(files, files.layout.dir(place))?;
+    }
+    let mut last = spot.path.clone();
+    if at.place == Place::Archive && spot.form == Form::Plain {
+        // Of an archive that was being packed or unpacked there are two files.
+        let packed = spot.path.with_extension("jsonl.zst");
+        if files.file_at(&packed)?.is_some() {
+            remove(files, &spot.path)?;
+            last = packed;
+        }
+    }
+    remove(files, &last)?;
+    for dir in Place::ALL.map(|place| files.layout.dir(place)) {
+        match files.disk.sync_dir(dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            synced => synced.map_err(io_error("sync the directory", dir))?,
+        }
+    }
+    Ok(())
+}
+
+/// Keeps writers and other movers off a file. A live one is made ready first, so that a torn end is set aside here.
+pub(super) fn guard(files: &Files, spot: &Spot, place: Place, wait: Duration) -> Result<Guard> {
+    if place == Place::Live {
+        let options = Options { wait, trust: files.trust, ..Options::default() };
+        match Log::open(&files.disk, &spot.path, &options) {
+            Ok(log) => return Ok(Guard::Lease(Box::new(log))),
+            // Written by a newer version: not to be written, but it can be moved as it is.
+            Err(manent_log::Error::Newer { .. }) => {}
+            // Empty, as a crash before the first record leaves it: there is nothing to make ready.
+            Err(manent_log::Error::NotFound { .. }) if files.file_at(&spot.path)?.is_some() => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(Guard::Lock(Held::take(&*files.disk, &spot.path, wait)?))
+}
+
+/// Live to archive or trash.
+fn put_away(files: &Files, at: &Address, spot: &Spot, to: Place, wait: Duration) -> Result<Address> {
+    let dir = files.layout.dir(to);
+    files.make_durable_dir(dir)?;
+    let _guard = guard(files, spot, Place::Live, wait)?;
+    // While we waited for its writer, it may have been moved away by hand and another one begun.
+    files.locate(at)?;
+    // It may have been named by its key alone.
+    let id = files.check_key(&at.key, &spot.path)?.map_or_else(|| at.id.clone(), |meta| meta.id);
+    let mut kept = Kept { stem: stem_of(&spot.path), id: name_id(&id), form: Form::Plain };
+    if to == Place::Archive {
+        // A copy of this session is there: this one goes on, the copy makes way, and nothing is thrown away.
+        for form in [Form::Plain, Form::Packed] {
+            let copy = Kept { form, ..kept.clone() };
+            if files.file_at(&dir.join(copy.name()))?.is_some() {
+                set_aside(files, dir, &copy)?;
+            }
+        }
+    } else if files.file_at(&dir.join(kept.name()))?.is_some() {
+        kept.id = new_id();
+    }
+    // Before the session: their name says whose they are, wherever it is.
+    move_torn(files, &files.layout.sessions, &live_name(&spot.path), dir, &kept.id)?;
+    rename(files, &spot.path, &dir.join(kept.name()))?;
+    sync_both(files, dir, &files.layout.sessions)?;
+    Ok(Address { place: to, key: at.key.clone(), id: kept.id })
+}
+
+/// Archive to trash.
+fn throw_away(files: &Files, at: &Address, spot: &Spot, wait: Duration) -> Result<Address> {
+    let dir = &files.layout.trash;
+    files.make_durable_dir(dir)?;
+    let _guard = guard(files, spot, at.place, wait)?;
+    drop_second_form(files, spot)?;
+    let stem = match spot.form {
+        Form::Marked => stem_of(&spot.path.with_extension("")),
+        _ => kept_at(&spot.path).map(|kept| kept.stem).unwrap_or_default(),
+    };
+    let mut kept = Kept { stem, id: name_id(&at.id), form: spot.form };
+    if files.file_at(&dir.join(kept.name()))?.is_some() {
+        kept.id = new_id();
+    }
+    let from = spot.path.parent().unwrap_or(&files.layout.archive);
+    move_torn(files, &files.layout.archive, &at.id, dir, &kept.id)?;
+    rename(files, &spot.path, &dir.join(kept.name()))?;
+    sync_both(files, dir, from)?;
+    Ok(Address { place: Place::Trash, key: at.key.clone(), id: kept.id })
+}
+
+/// Trash to archive.
+fn bring_back(files: &Files, at: &Address, spot: &Spot, wait: Duration) -> Result<Address> {
+    let Some(kept) = kept_at(&spot.path) else { return Err(files.not_found(at)) };
+    let _guard = guard(files, spot, at.place, wait)?;
+    let (dir, name, id) = match kept.form {
+        Form::Marked => (&files.layout.sessions, format!("{}.jsonl{MARK}", kept.stem), String::new()),
+        Form::Plain | Form::Packed => (&files.layout.archive, kept.name(), kept.id.clone()),
+    };
+    files.make_durable_dir(dir)?;
+    let target = dir.join(name);
+    let in_the_way = || Error::InTheWay {
+        key: at.key.to_string(),
+        place: Place::Archive,
+        hint: "it has the same name or id: `manent sessions --archived` shows it",
+    };
+    rename_or(files, &spot.path, &target, in_the_way)?;
+    sync_both(files, dir, &files.layout.trash)?;
+    move_torn(files, &files.layout.trash, &kept.id, &files.layout.archive, &kept.id)?;
+    Ok(Address { place: Place::Archive, key: at.key.clone(), id })
+}
+
+/// Archive or trash to live.
+fn revive(files: &Files, at: &Address, spot: &Spot, wait: Duration) -> Result<Address> {
+    let in_the_way = || Error::InTheWay {
+        key: at.key.to_string(),
+        place: Place::Live,
+        hint: "archive it or give it up first, then try again",
+    };
+    files.prepare()?;
+    if !is_free(files, &files.find_live(&at.key, "")?)? {
+        return Err(in_the_way());
+    }
+    let (spot, _guard) = match spot.form {
+        // First it becomes plain where it is, and only then it moves: at any time there is one file that counts.
+        Form::Packed => forms::unpack(files, spot, wait)?,
+        Form::Plain | Form::Marked => {
+            let guard = guard(files, spot, at.place, wait)?;
+            if at.place == Place::Archive {
+                drop_second_form(files, spot)?;
+            }
+            (spot.clone(), guard)
+        }
+    };
+    let from = spot.path.parent().unwrap_or(&files.layout.archive);
+    let (stem, id) = match kept_at(&spot.path) {
+        Some(kept) if spot.form != Form::Marked || at.place == Place::Trash => (kept.stem, kept.id),
+        _ => (stem_of(&spot.path.with_extension("")), String::new()),
+    };
+    let target = files.layout.sessions.join(format!("{stem}{}", Form::Plain.suffix()));
+    let _reserved = reserve(files, &at.key, &target, in_the_way)?;
+    claim(files, &spot.path, &target, in_the_way)?;
+    sync_both(files, &files.layout.sessions, from)?;
+    if !id.is_empty() {
+        move_torn(files, from, &id, &files.layout.sessions, &live_name(&target))?;
+    }
+    let id = files.meta_at(&target)?.map(|meta| meta.id).unwrap_or_default();
+    Ok(Address { place: Place::Live, key: at.key.clone(), id })
+}
+
+/// Packing or unpacking an archive was interrupted, and there are two files, of which the plain one counts. Before that
+/// one leaves, the other has to go: it would be taken for the session.
+fn drop_second_form(files: &Files, spot: &Spot) -> Result<()> {
+    let packed = spot.path.with_extension("jsonl.zst");
+    if spot.form != Form::Plain || files.file_at(&packed)?.is_none() {
+        return Ok(());
+    }
+    // Whoever unpacked it may have died before the plain one's name was durable.
+    let dir = spot.path.parent().unwrap_or(&files.layout.archive);
+    files.disk.sync_dir(dir).map_err(io_error("sync the directory", dir))?;
+    remove(files, &packed)?;
+    files.disk.sync_dir(dir).map_err(io_error("sync the directory", dir))
+}
+
+/// Renames to where no session may be. What a crash left of one that was never written is no session.
+pub(super) fn claim(files: &Files, from: &Path, to: &Path, in_the_way: impl Fn() -> Error) -> Result<()> {
+    if files.file_at(to)?.is_some_and(|info| info.len == 0) {
+        let empty = Held::take(&*files.disk, to, Duration::ZERO).map_err(|_| in_the_way())?;
+        if empty.file.state().is_ok_and(|state| state.len == 0) {
+            return files.disk.rename(from, to).map_err(io_error("rename", from));
+        }
+    }
+    rename_or(files, from, to, in_the_way)
+}
+
+/// Another program's file may come back under a name that we would not have given it. Until it is there, nobody may
+/// begin a session of its key under the name that we would give.
+fn reserve(
+    files: &Files,
+    key: &SessionKey,
+    target: &Path,
+    in_the_way: impl Fn() -> Error,
+) -> Result<Option<Log>> {
+    let canonical = files.layout.sessions.join(key.file_name());
+    if canonical == target {
+        return Ok(None);
+    }
+    let options = Options { header: Some(Body::new()), trust: files.trust, ..Options::default() };
+    match Log::open(&files.disk, &canonical, &options) {
+        // Dropped without a record, it leaves no file.
+        Ok(log) if log.is_new() => Ok(Some(log)),
+        Ok(_) | Err(manent_log::Error::Held { .. }) => Err(in_the_way()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn is_free(files: &Files, live: &Path) -> Result<bool> {
+    Ok(files.file_at(live)?.is_none_or(|info| info.len == 0))
+}
+
+fn rename(files: &Files, from: &Path, to: &Path) -> Result<()> {
+    files.disk.rename_new(from, to).map_err(io_error("rename", from))
+}
+
+fn rename_or(files: &Files, from: &Path, to: &Path, in_the_way: impl Fn() -> Error) -> Result<()> {
+    match files.disk.rename_new(from, to) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(in_the_way()),
+        renamed => renamed.map_err(io_error("rename", from)),
+    }
+}
+
+pub(super) fn remove(files: &Files, path: &Path) -> Result<()> {
+    match files.disk.remove(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(io_error("remove", path)),
+    }
+}
+
+/// The new name first: until it is durable, the old one may not go.
+fn sync_both(files: &Files, to: &Path, from: &Path) -> Result<()> {
+    for dir in [to, from] {
+        files.disk.sync_dir(dir).map_err(io_error("sync the directory", dir))?;
+    }
+    Ok(())
+}
+
+/// Moves a file of the archive to the trash under a new id.
+fn set_aside(files: &Files, dir: &Path, copy: &Kept) -> Result<()> {
+    let trash = &files.layout.trash;
+    files.make_durable_dir(trash)?;
+    let kept = Kept { id: new_id(), ..copy.clone() };
+    rename(files, &dir.join(copy.name()), &trash.join(kept.name()))?;
+    sync_both(files, trash, dir)
+}
+
+/// The names of torn bytes that were set aside of a session, with what stands behind its owner's name.
+fn torn_copies(files: &Files, dir: &Path, owner: &str) -> Result<Vec<(String, String)>> {
+    if owner.is_empty() {
+        return Ok(Vec::new());
+    }
+    let entries = match files.disk.list(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(io_error("list", dir)(e)),
+    };
+    let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());
+    Ok(names
+        .filter_map(|name| torn_suffix(&name, owner).map(str::to_owned).map(|rest| (name, rest)))
+        .collect())
+}
+
+fn move_torn(files: &Files, from: &Path, owner: &str, to: &Path, new_owner: &str) -> Result<()> {
+    let copies = torn_copies(files, from, owner)?;
+    for (name, rest) in &copies {
+        // A copy of the same place may be there already: then this one gets another last number.
+        let free = (0..COPIES_MAX).find_map(|n| {
+            let more = if n == 0 { String::new() } else { format!("-{n}") };
+            let target = to.join(format!("{new_owner}{rest}{more}"));
+            match files.disk.rename_new(&from.join(name), &target) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => None,
+                moved => Some(moved.map_err(io_error("rename", &target))),
+            }
+        });
+        free.unwrap_or(Ok(()))?;
+    }
+    if !copies.is_empty() {
+        sync_both(files, to, from)?;
+    }
+    Ok(())
+}
+
+/// Whose torn copies belong to a session: its file's name while it is live, its id afterwards.
+fn owner_of(at: &Address, spot: &Spot) -> String {
+    match at.place {
+        Place::Live => live_name(&spot.path),
+        Place::Archive | Place::Trash => at.id.clone(),
+    }
+}
+
+fn live_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn kept_at(path: &Path) -> Option<Kept> {
+    Kept::parse(path.file_name()?.to_str()?)
+}
+
+/// Removes what writers that died left half written in a directory.
+pub(super) fn sweep(files: &Files, dir: &Path) -> Result<()> {
+    let Ok(entries) = files.disk.list(dir) else { return Ok(()) };
+    for name in entries.iter().filter_map(|entry| entry.name.to_str()).filter(|name| is_temporary(name)) {
+        let path = dir.join(name);
+        // One that is locked has a writer who lives.
+        if let Ok(_held) = Held::take(&*files.disk, &path, Duration::ZERO) {
+            remove(files, &path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The id under which a session is put away: its own, or where it has none that can be a name, a new one.
+fn name_id(id: &str) -> String {
+    if is_plain_id(id) { id.to_owned() } else { new_id() }
+}
+
+fn new_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}
+
+const COPIES_MAX: u32 = 1000;

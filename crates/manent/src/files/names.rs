@@ -1,0 +1,163 @@
+//! Where the files of a store lie, and what they are called.
+//!
+//! ```text
+//! sessions/<stem>.jsonl              live; the stem is made of the key, or another program's own name for it
+//! sessions/<stem>.jsonl.archived     archived by another program, which renames; it has no id
+//! archive/<stem>.<id>.jsonl.zst      archived, packed
+//! archive/<stem>.<id>.jsonl          archived, not packed yet; where both are there, this one counts
+//! trash/<stem>.<id>.jsonl            deleted when it was live
+//! trash/<stem>.<id>.jsonl.zst        deleted when it was archived; .jsonl.archived: by another program
+//! <dir>/<id>.torn-<offset>-<n>       torn bytes that were set aside of a session that is in archive or trash now
+//! <dir>/.<id>.<random>.tmp           being written; locked by its writer for as long as that lives
+//! ```
+//!
+//! The stem of a live file goes along through archive and trash, so that a file comes back under the name under which
+//! the program that wrote it looks for it.
+
+use std::path::{Path, PathBuf};
+
+use crate::backend::Place;
+use crate::key::SessionKey;
+
+/// The directories of a store.
+#[derive(Debug, Clone)]
+pub(super) struct Layout {
+    pub(super) home: PathBuf,
+    pub(super) sessions: PathBuf,
+    pub(super) archive: PathBuf,
+    pub(super) trash: PathBuf,
+}
+
+/// In what form a file lies, which its name ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As it was live.
+    Plain,
+    /// Compressed by us.
+    Packed,
+    /// Archived by another program, by renaming.
+    Marked,
+}
+
+/// A file in archive or trash, by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) stem: String,
+    pub(super) id: String,
+    pub(super) form: Form,
+}
+
+impl Layout {
+    pub(super) fn new(home: PathBuf, flat: bool) -> Layout {
+        let sessions = if flat { home.clone() } else { home.join("sessions") };
+        Layout { sessions, archive: home.join("archive"), trash: home.join("trash"), home }
+    }
+
+    /// The directory of a place.
+    pub(super) fn dir(&self, place: Place) -> &Path {
+        match place {
+            Place::Live => &self.sessions,
+            Place::Archive => &self.archive,
+            Place::Trash => &self.trash,
+        }
+    }
+}
+
+impl Form {
+    pub(super) fn suffix(self) -> &'static str {
+        match self {
+            Form::Plain => ".jsonl",
+            Form::Packed => ".jsonl.zst",
+            Form::Marked => ".jsonl.archived",
+        }
+    }
+}
+
+impl Kept {
+    pub(super) fn name(&self) -> String {
+        format!("{}.{}{}", self.stem, self.id, self.form.suffix())
+    }
+
+    /// Reads a name in archive or trash; nothing if it is not one of ours.
+    pub(super) fn parse(name: &str) -> Option<Kept> {
+        let (rest, form) = [Form::Plain, Form::Packed, Form::Marked]
+            .into_iter()
+            .find_map(|form| Some((name.strip_suffix(form.suffix())?, form)))?;
+        let (stem, id) = rest.rsplit_once('.')?;
+        let whole = !stem.is_empty() && is_plain_id(id);
+        whole.then(|| Kept { stem: stem.to_owned(), id: id.to_owned(), form })
+    }
+
+    /// The key, as far as the name tells.
+    pub(super) fn key(&self) -> Option<SessionKey> {
+        SessionKey::of_file_name(&format!("{}{}", self.stem, Form::Plain.suffix()))
+    }
+}
+
+/// The stem of a live file's name.
+pub(super) fn stem_of(live: &Path) -> String {
+    let name = live.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.strip_suffix(Form::Plain.suffix()).unwrap_or(&name).to_owned()
+}
+
+/// Whether an id can stand in a file name. Ours are UUIDs; a header written by somebody else may say anything.
+pub(crate) fn is_plain_id(id: &str) -> bool {
+    (8..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
+/// A name that nobody else can guess, for a file that is not finished.
+pub(super) fn temporary(dir: &Path, id: &str) -> PathBuf {
+    let id = if is_plain_id(id) { id } else { "new" };
+    dir.join(format!(".{id}.{}{TEMPORARY}", uuid::Uuid::now_v7().simple()))
+}
+
+/// Whether a name is one that [`temporary`] makes.
+pub(super) fn is_temporary(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(TEMPORARY)
+}
+
+/// What the name of torn bytes begins with, beside the file they were cut from; and what stands behind.
+pub(super) fn torn_suffix<'a>(name: &'a str, owner: &str) -> Option<&'a str> {
+    let rest = name.strip_prefix(owner)?;
+    let numbers = rest.strip_prefix(TORN)?;
+    let plain = !numbers.is_empty() && numbers.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+    plain.then_some(rest)
+}
+
+const TEMPORARY: &str = ".tmp";
+const TORN: &str = ".torn-";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_name_is_read_as_it_was_made() {
+        let id = "01a1e14d-2382-722e-bd10-b9f468ff6bed";
+        for stem in ["work", "a.b.c", "telegram%3aalice", "Alice", "x~0123abcd", ".hidden"] {
+            for form in [Form::Plain, Form::Packed, Form::Marked] {
+                let kept = Kept { stem: stem.to_owned(), id: id.to_owned(), form };
+                assert_eq!(Kept::parse(&kept.name()), Some(kept));
+            }
+        }
+        for name in ["work.jsonl", "notes.txt", ".01a1e14d.jsonl", "x.y.jsonl", "a.01a1e14d/../x.jsonl"] {
+            assert_eq!(Kept::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_id_from_a_header_never_becomes_a_path() {
+        for id in ["", "..", "../../x", "a/b", "a.b.c.d.e.f", "1234567", "né-né-né-né"] {
+            assert!(!is_plain_id(id), "{id}");
+            let path = temporary(Path::new("/store/sessions"), id);
+            assert_eq!(path.parent(), Some(Path::new("/store/sessions")), "{id}");
+        }
+    }
+
+    #[test]
+    fn torn_copies_are_known_by_their_owner() {
+        assert_eq!(torn_suffix("work.jsonl.torn-12-0", "work.jsonl"), Some(".torn-12-0"));
+        assert_eq!(torn_suffix("work.jsonl.torn-12-0.jsonl", "work.jsonl"), None, "a session called so");
+        assert_eq!(torn_suffix("workshop.jsonl.torn-12-0", "work.jsonl"), None);
+    }
+}

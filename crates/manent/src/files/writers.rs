@@ -1,0 +1,220 @@
+//! Appending to thousands of sessions through a bounded number of open files.
+//!
+//! Each session that was appended to lately keeps its file open, but not its lease: that is held only while a record is
+//! written, so that another process can write in between. Taking it again costs a few system calls where opening the
+//! file anew costs a look at its end. When there are too many open files, the one unused for longest is closed; the
+//! caller sees nothing of it. Threads that append to one session at a time share syncs.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use manent_log::fs::FileId;
+use manent_log::{Body, Commit, Durability, Expect, Group, RestingLog};
+
+use super::{FileLease, Files};
+use crate::backend::{Lease, NewHeader, Receipt, Terms};
+use crate::error::{Error, Result};
+use crate::key::SessionKey;
+use crate::sync::lock;
+
+/// The open files.
+#[derive(Debug)]
+pub(super) struct Writers {
+    max: usize,
+    slots: Mutex<HashMap<SessionKey, Arc<Slot>>>,
+    clock: AtomicU64,
+    /// Sessions whose file's name is known to survive power loss, with the file it led to then, and its id: a fork that
+    /// was made independent is another file, whose name may be as new as that; and a system uses a file's number again.
+    durable: Mutex<HashMap<SessionKey, (FileId, Arc<str>)>>,
+}
+
+/// One session that is being appended to.
+#[derive(Debug)]
+struct Slot {
+    used: AtomicU64,
+    group: Group<Writer>,
+}
+
+/// The writing end of one session. Without a file it has not been opened yet, or an error closed it.
+#[derive(Debug, Default)]
+struct Writer {
+    file: Option<(RestingLog, Arc<str>)>,
+}
+
+/// One append, for whoever leads a commit.
+#[derive(Debug, Clone, Copy)]
+struct Call<'a> {
+    files: &'a Files,
+    key: &'a SessionKey,
+    new: Shut<'a>,
+    wait: Duration,
+}
+
+/// A header's maker, which has nothing to print.
+#[derive(Clone, Copy)]
+struct Shut<'a>(NewHeader<'a>);
+
+impl std::fmt::Debug for Shut<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a header")
+    }
+}
+
+impl Writers {
+    pub(super) fn new(max: usize) -> Writers {
+        Writers { max, slots: Mutex::default(), clock: AtomicU64::new(0), durable: Mutex::default() }
+    }
+
+    pub(super) fn append(
+        &self,
+        files: &Files,
+        key: &SessionKey,
+        new: NewHeader<'_>,
+        bodies: &[Body],
+        terms: &Terms,
+    ) -> Result<Vec<Receipt>> {
+        let slot = self.slot(key);
+        let call = Call { files, key, new: Shut(new), wait: terms.wait };
+        match bodies {
+            [one] if terms.expect == Expect::Any && terms.durability == Durability::Group => {
+                Ok(vec![slot.group.append_with(call, one.clone(), terms.durability)?])
+            }
+            several => slot.group.lock().commit(call, several, terms.durability, terms.expect),
+        }
+    }
+
+    /// The slot of a session; a new one if it has none, for which those unused for longest go.
+    fn slot(&self, key: &SessionKey) -> Arc<Slot> {
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        let mut slots = lock(&self.slots);
+        if let Some(slot) = slots.get(key) {
+            slot.used.store(now, Ordering::Relaxed);
+            return slot.clone();
+        }
+        let closed = if slots.len() < self.max { Vec::new() } else { self.make_room(&mut slots) };
+        let slot = Arc::new(Slot { used: AtomicU64::new(now), group: Group::new(Writer::default()) });
+        slots.insert(key.clone(), slot.clone());
+        drop(slots);
+        // Closing a file takes its time, and nobody else need wait for it.
+        drop(closed);
+        slot
+    }
+
+    /// Takes out an eighth of the slots: to find the oldest one all are looked at, while every other thread
+    /// waits.
+    fn make_room(&self, slots: &mut HashMap<SessionKey, Arc<Slot>>) -> Vec<Arc<Slot>> {
+        // One that somebody is appending to stays: its file is open either way.
+        let is_idle = |slot: &Arc<Slot>| Arc::strong_count(slot) == 1;
+        let used = |slot: &Arc<Slot>| slot.used.load(Ordering::Relaxed);
+        let mut ages: Vec<u64> = slots.values().filter(|slot| is_idle(slot)).map(used).collect();
+        let last = (self.max / 8).clamp(1, ages.len().max(1)) - 1;
+        if ages.is_empty() {
+            return Vec::new();
+        }
+        let (_, newest, _) = ages.select_nth_unstable(last);
+        let gone = slots.extract_if(|_, slot| is_idle(slot) && used(slot) <= *newest);
+        gone.map(|(_, slot)| slot).collect()
+    }
+
+    fn name_is_durable(&self, key: &SessionKey, lease: &FileLease) -> bool {
+        let known = lock(&self.durable).get(key).cloned();
+        known.is_some_and(|(file, id)| file == lease.log.file_id() && id == lease.id && !id.is_empty())
+    }
+
+    fn remember_durable(&self, key: &SessionKey, lease: &FileLease) {
+        let mut durable = lock(&self.durable);
+        let now = (lease.log.file_id(), lease.id.clone());
+        if durable.get(key) != Some(&now) {
+            if durable.len() >= DURABLE_NAMES_MAX {
+                durable.clear();
+            }
+            durable.insert(key.clone(), now);
+        }
+    }
+}
+
+impl Commit for Writer {
+    type Receipt = Receipt;
+    type Error = Error;
+    type Context<'a> = Call<'a>;
+
+    fn commit(
+        &mut self,
+        call: Call<'_>,
+        bodies: &[Body],
+        durability: Durability,
+        expect: Expect,
+    ) -> Result<Vec<Receipt>> {
+        let writers = &call.files.writers;
+        let mut lease = if let Some(lease) = self.wake(call.wait)? {
+            lease
+        } else {
+            let mut lease = call.files.open_log(call.key, Some((call.new.0)()), call.wait)?;
+            if writers.name_is_durable(call.key, &lease) {
+                lease.log.trust_name();
+            }
+            lease
+        };
+        // Whatever fails closes the file: the next append opens it anew, and looks at its end.
+        let receipts = lease.append(bodies, durability, expect)?;
+        if durability != Durability::Flush {
+            writers.remember_durable(call.key, &lease);
+        }
+        let id = lease.id;
+        self.file = lease.log.rest().ok().map(|log| (log, id));
+        Ok(receipts)
+    }
+}
+
+impl Writer {
+    /// Takes the lease again. Nothing if there is no open file, or if it is no longer the session's: somebody archived
+    /// or deleted that, so that the next append begins a new one.
+    fn wake(&mut self, wait: Duration) -> Result<Option<FileLease>> {
+        let Some((resting, id)) = self.file.take() else { return Ok(None) };
+        match resting.wake(wait) {
+            Ok(log) => Ok(Some(FileLease { log, id })),
+            Err(manent_log::Error::Gone { .. }) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+/// Some ten megabytes.
+const DURABLE_NAMES_MAX: usize = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Expect, Start, Store, StoreOptions, turn_body};
+
+    #[test]
+    fn more_sessions_than_open_files_are_all_written_and_few_stay_open() {
+        let dir = tempfile::tempdir().unwrap();
+        for max in [1, 2, 20] {
+            let files = Arc::new(Files::open(dir.path().join(max.to_string())).unwrap().keeping_open(max));
+            let store = Store::on(files.clone(), StoreOptions::default());
+            let keys: Vec<SessionKey> =
+                (0..50).map(|n| SessionKey::new(format!("key-{n}")).unwrap()).collect();
+            for seq in 1..=2 {
+                for key in &keys {
+                    let body = turn_body("t", "user", "x");
+                    store.append_with(key, &[body], Durability::Flush, Expect::Seq(seq)).unwrap();
+                    let slots = lock(&files.writers.slots);
+                    assert!(slots.len() <= max && slots.contains_key(key), "{} of {max}", slots.len());
+                }
+            }
+            let recent = lock(&files.writers.slots).len();
+            assert!(recent > max / 2, "only the oldest ones go: {recent} of {max}");
+            for key in &keys {
+                let mut reader = store.stream(key, Start::First).unwrap();
+                let mut records = 0;
+                while reader.advance().unwrap() {
+                    records += 1;
+                }
+                assert_eq!(records, 3, "a header and two turns of {key:?}");
+            }
+        }
+    }
+}

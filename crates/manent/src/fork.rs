@@ -1,0 +1,196 @@
+//! Forks: a session that goes on from a record of another one without copying it.
+//!
+//! The header of a fork names its parent by id, and the last record they share by number and checksum. The parent may
+//! be archived or deleted afterwards; it is found by its id. Only when it is purged does the fork get a copy.
+
+use manent_log::frame::Reason;
+use manent_log::{Body, Damage, Found, Item};
+
+use crate::backend::{Address, Place, Records, Start};
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::files::is_plain_id;
+use crate::key::SessionKey;
+use crate::meta::Parent;
+use crate::reading::{Reader, crc_of};
+use crate::store::Store;
+use crate::turn::body_of_line;
+
+/// A fork that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forked {
+    /// Where it is.
+    pub address: Address,
+    /// The last record it shares.
+    pub upto: u64,
+    /// Whether the records were copied, because the other session is another program's and may be rewritten.
+    pub copied: bool,
+}
+
+/// The last record that a fork is to share.
+struct Branch {
+    /// The session that holds it: the one that was named, or one that this was forked from.
+    holder: Address,
+    upto: u64,
+    crc: String,
+}
+
+impl Store {
+    /// Makes a new session that continues another from a record on, or from its end. Takes the same time however long
+    /// that is; its writer is not disturbed.
+    pub fn fork(&self, at: &Address, upto: Option<u64>, key: &SessionKey) -> Result<Forked> {
+        // Nobody may purge the parent between our look and our fork.
+        let _moving = self.backend().exclusive(self.wait())?;
+        let branch = self.branch(at, upto)?;
+        // What the fork rests on must not be lost by a power cut that the fork survives.
+        self.backend().settle(&branch.holder)?;
+        // A session whose id cannot be a name gets another one when it is put away, and would not be found again.
+        let native = is_plain_id(&branch.holder.id) && !branch.crc.is_empty();
+        let parent = Parent {
+            id: branch.holder.id.clone(),
+            key: branch.holder.key.to_string(),
+            upto: branch.upto,
+            crc: branch.crc,
+        };
+        let header = self.header(key, native.then_some(&parent));
+        let mut copied = Copied { reader: Reader::default(), upto: branch.upto, lost: 0 };
+        if !native {
+            copied.reader = self.read(&branch.holder, Start::First)?;
+        }
+        self.backend().create(key, &header, &mut copied)?;
+        let address = Address { place: Place::Live, key: key.clone(), id: header.id };
+        Ok(Forked { address, upto: branch.upto, copied: !native })
+    }
+
+    fn branch(&self, at: &Address, upto: Option<u64>) -> Result<Branch> {
+        let start = match upto {
+            Some(seq) => Start::Seq(seq),
+            None => Start::Tail { count: 1, before: None },
+        };
+        let mut holder = at.clone();
+        loop {
+            let mut records = self.backend().read(&holder, start, None)?;
+            let parent = records.meta().and_then(|meta| meta.parent.clone());
+            if let Some(meta) = records.meta().filter(|_| holder.place == Place::Live) {
+                // Whoever looked before the header was written knows no id.
+                holder.id.clone_from(&meta.id);
+            }
+            let found = match upto {
+                Some(seq) => record_at(&mut *records, seq)?,
+                None => last_record(&mut *records)?,
+            };
+            if let Some((upto, crc)) = found {
+                return Ok(Branch { holder, upto, crc });
+            }
+            // Not among its own: then among what it was forked from.
+            let shared = parent.filter(|parent| upto.is_none_or(|seq| seq <= parent.upto));
+            let Some(parent) = shared else { return Err(self.no_such_record(at, upto)?) };
+            let Some(address) = self.find_parent(&parent)? else {
+                return Err(self.no_such_record(at, upto)?);
+            };
+            if upto.is_none() {
+                return Ok(Branch { holder: address, upto: parent.upto, crc: parent.crc });
+            }
+            if address == holder {
+                return Err(self.no_such_record(at, upto)?);
+            }
+            holder = address;
+        }
+    }
+
+    fn no_such_record(&self, at: &Address, upto: Option<u64>) -> Result<Error> {
+        let mut reader = self.read(at, Start::Tail { count: 1, before: None })?;
+        let mut last = None;
+        while let Some(item) = reader.next()? {
+            if let Item::Entry(entry) = item {
+                last = Some(entry.seq).filter(|seq| *seq > 0).or(last);
+            }
+        }
+        Ok(Error::NoSuchRecord { name: at.key.to_string(), seq: upto.unwrap_or(1), last })
+    }
+
+    /// What is wrong with the session that this one was forked from, if it was.
+    pub(crate) fn check_parent(&self, at: &Address) -> Result<Vec<Found>> {
+        let records = self.backend().read(at, Start::Header, None);
+        // Whatever else is wrong with it is said by whoever reads it.
+        let Some(parent) = records.ok().and_then(|records| records.meta()?.parent.clone()) else {
+            return Ok(Vec::new());
+        };
+        let wrong = match self.find_parent(&parent)? {
+            None => Some(Reason::NoParent),
+            Some(address) => {
+                let mut reader = self.read(&address, Start::Seq(parent.upto))?;
+                let same = loop {
+                    match reader.next()? {
+                        Some(Item::Entry(entry)) => {
+                            break entry.seq == parent.upto && crc_of(&entry) == parent.crc;
+                        }
+                        Some(Item::Damage(_)) => {}
+                        None => break false,
+                    }
+                };
+                (!same).then_some(Reason::OtherParent)
+            }
+        };
+        let found = |reason| {
+            let damage = Damage { offset: 0, length: 0, reason, lines: 0, seq: parent.upto };
+            Found { damage, acknowledged: false }
+        };
+        Ok(wrong.map(found).into_iter().collect())
+    }
+}
+
+/// The record with this number, if the stream holds it itself.
+fn record_at(records: &mut dyn Records, seq: u64) -> Result<Option<(u64, String)>> {
+    while let Some(item) = records.next()? {
+        if let Item::Entry(entry) = item {
+            return Ok((entry.seq == seq && seq > 0).then(|| (seq, crc_of(&entry))));
+        }
+    }
+    Ok(None)
+}
+
+fn last_record(records: &mut dyn Records) -> Result<Option<(u64, String)>> {
+    let mut last = None;
+    while let Some(item) = records.next()? {
+        match item {
+            Item::Entry(entry) if entry.seq > 0 => last = Some((entry.seq, crc_of(&entry))),
+            _ => {}
+        }
+    }
+    Ok(last)
+}
+
+/// The records of another program's session as records of ours. Every line takes a number, one that cannot be read too,
+/// so that the numbers stay what they were.
+struct Copied {
+    reader: Reader,
+    upto: u64,
+    /// Lines that could not be read, still to be stood in for.
+    lost: u64,
+}
+
+impl Iterator for Copied {
+    type Item = Result<Body>;
+
+    fn next(&mut self) -> Option<Result<Body>> {
+        while self.lost == 0 {
+            match self.reader.next() {
+                Err(e) => return Some(Err(e)),
+                Ok(None) => return None,
+                Ok(Some(Item::Entry(entry))) if entry.seq > self.upto => return None,
+                Ok(Some(Item::Entry(entry))) if entry.seq == 0 => {}
+                Ok(Some(Item::Entry(entry))) => return Some(Ok(body_of_line(&entry))),
+                Ok(Some(Item::Damage(damage))) => {
+                    self.lost = damage.lines.min(self.upto.saturating_sub(damage.seq) + 1);
+                }
+            }
+        }
+        self.lost -= 1;
+        let mut body = Body::new();
+        body.string("ts", &clock::now())
+            .string("kind", "gap")
+            .string("reason", "unreadable where it came from");
+        Some(Ok(body))
+    }
+}

@@ -1,0 +1,144 @@
+//! The header of a session: who it is, who wrote it, what it was forked from.
+
+use manent_log::{Body, Entry};
+use serde_json::value::RawValue;
+
+use crate::backend::Header;
+use crate::clock;
+use crate::key::{KeyParts, SessionKey};
+use crate::turn::Record;
+
+/// What the header of a session says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// The session's id; empty in other programs' files.
+    pub id: String,
+    /// Its key.
+    pub key: String,
+    /// What the key was made of, where it was made of parts.
+    pub parts: Option<KeyParts>,
+    /// What the session was forked from.
+    pub parent: Option<Parent>,
+    /// Ids of sessions that it was forked from and of which it holds a copy, because they were purged.
+    pub copied: Vec<String>,
+}
+
+/// What a session was forked from: it continues that session's records up to one of them.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Parent {
+    /// The other session's id.
+    pub id: String,
+    /// Its key, when it was forked.
+    #[serde(default)]
+    pub key: String,
+    /// The last record that is shared.
+    pub upto: u64,
+    /// That record's checksum: a number can be used again after a power cut, a record cannot.
+    #[serde(default)]
+    pub crc: String,
+}
+
+impl Meta {
+    /// Reads a header; nothing if this is not one of ours. Each member is looked at on its own, so that one of another
+    /// shape, written by somebody newer, hides no other.
+    pub(crate) fn of(entry: &Entry<'_>) -> Option<Meta> {
+        if entry.seq != 0 || !entry.verified {
+            return None;
+        }
+        let record = Record::of(entry)?;
+        let members = manent_log::members_of(record.member("meta")?)?;
+        let json = |name: &str| members.iter().rfind(|(n, _)| n == name).map(|(_, json)| *json);
+        let string = |name: &str| json(name).and_then(|json| serde_json::from_str::<String>(json).ok());
+        let parts = string("channel").map(|channel| KeyParts {
+            channel,
+            room: string("room"),
+            thread: string("thread"),
+            sender: string("sender"),
+        });
+        Some(Meta {
+            id: string("id").unwrap_or_default(),
+            key: string("key").unwrap_or_default(),
+            parts,
+            parent: json("parent").and_then(|json| serde_json::from_str(json).ok()),
+            copied: json("copied").and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default(),
+        })
+    }
+}
+
+/// Who writes, for headers.
+#[derive(Debug, Clone)]
+pub(crate) struct Author<'a> {
+    pub(crate) app: &'a str,
+    pub(crate) cwd: Option<&'a str>,
+}
+
+impl Author<'_> {
+    /// The header of a new session.
+    pub(crate) fn header(&self, key: &SessionKey, parent: Option<&Parent>) -> Header {
+        let id = uuid::Uuid::now_v7().to_string();
+        let mut meta = Body::new();
+        meta.number("format", manent_log::FORMAT).string("id", &id).string("key", key.as_str());
+        if let Some(parts) = key.parts() {
+            meta.string("channel", &parts.channel);
+            for (name, part) in [("room", &parts.room), ("thread", &parts.thread), ("sender", &parts.sender)]
+            {
+                if let Some(part) = part {
+                    meta.string(name, part);
+                }
+            }
+        }
+        meta.string("app", self.app);
+        if let Some(cwd) = self.cwd {
+            meta.string("cwd", cwd);
+        }
+        if let Some(parent) = parent {
+            add_parent(&mut meta, parent);
+        }
+        let mut body = Body::new();
+        body.string("ts", &clock::now()).object("meta", &meta);
+        Header { id, body }
+    }
+}
+
+/// The same header with another parent, or none, which notes that the records of `copied` are in the session itself
+/// now; every other member stays as it stands.
+pub(crate) fn with_parent(line: &str, parent: Option<&Parent>, copied: &str) -> Body {
+    let mut body = Body::new();
+    for (name, json) in manent_log::members_of(line).unwrap_or_default() {
+        if name != "meta" {
+            push(&mut body, &name, json);
+            continue;
+        }
+        let mut meta = Body::new();
+        let mut ids: Vec<String> = Vec::new();
+        for (name, json) in manent_log::members_of(json).unwrap_or_default() {
+            match name.as_ref() {
+                "parent" => {}
+                "copied" => ids = serde_json::from_str(json).unwrap_or_default(),
+                _ => push(&mut meta, &name, json),
+            }
+        }
+        if let Some(parent) = parent {
+            add_parent(&mut meta, parent);
+        }
+        ids.push(copied.to_owned());
+        if let Ok(raw) = serde_json::value::to_raw_value(&ids) {
+            meta.json("copied", &raw);
+        }
+        body.object("meta", &meta);
+    }
+    body
+}
+
+fn add_parent(meta: &mut Body, parent: &Parent) {
+    // Four plain members always serialise.
+    if let Ok(raw) = serde_json::value::to_raw_value(parent) {
+        meta.json("parent", &raw);
+    }
+}
+
+fn push(body: &mut Body, name: &str, json: &str) {
+    if let Ok(raw) = serde_json::from_str::<&RawValue>(json) {
+        body.json(name, raw);
+    }
+}

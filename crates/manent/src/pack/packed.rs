@@ -1,0 +1,377 @@
+//! Reading a packed file as if it were plain.
+//!
+//! The frames decompressed last are kept, so a pass over the file decompresses each frame once, forwards or
+//! backwards, and the end of a file costs its last frames. Memory is bounded by the size of a frame, whatever
+//! the file says. A frame that is damaged reads as NULs, and an end that is lost as one NUL: the engine knows
+//! both as damage, and gives all that stands around it.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use manent_log::fs::{
+    Access, DirEntry, Disk, DiskFile, FileId, FileState, FileSystem, PathInfo, write_fully,
+};
+use zstd::bulk::Decompressor;
+
+use super::table::{Ending, Table, WHAT_TO_DO, packed_bytes_max, read_exactly};
+use super::{FRAME_BYTES_MAX, invalid, unsupported};
+
+/// A packed file, read as what it holds.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    file: Box<dyn DiskFile>,
+    pub(super) table: Table,
+    on_damage: OnDamage,
+    kept: Mutex<Kept>,
+}
+
+/// What a reader gets where a frame cannot be decompressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnDamage {
+    /// A line of NULs, as long as what the frame held. The engine calls that damage, with its place, and
+    /// reads on behind it.
+    Nuls,
+    /// An error: what is copied must not become worse than it is.
+    Error,
+}
+
+/// The frames decompressed last, the newest at the end.
+///
+/// More than one, because a reader that goes backwards takes blocks that lie across a border and needs the
+/// frames on both sides by turns; and because whoever wants the last turns first looks for them backwards and
+/// then reads them forwards.
+struct Kept {
+    unpacker: Unpacker,
+    frames: Vec<Frame>,
+}
+
+/// A frame, decompressed.
+struct Frame {
+    number: usize,
+    bytes: Vec<u8>,
+}
+
+impl fmt::Debug for Kept {
+    /// Says nothing of what it holds: that is content.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").finish_non_exhaustive()
+    }
+}
+
+impl Packed {
+    /// Looks at the seek table. No frame is decompressed before one is read.
+    pub(crate) fn open(file: Box<dyn DiskFile>) -> io::Result<Packed> {
+        let table = Table::read(&*file)?;
+        let kept = Kept { unpacker: Unpacker::new()?, frames: Vec::new() };
+        Ok(Packed { file, table, on_damage: OnDamage::Nuls, kept: Mutex::new(kept) })
+    }
+
+    /// Decompresses one frame from the file, whatever is kept. Damage is an error.
+    pub(super) fn unpack(
+        &self,
+        unpacker: &mut Unpacker,
+        number: usize,
+        plain: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        match unpacker.unpack(&*self.file, &self.table, number, plain)? {
+            State::Whole => Ok(()),
+            State::Damaged => Err(damaged(&self.table, number)),
+        }
+    }
+
+    /// Writes all that it holds to the end of a file. Damage is an error, not a hole.
+    pub(crate) fn unpack_into(&self, target: &dyn DiskFile) -> io::Result<()> {
+        self.refuse_lost_end()?;
+        let mut unpacker = Unpacker::new()?;
+        let mut plain = Vec::new();
+        for frame in 0..self.table.frames() {
+            self.unpack(&mut unpacker, frame, &mut plain)?;
+            write_fully(target, &plain).map_err(|(_, e)| e)?;
+        }
+        Ok(())
+    }
+
+    /// An error if not all that was packed is there.
+    pub(super) fn refuse_lost_end(&self) -> io::Result<()> {
+        match self.table.ending() {
+            Ending::Whole => Ok(()),
+            Ending::Lost => Err(invalid(format!(
+                "its end is lost: only the first {} bytes of the plain file are there; {WHAT_TO_DO}",
+                self.table.plain_len()
+            ))),
+        }
+    }
+
+    /// Length of the plain file. Where its end is lost, one more, for a NUL: without that byte a file of
+    /// which records are missing would look whole, with it the engine finds a torn end.
+    fn len(&self) -> u64 {
+        self.table.plain_len() + u64::from(self.table.ending() == Ending::Lost)
+    }
+
+    #[cfg(test)]
+    pub(super) fn unpacked_so_far(&self) -> usize {
+        self.kept.lock().expect("no reader panics").unpacker.unpacked
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.kept.lock().expect("no reader panics").held()
+    }
+}
+
+/// Opens a file to be copied: a packed one reads as what it holds, and damage in it is an error.
+pub(crate) fn open_strict(disk: &dyn Disk, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+    let file = disk.open(path, Access::Read)?;
+    if !is_packed(path) {
+        return Ok(file);
+    }
+    let packed = Packed { on_damage: OnDamage::Error, ..Packed::open(file)? };
+    packed.refuse_lost_end()?;
+    Ok(Box::new(packed))
+}
+
+impl Kept {
+    /// The bytes of a frame, decompressed unless they are here already.
+    fn frame(
+        &mut self,
+        file: &dyn DiskFile,
+        table: &Table,
+        number: usize,
+        on_damage: OnDamage,
+    ) -> io::Result<&[u8]> {
+        let frame = if let Some(at) = self.frames.iter().position(|frame| frame.number == number) {
+            self.frames.remove(at)
+        } else {
+            let place = table.plain(number);
+            let mut bytes = self.make_room((place.end - place.start) as usize);
+            match (self.unpacker.unpack(file, table, number, &mut bytes)?, on_damage) {
+                (State::Whole, _) => {}
+                (State::Damaged, OnDamage::Nuls) => fill_with_nuls(&mut bytes),
+                (State::Damaged, OnDamage::Error) => return Err(damaged(table, number)),
+            }
+            Frame { number, bytes }
+        };
+        self.frames.push(frame);
+        Ok(self.frames.last().map_or(&[], |frame| &frame.bytes))
+    }
+
+    /// Lets go of the oldest frames until there is room for so many bytes, and gives a buffer for them: the
+    /// last one that was let go if it fits, because fresh memory costs as much as filling it.
+    fn make_room(&mut self, bytes: usize) -> Vec<u8> {
+        let mut buffer = Vec::new();
+        while self.frames.len() >= KEPT_FRAMES_MAX || self.held() + bytes > KEPT_BYTES_MAX {
+            if self.frames.is_empty() {
+                break;
+            }
+            buffer = self.frames.remove(0).bytes;
+        }
+        let fits = buffer.capacity() >= bytes && self.held() + buffer.capacity() <= KEPT_BYTES_MAX;
+        if fits { buffer } else { Vec::with_capacity(bytes) }
+    }
+
+    fn held(&self) -> usize {
+        self.frames.iter().map(|frame| frame.bytes.capacity()).sum()
+    }
+}
+
+/// What a frame reads as that cannot be decompressed. A newline ends it, as it ended the frame, or the first
+/// line of the next frame would be a part of the damage.
+fn fill_with_nuls(bytes: &mut [u8]) {
+    bytes.fill(0);
+    if let [_, .., last] = bytes {
+        *last = b'\n';
+    }
+}
+
+fn damaged(table: &Table, number: usize) -> io::Error {
+    let (packed, plain) = (table.packed(number), table.plain(number));
+    invalid(format!(
+        "the frame at byte {} is damaged (bytes {} to {} of the plain file); {WHAT_TO_DO}",
+        packed.start, plain.start, plain.end
+    ))
+}
+
+/// What became of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Whole,
+    Damaged,
+}
+
+/// What decompressing takes, kept from frame to frame.
+pub(super) struct Unpacker {
+    context: Decompressor<'static>,
+    packed: Vec<u8>,
+    #[cfg(test)]
+    unpacked: usize,
+}
+
+impl Unpacker {
+    pub(super) fn new() -> io::Result<Unpacker> {
+        Ok(Unpacker {
+            context: Decompressor::new()?,
+            packed: Vec::new(),
+            #[cfg(test)]
+            unpacked: 0,
+        })
+    }
+
+    /// Decompresses a frame into `plain`, which then has exactly the length that the table says: a frame that
+    /// holds more is stopped there. An error is the disk's.
+    fn unpack(
+        &mut self,
+        file: &dyn DiskFile,
+        table: &Table,
+        number: usize,
+        plain: &mut Vec<u8>,
+    ) -> io::Result<State> {
+        #[cfg(test)]
+        {
+            self.unpacked += 1;
+        }
+        let (packed_at, plain_at) = (table.packed(number), table.plain(number));
+        let packed_bytes = (packed_at.end - packed_at.start) as usize;
+        let plain_bytes = (plain_at.end - plain_at.start) as usize;
+        debug_assert!(packed_bytes <= packed_bytes_max(), "the table was checked");
+        self.packed.resize(packed_bytes, 0);
+        read_exactly(file, &mut self.packed, packed_at.start)?;
+        plain.resize(plain_bytes, 0);
+        let whole = has_checksum(&self.packed)
+            && self.context.decompress_to_buffer(&self.packed, &mut plain[..]).ok() == Some(plain_bytes);
+        Ok(if whole { State::Whole } else { State::Damaged })
+    }
+}
+
+/// Whether a frame says that it ends with a checksum of its content. One without it could be wrong and
+/// unpack.
+fn has_checksum(frame: &[u8]) -> bool {
+    frame.starts_with(&FRAME_MAGIC) && frame.get(FRAME_MAGIC.len()).is_some_and(|flags| flags & 4 != 0)
+}
+
+impl DiskFile for Packed {
+    /// Ends short at the end of a frame.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if buffer.is_empty() || offset >= self.len() {
+            return Ok(0);
+        }
+        let Some(number) = self.table.frame_at(offset) else {
+            buffer[0] = 0;
+            return Ok(1);
+        };
+        // Whoever panicked with the lock left only frames that are whole.
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let frame = kept.frame(&*self.file, &self.table, number, self.on_damage)?;
+        let rest = &frame[(offset - self.table.plain(number).start) as usize..];
+        let n = rest.len().min(buffer.len());
+        buffer[..n].copy_from_slice(&rest[..n]);
+        Ok(n)
+    }
+
+    fn append(&self, _bytes: &[u8]) -> io::Result<usize> {
+        Err(unsupported())
+    }
+
+    fn set_len(&self, _len: u64) -> io::Result<()> {
+        Err(unsupported())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    /// The length is that of the plain file.
+    fn state(&self) -> io::Result<FileState> {
+        Ok(FileState { len: self.len(), ..self.file.state()? })
+    }
+
+    fn id(&self) -> io::Result<FileId> {
+        self.file.id()
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.file.try_lock()
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
+
+    fn lock_holder(&self) -> Option<u32> {
+        self.file.lock_holder()
+    }
+}
+
+/// A disk on which packed files are read as what they hold. Everything else is the disk beneath: also what
+/// [`Disk::inspect`] says of a packed file is about the file as it lies there.
+#[derive(Debug, Clone)]
+pub(crate) struct Unpacking(pub(crate) Arc<dyn Disk>);
+
+impl Disk for Unpacking {
+    /// A packed file can be read and created, but not opened to append: lines behind its table would ruin it.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        match access {
+            Access::Append if is_packed(path) => Err(unsupported()),
+            Access::Read if is_packed(path) => Ok(Box::new(Packed::open(self.0.open(path, access)?)?)),
+            _ => self.0.open(path, access),
+        }
+    }
+
+    fn inspect(&self, path: &Path) -> io::Result<PathInfo> {
+        self.0.inspect(path)
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        self.0.resolve(path)
+    }
+
+    fn is_own(&self, owner: u32) -> bool {
+        self.0.is_own(owner)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.0.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.0.create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename_new(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.sync_dir(dir)
+    }
+
+    fn file_system(&self, path: &Path) -> io::Result<FileSystem> {
+        self.0.file_system(path)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.0.free_bytes(path)
+    }
+}
+
+fn is_packed(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new(EXTENSION))
+}
+
+/// How the name of a packed file ends.
+pub(crate) const EXTENSION: &str = "zst";
+
+/// How much is kept: two of the largest frames, or all the small ones at the end of a file.
+const KEPT_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
+const KEPT_FRAMES_MAX: usize = 32;
+const FRAME_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];

@@ -1,0 +1,254 @@
+//! Reading a session, and through it what it was forked from.
+//!
+//! A fork holds only its own records. A [`Reader`] puts them behind those of its parent, up to the record at which it
+//! was forked, and so on back to the first: whoever reads sees one session. A parent that is gone, or that no longer
+//! holds that record, is damage like any other: named, and hiding nothing of the rest.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use manent_log::frame::Reason;
+use manent_log::{Change, Damage, End, Entry, Item};
+
+use crate::backend::{Address, Place, Records, Start, Which};
+use crate::error::Result;
+use crate::key::SessionKey;
+use crate::meta::{Meta, Parent};
+use crate::store::{LOOKS, Store};
+
+/// The records of a session, in order.
+///
+/// It takes no lock and changes nothing. At the end it may be asked again: it goes on where the session has grown.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// What is still to be read, the oldest first. The last is the session itself.
+    parts: VecDeque<Part>,
+    /// Damage between two parts, told in place of a record.
+    broken: Option<Damage>,
+    /// Damage to tell before anything else.
+    first: VecDeque<Damage>,
+    /// A session that does not exist yet: it is looked for again when more is asked for.
+    awaited: Option<(Store, SessionKey, Start)>,
+}
+
+#[derive(Debug)]
+struct Part {
+    records: Box<dyn Records>,
+    /// Of a parent: at which record the next part goes on.
+    until: Option<Parent>,
+    /// That record was given.
+    done: bool,
+}
+
+/// What happened to a session that is being followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Growth {
+    /// There is more to read.
+    More,
+    /// Nothing, for as long as was asked.
+    Nothing,
+    /// It is shorter than what was read: acknowledged records are gone.
+    Truncated,
+    /// It was archived, deleted or replaced.
+    Replaced,
+}
+
+impl Reader {
+    /// The next record or damage; nothing at the end.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it lends its buffer and can fail, which Iterator cannot say"
+    )]
+    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+        Ok(if self.advance()? { self.item() } else { None })
+    }
+
+    /// Goes to the next record or damage, which [`Reader::item`] then gives. False: there is none.
+    pub fn advance(&mut self) -> Result<bool> {
+        if self.parts.is_empty()
+            && let Some((store, key, start)) = &self.awaited
+            && store.exists(key)?
+        {
+            *self = store.stream(key, *start)?;
+        }
+        self.broken = self.first.pop_front();
+        if self.broken.is_some() {
+            return Ok(true);
+        }
+        while let Some(part) = self.parts.front_mut() {
+            let Some(parent) = &part.until else { return part.records.advance() };
+            if part.done {
+                self.parts.pop_front();
+                continue;
+            }
+            let found = part.records.advance()?;
+            match part.records.item().filter(|_| found) {
+                // The header of a parent says nothing about the session that is read.
+                Some(Item::Entry(entry)) if entry.seq == 0 && entry.verified => continue,
+                Some(Item::Entry(entry)) if entry.seq == parent.upto => {
+                    part.done = true;
+                    if crc_of(&entry) != parent.crc {
+                        self.broken = Some(break_at(parent.upto, Reason::OtherParent));
+                    }
+                }
+                Some(_) => {}
+                // It ends before the record at which the fork goes on: it is another one than it was.
+                None => {
+                    part.done = true;
+                    self.broken = Some(break_at(parent.upto, Reason::OtherParent));
+                }
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// What [`Reader::advance`] went to.
+    pub fn item(&self) -> Option<Item<'_>> {
+        match self.broken {
+            Some(damage) => Some(Item::Damage(damage)),
+            None => self.parts.front()?.records.item(),
+        }
+    }
+}
+
+impl Reader {
+    /// How the session ended when [`Reader::advance`] last found nothing.
+    pub fn end(&self) -> End {
+        self.parts.back().map_or(End::Clean, |part| part.records.end())
+    }
+
+    /// What the header of the session says; nothing if it is another program's.
+    pub fn meta(&self) -> Option<&Meta> {
+        self.parts.back()?.records.meta()
+    }
+
+    /// Waits until there is more to read, at most so long.
+    pub fn wait(&self, timeout: Duration) -> Result<Growth> {
+        // Nothing: longer than any clock runs.
+        let deadline = Instant::now().checked_add(timeout);
+        loop {
+            // Before every look: a torn end is always worth another, but not at once.
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            std::thread::sleep(left.map_or(LOOK_AGAIN_AFTER, |left| left.min(LOOK_AGAIN_AFTER)));
+            match self.change()? {
+                Change::Grew => return Ok(Growth::More),
+                Change::Truncated => return Ok(Growth::Truncated),
+                Change::Replaced => return Ok(Growth::Replaced),
+                Change::None if left.is_some_and(|left| left <= LOOK_AGAIN_AFTER) => {
+                    return Ok(Growth::Nothing);
+                }
+                Change::None => {}
+            }
+        }
+    }
+}
+
+impl Reader {
+    /// What became of the session since it was read to its end.
+    fn change(&self) -> Result<Change> {
+        match (self.parts.back(), &self.awaited) {
+            (Some(part), _) => part.records.change(),
+            (None, Some((store, key, _))) if store.exists(key)? => Ok(Change::Grew),
+            (None, _) => Ok(Change::None),
+        }
+    }
+
+    /// A reader of a session that does not exist yet.
+    pub(crate) fn awaiting(store: Store, key: SessionKey, start: Start) -> Reader {
+        Reader { awaited: Some((store, key, start)), ..Reader::default() }
+    }
+}
+
+impl Store {
+    /// Opens a session for reading, wherever it is.
+    pub fn read(&self, at: &Address, start: Start) -> Result<Reader> {
+        // Somebody may have moved what it was forked from while we looked, or given it a copy and removed the other.
+        for _ in 1..LOOKS_MAX {
+            match self.read_once(at, start) {
+                Ok(reader) if reader.first.is_empty() => return Ok(reader),
+                Err(e) if e.is_not_found() => {}
+                Err(e) => return Err(e),
+                Ok(_) => {}
+            }
+        }
+        self.read_once(at, start)
+    }
+
+    fn read_once(&self, at: &Address, start: Start) -> Result<Reader> {
+        let mut records = self.backend().read(at, start, None)?;
+        let mut reader = Reader::default();
+        let mut until: Option<Parent> = None;
+        loop {
+            let parent = records.meta().and_then(|meta| meta.parent.clone());
+            let missing = records.missing();
+            reader.parts.push_front(Part { records, until: until.take(), done: false });
+            let Some(parent) = parent else { break };
+            let start = match start {
+                Start::First => start,
+                Start::Seq(seq) if seq <= parent.upto => start,
+                Start::Tail { .. } if missing > 0 => {
+                    Start::Tail { count: missing, before: Some(parent.upto.saturating_add(1)) }
+                }
+                Start::Header | Start::Seq(_) | Start::Tail { .. } => break,
+            };
+            // Numbers shrink from fork to parent, so that no chain of headers made by hand goes round in a circle.
+            let earlier = reader.parts.front().and_then(|part| part.until.as_ref());
+            let sane = earlier.is_none_or(|child| parent.upto < child.upto);
+            let found = if sane { self.read_parent(&parent, start)? } else { None };
+            let Some(above) = found else {
+                reader.first.push_back(break_at(parent.upto, Reason::NoParent));
+                break;
+            };
+            records = above;
+            until = Some(parent);
+        }
+        Ok(reader)
+    }
+
+    /// Opens what a session was forked from. It may move between our look and our open: then we look again.
+    fn read_parent(&self, parent: &Parent, start: Start) -> Result<Option<Box<dyn Records>>> {
+        for _ in 0..LOOKS {
+            let Some(address) = self.find_parent(parent)? else { continue };
+            match self.backend().read(&address, start, Some(parent.upto)) {
+                Err(e) if e.is_not_found() => {}
+                read => return read.map(Some),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the session is that another one was forked from.
+    pub(crate) fn find_parent(&self, parent: &Parent) -> Result<Option<Address>> {
+        if parent.id.is_empty() {
+            return Ok(None);
+        }
+        let mut looks = Vec::with_capacity(4);
+        let key = SessionKey::new(parent.key.as_str()).ok();
+        looks.extend(key.as_ref().map(|key| (Place::Live, Which::Key(key))));
+        looks.extend(Place::ALL.iter().skip(1).map(|place| (*place, Which::Id(&parent.id))));
+        // Last, because it looks into every live file: it was renamed by hand.
+        looks.push((Place::Live, Which::Id(&parent.id)));
+        for (place, which) in looks {
+            let found = self.backend().list(place, which)?;
+            if let Some(listed) = found.into_iter().find(|listed| listed.address.id == parent.id) {
+                return Ok(Some(listed.address));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The checksum by which a fork knows the record at which it was forked.
+pub(crate) fn crc_of(entry: &Entry<'_>) -> String {
+    let digits = entry.bytes.len().checked_sub(10).and_then(|at| entry.bytes.get(at..at + 8));
+    digits.filter(|_| entry.verified).map(|d| String::from_utf8_lossy(d).into_owned()).unwrap_or_default()
+}
+
+fn break_at(seq: u64, reason: Reason) -> Damage {
+    Damage { offset: 0, length: 0, reason, lines: 0, seq }
+}
+
+/// How often to look for what a session was forked from before it counts as gone.
+const LOOKS_MAX: u32 = 3;
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
