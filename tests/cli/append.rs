@@ -203,3 +203,19 @@ fn a_receipt_that_nobody_reads_never_makes_success_of_records_that_were_dropped(
     let kept = contents(&env, "a");
     assert!(!status.success() || kept.len() == 4, "exit 0, but only {kept:?} of four records were kept");
 }
+
+/// An id names the session that has it, for `append` as for every other command.
+#[test]
+fn a_session_is_appended_to_by_its_id_and_an_archived_one_is_not() {
+    let env = TestEnvironment::new();
+    env.append("work", "one");
+    let id = env.id_in("live", "work");
+    env.manent(&["append", &format!("@{}", &id[..13]), "two"]).assert_code(0);
+    assert_eq!(env.said("work"), ["one", "two"]);
+    env.done(&["archive", "work"]);
+    env.manent(&["append", &format!("@{id}"), "three"])
+        .assert_fails(1, &["is archived", "`manent unarchive`"]);
+    assert_eq!(env.file_names(), [""; 0], "no session is begun under the name of an id");
+    assert_eq!(env.append("@alice", "a nickname is a key"), 1);
+    env.manent(&["show", "@01a"]).assert_fails(4, &["at least 8 characters"]);
+}

@@ -10,12 +10,21 @@ fn help_of_the_whole() {
     Usage: manent [OPTIONS] <COMMAND>
 
     Commands:
-      append    Append to a session; a new key starts a new one
-      show      Show what a session holds
-      sessions  List the sessions, newest first
-      verify    Check every byte of sessions (all, if none is named)
-      repair    Set torn ends aside and acknowledge damage, so that it is known and no longer an alarm
-      help      Print this message or the help of the given subcommand(s)
+      append       Append to a session; a new key starts a new one
+      show         Show what a session holds
+      sessions     List the sessions, newest first
+      archive      Put sessions away, packed; they are read as before
+      unarchive    Make archived sessions live again
+      rm           Move sessions to the trash, or remove them for good
+      restore      Bring sessions back from the trash
+      fork         Begin a new session that goes on from a record of another, without copying it
+      title        Give a session a title
+      verify       Check every byte of sessions (all, if none is named)
+      repair       Set torn ends aside and acknowledge damage, so that it is known and no longer an
+                   alarm
+      completions  Print completions for a shell
+      man          Print a manual page
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
           --home <DIR>      The directory of the store [default: manent in the data directory of the
@@ -30,7 +39,7 @@ fn help_of_the_whole() {
       -V, --version         Print version
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 damage found, 4 not found, 5 held by another writer,
-                6 conflict (expected seq), 130 interrupted
+                6 conflict (expected seq, or a session in the way), 130 interrupted
     [exit 0]
     ");
 }
@@ -82,7 +91,8 @@ fn help_of_show() {
     Usage: manent show [OPTIONS] <KEY>
 
     Arguments:
-      <KEY>  The session
+      <KEY>  The session: its key (the live one, else the newest archived), or @ and the beginning of
+             its id
 
     Options:
           --home <DIR>      The directory of the store [default: manent in the data directory of the
@@ -115,12 +125,14 @@ fn help_of_sessions() {
     Usage: manent sessions [OPTIONS]
 
     Options:
+          --archived        Those that were archived
           --home <DIR>      The directory of the store [default: manent in the data directory of the
                             user] [env: MANENT_HOME]
-          --since <TIME>    Only those with something newer: 7d, 12h, 2026-11-01
           --json            Print JSON, one object a line
-          --limit <N>       At most so many
+          --trash           Those in the trash
           --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
+          --since <TIME>    Only those with something newer: 7d, 12h, 2026-11-01
+          --limit <N>       At most so many
       -q, --quiet           No notes: only what was asked for and what went wrong
       -v, --verbose         Say more
           --any-filesystem  Write also on network and unknown file systems, where appends and locks may
@@ -138,7 +150,7 @@ fn help_of_verify() {
     Usage: manent verify [OPTIONS] [KEY]...
 
     Arguments:
-      [KEY]...  The sessions
+      [KEY]...  The sessions: keys, or @ and the beginning of an id
 
     Options:
           --home <DIR>      The directory of the store [default: manent in the data directory of the
@@ -162,7 +174,7 @@ fn help_of_repair() {
     Usage: manent repair [OPTIONS] [KEY]...
 
     Arguments:
-      [KEY]...  The sessions
+      [KEY]...  The sessions: keys, or @ and the beginning of an id
 
     Options:
           --home <DIR>      The directory of the store [default: manent in the data directory of the
@@ -178,6 +190,163 @@ fn help_of_repair() {
     [exit 0]
     ");
 }
+
+#[test]
+fn help_of_archive() {
+    insta::assert_snapshot!(own_part(&["archive", "--help"]), @"
+    Put sessions away, packed; they are read as before
+
+    Usage: manent archive [OPTIONS] <KEY>...
+
+    Arguments:
+      <KEY>...  The sessions: keys, or @ and the beginning of an id
+
+    Options:
+          --wait <TIME>     How long to wait if another process is writing [default: 5s]
+    ");
+}
+
+#[test]
+fn help_of_unarchive() {
+    insta::assert_snapshot!(own_part(&["unarchive", "--help"]), @"
+    Make archived sessions live again
+
+    Usage: manent unarchive [OPTIONS] <KEY>...
+
+    Arguments:
+      <KEY>...  The sessions: keys, or @ and the beginning of an id
+
+    Options:
+          --wait <TIME>     How long to wait if another process is writing [default: 5s]
+    ");
+}
+
+#[test]
+fn help_of_rm() {
+    insta::assert_snapshot!(own_part(&["rm", "--help"]), @"
+    Move sessions to the trash, or remove them for good
+
+    Usage: manent rm [OPTIONS] <KEY>...
+
+    Arguments:
+      <KEY>...  The sessions: keys, or @ and the beginning of an id
+
+    Options:
+          --wait <TIME>     How long to wait if another process is writing [default: 5s]
+          --purge           Remove for good: every session of the key, live, archived and in the trash
+                            (with @ID, that one)
+          --with-forks      With --purge: their forks too, which would otherwise keep a copy of what
+                            they share
+      -y, --yes             Do not ask
+
+    What is in the trash stays there until it is purged; `manent restore` brings it back.
+    A purge cannot be undone; on a terminal it asks.
+    ");
+}
+
+#[test]
+fn help_of_restore() {
+    insta::assert_snapshot!(own_part(&["restore", "--help"]), @"
+    Bring sessions back from the trash
+
+    Usage: manent restore [OPTIONS] <KEY>...
+
+    Arguments:
+      <KEY>...  The sessions: keys, or @ and the beginning of an id
+
+    Options:
+          --wait <TIME>     How long to wait if another process is writing [default: 5s]
+    ");
+}
+
+#[test]
+fn help_of_fork() {
+    insta::assert_snapshot!(own_part(&["fork", "--help"]), @"
+    Begin a new session that goes on from a record of another, without copying it
+
+    Usage: manent fork [OPTIONS] <KEY> [NEWKEY]
+
+    Arguments:
+      <KEY>     The session: its key, or @ and the beginning of its id
+      [NEWKEY]  The key of the new session [default: the old one with -fork behind it]
+
+    Options:
+          --at <SEQ>        The last record to share [default: the last there is]
+          --wait <TIME>     How long to wait if another process is writing [default: 5s]
+
+    Examples:
+      manent fork work                    # go on from the end, as work-fork
+      manent fork work --at 12 other-way  # go on from record 12
+    ");
+}
+
+#[test]
+fn help_of_title() {
+    insta::assert_snapshot!(own_part(&["title", "--help"]), @"
+    Give a session a title
+
+    Usage: manent title [OPTIONS] <KEY> <TEXT>
+
+    Arguments:
+      <KEY>   The session
+      <TEXT>  The title; empty: the first thing the user said, as before
+
+    Options:
+          --wait <TIME>     How long to wait if another process is writing [default: 5s]
+    ");
+}
+
+#[test]
+fn help_of_completions() {
+    insta::assert_snapshot!(own_part(&["completions", "--help"]), @"
+    Print completions for a shell
+
+    Usage: manent completions [OPTIONS] <SHELL>
+
+    Arguments:
+      <SHELL>  The shell [possible values: bash, elvish, fish, powershell, zsh]
+
+    Options:
+    ");
+}
+
+#[test]
+fn help_of_man() {
+    insta::assert_snapshot!(own_part(&["man", "--help"]), @"
+    Print a manual page
+
+    Usage: manent man [OPTIONS] [COMMAND]
+
+    Arguments:
+      [COMMAND]  The page of this command [default: the page of manent itself]
+
+    Options:
+    ");
+}
+
+/// The help of a command without the options that all of them have.
+fn own_part(args: &[&str]) -> String {
+    let output = TestEnvironment::new().manent(args);
+    output.assert_code(0);
+    let text = output.stdout();
+    let mut kept: Vec<&str> = Vec::new();
+    let mut common = false;
+    for line in text.lines() {
+        let begins = line.starts_with("      --") || line.starts_with("  -");
+        if begins {
+            common = COMMON.iter().any(|option| line.contains(option));
+        }
+        // An option may go on in the next line; an empty one ends it.
+        common &= !line.is_empty();
+        if !common {
+            kept.push(line);
+        }
+    }
+    kept.join("\n")
+}
+
+const COMMON: [&str; 7] =
+    ["--home", "--json", "--color", "--quiet", "--verbose", "--any-filesystem", "--help"];
 
 #[test]
 fn the_version_is_told() {

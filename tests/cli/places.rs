@@ -82,7 +82,7 @@ fn a_copy_under_another_name_is_checked_and_named_and_not_repaired() {
     let output = env.manent(&["verify"]);
     assert!(matches!(output.code(), Some(1 | 3)), "{output}");
     assert!(
-        output.stdout().contains("ok       work") && output.stdout().contains("damaged  work"),
+        output.stdout().contains("ok       work") && output.stdout().contains("damaged  copy"),
         "{output}"
     );
     assert!(

@@ -220,7 +220,7 @@ fn verify_says_that_all_is_well() {
     [exit 0]
     ");
     insta::assert_snapshot!(env.manent(&["verify", "work", "--json"]), @r#"
-    {"session":"work","records":3,"unverified":0,"damage":[],"tail":"clean"}
+    {"session":"work","id":"[id]","status":"live","records":3,"unverified":0,"damage":[],"tail":"clean"}
     [exit 0]
     "#);
 }
@@ -236,7 +236,7 @@ fn verify_names_every_damaged_place() {
     [exit 3]
     ");
     insta::assert_snapshot!(env.manent(&["verify", "--json"]), @r#"
-    {"session":"work","records":2,"unverified":0,"damage":[{"offset":225,"length":89,"reason":"checksum","acknowledged":false},{"offset":405,"length":70,"reason":"torn","acknowledged":false}],"tail":"torn"}
+    {"session":"work","id":"[id]","status":"live","records":2,"unverified":0,"damage":[{"offset":225,"length":89,"reason":"checksum","acknowledged":false},{"offset":405,"length":70,"reason":"torn","acknowledged":false}],"tail":"torn"}
     [exit 3]
     "#);
 }
@@ -346,12 +346,12 @@ fn a_file_renamed_by_hand_is_not_taken_for_another_session() {
     std::fs::rename(env.log("work"), env.log("play")).unwrap();
     insta::assert_snapshot!(env.manent(&["show", "play"]), @r#"
     [stderr]
-    error: [home]/sessions/play.jsonl says it holds the session "work", not "play"; it was copied or renamed by hand: give it its name back
+    error: [home]/sessions/play.jsonl says it holds the session "work", not "play"; it was copied or renamed by hand: move a copy out of the store, or give it its name back
     [exit 1]
     "#);
     insta::assert_snapshot!(env.manent(&["append", "play", "x"]), @r#"
     [stderr]
-    error: [home]/sessions/play.jsonl says it holds the session "work", not "play"; it was copied or renamed by hand: give it its name back
+    error: [home]/sessions/play.jsonl says it holds the session "work", not "play"; it was copied or renamed by hand: move a copy out of the store, or give it its name back
     [exit 1]
     "#);
 }

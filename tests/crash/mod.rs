@@ -3,5 +3,7 @@
 mod io_errors;
 mod kill;
 mod limits;
+mod moves;
+mod moves_refused;
 mod not_a_log;
 mod syscalls;

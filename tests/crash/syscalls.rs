@@ -5,7 +5,7 @@ use crate::support::strace::{self, Call};
 use crate::support::{TestEnvironment, machine, records};
 
 /// Runs a case for each of its calls, on all processors.
-fn at_each_call(calls: &[Call], case: impl Fn(&Call) + Sync) {
+pub(super) fn at_each_call(calls: &[Call], case: impl Fn(&Call) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {

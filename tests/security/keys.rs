@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::support::TestEnvironment;
 
 /// Every file and directory under a path.
-fn everything_under(dir: &Path, out: &mut Vec<PathBuf>) {
+pub(super) fn everything_under(dir: &Path, out: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         out.push(path.clone());
@@ -40,7 +40,7 @@ const TWINS: [&str; 28] = [
     "i", "\u{202e}txt", "\u{200b}", "\u{feff}a", "\u{e0041}", "日本語", "👩\u{200d}👧",
 ];
 
-fn hostile_keys() -> Vec<String> {
+pub(super) fn hostile_keys() -> Vec<String> {
     let mut keys: Vec<String> =
         [&PATHS[..], &WORDS, &TWINS].concat().into_iter().map(str::to_owned).collect();
     keys.extend(["x".repeat(160), "x".repeat(161), "x".repeat(1023), "x".repeat(1024), "é".repeat(512)]);
@@ -110,6 +110,12 @@ fn keys_that_cannot_be_are_refused_by_every_command() {
         for args in [&["append", key, "text"][..], &["show", key], &["verify", key], &["repair", key]] {
             env.manent(args).assert_fails(2, &[word]);
         }
+        for command in ["archive", "unarchive", "rm", "restore", "fork"] {
+            env.manent(&[command, key]).assert_fails(2, &[word]);
+            env.manent(&[command, "a", key]).assert_fails(2, &[word]);
+        }
+        env.manent(&["title", key, "text"]).assert_fails(2, &[word]);
+        env.manent(&["rm", "--purge", "a", key]).assert_fails(2, &[word]);
     }
     // A NUL cannot be typed; a key that is no text can.
     for args in [&[b"append", &b"\xff\xfe"[..], b"x"][..], &[b"show", b"\xff"], &[b"verify", b"\xff"]] {

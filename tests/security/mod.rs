@@ -2,5 +2,7 @@
 
 mod access;
 mod keys;
+mod names;
+mod put_away;
 mod secrets;
 mod terminal;

@@ -5,7 +5,7 @@ use crate::support::terminal::{Screen, on_terminal};
 use crate::support::{TestEnvironment, records};
 
 /// What terminals obey, and what makes a reader see something else than what is there.
-const HOSTILE: [&str; 24] = [
+pub(super) const HOSTILE: [&str; 24] = [
     "\u{1b}[2J\u{1b}[31m",
     "\u{1b}]0;title\u{7}",
     "\u{1b}]8;;http://evil.example\u{1b}\\",
@@ -55,7 +55,7 @@ fn without_colours(text: &str) -> String {
 
 /// Looks at everything a command sent to a terminal, with and without colours.
 #[track_caller]
-fn assert_harmless(env: &TestEnvironment, args: &[&str]) -> Screen {
+pub(super) fn assert_harmless(env: &TestEnvironment, args: &[&str]) -> Screen {
     let plain = on_terminal(env, &[&["--color", "never"], args].concat());
     let coloured = on_terminal(env, &[&["--color", "always"], args].concat());
     for (text, how) in [(plain.text(), "plain"), (without_colours(&coloured.text()), "coloured")] {

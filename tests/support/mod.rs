@@ -5,6 +5,7 @@ pub(crate) mod machine;
 pub(crate) mod normalise;
 pub(crate) mod random;
 pub(crate) mod records;
+pub(crate) mod store;
 pub(crate) mod strace;
 pub(crate) mod stream;
 pub(crate) mod terminal;

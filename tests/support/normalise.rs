@@ -13,9 +13,10 @@ pub(crate) fn normalise(text: &str, home: &str) -> String {
 }
 
 /// In a shape, `#` is a digit, `x` a hexadecimal digit, and a trailing `+` any number of the digit before it.
-const SHAPES: [(&str, &str); 4] = [
+const SHAPES: [(&str, &str); 5] = [
     ("####-##-##T##:##:##.###Z", "[time]"),
     ("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "[id]"),
+    ("@xxxxxxxx-xxxx", "@[id]"),
     (r#""crc":"xxxxxxxx""#, r#""crc":"[crc]""#),
     ("pid #+", "pid [pid]"),
 ];

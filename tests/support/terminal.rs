@@ -2,13 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::environment::{HANG, TestEnvironment, wait};
 
@@ -31,8 +31,44 @@ pub(crate) fn on_terminal<A: AsRef<OsStr>>(env: &TestEnvironment, args: &[A]) ->
     run_on_terminal(command)
 }
 
+/// Runs `manent ARGS` with everything on a terminal, at which somebody types this.
+pub(crate) fn answering<A: AsRef<OsStr>>(env: &TestEnvironment, args: &[A], typed: &str) -> Screen {
+    let (master, slave) = pair(Typing::InLines);
+    let mut command = env.command(args);
+    command.env("TERM", "xterm-256color").stdin(slave.try_clone().unwrap());
+    // Typed ahead: the terminal keeps it until it is read.
+    (&master).write_all(typed.as_bytes()).unwrap();
+    finish(command, master, slave)
+}
+
 /// Runs a prepared command on a terminal that passes every byte on as it is.
 pub(crate) fn run_on_terminal(mut command: Command) -> Screen {
+    let (master, slave) = pair(Typing::Raw);
+    command.stdin(Stdio::null());
+    finish(command, master, slave)
+}
+
+fn finish(mut command: Command, master: File, slave: File) -> Screen {
+    command.stdout(slave.try_clone().unwrap()).stderr(slave);
+    let mut child = command.spawn().unwrap();
+    // The command holds copies of the terminal; only when all are closed does reading end.
+    drop(command);
+    let reader = std::thread::spawn(move || read_all(master));
+    let status = wait(&mut child, HANG).expect("it ends by itself");
+    Screen { bytes: reader.join().unwrap(), code: status.code() }
+}
+
+/// How a terminal hands on what is typed.
+#[derive(Clone, Copy)]
+enum Typing {
+    /// Byte for byte.
+    Raw,
+    /// Line by line, with Ctrl-D for the end.
+    InLines,
+}
+
+/// Both ends of a new terminal that sends every byte on as it is, and does not echo.
+fn pair(typing: Typing) -> (File, File) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
@@ -42,15 +78,11 @@ pub(crate) fn run_on_terminal(mut command: Command) -> Screen {
     let slave = options.open(OsStr::from_bytes(name.as_bytes())).unwrap();
     let mut modes = tcgetattr(&slave).unwrap();
     modes.make_raw();
+    if let Typing::InLines = typing {
+        modes.local_modes |= LocalModes::ICANON;
+    }
     tcsetattr(&slave, OptionalActions::Now, &modes).unwrap();
-
-    command.stdin(Stdio::null()).stdout(slave.try_clone().unwrap()).stderr(slave);
-    let mut child = command.spawn().unwrap();
-    // The command holds copies of the terminal; only when all are closed does reading end.
-    drop(command);
-    let reader = std::thread::spawn(move || read_all(File::from(master)));
-    let status = wait(&mut child, HANG).expect("it ends by itself");
-    Screen { bytes: reader.join().unwrap(), code: status.code() }
+    (File::from(master), slave)
 }
 
 /// A terminal whose other side was closed answers with an error, not with an end.

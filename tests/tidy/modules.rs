@@ -18,6 +18,8 @@ fn every_test_file_is_run() {
         for target in found_targets(&package.join("tests")) {
             reach(&target, true, &mut reached);
         }
+        // Unit tests may have a directory of their own inside a library.
+        reach(&package.join("src/lib.rs"), true, &mut reached);
     }
     let forgotten: Vec<String> = files(&["rs"])
         .into_iter()

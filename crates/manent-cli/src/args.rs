@@ -92,10 +92,26 @@ pub(crate) enum Command {
     Show(Show),
     /// List the sessions, newest first
     Sessions(Sessions),
+    /// Put sessions away, packed; they are read as before
+    Archive(Moved),
+    /// Make archived sessions live again
+    Unarchive(Moved),
+    /// Move sessions to the trash, or remove them for good
+    Rm(Remove),
+    /// Bring sessions back from the trash
+    Restore(Moved),
+    /// Begin a new session that goes on from a record of another, without copying it
+    Fork(Fork),
+    /// Give a session a title
+    Title(Title),
     /// Check every byte of sessions (all, if none is named)
     Verify(Keys),
     /// Set torn ends aside and acknowledge damage, so that it is known and no longer an alarm
     Repair(Repair),
+    /// Print completions for a shell
+    Completions(Completions),
+    /// Print a manual page
+    Man(Man),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -133,7 +149,7 @@ pub(crate) enum Level {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = SHOW_EXAMPLES)]
 pub(crate) struct Show {
-    /// The session
+    /// The session: its key (the live one, else the newest archived), or @ and the beginning of its id
     pub(crate) key: String,
     /// Only the last N turns
     #[arg(long, value_name = "N", conflicts_with = "from")]
@@ -151,6 +167,12 @@ pub(crate) struct Show {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Sessions {
+    /// Those that were archived
+    #[arg(long, conflicts_with = "trash")]
+    pub(crate) archived: bool,
+    /// Those in the trash
+    #[arg(long)]
+    pub(crate) trash: bool,
     /// Only those with something newer: 7d, 12h, 2026-11-01
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<Since>,
@@ -161,7 +183,7 @@ pub(crate) struct Sessions {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Keys {
-    /// The sessions
+    /// The sessions: keys, or @ and the beginning of an id
     #[arg(value_name = "KEY")]
     pub(crate) keys: Vec<String>,
 }
@@ -175,9 +197,88 @@ pub(crate) struct Repair {
     pub(crate) wait: Duration,
 }
 
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Moved {
+    /// The sessions: keys, or @ and the beginning of an id
+    #[arg(value_name = "KEY", required = true)]
+    pub(crate) keys: Vec<String>,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = RM_NOTES)]
+pub(crate) struct Remove {
+    #[command(flatten)]
+    pub(crate) sessions: Moved,
+    /// Remove for good: every session of the key, live, archived and in the trash (with @ID, that one)
+    #[arg(long)]
+    pub(crate) purge: bool,
+    /// With --purge: their forks too, which would otherwise keep a copy of what they share
+    #[arg(long, requires = "purge")]
+    pub(crate) with_forks: bool,
+    /// Do not ask
+    #[arg(short, long, requires = "purge")]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = FORK_EXAMPLES)]
+pub(crate) struct Fork {
+    /// The session: its key, or @ and the beginning of its id
+    pub(crate) key: String,
+    /// The key of the new session [default: the old one with -fork behind it]
+    #[arg(value_name = "NEWKEY")]
+    pub(crate) new_key: Option<String>,
+    /// The last record to share [default: the last there is]
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) at: Option<u64>,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Title {
+    /// The session
+    pub(crate) key: String,
+    /// The title; empty: the first thing the user said, as before
+    pub(crate) text: String,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Wait {
+    /// How long to wait if another process is writing
+    #[arg(long = "wait", value_parser = duration, default_value = "5s", value_name = "TIME")]
+    pub(crate) time: Duration,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Man {
+    /// The page of this command [default: the page of manent itself]
+    pub(crate) command: Option<String>,
+}
+
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed, 2 usage, 3 damage found, 4 not found, 5 held by another writer,
-            6 conflict (expected seq), 130 interrupted";
+            6 conflict (expected seq, or a session in the way), 130 interrupted";
+
+const RM_NOTES: &str = "\
+What is in the trash stays there until it is purged; `manent restore` brings it back.
+A purge cannot be undone; on a terminal it asks.";
+
+const FORK_EXAMPLES: &str = "\
+Examples:
+  manent fork work                    # go on from the end, as work-fork
+  manent fork work --at 12 other-way  # go on from record 12";
 
 const APPEND_EXAMPLES: &str = "\
 Examples:

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
 use etcetera::BaseStrategy;
-use manent::log::{Damage, RealDisk};
-use manent::{SessionKey, Store, Trust, WriteOptions};
+use manent::log::frame::Reason;
+use manent::{Damage, SessionKey, Store, StoreOptions, Trust};
 
 use crate::args::{Color, Global};
 use crate::exit::{Exit, Failure};
@@ -30,8 +30,8 @@ impl<'a> Context<'a> {
     pub(crate) fn store(&self, wait: Duration) -> Result<Store, Failure> {
         let trust = if self.global.any_filesystem { Trust::AnyFileSystem } else { Trust::LocalOnly };
         let cwd = std::env::current_dir().ok().and_then(|dir| dir.into_os_string().into_string().ok());
-        let options = WriteOptions { wait, trust, cwd, ..WriteOptions::default() };
-        Ok(Store::open_on(RealDisk::shared(), self.home()?, options)?)
+        let options = StoreOptions { wait, trust, cwd, ..StoreOptions::default() };
+        Ok(Store::open_with(self.home()?, options)?)
     }
 
     pub(crate) fn output(&self) -> Output {
@@ -60,6 +60,7 @@ impl<'a> Context<'a> {
     /// Warns of a place that a reader could not read.
     pub(crate) fn warn_of_damage(&self, key: &SessionKey, damage: &Damage) {
         let what = match damage.length {
+            _ if damage.reason.is_about_parent() => parent_words(damage),
             0 => format!("something is missing at offset {}", damage.offset),
             n => format!("{n} bytes at offset {} cannot be read", damage.offset),
         };
@@ -81,11 +82,23 @@ impl<'a> Context<'a> {
         indicatif::ProgressBar::new(bytes)
     }
 
+    /// A sign of life for long work that cannot tell how far it is.
+    pub(crate) fn spinner(&self, bytes: u64) -> indicatif::ProgressBar {
+        let bar = self.progress(bytes);
+        if bar.is_hidden() {
+            // Ticking takes a thread.
+            return bar;
+        }
+        bar.set_style(indicatif::ProgressStyle::default_spinner());
+        bar.enable_steady_tick(Duration::from_millis(100));
+        bar
+    }
+
     fn say(&self, label: &str, color: AnsiColor, message: &str) {
         say(self.global.color, label, color, &term::line(message));
     }
 
-    fn home(&self) -> Result<PathBuf, Failure> {
+    pub(crate) fn home(&self) -> Result<PathBuf, Failure> {
         if let Some(home) = &self.global.home {
             return Ok(home.clone());
         }
@@ -104,10 +117,23 @@ pub(crate) fn say(when: Color, label: &str, color: AnsiColor, text: &str) {
     let _ = writeln!(stderr, "{style}{label}{style:#}: {text}");
 }
 
+/// Asks a question, without a line break behind it.
+pub(crate) fn ask(question: &str) {
+    let _ = write!(io::stderr().lock(), "{} ", term::line(question));
+}
+
+/// What is wrong with what a session was forked from.
+pub(crate) fn parent_words(damage: &Damage) -> String {
+    match damage.reason {
+        Reason::NoParent => format!("what it was forked from is gone, with the records up to {}", damage.seq),
+        _ => format!("record {} of what it was forked from is not there as it was", damage.seq),
+    }
+}
+
 /// Checks a key that was typed.
 pub(crate) fn key(text: &str) -> Result<SessionKey, Failure> {
     Ok(SessionKey::new(text)?)
 }
 
-/// Less than this is read before a bar could be drawn.
-const PROGRESS_FROM_BYTES: u64 = 256 << 20;
+/// Less than this is done before a bar could be drawn.
+const PROGRESS_FROM_BYTES: u64 = 64 << 20;

@@ -43,13 +43,20 @@ impl Failure {
 
 impl From<manent::Error> for Failure {
     fn from(error: manent::Error) -> Failure {
-        let exit = match &error {
-            manent::Error::Log(log) => exit_of_log(log),
-            manent::Error::Key(_) => Exit::Usage,
-            manent::Error::NotFound { .. } => Exit::NotFound,
-            _ => Exit::Failed,
-        };
-        Failure::new(exit, error.to_string())
+        Failure::new(exit_of(&error), error.to_string())
+    }
+}
+
+fn exit_of(error: &manent::Error) -> Exit {
+    match error.root() {
+        manent::Error::Log(log) => exit_of_log(log),
+        manent::Error::Key(_) | manent::Error::Ambiguous { .. } => Exit::Usage,
+        manent::Error::NotFound { .. } | manent::Error::NoSuchRecord { .. } => Exit::NotFound,
+        manent::Error::InTheWay { .. } => Exit::Conflict,
+        manent::Error::Busy { .. } => Exit::Held,
+        manent::Error::Archive { .. } => Exit::Damage,
+        manent::Error::NotPacked { source, .. } => exit_of(source),
+        _ => Exit::Failed,
     }
 }
 

@@ -33,6 +33,12 @@ impl Output {
         }
     }
 
+    /// How wide the terminal is; nothing if it is none, or does not tell.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        let size = rustix::termios::tcgetwinsize(self.stream.get_ref()).ok().filter(|_| self.terminal)?;
+        (size.ws_col > 0).then(|| usize::from(size.ws_col))
+    }
+
     /// A styled line; the styles vanish where colour is not wanted.
     pub(crate) fn line(&mut self, parts: &[(Style, &str)]) -> io::Result<()> {
         for (style, text) in parts {

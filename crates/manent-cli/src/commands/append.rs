@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Read};
 
 use manent::log::frame::RECORD_BYTES_MAX;
-use manent::{Body, Durability, Expect, Receipt, Session, SessionKey};
+use manent::{Address, Body, Durability, Expect, Listed, Place, Receipt, Session, SessionKey, Store};
 use serde_json::json;
 
 use crate::args::{Append, Level};
@@ -13,8 +13,8 @@ use crate::output::Output;
 use crate::term;
 
 pub(crate) fn run(context: &Context<'_>, given: &Append) -> Result<Exit, Failure> {
-    let key = context::key(&given.key)?;
     let store = context.store(given.wait)?;
+    let key = live_key(&store, &given.key)?;
     let durability = match given.durability {
         Level::Sync => Durability::Sync,
         Level::Group => Durability::Group,
@@ -22,7 +22,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Append) -> Result<Exit, Failure
     };
     // Input first: the lease is not held while somebody types.
     let first = if given.jsonl { None } else { Some(text_of(context, given)?) };
-    let session = store.write(&key)?;
+    let session = store.session(&key)?;
     let mut writer = Writer {
         key,
         session,
@@ -30,11 +30,11 @@ pub(crate) fn run(context: &Context<'_>, given: &Append) -> Result<Exit, Failure
         expect: given.expect_seq.map_or(Expect::Any, Expect::Seq),
         output: Some(context.output()),
     };
-    if writer.session.log().names()? > 1 {
+    if writer.session.names()? > 1 {
         context
             .warn(&format!("{} has a second name (a hard link): whoever has that reads along", writer.key));
     }
-    if let Some(aside) = writer.session.log().set_aside() {
+    if let Some(aside) = writer.session.set_aside() {
         let (bytes, copy) = (aside.length, aside.copy.display());
         context.note(&format!(
             "the end of {} was torn by a crash; its {bytes} bytes are kept in {copy}",
@@ -49,6 +49,21 @@ pub(crate) fn run(context: &Context<'_>, given: &Append) -> Result<Exit, Failure
         None => stream(&mut writer)?,
     }
     Ok(Exit::Done)
+}
+
+/// The key to append to. What names a session by its id means that one, as it does for every command.
+fn live_key(store: &Store, text: &str) -> Result<SessionKey, Failure> {
+    let Some(id) = super::id_in(text) else { return context::key(text) };
+    match store.find_id(id) {
+        Ok(listed) if listed.address.place == Place::Live => Ok(listed.address.key),
+        Ok(Listed { address: Address { key, place, .. }, .. }) => {
+            let hint = "`manent unarchive` or `manent restore` makes it live; its key begins a new session";
+            Err(manent::Error::NotLive { key: key.to_string(), place, hint }.into())
+        }
+        // Somebody's nickname after all.
+        Err(e) if e.is_not_found() => context::key(text),
+        Err(e) => Err(e.into()),
+    }
 }
 
 fn text_of(context: &Context<'_>, given: &Append) -> Result<String, Failure> {
@@ -90,11 +105,11 @@ struct Writer {
 
 impl Writer {
     fn append(&mut self, bodies: &[Body]) -> Result<(), Failure> {
-        let receipts = self.session.log().append_batch(bodies, self.durability, self.expect)?;
+        let receipts = self.session.append_with(bodies, self.durability, self.expect)?;
         // Only the first record was spoken of.
         self.expect = Expect::Any;
         let Some(output) = &mut self.output else { return Ok(()) };
-        let printed = print(&self.key, self.session.id(), &receipts, output);
+        let printed = print(&self.key, &receipts, output);
         match printed {
             // Nobody reads the receipts any more. The records go on being kept: that is what was asked for.
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => self.output = None,
@@ -104,11 +119,12 @@ impl Writer {
     }
 }
 
-fn print(key: &SessionKey, id: &str, receipts: &[Receipt], output: &mut Output) -> io::Result<()> {
-    for Receipt { seq, offset, durability } in receipts {
+fn print(key: &SessionKey, receipts: &[Receipt], output: &mut Output) -> io::Result<()> {
+    for Receipt { id, seq, position, durability } in receipts {
         if output.json {
             output.json(&json!({
-                "session": key.as_str(), "id": id, "seq": seq, "offset": offset, "durability": durability.word(),
+                "session": key.as_str(), "id": &**id, "seq": seq, "offset": position.raw(),
+                "durability": durability.word(),
             }))?;
         } else {
             let key = term::line(key.as_str());

@@ -1,43 +1,130 @@
 //! One file for each command, all of the same shape: `run(context, what was typed)` gives the exit code.
 
 pub(crate) mod append;
+pub(crate) mod archive;
+pub(crate) mod completions;
+pub(crate) mod fork;
+pub(crate) mod man;
 pub(crate) mod repair;
+pub(crate) mod restore;
+pub(crate) mod rm;
 pub(crate) mod sessions;
 pub(crate) mod show;
+pub(crate) mod title;
+pub(crate) mod unarchive;
 pub(crate) mod verify;
 
-use std::path::PathBuf;
+use anstyle::{AnsiColor, Style};
+use manent::{Address, Listed, Place, SessionKey, Store};
+use serde_json::json;
 
-use manent::{Listed, SessionKey, Store};
+use crate::context::{self, Context};
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::term;
 
-use crate::context;
-use crate::exit::Failure;
+/// A session that was named, or what is wrong with its name.
+type Found = Result<Listed, Failure>;
 
-/// A session file to work on.
-struct Target {
-    key: SessionKey,
-    path: PathBuf,
-}
-
-/// A file, and what is wrong about its place; one of the two is always there.
-type Found = (Option<Target>, Option<Failure>);
-
-/// The sessions that were named, or every file of the store, sorted by key. A file that does not lie where its key
-/// leads comes with what is wrong about it; a name that leads nowhere is only what is wrong.
-fn named_or_all(store: &Store, named: &[String]) -> Result<Vec<Found>, Failure> {
-    if !named.is_empty() {
-        let keys: Vec<SessionKey> = named.iter().map(|text| context::key(text)).collect::<Result<_, _>>()?;
-        let target = |key: SessionKey| match store.existing(&key) {
-            Ok(path) => (Some(Target { key, path }), None),
-            Err(e) => (None, Some(e.into())),
-        };
-        return Ok(keys.into_iter().map(target).collect());
+/// The session that was named: by `@` and the beginning of its id, or by its key, which `by_key` looks for.
+fn named(
+    store: &Store,
+    text: &str,
+    by_key: impl Fn(&SessionKey) -> Result<Listed, manent::Error>,
+) -> Result<Listed, Failure> {
+    if let Some(id) = id_in(text) {
+        match store.find_id(id) {
+            // A key may look like that too.
+            Err(manent::Error::NotFound { .. }) => {
+                if let Ok(listed) = by_key(&context::key(text)?) {
+                    return Ok(listed);
+                }
+            }
+            found => return Ok(found?),
+        }
     }
-    let mut listed: Vec<Listed> = store.list()?;
-    listed.sort_by(|a, b| (&a.key, &a.path).cmp(&(&b.key, &b.path)));
-    let target = |listed: Listed| {
-        let misplaced = store.check_place(&listed).err().map(Failure::from);
-        (Some(Target { key: listed.key, path: listed.path }), misplaced)
-    };
-    Ok(listed.into_iter().map(target).collect())
+    match by_key(&context::key(text)?) {
+        Err(e @ manent::Error::NotFound { .. }) => by_odd_id(store, text).ok_or_else(|| {
+            let failure = Failure::from(e);
+            let short = text.strip_prefix('@').is_some_and(|id| id.len() < ID_CHARS_MIN);
+            let hint = if short { "; of an id, give at least 8 characters" } else { "" };
+            Failure::new(failure.exit, format!("{}{hint}", failure.message))
+        }),
+        found => Ok(found?),
+    }
 }
+
+/// Other programs may make ids of other characters than ours; those are looked for last.
+fn by_odd_id(store: &Store, text: &str) -> Option<Listed> {
+    let id = text.strip_prefix('@').filter(|id| id.len() >= ID_CHARS_MIN)?;
+    store.find_id(id).ok()
+}
+
+/// What a name says as an id: `@` and at least eight of its characters. Shorter, it is somebody's nickname.
+fn id_in(text: &str) -> Option<&str> {
+    let id = text.strip_prefix('@')?;
+    let is_id = id.len() >= ID_CHARS_MIN && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    is_id.then_some(id)
+}
+
+/// The sessions that were named, or every one of these places, by key.
+fn named_or_all(store: &Store, named_keys: &[String], places: &[Place]) -> Result<Vec<Found>, Failure> {
+    if !named_keys.is_empty() {
+        // A mistake in one name is a mistake in what was typed: nothing is done.
+        for text in named_keys {
+            context::key(text)?;
+        }
+        let find = |text: &String| named(store, text, |key| store.find(key));
+        return Ok(named_keys.iter().map(find).collect());
+    }
+    let mut all = Vec::new();
+    for place in places {
+        let mut listed = match store.list(*place) {
+            // What was put away and cannot be listed hides nothing of what is live.
+            Err(e) if *place != Place::Live => {
+                all.push(Err(e.into()));
+                continue;
+            }
+            listed => listed?,
+        };
+        listed.sort_by(|a, b| (&a.address.key, &a.address.id).cmp(&(&b.address.key, &b.address.id)));
+        all.extend(listed.into_iter().map(Ok));
+    }
+    Ok(all)
+}
+
+/// Does something with every session that was named, tells of each, and gives the worst outcome.
+fn each(
+    context: &Context<'_>,
+    names: &[String],
+    mut act: impl FnMut(&str, &mut Output) -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    // A mistake in one name is a mistake in what was typed: nothing is done.
+    for text in names {
+        context::key(text)?;
+    }
+    let mut output = context.output();
+    let mut worst = Exit::Done;
+    for text in names {
+        let done = act(text, &mut output);
+        output.flush()?;
+        if let Err(failure) = done {
+            context.complain(&failure);
+            worst = worst.max(failure.exit);
+        }
+    }
+    Ok(worst)
+}
+
+/// Tells where a session is now.
+fn tell(output: &mut Output, verb: &str, at: &Address) -> std::io::Result<()> {
+    if output.json {
+        return output.json(&json!({"session": at.key.as_str(), "id": at.id, "status": at.place.word()}));
+    }
+    let style = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
+    let id = if at.id.is_empty() { String::new() } else { format!("  @{}", term::line(&at.id)) };
+    let key = format!(" {}", term::line(at.key.as_str()));
+    output.line(&[(style, verb), (Style::new(), &key), (term::FAINT, &id)])
+}
+
+const ID_CHARS_MIN: usize = 8;

@@ -2,11 +2,9 @@
 //! known and no longer an alarm. Nothing is rewritten, nothing thrown away, and doing it twice changes nothing.
 
 use anstyle::{AnsiColor, Style};
-use manent::log::{Damage, SetAside, TailState, acknowledge_gaps, verify};
-use manent::{SessionKey, Store};
+use manent::{Error, Listed, Place, Repaired, SessionKey, Store};
 use serde_json::json;
 
-use super::Target;
 use crate::args::Repair;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -17,15 +15,10 @@ pub(crate) fn run(context: &Context<'_>, given: &Repair) -> Result<Exit, Failure
     let store = context.store(given.wait)?;
     let mut output = context.output();
     let mut worst = Exit::Done;
-    for (target, trouble) in super::named_or_all(&store, &given.keys.keys)? {
-        let repaired = match (target, trouble) {
-            // What lies in the wrong place is not touched: its key leads to another file.
-            (_, Some(trouble)) => Err(trouble),
-            (Some(target), None) => repair(&store, &target).map(|done| (target.key, done)),
-            (None, None) => continue,
-        };
+    for found in super::named_or_all(&store, &given.keys.keys, &[Place::Live])? {
+        let repaired = found.and_then(|listed| Ok((repair(&store, &listed)?, listed.address.key)));
         match repaired {
-            Ok((key, done)) => print(&key, &done, &mut output)?,
+            Ok((done, key)) => print(&key, &done, &mut output)?,
             Err(failure) => {
                 output.flush()?;
                 context.complain(&failure);
@@ -38,25 +31,16 @@ pub(crate) fn run(context: &Context<'_>, given: &Repair) -> Result<Exit, Failure
     Ok(worst)
 }
 
-#[derive(Default)]
-struct Done {
-    set_aside: Option<SetAside>,
-    acknowledged: Vec<Damage>,
-}
-
-fn repair(store: &Store, target: &Target) -> Result<Done, Failure> {
-    let report = verify(store.disk(), &target.path)?;
-    // A sound session is not even opened for writing. One with bytes in flight is: its writer decides what they are.
-    if report.is_sound() && report.tail == TailState::Clean {
-        return Ok(Done::default());
+fn repair(store: &Store, listed: &Listed) -> Result<Repaired, Failure> {
+    let (key, place) = (&listed.address.key, listed.address.place);
+    if place != Place::Live {
+        let hint = "`manent unarchive` or `manent restore` makes it live, then it can be repaired";
+        return Err(Error::NotLive { key: key.to_string(), place, hint }.into());
     }
-    let mut session = store.write_existing(&target.key)?;
-    let set_aside = session.log().set_aside().cloned();
-    let acknowledged = acknowledge_gaps(session.log(), &manent::now())?;
-    Ok(Done { set_aside, acknowledged })
+    Ok(store.repair(key)?)
 }
 
-fn print(key: &SessionKey, done: &Done, output: &mut Output) -> std::io::Result<()> {
+fn print(key: &SessionKey, done: &Repaired, output: &mut Output) -> std::io::Result<()> {
     let name = term::line(key.as_str());
     if output.json {
         let aside = done

@@ -4,42 +4,59 @@ use std::io;
 use std::time::Duration;
 
 use anstyle::Style;
-use manent::log::{Change, Damage, End, Item, Reader};
-use manent::{Record, SessionKey};
+use manent::{Address, Damage, End, Growth, Item, Place, Reader, Record, SessionKey, Start, Store};
 
+use super::named;
 use crate::args::Show;
-use crate::context::{self, Context};
+use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::{term, when};
 
 pub(crate) fn run(context: &Context<'_>, given: &Show) -> Result<Exit, Failure> {
-    let key = context::key(&given.key)?;
     let store = context.store(Duration::ZERO)?;
     let mut output = context.output();
     if given.raw && output.terminal {
         let why = "--raw is not for a terminal: a transcript can hold sequences that drive it";
         return Err(Failure::new(Exit::Usage, format!("{why}; send it to a file or a pipe")));
     }
-    let mut reader = match (given.tail, given.from) {
-        (Some(count), _) => store.read_tail(&key, count)?,
-        (None, Some(seq)) => store.read_from(&key, seq)?,
-        (None, None) => store.read(&key)?,
+    let start = match (given.tail, given.from) {
+        (Some(count), _) => Start::Tail { count, before: None },
+        (None, Some(seq)) => Start::Seq(seq),
+        (None, None) => Start::First,
     };
-    let mut shown = Shown { context, key, raw: given.raw, now_ms: when::now_ms() };
+    let (at, mut reader) = open(&store, &given.key, start)?;
+    let grows = at.place == Place::Live;
+    let mut shown = Shown { context, key: at.key, raw: given.raw, now_ms: when::now_ms() };
     loop {
         shown.rest(&mut reader, &mut output)?;
         output.flush()?;
-        if !given.follow {
+        if !given.follow || !grows {
             break;
         }
         wait_for_growth(&reader, &shown.key)?;
         shown.now_ms = when::now_ms();
     }
+    if given.follow && !grows {
+        context.note(&format!("{} is {} and does not grow", shown.key, at.place.word()));
+    }
     if let End::Torn(torn) = reader.end() {
-        shown.warn_of_torn_end(&torn);
+        shown.warn_of_torn_end(&torn, at.place);
     }
     Ok(Exit::Done)
+}
+
+/// Opens the session that was named. It may be archived between our look and our open: then we look again.
+fn open(store: &Store, name: &str, start: Start) -> Result<(Address, Reader), Failure> {
+    let mut looks = LOOKS_MAX;
+    loop {
+        let at = named(store, name, |key| store.find(key))?.address;
+        looks -= 1;
+        match store.read(&at, start) {
+            Err(e) if e.is_not_found() && looks > 0 => {}
+            read => return Ok((at, read?)),
+        }
+    }
 }
 
 struct Shown<'a> {
@@ -103,25 +120,28 @@ impl Shown<'_> {
         output.line(&[(Style::new(), "")])
     }
 
-    fn warn_of_torn_end(&self, torn: &Damage) {
+    fn warn_of_torn_end(&self, torn: &Damage, place: Place) {
+        if place == Place::Archive {
+            self.context
+                .warn(&format!("{}: the end of the archive is lost; `manent verify` tells", self.key));
+            return;
+        }
         let what = "bytes at the end are no record: torn by a crash, or being written now";
         self.context.warn(&format!("{}: the last {} {what}; `manent verify` tells", self.key, torn.length));
     }
 }
 
-/// Waits until there is something to read; fails if the file is no longer the one that was opened.
+/// Waits until there is something to read; fails if the session is no longer the one that was opened.
 fn wait_for_growth(reader: &Reader, key: &SessionKey) -> Result<(), Failure> {
     loop {
-        // Before every look: a torn end is always worth another, but not at once.
-        std::thread::sleep(FOLLOW_PAUSE);
-        match reader.change()? {
-            Change::Grew => return Ok(()),
-            Change::None => {}
-            Change::Truncated => {
+        match reader.wait(FOLLOW_LOOK)? {
+            Growth::More => return Ok(()),
+            Growth::Nothing => {}
+            Growth::Truncated => {
                 let what = format!("{key} became shorter than what was shown; run `manent verify {key}`");
                 return Err(Failure::new(Exit::Failed, what));
             }
-            Change::Replaced => {
+            Growth::Replaced => {
                 let what =
                     format!("{key} was moved, replaced or deleted; start again to follow what is there now");
                 return Err(Failure::new(Exit::Failed, what));
@@ -130,5 +150,6 @@ fn wait_for_growth(reader: &Reader, key: &SessionKey) -> Result<(), Failure> {
     }
 }
 
-const FOLLOW_PAUSE: Duration = Duration::from_millis(50);
+const LOOKS_MAX: u32 = 8;
+const FOLLOW_LOOK: Duration = Duration::from_hours(1);
 const TOOL_CALLS_COLUMNS: usize = 160;

@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use manent::SessionKey;
-use manent::log::{Damage, Report, TailState, verify_with};
+use manent::log::frame::Reason;
+use manent::log::{Report, TailState};
+use manent::{Address, Damage, Error, Listed, Place};
 use serde_json::{Value, json};
 
 use crate::args::Keys;
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::term;
@@ -18,26 +19,28 @@ pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> 
     let store = context.store(Duration::ZERO)?;
     let mut output = context.output();
     let mut worst = Exit::Done;
-    for (target, trouble) in super::named_or_all(&store, &given.keys)? {
-        // A file in the wrong place is checked all the same: where it lies says nothing about its bytes.
-        let checked = target.map(|target| {
-            let bar = context.progress(store.disk().inspect(&target.path).map_or(0, |info| info.len));
-            let report = verify_with(store.disk(), &target.path, |offset| bar.set_position(offset));
+    for found in super::named_or_all(&store, &given.keys, &Place::ALL)? {
+        let checked = found.and_then(|listed| {
+            let bar = context.progress(listed.bytes);
+            let report = store.verify(&listed.address, &mut |done, all| {
+                bar.set_length(all);
+                bar.set_position(done);
+            });
             bar.finish_and_clear();
-            report.map(|report| (target.key, report)).map_err(Failure::from)
+            Ok((report?, listed))
         });
-        let mut failures: Vec<Failure> = trouble.into_iter().collect();
-        match checked {
-            Some(Ok((key, report))) => {
-                print(&key, &report, &mut output)?;
+        let failure = match checked {
+            Ok((report, listed)) => {
+                print(&listed.address, &report, &mut output)?;
                 worst = worst.max(if report.is_sound() { Exit::Done } else { Exit::Damage });
+                // A file in the wrong place is checked all the same: where it lies says nothing about its bytes.
+                misplaced(&listed)
             }
-            Some(Err(failure)) => failures.push(failure),
-            None => {}
-        }
-        for failure in &failures {
+            Err(failure) => Some(failure),
+        };
+        if let Some(failure) = failure {
             output.flush()?;
-            context.complain(failure);
+            context.complain(&failure);
             worst = worst.max(failure.exit);
         }
     }
@@ -45,14 +48,24 @@ pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> 
     Ok(worst)
 }
 
-fn print(key: &SessionKey, report: &Report, output: &mut Output) -> std::io::Result<()> {
+fn misplaced(listed: &Listed) -> Option<Failure> {
+    let found = listed.says.as_ref()?.to_string();
+    let key = listed.address.key.to_string();
+    let path = listed.address.key.plain_file_name().unwrap_or_default().into();
+    Some(Error::WrongKey { path, key, found }.into())
+}
+
+fn print(at: &Address, report: &Report, output: &mut Output) -> std::io::Result<()> {
     if output.json {
-        return output.json(&json_of(key, report));
+        return output.json(&json_of(at, report));
     }
     let (word, color) =
         if report.is_sound() { ("ok", AnsiColor::Green) } else { ("damaged", AnsiColor::Red) };
     let style = Style::new().fg_color(Some(color.into())).bold();
-    let name = term::line(key.as_str());
+    let name = match at.place {
+        Place::Live => term::line(at.key.as_str()).into_owned(),
+        place => format!("{} ({} @{})", term::line(at.key.as_str()), place.word(), term::line(&at.id)),
+    };
     let plural = if report.records == 1 { "" } else { "s" };
     let bare = match report.unverified {
         0 => String::new(),
@@ -66,6 +79,9 @@ fn print(key: &SessionKey, report: &Report, output: &mut Output) -> std::io::Res
     }
     let end = match report.tail {
         TailState::Clean => return Ok(()),
+        TailState::Torn(torn) if at.place == Place::Archive => {
+            format!("lost: what stood behind offset {} of the plain file, if anything did", torn.offset)
+        }
         TailState::Torn(torn) => {
             format!("torn: {} bytes at offset {} are no record", torn.length, torn.offset)
         }
@@ -74,7 +90,7 @@ fn print(key: &SessionKey, report: &Report, output: &mut Output) -> std::io::Res
         }
     };
     output.line(&[(Style::new(), &format!("           {end}"))])?;
-    if matches!(report.tail, TailState::Torn(_)) {
+    if matches!(report.tail, TailState::Torn(_)) && at.place == Place::Live {
         output
             .line(&[(term::FAINT, "           `manent repair` sets them aside; so does the next append")])?;
     }
@@ -83,12 +99,18 @@ fn print(key: &SessionKey, report: &Report, output: &mut Output) -> std::io::Res
 
 fn words(damage: &Damage) -> String {
     match damage.length {
+        _ if damage.reason.is_about_parent() => {
+            format!("{}: {}", damage.reason, context::parent_words(damage))
+        }
+        0 if damage.reason == Reason::ArchiveTable => {
+            format!("{}: the archive's table; what it holds can be read", damage.reason)
+        }
         0 => format!("{}: before offset {}", damage.reason, damage.offset),
         n => format!("{}: {n} bytes at offset {}", damage.reason, damage.offset),
     }
 }
 
-fn json_of(key: &SessionKey, report: &Report) -> Value {
+fn json_of(at: &Address, report: &Report) -> Value {
     let place = |d: &Damage, reason: &str, acknowledged: bool| {
         let Damage { offset, length, .. } = d;
         json!({"offset": offset, "length": length, "reason": reason, "acknowledged": acknowledged})
@@ -104,7 +126,7 @@ fn json_of(key: &SessionKey, report: &Report) -> Value {
         }
     };
     json!({
-        "session": key.as_str(), "records": report.records, "unverified": report.unverified, "damage": damage,
-        "tail": tail,
+        "session": at.key.as_str(), "id": at.id, "status": at.place.word(), "records": report.records,
+        "unverified": report.unverified, "damage": damage, "tail": tail,
     })
 }

@@ -1,0 +1,99 @@
+//! `manent rm KEY…`: to the trash; with `--purge`, for good.
+
+use std::io::{self, BufRead, IsTerminal};
+
+use manent::{Address, Place, Store};
+use serde_json::json;
+
+use super::{each, id_in, named, tell};
+use crate::args::Remove;
+use crate::context::{self, Context};
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::term;
+
+pub(crate) fn run(context: &Context<'_>, given: &Remove) -> Result<Exit, Failure> {
+    let store = context.store(given.sessions.wait.time)?;
+    each(context, &given.sessions.keys, |text, output| {
+        if given.purge {
+            return purge(context, &store, given, text, output);
+        }
+        let listed = named(&store, text, |key| store.find(key))?;
+        if listed.address.place == Place::Trash {
+            let what = format!("{} is in the trash already; --purge removes it for good", listed.address.key);
+            return Err(Failure::new(Exit::Failed, what));
+        }
+        let trashed = store.delete(&listed.address)?;
+        Ok(tell(output, "deleted", &trashed)?)
+    })
+}
+
+fn purge(
+    context: &Context<'_>,
+    store: &Store,
+    given: &Remove,
+    text: &str,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let sessions = doomed(store, text)?;
+    if !given.yes && !confirmed(text, &sessions)? {
+        return Err(Failure::new(Exit::Failed, "nothing was removed"));
+    }
+    let purged = store.purge(&sessions, given.with_forks)?;
+    for at in &purged.removed {
+        if output.json {
+            output.json(&json!({"session": at.key.as_str(), "id": at.id, "status": "purged"}))?;
+        } else {
+            tell(output, "purged", at)?;
+        }
+    }
+    for fork in &purged.forks {
+        let (key, id) = (&fork.key, &fork.id);
+        context.warn(&format!("{key} (@{id}) is a fork of it and holds a copy of what they share"));
+    }
+    if !purged.forks.is_empty() {
+        context.note("`manent rm --purge --with-forks` would have taken them too");
+    }
+    Ok(())
+}
+
+/// Everything that a name means to a purge: with an id one session, with a key every session it ever had.
+fn doomed(store: &Store, text: &str) -> Result<Vec<Address>, Failure> {
+    if let Some(id) = id_in(text) {
+        match store.find_id(id) {
+            // A key may look like that too.
+            Err(manent::Error::NotFound { .. }) => {}
+            found => return Ok(vec![found?.address]),
+        }
+    }
+    let key = context::key(text)?;
+    let mut all: Vec<Address> = Vec::new();
+    for place in Place::ALL {
+        all.extend(store.list_of(place, &key)?.into_iter().map(|listed| listed.address));
+    }
+    if all.is_empty() {
+        // By an id of other characters than ours; or says that there is none, and where it was looked for.
+        all.push(named(store, text, |key| store.find(key))?.address);
+    }
+    Ok(all)
+}
+
+/// Asks, if there is somebody to ask.
+fn confirmed(text: &str, sessions: &[Address]) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(true);
+    }
+    let count = |place| sessions.iter().filter(|at| at.place == place).count();
+    let parts: Vec<String> = Place::ALL
+        .into_iter()
+        .filter(|place| count(*place) > 0)
+        .map(|place| {
+            format!("{} {}", count(place), if place == Place::Trash { "in the trash" } else { place.word() })
+        })
+        .collect();
+    let what = format!("{} ({}) will be gone for good. Go on? [y/N]", term::line(text), parts.join(", "));
+    context::ask(&what);
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))
+}
