@@ -7,12 +7,13 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-use manent::{Body, Durability, Expect, SessionKey, Store, write_turn};
+use manent::{Body, Durability, Expect, SessionKey, Store, turn_body, write_turn};
 
 use crate::data::{Turn, Turns};
 use crate::measure::{interleaved, micros_each};
 use crate::peers::{self, Sqlite, Synchronous};
 use crate::row::{Goal, Row};
+use crate::session::file_of;
 use crate::{Bench, Result};
 
 pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
@@ -37,19 +38,19 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 fn ours(dir: &Path, turns: &[Turn]) -> Result<f64> {
-    let store = Store::open(dir.join("store"))?;
+    let home = dir.join("store");
     let key = SessionKey::new("append")?;
-    let mut session = store.write(&key)?;
+    let mut session = Store::open(&home)?.session(&key)?;
     let mut body = Body::new();
     let mut append = |turn: &Turn| -> Result<()> {
         write_turn(&mut body, &turn.ts, turn.role, &turn.content);
-        session.append(&body, Durability::Flush, Expect::Any)?;
+        session.append_with(std::slice::from_ref(&body), Durability::Flush, Expect::Any)?;
         Ok(())
     };
     // The header is written with the first record: that is opening, not appending.
     append(&turns[0])?;
     let cost = micros_each(RECORDS, || turns.iter().cycle().take(RECORDS).try_for_each(&mut append))?;
-    std::fs::remove_file(store.path_of(&key))?;
+    std::fs::remove_file(file_of(&home, &key)?)?;
     Ok(cost)
 }
 
@@ -79,17 +80,11 @@ fn bare(path: &Path, lines: &[Vec<u8>]) -> Result<f64> {
 
 /// The lines that ours writes for these turns, newline included.
 pub(crate) fn written_lines(dir: &Path, turns: &[Turn]) -> Result<Vec<Vec<u8>>> {
-    let store = Store::open(dir.join("lines"))?;
+    let home = dir.join("lines");
     let key = SessionKey::new("lines")?;
-    let mut session = store.write(&key)?;
-    for turn in turns {
-        session.append(
-            &manent::turn_body(&turn.ts, turn.role, &turn.content),
-            Durability::Flush,
-            Expect::Any,
-        )?;
-    }
-    let text = std::fs::read(store.path_of(&key))?;
+    let bodies: Vec<Body> = turns.iter().map(|turn| turn_body(&turn.ts, turn.role, &turn.content)).collect();
+    Store::open(&home)?.session(&key)?.append_with(&bodies, Durability::Flush, Expect::Any)?;
+    let text = std::fs::read(file_of(&home, &key)?)?;
     Ok(text.split_inclusive(|b| *b == b'\n').skip(1).map(<[u8]>::to_vec).collect())
 }
 

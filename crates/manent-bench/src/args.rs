@@ -8,11 +8,11 @@ use crate::child::Task;
 pub(crate) const HELP: &str = "\
 Usage: manent-bench [GROUP…] [--json] [--quick] [--dir DIR]
 
-Groups: append, sync, group, load, tail (all of these if none is named), and
-        huge (a 10 GB session; only when named)
+Groups: append, sync, create, group, sessions, load, tail, archive, fork (all
+        of these if none is named), and huge (a 10 GB session; only when named)
 
   --json      one JSON object a line on stdout instead of a table
-  --quick     fewer rounds, and no 1 GB file
+  --quick     fewer rounds, no 1 GB file, 1,000 sessions instead of 10,000
   --dir DIR   make the data in a directory under DIR instead of target/
 ";
 
@@ -45,22 +45,41 @@ pub(crate) enum Output {
 pub(crate) enum Topic {
     Append,
     Sync,
+    Create,
     Group,
+    Sessions,
     Load,
     Tail,
+    Archive,
+    Fork,
     Huge,
 }
 
 impl Topic {
-    const ALL: [Topic; 6] = [Topic::Append, Topic::Sync, Topic::Group, Topic::Load, Topic::Tail, Topic::Huge];
+    const ALL: [Topic; 10] = [
+        Topic::Append,
+        Topic::Sync,
+        Topic::Create,
+        Topic::Group,
+        Topic::Sessions,
+        Topic::Load,
+        Topic::Tail,
+        Topic::Archive,
+        Topic::Fork,
+        Topic::Huge,
+    ];
 
     pub(crate) fn word(self) -> &'static str {
         match self {
             Topic::Append => "append",
             Topic::Sync => "sync",
+            Topic::Create => "create",
             Topic::Group => "group",
+            Topic::Sessions => "sessions",
             Topic::Load => "load",
             Topic::Tail => "tail",
+            Topic::Archive => "archive",
+            Topic::Fork => "fork",
             Topic::Huge => "huge",
         }
     }

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use manent::{Record, SessionKey, Store, Transcript};
-use manent_log::Item;
+use manent::{Item, Reader, Record, SessionKey, Start, Store, Transcript};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::{field, kibibytes};
@@ -114,7 +113,7 @@ pub(crate) fn run(task: &Task) -> Result<()> {
         Task::Stream { home, key } => once(|| stream(home, key)),
         Task::Tail { home, key } => {
             let (store, key) = (Store::open(home)?, SessionKey::new(key)?);
-            repeated(|| tail(&store, &key))
+            repeated(|| tail(store.stream(&key, TAIL)?))
         }
         Task::Open { home, key } => {
             let (store, key) = (Store::open(home)?, SessionKey::new(key)?);
@@ -126,7 +125,7 @@ pub(crate) fn run(task: &Task) -> Result<()> {
 }
 
 /// How many turns, and how many bytes of text: proof that both sides read the same.
-type Seen = (u64, u64);
+pub(crate) type Seen = (u64, u64);
 
 fn once(work: impl FnOnce() -> Result<Seen>) -> Result<Outcome> {
     let before_bytes = resident("VmRSS");
@@ -175,7 +174,7 @@ fn load(home: &Path, key: &str) -> Result<Transcript> {
 }
 
 fn stream(home: &Path, key: &str) -> Result<Seen> {
-    let mut reader = Store::open(home)?.read(&SessionKey::new(key)?)?;
+    let mut reader = Store::open(home)?.stream(&SessionKey::new(key)?, Start::First)?;
     let (mut turns, mut bytes, mut last) = (0, 0, 0);
     while let Some(item) = reader.next()? {
         let Item::Entry(entry) = item else { return Err("the session is damaged".into()) };
@@ -192,8 +191,8 @@ fn stream(home: &Path, key: &str) -> Result<Seen> {
     Ok((turns, bytes))
 }
 
-fn tail(store: &Store, key: &SessionKey) -> Result<Seen> {
-    let mut reader = store.read_tail(key, TAIL_TURNS)?;
+/// Reads what [`TAIL`] began to its end.
+pub(crate) fn tail(mut reader: Reader) -> Result<Seen> {
     let (mut turns, mut bytes) = (0, 0);
     while let Some(item) = reader.next()? {
         let Item::Entry(entry) = item else { return Err("the session is damaged".into()) };
@@ -208,7 +207,7 @@ fn tail(store: &Store, key: &SessionKey) -> Result<Seen> {
 }
 
 fn open(store: &Store, key: &SessionKey) -> Result<Seen> {
-    let session = store.write_existing(key)?;
+    let session = store.existing_session(key)?;
     Ok((session.id().len() as u64, 0))
 }
 
@@ -217,5 +216,7 @@ fn resident(name: &str) -> u64 {
     field("/proc/self/status", name).and_then(|text| kibibytes(&text)).unwrap_or(0) << 10
 }
 
-pub(crate) const TAIL_TURNS: u64 = 50;
+const TAIL_TURNS: u64 = 50;
+/// Where resuming a session begins to read.
+pub(crate) const TAIL: Start = Start::Tail { count: TAIL_TURNS, before: None };
 const REPEATS: usize = 51;

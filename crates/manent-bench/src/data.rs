@@ -5,6 +5,10 @@
 //! KB; about 1 % of the bytes not ASCII). Lines are drawn at random and their words too, lest the processor learn
 //! the text by heart and every parser look better than it is. No file of the machine is read: two machines bench the
 //! same bytes.
+//!
+//! For compression forty words are too few: any few kilobytes of such text would hold all there is to learn.
+//! Benches of archives take [`Turns::varied`], half of whose lines are sentences out of thousands of made
+//! words, rare and common ones as in a language; packed, it takes about as much room as real sessions do.
 
 /// One turn before it is written.
 #[derive(Debug, Clone)]
@@ -19,11 +23,24 @@ pub(crate) struct Turn {
 pub(crate) struct Turns {
     random: Random,
     number: u64,
+    /// The words of sentences, the common ones first. Empty: there are no sentences.
+    lexicon: Vec<String>,
 }
 
 impl Turns {
     pub(crate) fn new(seed: u64) -> Turns {
-        Turns { random: Random(seed), number: 0 }
+        Turns { random: Random(seed), number: 0, lexicon: Vec::new() }
+    }
+
+    /// Text that compresses about as real text does.
+    pub(crate) fn varied(seed: u64) -> Turns {
+        let mut random = Random(seed);
+        let mut word = || -> String {
+            let syllables = 1 + random.below(4);
+            (0..syllables).map(|_| SYLLABLES[random.below(SYLLABLES.len())]).collect()
+        };
+        let lexicon = (0..LEXICON_WORDS).map(|_| word()).collect();
+        Turns { random, number: 0, lexicon }
     }
 
     /// `count` turns of one length each, for benches that compare the cost of one record.
@@ -52,6 +69,9 @@ impl Turns {
     }
 
     fn line(&mut self, text: &mut String) {
+        if !self.lexicon.is_empty() && self.random.below(2) == 0 {
+            return self.sentence(text);
+        }
         let pattern = LINES[self.random.below(LINES.len())];
         let mut parts = pattern.split('@');
         text.push_str(parts.next().unwrap_or_default());
@@ -60,6 +80,19 @@ impl Turns {
             text.push_str(part);
         }
         text.push('\n');
+    }
+
+    fn sentence(&mut self, text: &mut String) {
+        for n in 0..8 + self.random.below(16) {
+            if n > 0 {
+                text.push(' ');
+            }
+            // The n-th most common word is n times as rare as the most common one.
+            let rank = (self.lexicon.len() as f64).powf(self.random.unit());
+            #[expect(clippy::cast_sign_loss, reason = "a power of a number above 1")]
+            text.push_str(&self.lexicon[(rank as usize - 1).min(self.lexicon.len() - 1)]);
+        }
+        text.push_str(".\n");
     }
 }
 
@@ -112,6 +145,8 @@ const CONTENT_BYTES_MEDIAN: f64 = 635.0;
 const SIGMA: f64 = 0.93;
 const CONTENT_BYTES_MAX: f64 = 60_000.0;
 
+const LEXICON_WORDS: usize = 30_000;
+
 /// `@` stands for a word.
 const LINES: &[&str] = &[
     "pub fn @_@(&mut self, @: &@) -> Result<@> {",
@@ -151,4 +186,11 @@ const WORDS: &[&str] = &[
     "lease", "tail", "key", "value", "store", "block", "line", "state", "entry", "cursor", "token", "model",
     "message", "request", "answer", "tool", "result", "file", "digest", "queue", "worker", "limit", "count",
     "größe", "name", "close", "verify", "sync", "page",
+];
+
+const SYLLABLES: &[&str] = &[
+    "a", "be", "ca", "co", "con", "de", "der", "di", "e", "en", "er", "es", "fa", "for", "ge", "ha", "he",
+    "i", "in", "ing", "is", "ka", "la", "le", "li", "lo", "ly", "ma", "ment", "mi", "na", "ne", "ni", "no",
+    "o", "on", "or", "pa", "per", "po", "pre", "ra", "re", "ri", "ro", "sa", "se", "si", "so", "sta", "su",
+    "ta", "te", "ti", "tion", "to", "tra", "tu", "u", "un", "ver", "vi", "wa", "we",
 ];

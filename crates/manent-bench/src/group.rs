@@ -11,21 +11,26 @@ use std::sync::{Barrier, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use manent::{Durability, Expect, Session, SessionKey, Store, turn_body};
-use manent_log::SharedLog;
+use manent_log::{Log, Options, RealDisk, SharedLog};
 
 use crate::append::CONTENT_BYTES;
 use crate::data::{Turn, Turns};
 use crate::measure::{interleaved, micros_each};
 use crate::row::{Goal, Row};
+use crate::session::file_of;
 use crate::{Bench, Result};
 
 pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
     let dir = bench.place("group")?;
-    let store = Store::open(dir.join("store"))?;
+    let home = dir.join("store");
+    let store = Store::open(&home)?;
     let turns = Turns::of_one_size(3, 64, CONTENT_BYTES);
-    let open = |name: &str| -> Result<Session> { Ok(store.write(&SessionKey::new(name)?)?) };
+    let open = |name: &str| -> Result<Session> { Ok(store.session(&SessionKey::new(name)?)?) };
     let mut alone = open("alone")?;
-    let shared = SharedLog::new(open("shared")?.into_log());
+    // The log itself and not the store around it: the question is what sharing a sync gives.
+    append(&mut open("shared")?, &turns[0], Durability::Sync)?;
+    let shared = file_of(&home, &SessionKey::new("shared")?)?;
+    let shared = SharedLog::new(Log::open(&RealDisk::shared(), &shared, &Options::default())?);
     let mut logs = (0..64).map(|n| open(&format!("own-{n}"))).collect::<Result<Vec<Session>>>()?;
     // The first sync of a log also syncs its directory; that belongs to opening.
     for session in logs.iter_mut().chain([&mut alone]) {
@@ -66,7 +71,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 fn append(session: &mut Session, turn: &Turn, durability: Durability) -> Result<()> {
-    session.append(&turn_body(&turn.ts, turn.role, &turn.content), durability, Expect::Any)?;
+    session.append_with(&[turn_body(&turn.ts, turn.role, &turn.content)], durability, Expect::Any)?;
     Ok(())
 }
 

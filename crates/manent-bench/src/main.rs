@@ -6,8 +6,10 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `append.rs`, `sync.rs`, `group.rs` | what it costs to write |
+//! | `append.rs`, `sync.rs`, `group.rs` | what it costs to write one session |
+//! | `create.rs`, `sessions.rs` | what it costs to begin one, and to write thousands |
 //! | `load.rs`, `tail.rs`, `huge.rs` | what it costs to read |
+//! | `archive.rs`, `fork.rs` | what it costs to put a session away, and to branch off one |
 //! | `peers.rs` | the naive store and SQLite |
 //! | `data.rs`, `session.rs` | the text, and the session files made of it |
 //! | `child.rs` | reading in a fresh process, where memory can be measured |
@@ -21,9 +23,12 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing rows is what this program is for")]
 
 mod append;
+mod archive;
 mod args;
 mod child;
+mod create;
 mod data;
+mod fork;
 mod group;
 mod huge;
 mod load;
@@ -32,6 +37,7 @@ mod measure;
 mod peers;
 mod row;
 mod session;
+mod sessions;
 mod sync;
 mod tail;
 
@@ -119,6 +125,8 @@ fn run(args: &Args) -> Result<()> {
     for group in &args.groups {
         eprintln!("running {} …", group.word());
         let new = run_group(&bench, *group)?;
+        // One group's gigabytes at a time are enough.
+        std::fs::remove_dir_all(bench.place(group.word())?)?;
         if args.output == Output::Json {
             for row in &new {
                 println!("{}", serde_json::to_string(row)?);
@@ -136,9 +144,13 @@ fn run_group(bench: &Bench, group: Topic) -> Result<Vec<Row>> {
     match group {
         Topic::Append => append::run(bench),
         Topic::Sync => sync::run(bench),
+        Topic::Create => create::run(bench),
         Topic::Group => group::run(bench),
+        Topic::Sessions => sessions::run(bench),
         Topic::Load => load::run(bench),
         Topic::Tail => tail::run(bench),
+        Topic::Archive => archive::run(bench),
+        Topic::Fork => fork::run(bench),
         Topic::Huge => huge::run(bench),
     }
 }

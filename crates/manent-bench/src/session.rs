@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use manent::{Body, Durability, Expect, SessionKey, Store, turn_body};
+use manent::{Body, Durability, Expect, Files, SessionKey, Store, turn_body};
 
 use crate::Result;
 use crate::data::{self, Turns};
@@ -38,22 +38,30 @@ impl Made {
     }
 }
 
+/// The file of a live session.
+pub(crate) fn file_of(home: &Path, key: &SessionKey) -> Result<PathBuf> {
+    Ok(Files::open(home)?.live_path(key))
+}
+
 /// Writes a session of about `bytes`, and its twin if a path is given for one.
 pub(crate) fn make(home: &Path, name: &str, bytes: u64, twin: Option<&Path>) -> Result<Made> {
-    let store = Store::open(home)?;
+    make_of(Turns::new(4), home, name, bytes, twin)
+}
+
+/// As [`make`], of turns of one's own.
+pub(crate) fn make_of(
+    mut all: Turns,
+    home: &Path,
+    name: &str,
+    bytes: u64,
+    twin: Option<&Path>,
+) -> Result<Made> {
     let key = SessionKey::new(name)?;
-    let mut session = store.write(&key)?;
+    let mut session = Store::open(home)?.session(&key)?;
+    let path = file_of(home, &key)?;
     let mut twin = twin.map(File::create).transpose()?.map(BufWriter::new);
-    let mut made = Made {
-        home: home.to_owned(),
-        key: key.clone(),
-        bytes: 0,
-        turns: 0,
-        text_bytes: 0,
-        escapes: 0,
-        foreign_bytes: 0,
-    };
-    let mut all = Turns::new(4);
+    let mut made =
+        Made { home: home.to_owned(), key, bytes: 0, turns: 0, text_bytes: 0, escapes: 0, foreign_bytes: 0 };
     let mut bodies: Vec<Body> = Vec::with_capacity(BATCH);
     while made.bytes < bytes {
         bodies.clear();
@@ -67,11 +75,11 @@ pub(crate) fn make(home: &Path, name: &str, bytes: u64, twin: Option<&Path>) -> 
             }
         }
         made.turns += bodies.len() as u64;
-        session.log().append_batch(&bodies, Durability::Flush, Expect::Any)?;
-        made.bytes = std::fs::metadata(store.path_of(&key))?.len();
+        session.append_with(&bodies, Durability::Flush, Expect::Any)?;
+        made.bytes = std::fs::metadata(&path)?.len();
     }
     // Nothing of this is to be written back while something is measured.
-    File::open(store.path_of(&key))?.sync_data()?;
+    File::open(&path)?.sync_data()?;
     if let Some(twin) = twin {
         twin.into_inner()?.sync_data()?;
     }

@@ -21,11 +21,11 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
     let turns = Turns::of_one_size(2, RECORDS, CONTENT_BYTES);
     let lines = written_lines(&dir, &turns)?;
 
-    let mut session = Store::open(dir.join("store"))?.write(&SessionKey::new("sync")?)?;
+    let mut session = Store::open(dir.join("store"))?.session(&SessionKey::new("sync")?)?;
     let mut body = Body::new();
     let mut ours = |turn: &Turn| -> Result<()> {
         write_turn(&mut body, &turn.ts, turn.role, &turn.content);
-        session.append(&body, Durability::Sync, Expect::Any)?;
+        session.append_with(std::slice::from_ref(&body), Durability::Sync, Expect::Any)?;
         Ok(())
     };
     let mut file = OpenOptions::new().create(true).append(true).open(dir.join("bare.jsonl"))?;
