@@ -35,6 +35,7 @@
 //!
 //! - `model.rs`: what a log may hold after all that was promised and all that happened.
 //! - `life.rs`: the life of a log from one seed: opened, written, broken, opened again, compared with the model.
+//! - `seeds.rs`: many lives, of logs or of anything else, on all cores.
 
 mod changes;
 mod disk;
@@ -43,6 +44,7 @@ pub mod life;
 pub mod model;
 mod pages;
 mod rng;
+pub mod seeds;
 mod trace;
 mod tree;
 mod world;

@@ -5,13 +5,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use manent_sim::life::{Stats, live};
+use manent_sim::seeds::live_all;
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
+    manent_sim::seeds::number(name).unwrap()
 }
 
 #[test]
@@ -20,26 +18,8 @@ fn no_acknowledged_record_is_lost_or_altered_in_any_life() {
         Some(seed) => (seed, 1),
         None => (number("MANENT_SIM_FIRST").unwrap_or(0), number("MANENT_SIM_SEEDS").unwrap_or(2_000)),
     };
-    let next = AtomicU64::new(first);
-    let total = Mutex::new(Stats::default());
-    let troubles = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count || troubles.lock().unwrap().len() >= 3 {
-                        break;
-                    }
-                    match live(seed) {
-                        Ok(stats) => total.lock().unwrap().add(&stats),
-                        Err(trouble) => troubles.lock().unwrap().push(trouble),
-                    }
-                }
-            });
-        }
-    });
-    let (troubles, total) = (troubles.into_inner().unwrap(), total.into_inner().unwrap());
+    let told = |seed| live(seed).map_err(|trouble| trouble.to_string());
+    let (total, troubles) = live_all(first, count, told, Stats::add);
     for trouble in &troubles {
         eprintln!("{trouble}");
     }

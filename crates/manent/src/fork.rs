@@ -4,7 +4,7 @@
 //! be archived or deleted afterwards; it is found by its id. Only when it is purged does the fork get a copy.
 
 use manent_log::frame::Reason;
-use manent_log::{Body, Damage, Found, Item};
+use manent_log::{Body, Found, Item};
 
 use crate::backend::{Address, Place, Records, Start};
 use crate::clock;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::files::is_plain_id;
 use crate::key::SessionKey;
 use crate::meta::Parent;
-use crate::reading::{Reader, crc_of};
+use crate::reading::{Reader, break_at, crc_of};
 use crate::store::Store;
 use crate::turn::body_of_line;
 
@@ -119,23 +119,12 @@ impl Store {
         let wrong = match self.find_parent(&parent)? {
             None => Some(Reason::NoParent),
             Some(address) => {
-                let mut reader = self.read(&address, Start::Seq(parent.upto))?;
-                let same = loop {
-                    match reader.next()? {
-                        Some(Item::Entry(entry)) => {
-                            break entry.seq == parent.upto && crc_of(&entry) == parent.crc;
-                        }
-                        Some(Item::Damage(_)) => {}
-                        None => break false,
-                    }
-                };
-                (!same).then_some(Reason::OtherParent)
+                let mut records = self.backend().read(&address, Start::Seq(parent.upto), None)?;
+                let shared = record_at(&mut *records, parent.upto)?;
+                (shared != Some((parent.upto, parent.crc))).then_some(Reason::OtherParent)
             }
         };
-        let found = |reason| {
-            let damage = Damage { offset: 0, length: 0, reason, lines: 0, seq: parent.upto };
-            Found { damage, acknowledged: false }
-        };
+        let found = |reason| Found { damage: break_at(parent.upto, reason), acknowledged: false };
         Ok(wrong.map(found).into_iter().collect())
     }
 }

@@ -235,7 +235,7 @@ fn unsupported() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "a packed session cannot be written to; unpack it first")
 }
 
-const WORKERS_FROM_BYTES: u64 = 8 << 20;
+const WORKERS_FROM_BYTES: u64 = 4 << 20;
 const WORKERS_MAX: usize = 4;
 
 /// How much of the plain file a frame holds at most. Larger frames compress better, smaller ones are read

@@ -110,9 +110,7 @@ impl Reader {
             None => self.parts.front()?.records.item(),
         }
     }
-}
 
-impl Reader {
     /// How the session ended when [`Reader::advance`] last found nothing.
     pub fn end(&self) -> End {
         self.parts.back().map_or(End::Clean, |part| part.records.end())
@@ -142,9 +140,7 @@ impl Reader {
             }
         }
     }
-}
 
-impl Reader {
     /// What became of the session since it was read to its end.
     fn change(&self) -> Result<Change> {
         match (self.parts.back(), &self.awaited) {
@@ -164,7 +160,7 @@ impl Store {
     /// Opens a session for reading, wherever it is.
     pub fn read(&self, at: &Address, start: Start) -> Result<Reader> {
         // Somebody may have moved what it was forked from while we looked, or given it a copy and removed the other.
-        for _ in 1..LOOKS_MAX {
+        for _ in 1..LOOKS {
             match self.read_once(at, start) {
                 Ok(reader) if reader.first.is_empty() => return Ok(reader),
                 Err(e) if e.is_not_found() => {}
@@ -206,16 +202,13 @@ impl Store {
         Ok(reader)
     }
 
-    /// Opens what a session was forked from. It may move between our look and our open: then we look again.
+    /// Opens what a session was forked from; nothing if it is not there, or moved between our look and our open.
     fn read_parent(&self, parent: &Parent, start: Start) -> Result<Option<Box<dyn Records>>> {
-        for _ in 0..LOOKS {
-            let Some(address) = self.find_parent(parent)? else { continue };
-            match self.backend().read(&address, start, Some(parent.upto)) {
-                Err(e) if e.is_not_found() => {}
-                read => return read.map(Some),
-            }
+        let Some(address) = self.find_parent(parent)? else { return Ok(None) };
+        match self.backend().read(&address, start, Some(parent.upto)) {
+            Err(e) if e.is_not_found() => Ok(None),
+            read => read.map(Some),
         }
-        Ok(None)
     }
 
     /// Where the session is that another one was forked from.
@@ -245,10 +238,9 @@ pub(crate) fn crc_of(entry: &Entry<'_>) -> String {
     digits.filter(|_| entry.verified).map(|d| String::from_utf8_lossy(d).into_owned()).unwrap_or_default()
 }
 
-fn break_at(seq: u64, reason: Reason) -> Damage {
+/// Damage that is nowhere in the session's own file.
+pub(crate) fn break_at(seq: u64, reason: Reason) -> Damage {
     Damage { offset: 0, length: 0, reason, lines: 0, seq }
 }
 
-/// How often to look for what a session was forked from before it counts as gone.
-const LOOKS_MAX: u32 = 3;
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);

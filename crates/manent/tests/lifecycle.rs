@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use manent::{Address, Error, Growth, Item, Place, SessionKey, Start, Store, StoreOptions, turn};
+use manent::{Address, Error, Growth, Item, KeyParts, Place, SessionKey, Start, Store, StoreOptions, turn};
 
 struct Scene {
     home: tempfile::TempDir,
@@ -398,4 +398,45 @@ fn a_turn_has_every_member_once_and_its_text_last() {
             .string("ts", "T"),
     );
     assert_eq!(body.as_str(), r#""ts":"T","role":"user","m":"2","content":"y""#);
+}
+
+/// What other stores join with a sign that the parts may hold themselves.
+#[test]
+fn parts_of_a_key_are_kept_apart_in_the_header_and_make_two_sessions() {
+    let scene = Scene::new();
+    let parts = |channel: &str, sender: &str| KeyParts {
+        channel: channel.into(),
+        sender: Some(sender.into()),
+        ..KeyParts::default()
+    };
+    let pairs = [parts("x", "y_z"), parts("x_y", "z"), parts("x:y", "z"), parts("x", "y:z")];
+    for pair in &pairs {
+        assert_eq!(
+            scene.store.append(&pair.key().unwrap(), turn("user", "mine")).unwrap().seq,
+            1,
+            "{pair:?}"
+        );
+    }
+    assert_eq!(scene.store.list(Place::Live).unwrap().len(), pairs.len());
+    for pair in &pairs {
+        let reader = scene.store.stream(&pair.key().unwrap(), Start::Header).unwrap();
+        assert_eq!(reader.meta().unwrap().parts.as_ref(), Some(pair));
+    }
+    // Typed as text, it is the same session.
+    assert_eq!(scene.say("x:y_z", "typed"), 2);
+}
+
+#[test]
+fn what_a_dead_mover_left_half_written_goes_with_the_next_archive() {
+    let scene = Scene::new();
+    scene.say("work", "one");
+    let archived = scene.archive("work");
+    let leftover = scene.home.path().join("archive/.01a1e14d-2382.0123.tmp");
+    fs::write(&leftover, "half").unwrap();
+    scene.store.unarchive(&archived).unwrap();
+    assert!(!leftover.exists());
+    fs::write(&leftover, "half").unwrap();
+    let archived = scene.archive("work");
+    assert!(!leftover.exists());
+    assert_eq!(scene.store.load_at(&archived).unwrap().len(), 1);
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use manent_log::fs::Shape;
 
 use super::Files;
+use crate::backend::Place;
 use crate::error::{Error, Result, io_error};
 
 impl Files {
@@ -18,7 +19,12 @@ impl Files {
         }
         self.make_dir(&self.layout.sessions)?;
         for dir in [&self.layout.home, &self.layout.sessions] {
-            self.sync_dir(dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
+            let above = dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            match self.disk.sync_dir(above) {
+                // A directory that we may not read is not ours to sync; nor did we make anything in it.
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+                synced => synced.map_err(io_error("sync the directory", above))?,
+            }
         }
         self.prepared.store(true, Ordering::Relaxed);
         Ok(())
@@ -51,12 +57,20 @@ impl Files {
         Ok(())
     }
 
+    /// Makes the names in a directory of the store durable.
     pub(super) fn sync_dir(&self, dir: &Path) -> Result<()> {
-        match self.disk.sync_dir(dir) {
-            // A directory that we may not read is not ours to sync; nor did we make anything in it.
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-            synced => synced.map_err(io_error("sync the directory", dir)),
+        self.disk.sync_dir(dir).map_err(io_error("sync the directory", dir))
+    }
+
+    /// Makes all names of the store durable, wherever there are any.
+    pub(super) fn sync_places(&self) -> Result<()> {
+        for place in Place::ALL {
+            match self.sync_dir(self.layout.dir(place)) {
+                Err(e) if e.is_not_found() => {}
+                synced => synced?,
+            }
         }
+        Ok(())
     }
 
     /// Refuses a directory in which others could put or change files. One that does not exist yet is fine.

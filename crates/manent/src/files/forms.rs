@@ -13,7 +13,7 @@ use manent_log::{Body, Durability, Expect, Item, Log, Options, Reader};
 
 use super::hold::{Held, StoreLock};
 use super::moves::{self, Guard};
-use super::names::{Form, temporary};
+use super::names::{Form, packed_beside, temporary};
 use super::{Files, Spot};
 use crate::backend::{Address, Header, Place, Progress};
 use crate::error::{Error, Result, io_error};
@@ -60,10 +60,7 @@ pub(super) fn create(
     log.write_header(Durability::Flush)?;
     sync(files, &temp.path)?;
     temp.becomes(|path| moves::claim(files, path, &target, in_the_way))?;
-    files
-        .disk
-        .sync_dir(&files.layout.sessions)
-        .map_err(io_error("sync the directory", &files.layout.sessions))
+    files.sync_dir(&files.layout.sessions)
 }
 
 /// Packs an archived session that is still plain; nothing to do for any other.
@@ -89,8 +86,10 @@ pub(super) fn condense(files: &Files, at: &Address, progress: Progress<'_>) -> R
 /// A program that knows nothing of our lease may have its file open, and would go on writing to one that is gone. Such
 /// a file stays plain, where nothing that is written to it is lost. Our own writers need the lease, which we hold.
 fn refuse_if_open_elsewhere(files: &Files, path: &Path) -> Result<()> {
-    let ours = files.meta_at(path)?.is_some_and(|meta| !meta.id.is_empty());
-    let Some(pid) = files.disk.opened_by(path).filter(|_| !ours) else { return Ok(()) };
+    if files.meta_at(path)?.is_some_and(|meta| !meta.id.is_empty()) {
+        return Ok(());
+    }
+    let Some(pid) = files.disk.opened_by(path) else { return Ok(()) };
     let why = format!("another program (pid {pid}) has it open and may write to it; close it there");
     Err(Error::Io { action: "pack", path: path.to_owned(), source: io::Error::other(why) })
 }
@@ -105,11 +104,11 @@ fn pack_held(files: &Files, at: &Address, spot: &Spot, held: &Held, progress: Pr
     if held.file.state().map_err(io_error("inspect", &spot.path))?.len != len {
         return Ok(false);
     }
-    let packed = spot.path.with_extension("jsonl.zst");
+    let packed = packed_beside(&spot.path);
     temp.becomes(|path| files.disk.rename(path, &packed).map_err(io_error("rename", path)))?;
-    files.disk.sync_dir(dir).map_err(io_error("sync the directory", dir))?;
+    files.sync_dir(dir)?;
     moves::remove(files, &spot.path)?;
-    files.disk.sync_dir(dir).map_err(io_error("sync the directory", dir))?;
+    files.sync_dir(dir)?;
     Ok(true)
 }
 
@@ -151,9 +150,9 @@ pub(super) fn unpack(files: &Files, spot: &Spot, wait: Duration) -> Result<(Spot
     Packed::open(read).and_then(|packed| packed.unpack_into(&*target)).map_err(damaged)?;
     target.sync().map_err(io_error("sync", &temp.path))?;
     temp.becomes(|path| files.disk.rename_new(path, &plain).map_err(io_error("rename", path)))?;
-    files.disk.sync_dir(dir).map_err(io_error("sync the directory", dir))?;
+    files.sync_dir(dir)?;
     moves::remove(files, &spot.path)?;
-    files.disk.sync_dir(dir).map_err(io_error("sync the directory", dir))?;
+    files.sync_dir(dir)?;
     drop(held);
     Ok((Spot { path: plain, form: Form::Plain }, Guard::Lock(Held { file: target })))
 }
@@ -186,7 +185,7 @@ pub(super) fn absorb(
     } else {
         temp.becomes(|path| files.disk.rename(path, &spot.path).map_err(io_error("rename", path)))?;
     }
-    files.disk.sync_dir(dir).map_err(io_error("sync the directory", dir))
+    files.sync_dir(dir)
 }
 
 /// Copies what stands behind the header, up to and with the record `upto`, as it stands: damage too.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use manent_log::fs::{PathInfo, Shape};
+use manent_log::fs::{DirEntry, PathInfo, Shape};
 
 use super::names::{Form, Kept};
 use super::{Files, MARK};
@@ -122,14 +122,15 @@ impl Files {
 
     /// The names of regular files among the live sessions.
     fn session_names(&self) -> Result<Vec<String>> {
-        let dir = &self.layout.sessions;
+        let files = self.entries(&self.layout.sessions)?.into_iter().filter(|e| e.shape == Shape::File);
+        Ok(files.filter_map(|entry| entry.name.into_string().ok()).collect())
+    }
+
+    /// What is in a directory; nothing if it was not made yet.
+    pub(super) fn entries(&self, dir: &Path) -> Result<Vec<DirEntry>> {
         match self.disk.list(dir) {
-            Ok(entries) => {
-                let files = entries.into_iter().filter(|entry| entry.shape == Shape::File);
-                Ok(files.filter_map(|entry| entry.name.into_string().ok()).collect())
-            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(e) => Err(io_error("list", dir)(e)),
+            listed => listed.map_err(io_error("list", dir)),
         }
     }
 
@@ -137,11 +138,7 @@ impl Files {
     pub(super) fn kept_in(&self, place: Place, which: Which<'_>) -> Result<Vec<Kept>> {
         let dir = self.layout.dir(place);
         self.refuse_link(dir)?;
-        let entries = match self.disk.list(dir) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(io_error("list", dir)(e)),
-        };
+        let entries = self.entries(dir)?;
         let wanted = |kept: &Kept| match which {
             Which::Id(id) => kept.id.starts_with(id),
             Which::All | Which::Key(_) => true,

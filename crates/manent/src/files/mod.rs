@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use manent_log::frame::Reason;
 use manent_log::fs::{Access, Disk, PathInfo};
-use manent_log::{Body, Damage, Found, Item, Log, Options, Reader, RealDisk, Report, TailState, Trust};
+use manent_log::{Body, Found, Item, Log, Options, Reader, RealDisk, Report, TailState, Trust};
 
 use crate::backend::{
     Address, Backend, Exclusive, Header, Lease, Listed, NewHeader, Place, Progress, Receipt, Records,
@@ -39,6 +39,7 @@ use crate::error::{Among, Error, Result, io_error};
 use crate::key::SessionKey;
 use crate::meta::Meta;
 use crate::pack::{self, Unpacking};
+use crate::reading::break_at;
 use crate::turn::is_turn;
 use hold::{STORE_WAIT_MIN, StoreLock};
 pub(crate) use names::is_plain_id;
@@ -340,8 +341,7 @@ impl Backend for Files {
         if form == Form::Packed {
             let file = self.disk.open(&path, Access::Read).map_err(io_error("read", &path))?;
             if !pack::has_sound_table(&*file).map_err(io_error("read", &path))? {
-                let reason = Reason::ArchiveTable;
-                let damage = Damage { offset: 0, length: 0, reason, lines: 0, seq: 0 };
+                let damage = break_at(0, Reason::ArchiveTable);
                 report.damage.insert(0, Found { damage, acknowledged: false });
             }
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use manent_log::{Body, Log, Options};
 
 use super::hold::Held;
-use super::names::{Form, Kept, is_plain_id, is_temporary, stem_of, torn_suffix};
+use super::names::{Form, Kept, is_plain_id, is_temporary, packed_beside, stem_of, torn_suffix};
 use super::{Files, MARK, Spot, forms};
 use crate::backend::{Address, Place};
 use crate::error::{Error, Result, io_error};
@@ -47,12 +47,7 @@ pub(super) fn delete(files: &Files, at: &Address, wait: Duration) -> Result<()> 
     let dir = files.layout.dir(at.place);
     // Whoever made forks independent of it, or removed them, may have died before that was durable. A power cut must
     // not bring back a fork that needs what is removed here.
-    for place in Place::ALL {
-        match files.sync_dir(files.layout.dir(place)) {
-            Err(e) if e.is_not_found() => {}
-            synced => synced?,
-        }
-    }
+    files.sync_places()?;
     // They move on their own, so an interrupted move left some of them in another place.
     let owners = [
         (dir, owner_of(at, &spot)),
@@ -74,20 +69,14 @@ pub(super) fn delete(files: &Files, at: &Address, wait: Duration) -> Result<()> 
     let mut last = spot.path.clone();
     if at.place == Place::Archive && spot.form == Form::Plain {
         // Of an archive that was being packed or unpacked there are two files.
-        let packed = spot.path.with_extension("jsonl.zst");
+        let packed = packed_beside(&spot.path);
         if files.file_at(&packed)?.is_some() {
             remove(files, &spot.path)?;
             last = packed;
         }
     }
     remove(files, &last)?;
-    for dir in Place::ALL.map(|place| files.layout.dir(place)) {
-        match files.disk.sync_dir(dir) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            synced => synced.map_err(io_error("sync the directory", dir))?,
-        }
-    }
-    Ok(())
+    files.sync_places()
 }
 
 /// Keeps writers and other movers off a file. A live one is made ready first, so that a torn end is set aside here.
@@ -217,15 +206,15 @@ fn revive(files: &Files, at: &Address, spot: &Spot, wait: Duration) -> Result<Ad
 /// Packing or unpacking an archive was interrupted, and there are two files, of which the plain one counts. Before that
 /// one leaves, the other has to go: it would be taken for the session.
 fn drop_second_form(files: &Files, spot: &Spot) -> Result<()> {
-    let packed = spot.path.with_extension("jsonl.zst");
+    let packed = packed_beside(&spot.path);
     if spot.form != Form::Plain || files.file_at(&packed)?.is_none() {
         return Ok(());
     }
     // Whoever unpacked it may have died before the plain one's name was durable.
     let dir = spot.path.parent().unwrap_or(&files.layout.archive);
-    files.disk.sync_dir(dir).map_err(io_error("sync the directory", dir))?;
+    files.sync_dir(dir)?;
     remove(files, &packed)?;
-    files.disk.sync_dir(dir).map_err(io_error("sync the directory", dir))
+    files.sync_dir(dir)
 }
 
 /// Renames to where no session may be. What a crash left of one that was never written is no session.
@@ -285,7 +274,7 @@ pub(super) fn remove(files: &Files, path: &Path) -> Result<()> {
 /// The new name first: until it is durable, the old one may not go.
 fn sync_both(files: &Files, to: &Path, from: &Path) -> Result<()> {
     for dir in [to, from] {
-        files.disk.sync_dir(dir).map_err(io_error("sync the directory", dir))?;
+        files.sync_dir(dir)?;
     }
     Ok(())
 }
@@ -304,11 +293,7 @@ fn torn_copies(files: &Files, dir: &Path, owner: &str) -> Result<Vec<(String, St
     if owner.is_empty() {
         return Ok(Vec::new());
     }
-    let entries = match files.disk.list(dir) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(io_error("list", dir)(e)),
-    };
+    let entries = files.entries(dir)?;
     let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());
     Ok(names
         .filter_map(|name| torn_suffix(&name, owner).map(str::to_owned).map(|rest| (name, rest)))

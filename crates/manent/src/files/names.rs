@@ -100,6 +100,11 @@ pub(super) fn stem_of(live: &Path) -> String {
     name.strip_suffix(Form::Plain.suffix()).unwrap_or(&name).to_owned()
 }
 
+/// The packed form of a plain file in the archive.
+pub(super) fn packed_beside(plain: &Path) -> PathBuf {
+    plain.with_extension("jsonl.zst")
+}
+
 /// Whether an id can stand in a file name. Ours are UUIDs; a header written by somebody else may say anything.
 pub(crate) fn is_plain_id(id: &str) -> bool {
     (8..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')

@@ -2,10 +2,8 @@
 //!
 //! A life that breaks a promise prints the command that lives it again.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use manent::{Error, Listed, Place, Session, SessionKey, Store, turn};
+use manent_sim::seeds::live_all;
 use manent_sim::{CrashKind, Fault, Rng, SimDisk};
 
 use super::model::Model;
@@ -276,26 +274,7 @@ fn no_acknowledged_turn_is_lost_or_doubled_in_any_life() {
         Some(seed) => (seed, 1),
         None => (number("MANENT_LIVES_FIRST").unwrap_or(0), number("MANENT_LIVES").unwrap_or(500)),
     };
-    let next = AtomicU64::new(first);
-    let total = Mutex::new(Stats::default());
-    let troubles = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count || troubles.lock().unwrap().len() >= 3 {
-                        break;
-                    }
-                    match live(seed) {
-                        Ok(stats) => total.lock().unwrap().add(&stats),
-                        Err(trouble) => troubles.lock().unwrap().push(trouble),
-                    }
-                }
-            });
-        }
-    });
-    let (troubles, total) = (troubles.into_inner().unwrap(), total.into_inner().unwrap());
+    let (total, troubles) = live_all(first, count, live, Stats::add);
     for trouble in &troubles {
         eprintln!("{trouble}");
     }

@@ -30,5 +30,5 @@ mod state;
 mod sweep;
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
+    manent_sim::seeds::number(name).unwrap()
 }
