@@ -76,6 +76,8 @@ pub enum Reason {
     OtherParent,
     /// The table of an archive is damaged. What the archive holds was found without it.
     ArchiveTable,
+    /// The end is missing: the log was seen with more records than it has.
+    Shorter,
 }
 
 impl Reason {
@@ -100,6 +102,7 @@ impl Reason {
             Reason::NoParent => "no_parent",
             Reason::OtherParent => "other_parent",
             Reason::ArchiveTable => "archive_table",
+            Reason::Shorter => "shorter",
         }
     }
 }

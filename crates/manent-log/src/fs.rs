@@ -9,12 +9,14 @@
 //! a short write is not an error.
 
 mod real;
+mod watch;
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub use real::RealDisk;
+pub use watch::Watch;
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +55,12 @@ pub struct PathInfo {
     pub mode: u32,
     /// Owner's user id.
     pub owner: u32,
+    /// Number of names.
+    pub links: u64,
     /// Time of the last change of the content, in milliseconds since 1970.
     pub modified_ms: i64,
+    /// Time of the last change of anything about it, in nanoseconds since 1970. Nobody can set it back.
+    pub changed_ns: i64,
 }
 
 /// The kind of thing found at a path.
@@ -112,6 +118,18 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     fn is_own(&self, owner: u32) -> bool;
     /// The names in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
+    /// Looks at many names in a directory, as [`Disk::inspect`] does; nothing for one that is not there.
+    fn look(&self, dir: &Path, names: &[&str]) -> io::Result<Vec<Option<PathInfo>>> {
+        let look = |name: &&str| match self.inspect(&dir.join(name)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            looked => looked.map(Some),
+        };
+        names.iter().map(look).collect()
+    }
+    /// Begins to watch directories for changes; nothing where the system does not tell of them.
+    fn watch(&self, _dirs: &[&Path]) -> io::Result<Option<Box<dyn Watch>>> {
+        Ok(None)
+    }
     /// Makes a directory and its missing parents, mode 0700 whatever the umask, and makes them survive power loss.
     /// An existing one is left as it is.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
@@ -133,6 +151,10 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     }
     /// Bytes that an ordinary user can still write at `path`.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
+    /// What would be in the way of making files in a directory, as far as that can be told without trying.
+    fn check_writable(&self, _dir: &Path) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// An open file.

@@ -50,6 +50,7 @@ pub use error::{BodyError, Error, Result};
 pub use frame::FileKind;
 pub use fs::{Disk, RealDisk};
 pub use header::{FORMAT, Header};
+pub use lines::line_at;
 pub use lock::Trust;
 pub use log::{Expect, Log, Options, Receipt, RestingLog};
 pub use members::list as members_of;

@@ -6,9 +6,13 @@
 
 use std::io;
 use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 
+use crate::error::{Error, Result};
 use crate::frame::RECORD_BYTES_MAX;
-use crate::fs::{DiskFile, read_fully};
+use crate::fs::{Disk, DiskFile, read_fully};
+use crate::lock;
 
 /// One line: where it stands in the file, and where its bytes are in the buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -346,3 +350,12 @@ const BUFFER_BYTES_MAX: usize = RECORD_BYTES_MAX + STREAM_BLOCK_BYTES;
 const READ_BYTES_MIN: usize = 8 << 10;
 const ALIGN: usize = 64;
 const PAGE: usize = 4096;
+
+/// The line at an offset, as it stands, without its newline; nothing at the end of the file. One call to open and one
+/// to read it, for a caller that knows what stands there and will compare.
+pub fn line_at(disk: &Arc<dyn Disk>, path: &Path, offset: u64) -> Result<Option<Vec<u8>>> {
+    let file = lock::open_for_reading(&**disk, path)?;
+    let mut lines = Lines::new(offset, SMALL_BLOCK_BYTES);
+    let line = lines.next(&*file).map_err(Error::io("read", path))?;
+    Ok(line.filter(|line| !line.too_long()).map(|line| lines.bytes(line.range).to_vec()))
+}

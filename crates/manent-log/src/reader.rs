@@ -219,6 +219,17 @@ impl Reader {
         Ok(reader)
     }
 
+    /// Opens a log and stands before the line at `offset`, where the caller read the number `seq` before. Where the
+    /// log is another one by now, what comes first is something else, or damage, or nothing: compare.
+    pub fn open_at(disk: &Arc<dyn Disk>, path: &Path, offset: u64, seq: u64) -> Result<Reader> {
+        let mut reader = Reader::open_sized(disk, path, SMALL_BLOCK_BYTES)?;
+        reader.origin = tail::detect_at_once(&*reader.file, path)?;
+        if reader.origin.is_some() {
+            reader.go_to(Resume { offset, next_seq: Some(seq), after_gap: false });
+        }
+        Ok(reader)
+    }
+
     fn open_sized(disk: &Arc<dyn Disk>, path: &Path, block_bytes: usize) -> Result<Reader> {
         let file = lock::open_for_reading(&**disk, path)?;
         let id = file.id().map_err(Error::io("inspect", path))?;

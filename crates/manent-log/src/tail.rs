@@ -57,6 +57,16 @@ pub(crate) struct Tail {
 /// The first line that can be read decides: if it is a record the file is native; if it is another program's, the
 /// file is adopted where any record verifies, else foreign.
 pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>> {
+    detect_until(file, path, true)
+}
+
+/// As [`detect`], but of a file that begins with another program's line nothing more is read: it counts as foreign
+/// until a record is met.
+pub(crate) fn detect_at_once(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>> {
+    detect_until(file, path, false)
+}
+
+fn detect_until(file: &dyn DiskFile, path: &Path, to_the_end: bool) -> Result<Option<Origin>> {
     let failed = |e| Error::io("read", path)(e);
     let mut lines = Lines::new(0, SMALL_BLOCK_BYTES);
     let mut first_bytes: Option<(Vec<u8>, bool)> = None;
@@ -85,6 +95,7 @@ pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>>
                 let header_line = origin.header_line.filter(|_| !damaged);
                 return Ok(Some(Origin { header_line, ..origin }));
             }
+            Class::Foreign if !to_the_end => return Ok(Some(Origin::of(FileKind::Foreign))),
             Class::Foreign => {
                 plain = true;
                 lines = restart_wide(line.end());

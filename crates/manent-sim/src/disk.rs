@@ -50,6 +50,18 @@ impl SimDisk {
         Self { world: Arc::new(Mutex::new(World::new(seed, plan))), who, visit: Arc::default() }
     }
 
+    /// Another disk with all that is seen on this one, durable, to the numbers and the times of the files; no faults,
+    /// and dice of its own.
+    #[must_use]
+    pub fn copy(&self, seed: u64) -> Self {
+        let copy = Self::new(seed);
+        let (mut there, here) = (copy.world(), self.world());
+        there.tree = here.tree.settled();
+        there.operations = here.operations;
+        drop((there, here));
+        copy
+    }
+
     /// The same disk seen by another process of the same incarnation.
     #[must_use]
     pub fn as_process(&self, pid: u32) -> Self {
@@ -255,7 +267,9 @@ impl Disk for SimDisk {
                 len: inode.len(),
                 mode,
                 owner: world.owner,
+                links: inode.links,
                 modified_ms: inode.modified_ms,
+                changed_ns: inode.modified_ms,
             })
         })
     }

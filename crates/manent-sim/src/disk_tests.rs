@@ -473,3 +473,23 @@ fn a_visit_comes_once_before_its_operation_and_has_the_disk_to_itself() {
     disk.visit_before(disk.op_count() + 1000, || {});
     assert!(disk.cancel_visit() && !disk.cancel_visit());
 }
+
+#[test]
+fn a_copy_has_everything_under_the_same_numbers_and_shares_nothing() {
+    let disk = SimDisk::new(1);
+    disk.create_dir_all(Path::new("/a/b")).unwrap();
+    let file = disk.open(Path::new("/a/b/log"), Access::CreateNew).unwrap();
+    file.append(b"not synced").unwrap();
+    disk.poke("/a/gone", "x").unwrap();
+    disk.remove(Path::new("/a/gone")).unwrap();
+    let copy = disk.copy(2);
+    copy.crash(CrashKind::Power);
+    let copy = copy.restart();
+    assert_eq!(copy.paths(), disk.paths());
+    assert_eq!(copy.peek("/a/b/log").unwrap(), b"not synced", "what was seen is durable");
+    let look = |disk: &SimDisk| disk.inspect(Path::new("/a/b/log")).unwrap();
+    assert_eq!(look(&copy), look(&disk));
+    file.append(b", and more").unwrap();
+    assert_eq!(copy.peek("/a/b/log").unwrap(), b"not synced");
+    assert_ne!(look(&copy).changed_ns, look(&disk).changed_ns);
+}

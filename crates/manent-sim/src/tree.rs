@@ -52,6 +52,20 @@ impl Tree {
         Self { inodes: BTreeMap::from([(ROOT, root)]), pending: Pending::default(), free: Vec::new() }
     }
 
+    /// All that has a name, as it is seen now, under the same numbers; durable, and open nowhere.
+    pub(crate) fn settled(&self) -> Self {
+        let mut tree = Self { inodes: BTreeMap::new(), pending: Pending::default(), free: self.free.clone() };
+        for (&ino, inode) in &self.inodes {
+            let body = match &inode.body {
+                Body::File(pages) => Body::File(Pages::durable(pages.bytes().to_vec())),
+                Body::Directory { live, .. } => Body::Directory { live: live.clone(), durable: live.clone() },
+            };
+            tree.inodes.insert(ino, Inode { body, links: inode.links, handles: 0, ..*inode });
+        }
+        tree.collect();
+        tree
+    }
+
     /// What a path leads to.
     pub(crate) fn resolve(&self, path: &Path) -> io::Result<Ino> {
         // The parent of `log` is the empty path, which no system call accepts.
@@ -209,6 +223,8 @@ impl Tree {
         for inode in self.inodes.values_mut() {
             inode.links = 0;
             if let Body::Directory { live, durable } = &mut inode.body {
+                // What it was like at this time nobody has seen.
+                inode.modified_ms += CUT_MS;
                 live.clone_from(durable);
             }
         }
@@ -284,6 +300,7 @@ impl Tree {
     /// Applies a change to the live names and remembers it until it is durable.
     fn change(&mut self, edits: Vec<Edit>) {
         for edit in &edits {
+            self.inode_mut(edit.dir).modified_ms += 1;
             let Body::Directory { live, .. } = &mut self.inode_mut(edit.dir).body else {
                 unreachable!("only directories have entries")
             };
@@ -406,6 +423,9 @@ fn components(path: &Path) -> Vec<&OsStr> {
 }
 
 const ROOT: Ino = 2;
+
+/// More than a directory changes between two cuts.
+const CUT_MS: i64 = 1 << 40;
 
 #[cfg(test)]
 mod tests {
