@@ -31,9 +31,11 @@
 //! A wait of any length may be asked for, `Duration::MAX` for as long as it takes.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use manent_log::fs::Disk;
 use manent_log::{Body, Change, Damage, Durability, End, Expect, Item, Report, SetAside};
 
 use crate::error::Result;
@@ -116,6 +118,65 @@ pub struct Listed {
     pub says: Option<SessionKey>,
 }
 
+/// A stream as it is seen from outside, without opening it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sight {
+    /// Where it is.
+    pub place: Place,
+    /// What the backend calls it there.
+    pub name: String,
+    /// Tells whether it changed.
+    pub stamp: Stamp,
+}
+
+/// All streams as they are seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Of those that were seen before, in their order: how each looks now. Nothing: it is gone.
+    pub stamps: Vec<Option<Stamp>>,
+    /// The others.
+    pub others: Vec<Sight>,
+    /// To be given to the next survey.
+    pub note: Vec<u64>,
+}
+
+/// Another one whenever a stream changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// Which file it is, or what stands for that.
+    pub file: (u64, u64),
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// When it last changed, in nanoseconds since 1970.
+    pub changed_ns: i64,
+}
+
+/// Tells which streams changed since it was last asked.
+pub trait Watching: fmt::Debug + Send {
+    /// What changed before this call.
+    fn changes(&mut self) -> Changes;
+}
+
+/// What changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changes {
+    /// These streams, by place and name: as each is now, or nothing if it is gone. None changed if there are none.
+    These(Vec<(Place, String, Option<Stamp>)>),
+    /// Anything may have: look at all of them, and watch anew.
+    Unknown,
+}
+
+/// Where things that are derived from the streams may be kept: lists and indexes, which may be deleted at any time.
+#[derive(Debug, Clone)]
+pub struct Shelf {
+    /// On which disk.
+    pub disk: Arc<dyn Disk>,
+    /// A directory that is used for nothing else. It need not exist yet.
+    pub dir: PathBuf,
+    /// A directory that is not made again if it is gone: that of the store.
+    pub within: Option<PathBuf>,
+}
+
 /// Where a record lies, as its backend counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(u64);
@@ -161,6 +222,14 @@ pub enum Start {
     /// From the first record with at least this number; 0 is the header. One that is not there yet is waited
     /// for: nothing smaller is given when the stream grows.
     Seq(u64),
+    /// From the record that lay at this position and had this number. For a caller that read there before: where the
+    /// stream is another one by now, what comes first is something else, or damage, or nothing.
+    At {
+        /// Where it lay.
+        position: Position,
+        /// Its number.
+        seq: u64,
+    },
     /// The last `count` turns (records with a role) before the number `before`, and everything between and
     /// behind them. With a count of 0, what begins at `before`, or what comes later. [`Records::missing`]
     /// tells how many turns were not there; if any was not, everything is given, from the header on.
@@ -284,6 +353,35 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// The streams of a place, in no order. Each is in one place; whoever holds [`Backend::exclusive`] sees
     /// each once.
     fn list(&self, place: Place, which: Which<'_>) -> Result<Vec<Listed>>;
+
+    /// Every stream in every place, without opening any: this is asked before every search. Streams of which nothing
+    /// was written are none; of two that are one (an archive that is just being packed) only the one that counts is
+    /// new.
+    ///
+    /// `seen` are streams that were there at an earlier survey, and `note` is what that one gave (nothing if there
+    /// was none): a backend that can tell by it that no others came need not look for others.
+    fn survey(&self, seen: &[(Place, &str)], note: &[u64]) -> Result<Survey>;
+
+    /// What a stream that was seen is; nothing if it is gone.
+    fn identify(&self, sight: &Sight) -> Result<Option<Listed>>;
+
+    /// The live stream of a key as it is seen; nothing if there is none.
+    fn sight(&self, key: &SessionKey) -> Result<Option<Sight>>;
+
+    /// The line of a stream that was seen which lies at a position, as it stands, without its newline. For a caller
+    /// that read there before and compares. Nothing if the stream is gone or ends before that.
+    fn line(&self, place: Place, name: &str, position: Position) -> Result<Option<Vec<u8>>>;
+
+    /// Begins to watch all streams for changes, whoever makes them. Nothing if that cannot be done: then
+    /// [`Backend::survey`] must do.
+    fn watch(&self) -> Option<Box<dyn Watching>> {
+        None
+    }
+
+    /// Where things that are derived from the streams may be kept; nothing if only in memory.
+    fn shelf(&self) -> Option<Shelf> {
+        None
+    }
 
     /// Keeps everybody else from moving, making or removing streams until it is dropped; writing and reading
     /// go on. [`Backend::create`], [`Backend::relocate`], [`Backend::absorb`] and [`Backend::delete`] are

@@ -10,6 +10,11 @@ pub(crate) fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
 
+/// A time as a record gives it, in milliseconds since 1970.
+pub(crate) fn parse_ms(ts: &str) -> Option<i64> {
+    ts.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+}
+
 fn at(time: jiff::Timestamp) -> String {
     format!("{time:.3}")
 }

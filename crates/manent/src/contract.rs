@@ -26,6 +26,7 @@
 //! | `keys.rs` | any text is a key; what lists find |
 //! | `moving.rs` | live, archived, trash, and back |
 //! | `making.rs` | streams made, made whole, and removed |
+//! | `seeing.rs` | streams seen from outside; records found again |
 //! | `stores.rs` | the store's own work on top: forks, purges, the life of a session |
 
 #![allow(
@@ -42,6 +43,7 @@ mod leasing;
 mod making;
 mod moving;
 mod reading;
+mod seeing;
 mod stores;
 mod subject;
 mod threads;
@@ -57,6 +59,7 @@ pub use leasing::*;
 pub use making::*;
 pub use moving::*;
 pub use reading::*;
+pub use seeing::*;
 pub use stores::*;
 pub use threads::*;
 pub use writing::*;
@@ -160,6 +163,14 @@ macro_rules! backend_contract {
             absorbing_waits_for_the_writer
             what_is_deleted_is_gone
             repairing_a_sound_stream_does_nothing
+            a_survey_sees_every_stream_once
+            a_survey_tells_what_came_changed_and_went
+            a_survey_tells_what_was_made_and_rewritten
+            a_live_stream_is_seen_by_its_key
+            a_line_is_found_where_it_was_read
+            reading_goes_on_from_a_record_that_was_read
+            a_position_in_another_stream_pretends_nothing
+            a_watch_tells_of_everything
             a_session_lives_through_archive_and_trash
             a_session_can_be_followed
             forks_share_what_they_continue

@@ -24,6 +24,9 @@ pub enum Error {
     /// The record is at fault.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The index cannot be kept.
+    #[error("the index: {0}")]
+    Index(String),
     /// No session of this name.
     #[error("there is no {}session {name:?} in {store}; `{}` lists what is there", among.text(), among.list())]
     NotFound {

@@ -58,6 +58,7 @@ impl Store {
             copied.reader = self.read(&branch.holder, Start::First)?;
         }
         self.backend().create(key, &header, &mut copied)?;
+        self.index().written(self, key);
         let address = Address { place: Place::Live, key: key.clone(), id: header.id };
         Ok(Forked { address, upto: branch.upto, copied: !native })
     }

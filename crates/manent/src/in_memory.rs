@@ -12,7 +12,7 @@
 mod leases;
 mod stream;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -21,8 +21,8 @@ use std::time::Duration;
 use manent_log::{Body, Report};
 
 use crate::backend::{
-    Address, Backend, Exclusive, Header, Lease, Listed, NewHeader, Place, Progress, Receipt, Records,
-    Repaired, Start, Terms, Which,
+    Address, Backend, Exclusive, Header, Lease, Listed, NewHeader, Place, Position, Progress, Receipt,
+    Records, Repaired, Sight, Stamp, Start, Survey, Terms, Which,
 };
 use crate::clock;
 use crate::error::{Among, Error, Result};
@@ -125,6 +125,14 @@ impl Spot {
         self.place == at.place && (any || *self.id == *at.id)
     }
 
+    fn name(&self, key: &SessionKey) -> String {
+        format!("{} {key}", self.id)
+    }
+
+    fn sight(&self, key: &SessionKey) -> Sight {
+        Sight { place: self.place, name: self.name(key), stamp: self.stream.stamp() }
+    }
+
     fn listed(&self, key: &SessionKey) -> Listed {
         let (bytes, written_ms) = self.stream.size_and_time();
         let address = Address { place: self.place, key: key.clone(), id: self.id.to_string() };
@@ -144,6 +152,11 @@ impl State {
 
     fn find(&self, at: &Address) -> Result<&Spot> {
         self.of_key(&at.key).iter().find(|spot| spot.is_at(at)).ok_or_else(|| not_found(at))
+    }
+
+    fn seen(&self, place: Place, name: &str) -> Option<(&SessionKey, &Spot)> {
+        let mut all = self.streams.iter().flat_map(|(key, spots)| spots.iter().map(move |spot| (key, spot)));
+        all.find(|(key, spot)| spot.place == place && spot.name(key) == name)
     }
 
     fn take_out(&mut self, at: &Address) -> Result<Spot> {
@@ -214,6 +227,30 @@ impl Backend for InMemory {
             Which::All | Which::Key(_) => true,
         };
         Ok(state.streams.iter().flat_map(|(key, spots)| of_place(key, spots)).filter(wanted).collect())
+    }
+
+    fn survey(&self, seen: &[(Place, &str)], _note: &[u64]) -> Result<Survey> {
+        let state = lock(&self.shared.state);
+        let all = state.streams.iter().flat_map(|(key, spots)| spots.iter().map(move |spot| spot.sight(key)));
+        let mut others: HashMap<(Place, String), Stamp> =
+            all.map(|sight| ((sight.place, sight.name), sight.stamp)).collect();
+        let stamps = seen.iter().map(|(place, name)| others.remove(&(*place, (*name).to_owned()))).collect();
+        let others = others.into_iter().map(|((place, name), stamp)| Sight { place, name, stamp }).collect();
+        Ok(Survey { stamps, others, note: Vec::new() })
+    }
+
+    fn identify(&self, sight: &Sight) -> Result<Option<Listed>> {
+        let state = lock(&self.shared.state);
+        Ok(state.seen(sight.place, &sight.name).map(|(key, spot)| spot.listed(key)))
+    }
+
+    fn sight(&self, key: &SessionKey) -> Result<Option<Sight>> {
+        Ok(lock(&self.shared.state).live(key).map(|spot| spot.sight(key)))
+    }
+
+    fn line(&self, place: Place, name: &str, position: Position) -> Result<Option<Vec<u8>>> {
+        let stream = lock(&self.shared.state).seen(place, name).map(|(_, spot)| spot.stream.clone());
+        Ok(stream.and_then(|stream| stream.line(position)))
     }
 
     fn exclusive(&self, wait: Duration) -> Result<Box<dyn Exclusive>> {

@@ -26,6 +26,9 @@
 //! | `transcript.rs` | [`Transcript`]: a whole session, decoded |
 //! | `scan.rs`, `arena.rs` | the flat scanner under both; where decoded text lies |
 //! | `error.rs`, `clock.rs`, `sync.rs` | what can go wrong, in words; the time as records write it; locks |
+//! | `secrets.rs` | [`secrets`] and [`redact`]: likely credentials in a text |
+//! | `when.rs` | [`when`]: times as people write them |
+//! | `index/` | full-text search: [`Query`], [`Snippet`], words |
 
 mod arena;
 pub mod backend;
@@ -36,17 +39,20 @@ mod error;
 mod files;
 mod fork;
 mod in_memory;
+mod index;
 mod key;
 mod lifecycle;
 mod meta;
 mod pack;
 mod reading;
 mod scan;
+mod secrets;
 mod store;
 mod summary;
 mod sync;
 mod transcript;
 mod turn;
+pub mod when;
 
 pub use backend::{Address, Listed, Place, Position, Receipt, Repaired, Start};
 pub use clock::now;
@@ -54,12 +60,17 @@ pub use error::{Among, Error, Result};
 pub use files::Files;
 pub use fork::Forked;
 pub use in_memory::InMemory;
+pub use index::{
+    Found, Hit, IndexState, Listing, QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError, Reindexed,
+    SNIPPET_CHARS, Share, Snippet, Stats,
+};
 pub use key::{KEY_BYTES_MAX, KeyError, KeyParts, SessionKey};
 pub use lifecycle::Purged;
 pub use manent_log as log;
 pub use manent_log::{Body, Damage, Durability, End, Entry, Expect, Item, Trust};
 pub use meta::{Meta, Parent};
 pub use reading::{Growth, Reader};
+pub use secrets::{REDACTED, redact, secrets};
 pub use store::{Session, Store, StoreOptions};
 pub use summary::Summary;
 pub use transcript::{Transcript, Turn};

@@ -40,6 +40,7 @@ impl Store {
 
     /// Makes an archived session live again. A live one of the same key is in the way.
     pub fn unarchive(&self, at: &Address) -> Result<Address> {
+        self.index().written(self, &at.key);
         self.moving(|| match at.place {
             Place::Archive => self.backend().relocate(at, Place::Live, Duration::ZERO),
             Place::Live => Ok(at.clone()),
@@ -58,6 +59,7 @@ impl Store {
 
     /// Brings a session back from the trash to where it was.
     pub fn restore(&self, trashed: &Listed) -> Result<Address> {
+        self.index().written(self, &trashed.address.key);
         self.moving(|| self.backend().relocate(&trashed.address, trashed.from, Duration::ZERO))
     }
 
@@ -66,6 +68,7 @@ impl Store {
     pub fn purge(&self, sessions: &[Address], with_forks: bool) -> Result<Purged> {
         let mut purged = Purged::default();
         self.moving(|| self.purge_now(sessions, with_forks, &mut purged))?;
+        self.index().forget(self)?;
         Ok(purged)
     }
 

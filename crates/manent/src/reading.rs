@@ -186,7 +186,7 @@ impl Store {
                 Start::Tail { .. } if missing > 0 => {
                     Start::Tail { count: missing, before: Some(parent.upto.saturating_add(1)) }
                 }
-                Start::Header | Start::Seq(_) | Start::Tail { .. } => break,
+                Start::Header | Start::Seq(_) | Start::At { .. } | Start::Tail { .. } => break,
             };
             // Numbers shrink from fork to parent, so that no chain of headers made by hand goes round in a circle.
             let earlier = reader.parts.front().and_then(|part| part.until.as_ref());

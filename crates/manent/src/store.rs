@@ -8,14 +8,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use manent_log::frame::Reason;
 use manent_log::fs::Disk;
-use manent_log::{Body, Report, SetAside, Trust};
+use manent_log::{Body, Damage, Found, RealDisk, Report, SetAside, Trust};
 
 use crate::backend::{
-    Address, Backend, Header, Lease, Listed, Place, Progress, Receipt, Repaired, Start, Terms, Which,
+    Address, Backend, Header, Lease, Listed, Place, Progress, Receipt, Repaired, Shelf, Start, Terms, Which,
 };
 use crate::error::{Among, Error, Result};
 use crate::files::Files;
+use crate::index::{Index, Kept};
 use crate::key::SessionKey;
 use crate::meta::{Author, Parent};
 use crate::reading::Reader;
@@ -44,6 +46,7 @@ use crate::{Durability, Expect, clock};
 pub struct Store {
     backend: Arc<dyn Backend>,
     options: Arc<StoreOptions>,
+    index: Arc<Index>,
 }
 
 /// How a store is used.
@@ -57,12 +60,15 @@ pub struct StoreOptions {
     pub app: String,
     /// The working directory to note in the header of a new session.
     pub cwd: Option<String>,
+    /// Where to keep the index of a store that has no place for it itself: a directory of other programs' sessions, or
+    /// a backend that is no disk. Without this, such an index lives in memory. A directory for this one store.
+    pub index: Option<PathBuf>,
 }
 
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
         let app = concat!("manent/", env!("CARGO_PKG_VERSION")).to_owned();
-        StoreOptions { wait: Duration::from_secs(5), trust: Trust::LocalOnly, app, cwd: None }
+        StoreOptions { wait: Duration::from_secs(5), trust: Trust::LocalOnly, app, cwd: None, index: None }
     }
 }
 
@@ -74,7 +80,8 @@ impl Store {
 
     /// As [`Store::open`], with options.
     pub fn open_with(home: impl Into<PathBuf>, options: StoreOptions) -> Result<Store> {
-        Store::open_on(manent_log::RealDisk::shared(), home.into(), options)
+        let files = Files::open_on(RealDisk::shared(), home.into())?.trusting(options.trust);
+        Ok(Store::new(Arc::new(files), options, true))
     }
 
     /// Opens a store on any disk.
@@ -85,12 +92,39 @@ impl Store {
 
     /// A store on any backend.
     pub fn on(backend: Arc<dyn Backend>, options: StoreOptions) -> Store {
-        Store { backend, options: Arc::new(options) }
+        Store::new(backend, options, false)
+    }
+
+    /// `in_background`: a thread may be begun that keeps the index near what is written.
+    fn new(backend: Arc<dyn Backend>, options: StoreOptions, in_background: bool) -> Store {
+        let own = backend.shelf();
+        let elsewhere = own.is_none().then_some(options.index.as_ref()).flatten();
+        let elsewhere =
+            elsewhere.map(|dir| Shelf { disk: RealDisk::shared(), dir: dir.clone(), within: None });
+        let index = Arc::new(Index::new(own.or(elsewhere).map(Kept::new), in_background, options.wait));
+        Store { backend, options: Arc::new(options), index }
     }
 
     /// What it stands on.
     pub fn backend(&self) -> &dyn Backend {
         &*self.backend
+    }
+
+    /// For whoever outlives it: see [`Store::of_parts`].
+    pub(crate) fn parts(&self) -> (&Arc<dyn Backend>, &Arc<StoreOptions>, &Arc<Index>) {
+        (&self.backend, &self.options, &self.index)
+    }
+
+    pub(crate) fn of_parts(
+        backend: Arc<dyn Backend>,
+        options: Arc<StoreOptions>,
+        index: Arc<Index>,
+    ) -> Store {
+        Store { backend, options, index }
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
     }
 
     pub(crate) fn wait(&self) -> Duration {
@@ -102,12 +136,14 @@ impl Store {
     /// [`Store::append`].
     pub fn session(&self, key: &SessionKey) -> Result<Session> {
         let lease = self.backend.lease(key, Some(&|| self.header(key, None)), self.options.wait)?;
+        self.index.written(self, key);
         Ok(Session { key: key.clone(), lease })
     }
 
     /// As [`Store::session`], for one that must exist.
     pub fn existing_session(&self, key: &SessionKey) -> Result<Session> {
         let lease = self.backend.lease(key, None, self.options.wait)?;
+        self.index.written(self, key);
         Ok(Session { key: key.clone(), lease })
     }
 
@@ -127,7 +163,9 @@ impl Store {
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
         let terms = Terms { durability, expect, wait: self.options.wait };
-        self.backend.append(key, &|| self.header(key, None), bodies, &terms)
+        let receipts = self.backend.append(key, &|| self.header(key, None), bodies, &terms)?;
+        self.index.written(self, key);
+        Ok(receipts)
     }
 
     /// Whether there is a live session of this key.
@@ -243,16 +281,36 @@ impl Store {
         session.append(body)
     }
 
-    /// Checks every byte of a session, and that what it was forked from is still there.
+    /// Checks every byte of a session, that what it was forked from is still there, and that it has all the records
+    /// with which the catalogue last saw it.
     pub fn verify(&self, at: &Address, progress: Progress<'_>) -> Result<Report> {
         let mut report = self.backend.verify(at, progress)?;
         report.damage.splice(0..0, self.check_parent(at)?);
+        let shorter = self.shorter(at)?;
+        report.damage.extend(shorter.map(|damage| Found { damage, acknowledged: false }));
         Ok(report)
+    }
+
+    /// What a session lacks that it had when the catalogue last saw it.
+    fn shorter(&self, at: &Address) -> Result<Option<Damage>> {
+        let Some((bytes, seq)) = self.once(at)? else { return Ok(None) };
+        let same = |listed: &&Listed| at.id.is_empty() || listed.address.id == at.id;
+        let listed = self.backend.list(at.place, Which::Key(&at.key))?;
+        let offset = listed.iter().find(same).map_or(0, |listed| listed.bytes);
+        let length = bytes.saturating_sub(offset);
+        Ok(Some(Damage { offset, length, reason: Reason::Shorter, lines: 0, seq }))
     }
 
     /// Sets a torn end of the live session of a key aside, and acknowledges its damage.
     pub fn repair(&self, key: &SessionKey) -> Result<Repaired> {
-        self.backend.repair(key, &clock::now(), self.options.wait)
+        let at = Address::live(key);
+        let shorter = self.shorter(&at)?;
+        let mut repaired = self.backend.repair(key, &clock::now(), self.options.wait)?;
+        if let Some(shorter) = shorter {
+            self.index.acknowledge(self, &at)?;
+            repaired.acknowledged.push(shorter);
+        }
+        Ok(repaired)
     }
 
     pub(crate) fn header(&self, key: &SessionKey, parent: Option<&Parent>) -> Header {

@@ -55,6 +55,47 @@ mod in_memory {
     manent::backend_contract!(super::in_memory_only);
 }
 
+/// What another process does, and other programs, is told as what we do ourselves.
+#[test]
+#[cfg(target_os = "linux")]
+#[allow(clippy::disallowed_methods, reason = "the test plays another program")]
+fn a_watch_tells_of_what_others_do() {
+    use manent::backend::Changes;
+    use manent::{Place, SessionKey, Store, turn};
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let work = SessionKey::new("work").unwrap();
+    store.append(&work, turn("user", "1")).unwrap();
+    let watching = Files::open(dir.path()).unwrap();
+    let mut watch = watching.watch().expect("there is one on a disk of this machine");
+    let sessions = dir.path().join("sessions");
+    let mut told = |name: &str, there: bool, what: &str| match watch.changes() {
+        Changes::Unknown => panic!("{what}: it lost track"),
+        Changes::These(told) => {
+            let told: Vec<_> = told.into_iter().filter(|(place, ..)| *place == Place::Live).collect();
+            let last = told.iter().rfind(|(_, called, _)| called == name);
+            assert_eq!(last.map(|(_, _, stamp)| stamp.is_some()), Some(there), "{what}: {told:?}");
+        }
+    };
+    store.append(&work, turn("user", "2")).unwrap();
+    told("work.jsonl", true, "an append");
+    std::fs::write(sessions.join("foreign.jsonl"), "{\"role\":\"user\"}\n").unwrap();
+    told("foreign.jsonl", true, "a file of another program");
+    let file = std::fs::OpenOptions::new().write(true).open(sessions.join("foreign.jsonl")).unwrap();
+    std::os::unix::fs::FileExt::write_at(&file, b"{\"role\":\"tool\"}", 0).unwrap();
+    told("foreign.jsonl", true, "a change in place");
+    file.set_len(3).unwrap();
+    told("foreign.jsonl", true, "cut");
+    std::fs::rename(sessions.join("foreign.jsonl"), sessions.join("other.jsonl")).unwrap();
+    told("other.jsonl", true, "renamed");
+    std::fs::remove_file(sessions.join("other.jsonl")).unwrap();
+    told("other.jsonl", false, "removed");
+    let at = store.find(&work).unwrap().address;
+    store.archive(&at, &mut |_, _| {}).unwrap();
+    // Something came to the archive: look at everything.
+    assert_eq!(watch.changes(), Changes::Unknown);
+}
+
 /// The list of checks is written by hand; one that is not on it would never run.
 #[test]
 fn every_check_is_on_the_list() {
@@ -66,6 +107,7 @@ fn every_check_is_on_the_list() {
         include_str!("../src/contract/making.rs"),
         include_str!("../src/contract/moving.rs"),
         include_str!("../src/contract/reading.rs"),
+        include_str!("../src/contract/seeing.rs"),
         include_str!("../src/contract/stores.rs"),
         include_str!("../src/contract/threads.rs"),
         include_str!("../src/contract/writing.rs"),

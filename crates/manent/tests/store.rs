@@ -53,7 +53,7 @@ fn a_file_of_format_1_opens_for_ever() {
     assert!(report.is_sound(), "the damage was acknowledged: {report:?}");
     assert_eq!((report.records, report.unverified), (7, 1));
 
-    let summary = store.summary(&store.list(Place::Live).unwrap()[0]).unwrap();
+    let summary = store.sessions(Place::Live, None, 1).unwrap().sessions.remove(0);
     assert_eq!((summary.title.as_str(), summary.turns), ("Milk and eggs", 4));
     assert_eq!(summary.address.id, "019a87f0-0000-7000-8000-000000000001");
 

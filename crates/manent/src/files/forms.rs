@@ -70,17 +70,26 @@ pub(super) fn condense(files: &Files, at: &Address, progress: Progress<'_>) -> R
         if at.place != Place::Archive || spot.form != Form::Plain {
             return Ok(());
         }
-        let held = Held::take(&*files.disk, &spot.path, Duration::ZERO)?;
-        moves::sweep(files, &files.layout.archive)?;
-        refuse_if_open_elsewhere(files, &spot.path)?;
-        if pack_held(files, at, &spot, &held, progress)? {
-            return Ok(());
+        match pack_at(files, at, &spot, &mut *progress) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            // Packed or moved by somebody else between our look and our open: look again.
+            Err(e) if e.is_not_found() => {}
+            Err(e) => return Err(e),
         }
     }
     // Somebody who has the file open writes into it all the time. It is archived, and stays as it is.
     let why =
         io::Error::other("another program keeps writing to it; close that program, then archive it again");
     Err(Error::Io { action: "pack", path: files.locate(at)?.path, source: why })
+}
+
+/// Whether it is packed now; not, if it grew meanwhile.
+fn pack_at(files: &Files, at: &Address, spot: &Spot, progress: Progress<'_>) -> Result<bool> {
+    let held = Held::take(&*files.disk, &spot.path, Duration::ZERO)?;
+    moves::sweep(files, &files.layout.archive)?;
+    refuse_if_open_elsewhere(files, &spot.path)?;
+    pack_held(files, at, spot, &held, progress)
 }
 
 /// A program that knows nothing of our lease may have its file open, and would go on writing to one that is gone. Such
@@ -94,7 +103,7 @@ fn refuse_if_open_elsewhere(files: &Files, path: &Path) -> Result<()> {
     Err(Error::Io { action: "pack", path: path.to_owned(), source: io::Error::other(why) })
 }
 
-/// Whether it is packed now; not, if it grew meanwhile.
+/// As [`pack_at`], of a file that is held.
 fn pack_held(files: &Files, at: &Address, spot: &Spot, held: &Held, progress: Progress<'_>) -> Result<bool> {
     let dir = &files.layout.archive;
     let len = held.file.state().map_err(io_error("inspect", &spot.path))?.len;

@@ -52,6 +52,19 @@ pub(super) struct StoreLock {
 impl Exclusive for StoreLock {}
 
 impl StoreLock {
+    /// For somebody who only looks: nothing if it is not to be had soon.
+    pub(super) fn take_soon(files: &Files) -> Option<StoreLock> {
+        let deadline = Deadline::after(files.store_wait_min.min(SOON));
+        let file = files.disk.open(&files.layout.sessions, Access::Directory).ok()?;
+        while !file.try_lock().ok()? {
+            if deadline.is_near() {
+                return None;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Some(StoreLock { _dir: file })
+    }
+
     pub(super) fn take(files: &Files, wait: Duration) -> Result<StoreLock> {
         let dir = &files.layout.sessions;
         // Others hold it for a few renames, so a caller who wants no waiting means writers, not this.
@@ -83,4 +96,6 @@ impl Deadline {
 }
 
 const PAUSE: Duration = Duration::from_millis(5);
+/// Whoever moves sessions holds the lock for a few renames and their syncs.
+const SOON: Duration = Duration::from_millis(200);
 pub(super) const STORE_WAIT_MIN: Duration = Duration::from_secs(10);

@@ -48,50 +48,61 @@ impl Files {
             return Ok(vec![listed(Place::Live, key.clone(), id, info)]);
         }
         let mut all = Vec::new();
+        let id = if let Which::Id(id) = which { Some(id) } else { None };
         for name in self.session_names()? {
-            let Some(by_name) = SessionKey::of_file_name(&name) else { continue };
-            let path = self.layout.sessions.join(&name);
-            // Gone since it was listed: another process archived or removed it.
-            let Some(info) = self.file_at(&path)?.filter(was_written) else { continue };
-            let meta = match which {
-                // One that cannot be read hides no other.
-                Which::All => self.meta_at(&path).ok().flatten(),
-                Which::Key(_) | Which::Id(_) => self.told_by(&path)?,
-            };
-            let meta = meta.unwrap_or_default();
-            if matches!(which, Which::Id(id) if !meta.id.starts_with(id)) {
-                continue;
-            }
-            let by_header = SessionKey::new(meta.key).ok().filter(|key| *key != by_name);
-            let found = match by_header {
-                // A long key is only in the header.
-                Some(key) if self.find_live(&key, "")? == path => listed(Place::Live, key, meta.id, info),
-                says => Listed { says, ..listed(Place::Live, by_name, meta.id, info) },
-            };
-            all.push(found);
+            all.extend(self.live_named(&name, id)?);
         }
         Ok(all)
+    }
+
+    /// The live session in a file; nothing if it is none, or not one whose id begins with `id`.
+    pub(super) fn live_named(&self, name: &str, id: Option<&str>) -> Result<Option<Listed>> {
+        let Some(by_name) = SessionKey::of_file_name(name) else { return Ok(None) };
+        let path = self.layout.sessions.join(name);
+        // Gone since it was listed: another process archived or removed it.
+        let Some(info) = self.file_at(&path)?.filter(was_written) else { return Ok(None) };
+        let meta = match id {
+            // One that cannot be read hides no other.
+            None => self.meta_at(&path).ok().flatten(),
+            Some(_) => self.told_by(&path)?,
+        };
+        let meta = meta.unwrap_or_default();
+        if id.is_some_and(|id| !meta.id.starts_with(id)) {
+            return Ok(None);
+        }
+        let by_header = SessionKey::new(meta.key).ok().filter(|key| *key != by_name);
+        Ok(Some(match by_header {
+            // A long key is only in the header.
+            Some(key) if self.find_live(&key, "")? == path => listed(Place::Live, key, meta.id, info),
+            says => Listed { says, ..listed(Place::Live, by_name, meta.id, info) },
+        }))
     }
 
     fn kept(&self, place: Place, which: Which<'_>) -> Result<Vec<Listed>> {
         let mut all: HashMap<Address, Listed> = HashMap::new();
         for kept in self.kept_in(place, which)? {
-            let path = self.layout.dir(place).join(kept.name());
-            let Some(info) = self.file_at(&path)? else { continue };
-            let Some(key) = self.key_of(&kept, place) else { continue };
-            if matches!(which, Which::Key(wanted) if *wanted != key) {
+            let plain = kept.form == Form::Plain;
+            let Some(found) = self.kept_named(kept, place)? else { continue };
+            if matches!(which, Which::Key(wanted) if *wanted != found.address.key) {
                 continue;
             }
-            // What was archived goes to the trash in another form than what was live.
-            let was_live = place == Place::Trash && kept.form == Form::Plain;
-            let from = if was_live { Place::Live } else { Place::Archive };
-            let found = Listed { from, ..listed(place, key, kept.id, info) };
             // Packing was interrupted: one session, and the plain file is it.
-            if kept.form == Form::Plain || !all.contains_key(&found.address) {
+            if plain || !all.contains_key(&found.address) {
                 all.insert(found.address.clone(), found);
             }
         }
         Ok(all.into_values().collect())
+    }
+
+    /// The session in a file of archive or trash.
+    pub(super) fn kept_named(&self, kept: Kept, place: Place) -> Result<Option<Listed>> {
+        let path = self.layout.dir(place).join(kept.name());
+        let Some(info) = self.file_at(&path)? else { return Ok(None) };
+        let Some(key) = self.key_of(&kept, place) else { return Ok(None) };
+        // What was archived goes to the trash in another form than what was live.
+        let was_live = place == Place::Trash && kept.form == Form::Plain;
+        let from = if was_live { Place::Live } else { Place::Archive };
+        Ok(Some(Listed { from, ..listed(place, key, kept.id, info) }))
     }
 
     /// What another program archived by renaming.
@@ -101,14 +112,16 @@ impl Files {
             return Ok(all);
         }
         for name in self.session_names()? {
-            let Some(key) = name.strip_suffix(MARK).and_then(SessionKey::of_file_name) else { continue };
-            if matches!(which, Which::Key(wanted) if *wanted != key) {
-                continue;
-            }
-            let Some(info) = self.file_at(&self.layout.sessions.join(&name))? else { continue };
-            all.push(listed(Place::Archive, key, String::new(), info));
+            let found = self.marked_named(&name)?;
+            all.extend(found.filter(|found| !matches!(which, Which::Key(key) if *key != found.address.key)));
         }
         Ok(all)
+    }
+
+    pub(super) fn marked_named(&self, name: &str) -> Result<Option<Listed>> {
+        let Some(key) = name.strip_suffix(MARK).and_then(SessionKey::of_file_name) else { return Ok(None) };
+        let info = self.file_at(&self.layout.sessions.join(name))?;
+        Ok(info.map(|info| listed(Place::Archive, key, String::new(), info)))
     }
 
     /// What a header says, where the answer decides something: then a disk that does not answer is no header that says

@@ -19,6 +19,7 @@ mod lists;
 mod moves;
 mod names;
 mod streams;
+mod survey;
 mod writers;
 
 use std::io;
@@ -32,8 +33,8 @@ use manent_log::fs::{Access, Disk, PathInfo};
 use manent_log::{Body, Found, Item, Log, Options, Reader, RealDisk, Report, TailState, Trust};
 
 use crate::backend::{
-    Address, Backend, Exclusive, Header, Lease, Listed, NewHeader, Place, Progress, Receipt, Records,
-    Repaired, Start, Terms, Which,
+    Address, Backend, Exclusive, Header, Lease, Listed, NewHeader, Place, Position, Progress, Receipt,
+    Records, Repaired, Shelf, Sight, Start, Survey, Terms, Watching, Which,
 };
 use crate::error::{Among, Error, Result, io_error};
 use crate::key::SessionKey;
@@ -58,6 +59,8 @@ pub struct Files {
     /// The directories were checked, and their names made durable. Once for each store that is opened.
     prepared: AtomicBool,
     writers: Writers,
+    /// A file was seen that has other names too: whoever writes it under one of those is not heard.
+    has_linked: AtomicBool,
     /// How long the lock of the store is waited for at least.
     store_wait_min: Duration,
 }
@@ -103,6 +106,7 @@ impl Files {
             trust: Trust::LocalOnly,
             prepared: AtomicBool::new(false),
             writers: Writers::new(OPEN_FILES_MAX),
+            has_linked: AtomicBool::new(false),
             store_wait_min: STORE_WAIT_MIN,
         })
     }
@@ -288,6 +292,30 @@ impl Backend for Files {
         self.listed_in(place, which)
     }
 
+    fn survey(&self, seen: &[(Place, &str)], note: &[u64]) -> Result<Survey> {
+        self.survey_all(seen, note)
+    }
+
+    fn identify(&self, sight: &Sight) -> Result<Option<Listed>> {
+        self.identify_seen(sight)
+    }
+
+    fn sight(&self, key: &SessionKey) -> Result<Option<Sight>> {
+        self.live_sight(key)
+    }
+
+    fn line(&self, place: Place, name: &str, position: Position) -> Result<Option<Vec<u8>>> {
+        self.line_of(place, name, position)
+    }
+
+    fn watch(&self) -> Option<Box<dyn Watching>> {
+        self.watch_all()
+    }
+
+    fn shelf(&self) -> Option<Shelf> {
+        self.own_shelf()
+    }
+
     fn exclusive(&self, wait: Duration) -> Result<Box<dyn Exclusive>> {
         self.prepare()?;
         Ok(Box::new(StoreLock::take(self, wait)?))
@@ -377,6 +405,7 @@ impl Files {
             Start::Header => (Reader::open_small(disk, path)?, 0),
             Start::First => (Reader::open(disk, path)?, 0),
             Start::Seq(seq) => (Reader::open_from(disk, path, seq)?, 0),
+            Start::At { position, seq } => (Reader::open_at(disk, path, position.raw(), seq)?, 0),
             Start::Tail { count, before } => Reader::open_last(disk, path, before, count, is_turn)?,
         };
         // The header of one file and the records of another would mix two sessions, or a fork's with its parent's. The

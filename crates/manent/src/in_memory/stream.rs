@@ -1,13 +1,14 @@
 //! One stream in memory: the lines that its file would have, and reading them.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use manent_log::frame::{self, RECORD_BYTES_MAX, Reason, SEQ_MAX};
 use manent_log::{Body, Change, Damage, End, Entry, FileKind, Found, Item, Report, TailState};
 
 use super::{Shared, path_of};
-use crate::backend::{Address, Header, Place, Progress, Records, Start};
+use crate::backend::{Address, Header, Place, Position, Progress, Records, Stamp, Start};
 use crate::clock;
 use crate::error::Result;
 use crate::key::SessionKey;
@@ -17,6 +18,8 @@ use crate::turn::is_turn;
 
 /// One stream. It only grows; whatever else changes it makes another one.
 pub(super) struct Stream {
+    /// Tells it from every other one.
+    number: u64,
     id: Arc<str>,
     meta: Option<Meta>,
     /// The number of the first record: of a fork, the one after what it shares.
@@ -80,7 +83,8 @@ impl Stream {
         let first_seq = upto.filter(|upto| *upto <= SEQ_MAX).map_or(1, |upto| upto + 1);
         let mut lines = Lines { written_ms: clock::now_ms(), ..Lines::default() };
         lines.push(line);
-        Ok(Stream { id, meta, first_seq, lines: Mutex::new(lines) })
+        let number = STREAMS.fetch_add(1, Ordering::Relaxed);
+        Ok(Stream { number, id, meta, first_seq, lines: Mutex::new(lines) })
     }
 
     /// This stream behind what it shares with another: a new header, that one's records up to a number, its
@@ -135,6 +139,16 @@ impl Stream {
         Ok(first)
     }
 
+    pub(super) fn stamp(&self) -> Stamp {
+        let lines = lock(&self.lines);
+        // Each line is a moment of its own.
+        Stamp { file: (0, self.number), bytes: lines.bytes, changed_ns: lines.all.len().cast_signed() as i64 }
+    }
+
+    pub(super) fn line(&self, position: Position) -> Option<Vec<u8>> {
+        lock(&self.lines).all.get(position.raw() as usize).map(|line| line.bytes.to_vec())
+    }
+
     /// Checks every line, as if memory could rot.
     pub(super) fn verify(&self, progress: Progress<'_>) -> Report {
         let (all, bytes) = {
@@ -167,6 +181,7 @@ impl Stream {
         match start {
             Start::Header | Start::First => (0, 0),
             Start::Seq(seq) => (lines.from(seq), 0),
+            Start::At { position, .. } => (position.raw() as usize, 0),
             Start::Tail { count, before } => {
                 let end = before.map_or(lines.all.len(), |seq| lines.from(seq));
                 let (mut first, mut left) = (end, count);
@@ -182,6 +197,9 @@ impl Stream {
         }
     }
 }
+
+/// How many streams were made, in all stores of this process.
+static STREAMS: AtomicU64 = AtomicU64::new(1);
 
 /// A stream being read.
 pub(super) struct MemoryRecords {

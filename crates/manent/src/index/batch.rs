@@ -1,0 +1,189 @@
+//! Reads many sessions for the index, on several threads where there is much to read.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::backend::{Address, Sight};
+use crate::error::{Error, Result};
+use crate::store::Store;
+use crate::sync::lock;
+
+use super::catalogue::Row;
+use super::gather::{Intake, gather};
+use super::rows::RowRef;
+use super::shelf::Kept;
+use super::state::Held;
+use super::stopped::Stopped;
+
+/// A session that changed, or is new.
+pub(crate) struct Changed {
+    pub(crate) sight: Sight,
+    pub(crate) old: Option<Arc<Row>>,
+}
+
+impl Changed {
+    /// How much of it is to be read.
+    pub(crate) fn bytes(&self) -> u64 {
+        let read = self.old.as_ref().map_or(0, |old| old.last.offset);
+        if self.sight.stamp.bytes >= read { self.sight.stamp.bytes - read } else { self.sight.stamp.bytes }
+    }
+}
+
+pub(crate) fn in_batches(changed: Vec<Changed>) -> Vec<Vec<Changed>> {
+    let mut batches: Vec<Vec<Changed>> = Vec::new();
+    let mut bytes = 0;
+    for one in changed {
+        if batches.is_empty() || bytes >= BATCH_BYTES {
+            batches.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += one.bytes();
+        if let Some(batch) = batches.last_mut() {
+            batch.push(one);
+        }
+    }
+    batches
+}
+
+/// What came of reading a batch.
+pub(crate) struct Batch {
+    pub(crate) rows: Vec<RowRef>,
+    pub(crate) segments: Vec<Held>,
+    pub(crate) next_number: u64,
+    /// Some were no longer where they had been seen: they may be elsewhere.
+    pub(crate) lost: bool,
+}
+
+/// Sessions that are not where they were, by their ids.
+pub(crate) type Moved = Mutex<HashMap<String, Arc<Row>>>;
+
+/// Reads sessions, on several threads where there is much to read.
+pub(crate) fn read_batch(
+    store: &Store,
+    batch: &[Changed],
+    moved: &Moved,
+    next_number: u64,
+    onto: Option<&Kept>,
+    progress: &mut dyn FnMut(u64),
+) -> std::result::Result<Batch, Stopped> {
+    let bytes: u64 = batch.iter().map(Changed::bytes).sum();
+    let threads = match std::thread::available_parallelism() {
+        Ok(threads) if bytes >= ALONE_BYTES => threads.get().min(THREADS_MAX),
+        _ => 1,
+    };
+    let reading = Reading {
+        store,
+        batch,
+        moved,
+        onto,
+        next: AtomicUsize::new(0),
+        number: AtomicU64::new(next_number),
+        done: AtomicU64::new(0),
+        lost: AtomicBool::new(false),
+    };
+    let parts: Vec<Part> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| reading.work(&mut |_| {}))).collect();
+        let mut parts = vec![reading.work(progress)];
+        let died = |_| Err(Error::Index("a thread of it died".to_owned()).into());
+        parts.extend(others.into_iter().map(|other| other.join().unwrap_or_else(died)));
+        parts
+    });
+    let (mut rows, mut segments) = (Vec::with_capacity(batch.len()), Vec::new());
+    for part in parts {
+        let (some_rows, some_segments) = part?;
+        rows.extend(some_rows);
+        segments.extend(some_segments);
+    }
+    let (next_number, lost) = (reading.number.into_inner(), reading.lost.into_inner());
+    Ok(Batch { rows, segments, next_number, lost })
+}
+
+/// What one thread has read.
+type Part = std::result::Result<(Vec<RowRef>, Vec<Held>), Stopped>;
+
+struct Reading<'a> {
+    store: &'a Store,
+    batch: &'a [Changed],
+    moved: &'a Moved,
+    onto: Option<&'a Kept>,
+    next: AtomicUsize,
+    number: AtomicU64,
+    done: AtomicU64,
+    lost: AtomicBool,
+}
+
+impl Reading<'_> {
+    /// Takes one session after the other, until there are none.
+    fn work(&self, progress: &mut dyn FnMut(u64)) -> Part {
+        let mut rows = Vec::new();
+        let mut segments = Vec::new();
+        let mut give = |bytes: Vec<u8>| {
+            segments.push(self.keep(bytes)?);
+            Ok(())
+        };
+        let mut intake = Intake::new(SEGMENT_MEMORY, &mut give);
+        while let Some(changed) = self.batch.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            let listed = match self.store.backend().identify(&changed.sight) {
+                Ok(Some(listed)) => listed,
+                // Gone since it was seen.
+                Ok(None) => {
+                    self.lost.store(true, Ordering::Relaxed);
+                    continue;
+                }
+                Err(e) => return Err(e.into()),
+            };
+            let id = listed.address.id.as_str();
+            let by_name = changed.old.clone().filter(|old| old.id == id);
+            let old = by_name.or_else(|| self.take_moved(&listed.address));
+            let number = self.number.fetch_add(1, Ordering::Relaxed);
+            let row = gather(self.store, &changed.sight, &listed, old.as_deref(), number, &mut intake)?;
+            if !row.unreadable.is_empty() && !self.is_there(&changed.sight)? {
+                self.lost.store(true, Ordering::Relaxed);
+            }
+            rows.push(row.into());
+            let done = self.done.fetch_add(changed.bytes(), Ordering::Relaxed) + changed.bytes();
+            progress(done);
+        }
+        intake.finish()?;
+        Ok((rows, segments))
+    }
+
+    fn is_there(&self, sight: &Sight) -> Result<bool> {
+        let survey = self.store.backend().survey(&[(sight.place, &sight.name)], &[])?;
+        Ok(survey.stamps.iter().all(Option::is_some))
+    }
+
+    /// What was known of a session that came from elsewhere. Of several copies, one goes on with its turns: a number
+    /// belongs to one row.
+    fn take_moved(&self, at: &Address) -> Option<Arc<Row>> {
+        let mut moved = lock(self.moved);
+        moved.get(at.id.as_str()).filter(|row| row.key == at.key.as_str())?;
+        moved.remove(at.id.as_str())
+    }
+
+    /// On the disk if there is much, else in memory; in memory too if the disk does not take it.
+    fn keep(&self, bytes: Vec<u8>) -> Result<Held> {
+        if let Some(kept) = self.onto
+            && bytes.len() as u64 >= SAVE_BYTES
+        {
+            // Written from a copy: it may have to be kept in memory after all.
+            if let Ok(named) = kept.put_segment(bytes.clone())
+                && let Ok(segment) = kept.segment(&named)
+            {
+                return Ok(Held { segment: Arc::new(segment), named: Some(named) });
+            }
+        }
+        Held::in_memory(bytes).map_err(|broken| Error::Index(broken.to_string()))
+    }
+}
+
+/// So many bytes of logs are not read again by the next process.
+pub(crate) const SAVE_BYTES: u64 = 256 * 1024;
+/// What is read between two saves when everything is read anew.
+pub(crate) const BATCH_BYTES: u64 = 1024 * 1024 * 1024;
+/// Less than this is read sooner than threads are begun.
+const ALONE_BYTES: u64 = 4 * 1024 * 1024;
+const THREADS_MAX: usize = 4;
+/// What a segment may take in memory while it is made, so that it comes out in a good size.
+const SEGMENT_MEMORY: usize = 160 * 1024 * 1024;

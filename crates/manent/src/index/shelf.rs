@@ -1,0 +1,308 @@
+//! The files of the index on a disk.
+//!
+//! ```text
+//! catalogue        which segments count, and a row for every session; replaced as a whole
+//! <uuid>.words     a segment; never changed
+//! news             who was written since, in large stores
+//! lock             held by whoever writes here, for as long as that lives
+//! ```
+//!
+//! A segment counts as soon as a catalogue that names it is there. What no catalogue names is left from somebody who
+//! died, and goes with the next write.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use manent_log::fs::{Access, DiskFile, FileId, Shape, read_fully, write_fully};
+
+use crate::backend::Shelf;
+use crate::error::{Error, Result};
+use crate::key::SessionKey;
+
+use super::catalogue::{self, Head, Named};
+use super::damage::{Read, broken};
+use super::pages::{self, Pages};
+use super::rows::Filed;
+use super::segment::Segment;
+
+/// Where an index is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    shelf: Shelf,
+}
+
+/// Tells one catalogue file from the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Edition {
+    file: FileId,
+    bytes: u64,
+    changed_ns: i64,
+}
+
+impl Edition {
+    /// When it was written, in milliseconds since 1970.
+    pub(crate) fn written_ms(self) -> i64 {
+        self.changed_ns / 1_000_000
+    }
+}
+
+/// The right to write the index, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    _lock: Box<dyn DiskFile>,
+}
+
+impl Kept {
+    pub(crate) fn new(shelf: Shelf) -> Kept {
+        Kept { shelf }
+    }
+
+    pub(crate) fn dir(&self) -> &std::path::Path {
+        &self.shelf.dir
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.shelf.dir.join(name)
+    }
+
+    /// Which catalogue is there.
+    pub(crate) fn edition(&self) -> Option<Edition> {
+        let info = self.shelf.disk.inspect(&self.path(CATALOGUE)).ok()?;
+        Some(Edition { file: info.id, bytes: info.len, changed_ns: info.changed_ns })
+    }
+
+    /// How long the catalogue is; 0 if there is none.
+    pub(crate) fn catalogue_bytes(&self) -> u64 {
+        self.edition().map_or(0, |edition| edition.bytes)
+    }
+
+    /// Adds a line to the news.
+    pub(crate) fn add_news(&self, line: &[u8]) -> io::Result<()> {
+        let path = self.path(NEWS);
+        let file = match self.shelf.disk.open(&path, Access::Append) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                self.shelf.disk.open(&path, Access::CreateNew)?
+            }
+            opened => opened?,
+        };
+        file.append(line).map(|_| ())
+    }
+
+    /// The sessions that were written since everything was last looked at, each once.
+    pub(crate) fn news(&self) -> io::Result<Vec<SessionKey>> {
+        let file = match self.shelf.disk.open(&self.path(NEWS), Access::Read) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            opened => opened?,
+        };
+        let mut bytes = vec![0; file.state()?.len.min(NEWS_BYTES_MAX) as usize];
+        let len = read_fully(&*file, &mut bytes, 0)?;
+        let lines = bytes[..len].split(|byte| *byte == b'\n');
+        let keys =
+            lines.filter_map(|line| SessionKey::new(serde_json::from_slice::<String>(line).ok()?).ok());
+        let mut seen = HashSet::new();
+        Ok(keys.filter(|key| seen.insert(key.clone())).collect())
+    }
+
+    /// How long the news are.
+    pub(crate) fn news_bytes(&self) -> u64 {
+        self.shelf.disk.inspect(&self.path(NEWS)).map_or(0, |info| info.len)
+    }
+
+    /// Removes the news if nothing was added to them: everything was looked at since.
+    pub(crate) fn drop_news(&self, bytes: u64) {
+        if bytes > 0 && self.news_bytes() == bytes {
+            let _ = self.remove(NEWS);
+        }
+    }
+
+    /// Whether what is there may be believed: a directory of ours that nobody else can write.
+    pub(crate) fn is_ours(&self) -> io::Result<bool> {
+        let info = self.shelf.disk.inspect(&self.shelf.dir)?;
+        Ok(info.shape == Shape::Directory && self.shelf.disk.is_own(info.owner) && info.mode & 0o022 == 0)
+    }
+
+    /// Opens the catalogue; nothing if there is none.
+    pub(crate) fn catalogue(&self) -> Read<Option<(Head, Filed)>> {
+        match self.is_ours() {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e.into()),
+            Ok(false) => return Err(broken("others can write it")),
+            Ok(true) => {}
+        }
+        match self.shelf.disk.open(&self.path(CATALOGUE), Access::Read) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e.into()),
+            Ok(file) => catalogue::decode(Pages::open(file)?).map(Some),
+        }
+    }
+
+    pub(crate) fn segment(&self, named: &Named) -> Read<Segment> {
+        // A name is a file beside the catalogue and nothing else.
+        if named.name.contains(['/', '\0']) || !named.name.ends_with(SEGMENT) {
+            return Err(broken("a segment has no name"));
+        }
+        Segment::open(Pages::open(self.shelf.disk.open(&self.path(&named.name), Access::Read)?)?)
+    }
+
+    /// Takes the right to write; nothing if another process has it for as long as that.
+    pub(crate) fn write(&self, wait: Duration) -> io::Result<Option<Writing>> {
+        self.refuse_others_store()?;
+        if let Some(within) = &self.shelf.within {
+            self.shelf.disk.inspect(within)?;
+        }
+        self.shelf.disk.create_dir_all(&self.shelf.dir)?;
+        if !self.is_ours()? {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can write the directory"));
+        }
+        let path = self.path(LOCK);
+        let file = match self.shelf.disk.open(&path, Access::CreateNew) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                self.shelf.disk.open(&path, Access::Append)?
+            }
+            opened => opened?,
+        };
+        Ok(if lock_within(&*file, wait)? { Some(Writing { _lock: file }) } else { None })
+    }
+
+    /// Waits for whoever is writing. False: that takes longer than we wait. Nothing is made for it.
+    pub(crate) fn wait_for_writer(&self, wait: Duration) -> io::Result<bool> {
+        match self.shelf.disk.open(&self.path(LOCK), Access::Append) {
+            Ok(file) => lock_within(&*file, wait),
+            // Where it is not, or cannot be written, nobody writes.
+            Err(_) => Ok(true),
+        }
+    }
+
+    /// Refuses to put anything into another user's directory: its owner could never write there again.
+    fn refuse_others_store(&self) -> io::Result<()> {
+        let Some(above) = self.shelf.dir.parent() else { return Ok(()) };
+        let owner = self.shelf.disk.resolve(above).and_then(|above| self.shelf.disk.inspect(&above));
+        match owner {
+            Ok(info) if !self.shelf.disk.is_own(info.owner) => {
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, "the store belongs to another user"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts a segment on the disk. It counts when a catalogue names it.
+    pub(crate) fn put_segment(&self, bytes: Vec<u8>) -> io::Result<Named> {
+        let name = format!("{}{SEGMENT}", uuid::Uuid::now_v7().simple());
+        let len = bytes.len() as u64;
+        self.put(&name, bytes)?;
+        Ok(Named { name, bytes: len })
+    }
+
+    /// Replaces the catalogue, and removes what the new one does not name.
+    pub(crate) fn put_catalogue(&self, bytes: Vec<u8>, segments: &[Named]) -> io::Result<()> {
+        let name = format!("{}{UNFINISHED}", uuid::Uuid::now_v7().simple());
+        self.put(&name, bytes)?;
+        let renamed = self.shelf.disk.rename(&self.path(&name), &self.path(CATALOGUE));
+        if let Err(e) = renamed {
+            let _ = self.shelf.disk.remove(&self.path(&name));
+            return Err(e);
+        }
+        self.tidy(segments)?;
+        self.shelf.disk.sync_dir(&self.shelf.dir)
+    }
+
+    fn put(&self, name: &str, bytes: Vec<u8>) -> io::Result<()> {
+        let path = self.path(name);
+        let file = self.shelf.disk.open(&path, Access::CreateNew)?;
+        let written = write_fully(&*file, &pages::seal(bytes)).map_err(|(_, e)| e);
+        let written = written.and_then(|()| file.sync());
+        if written.is_err() {
+            // What was begun takes room that may be wanted for better.
+            let _ = self.shelf.disk.remove(&path);
+        }
+        written
+    }
+
+    /// Removes what is left from others, but for what is named.
+    pub(crate) fn tidy(&self, segments: &[Named]) -> io::Result<()> {
+        self.strays(segments)?.iter().try_for_each(|name| self.remove(name))
+    }
+
+    /// What is there of ours and not named: somebody is writing it, or died while writing it.
+    pub(crate) fn strays(&self, segments: &[Named]) -> io::Result<Vec<String>> {
+        let names = self.shelf.disk.list(&self.shelf.dir)?.into_iter();
+        let is_stray = |name: &String| {
+            let ours = name.ends_with(SEGMENT) || name.ends_with(UNFINISHED);
+            ours && !segments.iter().any(|segment| segment.name == *name)
+        };
+        Ok(names.filter_map(|entry| entry.name.into_string().ok()).filter(is_stray).collect())
+    }
+
+    /// Whether nothing is there.
+    pub(crate) fn is_empty(&self) -> Result<bool> {
+        if self.is_link() {
+            return Ok(true);
+        }
+        match self.shelf.disk.list(&self.shelf.dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
+            // Something else of that name, in which nothing of ours can be.
+            Err(e) if e.kind() == io::ErrorKind::NotADirectory => Ok(true),
+            Err(e) => Err(Error::Index(e.to_string())),
+            Ok(names) => Ok(names.iter().all(|entry| entry.name == LOCK)),
+        }
+    }
+
+    /// Makes what was removed stay so.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        match self.shelf.disk.sync_dir(&self.shelf.dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            _ if self.is_link() => Ok(()),
+            synced => synced,
+        }
+    }
+
+    /// A link is not followed: what is behind it was never ours, and stays.
+    fn is_link(&self) -> bool {
+        self.shelf.disk.inspect(&self.shelf.dir).is_ok_and(|info| info.shape == Shape::Link)
+    }
+
+    /// Removes everything but the lock.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        if self.is_link() {
+            return Ok(());
+        }
+        // First the catalogue: segments without one count for nothing.
+        self.remove(CATALOGUE)?;
+        self.remove(NEWS)?;
+        match self.tidy(&[]) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(e),
+            Ok(()) => self.shelf.disk.sync_dir(&self.shelf.dir),
+        }
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match self.shelf.disk.remove(&self.path(name)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+}
+
+/// Takes a lock; false if somebody else has it for as long as that.
+fn lock_within(file: &dyn DiskFile, wait: Duration) -> io::Result<bool> {
+    let until = Instant::now().checked_add(wait);
+    while !file.try_lock()? {
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(false);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(true)
+}
+
+const CATALOGUE: &str = "catalogue";
+const LOCK: &str = "lock";
+const NEWS: &str = "news";
+/// Nobody reads more of them: then everything is looked at.
+const NEWS_BYTES_MAX: u64 = 1024 * 1024;
+const SEGMENT: &str = ".words";
+const UNFINISHED: &str = ".tmp";
+const PAUSE: Duration = Duration::from_millis(10);

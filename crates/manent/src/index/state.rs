@@ -1,0 +1,212 @@
+//! What the index knows now: rows and segments, in memory and on the disk.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::catalogue::{self, Head, Named};
+use super::damage::Read;
+use super::merge::merge;
+use super::pages::Pages;
+use super::rows::RowRef;
+use super::segment::Segment;
+use super::shelf::{Edition, Kept};
+use super::view::View;
+
+/// Everything that is known.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) rows: Vec<RowRef>,
+    pub(crate) next_number: u64,
+    pub(crate) segments: Vec<Held>,
+    /// The catalogue on the disk that this goes on from.
+    pub(crate) edition: Option<Edition>,
+    /// Bytes of logs, and rows, that are not on the disk yet.
+    pub(crate) unsaved_bytes: u64,
+    pub(crate) unsaved_rows: usize,
+    /// How long the news were before everything was last looked at.
+    pub(crate) news_bytes: u64,
+    /// What the backend wants to be told before the next survey.
+    pub(crate) note: Vec<u64>,
+    /// When everything was last looked at, in milliseconds since 1970.
+    pub(crate) swept_ms: i64,
+    /// Everything was looked at since it was loaded: what changed since then is told.
+    pub(crate) is_swept: bool,
+    /// There are files beside it that no catalogue names, which go with the next save.
+    pub(crate) has_strays: bool,
+}
+
+/// A segment, and its name if it is on the disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) named: Option<Named>,
+}
+
+/// What questions are asked of. It never changes.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) rows: Vec<RowRef>,
+    pub(crate) views: Vec<View>,
+}
+
+impl Held {
+    pub(crate) fn in_memory(bytes: Vec<u8>) -> Read<Held> {
+        Ok(Held { segment: Arc::new(Segment::open(Pages::Memory(Arc::new(bytes)))?), named: None })
+    }
+}
+
+impl Known {
+    /// What is on the disk; nothing known if there is nothing.
+    pub(crate) fn load(kept: &Kept) -> Read<Known> {
+        let edition = kept.edition();
+        let Some((head, filed)) = kept.catalogue()? else {
+            let has_strays = kept.strays(&[]).is_ok_and(|strays| !strays.is_empty());
+            return Ok(Known { has_strays, ..Known::default() });
+        };
+        let has_strays = kept.strays(&head.segments).is_ok_and(|strays| !strays.is_empty());
+        let mut segments = Vec::with_capacity(head.segments.len());
+        for named in head.segments {
+            segments.push(Held { segment: Arc::new(kept.segment(&named)?), named: Some(named) });
+        }
+        let filed = Arc::new(filed);
+        let rows = (0..filed.len() as u32).map(|at| RowRef::Filed(filed.clone(), at)).collect();
+        let Head { next_number, note, swept_ms, .. } = head;
+        Ok(Known { rows, next_number, segments, edition, note, swept_ms, has_strays, ..Known::default() })
+    }
+
+    /// What was on the disk is there no longer.
+    pub(crate) fn forget_names(&mut self) {
+        self.edition = None;
+        self.segments.iter_mut().for_each(|held| held.named = None);
+    }
+
+    /// Where each session stands, by its number.
+    fn places(&self) -> HashMap<u64, u32, foldhash::fast::RandomState> {
+        self.rows.iter().enumerate().map(|(at, row)| (row.number(), at as u32)).collect()
+    }
+
+    pub(crate) fn views(&self) -> Vec<View> {
+        let places = self.places();
+        let view = |held: &Held| View::new(held.segment.clone(), |number| places.get(&number).copied());
+        self.segments.iter().map(view).collect()
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot { rows: self.rows.clone(), views: self.views() }
+    }
+
+    /// Whether anything that is gone is still in a segment.
+    pub(crate) fn holds_gone(&self) -> bool {
+        self.views().iter().any(View::holds_gone)
+    }
+
+    /// Puts everything on the disk that is not there yet, and nothing that is gone. The caller has the right to write,
+    /// and knows that the catalogue there is still the one that this goes on from.
+    pub(crate) fn save(&mut self, kept: &Kept) -> Read<()> {
+        let saved = self.try_save(kept);
+        if saved.is_err() {
+            // What was written for it counts for nothing, and takes room that may be wanted for better.
+            self.take_back(kept);
+        }
+        saved
+    }
+
+    /// Removes what no catalogue names. What is open here can be read all the same.
+    fn take_back(&mut self, kept: &Kept) {
+        let named = match kept.catalogue() {
+            Ok(catalogue) => catalogue.map(|(head, _)| head.segments).unwrap_or_default(),
+            Err(_) => return,
+        };
+        for held in &mut self.segments {
+            held.named.take_if(|name| !named.contains(name));
+        }
+        let _ = kept.tidy(&named);
+    }
+
+    fn try_save(&mut self, kept: &Kept) -> Read<()> {
+        let mut stay = Vec::new();
+        let mut small = Vec::new();
+        for (held, view) in self.segments.iter().zip(self.views()) {
+            if view.rows.iter().all(Option::is_none) {
+                continue;
+            }
+            match &held.named {
+                Some(_) if !view.holds_gone() => stay.push((held.clone(), view)),
+                Some(_) => stay.push(rewritten(kept, &[view], self)?),
+                None => small.push(view),
+            }
+        }
+        for views in in_portions(small) {
+            stay.push(rewritten(kept, &views, self)?);
+        }
+        while let Some(crowd) = crowded(&stay) {
+            let (together, apart): (Vec<_>, Vec<_>) =
+                stay.into_iter().partition(|(held, _)| class_of(held) == Some(crowd));
+            let views: Vec<View> = together.into_iter().map(|(_, view)| view).collect();
+            stay = apart;
+            stay.push(rewritten(kept, &views, self)?);
+        }
+        let segments: Vec<Held> = stay.into_iter().map(|(held, _)| held).collect();
+        let named: Vec<Named> = segments.iter().filter_map(|held| held.named.clone()).collect();
+        let rows = self.rows.iter().map(RowRef::row).collect::<Read<Vec<_>>>()?;
+        let (next_number, note, swept_ms) = (self.next_number, self.note.clone(), self.swept_ms);
+        let head = Head { next_number, segments: named, note, swept_ms };
+        kept.put_catalogue(catalogue::encode(&rows, &head), &head.segments)?;
+        self.segments = segments;
+        self.edition = kept.edition();
+        kept.drop_news(self.news_bytes);
+        (self.unsaved_bytes, self.unsaved_rows, self.has_strays) = (0, 0, false);
+        Ok(())
+    }
+
+    fn view_of(&self, segment: Arc<Segment>) -> View {
+        let places = self.places();
+        View::new(segment, |number| places.get(&number).copied())
+    }
+}
+
+/// One segment on the disk out of several, without what is gone.
+fn rewritten(kept: &Kept, views: &[View], known: &Known) -> Read<(Held, View)> {
+    let named = kept.put_segment(merge(views)?)?;
+    let segment = Arc::new(kept.segment(&named)?);
+    let view = known.view_of(segment.clone());
+    Ok((Held { segment, named: Some(named) }, view))
+}
+
+/// Segments that were made in memory, in portions of which each makes one of a good size.
+fn in_portions(views: Vec<View>) -> Vec<Vec<View>> {
+    let mut portions: Vec<Vec<View>> = Vec::new();
+    let mut bytes = 0;
+    for view in views {
+        let size = view.segment.bytes();
+        if portions.is_empty() || bytes + size > SEGMENT_BYTES_MAX {
+            portions.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += size;
+        if let Some(portion) = portions.last_mut() {
+            portion.push(view);
+        }
+    }
+    portions
+}
+
+/// Segments of about one size. Those that are large enough are in none: nothing is gained by rewriting them.
+fn class_of(held: &Held) -> Option<u32> {
+    let bytes = held.segment.bytes();
+    (bytes < SEGMENT_BYTES_MAX / CROWD as u64).then(|| (bytes / SMALLEST_BYTES).max(1).ilog(CROWD as u64))
+}
+
+/// A class with so many segments that one should be made of them.
+fn crowded(segments: &[(Held, View)]) -> Option<u32> {
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    for class in segments.iter().filter_map(|(held, _)| class_of(held)) {
+        *counts.entry(class).or_default() += 1;
+    }
+    counts.into_iter().filter(|(_, count)| *count >= CROWD).map(|(class, _)| class).min()
+}
+
+/// A purge rewrites the segments that hold what goes: none is so large that this takes long.
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const SMALLEST_BYTES: u64 = 64 * 1024;
+const CROWD: usize = 8;

@@ -1,0 +1,283 @@
+//! Index files whose checksums hold and whose content does not: never a panic, never a hang, never more memory than
+//! the file could fill. What they answer is another matter: whoever can seal a file can make it say anything.
+
+use std::sync::Arc;
+
+use manent_sim::{Rng, SimDisk};
+
+use super::{any_read, in_memory, open, segment_bytes};
+use crate::backend::Place;
+use crate::index::best::{Best, Scored};
+use crate::index::catalogue::{self, Head, Mark, Row};
+use crate::index::damage::Read;
+use crate::index::dictionary::DictionaryWriter;
+use crate::index::matching::matching;
+use crate::index::merge::merge;
+use crate::index::numbers::put;
+use crate::index::pages::{seal, u64_at};
+use crate::index::query::Query;
+use crate::index::related::related;
+use crate::index::segment::{Parts, Run, Segment};
+use crate::index::view::{Filter, View};
+use crate::{SessionKey, Store, StoreOptions, turn};
+
+const QUESTIONS: [&str; 9] = [
+    "alpha",
+    "alpha bravo charlie",
+    "\"alpha bravo\"",
+    "\"alpha brav*\"",
+    "al*",
+    "alpha OR delta -echo",
+    "e* -\"do dog\" role:user",
+    "since:2023 role:tool,user",
+    "-role:nobody",
+];
+
+/// Asks a segment everything that an index asks.
+fn ask_all(bytes: Vec<u8>) -> Read<()> {
+    let segment = Arc::new(Segment::open(in_memory(bytes))?);
+    // All there; some gone.
+    for every in [1, 2] {
+        let view = View::new(segment.clone(), |number| (number % every == 0).then_some((number % 16) as u32));
+        let views = [view];
+        let tie = |a: &Scored, b: &Scored| a.doc.cmp(&b.doc);
+        for text in QUESTIONS {
+            let query = Query::parse(text, 1_794_766_020_000).unwrap();
+            let has_role = |role: &str| query.roles.iter().any(|other| other == role);
+            let filter = Filter {
+                sessions: Some(&[true; 16]),
+                role: (!query.roles.is_empty()).then_some(&has_role as &(dyn Fn(&str) -> bool + Sync)),
+                since: query.since_ms.map(|_| 1_700_500_000),
+                until: None,
+            };
+            for limit in [1, 1000] {
+                let found = matching(&views, &query, &filter, Best::new(limit, &tie)).map(|found| found.best);
+                let near = related(&views, &query, &filter, 16, Best::new(limit, &tie)).map(|(best, _)| best);
+                for scored in found.into_iter().chain(near).flatten() {
+                    let _ = (views[0].row_of(scored.doc), segment.spot(scored.doc));
+                }
+            }
+        }
+        let _ = merge(&views).map(|merged| Segment::open(in_memory(merged)));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_segment_in_which_anything_changed_can_be_asked() {
+    let mut rng = Rng::new(1);
+    let reads: Vec<_> = [3, 200, 40].into_iter().zip(0..).map(|(n, id)| any_read(&mut rng, id, n)).collect();
+    let sound = segment_bytes(&reads);
+    ask_all(sound.clone()).unwrap();
+    let mut broken = 0;
+    for at in 0..sound.len() {
+        let mut bytes = sound.clone();
+        bytes[at] = [0, 0xff, 0x7f, 0x80, bytes[at] ^ 1, bytes[at].wrapping_add(1)][rng.below(6) as usize];
+        broken += u32::from(ask_all(bytes).is_err());
+    }
+    assert!(broken > 50, "{broken} were noticed at once");
+    for _ in 0..1500 {
+        let mut bytes = sound.clone();
+        for _ in 0..rng.range(1..=8) {
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] = rng.next_u64() as u8;
+        }
+        let _ = ask_all(bytes);
+    }
+    // The numbers at the end say where everything lies.
+    for _ in 0..1500 {
+        let mut bytes = sound.clone();
+        let at = bytes.len() - 88 + 8 * rng.below(11) as usize;
+        let now = u64_at(&bytes, at);
+        let odd = [0, 1, now + 1, now.wrapping_sub(1), now * 2, u64::MAX, u64::MAX - 7, 1 << 32, 1 << 63];
+        bytes[at..at + 8].copy_from_slice(&odd[rng.below(odd.len() as u64) as usize].to_le_bytes());
+        let _ = ask_all(bytes);
+    }
+}
+
+/// A segment of four turns with one word, whose list is made by hand.
+fn with_list(word: &[u8], count: u32, list: &[u8], tags: &[u8]) -> Vec<u8> {
+    let mut parts = Parts {
+        lists: list.to_vec(),
+        tags: tags.to_vec(),
+        norms: vec![3; 4],
+        role_of: vec![0, 1, 2, 9],
+        seconds: vec![0; 16],
+        spots: vec![0; 64],
+        runs: vec![Run { first: 0, count: 4, session: 0, echo: 2 }],
+        roles: vec!["user".to_owned(), "tool".to_owned()],
+        ..Parts::default()
+    };
+    let mut dictionary = DictionaryWriter::default();
+    dictionary.word(word, count, list.len() as u64, tags.len() as u64);
+    (parts.words, parts.heads) = dictionary.finish();
+    parts.bytes()
+}
+
+fn numbers(numbers: &[u64]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in numbers {
+        put(&mut bytes, *number);
+    }
+    bytes
+}
+
+#[test]
+fn a_list_that_leads_nowhere_can_be_asked() {
+    let far = u64::from(u32::MAX);
+    let lists: [(u32, Vec<u8>); 9] = [
+        (1, numbers(&[far << 1])),
+        (2, numbers(&[2, far << 1])),
+        (3, numbers(&[0, 0, 0])),
+        (2, numbers(&[6, 0])),
+        (1, numbers(&[1, far])),
+        (1, numbers(&[1, u64::MAX])),
+        (127, vec![0; 127]),
+        (5, numbers(&[2])),
+        (u32::MAX, vec![0; 64]),
+    ];
+    for (count, list) in lists {
+        let _ = ask_all(with_list(b"alpha", count, &list, &[0; 8]));
+        let _ = ask_all(with_list(b"alpha", count, &list, &[]));
+    }
+    // Blocks: skips that lie, bits that are too many, turns that go backwards.
+    let mut rng = Rng::new(5);
+    for _ in 0..3000 {
+        let count = [128, 129, 256, 300, 5000][rng.below(5) as usize];
+        let mut list = vec![0; rng.range(0..=3000) as usize];
+        for _ in 0..rng.below(60) {
+            if let Some(slot) = list.len().checked_sub(1).map(|last| rng.below(last as u64 + 1) as usize) {
+                list[slot] = [rng.next_u64() as u8, 0xff, 1, 32, 33][rng.below(5) as usize];
+            }
+        }
+        let _ = ask_all(with_list(b"alpha", count, &list, &vec![0x5a; rng.below(4000) as usize]));
+    }
+}
+
+#[test]
+fn runs_roles_and_turns_that_do_not_fit_are_noticed() {
+    let sound = || Parts {
+        norms: vec![3; 4],
+        role_of: vec![0; 4],
+        seconds: vec![0; 16],
+        spots: vec![0; 64],
+        runs: vec![Run { first: 0, count: 4, session: 0, echo: 0 }],
+        roles: vec!["user".to_owned()],
+        ..Parts::default()
+    };
+    assert_eq!(open(sound().bytes()).turns(), 4);
+    let run = |count, echo| Run { first: 0, count, session: 1, echo };
+    let wrong = [
+        Parts { runs: vec![], ..sound() },
+        Parts { runs: vec![run(5, 0)], ..sound() },
+        Parts { runs: vec![run(3, 0)], ..sound() },
+        Parts { runs: vec![run(u32::MAX, 0), run(5, 0)], ..sound() },
+        Parts { norms: vec![3; 5], ..sound() },
+        Parts { seconds: vec![0; 15], ..sound() },
+        Parts { spots: vec![], ..sound() },
+    ];
+    for parts in wrong {
+        assert!(Segment::open(in_memory(parts.bytes())).is_err());
+    }
+    // Odd, but it fits.
+    for runs in [vec![run(4, u32::MAX)], vec![run(0, 0), run(4, 3), run(0, 7)]] {
+        ask_all(Parts { runs, ..sound() }.bytes()).unwrap();
+    }
+}
+
+#[test]
+fn a_catalogue_in_which_anything_changed_can_be_read() {
+    let mark = |n: u64| Mark { offset: n, seq: n, crc: 1, is_set: true };
+    let row = |n: u64| {
+        let name = format!("session {n}.jsonl");
+        Row {
+            number: n,
+            name,
+            last: mark(n),
+            recent: vec![mark(1); 3],
+            said: "what".into(),
+            ..Row::default()
+        }
+    };
+    let rows: Vec<Arc<Row>> = (0..5).map(|n| Arc::new(row(n))).collect();
+    let named = catalogue::Named { name: "x.words".into(), bytes: 1 };
+    let head = Head { next_number: 9, segments: vec![named; 3], note: vec![1; 6], swept_ms: 1 };
+    let sound = catalogue::encode(&rows, &head);
+    let read_all = |bytes: Vec<u8>| -> Read<usize> {
+        let (_, filed) = catalogue::decode(in_memory(bytes))?;
+        let filed = Arc::new(filed);
+        let mut read = 0;
+        for at in 0..filed.len() as u32 {
+            let row = crate::index::rows::RowRef::Filed(filed.clone(), at);
+            let _ = (row.number(), row.place(), row.stamp(), row.name().map(str::len), row.is_unread());
+            read += usize::from(row.row().is_ok());
+        }
+        Ok(read)
+    };
+    assert_eq!(read_all(sound.clone()).unwrap(), 5);
+    let mut rng = Rng::new(7);
+    for at in 0..sound.len() {
+        for byte in [0, 0xff, 0x80, sound[at] ^ 1] {
+            let mut bytes = sound.clone();
+            bytes[at] = byte;
+            let _ = read_all(bytes);
+        }
+    }
+    for _ in 0..3000 {
+        let mut bytes = sound.clone();
+        for _ in 0..rng.range(1..=10) {
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] = [rng.next_u64() as u8, 0xff][rng.below(2) as usize];
+        }
+        bytes.truncate(bytes.len() - rng.below(3) as usize);
+        let _ = read_all(bytes);
+    }
+}
+
+/// A whole store whose index lies under checksums that hold: it is asked everything, and when it is made anew it is
+/// right again.
+#[test]
+fn a_store_with_an_index_that_lies_neither_panics_nor_hangs() {
+    let disk = SimDisk::new(0);
+    let open = |disk: &SimDisk| {
+        let options = StoreOptions { wait: std::time::Duration::ZERO, ..StoreOptions::default() };
+        Store::open_on(Arc::new(disk.clone()), "/store".into(), options).unwrap()
+    };
+    let store = open(&disk);
+    for n in 0..40 {
+        let key = SessionKey::new(format!("session {}", n % 3)).unwrap();
+        store.append(&key, turn("user", format!("alpha bravo {n}"))).unwrap();
+    }
+    store.reindex(&mut |_, _| {}).unwrap();
+    let ask = |store: &Store| {
+        for text in QUESTIONS {
+            let found = store.search(&Query::parse(text, 1_794_766_020_000).unwrap(), 50);
+            assert!(found.is_ok(), "{text}: {found:?}");
+        }
+        let _ = store.stats(&mut |_, _| {});
+        let _ = (store.sessions(Place::Live, None, 5), store.index_state());
+        let key = SessionKey::new("session 1").unwrap();
+        store.append(&key, turn("user", "alpha")).unwrap();
+        let _ = store.verify(&crate::Address::live(&key), &mut |_, _| {});
+    };
+    let mut rng = Rng::new(11);
+    let of_index = |path: &std::path::PathBuf| path.starts_with("/store/index") && !path.ends_with("lock");
+    for round in 0..400 {
+        let disk = disk.copy(round);
+        let files: Vec<_> = disk.paths().into_iter().filter(of_index).collect();
+        let path = &files[rng.below(files.len() as u64) as usize];
+        let sealed = disk.peek(path).unwrap();
+        let len = u64_at(&sealed, sealed.len() - 12) as usize;
+        let mut bytes = sealed[..len].to_vec();
+        for _ in 0..rng.range(1..=4) {
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] = [rng.next_u64() as u8, 0xff, 0, bytes[at] ^ 1][rng.below(4) as usize];
+        }
+        disk.poke(path, seal(bytes)).unwrap();
+        let store = open(&disk);
+        ask(&store);
+        store.reindex(&mut |_, _| {}).unwrap();
+        let found = store.search(&Query::parse("bravo", 1_794_766_020_000).unwrap(), 100).unwrap();
+        assert_eq!(found.hits.len(), 40, "made anew, round {round}");
+    }
+}

@@ -1,0 +1,131 @@
+//! What would break for a user if words were split or folded otherwise.
+
+use std::ops::Range;
+
+use super::{HEAD_BYTES, PREFIX_BYTES_MAX, TERM_BYTES_MAX, Words, stem};
+
+fn terms(text: &str) -> Vec<String> {
+    spans(text).into_iter().map(|(term, _)| term).collect()
+}
+
+fn spans(text: &str) -> Vec<(String, Range<usize>)> {
+    let mut found = Vec::new();
+    Words::default().split(text, |term, range| found.push((term.to_owned(), range)));
+    found
+}
+
+#[test]
+fn prose_paths_and_code_fall_into_the_words_people_look_for() {
+    assert_eq!(terms("The quick, BROWN fox!"), ["the", "quick", "brown", "fox"]);
+    assert_eq!(terms("src/index/words.rs:42"), ["src", "index", "words", "rs", "42"]);
+    assert_eq!(terms("let foo_bar = Foo::new();"), ["let", "foo", "bar", "foo", "new"]);
+    assert_eq!(terms("don't don’t donʼt"), ["don", "t", "don", "t", "don", "t"]);
+    assert_eq!(terms("well-known e2e utf8"), ["well", "known", "e2e", "utf8"]);
+    assert_eq!(terms(" \0\t\u{1b}[31m🦀 !!! … "), ["31m"]);
+    assert_eq!(terms(""), [""; 0]);
+}
+
+/// Highlights are drawn with these ranges, and phrases are found with these positions.
+#[test]
+fn ranges_point_at_the_word_in_the_text() {
+    for text in ["Ünïcode wörds, e\u{301}t 数据库 of ｶﾞ x²", "a é", "é", "naïve—Straße"] {
+        let mut end = 0;
+        for (term, range) in spans(text) {
+            assert!(range.start >= end && range.start < range.end, "in order, none empty");
+            end = range.end;
+            assert_eq!(terms(&text[range]), [term], "a word alone is the same term");
+        }
+    }
+    assert_eq!(spans("a e\u{301}t b")[1], ("et".to_owned(), 2..6), "a combining accent is inside its word");
+}
+
+#[test]
+fn words_are_found_without_their_accents_and_forms() {
+    let same = [
+        ("Café", "cafe"),
+        ("cafe\u{301}", "cafe"),
+        ("STRASSE Straße STRAẞE", "strasse strasse strasse"),
+        ("ﬁle", "file"),
+        ("ＡＢＣ１２３", "abc123"),
+        ("Øystein Łódź Đorđe Ætna Œuvre Þór", "oystein lodz dorde aetna oeuvre thor"),
+        ("İstanbul ılık", "istanbul ilik"),
+        ("Ёлка йод", "елка иод"),
+        ("ΟΔΥΣΣΕΎΣ Οδυσσεύς", "οδυσσευσ οδυσσευσ"),
+        ("ﷺ", "صلى الله عليه وسلم"),
+        ("مُحَمَّد محمـــد", "محمد محمد"),
+        ("שָׁלוֹם", "שלום"),
+        ("𝐁old ⓒ x²", "bold c x2"),
+        ("exam\u{ad}ple", "example"),
+        ("Tiếng Việt", "tieng viet"),
+    ];
+    for (text, plain) in same {
+        let joined = terms(text).concat();
+        assert_eq!(joined, plain.replace(' ', ""), "{text}");
+    }
+    assert_ne!(terms("का"), terms("की"), "vowel signs make other words");
+}
+
+/// Someone looks for a word in the middle of a Chinese sentence, where nothing separates it.
+#[test]
+fn spaceless_scripts_give_a_term_a_character() {
+    assert_eq!(terms("使用SQL数据库"), ["使", "用", "sql", "数", "据", "库"]);
+    assert_eq!(terms("データ"), ["デ", "ー", "タ"]);
+    assert_eq!(terms("ﾃﾞｰﾀ"), terms("データ"), "half-width is the same");
+    assert_eq!(terms("テ\u{3099}ータ"), terms("データ"), "so is text with separate voicing marks");
+    assert_eq!(terms("데이터"), ["데", "이", "터"]);
+    assert_eq!(terms("\u{1103}\u{1166}"), ["데"], "letters of a syllable are the syllable");
+    assert_eq!(terms("\u{1112}\u{1161}\u{11ab}"), ["한"]);
+    assert_eq!(terms("ที่"), ["ท", "ี"], "tone marks are dropped, vowels stay");
+    assert_eq!(terms("人々〇"), ["人", "々", "〇"]);
+    assert_eq!(terms("豈"), ["豈"], "a character for compatibility is the usual one");
+    assert_eq!(spans("据库a")[1].1, 3..6);
+}
+
+/// A term out of the index, asked for again, must find itself.
+#[test]
+fn folding_a_term_changes_nothing() {
+    for c in '\0'..=char::MAX {
+        for term in terms(&format!("a{c}")) {
+            assert_eq!(terms(&term).concat(), term, "U+{:X}", u32::from(c));
+        }
+    }
+}
+
+#[test]
+fn a_long_word_is_found_whole_and_by_its_beginning() {
+    for word in
+        ["x".repeat(65), "Ab0".repeat(100), "é".repeat(70), "я".repeat(33), "𐐨".repeat(17), "aя".repeat(50)]
+    {
+        let [term] = &terms(&word)[..] else { panic!("one word") };
+        assert!(term.len() <= TERM_BYTES_MAX);
+        assert_eq!(terms(&word.to_uppercase()).concat(), *term, "whole, however it is written");
+        assert_ne!(terms(&format!("{word}1")).concat(), *term, "and no other that only begins alike");
+        let start = terms(&word.chars().take(14).collect::<String>()).concat();
+        let prefix = &start[..start.floor_char_boundary(PREFIX_BYTES_MAX)];
+        assert!(term.starts_with(prefix), "by its beginning");
+    }
+    assert_eq!(terms(&"x".repeat(64)), ["x".repeat(64)]);
+    let [long] = &terms(&"x".repeat(65))[..] else { panic!("one word") };
+    assert_eq!(long.len(), HEAD_BYTES + 16);
+    assert_eq!(
+        long, "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxa32b4a703f5d61b2",
+        "indexes on disk hold these: a change of them is a change of the format"
+    );
+}
+
+/// A tool's output can be one word of megabytes; its buffer must not stay.
+#[test]
+fn one_huge_word_leaves_no_huge_buffer() {
+    let mut words = Words::default();
+    let mut count = 0;
+    words.split(&"A".repeat(4 << 20), |_, _| count += 1);
+    assert_eq!(count, 1);
+    assert!(words.folded.capacity() <= super::BUFFER_BYTES_MAX);
+}
+
+#[test]
+fn stems_of_whatever_is_a_term_are_made_without_a_panic() {
+    for c in '\0'..=char::MAX {
+        Words::default().split(&format!("a{c}ing"), |term, _| drop(stem(term).into_owned()));
+    }
+}

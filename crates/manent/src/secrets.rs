@@ -1,0 +1,194 @@
+//! Likely credentials in a text: found by their shape, by what they are assigned to, and by where they stand.
+//!
+//! Sessions are full of them: an agent prints its environment, a user pastes a key. This finds what can be told from
+//! ordinary text; it can miss what looks like nothing, so it is no licence to publish. Every pass is linear: what the
+//! expressions match is short and fixed, and everything of open length is walked over once.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+#[cfg(test)]
+mod tests;
+mod values;
+
+/// What stands where a secret was.
+pub const REDACTED: &str = "[secret]";
+
+/// Finds likely credentials: byte ranges in order that do not touch each other.
+///
+/// ```
+/// let text = "export DB_PASSWORD=tr0ub4dor&3 # do not tell";
+/// let found = manent::secrets(text);
+/// assert_eq!(&text[found[0].clone()], "tr0ub4dor&3");
+/// ```
+pub fn secrets(text: &str) -> Vec<Range<usize>> {
+    let (Some(shapes), Some(blocks), Some(heads)) = (&*SHAPES, &*BLOCKS, &*values::HEADS) else {
+        // Better to show nothing than to show what nobody has looked at.
+        return std::iter::once(0..text.len()).filter(|all| !all.is_empty()).collect();
+    };
+    let mut found: Vec<Range<usize>> = blocks.find_iter(text).map(|block| block.range()).collect();
+    find_shapes(text, shapes, &mut found);
+    values::find_values(text, heads, &mut found);
+    values::find_addresses(text, &mut found);
+    found.sort_unstable_by_key(|range| (range.start, range.end));
+    found.dedup_by(|next, kept| {
+        let touches = next.start <= kept.end;
+        if touches {
+            kept.end = kept.end.max(next.end);
+        }
+        touches
+    });
+    found
+}
+
+/// The text with [`REDACTED`] for every likely credential.
+///
+/// ```
+/// assert_eq!(manent::redact("postgres://me:hunter2@db/x"), "postgres://me:[secret]@db/x");
+/// ```
+pub fn redact(text: &str) -> Cow<'_, str> {
+    let found = secrets(text);
+    if found.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for range in found {
+        out.push_str(&text[at..range.start]);
+        out.push_str(REDACTED);
+        at = range.end;
+    }
+    out.push_str(&text[at..]);
+    Cow::Owned(out)
+}
+
+/// The beginnings of credentials that have a form of their own, as far as they are of fixed length.
+static SHAPES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let shapes = [
+        // Model providers.
+        "sk-[A-Za-z0-9_-]{20}",
+        "(?:gsk_|xai-|pplx-)[A-Za-z0-9]{40}",
+        "(?:hf_|r8_)[A-Za-z0-9]{30}",
+        // Homes of code and packages.
+        "gh[opsru]_[A-Za-z0-9]{30}",
+        "github_pat_[A-Za-z0-9_]{22}",
+        "gl(?:pat|dt|rt|ptt|ft|soat|cbt|imt|agent)-[A-Za-z0-9_-]{20}",
+        "npm_[A-Za-z0-9]{36}",
+        "pypi-[A-Za-z0-9_-]{50}",
+        "dckr_pat_[A-Za-z0-9_-]{20}",
+        // Clouds.
+        "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",
+        "AIza[A-Za-z0-9_-]{35}",
+        r"ya29\.[A-Za-z0-9_-]{20}",
+        "GOCSPX-[A-Za-z0-9_-]{20}",
+        "do[opr]_v1_[a-f0-9]{40}",
+        "dapi[a-f0-9]{32}",
+        "sbp_[a-f0-9]{40}",
+        r"hvs\.[A-Za-z0-9_-]{24}",
+        "tskey-[a-z]{3,8}-[A-Za-z0-9]{10}",
+        // Chats, mail, payment, and the rest.
+        "xox[abeoprs]-[A-Za-z0-9-]{10}",
+        "xapp-[0-9]-[A-Za-z0-9-]{10}",
+        "hooks[.]slack[.]com/[a-z]{5,12}/[A-Za-z0-9/_-]{20}",
+        "discord(?:app)?[.]com/api/webhooks/[0-9]{10}",
+        ":AA[A-Za-z0-9_-]{33}",
+        r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16}",
+        "[rs]k_(?:live|test)_[A-Za-z0-9]{16}",
+        "whsec_[A-Za-z0-9]{24}",
+        "shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
+        "sq0[a-z]{3}-[A-Za-z0-9_-]{22}",
+        "ATATT3[A-Za-z0-9_=-]{50}",
+        "lin_api_[A-Za-z0-9]{30}",
+        "ntn_[A-Za-z0-9]{40}",
+        "(?:glsa_|figd_|sntry[su]_)[A-Za-z0-9_-]{30}",
+        "AGE-SECRET-KEY-1[0-9A-Z]{50}",
+        "eyJ[A-Za-z0-9_-]{8}",
+    ];
+    Regex::new(&format!("(?-u:{})", shapes.join("|"))).ok()
+});
+
+/// Private keys as files hold them, also with escaped line ends. One whose end is cut off is one all the same.
+static BLOCKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let gap = r"(?:[ \t\r\n]|\\[rnt])*";
+    let line = r"[A-Za-z0-9+/=]";
+    Regex::new(&format!(
+        "(?-u:-----BEGIN [A-Z0-9 ]{{0,24}}PRIVATE KEY(?: BLOCK)?-----\
+         (?:{gap}[A-Za-z-]{{3,16}}: [ -\\[\\]-~]{{1,80}})*\
+         (?:{gap}{line}{{16}}{line}*)*\
+         (?:{gap}{line}{{0,76}}{gap}-----END [A-Z0-9 ]{{0,40}}-----)?)"
+    ))
+    .ok()
+});
+
+fn find_shapes(text: &str, shapes: &Regex, found: &mut Vec<Range<usize>>) {
+    let mut at = 0;
+    while let Some(shape) = shapes.find_at(text, at) {
+        let start = shape.start();
+        if !begins_word(text, start) && !shape.as_str().starts_with(':') {
+            at = start + 1;
+            continue;
+        }
+        at = end_of_run(text, &shape);
+        let whole = &text[start..at];
+        let begins = |with: &[&str]| with.iter().any(|start| whole.starts_with(start));
+        let is_secret = if begins(&[":"]) {
+            // A token for a bot on Telegram: the digits before the colon belong to it.
+            digits_before(text, start) >= 8
+        } else if begins(&["eyJ"]) {
+            whole.split('.').filter(|part| part.len() >= 8).count() >= 3
+        } else if begins(&["AKIA", "ASIA", "ABIA", "ACCA"]) {
+            whole.len() == shape.len()
+        } else if begins(&["sk-", "gl", "pypi-", "xox", "xapp-"]) {
+            // Classes of a page are named with hyphens too, but in lower case and without numbers.
+            whole.bytes().skip(4).any(|b| b.is_ascii_digit() || b.is_ascii_uppercase())
+        } else {
+            true
+        };
+        if is_secret && !is_filler(whole) {
+            let digits = if whole.starts_with(':') { digits_before(text, start) } else { 0 };
+            found.push(start - digits..at);
+        }
+    }
+}
+
+/// Whether nothing that belongs to a word stands before it. An escaped line end is none of the word.
+fn begins_word(text: &str, start: usize) -> bool {
+    let before = &text.as_bytes()[..start];
+    match before {
+        [] | [.., b'\\', b'n' | b'r' | b't'] => true,
+        [.., last] => !last.is_ascii_alphanumeric() && *last != b'_',
+    }
+}
+
+/// Where a credential ends whose beginning has a shape.
+fn end_of_run(text: &str, shape: &regex::Match<'_>) -> usize {
+    let bytes = text.as_bytes();
+    let begins = |with: &[&str]| with.iter().any(|start| shape.as_str().starts_with(start));
+    let (dots, slashes) = (begins(&["eyJ", "ya29", "SG.", "hvs.", "sntry"]), begins(&["hooks", "discord"]));
+    let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    let mut end = shape.end();
+    while let Some(&byte) = bytes.get(end) {
+        let goes_on = bytes.get(end + 1).is_some_and(|next| is_part(*next));
+        let inside =
+            is_part(byte) || byte == b'=' || (byte == b'.' && dots && goes_on) || (byte == b'/' && slashes);
+        if !inside {
+            break;
+        }
+        end += 1;
+    }
+    end
+}
+
+fn digits_before(text: &str, end: usize) -> usize {
+    text.as_bytes()[..end].iter().rev().take(12).take_while(|b| b.is_ascii_digit()).count()
+}
+
+/// What documents show instead of a key: `ghp_xxxxxxxxxxxx`.
+fn is_filler(text: &str) -> bool {
+    let end = text.len();
+    let tail = &text.as_bytes()[end - end.min(12)..];
+    tail.iter().all(|b| *b == tail[0])
+}

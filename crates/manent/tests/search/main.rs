@@ -1,0 +1,52 @@
+//! Search against a brute-force oracle: no answer ever misses or invents a turn, whatever happened to the index.
+//!
+//! | file | about |
+//! |---|---|
+//! | `oracle.rs` | every turn of a store, read from its logs; what a question asks for, word by word |
+//! | `check.rs` | compares an answer with the oracle, and with that of an index made anew |
+//! | `bare.rs` | a backend on which no index is kept and nothing is watched |
+//! | `lives.rs`, `acts.rs`, `by_hand.rs` | random stores, and whatever programs and people do to their files |
+//! | `scenes.rs`, `crashes.rs` | a simulated disk that crashes, fails and fills up |
+//! | `failing.rs` | a disk on which everything works but the index |
+//! | `rot.rs` | every byte of an index changed, every file of it cut short |
+//! | `odd.rs` | stores as nobody would make them on purpose |
+//! | `shorter.rs` | a log that lost its end |
+//! | `threads.rs` | many at once |
+//!
+//! `MANENT_SEARCH_LIVES=n` lives n lives, `MANENT_SEARCH_SEED=n` lives one.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::similar_names,
+    clippy::cast_possible_wrap,
+    reason = "a test may"
+)]
+#![allow(clippy::disallowed_methods, reason = "tests do to files what people and other programs do")]
+
+mod acts;
+mod bare;
+mod by_hand;
+mod check;
+mod crashes;
+mod failing;
+mod lives;
+mod odd;
+mod oracle;
+mod rot;
+mod scenes;
+mod shorter;
+mod threads;
+
+fn number(name: &str) -> Option<u64> {
+    manent_sim::seeds::number(name).unwrap()
+}
+
+fn key(text: &str) -> manent::SessionKey {
+    manent::SessionKey::new(text).unwrap()
+}
+
+/// When all questions are asked: 2026-11-15T18:07:00Z.
+const NOW_MS: i64 = 1_794_766_020_000;
