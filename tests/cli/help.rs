@@ -12,6 +12,7 @@ fn help_of_the_whole() {
     Commands:
       append       Append to a session; a new key starts a new one
       show         Show what a session holds
+      search       Find turns by their words, in live and archived sessions
       sessions     List the sessions, newest first
       archive      Put sessions away, packed; they are read as before
       unarchive    Make archived sessions live again
@@ -19,9 +20,12 @@ fn help_of_the_whole() {
       restore      Bring sessions back from the trash
       fork         Begin a new session that goes on from a record of another, without copying it
       title        Give a session a title
+      stats        Count what there is, and say what could be put away
       verify       Check every byte of sessions (all, if none is named)
       repair       Set torn ends aside and acknowledge damage, so that it is known and no longer an
                    alarm
+      doctor       Look whether everything is as it should be: store, sessions, index, disk, clock
+      reindex      Make the index anew from the sessions
       completions  Print completions for a shell
       man          Print a manual page
       help         Print this message or the help of the given subcommand(s)
@@ -115,6 +119,114 @@ fn help_of_show() {
       manent show work --json | jq -r 'select(.role == "user") | .content'
     [exit 0]
     "#);
+}
+
+#[test]
+fn help_of_search() {
+    insta::assert_snapshot!(TestEnvironment::new().manent(&["search", "--help"]), @r#"
+    Find turns by their words, in live and archived sessions
+
+    Usage: manent search [OPTIONS] [QUERY]...
+
+    Arguments:
+      [QUERY]...  What to look for: words that must all be in a turn
+
+    Options:
+          --home <DIR>      The directory of the store [default: manent in the data directory of the
+                            user] [env: MANENT_HOME]
+          --role <ROLE>     Only what these roles said: user, or user,assistant
+          --json            Print JSON, one object a line
+          --since <TIME>    Only what was said since: 7d, 12h, 2026-11-01
+          --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
+          --until <TIME>    Only what was said until: 7d, 2026-11-01 (that day included)
+      -q, --quiet           No notes: only what was asked for and what went wrong
+          --session <KEY>   Only in the sessions of this key, of keys that begin so ('tele*'), or in @
+                            and the beginning of an id
+          --limit <N>       At most so many [default: 20]
+      -v, --verbose         Say more
+          --any-filesystem  Write also on network and unknown file systems, where appends and locks may
+                            not be safe [env: MANENT_ANY_FILESYSTEM]
+      -h, --help            Print help
+
+    In a query:
+      milk eggs          both words, in any order, whatever their case and accents
+      '"to the letter"'  these words in a row
+      'migrat*'          words that begin so
+      red OR green       one of them
+      -- milk -eggs      the first without the second; after --, because it looks like an option
+      role:user  session:work  since:7d  until:2026-11-01    as the options
+    If no turn has all the words, those that fit best are shown.
+
+    Examples:
+      manent search what did we decide about the database
+      manent search --since 7d --role assistant 'deadlock OR timeout'
+      manent search milk --json | jq -r .session | sort | uniq -c
+    [exit 0]
+    "#);
+}
+
+#[test]
+fn help_of_stats() {
+    insta::assert_snapshot!(TestEnvironment::new().manent(&["stats", "--help"]), @"
+    Count what there is, and say what could be put away
+
+    Usage: manent stats [OPTIONS]
+
+    Options:
+          --days <N>        Over how many days to count turns [default: 14]
+          --home <DIR>      The directory of the store [default: manent in the data directory of the
+                            user] [env: MANENT_HOME]
+          --json            Print JSON, one object a line
+          --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
+      -q, --quiet           No notes: only what was asked for and what went wrong
+      -v, --verbose         Say more
+          --any-filesystem  Write also on network and unknown file systems, where appends and locks may
+                            not be safe [env: MANENT_ANY_FILESYSTEM]
+      -h, --help            Print help
+    [exit 0]
+    ");
+}
+
+#[test]
+fn help_of_doctor() {
+    insta::assert_snapshot!(TestEnvironment::new().manent(&["doctor", "--help"]), @"
+    Look whether everything is as it should be: store, sessions, index, disk, clock
+
+    Usage: manent doctor [OPTIONS]
+
+    Options:
+          --home <DIR>      The directory of the store [default: manent in the data directory of the
+                            user] [env: MANENT_HOME]
+          --json            Print JSON, one object a line
+          --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
+      -q, --quiet           No notes: only what was asked for and what went wrong
+      -v, --verbose         Say more
+          --any-filesystem  Write also on network and unknown file systems, where appends and locks may
+                            not be safe [env: MANENT_ANY_FILESYSTEM]
+      -h, --help            Print help
+    [exit 0]
+    ");
+}
+
+#[test]
+fn help_of_reindex() {
+    insta::assert_snapshot!(TestEnvironment::new().manent(&["reindex", "--help"]), @"
+    Make the index anew from the sessions
+
+    Usage: manent reindex [OPTIONS]
+
+    Options:
+          --home <DIR>      The directory of the store [default: manent in the data directory of the
+                            user] [env: MANENT_HOME]
+          --json            Print JSON, one object a line
+          --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
+      -q, --quiet           No notes: only what was asked for and what went wrong
+      -v, --verbose         Say more
+          --any-filesystem  Write also on network and unknown file systems, where appends and locks may
+                            not be safe [env: MANENT_ANY_FILESYSTEM]
+      -h, --help            Print help
+    [exit 0]
+    ");
 }
 
 #[test]

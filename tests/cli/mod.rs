@@ -2,6 +2,7 @@
 
 mod append;
 mod colour;
+mod doctor;
 mod exit_codes;
 mod follow;
 mod foreign_stores;
@@ -12,7 +13,9 @@ mod manuals;
 mod movers;
 mod places;
 mod purge;
+mod search;
 mod show;
 mod snapshots;
 mod snapshots_moves;
+mod snapshots_search;
 mod two_writers;

@@ -185,7 +185,7 @@ fn sessions_lists_them_newest_first() {
 #[test]
 fn sessions_json_has_the_documented_fields() {
     insta::assert_snapshot!(work().manent(&["sessions", "--json"]), @r#"
-    {"key":"work","id":"[id]","title":"A greeting","turns":2,"bytes":504,"status":"live","created":"[time]","updated":"[time]"}
+    {"key":"work","id":"[id]","title":"A greeting","turns":2,"bytes":504,"status":"live","created":"[time]","updated":"[time]","tokens":5}
     [exit 0]
     "#);
 }

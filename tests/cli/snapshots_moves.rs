@@ -125,7 +125,7 @@ fn a_whole_life_as_scripts_see_it() {
     [exit 0]
     "#);
     insta::assert_snapshot!(without_sizes(&env.manent(&["--json", "sessions", "--archived"])), @r#"
-    {"key":"work","id":"[id]","title":"remember the milk","turns":2,"bytes":[size],"status":"archived","created":"[time]","updated":"[time]"}
+    {"key":"work","id":"[id]","title":"remember the milk","turns":2,"bytes":[size],"status":"archived","created":"[time]","updated":"[time]","tokens":8}
     [exit 0]
     "#);
     insta::assert_snapshot!(env.manent(&["--json", "verify"]), @r#"
@@ -141,7 +141,7 @@ fn a_whole_life_as_scripts_see_it() {
     [exit 0]
     "#);
     insta::assert_snapshot!(env.manent(&["--json", "sessions", "--trash"]), @r#"
-    {"key":"work","id":"[id]","title":"remember the milk","turns":2,"bytes":337,"status":"trash","created":"[time]","updated":"[time]"}
+    {"key":"work","id":"[id]","title":"remember the milk","turns":2,"bytes":337,"status":"trash","created":"[time]","updated":"[time]","tokens":8}
     [exit 0]
     "#);
     insta::assert_snapshot!(env.manent(&["--json", "restore", "work"]), @r#"

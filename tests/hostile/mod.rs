@@ -6,4 +6,5 @@ mod foreign;
 mod huge;
 mod numbers;
 mod places;
+mod queries;
 mod values;

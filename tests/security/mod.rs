@@ -1,6 +1,7 @@
 //! Names, rights, the terminal, secrets: what somebody with bad intentions would try first.
 
 mod access;
+mod index;
 mod keys;
 mod names;
 mod put_away;

@@ -96,6 +96,17 @@ fn nothing_in_a_transcript_reaches_the_terminal_as_a_command() {
     assert!(shown.text().contains(r"\u{1b}]52;c;ZXZpbA==\u{7}"), "it is shown, escaped");
     assert_harmless(&env, &["show", "--tail", "3", "--", &key]);
     assert_harmless(&env, &["sessions"]);
+    let found = assert_harmless(&env, &["search", "honest", "--limit", "100"]);
+    assert!(found.text().contains("honest"), "{}", found.text());
+    for word in ["reversed", "isolated", "evil", "title", "31m", "role:user"] {
+        assert_eq!(assert_harmless(&env, &["search", word]).code, Some(0), "{word}");
+    }
+    for junk in HOSTILE {
+        assert_harmless(&env, &["search", "--", &junk.replace('\0', "")]);
+        assert_harmless(&env, &["search", "x", "--session", &junk.replace('\0', "x")]);
+    }
+    assert_harmless(&env, &["stats"]);
+    assert_harmless(&env, &["doctor"]);
     assert_harmless(&env, &["verify"]);
     assert_harmless(&env, &["repair", "--", &key]);
     assert_harmless(&env, &["append", "--", &key, HOSTILE[1]]);
@@ -116,6 +127,9 @@ fn errors_and_warnings_are_as_harmless_as_what_they_are_about() {
         .unwrap();
     assert_harmless(&env, &["show", "--", &key]);
     assert_harmless(&env, &["sessions"]);
+    assert_harmless(&env, &["search", "four"]);
+    assert_harmless(&env, &["stats"]);
+    assert_eq!(assert_harmless(&env, &["doctor"]).code, Some(3));
     assert_eq!(assert_harmless(&env, &["verify"]).code, Some(3));
     assert_harmless(&env, &["append", "--expect-seq", "99", "--", &key, "x"]);
     assert_harmless(&env, &["repair", "-v"]);
@@ -157,7 +171,15 @@ fn a_home_with_a_hostile_name_is_harmless() {
     let env = TestEnvironment::new();
     let home = env.root().join("\u{1b}]0;evil\u{7}\u{202e}");
     let home = home.to_str().unwrap();
-    for args in [&["sessions"][..], &["show", "a"], &["append", "a", "x", "--expect-seq", "7"]] {
+    for args in [
+        &["sessions"][..],
+        &["show", "a"],
+        &["append", "a", "x", "--expect-seq", "7"],
+        &["doctor"],
+        &["append", "a", "x"],
+        &["doctor"],
+        &["search", "y"],
+    ] {
         assert_harmless(&env, &[args, &["--home", home]].concat());
     }
 }
@@ -172,6 +194,9 @@ fn json_on_a_terminal_is_harmless_and_the_same_value() {
         &["show", "a", "--json"][..],
         &["show", "b", "--json"],
         &["sessions", "--json"],
+        &["search", "honest", "--json"],
+        &["search", "31m", "--json"],
+        &["stats", "--json"],
         &["verify", "--json"],
     ] {
         let screen = assert_harmless(&env, args).text();
@@ -204,7 +229,9 @@ fn raw_text_is_refused_on_a_terminal() {
 #[test]
 fn what_is_shown_into_a_pipe_is_harmless_to_whoever_prints_it_later() {
     let env = hostile_session("a");
-    for args in [&["show", "a"][..], &["sessions"], &["verify"]] {
+    for args in
+        [&["show", "a"][..], &["sessions"], &["search", "honest"], &["stats"], &["doctor"], &["verify"]]
+    {
         let text = env.manent(args).stdout();
         let found: Vec<char> = text.chars().filter(|c| obeyed(*c)).collect();
         assert!(found.is_empty(), "{args:?}: {found:?}");

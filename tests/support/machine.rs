@@ -46,7 +46,11 @@ pub(crate) struct Mount {
 impl Mount {
     /// Mounts a new file system on a new directory. Nothing: this machine does not let us.
     pub(crate) fn new(parent: &Path, kind: &str, options: &str) -> Option<Mount> {
-        let path = parent.join(format!("mounted-{kind}"));
+        Mount::on(parent.join(format!("mounted-{kind}")), kind, options)
+    }
+
+    /// The same on a new directory of this name.
+    pub(crate) fn on(path: PathBuf, kind: &str, options: &str) -> Option<Mount> {
         std::fs::create_dir(&path).unwrap();
         let mut command = Command::new("mount");
         command.args(["-t", kind, "-o", options, "manent-test"]).arg(&path).stderr(Stdio::null());

@@ -57,22 +57,40 @@ impl TestEnvironment {
         self.records(name).iter().filter_map(|line| content_of(line)).collect()
     }
 
-    /// Every file of the store, by its path from the store's directory.
+    /// The directory of the index.
+    pub(crate) fn index(&self) -> PathBuf {
+        self.home().join("index")
+    }
+
+    /// Where the index of another program's store is, beside its sessions.
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.root().join(".cache")
+    }
+
+    /// Every file of the store but the index, which comes and goes, by its path from the store's directory.
     pub(crate) fn tree(&self) -> BTreeMap<String, Vec<u8>> {
+        self.everything().into_iter().filter(|(name, _)| !name.starts_with("index/")).collect()
+    }
+
+    /// Every file of the store, and of its index wherever that is.
+    pub(crate) fn everything(&self) -> BTreeMap<String, Vec<u8>> {
         let mut files = BTreeMap::new();
         collect(self.home(), self.home(), &mut files);
+        let mut cached = BTreeMap::new();
+        collect(self.root(), &self.cache(), &mut cached);
+        files.extend(cached.into_iter().map(|(name, bytes)| (format!("index/{name}"), bytes)));
         files
     }
 
     /// Files that were being written when their writer died, and are nobody's any more.
     pub(crate) fn unfinished(&self) -> Vec<String> {
-        self.tree().into_keys().filter(|name| ends(name, "tmp")).collect()
+        self.everything().into_keys().filter(|name| ends(name, "tmp")).collect()
     }
 
     /// The files in which some text can be found: in their name, as it lies there, or packed.
     pub(crate) fn holding(&self, text: &str) -> Vec<String> {
         let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|window| window == text.as_bytes());
-        let found = self.tree().into_iter().filter(|(name, bytes)| {
+        let found = self.everything().into_iter().filter(|(name, bytes)| {
             holds(name.as_bytes())
                 || holds(bytes)
                 || zstd::stream::decode_all(&bytes[..]).is_ok_and(|unpacked| holds(&unpacked))

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
 use super::environment::{HANG, TestEnvironment, wait};
 
@@ -29,6 +29,16 @@ pub(crate) fn on_terminal<A: AsRef<OsStr>>(env: &TestEnvironment, args: &[A]) ->
     let mut command = env.command(args);
     command.env("TERM", "xterm-256color");
     run_on_terminal(command)
+}
+
+/// As [`on_terminal`], on one that says how wide it is.
+pub(crate) fn on_wide_terminal<A: AsRef<OsStr>>(env: &TestEnvironment, args: &[A], columns: u16) -> Screen {
+    let (master, slave) = pair(Typing::Raw);
+    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&slave, size).unwrap();
+    let mut command = env.command(args);
+    command.env("TERM", "xterm-256color").stdin(Stdio::null());
+    finish(command, master, slave)
 }
 
 /// Runs `manent ARGS` with everything on a terminal, at which somebody types this.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use anstyle::AnsiColor;
 use clap::builder::FalseyValueParser;
 use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use manent::when::duration;
 
-use crate::when::{Since, duration};
+use crate::when::{Since, Until};
 use crate::{context, term};
 
 /// Keep what AI agents say and do, in plain files that lose nothing.
@@ -90,6 +91,8 @@ pub(crate) enum Command {
     Append(Append),
     /// Show what a session holds
     Show(Show),
+    /// Find turns by their words, in live and archived sessions
+    Search(Search),
     /// List the sessions, newest first
     Sessions(Sessions),
     /// Put sessions away, packed; they are read as before
@@ -104,10 +107,16 @@ pub(crate) enum Command {
     Fork(Fork),
     /// Give a session a title
     Title(Title),
+    /// Count what there is, and say what could be put away
+    Stats(Stats),
     /// Check every byte of sessions (all, if none is named)
     Verify(Keys),
     /// Set torn ends aside and acknowledge damage, so that it is known and no longer an alarm
     Repair(Repair),
+    /// Look whether everything is as it should be: store, sessions, index, disk, clock
+    Doctor,
+    /// Make the index anew from the sessions
+    Reindex,
     /// Print completions for a shell
     Completions(Completions),
     /// Print a manual page
@@ -163,6 +172,36 @@ pub(crate) struct Show {
     /// Only the texts, as they are, one after the other; never to a terminal
     #[arg(long, conflicts_with = "json")]
     pub(crate) raw: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = SEARCH_NOTES)]
+pub(crate) struct Search {
+    /// What to look for: words that must all be in a turn
+    #[arg(value_name = "QUERY")]
+    pub(crate) words: Vec<String>,
+    /// Only what these roles said: user, or user,assistant
+    #[arg(long, value_name = "ROLE")]
+    pub(crate) role: Option<String>,
+    /// Only what was said since: 7d, 12h, 2026-11-01
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<Since>,
+    /// Only what was said until: 7d, 2026-11-01 (that day included)
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<Until>,
+    /// Only in the sessions of this key, of keys that begin so ('tele*'), or in @ and the beginning of an id
+    #[arg(long, value_name = "KEY")]
+    pub(crate) session: Option<String>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Stats {
+    /// Over how many days to count turns
+    #[arg(long, value_name = "N", default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=3660))]
+    pub(crate) days: u16,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -285,6 +324,21 @@ Examples:
   manent append work 'remember the milk'
   git diff | manent append work --role tool
   manent show old --json | manent append new --jsonl";
+
+const SEARCH_NOTES: &str = "\
+In a query:
+  milk eggs          both words, in any order, whatever their case and accents
+  '\"to the letter\"'  these words in a row
+  'migrat*'          words that begin so
+  red OR green       one of them
+  -- milk -eggs      the first without the second; after --, because it looks like an option
+  role:user  session:work  since:7d  until:2026-11-01    as the options
+If no turn has all the words, those that fit best are shown.
+
+Examples:
+  manent search what did we decide about the database
+  manent search --since 7d --role assistant 'deadlock OR timeout'
+  manent search milk --json | jq -r .session | sort | uniq -c";
 
 const SHOW_EXAMPLES: &str = "\
 Examples:

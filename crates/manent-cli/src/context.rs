@@ -2,13 +2,15 @@
 //! library never sees them.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
 use etcetera::BaseStrategy;
+use manent::log::RealDisk;
 use manent::log::frame::Reason;
+use manent::log::fs::Disk;
 use manent::{Damage, SessionKey, Store, StoreOptions, Trust};
 
 use crate::args::{Color, Global};
@@ -30,8 +32,15 @@ impl<'a> Context<'a> {
     pub(crate) fn store(&self, wait: Duration) -> Result<Store, Failure> {
         let trust = if self.global.any_filesystem { Trust::AnyFileSystem } else { Trust::LocalOnly };
         let cwd = std::env::current_dir().ok().and_then(|dir| dir.into_os_string().into_string().ok());
-        let options = StoreOptions { wait, trust, cwd, ..StoreOptions::default() };
-        Ok(Store::open_with(self.home()?, options)?)
+        let home = self.home()?;
+        let index = index_elsewhere(&home);
+        let options = StoreOptions { wait, trust, cwd, index, ..StoreOptions::default() };
+        Ok(Store::open_with(home, options)?)
+    }
+
+    /// Whether to write on every file system.
+    pub(crate) fn any_filesystem(&self) -> bool {
+        self.global.any_filesystem
     }
 
     pub(crate) fn output(&self) -> Output {
@@ -82,6 +91,11 @@ impl<'a> Context<'a> {
         indicatif::ProgressBar::new(bytes)
     }
 
+    /// As [`Context::progress`], for work of which nobody knows yet how much there is.
+    pub(crate) fn catching_up(&self) -> CatchingUp<'_> {
+        CatchingUp { context: self, bar: None }
+    }
+
     /// A sign of life for long work that cannot tell how far it is.
     pub(crate) fn spinner(&self, bytes: u64) -> indicatif::ProgressBar {
         let bar = self.progress(bytes);
@@ -109,6 +123,37 @@ impl<'a> Context<'a> {
     }
 }
 
+/// A bar that appears when there is much to do, and goes when this is dropped.
+pub(crate) struct CatchingUp<'a> {
+    context: &'a Context<'a>,
+    bar: Option<indicatif::ProgressBar>,
+}
+
+impl CatchingUp<'_> {
+    pub(crate) fn tell(&mut self, done: u64, all: u64) {
+        let bar = self.bar.get_or_insert_with(|| self.context.progress(all));
+        bar.set_length(all);
+        bar.set_position(done);
+    }
+}
+
+impl Drop for CatchingUp<'_> {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Where the index of a store is kept that has no place for it: one that is another program's. In the cache of the
+/// user, under a name made of where the store is.
+fn index_elsewhere(home: &Path) -> Option<PathBuf> {
+    let cache = etcetera::base_strategy::choose_base_strategy().ok()?.cache_dir();
+    let home = RealDisk.resolve(home).ok()?;
+    let name = blake3::hash(home.as_os_str().as_encoded_bytes()).to_hex();
+    Some(cache.join("manent").join("index").join(&name.as_str()[..INDEX_NAME_CHARS]))
+}
+
 /// Says something on standard error. The text must have come through `term`.
 pub(crate) fn say(when: Color, label: &str, color: AnsiColor, text: &str) {
     let style = Style::new().fg_color(Some(color.into())).bold();
@@ -130,6 +175,14 @@ pub(crate) fn parent_words(damage: &Damage) -> String {
     }
 }
 
+/// What a session lacks that it once had.
+pub(crate) fn shorter_words(damage: &Damage) -> String {
+    match damage.length {
+        0 => format!("not as last seen: record {} is missing", damage.seq),
+        n => format!("shorter than last seen: record {} and {n} bytes are missing", damage.seq),
+    }
+}
+
 /// Checks a key that was typed.
 pub(crate) fn key(text: &str) -> Result<SessionKey, Failure> {
     Ok(SessionKey::new(text)?)
@@ -137,3 +190,5 @@ pub(crate) fn key(text: &str) -> Result<SessionKey, Failure> {
 
 /// Less than this is done before a bar could be drawn.
 const PROGRESS_FROM_BYTES: u64 = 64 << 20;
+/// Enough of a hash that no two stores share a name.
+const INDEX_NAME_CHARS: usize = 32;

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     let outcome = match &args.command {
         args::Command::Append(given) => commands::append::run(&context, given),
         args::Command::Show(given) => commands::show::run(&context, given),
+        args::Command::Search(given) => commands::search::run(&context, given),
         args::Command::Sessions(given) => commands::sessions::run(&context, given),
         args::Command::Archive(given) => commands::archive::run(&context, given),
         args::Command::Unarchive(given) => commands::unarchive::run(&context, given),
@@ -33,6 +34,9 @@ fn main() -> ExitCode {
         args::Command::Restore(given) => commands::restore::run(&context, given),
         args::Command::Fork(given) => commands::fork::run(&context, given),
         args::Command::Title(given) => commands::title::run(&context, given),
+        args::Command::Stats(given) => commands::stats::run(&context, given),
+        args::Command::Doctor => commands::doctor::run(&context),
+        args::Command::Reindex => commands::reindex::run(&context),
         args::Command::Completions(given) => commands::completions::run(given),
         args::Command::Man(given) => commands::man::run(given),
         args::Command::Verify(given) => commands::verify::run(&context, given),

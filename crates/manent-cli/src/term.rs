@@ -5,6 +5,7 @@
 //! the reader see something else than what is there. What is taken out is shown as `\u{1b}`.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use anstyle::{AnsiColor, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -112,6 +113,86 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// A number as a person reads it: `12,345`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A word as a shell takes it. What a terminal would obey is shown, not said.
+pub(crate) fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./:@%+=,".contains(c);
+    if text.chars().all(plain) && !text.is_empty() {
+        return line(text).into_owned();
+    }
+    format!("'{}'", line(text).replace('\'', r"'\''"))
+}
+
+/// Text with some of it marked, cut to a width so that what is marked first can be seen. The pieces are ready for a
+/// terminal; each says whether it is marked.
+pub(crate) fn marked(text: &str, marks: &[Range<usize>], columns: usize) -> Vec<(bool, String)> {
+    let mut cells: Vec<(bool, Cow<'_, str>)> = Vec::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        let is_marked = marks.iter().any(|mark| mark.contains(&at));
+        let shown =
+            if matches!(c, '\n' | '\t' | '\r') { " ".into() } else { line(&text[at..at + c.len_utf8()]) };
+        cells.push((is_marked, shown));
+    }
+    let shown = window(&cells, columns);
+    let mut pieces: Vec<(bool, String)> = Vec::new();
+    let mut push = |is_marked: bool, text: &str| match pieces.last_mut() {
+        Some((same, piece)) if *same == is_marked => piece.push_str(text),
+        _ => pieces.push((is_marked, text.to_owned())),
+    };
+    if shown.start > 0 {
+        push(false, "…");
+    }
+    for (is_marked, text) in &cells[shown.clone()] {
+        push(*is_marked, text);
+    }
+    if shown.end < cells.len() {
+        push(false, "…");
+    }
+    pieces
+}
+
+/// Which cells to show in so many columns.
+fn window(cells: &[(bool, Cow<'_, str>)], columns: usize) -> Range<usize> {
+    let width = |cell: &(bool, Cow<'_, str>)| cell.1.width();
+    let all: usize = cells.iter().map(width).sum();
+    if all <= columns {
+        return 0..cells.len();
+    }
+    let first = cells.iter().position(|cell| cell.0).unwrap_or(0);
+    // What stands before it is as much worth as what is behind it, but a third will do; and the end is no gap.
+    let behind: usize = cells[first..].iter().map(width).sum();
+    let mut lead = (columns / 3).max(columns.saturating_sub(behind + 1));
+    let mut start = first;
+    while start > 0 && width(&cells[start - 1]) < lead {
+        start -= 1;
+        lead -= width(&cells[start]);
+    }
+    let mut room = columns.saturating_sub(usize::from(start > 0));
+    let rest: usize = cells[start..].iter().map(width).sum();
+    if rest > room {
+        room = room.saturating_sub(1);
+    }
+    let fits = |cell: &&(bool, Cow<'_, str>)| {
+        let fits = width(cell) <= room;
+        room = room.saturating_sub(width(cell));
+        fits
+    };
+    let count = cells[start..].iter().take_while(fits).count();
+    start..start + count
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,5 +250,47 @@ mod tests {
         assert_eq!(fit("日本語", 6), "日本語");
         assert_eq!(fit("日本語", 5), "日本…");
         assert_eq!(pad("日本", 6), "日本  ");
+    }
+
+    #[test]
+    fn marks_are_seen_whatever_is_cut_away() {
+        let show = |text: &str, mark: Range<usize>, columns: usize| -> String {
+            let pieces = marked(text, &[mark], columns);
+            let text = pieces
+                .iter()
+                .map(|(is_marked, text)| if *is_marked { format!("[{text}]") } else { text.clone() });
+            text.collect()
+        };
+        assert_eq!(show("buy milk today", 4..8, 80), "buy [milk] today");
+        let long = format!("{} milk {}", "before ".repeat(20).trim(), "after ".repeat(20).trim());
+        let at = long.find("milk").expect("it is there");
+        let shown = show(&long, at..at + 4, 30);
+        assert_eq!(shown, "…e before [milk] after after af…");
+        assert_eq!(shown.width(), 30 + 2, "as wide as there is room, and the brackets");
+        let end = long.len() - 5;
+        assert_eq!(show(&long, end..end + 5, 20), "… after after [after]");
+        assert_eq!(show(&long, 0..6, 20), "[before] before befor…");
+        assert_eq!(show("日本語 日本語 milk", 20..24, 9), "…語 [milk]");
+    }
+
+    #[test]
+    fn marks_are_not_confused_by_what_is_escaped() {
+        let text = "a\u{1b}[31m milk\u{202e} b\nc";
+        let at = text.find("milk").expect("it is there");
+        let pieces = marked(text, std::slice::from_ref(&(at..at + 4)), 80);
+        let plain = |text: &str| (false, text.to_owned());
+        let wanted = [plain(r"a\u{1b}[31m "), (true, "milk".to_owned()), plain(r"\u{202e} b c")];
+        assert_eq!(pieces, wanted);
+        for columns in 0..20 {
+            marked(text, &[at..at + 4, 3..900, 0..0], columns);
+        }
+    }
+
+    #[test]
+    fn numbers_and_words_read_well() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(shell_word("telegram:alice"), "telegram:alice");
+        assert_eq!(shell_word("it's a key"), r"'it'\''s a key'");
+        assert_eq!(shell_word("$(rm)"), "'$(rm)'");
     }
 }

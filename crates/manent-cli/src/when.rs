@@ -1,7 +1,8 @@
-//! Times as people write and read them: `5s`, `7d`, `2026-11-01`, *3 minutes ago*.
+//! Times as people read them: *3 minutes ago*. Those that they write are read by [`manent::when`].
 
 use std::str::FromStr;
-use std::time::Duration;
+
+use manent::when::{TimeError, moment};
 
 /// A point in the past, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,37 +10,25 @@ pub(crate) struct Since {
     pub(crate) ms: i64,
 }
 
-/// Reads a length of time: a whole number and `ms`, `s`, `m`, `h`, `d` or `w`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: u64 =
-        number.parse().map_err(|_| format!("{text:?} is no time; write 500ms, 5s, 2m, 12h, 7d or 2w"))?;
-    let ms = match unit {
-        "ms" => 1,
-        "s" | "" => 1000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        "w" => 604_800_000,
-        _ => return Err(format!("{unit:?} is no unit of time; use ms, s, m, h, d or w")),
-    };
-    number.checked_mul(ms).map(Duration::from_millis).ok_or_else(|| format!("{text:?} is too long"))
+impl FromStr for Since {
+    type Err = TimeError;
+
+    fn from_str(text: &str) -> Result<Since, TimeError> {
+        moment(text, now_ms()).map(|moment| Since { ms: moment.start_ms })
+    }
 }
 
-impl FromStr for Since {
-    type Err = String;
+/// The end of a stretch of time, in milliseconds since 1970: of a day, the end of that day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Until {
+    pub(crate) ms: i64,
+}
 
-    fn from_str(text: &str) -> Result<Since, String> {
-        if let Some(ms) = parse_ms(text) {
-            return Ok(Since { ms });
-        }
-        if let Ok(day) = text.parse::<jiff::civil::Date>() {
-            let midnight = day.to_zoned(jiff::tz::TimeZone::UTC).map_err(|e| e.to_string())?;
-            return Ok(Since { ms: midnight.timestamp().as_millisecond() });
-        }
-        let ago = i64::try_from(duration(text)?.as_millis()).unwrap_or(i64::MAX);
-        Ok(Since { ms: now_ms().saturating_sub(ago) })
+impl FromStr for Until {
+    type Err = TimeError;
+
+    fn from_str(text: &str) -> Result<Until, TimeError> {
+        moment(text, now_ms()).map(|moment| Until { ms: moment.end_ms })
     }
 }
 
@@ -58,6 +47,16 @@ pub(crate) fn format_ms(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(|_| "-".to_owned(), |t| format!("{t:.3}"))
 }
 
+/// The day, as `2026-11-01`.
+pub(crate) fn day(ms: i64) -> String {
+    format_ms(ms).chars().take(10).collect()
+}
+
+/// The day and the minute, as `2026-11-01 10:22`.
+pub(crate) fn minute(ms: i64) -> String {
+    format_ms(ms).chars().take(16).collect::<String>().replace('T', " ")
+}
+
 /// How long ago that was, in the words of a person. A time ahead of our clock is given as it is.
 pub(crate) fn ago(ms: i64, now: i64) -> String {
     let seconds = (now - ms) / 1000;
@@ -70,7 +69,7 @@ pub(crate) fn ago(ms: i64, now: i64) -> String {
         60..=3599 => (seconds / 60, "min"),
         3600..=86_399 => (seconds / 3600, "h"),
         86_400..=2_591_999 => (seconds / 86_400, "d"),
-        _ => return format_ms(ms).chars().take(10).collect(),
+        _ => return day(ms),
     };
     format!("{number} {unit} ago")
 }
@@ -80,22 +79,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_of_time_are_read_and_nonsense_is_refused() {
-        assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("2w"), Ok(Duration::from_hours(336)));
-        assert_eq!(duration("0"), Ok(Duration::ZERO));
-        for wrong in ["", "s", "5 s", "-5s", "5x", "99999999999999999999s", "18446744073709551615w"] {
-            assert!(duration(wrong).is_err(), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn a_point_in_time_can_be_a_date_a_timestamp_or_a_length() {
-        let ms = |text: &str| text.parse::<Since>().map(|s| s.ms);
-        assert_eq!(ms("2026-11-15"), Ok(1_794_700_800_000));
-        assert_eq!(ms("2026-11-15T00:00:01Z"), Ok(1_794_700_801_000));
-        let week = now_ms() - ms("7d").expect("a length");
+    fn a_length_of_time_is_counted_from_now() {
+        let week = now_ms() - "7d".parse::<Since>().expect("a length").ms;
         assert!((604_800_000..604_860_000).contains(&week));
     }
 

@@ -3,13 +3,17 @@
 pub(crate) mod append;
 pub(crate) mod archive;
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod fork;
 pub(crate) mod man;
+pub(crate) mod reindex;
 pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod rm;
+pub(crate) mod search;
 pub(crate) mod sessions;
 pub(crate) mod show;
+pub(crate) mod stats;
 pub(crate) mod title;
 pub(crate) mod unarchive;
 pub(crate) mod verify;
@@ -91,6 +95,17 @@ fn named_or_all(store: &Store, named_keys: &[String], places: &[Place]) -> Resul
         all.extend(listed.into_iter().map(Ok));
     }
     Ok(all)
+}
+
+/// The word by which a command line names a session: its key where it is live, else its id.
+fn word_for(at: &Address) -> String {
+    let by_key = at.place == Place::Live || at.id.is_empty();
+    if by_key { term::shell_word(at.key.as_str()) } else { format!("@{}", term::shell_word(&at.id)) }
+}
+
+/// A key that looks like an option must stand behind `--`.
+fn dashes_for(word: &str) -> &'static str {
+    if word.starts_with('-') || word.starts_with("'-") { "-- " } else { "" }
 }
 
 /// Does something with every session that was named, tells of each, and gives the worst outcome.

@@ -2,11 +2,12 @@
 //! known and no longer an alarm. Nothing is rewritten, nothing thrown away, and doing it twice changes nothing.
 
 use anstyle::{AnsiColor, Style};
+use manent::log::frame::Reason;
 use manent::{Error, Listed, Place, Repaired, SessionKey, Store};
 use serde_json::json;
 
 use crate::args::Repair;
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::term;
@@ -65,10 +66,11 @@ fn print(key: &SessionKey, done: &Repaired, output: &mut Output) -> std::io::Res
         output.line(&[(Style::new(), &text)])?;
     }
     for damage in &done.acknowledged {
-        let text = format!(
-            "           acknowledged: {} bytes at offset {} ({})",
-            damage.length, damage.offset, damage.reason
-        );
+        let what = match damage.reason {
+            Reason::Shorter => context::shorter_words(damage),
+            reason => format!("{} bytes at offset {} ({reason})", damage.length, damage.offset),
+        };
+        let text = format!("           acknowledged: {what}");
         output.line(&[(Style::new(), &text)])?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anstyle::Style;
-use manent::{Place, Store, Summary};
+use manent::{Listing, Place, Store, Summary};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
@@ -20,24 +20,65 @@ pub(crate) fn run(context: &Context<'_>, given: &Sessions) -> Result<Exit, Failu
         (_, true) => Place::Trash,
         _ => Place::Live,
     };
-    let mut rows = rows(context, &store, place)?;
-    let found = rows.len();
-    if let Some(since) = given.since {
-        rows.retain(|row| row.updated_ms >= since.ms);
+    let since_ms = given.since.map(|since| since.ms);
+    let limit = given.limit.unwrap_or(usize::MAX);
+    let wanted = Wanted { place, since_ms, limit };
+    // In a store of many thousands a page is shown at once, and what other programs did is looked for behind it.
+    if place == Place::Live
+        && !context.output().json
+        && let Some(page) = store.sessions_at_once(since_ms, limit)?
+    {
+        show(context, &store, &wanted, &page)?;
+        return look_behind(context, &store, &wanted, &page);
     }
-    rows.sort_by(|a, b| (b.updated_ms, &a.summary.address.key).cmp(&(a.updated_ms, &b.summary.address.key)));
-    rows.truncate(given.limit.unwrap_or(usize::MAX));
+    let listing = look(context, &store, &wanted)?;
+    show(context, &store, &wanted, &listing)?;
+    Ok(Exit::Done)
+}
+
+/// What is asked for.
+struct Wanted {
+    place: Place,
+    since_ms: Option<i64>,
+    limit: usize,
+}
+
+fn look(context: &Context<'_>, store: &Store, wanted: &Wanted) -> Result<Listing, Failure> {
+    let mut catching_up = context.catching_up();
+    let mut tell = |done, all| catching_up.tell(done, all);
+    Ok(store.sessions_with(wanted.place, wanted.since_ms, wanted.limit, &mut tell)?)
+}
+
+fn show(context: &Context<'_>, store: &Store, wanted: &Wanted, listing: &Listing) -> Result<(), Failure> {
+    let rows = readable(context, &listing.sessions);
     let mut output = context.output();
     if output.json {
-        for row in &rows {
-            output.json(&row.json())?;
+        for row in rows {
+            output.json(&json_of(row))?;
         }
     } else if rows.is_empty() {
-        say_that_there_are_none(context, &store, place, found)?;
+        say_that_there_are_none(context, store, wanted.place, listing.total)?;
     } else {
-        table(&rows, place != Place::Live, &mut output)?;
+        table(&rows, wanted.place != Place::Live, &mut output)?;
     }
     output.flush()?;
+    Ok(())
+}
+
+/// Says how old the page was that was shown, and whether it is still right.
+fn look_behind(
+    context: &Context<'_>,
+    store: &Store,
+    wanted: &Wanted,
+    shown: &Listing,
+) -> Result<Exit, Failure> {
+    let as_of = when::ago(shown.as_of_ms.unwrap_or_default(), when::now_ms());
+    let now = look(context, store, wanted)?;
+    context.note(&if now.sessions == shown.sessions {
+        format!("shown as of {as_of}; nothing on the page has changed since")
+    } else {
+        format!("shown as of {as_of}; other programs have changed it since: run it again")
+    });
     Ok(Exit::Done)
 }
 
@@ -66,54 +107,35 @@ fn say_that_there_are_none(
     Ok(())
 }
 
-struct Row {
-    summary: Summary,
-    created_ms: i64,
-    updated_ms: i64,
-}
-
-impl Row {
-    fn json(&self) -> serde_json::Value {
-        let Summary { address, title, turns, bytes, .. } = &self.summary;
-        json!({
-            "key": address.key.as_str(), "id": address.id, "title": title, "turns": turns, "bytes": bytes,
-            "status": address.place.word(), "created": when::format_ms(self.created_ms),
-            "updated": when::format_ms(self.updated_ms),
-        })
-    }
-}
-
-fn rows(context: &Context<'_>, store: &Store, place: Place) -> Result<Vec<Row>, Failure> {
-    let mut rows = Vec::new();
-    let all = store.list(place)?;
-    let bar = context.progress(all.iter().map(|listed| listed.bytes).sum());
-    for listed in all {
-        let summary = store.summary(&listed);
-        bar.inc(listed.bytes);
-        match summary {
-            Ok(summary) => {
-                // Order is by what the records say; the file's own time is for files whose records say nothing.
-                let time = |ts: &Option<String>| {
-                    ts.as_deref().and_then(when::parse_ms).unwrap_or(listed.modified_ms)
-                };
-                let (created_ms, updated_ms) = (time(&summary.created), time(&summary.updated));
-                if summary.damaged {
-                    context.warn(&format!("{}: damaged; `manent verify` tells where", listed.address.key));
-                }
-                rows.push(Row { summary, created_ms, updated_ms });
-            }
-            // Archived or deleted by somebody else since it was listed.
-            Err(e) if e.is_not_found() => {}
-            // One file that cannot be read hides no other.
-            Err(e) => context.warn(&e.to_string()),
+/// Says what is wrong with any of them, and leaves out those of which nothing is known.
+fn readable<'a>(context: &Context<'_>, sessions: &'a [Summary]) -> Vec<&'a Summary> {
+    for Summary { address, damaged, unread, once, .. } in sessions {
+        let key = &address.key;
+        // One file that cannot be read hides no other.
+        if let Some(why) = unread {
+            context.warn(&format!("{key}: {why}"));
+        } else if *damaged {
+            context.warn(&format!("{key}: damaged; `manent verify` tells where"));
+        }
+        if let Some((_, seq)) = once {
+            let what = "shorter than last seen";
+            context.warn(&format!("{key}: {what}: it had records up to {seq}; `manent verify` tells more"));
         }
     }
-    bar.finish_and_clear();
-    Ok(rows)
+    sessions.iter().filter(|session| session.unread.is_none() || session.turns > 0).collect()
+}
+
+fn json_of(session: &Summary) -> serde_json::Value {
+    let Summary { address, title, turns, tokens, bytes, created_ms, updated_ms, .. } = session;
+    json!({
+        "key": address.key.as_str(), "id": address.id, "title": title, "turns": turns, "bytes": bytes,
+        "status": address.place.word(), "created": when::format_ms(*created_ms),
+        "updated": when::format_ms(*updated_ms), "tokens": tokens,
+    })
 }
 
 /// The table; with ids where a key can have several sessions.
-fn table(rows: &[Row], with_ids: bool, output: &mut Output) -> std::io::Result<()> {
+fn table(rows: &[&Summary], with_ids: bool, output: &mut Output) -> std::io::Result<()> {
     let now = when::now_ms();
     let key_columns = output.columns().map_or(KEY_COLUMNS, |columns| (columns / 3).clamp(16, KEY_COLUMNS));
     let cells: Vec<[String; 6]> = rows
@@ -124,17 +146,17 @@ fn table(rows: &[Row], with_ids: bool, output: &mut Output) -> std::io::Result<(
             } else {
                 when::format_ms(row.updated_ms)
             };
-            let Summary { address, .. } = &row.summary;
+            let Summary { address, .. } = row;
             let id = match address.id.get(..ID_COLUMNS).unwrap_or(&address.id) {
                 "" => String::new(),
                 start => format!("@{}", term::line(start)),
             };
             [
                 term::fit(&term::line(address.key.as_str()), key_columns).into_owned(),
-                row.summary.turns.to_string(),
+                row.turns.to_string(),
                 updated,
-                term::size(row.summary.bytes),
-                term::line(&row.summary.title).into_owned(),
+                term::size(row.bytes),
+                term::line(&row.title).into_owned(),
                 id,
             ]
         })

@@ -102,6 +102,7 @@ fn words(damage: &Damage) -> String {
         _ if damage.reason.is_about_parent() => {
             format!("{}: {}", damage.reason, context::parent_words(damage))
         }
+        _ if damage.reason == Reason::Shorter => context::shorter_words(damage),
         0 if damage.reason == Reason::ArchiveTable => {
             format!("{}: the archive's table; what it holds can be read", damage.reason)
         }

@@ -1,0 +1,306 @@
+//! `manent doctor`: whether everything is as it should be, and what to do where it is not. Nothing is written but the
+//! index, which catches up as with every list.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use manent::log::RealDisk;
+use manent::log::fs::{Disk, FileSystem, Shape};
+use manent::{Place, Store, Summary};
+use serde_json::json;
+
+use super::{dashes_for, word_for};
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::{term, when};
+
+pub(crate) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
+    let mut doctor = Doctor { context, output: context.output(), worst: Exit::Done };
+    doctor.examine()?;
+    doctor.output.flush()?;
+    Ok(doctor.worst)
+}
+
+struct Doctor<'a> {
+    context: &'a Context<'a>,
+    output: Output,
+    worst: Exit,
+}
+
+/// How something is.
+#[derive(Clone, Copy)]
+enum Health {
+    Ok,
+    /// It works, but not as it should.
+    Warn,
+    /// It does not work, or something is lost: the exit code says which.
+    Bad(Exit),
+}
+
+impl Doctor<'_> {
+    fn examine(&mut self) -> Result<(), Failure> {
+        let home = self.context.home()?;
+        match RealDisk.inspect(&home).and_then(|_| RealDisk.resolve(&home)) {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                let what = format!("{} does not exist yet", home.display());
+                return Ok(self.tell(
+                    Health::Warn,
+                    "store",
+                    &what,
+                    "the first `manent append KEY TEXT` makes it",
+                )?);
+            }
+            Err(e) => {
+                let what = format!("{} cannot be opened: {e}", home.display());
+                return Ok(self.tell(Health::Bad(Exit::Failed), "store", &what, "choose another --home")?);
+            }
+        }
+        self.directories(&home)?;
+        self.file_system(&home)?;
+        self.disk(&home)?;
+        let store = match self.context.store(Duration::ZERO) {
+            Ok(store) => store,
+            Err(failure) => {
+                return Ok(self.tell(Health::Bad(Exit::Failed), "store", &failure.message, "")?);
+            }
+        };
+        self.index(&store)?;
+        let newest = self.sessions(&store)?;
+        self.clock(newest.as_ref())?;
+        Ok(())
+    }
+
+    fn tell(&mut self, health: Health, what: &str, found: &str, advice: &str) -> io::Result<()> {
+        let (word, color) = match health {
+            Health::Ok => ("ok", AnsiColor::Green),
+            Health::Warn => ("warn", AnsiColor::Yellow),
+            Health::Bad(_) => ("bad", AnsiColor::Red),
+        };
+        if let Health::Bad(exit) = health {
+            self.worst = self.worst.max(exit);
+        }
+        if self.output.json {
+            return self.output.json(&json!({"health": word, "what": what, "found": found, "do": advice}));
+        }
+        let style = Style::new().fg_color(Some(color.into())).bold();
+        let front = format!("  {}  ", term::pad(&term::line(what), WHAT_COLUMNS));
+        let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
+        let text = term::line(found);
+        let parts = [
+            (style, term::pad(word, 4)),
+            (Style::new(), format!("{front}{text}")),
+            (term::FAINT, term::line(&advice).into_owned()),
+        ];
+        self.output.line(&parts.each_ref().map(|(style, text)| (*style, text.as_str())))
+    }
+
+    /// Whether nobody else can read or change what is in the store.
+    fn directories(&mut self, home: &Path) -> io::Result<()> {
+        let there = |name: &str| Some(home.join(name)).filter(|dir| RealDisk.inspect(dir).is_ok());
+        let mut dirs = vec![("store", home.to_owned())];
+        for name in ["sessions", "archive", "trash"] {
+            dirs.extend(there(name).map(|dir| ("directory", dir)));
+        }
+        for (what, dir) in dirs {
+            self.directory(what, &dir)?;
+        }
+        Ok(())
+    }
+
+    fn directory(&mut self, what: &str, dir: &Path) -> io::Result<()> {
+        let path = dir.display();
+        let info = match RealDisk.resolve(dir).and_then(|real| RealDisk.inspect(&real)) {
+            Err(e) => return self.tell(Health::Bad(Exit::Failed), what, &format!("{path}: {e}"), ""),
+            Ok(info) => info,
+        };
+        let bad = Health::Bad(Exit::Failed);
+        if info.shape != Shape::Directory {
+            return self.tell(bad, what, &format!("{path} is no directory"), "move it out of the way");
+        }
+        let mode = info.mode;
+        if !RealDisk.is_own(info.owner) {
+            let found = format!("{path} belongs to user {}, and only that user writes there", info.owner);
+            return self.tell(bad, what, &found, "run as that user, or choose another --home");
+        }
+        if mode & 0o002 != 0 {
+            let found = format!("{path}: everybody may write there (mode {mode:04o}), so we do not");
+            return self.tell(bad, what, &found, &format!("chmod o-w {path}"));
+        }
+        if let Err(e) = RealDisk.check_writable(dir) {
+            let found = format!("{path} cannot be written: {e}");
+            return self.tell(
+                Health::Warn,
+                what,
+                &found,
+                "sessions can be read and searched, not appended to",
+            );
+        }
+        if mode & 0o077 != 0 {
+            let found = format!("{path}: others may look into it (mode {mode:04o})");
+            return self.tell(Health::Warn, what, &found, &format!("chmod 700 {path}"));
+        }
+        self.tell(Health::Ok, what, &format!("{path}, yours alone"), "")
+    }
+
+    fn file_system(&mut self, home: &Path) -> io::Result<()> {
+        let refused = if self.context.any_filesystem() { Health::Warn } else { Health::Bad(Exit::Failed) };
+        let (health, found, advice) = match RealDisk.file_system(home) {
+            Ok(FileSystem::Local) => (Health::Ok, "local".to_owned(), ""),
+            Ok(FileSystem::Network(name)) => {
+                (refused, format!("{name}, over a network, where appends and locks may not be safe"), TRUST)
+            }
+            Ok(FileSystem::Unknown(magic)) => (refused, format!("of an unknown kind ({magic:#x})"), TRUST),
+            Err(e) => (Health::Warn, e.to_string(), ""),
+        };
+        self.tell(health, "file system", &found, advice)
+    }
+
+    fn disk(&mut self, home: &Path) -> io::Result<()> {
+        let (health, found, advice) = match RealDisk.free_bytes(home) {
+            Ok(0) => (Health::Bad(Exit::Failed), "full: nothing can be appended".to_owned(), ROOM),
+            Ok(free) if free < FREE_BYTES_MIN => {
+                (Health::Warn, format!("only {} free", term::size(free)), ROOM)
+            }
+            Ok(free) => (Health::Ok, format!("{} free", term::size(free)), ""),
+            Err(e) => (Health::Warn, e.to_string(), ""),
+        };
+        self.tell(health, "disk", &found, advice)
+    }
+
+    fn index(&mut self, store: &Store) -> Result<(), Failure> {
+        let state = store.index_state()?;
+        let Some(dir) = state.dir else {
+            let found = "kept in memory only: every search reads everything";
+            return Ok(self.tell(Health::Warn, "index", found, "")?);
+        };
+        let path = dir.display();
+        if let Some(why) = state.broken {
+            let advice = "it is made anew by itself; if this is said again, remove that directory";
+            return Ok(self.tell(Health::Warn, "index", &format!("{path} cannot be used: {why}"), advice)?);
+        }
+        let Some(written_ms) = state.written_ms else {
+            let found = format!("{path} is not there yet");
+            return Ok(self.tell(Health::Ok, "index", &found, "the first search makes it")?);
+        };
+        if let Err(e) = RealDisk.check_writable(&dir) {
+            let found = format!("{path} cannot be written: {e}");
+            return Ok(self.tell(
+                Health::Warn,
+                "index",
+                &found,
+                "searches answer, but read again what is new",
+            )?);
+        }
+        let behind = match state.behind {
+            0 => "up to date".to_owned(),
+            1 => "1 session behind, which the next search reads".to_owned(),
+            n => format!("{} sessions behind, which the next search reads", term::count(n as u64)),
+        };
+        let written = when::ago(written_ms, when::now_ms());
+        let found = format!("{path}, {}, written {written}, {behind}", term::size(state.bytes));
+        Ok(self.tell(Health::Ok, "index", &found, "")?)
+    }
+
+    /// Counts the sessions, names those with something wrong, and gives the one that was written last.
+    fn sessions(&mut self, store: &Store) -> Result<Option<Summary>, Failure> {
+        let mut counts = Vec::new();
+        let mut newest: Option<Summary> = None;
+        let mut hurt = Vec::new();
+        for place in Place::ALL {
+            let mut catching_up = self.context.catching_up();
+            let listed =
+                store.sessions_with(place, None, usize::MAX, &mut |done, all| catching_up.tell(done, all));
+            drop(catching_up);
+            let sessions = match listed {
+                Ok(listing) => listing.sessions,
+                Err(e) => {
+                    self.tell(Health::Bad(Exit::Failed), "sessions", &e.to_string(), "")?;
+                    return Ok(newest);
+                }
+            };
+            counts.push(format!("{} {}", term::count(sessions.len() as u64), words_of(place)));
+            for session in sessions {
+                if newest.as_ref().is_none_or(|newest| session.updated_ms > newest.updated_ms) {
+                    newest = Some(session.clone());
+                }
+                if session.damaged || session.unread.is_some() || session.once.is_some() {
+                    hurt.push(session);
+                }
+            }
+        }
+        let hurt_count = match hurt.len() {
+            0 => String::new(),
+            n => format!("; {} with something wrong", term::count(n as u64)),
+        };
+        self.tell(Health::Ok, "sessions", &format!("{}{hurt_count}", counts.join(", ")), "")?;
+        for session in &hurt {
+            self.session(store, session)?;
+        }
+        Ok(newest)
+    }
+
+    fn session(&mut self, store: &Store, session: &Summary) -> io::Result<()> {
+        let at = &session.address;
+        let word = word_for(at);
+        let named = format!("{}{word}", dashes_for(&word));
+        let bad = Health::Bad(Exit::Damage);
+        let verify = format!("`manent verify {named}` tells more");
+        if let Some(why) = &session.unread {
+            return self.tell(bad, "session", &format!("{} cannot be read: {why}", at.key), &verify);
+        }
+        if let Some((_, seq)) = session.once {
+            let found = format!("{} is shorter than it was: it had records up to {seq}", at.key);
+            let advice = format!(
+                "{verify}; bring it back from a backup, or `manent repair {named}` takes it as it is"
+            );
+            return self.tell(bad, "session", &found, &advice);
+        }
+        match store.verify(at, &mut |_, _| {}) {
+            Ok(report) if report.is_sound() => {
+                let found = format!("{} is damaged, which is known and acknowledged", at.key);
+                self.tell(Health::Ok, "session", &found, "")
+            }
+            _ if at.place == Place::Live => {
+                let advice = format!("{verify}, `manent repair {named}` acknowledges it");
+                self.tell(bad, "session", &format!("{} is damaged", at.key), &advice)
+            }
+            _ => {
+                self.tell(bad, "session", &format!("{} ({}) is damaged", at.key, words_of(at.place)), &verify)
+            }
+        }
+    }
+
+    fn clock(&mut self, newest: Option<&Summary>) -> io::Result<()> {
+        let now = when::now_ms();
+        let says = when::format_ms(now);
+        if now < CLOCK_MS_MIN {
+            let found = format!("it says {says}, which is long ago");
+            return self.tell(Health::Warn, "clock", &found, "set it: records are marked with its time");
+        }
+        if let Some(newest) = newest.filter(|newest| newest.updated_ms > now.saturating_add(DAY_MS)) {
+            let later = when::format_ms(newest.updated_ms);
+            let found = format!("it says {says}, but {} was written {later}", newest.address.key);
+            return self.tell(Health::Warn, "clock", &found, "it is behind, or was ahead then");
+        }
+        self.tell(Health::Ok, "clock", &says, "")
+    }
+}
+
+fn words_of(place: Place) -> &'static str {
+    match place {
+        Place::Trash => "in the trash",
+        place => place.word(),
+    }
+}
+
+const TRUST: &str = "put the store on a local disk, or write all the same with --any-filesystem";
+const ROOM: &str = "make room: `manent stats` tells what is large";
+const WHAT_COLUMNS: usize = 11;
+const FREE_BYTES_MIN: u64 = 100 << 20;
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+/// 2024-01-01: before this was written.
+const CLOCK_MS_MIN: i64 = 1_704_067_200_000;

@@ -1,0 +1,335 @@
+//! `manent stats`: how much there is, of what, when it was said, and what could be put away. Nothing is changed.
+
+use std::io;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use manent::{Place, Share, Summary};
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
+
+use super::{dashes_for, word_for};
+use crate::args::Stats;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::{term, when};
+
+pub(crate) fn run(context: &Context<'_>, given: &Stats) -> Result<Exit, Failure> {
+    let store = context.store(Duration::ZERO)?;
+    let mut catching_up = context.catching_up();
+    let stats = store.stats(&mut |done, all| catching_up.tell(done, all));
+    drop(catching_up);
+    let counted = Counted::new(stats?, i64::from(given.days), when::now_ms());
+    let mut output = context.output();
+    if output.json {
+        output.json(&counted.json())?;
+    } else {
+        counted.print(&mut output)?;
+    }
+    output.flush()?;
+    Ok(Exit::Done)
+}
+
+/// What is shown, taken out of what was counted.
+struct Counted {
+    stats: manent::Stats,
+    total: Share,
+    /// Turns, sessions begun, and which day, the last one today.
+    days: Vec<Day>,
+    idle: Candidates,
+    trash: Candidates,
+}
+
+struct Day {
+    /// Since 1970.
+    number: i64,
+    turns: u64,
+    sessions: u64,
+}
+
+/// Sessions that could be put away or removed, the largest first.
+struct Candidates {
+    sessions: Vec<Summary>,
+    bytes: u64,
+}
+
+impl Counted {
+    fn new(stats: manent::Stats, days: i64, now_ms: i64) -> Counted {
+        let mut total = Share::default();
+        for (_, share) in &stats.places {
+            total.sessions += share.sessions;
+            total.turns += share.turns;
+            total.tokens += share.tokens;
+            total.bytes += share.bytes;
+        }
+        let today = now_ms.div_euclid(DAY_MS);
+        let of = |map: &std::collections::BTreeMap<i64, u64>, day: i64| map.get(&day).copied().unwrap_or(0);
+        let day = |number: i64| Day {
+            number,
+            turns: of(&stats.turns_by_day, number),
+            sessions: of(&stats.sessions_by_day, number),
+        };
+        let shown = (today - days + 1..=today).map(day).collect();
+        let idle_since = now_ms - IDLE_DAYS * DAY_MS;
+        let candidates = |is: &dyn Fn(&Summary) -> bool| {
+            let sessions: Vec<Summary> =
+                stats.largest.iter().filter(|session| is(session)).cloned().collect();
+            Candidates { bytes: sessions.iter().map(|session| session.bytes).sum(), sessions }
+        };
+        let idle = candidates(&|s| s.address.place == Place::Live && s.updated_ms < idle_since);
+        let trash = candidates(&|s| s.address.place == Place::Trash);
+        Counted { total, days: shown, idle, trash, stats }
+    }
+
+    fn json(&self) -> Value {
+        let mut places = serde_json::Map::new();
+        for (place, share) in &self.stats.places {
+            places.insert(place.word().to_owned(), json_of_share(share));
+        }
+        let days: Vec<Value> = self
+            .days
+            .iter()
+            .map(|day| json!({"day": date(day.number), "turns": day.turns, "sessions": day.sessions}))
+            .collect();
+        let largest: Vec<Value> = self.stats.largest.iter().take(LARGEST).map(json_of_session).collect();
+        let mut idle = self.idle.json();
+        idle["days"] = IDLE_DAYS.into();
+        json!({
+            "total": json_of_share(&self.total), "places": places, "roles": self.stats.turns_by_role,
+            "days": days, "largest": largest,
+            "storage": {"logs": self.total.bytes, "index": self.stats.index_bytes},
+            "archivable": idle, "purgeable": self.trash.json(),
+        })
+    }
+
+    fn print(&self, output: &mut Output) -> io::Result<()> {
+        self.print_places(output)?;
+        if !self.stats.turns_by_role.is_empty() {
+            head(output, "Turns by role")?;
+            let mut roles: Vec<(&String, &u64)> = self.stats.turns_by_role.iter().collect();
+            roles.sort_by(|a, b| b.1.cmp(a.1));
+            let cells: Vec<_> = roles
+                .iter()
+                .map(|(role, turns)| {
+                    let role = term::fit(&term::line(role), NAME_COLUMNS).into_owned();
+                    vec![role, term::count(**turns)]
+                })
+                .collect();
+            columns(output, &cells)?;
+        }
+        self.print_days(output)?;
+        if !self.stats.largest.is_empty() {
+            head(output, "Largest sessions")?;
+            let largest = self.stats.largest.iter().take(LARGEST);
+            columns(output, &largest.map(|s| row_of(s, With::Turns)).collect::<Vec<_>>())?;
+        }
+        self.print_storage(output)?;
+        self.print_advice(output)
+    }
+
+    fn print_places(&self, output: &mut Output) -> io::Result<()> {
+        let row = |name: &str, share: &Share| {
+            let Share { sessions, turns, tokens, bytes } = *share;
+            let numbers = [sessions, turns, tokens].map(term::count);
+            [&[name.to_owned()], &numbers[..], &[term::size(bytes)]].concat()
+        };
+        let heads = ["", "SESSIONS", "TURNS", "TOKENS", "SIZE"].map(str::to_owned).to_vec();
+        let mut cells = vec![heads];
+        cells.extend(self.stats.places.iter().map(|(place, share)| row(place.word(), share)));
+        cells.push(row("all", &self.total));
+        let lines = aligned(&cells);
+        for (number, line) in lines.iter().enumerate() {
+            let style = if number == 0 { term::FAINT } else { Style::new() };
+            output.line(&[(style, line)])?;
+        }
+        Ok(())
+    }
+
+    fn print_days(&self, output: &mut Output) -> io::Result<()> {
+        if self.total.turns == 0 {
+            return Ok(());
+        }
+        let plural = if self.days.len() == 1 { "day" } else { "days" };
+        head(output, &format!("Turns a day, the last {} {plural}", self.days.len()))?;
+        let drawn = if output.terminal { Drawn::Blocks } else { Drawn::Signs };
+        let room = output.columns().map_or(BAR_COLUMNS, |columns| columns.saturating_sub(DAY_COLUMNS));
+        for (day, bar) in self.days.iter().zip(bars(&self.days, room.clamp(8, BAR_COLUMNS), drawn)) {
+            let count = if day.turns == 0 { String::new() } else { format!(" {}", term::count(day.turns)) };
+            let gap = if day.turns == 0 { "" } else { "  " };
+            let label = format!("  {}{gap}", date(day.number));
+            output.line(&[(term::FAINT, &label), (BAR, &bar), (Style::new(), &count)])?;
+        }
+        Ok(())
+    }
+
+    fn print_storage(&self, output: &mut Output) -> io::Result<()> {
+        head(output, "Storage")?;
+        let (logs, index) = (self.total.bytes, self.stats.index_bytes);
+        let share = match logs {
+            0 => String::new(),
+            logs => format!("{} % of the sessions", (index.saturating_mul(100) + logs / 2) / logs),
+        };
+        let row = |name: &str, bytes: u64, more: String| vec![name.to_owned(), term::size(bytes), more];
+        columns(output, &[row("sessions", logs, String::new()), row("index", index, share)])
+    }
+
+    fn print_advice(&self, output: &mut Output) -> io::Result<()> {
+        let idle = format!("not written for {IDLE_DAYS} days");
+        self.idle.print(output, "Could be archived", &idle, "manent archive")?;
+        self.trash.print(output, "Could be removed for good", "in the trash", "manent rm --purge")
+    }
+}
+
+impl Candidates {
+    fn json(&self) -> Value {
+        let largest: Vec<Value> = self.sessions.iter().take(CANDIDATES).map(json_of_session).collect();
+        json!({"sessions": self.sessions.len(), "bytes": self.bytes, "largest": largest})
+    }
+
+    /// The largest, and what one would type. It is not done here.
+    fn print(&self, output: &mut Output, title: &str, which: &str, command: &str) -> io::Result<()> {
+        if self.sessions.is_empty() {
+            return Ok(());
+        }
+        let plural = if self.sessions.len() == 1 { "" } else { "s" };
+        let (count, size) = (term::count(self.sessions.len() as u64), term::size(self.bytes));
+        head(output, &format!("{title}: {count} session{plural} {which}, {size}"))?;
+        let largest = &self.sessions[..self.sessions.len().min(CANDIDATES)];
+        let rows: Vec<_> = largest.iter().map(|session| row_of(session, With::Updated)).collect();
+        columns(output, &rows)?;
+        let words: Vec<String> = largest.iter().map(|session| word_for(&session.address)).collect();
+        let dashes = words.iter().map(|word| dashes_for(word)).find(|dashes| !dashes.is_empty());
+        let line = format!("  {command} {}{}", dashes.unwrap_or_default(), words.join(" "));
+        output.line(&[(term::FAINT, &line)])
+    }
+}
+
+/// What stands behind the size of a session.
+#[derive(Clone, Copy)]
+enum With {
+    Turns,
+    Updated,
+}
+
+fn row_of(session: &Summary, with: With) -> Vec<String> {
+    let key = term::fit(&term::line(session.address.key.as_str()), NAME_COLUMNS).into_owned();
+    let more = match with {
+        With::Turns if session.turns == 1 => "1 turn".to_owned(),
+        With::Turns => format!("{} turns", term::count(session.turns)),
+        With::Updated => format!("last written {}", when::day(session.updated_ms)),
+    };
+    let status = match session.address.place {
+        Place::Archive if matches!(with, With::Turns) => ", archived",
+        Place::Trash if matches!(with, With::Turns) => ", in the trash",
+        _ => "",
+    };
+    vec![key, term::size(session.bytes), format!("{more}{status}")]
+}
+
+fn json_of_share(share: &Share) -> Value {
+    let Share { sessions, turns, tokens, bytes } = share;
+    json!({"sessions": sessions, "turns": turns, "tokens": tokens, "bytes": bytes})
+}
+
+fn json_of_session(session: &Summary) -> Value {
+    let at = &session.address;
+    json!({
+        "key": at.key.as_str(), "id": at.id, "status": at.place.word(), "turns": session.turns,
+        "bytes": session.bytes, "updated": when::format_ms(session.updated_ms),
+    })
+}
+
+fn head(output: &mut Output, text: &str) -> io::Result<()> {
+    output.line(&[])?;
+    output.line(&[(Style::new().bold(), text)])
+}
+
+/// Rows under a head.
+fn columns(output: &mut Output, cells: &[Vec<String>]) -> io::Result<()> {
+    for line in aligned(cells) {
+        output.line(&[(Style::new(), &format!("  {line}"))])?;
+    }
+    Ok(())
+}
+
+/// Rows of cells as lines: names to the left, numbers to the right, remarks (the third of three) to the left.
+fn aligned(cells: &[Vec<String>]) -> Vec<String> {
+    let count = cells.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| cells.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
+    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or_default()).collect();
+    let line = |row: &Vec<String>| {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let is_remark = count == 3 && column == 2;
+            let padding = " ".repeat(widths[column] - cell.width());
+            let gap = if column == 0 { "" } else { "  " };
+            let parts = if column == 0 || is_remark { [gap, cell, &padding] } else { [gap, &padding, cell] };
+            line.extend(parts);
+        }
+        line.trim_end().to_owned()
+    };
+    cells.iter().map(line).collect()
+}
+
+/// What bars are drawn with.
+#[derive(Clone, Copy)]
+enum Drawn {
+    /// Eighths of a character, for people.
+    Blocks,
+    /// Whole characters that every program knows.
+    Signs,
+}
+
+/// A bar for each day; the longest takes all the room. A day with any turn has a bar that can be seen.
+fn bars(days: &[Day], columns: usize, drawn: Drawn) -> Vec<String> {
+    let most = days.iter().map(|day| day.turns).max().unwrap_or(0).max(1);
+    let parts = match drawn {
+        Drawn::Blocks => 8,
+        Drawn::Signs => 1,
+    };
+    let bar = |day: &Day| {
+        let length = u128::from(day.turns) * (columns * parts) as u128;
+        let length = length.div_ceil(u128::from(most)) as usize;
+        match drawn {
+            Drawn::Signs => "#".repeat(length),
+            Drawn::Blocks => {
+                let part = length % parts;
+                let end = if part == 0 { "" } else { EIGHTHS[part - 1] };
+                format!("{}{end}", "█".repeat(length / parts))
+            }
+        }
+    };
+    days.iter().map(bar).collect()
+}
+
+fn date(day: i64) -> String {
+    when::day(day.saturating_mul(DAY_MS))
+}
+
+const EIGHTHS: [&str; 7] = ["▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+const BAR: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Cyan)));
+const BAR_COLUMNS: usize = 40;
+/// A date before the bar, a number behind it.
+const DAY_COLUMNS: usize = 24;
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+const IDLE_DAYS: i64 = 30;
+const LARGEST: usize = 5;
+const CANDIDATES: usize = 3;
+const NAME_COLUMNS: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_as_long_as_their_days_were_busy() {
+        let day = |(number, turns): (i64, u64)| Day { number, turns, sessions: 0 };
+        let days: Vec<Day> = [(0, 0), (1, 1), (2, 50), (3, 99), (4, 100)].map(day).into();
+        assert_eq!(bars(&days, 10, Drawn::Signs), ["", "#", "#####", "##########", "##########"]);
+        assert_eq!(bars(&days, 4, Drawn::Blocks), ["", "▏", "██", "████", "████"]);
+        assert_eq!(bars(&days[..1], 4, Drawn::Blocks), [""]);
+        let huge = [day((0, u64::MAX)), day((1, u64::MAX / 2))];
+        assert_eq!(bars(&huge, 4, Drawn::Signs), ["####", "##"]);
+    }
+}
