@@ -8,11 +8,13 @@ use crate::child::Task;
 pub(crate) const HELP: &str = "\
 Usage: manent-bench [GROUP…] [--json] [--quick] [--dir DIR]
 
-Groups: append, sync, create, group, sessions, load, tail, archive, fork (all
-        of these if none is named), and huge (a 10 GB session; only when named)
+Groups: append, sync, create, group, sessions, load, tail, archive, fork, search,
+        catalogue (all of these if none is named), and huge (a 10 GB session; only
+        when named). Search and catalogue also start the manent binary that lies
+        beside this one, and search compares with rg: what is not there is left out.
 
   --json      one JSON object a line on stdout instead of a table
-  --quick     fewer rounds, no 1 GB file, 1,000 sessions instead of 10,000
+  --quick     fewer rounds, no 1 GB file, a tenth of the sessions or less
   --dir DIR   make the data in a directory under DIR instead of target/
 ";
 
@@ -52,11 +54,13 @@ pub(crate) enum Topic {
     Tail,
     Archive,
     Fork,
+    Search,
+    Catalogue,
     Huge,
 }
 
 impl Topic {
-    const ALL: [Topic; 10] = [
+    const ALL: [Topic; 12] = [
         Topic::Append,
         Topic::Sync,
         Topic::Create,
@@ -66,6 +70,8 @@ impl Topic {
         Topic::Tail,
         Topic::Archive,
         Topic::Fork,
+        Topic::Search,
+        Topic::Catalogue,
         Topic::Huge,
     ];
 
@@ -80,6 +86,8 @@ impl Topic {
             Topic::Tail => "tail",
             Topic::Archive => "archive",
             Topic::Fork => "fork",
+            Topic::Search => "search",
+            Topic::Catalogue => "catalogue",
             Topic::Huge => "huge",
         }
     }

@@ -31,6 +31,8 @@ pub(crate) enum Task {
     Open { home: PathBuf, key: String },
     /// The naive load, of the naive file.
     Naive { path: PathBuf },
+    /// Makes the index of a store anew.
+    Reindex { home: PathBuf },
 }
 
 /// What a child found out.
@@ -69,6 +71,10 @@ impl Task {
         Task::Naive { path: path.to_owned() }
     }
 
+    pub(crate) fn reindex(home: &Path) -> Task {
+        Task::Reindex { home: home.to_owned() }
+    }
+
     /// Does the task in a new process and waits for what it says.
     pub(crate) fn in_child(&self) -> Result<Outcome> {
         let (word, place, key) = match self {
@@ -77,6 +83,7 @@ impl Task {
             Task::Tail { home, key } => ("tail", home, key.as_str()),
             Task::Open { home, key } => ("open", home, key.as_str()),
             Task::Naive { path } => ("naive", path, ""),
+            Task::Reindex { home } => ("reindex", home, ""),
         };
         let output =
             Command::new(std::env::current_exe()?).args(["--child", word]).arg(place).arg(key).output()?;
@@ -96,6 +103,7 @@ impl Task {
             "tail" => Ok(Task::Tail { home: place, key }),
             "open" => Ok(Task::Open { home: place, key }),
             "naive" => Ok(Task::Naive { path: place }),
+            "reindex" => Ok(Task::Reindex { home: place }),
             other => Err(format!("there is no task {other:?}")),
         }
     }
@@ -111,6 +119,7 @@ pub(crate) fn run(task: &Task) -> Result<()> {
             loaded(|| peers::naive_load(path), |all| walk(all.iter().map(|message| message.content.as_str())))
         }
         Task::Stream { home, key } => once(|| stream(home, key)),
+        Task::Reindex { home } => once(|| reindex(home)),
         Task::Tail { home, key } => {
             let (store, key) = (Store::open(home)?, SessionKey::new(key)?);
             repeated(|| tail(store.stream(&key, TAIL)?))
@@ -189,6 +198,11 @@ fn stream(home: &Path, key: &str) -> Result<Seen> {
         return Err("some records are not as they were written".into());
     }
     Ok((turns, bytes))
+}
+
+fn reindex(home: &Path) -> Result<Seen> {
+    let made = Store::open(home)?.reindex(&mut |_, _| {})?;
+    Ok((made.turns, made.log_bytes))
 }
 
 /// Reads what [`TAIL`] began to its end.

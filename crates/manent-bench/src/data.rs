@@ -9,6 +9,13 @@
 //! For compression forty words are too few: any few kilobytes of such text would hold all there is to learn.
 //! Benches of archives take [`Turns::varied`], half of whose lines are sentences out of thousands of made
 //! words, rare and common ones as in a language; packed, it takes about as much room as real sessions do.
+//!
+//! For search thirty thousand words are too few as well: an index is as large, and a query as dear, as the tail of rare
+//! words is long. Benches of search take [`Turns::searched`]: a larger lexicon, words that are seen once and never
+//! again, and [`PLANTED`] words whose turns can be counted beforehand. [`Turns::session`] gives them session by
+//! session.
+
+use std::collections::HashSet;
 
 /// One turn before it is written.
 #[derive(Debug, Clone)]
@@ -25,11 +32,20 @@ pub(crate) struct Turns {
     number: u64,
     /// The words of sentences, the common ones first. Empty: there are no sentences.
     lexicon: Vec<String>,
+    tail: Tail,
+}
+
+/// Whether there are words beside those of the lexicon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tail {
+    None,
+    /// One in [`FRESH_ONE_IN`] words is made anew, and some turns have [`PLANTED`] ones.
+    Long,
 }
 
 impl Turns {
     pub(crate) fn new(seed: u64) -> Turns {
-        Turns { random: Random(seed), number: 0, lexicon: Vec::new() }
+        Turns { random: Random(seed), number: 0, lexicon: Vec::new(), tail: Tail::None }
     }
 
     /// Text that compresses about as real text does.
@@ -37,10 +53,58 @@ impl Turns {
         let mut random = Random(seed);
         let mut word = || -> String {
             let syllables = 1 + random.below(4);
-            (0..syllables).map(|_| SYLLABLES[random.below(SYLLABLES.len())]).collect()
+            let mut word = String::new();
+            random.syllables(syllables, &mut word);
+            word
         };
         let lexicon = (0..LEXICON_WORDS).map(|_| word()).collect();
-        Turns { random, number: 0, lexicon }
+        Turns { random, number: 0, lexicon, tail: Tail::None }
+    }
+
+    /// Text whose words are spread as those of a language are: few of them everywhere, many of them once.
+    pub(crate) fn searched(seed: u64) -> Turns {
+        let mut random = Random(seed);
+        let mut known = HashSet::with_capacity(SEARCHED_LEXICON_WORDS);
+        let mut lexicon = Vec::with_capacity(SEARCHED_LEXICON_WORDS);
+        while lexicon.len() < SEARCHED_LEXICON_WORDS {
+            // What is said often is short.
+            let syllables_max = match lexicon.len() {
+                0..40 => 1,
+                40..1_000 => 2,
+                1_000..20_000 => 3,
+                _ => 5,
+            };
+            let syllables = 1 + random.below(syllables_max);
+            let mut word = String::new();
+            random.syllables(syllables, &mut word);
+            if known.insert(word.clone()) {
+                lexicon.push(word);
+            }
+        }
+        Turns { random, number: 0, lexicon, tail: Tail::Long }
+    }
+
+    /// The turns of one session: about [`SESSION_TURNS_MEAN`] of them, begun at any time in two years, some seconds
+    /// or minutes apart.
+    pub(crate) fn session(&mut self) -> Vec<Turn> {
+        let median = SESSION_TURNS_MEAN / (SESSION_SIGMA * SESSION_SIGMA / 2.0).exp();
+        let turns =
+            (median * (SESSION_SIGMA * self.random.normal()).exp()).clamp(1.0, SESSION_TURNS_MAX).round();
+        #[expect(clippy::cast_sign_loss, reason = "clamped to at least 1")]
+        let turns = turns as usize;
+        self.session_of(turns)
+    }
+
+    /// As [`Turns::session`], with so many turns.
+    pub(crate) fn session_of(&mut self, turns: usize) -> Vec<Turn> {
+        let mut at = self.random.below(TWO_YEARS_MS) as u64;
+        let mut session = Vec::with_capacity(turns);
+        for _ in 0..turns {
+            let bytes = self.content_bytes();
+            session.push(Turn { ts: time(at), ..self.turn(bytes) });
+            at += (TURN_EVERY_MS_MIN + self.random.below(TURN_EVERY_MS_SPREAD)) as u64;
+        }
+        session
     }
 
     /// `count` turns of one length each, for benches that compare the cost of one record.
@@ -55,7 +119,23 @@ impl Turns {
         let (h, m, s, ms) = (n / 3600 % 24, n / 60 % 60, n % 60, n * 7 % 1000);
         let ts = format!("2026-11-15T{h:02}:{m:02}:{s:02}.{ms:03}Z");
         let role = ["user", "assistant", "assistant", "tool"][self.random.below(4)];
-        Turn { ts, role, content: self.text(content_bytes) }
+        let mut content = self.text(content_bytes);
+        if self.tail == Tail::Long {
+            for planted in PLANTED.iter().filter(|planted| planted.is_in(n)) {
+                content.push('\n');
+                content.push_str(planted.words);
+            }
+        }
+        Turn { ts, role, content }
+    }
+
+    /// Log-normal: the two parameters give median and mean, and p99 then comes out as it was measured.
+    fn content_bytes(&mut self) -> usize {
+        let bytes =
+            (CONTENT_BYTES_MEDIAN * (SIGMA * self.random.normal()).exp()).clamp(1.0, CONTENT_BYTES_MAX);
+        #[expect(clippy::cast_sign_loss, reason = "clamped to at least 1")]
+        let bytes = bytes as usize;
+        bytes
     }
 
     fn text(&mut self, bytes: usize) -> String {
@@ -87,6 +167,10 @@ impl Turns {
             if n > 0 {
                 text.push(' ');
             }
+            if self.tail == Tail::Long && self.random.below(FRESH_ONE_IN) == 0 {
+                self.random.syllables(FRESH_SYLLABLES, text);
+                continue;
+            }
             // The n-th most common word is n times as rare as the most common one.
             let rank = (self.lexicon.len() as f64).powf(self.random.unit());
             #[expect(clippy::cast_sign_loss, reason = "a power of a number above 1")]
@@ -100,17 +184,69 @@ impl Iterator for Turns {
     type Item = Turn;
 
     fn next(&mut self) -> Option<Turn> {
-        // Log-normal: the two parameters give median and mean, and p99 then comes out as it was measured.
-        let bytes =
-            (CONTENT_BYTES_MEDIAN * (SIGMA * self.random.normal()).exp()).clamp(1.0, CONTENT_BYTES_MAX);
-        #[expect(clippy::cast_sign_loss, reason = "clamped to at least 1")]
-        Some(self.turn(bytes as usize))
+        let bytes = self.content_bytes();
+        Some(self.turn(bytes))
     }
 }
+
+/// Words put on a line of their own in some turns, and found nowhere else.
+#[derive(Debug)]
+pub(crate) struct Planted {
+    pub(crate) words: &'static str,
+    /// The number of the first turn that has them, counted from 1.
+    first: u64,
+    /// And every so many turns after it.
+    every: u64,
+}
+
+impl Planted {
+    fn is_in(&self, number: u64) -> bool {
+        number >= self.first && (number - self.first).is_multiple_of(self.every)
+    }
+
+    /// How many of the first `turns` turns have them.
+    pub(crate) fn hits(&self, turns: u64) -> u64 {
+        if turns < self.first { 0 } else { (turns - self.first) / self.every + 1 }
+    }
+}
+
+/// What a search can be measured with. The single words are no others' beginnings either; those of the phrase are
+/// common, but stand nowhere else side by side. Common words need no planting: `session` is in more than a quarter of
+/// the turns.
+pub(crate) const PLANTED: &[Planted] = &[
+    Planted { words: "quetzal", first: 700, every: u64::MAX },
+    Planted { words: "zugzwang", first: 300, every: 320_000 },
+    Planted { words: "sphynx", first: 500, every: 200_000 },
+    Planted { words: "jacquard", first: 11, every: 1_583 },
+    Planted { words: "unused cache", first: 7, every: 950 },
+];
 
 /// How many bytes of a text a JSON string must escape.
 pub(crate) fn escapes_in(text: &str) -> usize {
     text.bytes().filter(|b| matches!(b, b'"' | b'\\' | 0..=0x1F)).count()
+}
+
+/// A time as records write it, in milliseconds since the first of January 2024.
+fn time(ms: u64) -> String {
+    let (mut year, mut month, mut day) = (2024, 1, ms / DAY_MS);
+    loop {
+        let days = match month {
+            2 if u64::is_multiple_of(year, 4) => 29,
+            2 => 28,
+            4 | 6 | 9 | 11 => 30,
+            _ => 31,
+        };
+        if day < days {
+            break;
+        }
+        day -= days;
+        month += 1;
+        if month > 12 {
+            (year, month) = (year + 1, 1);
+        }
+    }
+    let (h, m, s) = (ms / 3_600_000 % 24, ms / 60_000 % 60, ms / 1000 % 60);
+    format!("{year}-{month:02}-{:02}T{h:02}:{m:02}:{s:02}.{:03}Z", day + 1, ms % 1000)
 }
 
 /// `SplitMix64`: small, seeded, good enough to draw words.
@@ -130,6 +266,12 @@ impl Random {
         (self.next() % n as u64) as usize
     }
 
+    fn syllables(&mut self, count: usize, text: &mut String) {
+        for _ in 0..count {
+            text.push_str(SYLLABLES[self.below(SYLLABLES.len())]);
+        }
+    }
+
     /// A number in (0, 1].
     fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
@@ -146,6 +288,19 @@ const SIGMA: f64 = 0.93;
 const CONTENT_BYTES_MAX: f64 = 60_000.0;
 
 const LEXICON_WORDS: usize = 30_000;
+
+const SEARCHED_LEXICON_WORDS: usize = 150_000;
+const FRESH_ONE_IN: usize = 200;
+/// Enough that hardly any is made twice.
+const FRESH_SYLLABLES: usize = 6;
+
+const SESSION_TURNS_MEAN: f64 = 97.0;
+const SESSION_SIGMA: f64 = 1.0;
+const SESSION_TURNS_MAX: f64 = 5_000.0;
+const DAY_MS: u64 = 24 * 3600 * 1000;
+const TWO_YEARS_MS: usize = 2 * 365 * DAY_MS as usize;
+const TURN_EVERY_MS_MIN: usize = 800;
+const TURN_EVERY_MS_SPREAD: usize = 180_000;
 
 /// `@` stands for a word.
 const LINES: &[&str] = &[
@@ -194,3 +349,31 @@ const SYLLABLES: &[&str] = &[
     "o", "on", "or", "pa", "per", "po", "pre", "ra", "re", "ri", "ro", "sa", "se", "si", "so", "sta", "su",
     "ta", "te", "ti", "tion", "to", "tra", "tu", "u", "un", "ver", "vi", "wa", "we",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planted_words_are_found_as_often_as_was_said() {
+        let turns: Vec<Turn> = Turns::searched(1).take(4_000).collect();
+        for planted in PLANTED {
+            let found = turns.iter().filter(|turn| turn.content.contains(planted.words)).count() as u64;
+            assert_eq!(found, planted.hits(4_000), "{}", planted.words);
+        }
+        let common = turns.iter().filter(|turn| turn.content.contains("session")).count();
+        assert!(common > 1_000, "{common} of 4000 turns");
+    }
+
+    #[test]
+    fn sessions_are_spread_over_two_years() {
+        let mut turns = Turns::searched(2);
+        let first: Vec<String> = (0..50).map(|_| turns.session()[0].ts.clone()).collect();
+        assert!(
+            first.iter().any(|ts| ts.starts_with("2024-")) && first.iter().any(|ts| ts.starts_with("2025-"))
+        );
+        assert_eq!(time(0), "2024-01-01T00:00:00.000Z");
+        assert_eq!(time(59 * DAY_MS), "2024-02-29T00:00:00.000Z");
+        assert_eq!(time(425 * DAY_MS + 1), "2025-03-01T00:00:00.001Z");
+    }
+}

@@ -10,6 +10,8 @@
 //! | `create.rs`, `sessions.rs` | what it costs to begin one, and to write thousands |
 //! | `load.rs`, `tail.rs`, `huge.rs` | what it costs to read |
 //! | `archive.rs`, `fork.rs` | what it costs to put a session away, and to branch off one |
+//! | `search.rs`, `catalogue.rs` | what it costs to find a turn, and to list the sessions |
+//! | `commands.rs` | whole programs: the `manent` command, and ripgrep |
 //! | `peers.rs` | the naive store and SQLite |
 //! | `data.rs`, `session.rs` | the text, and the session files made of it |
 //! | `child.rs` | reading in a fresh process, where memory can be measured |
@@ -25,7 +27,9 @@
 mod append;
 mod archive;
 mod args;
+mod catalogue;
 mod child;
+mod commands;
 mod create;
 mod data;
 mod fork;
@@ -36,6 +40,7 @@ mod machine;
 mod measure;
 mod peers;
 mod row;
+mod search;
 mod session;
 mod sessions;
 mod sync;
@@ -45,7 +50,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::args::{Args, Command, Output, Topic};
-use crate::row::Row;
+use crate::row::{Goal, Row};
 
 /// Any failure; the bench only reports it.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -71,6 +76,14 @@ impl Bench {
         match self.effort {
             Effort::Quick => full.div_ceil(3),
             Effort::Full => full,
+        }
+    }
+
+    /// A goal that is meant for the full size: a tenth of the data would show something else.
+    pub(crate) fn at_full_size(&self, goal: Goal) -> Goal {
+        match self.effort {
+            Effort::Quick => Goal::Inform,
+            Effort::Full => goal,
         }
     }
 
@@ -151,6 +164,8 @@ fn run_group(bench: &Bench, group: Topic) -> Result<Vec<Row>> {
         Topic::Tail => tail::run(bench),
         Topic::Archive => archive::run(bench),
         Topic::Fork => fork::run(bench),
+        Topic::Search => search::run(bench),
+        Topic::Catalogue => catalogue::run(bench),
         Topic::Huge => huge::run(bench),
     }
 }

@@ -5,11 +5,13 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use manent::{Body, Durability, Expect, Files, SessionKey, Store, turn_body};
+use manent::{Body, Durability, Expect, Files, SessionKey, Store, StoreOptions, turn_body};
 
 use crate::Result;
-use crate::data::{self, Turns};
+use crate::data::{self, Turn, Turns};
 use crate::peers::naive_line;
 
 /// A session made for reading.
@@ -84,6 +86,60 @@ pub(crate) fn make_of(
         twin.into_inner()?.sync_data()?;
     }
     Ok(made)
+}
+
+/// Many sessions, as a store has them after some years.
+#[derive(Debug)]
+pub(crate) struct Many {
+    pub(crate) home: PathBuf,
+    pub(crate) keys: Vec<SessionKey>,
+    pub(crate) turns: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Many {
+    /// Where their files are.
+    pub(crate) fn dir(&self) -> Result<PathBuf> {
+        let first = self.keys.first().ok_or("there are no sessions")?;
+        let path = file_of(&self.home, first)?;
+        Ok(path.parent().ok_or("a file lies nowhere")?.to_owned())
+    }
+
+    /// Says how many there are, and how long making them took.
+    fn describe(&self, took: Duration) -> String {
+        let (sessions, seconds) = (self.keys.len(), took.as_secs_f64());
+        let Many { turns, bytes, .. } = self;
+        format!("{sessions} sessions, {turns} turns, {} MB, made in {seconds:.0} s", bytes / 1_000_000)
+    }
+}
+
+/// A store to write with whose index is not kept near what it writes by a thread of its own: that would do some of the
+/// work beforehand that is measured, or get in its way.
+pub(crate) fn writer(home: &Path) -> Result<Store> {
+    Ok(Store::on(Arc::new(Files::open(home)?), StoreOptions::default()))
+}
+
+/// Writes `count` sessions, each with one write.
+pub(crate) fn make_many(home: &Path, count: usize, mut next: impl FnMut() -> Vec<Turn>) -> Result<Many> {
+    let start = Instant::now();
+    let store = writer(home)?;
+    let mut many = Many { home: home.to_owned(), keys: Vec::with_capacity(count), turns: 0, bytes: 0 };
+    for n in 0..count {
+        let key = SessionKey::new(format!("telegram:user-{n:06}"))?;
+        let turns = next();
+        many.turns += turns.len() as u64;
+        store.append_with(&key, &bodies_of(&turns), Durability::Flush, Expect::Any)?;
+        many.bytes += std::fs::metadata(file_of(home, &key)?)?.len();
+        many.keys.push(key);
+    }
+    rustix::fs::syncfs(File::open(home)?)?;
+    eprintln!("{}", many.describe(start.elapsed()));
+    Ok(many)
+}
+
+/// Turns as they are appended.
+pub(crate) fn bodies_of(turns: &[Turn]) -> Vec<Body> {
+    turns.iter().map(|turn| turn_body(&turn.ts, turn.role, &turn.content)).collect()
 }
 
 const BATCH: usize = 500;
