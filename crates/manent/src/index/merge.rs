@@ -104,7 +104,11 @@ impl<'a> Source<'a> {
                 }
                 let end = at + *count as usize;
                 if let Some((first, _, now)) = self.shifts.get(shift).filter(|(first, ..)| first <= doc) {
-                    docs.push(now + (doc - first));
+                    let doc = now + (doc - first);
+                    if docs.last().is_some_and(|last| *last >= doc) {
+                        return Err(broken("a list goes backwards"));
+                    }
+                    docs.push(doc);
                     times.push(*count);
                     for at in at..end {
                         tags.push(tag_at(&own_tags, at).ok_or_else(|| broken("tags are missing"))?);
