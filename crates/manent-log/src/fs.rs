@@ -208,3 +208,21 @@ pub fn read_fully(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Re
     }
     Ok(filled)
 }
+
+/// Copies a range of one file to the end of another. A range that ends behind the file is `UnexpectedEof`.
+pub fn copy_range(from: &dyn DiskFile, offset: u64, length: u64, to: &dyn DiskFile) -> io::Result<()> {
+    let mut block = vec![0; COPY_BLOCK_BYTES.min(length as usize)];
+    let mut done = 0;
+    while done < length {
+        let want = (length - done).min(block.len() as u64) as usize;
+        let n = read_fully(from, &mut block[..want], offset + done)?;
+        if n == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        write_fully(to, &block[..n]).map_err(|(_, e)| e)?;
+        done += n as u64;
+    }
+    Ok(())
+}
+
+const COPY_BLOCK_BYTES: usize = 256 << 10;

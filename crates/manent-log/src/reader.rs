@@ -355,7 +355,7 @@ impl Reader {
     }
 
     /// The offset up to which everything was read, torn bytes included; set when [`Reader::next`] gave nothing.
-    pub(crate) fn read_to(&self) -> u64 {
+    pub fn read_to(&self) -> u64 {
         self.read_to
     }
 
@@ -364,9 +364,9 @@ impl Reader {
         self.resume.next_seq
     }
 
-    /// Whether both read the same file, and not two that had the same name one after the other.
-    pub fn is_of_same_file(&self, other: &Reader) -> bool {
-        self.id == other.id
+    /// Which file it is: two that had the same name one after the other are not the same.
+    pub fn file_id(&self) -> FileId {
+        self.id
     }
 
     /// Whose file it is; known once something was read.

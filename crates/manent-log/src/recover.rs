@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::frame::{self, FileKind};
-use crate::fs::{Access, Disk, DiskFile, read_fully, write_fully};
+use crate::fs::{Access, Disk, DiskFile, copy_range, read_fully};
 use crate::lock::{IfMissing, Lease, directory_of};
 use crate::reader::Damage;
 use crate::tail::{self, Tail};
@@ -137,7 +137,8 @@ fn set_aside(disk: &dyn Disk, lease: &Lease, torn: &Damage) -> Result<PathBuf> {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(e) => return Err(Error::io("set torn bytes aside in", &copy)(e)),
         };
-        copy_range(&*lease.file, torn, &*file).map_err(Error::io("set torn bytes aside in", &copy))?;
+        copy_range(&*lease.file, torn.offset, torn.length, &*file)
+            .map_err(Error::io("set torn bytes aside in", &copy))?;
         file.sync().map_err(Error::io("sync", &copy))?;
         let dir = directory_of(&copy);
         disk.sync_dir(dir).map_err(Error::io("sync the directory", dir))?;
@@ -147,20 +148,4 @@ fn set_aside(disk: &dyn Disk, lease: &Lease, torn: &Damage) -> Result<PathBuf> {
     Err(Error::io("set torn bytes aside of", &lease.path)(why))
 }
 
-fn copy_range(from: &dyn DiskFile, torn: &Damage, to: &dyn DiskFile) -> io::Result<()> {
-    let mut block = vec![0; COPY_BLOCK_BYTES.min(torn.length as usize)];
-    let mut done = 0;
-    while done < torn.length {
-        let want = (torn.length - done).min(block.len() as u64) as usize;
-        let n = read_fully(from, &mut block[..want], torn.offset + done)?;
-        if n == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        write_fully(to, &block[..n]).map_err(|(_, e)| e)?;
-        done += n as u64;
-    }
-    Ok(())
-}
-
 const COPIES_MAX: u32 = 1000;
-const COPY_BLOCK_BYTES: usize = 256 << 10;

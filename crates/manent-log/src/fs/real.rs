@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, OFlags};
 #[cfg(target_os = "linux")]
@@ -87,19 +87,29 @@ impl Disk for RealDisk {
             return Ok(Vec::new());
         }
         let dir = rustix::fs::openat(CWD, dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let look =
-            |names: &[&str]| names.iter().map(|name| look_at(&dir, name)).collect::<io::Result<Vec<_>>>();
+        let mut looked = vec![None; names.len()];
+        let work = Mutex::new(names.chunks(LOOK_AT_ONCE).zip(looked.chunks_mut(LOOK_AT_ONCE)));
+        let look = || -> io::Result<()> {
+            loop {
+                let next = work.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((names, looked)) = next else { return Ok(()) };
+                for (name, info) in names.iter().zip(looked) {
+                    *info = look_at(&dir, name)?;
+                }
+            }
+        };
         if names.len() < LOOK_ALONE_MAX {
-            return look(names);
+            look()?;
+        } else {
+            // Looking at a name is a system call and nothing else: two threads take half the time. Each takes the next
+            // few as soon as it is done with the last, because one of them may have a processor to itself.
+            let (first, second) = std::thread::scope(|scope| {
+                let second = scope.spawn(look);
+                (look(), second.join())
+            });
+            first?;
+            second.unwrap_or_else(|_| Err(io::Error::other("looking at names failed")))?;
         }
-        // Looking at a name is a system call and nothing else: two threads take half the time.
-        let (first, second) = names.split_at(names.len() / 2);
-        let (first, second) = std::thread::scope(|scope| {
-            let second = scope.spawn(|| look(second));
-            (look(first), second.join())
-        });
-        let mut looked = first?;
-        looked.extend(second.unwrap_or_else(|_| Err(io::Error::other("looking at names failed")))?);
         Ok(looked)
     }
 
@@ -324,6 +334,8 @@ fn nanoseconds(seconds: i64, rest: i64) -> i64 {
 
 /// So few names are looked at faster than a thread is begun.
 const LOOK_ALONE_MAX: usize = 1000;
+/// How many names a thread takes from the rest each time.
+const LOOK_AT_ONCE: usize = 128;
 
 /// Whether a process has a file open. One that we may not look into counts as not.
 #[cfg(target_os = "linux")]
