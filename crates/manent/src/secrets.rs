@@ -10,6 +10,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use starts::{Case, Starts};
+
+mod starts;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -25,14 +28,10 @@ pub const REDACTED: &str = "[secret]";
 /// assert_eq!(&text[found[0].clone()], "tr0ub4dor&3");
 /// ```
 pub fn secrets(text: &str) -> Vec<Range<usize>> {
-    let (Some(shapes), Some(blocks), Some(heads)) = (&*SHAPES, &*BLOCKS, &*values::HEADS) else {
+    let Some(mut found) = found_in(text) else {
         // Better to show nothing than to show what nobody has looked at.
         return std::iter::once(0..text.len()).filter(|all| !all.is_empty()).collect();
     };
-    let mut found: Vec<Range<usize>> = blocks.find_iter(text).map(|block| block.range()).collect();
-    find_shapes(text, shapes, &mut found);
-    values::find_values(text, heads, &mut found);
-    values::find_addresses(text, &mut found);
     found.sort_unstable_by_key(|range| (range.start, range.end));
     found.dedup_by(|next, kept| {
         let touches = next.start <= kept.end;
@@ -42,6 +41,22 @@ pub fn secrets(text: &str) -> Vec<Range<usize>> {
         touches
     });
     found
+}
+
+/// In no order. An expression is made only when a text holds what it begins with. Nothing: one could not be made.
+fn found_in(text: &str) -> Option<Vec<Range<usize>>> {
+    let mut found = Vec::new();
+    if memchr::memmem::find(text.as_bytes(), b"-----BEGIN ").is_some() {
+        found.extend(BLOCKS.as_ref()?.find_iter(text).map(|block| block.range()));
+    }
+    if may_have_shapes(text) {
+        find_shapes(text, SHAPES.as_ref()?, &mut found);
+    }
+    if values::may_have_values(text) {
+        values::find_values(text, values::HEADS.as_ref()?, &mut found);
+    }
+    values::find_addresses(text, &mut found);
+    Some(found)
 }
 
 /// The text with [`REDACTED`] for every likely credential.
@@ -65,50 +80,61 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The beginnings of credentials that have a form of their own, as far as they are of fixed length.
+/// Credentials that have a form of their own: how they may begin, and the rest as far as it is of fixed length.
+const SHAPED: [(&[&str], &str); 34] = [
+    // Model providers.
+    (&["sk-"], "[A-Za-z0-9_-]{20}"),
+    (&["gsk_", "xai-", "pplx-"], "[A-Za-z0-9]{40}"),
+    (&["hf_", "r8_"], "[A-Za-z0-9]{30}"),
+    // Homes of code and packages.
+    (&["gho_", "ghp_", "ghs_", "ghr_", "ghu_"], "[A-Za-z0-9]{30}"),
+    (&["github_pat_"], "[A-Za-z0-9_]{22}"),
+    (
+        &["glpat-", "gldt-", "glrt-", "glptt-", "glft-", "glsoat-", "glcbt-", "glimt-", "glagent-"],
+        "[A-Za-z0-9_-]{20}",
+    ),
+    (&["npm_"], "[A-Za-z0-9]{36}"),
+    (&["pypi-"], "[A-Za-z0-9_-]{50}"),
+    (&["dckr_pat_"], "[A-Za-z0-9_-]{20}"),
+    // Clouds.
+    (&["AKIA", "ASIA", "ABIA", "ACCA"], "[A-Z0-9]{16}"),
+    (&["AIza"], "[A-Za-z0-9_-]{35}"),
+    (&["ya29."], "[A-Za-z0-9_-]{20}"),
+    (&["GOCSPX-"], "[A-Za-z0-9_-]{20}"),
+    (&["doo_v1_", "dop_v1_", "dor_v1_"], "[a-f0-9]{40}"),
+    (&["dapi"], "[a-f0-9]{32}"),
+    (&["sbp_"], "[a-f0-9]{40}"),
+    (&["hvs."], "[A-Za-z0-9_-]{24}"),
+    (&["tskey-"], "[a-z]{3,8}-[A-Za-z0-9]{10}"),
+    // Chats, mail, payment, and the rest.
+    (&["xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-"], "[A-Za-z0-9-]{10}"),
+    (&["xapp-"], "[0-9]-[A-Za-z0-9-]{10}"),
+    (&["hooks.slack.com/"], "[a-z]{5,12}/[A-Za-z0-9/_-]{20}"),
+    (&["discord.com/api/webhooks/", "discordapp.com/api/webhooks/"], "[0-9]{10}"),
+    (&[":AA"], "[A-Za-z0-9_-]{33}"),
+    (&["SG."], r"[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16}"),
+    (&["rk_live_", "rk_test_", "sk_live_", "sk_test_"], "[A-Za-z0-9]{16}"),
+    (&["whsec_"], "[A-Za-z0-9]{24}"),
+    (&["shpat_", "shpca_", "shppa_", "shpss_"], "[a-fA-F0-9]{32}"),
+    (&["sq0"], "[a-z]{3}-[A-Za-z0-9_-]{22}"),
+    (&["ATATT3"], "[A-Za-z0-9_=-]{50}"),
+    (&["lin_api_"], "[A-Za-z0-9]{30}"),
+    (&["ntn_"], "[A-Za-z0-9]{40}"),
+    (&["glsa_", "figd_", "sntrys_", "sntryu_"], "[A-Za-z0-9_-]{30}"),
+    (&["AGE-SECRET-KEY-1"], "[0-9A-Z]{50}"),
+    (&["eyJ"], "[A-Za-z0-9_-]{8}"),
+];
+
 static SHAPES: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let shapes = [
-        // Model providers.
-        "sk-[A-Za-z0-9_-]{20}",
-        "(?:gsk_|xai-|pplx-)[A-Za-z0-9]{40}",
-        "(?:hf_|r8_)[A-Za-z0-9]{30}",
-        // Homes of code and packages.
-        "gh[opsru]_[A-Za-z0-9]{30}",
-        "github_pat_[A-Za-z0-9_]{22}",
-        "gl(?:pat|dt|rt|ptt|ft|soat|cbt|imt|agent)-[A-Za-z0-9_-]{20}",
-        "npm_[A-Za-z0-9]{36}",
-        "pypi-[A-Za-z0-9_-]{50}",
-        "dckr_pat_[A-Za-z0-9_-]{20}",
-        // Clouds.
-        "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",
-        "AIza[A-Za-z0-9_-]{35}",
-        r"ya29\.[A-Za-z0-9_-]{20}",
-        "GOCSPX-[A-Za-z0-9_-]{20}",
-        "do[opr]_v1_[a-f0-9]{40}",
-        "dapi[a-f0-9]{32}",
-        "sbp_[a-f0-9]{40}",
-        r"hvs\.[A-Za-z0-9_-]{24}",
-        "tskey-[a-z]{3,8}-[A-Za-z0-9]{10}",
-        // Chats, mail, payment, and the rest.
-        "xox[abeoprs]-[A-Za-z0-9-]{10}",
-        "xapp-[0-9]-[A-Za-z0-9-]{10}",
-        "hooks[.]slack[.]com/[a-z]{5,12}/[A-Za-z0-9/_-]{20}",
-        "discord(?:app)?[.]com/api/webhooks/[0-9]{10}",
-        ":AA[A-Za-z0-9_-]{33}",
-        r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16}",
-        "[rs]k_(?:live|test)_[A-Za-z0-9]{16}",
-        "whsec_[A-Za-z0-9]{24}",
-        "shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
-        "sq0[a-z]{3}-[A-Za-z0-9_-]{22}",
-        "ATATT3[A-Za-z0-9_=-]{50}",
-        "lin_api_[A-Za-z0-9]{30}",
-        "ntn_[A-Za-z0-9]{40}",
-        "(?:glsa_|figd_|sntry[su]_)[A-Za-z0-9_-]{30}",
-        "AGE-SECRET-KEY-1[0-9A-Z]{50}",
-        "eyJ[A-Za-z0-9_-]{8}",
-    ];
-    Regex::new(&format!("(?-u:{})", shapes.join("|"))).ok()
+    let shape = |(starts, rest): &(&[&str], &str)| {
+        let starts: Vec<String> = starts.iter().map(|start| regex::escape(start)).collect();
+        format!("(?:{}){rest}", starts.join("|"))
+    };
+    Regex::new(&format!("(?-u:{})", SHAPED.iter().map(shape).collect::<Vec<_>>().join("|"))).ok()
 });
+
+static SHAPE_STARTS: LazyLock<Starts> =
+    LazyLock::new(|| Starts::of(SHAPED.iter().flat_map(|(starts, _)| starts.iter().copied()), Case::Exact));
 
 /// Private keys as files hold them, also with escaped line ends. One whose end is cut off is one all the same.
 static BLOCKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -122,6 +148,11 @@ static BLOCKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ))
     .ok()
 });
+
+/// Whether anything begins as a credential with a form of its own does.
+fn may_have_shapes(text: &str) -> bool {
+    SHAPE_STARTS.any(text, |Range { start, .. }| begins_word(text, start) || text[start..].starts_with(':'))
+}
 
 fn find_shapes(text: &str, shapes: &Regex, found: &mut Vec<Range<usize>>) {
     let mut at = 0;

@@ -34,10 +34,11 @@ use manent_log::{Body, Found, Item, Log, Options, Reader, RealDisk, Report, Tail
 
 use crate::backend::{
     Address, Backend, Exclusive, Header, Lease, Listed, NewHeader, Place, Position, Progress, Receipt,
-    Records, Repaired, Shelf, Sight, Start, Survey, Terms, Watching, Which,
+    Records, Repaired, Room, Shelf, Sight, Start, Survey, Terms, Watching, Which,
 };
 use crate::error::{Among, Error, Result, io_error};
 use crate::key::SessionKey;
+use crate::memory;
 use crate::meta::Meta;
 use crate::pack::{self, Unpacking};
 use crate::reading::break_at;
@@ -93,7 +94,8 @@ impl Files {
                 Ok(entries) => entries.iter().any(|entry| {
                     let name = entry.name.to_str().unwrap_or_default();
                     let file = name.strip_suffix(".archived").unwrap_or(name);
-                    SessionKey::of_file_name(file).is_some() || matches!(name, "archive" | "trash")
+                    let is_session = SessionKey::of_file_name(file).is_some() && name != memory::FILE_NAME;
+                    is_session || matches!(name, "archive" | "trash")
                 }),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => false,
                 Err(e) => return Err(io_error("open the store", &home)(e)),
@@ -316,6 +318,16 @@ impl Backend for Files {
         self.own_shelf()
     }
 
+    fn room(&self) -> Option<Room> {
+        // A flat store is a directory of another program's: what we put there would be a session of that program.
+        let own = self.layout.sessions != self.layout.home;
+        own.then(|| Room { disk: self.disk.clone(), dir: self.layout.home.clone(), trust: self.trust })
+    }
+
+    fn make_room(&self) -> Result<()> {
+        self.prepare()
+    }
+
     fn exclusive(&self, wait: Duration) -> Result<Box<dyn Exclusive>> {
         self.prepare()?;
         Ok(Box::new(StoreLock::take(self, wait)?))
@@ -411,7 +423,7 @@ impl Files {
         // The header of one file and the records of another would mix two sessions, or a fork's with its parent's. The
         // reader has its file open, so no other can have got its number.
         let mut header = Reader::open_small(disk, path)?;
-        if !header.is_of_same_file(&reader) {
+        if header.file_id() != reader.file_id() {
             return Ok(None);
         }
         let meta = right_key(&at.key, path, meta_of(&mut header)?)?;

@@ -46,9 +46,9 @@ impl Files {
             // Looked at first: what is made after this look changes it.
             let now = self.dir_note(dir)?;
             let quiet = note.get(number * 2..number * 2 + 2) == Some(&now) && now != UNSETTLED;
-            let here: Vec<usize> = (0..seen.len()).filter(|at| is_in(seen[*at], place)).collect();
-            let mut names: Vec<&str> = here.iter().map(|at| file_name(seen[*at].1)).collect();
-            let known = names.len();
+            let known = seen.iter().filter(|seen| is_in(**seen, place)).count();
+            let mut names = Vec::with_capacity(known);
+            names.extend(seen.iter().filter(|seen| is_in(**seen, place)).map(|seen| file_name(seen.1)));
             let listed = if quiet { Vec::new() } else { self.names_in(dir)? };
             if !listed.is_empty() {
                 let others: HashSet<&str> = names.iter().copied().collect();
@@ -64,13 +64,16 @@ impl Files {
             if infos.iter().flatten().any(|info| info.links > 1 && info.shape == Shape::File) {
                 self.has_linked.store(true, Ordering::Relaxed);
             }
-            for (at, info) in here.iter().zip(&infos) {
-                survey.stamps[*at] = written(info);
+            let here = seen.iter().zip(&mut survey.stamps).filter(|(seen, _)| is_in(**seen, place));
+            for ((_, stamp), info) in here.zip(&infos) {
+                *stamp = written(info);
             }
             let others = names[known..].iter().zip(&infos[known..]);
-            let others = others.filter_map(|(name, info)| Some((*name, written(info)?))).collect();
-            let there = names.iter().zip(&infos).filter(|(_, info)| info.is_some()).map(|(name, _)| *name);
-            survey.others.extend(sights(place, others, &there.collect()));
+            let others: Vec<_> = others.filter_map(|(name, info)| Some((*name, written(info)?))).collect();
+            if !others.is_empty() {
+                let there = names.iter().zip(&infos).filter(|(_, info)| info.is_some());
+                survey.others.extend(sights(place, others, &there.map(|(name, _)| *name).collect()));
+            }
             // What is empty is no session yet, and nothing but its length will tell when it is.
             let mut all = names.iter().zip(&infos);
             let empty =

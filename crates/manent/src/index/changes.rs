@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::backend::{Changes, Place, Sight, Stamp, Watching};
 use crate::clock;
+use crate::error::Error;
 use crate::store::Store;
 
 use super::batch::Changed;
@@ -12,21 +13,33 @@ use super::catalogue::Row;
 use super::damage::Read;
 use super::rows::RowRef;
 use super::shelf::Kept;
-use super::state::Known;
+use super::state::{Known, Snapshot};
 use super::stopped::Stopped;
 
 /// What is new or changed since last time, and what is gone.
-pub(crate) fn changes(
-    known: &mut Known,
+pub(crate) type Differences = (Vec<Changed>, Vec<Arc<Row>>);
+
+/// What a look at every stream brought.
+pub(crate) struct Surveyed {
+    pub(crate) differences: Differences,
+    note: Vec<u64>,
+    swept_ms: i64,
+    news_bytes: u64,
+}
+
+/// The differences, where somebody tells of them; nothing: every stream must be looked at.
+pub(crate) fn heard(
+    known: &Known,
+    snapshot: Option<&Snapshot>,
     watching: &mut Option<Box<dyn Watching>>,
     was_asked: &mut bool,
     store: &Store,
-) -> Result<(Vec<Changed>, Vec<Arc<Row>>), Stopped> {
+) -> Read<Option<Differences>> {
     // What could not be read may be readable now, without having changed.
-    let all_read = !known.rows.iter().any(RowRef::is_unread);
+    let all_read = snapshot.is_some_and(|snapshot| snapshot.all_read);
     if let Some(watch) = watching {
         match watch.changes() {
-            Changes::These(names) if known.is_swept && all_read => return Ok(told(&known.rows, names)?),
+            Changes::These(names) if known.is_swept && all_read => return told(&known.rows, names).map(Some),
             // Everything is looked at now, also what changed until here.
             Changes::These(_) => {}
             Changes::Unknown => *watching = None,
@@ -37,11 +50,35 @@ pub(crate) fn changes(
         *watching = store.backend().watch();
     }
     *was_asked = true;
-    survey(known, store)
+    Ok(None)
+}
+
+/// What to do while every stream is looked at.
+pub(crate) enum Meanwhile<'a> {
+    Wait,
+    /// To use what was known before. If nothing changed, that is what is known now.
+    Use(&'a mut dyn FnMut(&Arc<Snapshot>)),
+}
+
+/// Looks at every stream, and lets somebody use what was known before meanwhile, if that takes long.
+pub(crate) fn survey_while(
+    known: &Known,
+    snapshot: &mut Option<Arc<Snapshot>>,
+    store: &Store,
+    meanwhile: Meanwhile<'_>,
+) -> Result<Surveyed, Stopped> {
+    match meanwhile {
+        Meanwhile::Use(use_it) if known.rows.len() >= MANY_ROWS => std::thread::scope(|scope| {
+            let looking = scope.spawn(|| survey(known, store));
+            use_it(snapshot.get_or_insert_with(|| Arc::new(known.snapshot())));
+            looking.join().unwrap_or_else(|_| Err(Error::Index("a thread of it died".to_owned()).into()))
+        }),
+        _ => survey(known, store),
+    }
 }
 
 /// Looks at every stream.
-pub(crate) fn survey(known: &mut Known, store: &Store) -> Result<(Vec<Changed>, Vec<Arc<Row>>), Stopped> {
+pub(crate) fn survey(known: &Known, store: &Store) -> Result<Surveyed, Stopped> {
     let mut seen = Vec::with_capacity(known.rows.len());
     for row in &known.rows {
         seen.push((row.place(), row.name()?));
@@ -61,8 +98,15 @@ pub(crate) fn survey(known: &mut Known, store: &Store) -> Result<(Vec<Changed>, 
         }
     }
     changed.extend(survey.others.into_iter().map(|sight| Changed { sight, old: None }));
-    (known.note, known.swept_ms, known.news_bytes) = (survey.note, swept_ms, news_bytes);
-    Ok((changed, gone))
+    Ok(Surveyed { differences: (changed, gone), note: survey.note, swept_ms, news_bytes })
+}
+
+impl Surveyed {
+    /// Notes when the look was, and gives what it brought.
+    pub(crate) fn noted_in(self, known: &mut Known) -> Differences {
+        (known.note, known.swept_ms, known.news_bytes) = (self.note, self.swept_ms, self.news_bytes);
+        self.differences
+    }
 }
 
 /// Whether every session that is known is still where it was.
@@ -76,7 +120,7 @@ pub(crate) fn is_all_there(known: &Known, store: &Store) -> Result<bool, Stopped
 }
 
 /// What is new or changed among the streams of which a watch told, and what is gone.
-fn told(rows: &[RowRef], names: Vec<(Place, String, Option<Stamp>)>) -> Read<(Vec<Changed>, Vec<Arc<Row>>)> {
+fn told(rows: &[RowRef], names: Vec<(Place, String, Option<Stamp>)>) -> Read<Differences> {
     let (mut changed, mut gone) = (Vec::new(), Vec::new());
     let mut seen = HashSet::new();
     // The last word on a name counts.
@@ -170,3 +214,5 @@ pub(crate) fn settle_forks(rows: &mut [RowRef]) -> Read<bool> {
 
 /// How many sessions a fork may descend from; beyond that nobody looks.
 const LINEAGE_MAX: usize = 64;
+/// To look at so many takes longer than to begin a thread.
+const MANY_ROWS: usize = 1000;

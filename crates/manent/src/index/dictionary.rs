@@ -8,6 +8,7 @@
 //! heads: first word, bytes of the block, bytes of the lists, bytes of the tags × blocks
 //! ```
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::damage::{Read, broken};
@@ -81,11 +82,14 @@ impl DictionaryWriter {
 pub(crate) struct Dictionary {
     pages: Pages,
     heads: Vec<Head>,
+    /// The heads as they were written: the first words are in them.
+    written: Bytes,
 }
 
 #[derive(Debug)]
 struct Head {
-    first: Box<[u8]>,
+    /// Where the first word stands.
+    first: Range<u32>,
     block: Range<u64>,
     list: u64,
     tags: u64,
@@ -93,30 +97,61 @@ struct Head {
 
 impl Dictionary {
     /// `heads` as they were written; the blocks lie at `blocks`, the lists from `lists` and the tags from `tags`.
-    pub(crate) fn open(pages: Pages, heads: &[u8], blocks: u64, lists: u64, tags: u64) -> Read<Dictionary> {
-        let mut numbers = Numbers::new(heads);
+    pub(crate) fn open(pages: Pages, written: Bytes, blocks: u64, lists: u64, tags: u64) -> Read<Dictionary> {
+        let mut numbers = Numbers::new(&written);
         let (mut block, mut list, mut tags) = (blocks, lists, tags);
         let mut heads = Vec::new();
         while !numbers.is_at_end() {
             let len = numbers.next()? as usize;
-            let first = numbers.take(len)?.into();
+            let start = numbers.position() as u32;
+            numbers.take(len)?;
+            let first = start..numbers.position() as u32;
             let end = add(block, numbers.next()?)?;
             heads.push(Head { first, block: block..end, list, tags });
             (block, list, tags) = (end, add(list, numbers.next()?)?, add(tags, numbers.next()?)?);
         }
-        Ok(Dictionary { pages, heads })
+        Ok(Dictionary { pages, heads, written })
+    }
+
+    /// The block in which a word would stand.
+    fn block_of(&self, word: &[u8]) -> usize {
+        let first = |head: &Head| &self.written[head.first.start as usize..head.first.end as usize];
+        self.heads.partition_point(|head| first(head) <= word).saturating_sub(1)
     }
 
     /// Where the list of a word lies.
     pub(crate) fn find(&self, word: &str) -> Read<Option<Entry>> {
-        let mut found = None;
-        self.walk(word.as_bytes(), |other, entry| {
-            if other == word.as_bytes() {
-                found = Some(entry);
+        let word = word.as_bytes();
+        let Some(head) = self.heads.get(self.block_of(word)) else { return Ok(None) };
+        let block = self.pages.read(head.block.clone())?;
+        let mut numbers = Numbers::new(&block);
+        let (mut list, mut tags) = (head.list, head.tags);
+        // How much the word before has in common with the one that is looked for, which comes behind it.
+        let mut same = 0;
+        while !numbers.is_at_end() {
+            let [shared, len] = numbers.next_few()?;
+            let (shared, rest) = (shared as usize, numbers.take(len as usize)?);
+            let [count, list_bytes, tag_bytes] = numbers.next_few()?;
+            let (list_end, tags_end) = (add(list, list_bytes)?, add(tags, tag_bytes)?);
+            // One that is more like the word before it than ours is comes before ours too; one that is less, behind it.
+            if shared < same {
+                break;
             }
-            other < word.as_bytes()
-        })?;
-        Ok(found)
+            if shared == same {
+                let wanted = &word[same..];
+                let common = rest.iter().zip(wanted).take_while(|(a, b)| a == b).count();
+                match rest[common..].cmp(&wanted[common..]) {
+                    Ordering::Less => same += common,
+                    Ordering::Equal => {
+                        let count = u32::try_from(count).map_err(|_| broken("a number is too large"))?;
+                        return Ok(Some(Entry { count, list: list..list_end, tags: tags..tags_end }));
+                    }
+                    Ordering::Greater => break,
+                }
+            }
+            (list, tags) = (list_end, tags_end);
+        }
+        Ok(None)
     }
 
     /// Every word that begins so.
@@ -131,8 +166,7 @@ impl Dictionary {
 
     /// Words in order, from the block on in which `from` would stand, as long as `each` wants more.
     fn walk(&self, from: &[u8], mut each: impl FnMut(&[u8], Entry) -> bool) -> Read<()> {
-        let start = self.heads.partition_point(|head| *head.first <= *from).saturating_sub(1);
-        let mut cursor = Cursor::new(self, start);
+        let mut cursor = Cursor::new(self, self.block_of(from));
         while let Some(entry) = cursor.next()? {
             if !each(cursor.word(), entry) {
                 break;

@@ -9,6 +9,7 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::summary::shorten;
+use crate::tokens;
 use crate::turn::Record;
 
 use super::builder::{Builder, Said};
@@ -16,6 +17,7 @@ use super::catalogue::{Mark, Row};
 use super::related::NEIGHBOURS;
 use super::segment::Spot;
 use super::speech::speech;
+use super::sweep::Index;
 
 /// Takes turns in and gives segments out, each of a size that fits in memory.
 pub(crate) struct Intake<'a> {
@@ -106,8 +108,8 @@ pub(crate) fn gather(
         number,
         ..Row::default()
     };
-    let mut gathering =
-        Gathering { intake, modified_ms: listed.modified_ms, taken: false, sought: None, trouble: None };
+    let (index, modified_ms) = (store.index(), listed.modified_ms);
+    let mut gathering = Gathering { index, intake, modified_ms, taken: false, sought: None, trouble: None };
     // A key leads to one file. Another one that would be its session too is read by nobody.
     if sight.place == Place::Live && row.id.is_empty() {
         let read = store.backend().sight(&listed.address.key)?;
@@ -164,6 +166,7 @@ fn only_grew(old: &Row, sight: &Sight) -> bool {
 }
 
 struct Gathering<'a, 'b> {
+    index: &'a Index,
     intake: &'a mut Intake<'b>,
     modified_ms: i64,
     /// Something was taken in.
@@ -209,7 +212,7 @@ impl Gathering<'_, '_> {
 
     fn remember(&mut self, entry: &Entry<'_>) {
         if let Some(record) = Record::of(entry) {
-            let role = record.role().unwrap_or_default();
+            let role = self.index.spoken(&record).unwrap_or_default();
             let second = second_of(&record).unwrap_or_else(|| seconds(self.modified_ms));
             self.intake.remember(&role, second, spot(entry), &speech(&record));
         }
@@ -250,7 +253,7 @@ impl Gathering<'_, '_> {
                     note(&record, row);
                     if record.is_turn() {
                         row.shared_turns += 1;
-                        row.shared_tokens += tokens_of(&speech(&record));
+                        row.shared_tokens += tokens::estimate(&speech(&record));
                     }
                 }
             }
@@ -279,17 +282,14 @@ impl Gathering<'_, '_> {
             }
             let Some(record) = Record::of(&entry) else { continue };
             second = note(&record, row).map_or(second, seconds);
-            if !record.is_turn() {
-                continue;
-            }
+            let Some(role) = self.index.spoken(&record) else { continue };
             let text = speech(&record);
             row.turns += 1;
-            row.tokens += tokens_of(&text);
+            row.tokens += tokens::estimate(&text);
             if row.recent.len() >= NEIGHBOURS {
                 row.recent.remove(0);
             }
             row.recent.push(row.last);
-            let role = record.role().unwrap_or_default();
             self.taken = true;
             if let Err(e) = self.intake.take(row.number, &role, second, spot(&entry), &text) {
                 self.trouble = Some(e);
@@ -331,11 +331,6 @@ fn note(record: &Record<'_>, row: &mut Row) -> Option<i64> {
     ms
 }
 
-/// About how many tokens a text has.
-fn tokens_of(text: &str) -> u64 {
-    text.len().div_ceil(BYTES_A_TOKEN) as u64
-}
-
 fn mark(entry: &Entry<'_>) -> Mark {
     Mark { offset: entry.offset, seq: entry.seq, crc: crc32c::crc32c(entry.bytes), is_set: true }
 }
@@ -372,5 +367,3 @@ const SHADOWED: &str = "another file of the same key is read in its place; give 
 const UNSETTLED: i64 = i64::MIN;
 /// Longer than any disk's clock takes from tick to tick.
 const TICK_NS: i64 = 20_000_000;
-/// Of mixed text, about. Models differ, and so do languages.
-const BYTES_A_TOKEN: usize = 4;

@@ -233,9 +233,9 @@ pub(crate) fn page(rows: &[&RowRef], since_ms: Option<i64>, limit: usize) -> Rea
 }
 
 /// Sessions that cannot be read.
-pub(crate) fn unread(rows: &[RowRef]) -> Read<Vec<(Address, String)>> {
+pub(crate) fn unread(snapshot: &Snapshot) -> Read<Vec<(Address, String)>> {
     let mut unread = Vec::new();
-    for row in rows.iter().filter(|row| row.is_unread()) {
+    for row in snapshot.rows.iter().filter(|row| !snapshot.all_read && row.is_unread()) {
         let row = row.row()?;
         unread.extend(address_of(&row).map(|address| (address, row.unreadable.clone())));
     }

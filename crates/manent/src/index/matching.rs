@@ -38,9 +38,7 @@ pub(crate) fn matching(
     // A phrase that is nearly there excludes nothing.
     let without = query.not.iter().filter(|clause| is_exact(clause));
     let not: Vec<Sought> = without.map(|c| Sought::new(views, c, all)).collect::<Read<_>>()?;
-    // One word is looked for block by block, and most blocks are passed over.
-    let one = must.len() == 1 && not.is_empty() && query.must.iter().all(is_one_word);
-    let work = if one { 0 } else { must.iter().chain(&not).map(Sought::turns).sum() };
+    let work = work(query, &must, &not);
     let search = |views: std::ops::Range<usize>, best: &mut Best<'_>| {
         let mut total = Some(0);
         for number in views {
@@ -65,6 +63,19 @@ pub(crate) fn matching(
     let exact = query.must.iter().chain(&query.not).all(is_exact);
     let weights = must.iter().map(|sought| sought.weight).collect();
     Ok(Matched { best: best.into_kept(), total: total.filter(|_| exact), weights })
+}
+
+/// About how many turns have to be looked at.
+fn work(query: &Query, must: &[Sought], not: &[Sought]) -> u64 {
+    // One word is looked for block by block, and most blocks are passed over.
+    if must.len() == 1 && not.is_empty() && query.must.iter().all(is_one_word) {
+        return 0;
+    }
+    // The turns of a word are gone along with those of the rarest; the turns of anything else are put together first.
+    let put_together = query.must.iter().zip(must).filter(|(clause, _)| !is_one_word(clause));
+    let put_together: u64 = put_together.map(|(_, sought)| sought.turns()).sum();
+    let rarest = must.iter().map(Sought::turns).min().unwrap_or(ALONE_TURNS);
+    put_together + rarest.saturating_mul((must.len() + not.len()) as u64)
 }
 
 fn is_one_word(clause: &Clause) -> bool {
@@ -128,7 +139,6 @@ fn best_of_one(
     filter: &super::view::OfSegment<'_>,
     best: &mut Best<'_>,
 ) -> Read<Option<u64>> {
-    let (norms, seconds) = (view.segment.norms()?, view.segment.seconds()?);
     let mut order: Vec<(f32, u32, usize)> = (0..list.blocks())
         .filter_map(|block| list.bound(block).map(|bound| (bound.impact * weight, bound.newest, block)))
         .filter(|(score, newest, _)| best.could_take(*score, *newest))
@@ -148,8 +158,11 @@ fn best_of_one(
         list.unpack(block)?;
         let (docs, times) = list.unpacked();
         for (doc, times) in docs.iter().zip(times) {
-            let score = weight * score::impact(*times, norm_at(norms, *doc));
-            let second = seconds.of(*doc);
+            let score = weight * score::impact(*times, view.segment.norm(*doc)?);
+            if !best.could_take(score, newest) {
+                continue;
+            }
+            let second = view.segment.second(*doc)?;
             if best.could_take(score, second) && filter.takes(*doc) {
                 best.offer(Scored { score, second, segment: number as u32, doc: *doc });
             }
@@ -168,7 +181,6 @@ fn best_of_all(
     filter: &super::view::OfSegment<'_>,
     best: &mut Best<'_>,
 ) -> Read<u64> {
-    let (norms, seconds) = (view.segment.norms()?, view.segment.seconds()?);
     // The shortest leads; scores are added up in the order of the question.
     let lead = (0..sources.len()).min_by_key(|at| sources[*at].turns.count());
     let asked = lead.map_or(0, |lead| sources[lead].turns.count());
@@ -203,20 +215,16 @@ fn best_of_all(
         }
         if !unwanted {
             count += 1;
-            let norm = norm_at(norms, doc);
+            let norm = view.segment.norm(doc)?;
             let impacts = times.iter().map(|times| score::impact(*times, norm));
             let score = sources.iter().zip(impacts).fold(0.0, |all, (s, impact)| all + s.weight * impact);
-            best.offer(Scored { score, second: seconds.of(doc), segment: number as u32, doc });
+            if best.could_take(score, u32::MAX) {
+                best.offer(Scored { score, second: view.segment.second(doc)?, segment: number as u32, doc });
+            }
         }
         doc += 1;
     }
     Ok(count)
-}
-
-/// A list that was not made by us may lead beyond the turns.
-#[inline]
-fn norm_at(norms: &[u8], doc: u32) -> u8 {
-    norms.get(doc as usize).copied().unwrap_or(u8::MAX)
 }
 
 /// A clause, looked up in every segment.

@@ -18,6 +18,7 @@
 //! | `dictionary.rs`, `postings.rs`, `numbers.rs`, `pages.rs` | the bytes of a segment |
 //! | `builder.rs`, `merge.rs` | turns to a segment; one segment out of several |
 //! | `gather.rs`, `speech.rs`, `batch.rs` | reads a session; what of a turn is found; many sessions at once |
+//! | `subject.rs` | what the index is about: turns of sessions, or items of a memory |
 //! | `sweep.rs`, `changes.rs`, `stopped.rs`, `background.rs` | brings all of it up to what the logs say |
 //! | `state.rs`, `shelf.rs`, `damage.rs` | what is known now; the files on the disk; what can be wrong with them |
 //! | `catalogue.rs`, `rows.rs` | a row for every session; rows that are read when somebody looks |
@@ -30,6 +31,7 @@ mod builder;
 mod by_key;
 mod catalogue;
 mod changes;
+mod column;
 mod damage;
 mod dates;
 mod dictionary;
@@ -52,6 +54,7 @@ mod snippet;
 mod speech;
 mod state;
 mod stopped;
+mod subject;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -62,7 +65,9 @@ pub(crate) mod words;
 pub(crate) use catalogue::Row;
 pub use listing::{IndexState, Listing, Reindexed, Share, Stats};
 pub use query::{QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError};
+pub(crate) use related::Reach;
 pub use search::{Found, Hit};
 pub(crate) use shelf::Kept;
 pub use snippet::{SNIPPET_CHARS, Snippet};
+pub(crate) use subject::Subject;
 pub(crate) use sweep::Index;

@@ -47,6 +47,21 @@ impl<'a> Numbers<'a> {
         }
     }
 
+    /// Some numbers at once: most are small, and that they all are is known by one look.
+    #[inline]
+    pub(crate) fn next_few<const N: usize>(&mut self) -> Read<[u64; N]> {
+        let few = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<N>);
+        if let Some(few) = few.filter(|few| few.iter().fold(0, |all, byte| all | byte) < 0x80) {
+            self.at += N;
+            return Ok(few.map(u64::from));
+        }
+        let mut numbers = [0; N];
+        for number in &mut numbers {
+            *number = self.next()?;
+        }
+        Ok(numbers)
+    }
+
     fn next_long(&mut self) -> Read<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {

@@ -31,14 +31,15 @@ pub(crate) enum Pages {
 pub(crate) struct Paged {
     file: Box<dyn DiskFile>,
     len: u64,
-    crcs: Vec<u32>,
+    /// The checksums of the pages, as they stand in the file.
+    crcs: Vec<u8>,
     /// What was read and checked lately: in a process that stays, most questions ask for the same again.
     lately: Mutex<Lately>,
 }
 
 #[derive(Debug, Default)]
 struct Lately {
-    pieces: HashMap<(u64, u64), Bytes>,
+    pieces: HashMap<(u64, u64), Bytes, foldhash::fast::RandomState>,
     bytes: usize,
 }
 
@@ -72,13 +73,12 @@ impl Pages {
         if pages.checked_mul(4).and_then(|table| table.checked_add(len)) != Some(end_at) {
             return Err(broken("lengths do not agree"));
         }
-        let mut table = vec![0; (end_at - len) as usize];
-        fill(&*file, &mut table, len)?;
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&table), &end[..END_BYTES - 4]);
+        let mut crcs = vec![0; (end_at - len) as usize];
+        fill(&*file, &mut crcs, len)?;
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&crcs), &end[..END_BYTES - 4]);
         if crc != u32_at(&end, END_BYTES - 4) {
             return Err(broken("checksums do not hold"));
         }
-        let crcs = table.chunks_exact(4).map(|crc| u32_at(crc, 0)).collect();
         Ok(Pages::File(Arc::new(Paged { file, len, crcs, lately: Mutex::default() })))
     }
 
@@ -132,8 +132,8 @@ impl Paged {
         fill(&*self.file, &mut pages, start)?;
         let sound = pages
             .chunks(PAGE_BYTES)
-            .zip(&self.crcs[first as usize..])
-            .all(|(page, crc)| crc32c::crc32c(page) == *crc);
+            .zip(self.crcs[first as usize * 4..].chunks_exact(4))
+            .all(|(page, crc)| crc32c::crc32c(page) == u32_at(crc, 0));
         if !sound {
             return Err(broken("a checksum does not hold"));
         }
@@ -175,7 +175,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// Small enough that one record's whereabouts cost little, large enough that checksums take little room.
-const PAGE_BYTES: usize = 8192;
+pub(crate) const PAGE_BYTES: usize = 8192;
 /// How much of a file is kept in memory.
 const LATELY_BYTES: usize = 2 * 1024 * 1024;
 /// Changes with everything that is kept in pages: an index of another version is made anew.

@@ -136,14 +136,24 @@ pub(crate) struct List {
     times: [u32; BLOCK],
     filled: usize,
     at: usize,
+    /// How often the word stands in the turns before one of the block, and in all of them. Nothing: not added up yet.
+    passed: Option<Passed>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Passed {
+    before: usize,
+    /// The turn in the block.
+    at: usize,
+    all: usize,
 }
 
 impl List {
     /// `count` turns in `bytes`, and their tags in the segment.
     pub(crate) fn new(bytes: Bytes, count: u32, pages: Pages, tags_at: Range<u64>) -> Read<List> {
         let (docs, times) = ([END; BLOCK], [0; BLOCK]);
-        let (block, filled, at, tags) = (0, 0, 0, None);
-        let mut list = List { bytes, pages, tags_at, tags, count, block, docs, times, filled, at };
+        let (block, filled, at, tags, passed) = (0, 0, 0, None, None);
+        let mut list = List { bytes, pages, tags_at, tags, count, block, docs, times, filled, at, passed };
         if list.has_skips() && list.bytes.len() < list.blocks() * SKIP_BYTES {
             return Err(broken("a list is cut short"));
         }
@@ -187,6 +197,7 @@ impl List {
     pub(crate) fn unpack(&mut self, block: usize) -> Read<()> {
         self.block = block;
         self.at = 0;
+        self.passed = None;
         self.filled = (self.count as usize).saturating_sub(block * BLOCK).min(BLOCK);
         if self.filled == 0 {
             return Ok(());
@@ -310,10 +321,10 @@ impl List {
         self.read_tags()?;
         while self.at < self.filled {
             let before = if self.has_skips() { self.skip(self.block, 2) as usize } else { 0 };
+            let Passed { before: passed, all, .. } = self.pass();
             let times = &self.times[..self.filled];
             let tags = self.tags.as_deref().unwrap_or_default();
-            let first = before + sum(&times[..self.at]);
-            let end = before + sum(times);
+            let (first, end) = (before + passed, before + all);
             if end > tags.len() * 2 {
                 return Err(broken("tags are missing"));
             }
@@ -334,6 +345,16 @@ impl List {
         Ok(0)
     }
 
+    /// Adds up how often the word stands before the turn that is looked at, from the one that was looked at before.
+    fn pass(&mut self) -> Passed {
+        let times = &self.times[..self.filled];
+        let last = self.passed.filter(|passed| passed.at <= self.at);
+        let last = last.unwrap_or_else(|| Passed { before: 0, at: 0, all: sum(times) });
+        let passed = Passed { before: last.before + sum(&times[last.at..self.at]), at: self.at, ..last };
+        self.passed = Some(passed);
+        passed
+    }
+
     fn read_tags(&mut self) -> Read<&[u8]> {
         if self.tags.is_none() {
             self.tags = Some(self.pages.read(self.tags_at.clone())?);
@@ -348,17 +369,23 @@ fn sum(times: &[u32]) -> usize {
 
 /// The first of some occurrences that has a tag.
 fn find_tag(tags: &[u8], among: Range<usize>, tag: u8) -> Option<usize> {
-    let has = |pair: u8| pair & 15 == tag || pair >> 4 == tag;
+    const LOW: u64 = 0x7777_7777_7777_7777;
     let pairs = tags.get(among.start / 2..among.end.div_ceil(2))?;
-    let mut from = 0;
-    while let Some(at) = pairs[from..].iter().position(|pair| has(*pair)).map(|at| from + at) {
-        for half in 0..2 {
-            let occurrence = (among.start / 2 + at) * 2 + half;
-            if among.contains(&occurrence) && tag_at(tags, occurrence) == Some(tag) {
-                return Some(occurrence);
-            }
+    let wanted = u64::from(tag) * 0x1111_1111_1111_1111;
+    // The first byte may hold one that comes before them.
+    let mut before = among.start % 2;
+    for (at, eight) in pairs.chunks(8).enumerate() {
+        let mut bytes = [0; 8];
+        bytes[..eight.len()].copy_from_slice(eight);
+        // Sixteen at once: where four bits are all 0, their highest is set here, and nowhere else.
+        let differs = u64::from_le_bytes(bytes) ^ wanted;
+        let found = !(((differs & LOW) + LOW) | differs | LOW);
+        let found = found >> (4 * before) << (4 * before);
+        before = 0;
+        if found != 0 {
+            let occurrence = among.start / 2 * 2 + at * 16 + found.trailing_zeros() as usize / 4;
+            return Some(occurrence).filter(|occurrence| *occurrence < among.end);
         }
-        from = at + 1;
     }
     None
 }

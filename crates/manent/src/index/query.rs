@@ -56,6 +56,8 @@ pub struct Query {
     pub(crate) until_ms: Option<i64>,
     /// Whether what is looked for are words alone, which may be looked for one by one if no record has them all.
     pub(crate) plain: bool,
+    /// Whether records that hold only some of the words are as welcome as those that hold them all.
+    pub(crate) loose: bool,
     words: Vec<String>,
 }
 
@@ -119,6 +121,11 @@ pub enum QueryError {
 }
 
 impl Query {
+    /// The same, for what fits best, whether it holds all the words or some of them.
+    pub(crate) fn loosely(self) -> Query {
+        Query { loose: true, ..self }
+    }
+
     /// Reads what someone typed, at this time in milliseconds since 1970.
     pub fn parse(text: &str, now_ms: i64) -> Result<Query, QueryError> {
         parse::query(text, now_ms)

@@ -13,12 +13,32 @@ use super::score;
 use super::view::{Filter, View};
 use super::words::{is_stop, stem, stem_prefix};
 
+/// What a record is taken together with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// With what was said before it, and a little with its session.
+    Conversation,
+    /// With nothing: what stands before it has nothing to do with it.
+    Alone,
+}
+
+impl Reach {
+    fn neighbours(self) -> usize {
+        if self == Reach::Alone { 0 } else { NEIGHBOURS }
+    }
+
+    fn session(self) -> f32 {
+        if self == Reach::Alone { 0.0 } else { SESSION }
+    }
+}
+
 /// The best turns, and the stems that were looked for.
 pub(crate) fn related(
     views: &[View],
     query: &Query,
     filter: &Filter<'_>,
     rows: usize,
+    reach: Reach,
     mut best: Best<'_>,
 ) -> Read<(Vec<Scored>, Vec<String>)> {
     let words = query.words();
@@ -27,7 +47,7 @@ pub(crate) fn related(
     let sought = stems.iter().map(|stem| Sought::new(views, stem, rows)).collect::<Read<Vec<_>>>()?;
     let dates = Dates::all_of(views, &dates::parts(&words))?;
     for (number, view) in views.iter().enumerate() {
-        let scores = scores_in(view, number, &sought, &dates, all)?;
+        let scores = scores_in(view, number, &sought, &dates, all, reach)?;
         let of_segment = filter.of_segment(view)?;
         let seconds = view.segment.seconds()?;
         for (doc, score) in (0..).zip(scores).filter(|(_, score)| *score > 0.0) {
@@ -149,10 +169,17 @@ impl Days {
 }
 
 /// The score of every turn of a segment.
-fn scores_in(view: &View, number: usize, sought: &[Sought], dates: &[Dates], all: u64) -> Read<Vec<f32>> {
+fn scores_in(
+    view: &View,
+    number: usize,
+    sought: &[Sought],
+    dates: &[Dates],
+    all: u64,
+    reach: Reach,
+) -> Read<Vec<f32>> {
     let turns = view.segment.turns() as usize;
     let mut scores = vec![0.0; turns];
-    let lengths = lengths_with_neighbours(view)?;
+    let lengths = lengths_with_neighbours(view, reach)?;
     let mut times = vec![0.0_f32; turns];
     for stem in sought {
         times.fill(0.0);
@@ -168,7 +195,8 @@ fn scores_in(view: &View, number: usize, sought: &[Sought], dates: &[Dates], all
                 }
             }
         }
-        add_word(view, stem, &times, &lengths, score::weight(stem.count.min(all), all), &mut scores);
+        let weight = score::weight(stem.count.min(all), all);
+        add_word(view, stem, &Counted { times: &times, lengths: &lengths }, weight, reach, &mut scores);
     }
     let seconds = view.segment.seconds()?;
     for date in dates {
@@ -183,27 +211,40 @@ fn scores_in(view: &View, number: usize, sought: &[Sought], dates: &[Dates], all
     Ok(scores)
 }
 
+/// Of every turn of a segment: how often it holds a word, and how long it is.
+struct Counted<'a> {
+    times: &'a [f32],
+    lengths: &'a [f32],
+}
+
 /// Adds what a word brings to each turn.
-fn add_word(view: &View, stem: &Sought, times: &[f32], lengths: &[f32], weight: f32, scores: &mut [f32]) {
+fn add_word(
+    view: &View,
+    stem: &Sought,
+    counted: &Counted<'_>,
+    weight: f32,
+    reach: Reach,
+    scores: &mut [f32],
+) {
     for (run, row) in view.segment.runs().iter().zip(&view.rows) {
         let in_session = row.is_some_and(|row| stem.rows.get(row as usize).is_some_and(|is_in| *is_in));
         if !in_session {
             continue;
         }
         let (first, end) = (run.first as usize, run.end() as usize);
-        for doc in first..end {
-            let near = &times[doc.saturating_sub(NEIGHBOURS).max(first)..=doc];
+        for (doc, sum_of_all) in scores.iter_mut().enumerate().take(end).skip(first) {
+            let near = &counted.times[doc.saturating_sub(reach.neighbours()).max(first)..=doc];
             let sum = near.iter().rev().zip(NEARNESS).fold(0.0, |sum, (times, near)| sum + times * near);
-            scores[doc] += weight * SESSION;
+            *sum_of_all += weight * reach.session();
             if sum > 0.0 {
-                scores[doc] += weight * score::impact_of_length(sum, lengths[doc]);
+                *sum_of_all += weight * score::impact_of_length(sum, counted.lengths[doc]);
             }
         }
     }
 }
 
 /// How long each turn is, taken together with the one before it.
-fn lengths_with_neighbours(view: &View) -> Read<Vec<f32>> {
+fn lengths_with_neighbours(view: &View, reach: Reach) -> Read<Vec<f32>> {
     let norms = view.segment.norms()?;
     let mut lengths = Vec::with_capacity(norms.len());
     for run in view.segment.runs() {
@@ -211,7 +252,7 @@ fn lengths_with_neighbours(view: &View) -> Read<Vec<f32>> {
         for norm in &norms[run.first as usize..run.end() as usize] {
             let own = score::rounded(score::length_of(*norm));
             lengths.push(own + before / 2.0);
-            before = own;
+            before = if reach == Reach::Alone { 0.0 } else { own };
         }
     }
     Ok(lengths)

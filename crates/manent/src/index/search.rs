@@ -15,6 +15,7 @@ use crate::turn::Record;
 
 use super::best::{Best, Scored};
 use super::catalogue::Row;
+use super::changes::Meanwhile;
 use super::damage::{Broken, Read};
 use super::gather::seconds;
 use super::listing::unread;
@@ -28,7 +29,7 @@ use super::snippet::{Matcher, SNIPPET_CHARS, Snippet, snippet};
 use super::speech::speech;
 use super::state::Snapshot;
 use super::sweep::Save;
-use super::view::Filter;
+use super::view::{ALL, Alive, Filter, NONE};
 
 /// What a search found.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -52,6 +53,8 @@ pub struct Hit {
     pub title: String,
     /// The turn's number.
     pub seq: u64,
+    /// Where it lies in the stream.
+    pub position: Position,
     /// Who spoke.
     pub role: String,
     /// When, as the record says; empty if it does not.
@@ -78,13 +81,33 @@ impl Store {
         limit: usize,
         progress: crate::backend::Progress<'_>,
     ) -> Result<Found> {
+        self.search_where(query, limit, progress, None)
+    }
+
+    /// As [`Store::search_with`], among what is alive.
+    pub(crate) fn search_where(
+        &self,
+        query: &Query,
+        limit: usize,
+        progress: crate::backend::Progress<'_>,
+        alive: Option<Alive<'_>>,
+    ) -> Result<Found> {
         let mut found = Found::default();
         for left in (0..TRIES).rev() {
             // Sessions that are moved all the time are made to rest for once, if somebody of ours moves them.
             let _still = if left == 0 { self.backend().exclusive(self.wait()).ok() } else { None };
-            let snapshot = self.index().refresh(self, Save::Sometimes, &mut *progress)?;
-            let asking = Asking { store: self, snapshot: &snapshot, query };
-            match asking.ask(limit) {
+            let ask = |snapshot: &Snapshot| Asking { store: self, snapshot, query, alive }.ask(limit);
+            // Most often nothing changed since it was last looked. Then what was known is asked rightly, and every hit
+            // of it was read now as ever; else the answer counts for nothing.
+            let mut early = None;
+            let mut ask_early = |of: &Arc<Snapshot>| early = Some((of.clone(), ask(of)));
+            let meanwhile = Meanwhile::Use(&mut ask_early);
+            let snapshot = self.index().refresh_while(self, Save::Sometimes, &mut *progress, meanwhile)?;
+            let answer = match early {
+                Some((of, answer @ Ok(Answer::Found(_)))) if Arc::ptr_eq(&of, &snapshot) => answer,
+                _ => ask(&snapshot),
+            };
+            match answer {
                 Ok(Answer::Found(answer)) => return Ok(answer),
                 Ok(Answer::Doubtful(numbers, answer)) => {
                     self.index().doubt(&numbers);
@@ -100,6 +123,7 @@ impl Store {
 }
 
 /// The best turns of a question, read.
+#[derive(Default)]
 struct Kept {
     hits: Vec<Hit>,
     /// The numbers of sessions that are not what was indexed.
@@ -134,6 +158,7 @@ struct Asking<'a> {
     store: &'a Store,
     snapshot: &'a Snapshot,
     query: &'a Query,
+    alive: Option<Alive<'a>>,
 }
 
 impl Asking<'_> {
@@ -151,9 +176,14 @@ impl Asking<'_> {
             role: asks_for_role.then_some(&wants_role as &(dyn Fn(&str) -> bool + Sync)),
             since: self.query.since_ms.map(seconds),
             until: self.query.until_ms.map(seconds),
+            alive: self.alive,
         };
-        let mut found = Found { unread: unread(&self.snapshot.rows)?, ..Found::default() };
-        let matched = self.matched(&filter, limit)?;
+        let mut found = Found { unread: unread(self.snapshot)?, ..Found::default() };
+        let matched = if self.query.loose && self.query.plain {
+            Kept::default()
+        } else {
+            self.matched(&filter, limit)?
+        };
         let (hits, doubtful) = match matched {
             Kept { hits, doubtful, total } if !hits.is_empty() || !doubtful.is_empty() => {
                 found.total = total;
@@ -167,9 +197,16 @@ impl Asking<'_> {
                 let tie = |a: &Scored, b: &Scored| self.tie(a, b);
                 let best = Best::new(limit, &tie);
                 let rows = self.snapshot.rows.len();
-                let (near, stems) = related(&self.snapshot.views, self.query, &filter, rows, best)?;
+                let (near, stems) = related(
+                    &self.snapshot.views,
+                    self.query,
+                    &filter,
+                    rows,
+                    self.store.index().reach(),
+                    best,
+                )?;
                 found.related = true;
-                self.read(&near, &Matcher::of_stems(&stems))?
+                self.read(&near, &Matcher::of_stems(&stems), Lines::default())?
             }
         };
         found.hits = hits;
@@ -189,11 +226,11 @@ impl Asking<'_> {
         let exact = self.query.must.iter().chain(&self.query.not).all(is_exact);
         if exact && self.knows_roles(filter)? {
             let found = matching(views, self.query, filter, Best::new(limit, &tie))?;
-            let (hits, doubtful) = self.read(&found.best, &matcher)?;
+            let (hits, doubtful) = self.read(&found.best, &matcher, Lines::default())?;
             return Ok(Kept { hits, doubtful, total: found.total });
         }
         let mut read: HashMap<(u32, u32), Option<Scored>> = HashMap::new();
-        let mut doubtful = Vec::new();
+        let (mut lines, mut doubtful) = (Lines::default(), Vec::new());
         let mut wanted = limit.saturating_add(limit / 4 + 4);
         loop {
             let found = matching(views, self.query, filter, Best::new(wanted, &tie))?;
@@ -203,18 +240,23 @@ impl Asking<'_> {
                     Entry::Occupied(known) => *known.get(),
                     Entry::Vacant(slot) => {
                         let (row, at) = self.place_of(scored)?;
-                        let said = self.said(&row, at)?;
-                        if said.is_none() {
+                        let line = self.line(&row, at)?;
+                        let record = line.as_ref().and_then(|line| record_in(line, at));
+                        if record.is_none() {
                             doubtful.push(row.number);
                         }
-                        let said = said.filter(|(role, _)| filter.role.is_none_or(|wants| wants(role)));
-                        let times = said.and_then(|(_, text)| matcher.times(&text));
-                        *slot.insert(match times {
-                            Some(times) => {
-                                Some(Scored { score: self.score(scored, &found.weights, &times)?, ..*scored })
-                            }
-                            None => None,
-                        })
+                        let wanted = |record: &Record<'_>| {
+                            filter.role.is_none_or(|wants| {
+                                wants(&self.store.index().spoken(record).unwrap_or_default())
+                            })
+                        };
+                        let times = record.filter(wanted).and_then(|record| matcher.times(&speech(&record)));
+                        let score =
+                            times.map(|times| self.score(scored, &found.weights, &times)).transpose()?;
+                        if let (Some(line), Some(_)) = (line, score) {
+                            lines.keep(scored, line);
+                        }
+                        *slot.insert(score.map(|score| Scored { score, ..*scored }))
                     }
                 };
                 if let Some(scored) = counted {
@@ -225,7 +267,7 @@ impl Asking<'_> {
             let kept = best.into_kept();
             let enough = kept.len() >= limit && kept.last().is_none_or(|last| last.score > most);
             if enough || found.best.len() < wanted {
-                let (hits, more_doubtful) = self.read(&kept, &matcher)?;
+                let (hits, more_doubtful) = self.read(&kept, &matcher, lines)?;
                 doubtful.extend(more_doubtful);
                 let total = (found.best.len() < wanted && doubtful.is_empty())
                     .then(|| read.values().flatten().count() as u64);
@@ -246,18 +288,27 @@ impl Asking<'_> {
     }
 
     fn score(&self, scored: &Scored, weights: &[f32], times: &[u32]) -> Read<f32> {
-        let norms = self.snapshot.views[scored.segment as usize].segment.norms()?;
-        let norm = norms.get(scored.doc as usize).copied().unwrap_or(u8::MAX);
+        let norm = self.snapshot.views[scored.segment as usize].segment.norm(scored.doc)?;
         let impacts = times.iter().map(|times| score::impact(*times, norm));
         Ok(weights.iter().zip(impacts).fold(0.0, |all, (weight, impact)| all + weight * impact))
     }
 
-    /// Reads hits where they lie; and the numbers of the sessions that are not what was indexed.
-    fn read(&self, best: &[Scored], matcher: &Matcher) -> std::result::Result<(Vec<Hit>, Vec<u64>), Failed> {
+    /// Reads hits where they lie, but for those that were just read; and the numbers of the sessions that are not what
+    /// was indexed.
+    fn read(
+        &self,
+        best: &[Scored],
+        matcher: &Matcher,
+        mut lines: Lines,
+    ) -> std::result::Result<(Vec<Hit>, Vec<u64>), Failed> {
         let (mut hits, mut doubtful) = (Vec::with_capacity(best.len()), Vec::new());
         for scored in best {
             let (row, spot) = self.place_of(scored)?;
-            match self.hit(&row, spot, scored.score, matcher)? {
+            let line = match lines.kept.remove(&(scored.segment, scored.doc)) {
+                Some(line) => Some(line),
+                None => self.line(&row, spot)?,
+            };
+            match line.and_then(|line| self.hit(&row, spot, scored.score, &line, matcher)) {
                 Some(hit) => hits.push(hit),
                 None => doubtful.push(row.number),
             }
@@ -283,57 +334,55 @@ impl Asking<'_> {
         }
     }
 
-    /// Which sessions are asked for, by row. Nothing: all of them.
+    /// Up to which number turns are asked for, by row. Nothing: all of all sessions.
     ///
-    /// What is in the trash is not found, unless a session that is not in the trash was forked from it and needs it.
-    fn wanted_sessions(&self) -> Read<Option<Vec<bool>>> {
+    /// What is in the trash is not found, but for what a session that is not in the trash was forked from, and shows.
+    fn wanted_sessions(&self) -> Read<Option<Vec<u64>>> {
         let rows = &self.snapshot.rows;
         let chosen = !self.query.sessions.is_empty() || !self.query.not_sessions.is_empty();
-        if !chosen && rows.iter().all(|row| row.place() != Place::Trash) {
+        if !chosen && !self.snapshot.has_trash {
             return Ok(None);
         }
         let is_meant = |row: &Row| {
             let any = |matches: &[SessionMatch]| matches.iter().any(|one| is(one, row));
             (self.query.sessions.is_empty() || any(&self.query.sessions)) && !any(&self.query.not_sessions)
         };
-        let wanted = |row: &RowRef| Ok(row.place() != Place::Trash && (!chosen || is_meant(&*row.row()?)));
+        let shown = shown_by_forks(rows)?;
+        let wanted = |row: &RowRef| {
+            let in_trash = row.place() == Place::Trash;
+            if !chosen && (!in_trash || shown.is_empty()) {
+                return Ok(if in_trash { NONE } else { ALL });
+            }
+            let row = row.row()?;
+            let upto = if in_trash { shown.get(&row.id).copied().unwrap_or(NONE) } else { ALL };
+            Ok(if !chosen || is_meant(&row) { upto } else { NONE })
+        };
         rows.iter().map(wanted).collect::<Read<_>>().map(Some)
     }
 
-    /// Reads a hit where it lies. Nothing if that is not what was indexed.
-    fn hit(&self, row: &Row, spot: Spot, score: f32, matcher: &Matcher) -> Result<Option<Hit>> {
-        let Some(address) = address_of(row) else { return Ok(None) };
-        self.record(row, spot, |record| Hit {
+    /// What is shown of a turn. Nothing if its line is not what was indexed.
+    fn hit(&self, row: &Row, spot: Spot, score: f32, line: &[u8], matcher: &Matcher) -> Option<Hit> {
+        let (address, record) = (address_of(row)?, record_in(line, spot)?);
+        Some(Hit {
             address,
             title: row.title().to_owned(),
             seq: spot.seq,
-            role: record.role().unwrap_or_default().into_owned(),
+            position: Position::new(spot.offset),
+            role: self.store.index().spoken(&record).unwrap_or_default().into_owned(),
             ts: record.ts().unwrap_or_default().into_owned(),
-            snippet: snippet(&speech(record), matcher, SNIPPET_CHARS),
+            snippet: snippet(&speech(&record), matcher, SNIPPET_CHARS),
             score,
         })
     }
 
-    /// The role and the text of a turn.
-    fn said(&self, row: &Row, spot: Spot) -> Result<Option<(String, String)>> {
-        let role = |record: &Record<'_>| record.role().unwrap_or_default().into_owned();
-        self.record(row, spot, |record| (role(record), speech(record).into_owned()))
-    }
-
-    /// Reads a record where it lies. Nothing if that is not what was indexed.
-    fn record<T>(&self, row: &Row, spot: Spot, use_it: impl FnOnce(&Record<'_>) -> T) -> Result<Option<T>> {
+    /// Reads the line of a turn where it lies. Nothing if that is not what was indexed.
+    fn line(&self, row: &Row, spot: Spot) -> Result<Option<Vec<u8>>> {
         let line = self.store.backend().line(row.place(), &row.name, Position::new(spot.offset))?;
-        let mut line = line.unwrap_or_default();
-        if crc32c::crc32c(&line) != spot.crc {
+        match line.filter(|line| crc32c::crc32c(line) == spot.crc) {
+            Some(line) => Ok(Some(line)),
             // Two records on one line, perhaps: a reader takes them apart.
-            match self.line_by_reading(row, spot)? {
-                Some(read) => line = read,
-                None => return Ok(None),
-            }
+            None => self.line_by_reading(row, spot),
         }
-        let verified = manent_log::frame::verify(&line).is_some();
-        let entry = manent_log::Entry { seq: spot.seq, offset: spot.offset, bytes: &line, verified };
-        Ok(Record::of(&entry).map(|record| use_it(&record)))
     }
 
     fn line_by_reading(&self, row: &Row, spot: Spot) -> Result<Option<Vec<u8>>> {
@@ -350,6 +399,49 @@ impl Asking<'_> {
     }
 }
 
+/// Lines of turns that were read to know whether they are hits, and will be shown if they are.
+#[derive(Default)]
+struct Lines {
+    kept: HashMap<(u32, u32), Vec<u8>>,
+    bytes: usize,
+}
+
+impl Lines {
+    /// Keeps a line, unless there are many: those are read again.
+    fn keep(&mut self, of: &Scored, line: Vec<u8>) {
+        self.bytes += line.len();
+        if self.bytes <= LINES_BYTES_MAX {
+            self.kept.insert((of.segment, of.doc), line);
+        }
+    }
+}
+
+/// The record of a turn, on the line that was read for it.
+fn record_in(line: &[u8], spot: Spot) -> Option<Record<'_>> {
+    let verified = manent_log::frame::verify(line).is_some();
+    Record::of(&manent_log::Entry { seq: spot.seq, offset: spot.offset, bytes: line, verified })
+}
+
+/// By the ids of sessions in the trash: up to which number sessions that are not there show their records as their own.
+fn shown_by_forks(rows: &[RowRef]) -> Read<HashMap<String, u64>> {
+    let mut shown = HashMap::new();
+    let forks = rows.iter().filter(|row| row.is_fork()).map(RowRef::row).collect::<Read<Vec<_>>>()?;
+    let mut todo: Vec<(&str, u64)> = Vec::new();
+    for fork in forks.iter().filter(|fork| fork.place() != Place::Trash) {
+        todo.push((&fork.parent, fork.upto));
+    }
+    while let Some((id, upto)) = todo.pop() {
+        // Headers made by hand may go round in a circle: what was shown before leads no further.
+        let before = shown.entry(id.to_owned()).or_insert(NONE);
+        if upto > *before {
+            *before = upto;
+            let above = forks.iter().filter(|fork| fork.id == id && fork.place() == Place::Trash);
+            todo.extend(above.map(|fork| (fork.parent.as_str(), fork.upto.min(upto))));
+        }
+    }
+    Ok(shown)
+}
+
 fn is(wanted: &SessionMatch, row: &Row) -> bool {
     match wanted {
         SessionMatch::Key(key) => row.key == *key,
@@ -364,3 +456,5 @@ pub(crate) fn address_of(row: &Row) -> Option<Address> {
 }
 
 const TRIES: u32 = 4;
+/// So much of what was read is kept until it is shown.
+const LINES_BYTES_MAX: usize = 1024 * 1024;

@@ -7,8 +7,7 @@
 //! lists | tags | words | heads of the words | norms | roles | seconds | whereabouts | runs | names of roles | end
 //! ```
 
-use std::sync::OnceLock;
-
+use super::column::Column;
 use super::damage::{Read, broken};
 use super::dictionary::{Dictionary, Entry};
 use super::numbers::{Numbers, put, put_text};
@@ -21,15 +20,12 @@ pub(crate) struct Segment {
     pages: Pages,
     words: Dictionary,
     turns: u32,
-    norms_at: u64,
-    roles_at: u64,
-    seconds_at: u64,
     spots_at: u64,
     runs: Vec<Run>,
     roles: Vec<String>,
-    norms: OnceLock<Bytes>,
-    role_of: OnceLock<Bytes>,
-    seconds: OnceLock<Bytes>,
+    norms: Column<1>,
+    role_of: Column<1>,
+    seconds: Column<4>,
 }
 
 /// Turns of one session, next to each other.
@@ -147,19 +143,18 @@ impl Segment {
         if !in_order || names_end != end_at || !fit {
             return Err(broken("its parts do not fit"));
         }
+        let rest = pages.read(runs..names_end)?;
+        let (run_bytes, name_bytes) = rest.split_at((names - runs) as usize);
         Ok(Segment {
-            words: Dictionary::open(pages.clone(), &pages.read(heads..norms)?, words, 0, tags)?,
-            runs: runs_of(&pages.read(runs..names)?, turns)?,
-            roles: names_of(&pages.read(names..names_end)?)?,
-            pages,
+            words: Dictionary::open(pages.clone(), pages.read(heads..norms)?, words, 0, tags)?,
+            runs: runs_of(run_bytes, turns)?,
+            roles: names_of(name_bytes)?,
             turns,
-            norms_at: norms,
-            roles_at: roles,
-            seconds_at: seconds,
             spots_at: spots,
-            norms: OnceLock::new(),
-            role_of: OnceLock::new(),
-            seconds: OnceLock::new(),
+            norms: Column::new(pages.clone(), norms, turns),
+            role_of: Column::new(pages.clone(), roles, turns),
+            seconds: Column::new(pages.clone(), seconds, turns),
+            pages,
         })
     }
 
@@ -199,24 +194,29 @@ impl Segment {
 
     /// How long each turn is.
     pub(crate) fn norms(&self) -> Read<&[u8]> {
-        self.column(&self.norms, self.norms_at, 1)
+        self.norms.whole()
+    }
+
+    /// How long a turn is. A list that was not made by us may lead beyond the turns.
+    #[inline]
+    pub(crate) fn norm(&self, doc: u32) -> Read<u8> {
+        Ok(self.norms.get(doc)?.map_or(u8::MAX, |[norm]| norm))
     }
 
     /// The role of each turn, as its place among [`Segment::roles`].
     pub(crate) fn role_of(&self) -> Read<&[u8]> {
-        self.column(&self.role_of, self.roles_at, 1)
+        self.role_of.whole()
     }
 
     /// When each turn was said.
     pub(crate) fn seconds(&self) -> Read<Seconds<'_>> {
-        self.column(&self.seconds, self.seconds_at, 4).map(Seconds)
+        self.seconds.whole().map(Seconds)
     }
 
-    fn column<'a>(&'a self, slot: &'a OnceLock<Bytes>, at: u64, width: u64) -> Read<&'a [u8]> {
-        if slot.get().is_none() {
-            let _ = slot.set(self.pages.read(at..at + width * u64::from(self.turns))?);
-        }
-        slot.get().map(|bytes| &**bytes).ok_or_else(|| broken("a column was not read"))
+    /// When a turn was said, in seconds since 1970.
+    #[inline]
+    pub(crate) fn second(&self, doc: u32) -> Read<u32> {
+        Ok(self.seconds.get(doc)?.map_or(0, u32::from_le_bytes))
     }
 
     /// Where the record of a turn lies.

@@ -42,7 +42,11 @@ pub struct Snippet {
 pub(crate) fn snippet(text: &str, matcher: &Matcher, chars_max: usize) -> Snippet {
     let chars_max = chars_max.clamp(1, CHARS_MAX);
     let core = densest(text, matcher, chars_max);
-    let line = Line::around(text, &core, chars_max);
+    // Where it is not all blanks or secrets, a little around it is enough to fill a snippet.
+    let mut line = Line::around(text, &core, 2 * chars_max);
+    if !line.is_enough(&core, chars_max) {
+        line = Line::around(text, &core, 4 * chars_max + 1024);
+    }
     let shown = line.fit(&core, chars_max);
     let mut snippet = Snippet::default();
     if line.is_cut_before(text, shown.start) {
@@ -180,8 +184,8 @@ enum Kind {
 }
 
 impl Line {
-    fn around(text: &str, core: &Range<usize>, chars_max: usize) -> Line {
-        let reach = 4 * chars_max + 1024;
+    /// The part of a text that reaches so many bytes beyond a core.
+    fn around(text: &str, core: &Range<usize>, reach: usize) -> Line {
         let core_end = core.end.min(core.start + CORE_BYTES_MAX);
         let start = text.floor_char_boundary(core.start.saturating_sub(reach));
         let end = text.ceil_char_boundary((core_end + reach).min(text.len()));
@@ -189,8 +193,8 @@ impl Line {
         let near_end = text.ceil_char_boundary((end + SECRET_BYTES_MAX).min(text.len()));
         let hidden =
             secrets(&text[near..near_end]).into_iter().map(|range| near + range.start..near + range.end);
-        let mut line =
-            Line { text: String::new(), pieces: Vec::new(), raw: start..end, text_len: text.len() };
+        let (shown, pieces) = (String::with_capacity(end - start), Vec::with_capacity(end - start));
+        let mut line = Line { text: shown, pieces, raw: start..end, text_len: text.len() };
         let mut at = start;
         for secret in hidden.filter(|secret| secret.end > start && secret.start < end) {
             line.push_text(text, at..secret.start.max(at));
@@ -233,6 +237,19 @@ impl Line {
 
     /// The pieces to show: the core, and on both sides of it as much as there is room for, up to the end of a word.
     fn fit(&self, core: &Range<usize>, chars_max: usize) -> Range<usize> {
+        let (shown, core) = self.fill(core, chars_max);
+        self.whole_words(shown, &core)
+    }
+
+    /// Whether there is enough on both sides, or no more in the text.
+    fn is_enough(&self, core: &Range<usize>, chars_max: usize) -> bool {
+        let (shown, _) = self.fill(core, chars_max);
+        (shown.start > 0 || self.raw.start == 0)
+            && (shown.end < self.pieces.len() || self.raw.end == self.text_len)
+    }
+
+    /// The pieces for which there is room, and those of the core.
+    fn fill(&self, core: &Range<usize>, chars_max: usize) -> (Range<usize>, Range<usize>) {
         let mut start = self.piece_of(core.start).min(self.pieces.len());
         let mut end = start;
         let mut room = chars_max;
@@ -256,7 +273,7 @@ impl Line {
         while start > 0 && take(&mut room, self.pieces[start - 1].chars) {
             start -= 1;
         }
-        self.whole_words(start..end, &(first..last))
+        (start..end, first..last)
     }
 
     /// Leaves out parts of words at both ends, and blanks, but nothing of the core.

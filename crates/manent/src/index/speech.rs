@@ -32,6 +32,11 @@ pub(crate) fn speech<'a>(record: &Record<'a>) -> Cow<'a, str> {
     text
 }
 
+/// Who spoke, of records that are turns: these are found.
+pub(crate) fn role<'a>(record: &Record<'a>) -> Option<Cow<'a, str>> {
+    record.role()
+}
+
 fn has_more(line: &str) -> bool {
     NAMED.iter().any(|name| memchr::memmem::find(line.as_bytes(), name.as_bytes()).is_some())
 }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::backend::Place;
+
 use super::catalogue::{self, Head, Named};
 use super::damage::Read;
 use super::merge::merge;
@@ -47,6 +49,10 @@ pub(crate) struct Held {
 pub(crate) struct Snapshot {
     pub(crate) rows: Vec<RowRef>,
     pub(crate) views: Vec<View>,
+    /// Whether all rows are of sessions that could be read, and whether any is of one in the trash: looked for once,
+    /// and not with every question.
+    pub(crate) all_read: bool,
+    pub(crate) has_trash: bool,
 }
 
 impl Held {
@@ -80,19 +86,19 @@ impl Known {
         self.segments.iter_mut().for_each(|held| held.named = None);
     }
 
-    /// Where each session stands, by its number.
-    fn places(&self) -> HashMap<u64, u32, foldhash::fast::RandomState> {
-        self.rows.iter().enumerate().map(|(at, row)| (row.number(), at as u32)).collect()
-    }
-
     pub(crate) fn views(&self) -> Vec<View> {
-        let places = self.places();
-        let view = |held: &Held| View::new(held.segment.clone(), |number| places.get(&number).copied());
+        let places = Places::new(&self.rows);
+        let view = |held: &Held| View::new(held.segment.clone(), |number| places.of(number));
         self.segments.iter().map(view).collect()
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot { rows: self.rows.clone(), views: self.views() }
+        Snapshot {
+            rows: self.rows.clone(),
+            views: self.views(),
+            all_read: !self.rows.iter().any(RowRef::is_unread),
+            has_trash: self.rows.iter().any(|row| row.place() == Place::Trash),
+        }
     }
 
     /// Whether anything that is gone is still in a segment.
@@ -160,8 +166,43 @@ impl Known {
     }
 
     fn view_of(&self, segment: Arc<Segment>) -> View {
-        let places = self.places();
-        View::new(segment, |number| places.get(&number).copied())
+        let places = Places::new(&self.rows);
+        View::new(segment, |number| places.of(number))
+    }
+}
+
+/// Where each session stands, by its number.
+enum Places {
+    /// Numbers that lie close together, as they do unless most sessions were read again and again: by their distance
+    /// from the lowest.
+    Close(u64, Vec<u32>),
+    Far(HashMap<u64, u32, foldhash::fast::RandomState>),
+}
+
+impl Places {
+    fn new(rows: &[RowRef]) -> Places {
+        let numbers = || rows.iter().map(RowRef::number);
+        let (Some(lowest), Some(highest)) = (numbers().min(), numbers().max()) else {
+            return Places::Close(0, Vec::new());
+        };
+        if highest - lowest >= rows.len() as u64 * CLOSE {
+            return Places::Far((0..).zip(numbers()).map(|(at, number)| (number, at)).collect());
+        }
+        let mut places = vec![NOWHERE; (highest - lowest) as usize + 1];
+        for (at, number) in (0..).zip(numbers()) {
+            places[(number - lowest) as usize] = at;
+        }
+        Places::Close(lowest, places)
+    }
+
+    fn of(&self, number: u64) -> Option<u32> {
+        match self {
+            Places::Close(lowest, places) => {
+                let place = places.get(usize::try_from(number.checked_sub(*lowest)?).ok()?);
+                place.copied().filter(|at| *at != NOWHERE)
+            }
+            Places::Far(places) => places.get(&number).copied(),
+        }
     }
 }
 
@@ -210,3 +251,6 @@ fn crowded(segments: &[(Held, View)]) -> Option<u32> {
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const SMALLEST_BYTES: u64 = 64 * 1024;
 const CROWD: usize = 8;
+/// Between so many numbers there must be a session for a list of them all to be worth its memory.
+const CLOSE: u64 = 16;
+const NOWHERE: u32 = u32::MAX;

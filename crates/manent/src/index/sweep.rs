@@ -1,5 +1,6 @@
 //! Brings the index up to what the logs say.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -9,19 +10,24 @@ use crate::error::{Error, Result};
 use crate::key::SessionKey;
 use crate::store::Store;
 use crate::sync::lock;
+use crate::turn::Record;
 
 use super::background::Written;
 use super::batch::{BATCH_BYTES, Changed, Moved, SAVE_BYTES, in_batches, read_batch};
 use super::by_key::ByKey;
 use super::catalogue::Row;
-use super::changes::{changes, drop_copies, is_all_there, settle_forks, survey};
+use super::changes::{
+    Differences, Meanwhile, drop_copies, heard, is_all_there, settle_forks, survey, survey_while,
+};
 use super::damage::Broken;
 use super::listing::IndexState;
 use super::news::Noted;
+use super::related::Reach;
 use super::rows::RowRef;
 use super::shelf::{Kept, Writing};
 use super::state::{Known, Snapshot};
 use super::stopped::Stopped;
+use super::subject::Subject;
 
 /// The index of a store, shared by all that use it in this process.
 #[derive(Debug)]
@@ -34,6 +40,7 @@ pub(crate) struct Index {
     in_background: bool,
     /// How long another process that writes the index is waited for. It may be stopped: then memory must do.
     wait: Duration,
+    subject: Subject,
 }
 
 #[derive(Debug, Default)]
@@ -73,9 +80,19 @@ enum Try {
 }
 
 impl Index {
-    pub(crate) fn new(kept: Option<Kept>, in_background: bool, wait: Duration) -> Index {
+    pub(crate) fn new(kept: Option<Kept>, in_background: bool, wait: Duration, subject: Subject) -> Index {
         let (state, noted, appends) = (Mutex::default(), Noted::default(), Written::default());
-        Index { kept, state, noted, appends, in_background, wait }
+        Index { kept, state, noted, appends, in_background, wait, subject }
+    }
+
+    /// Whose words a record is; nothing if it is not found.
+    pub(crate) fn spoken<'a>(&self, record: &Record<'a>) -> Option<Cow<'a, str>> {
+        (self.subject.spoken)(record)
+    }
+
+    /// What a record is taken together with.
+    pub(crate) fn reach(&self) -> Reach {
+        self.subject.reach
     }
 
     pub(crate) fn kept(&self) -> Option<&Kept> {
@@ -106,16 +123,16 @@ impl Index {
     pub(crate) fn state_on_disk(&self, store: &Store) -> Result<IndexState> {
         let Some(kept) = &self.kept else { return Ok(IndexState::default()) };
         let mut told = IndexState { dir: Some(kept.dir().to_owned()), ..IndexState::default() };
-        let looked = Known::load(kept).map(|mut known| {
+        let looked = Known::load(kept).map(|known| {
             told.sessions = known.rows.len();
             told.bytes = known.segments.iter().map(|held| held.segment.bytes()).sum();
             told.written_ms = known.edition.map(super::shelf::Edition::written_ms);
-            survey(&mut known, store)
+            survey(&known, store)
         });
         match looked {
             Err(broken) => told.broken = Some(broken.to_string()),
             Ok(compared) => {
-                let (changed, gone) = compared.map_err(Stopped::into_error)?;
+                let (changed, gone) = compared.map_err(Stopped::into_error)?.differences;
                 told.behind = changed.len() + gone.len();
             }
         }
@@ -124,11 +141,24 @@ impl Index {
 
     /// Reads what changed since last time, and gives what is known now.
     pub(crate) fn refresh(&self, store: &Store, save: Save, progress: Progress<'_>) -> Result<Arc<Snapshot>> {
+        self.refresh_while(store, save, progress, Meanwhile::Wait)
+    }
+
+    /// As [`Index::refresh`]; does something with what was known before, while every stream is looked at.
+    pub(crate) fn refresh_while(
+        &self,
+        store: &Store,
+        save: Save,
+        progress: Progress<'_>,
+        mut meanwhile: Meanwhile<'_>,
+    ) -> Result<Arc<Snapshot>> {
         let mut state = lock(&self.state);
         for left in (0..TRIES).rev() {
             let this = if left > 0 { Try::Early } else { Try::Last };
             self.load(&mut state);
-            match self.sweep(&mut state, store, save, this, &mut *progress) {
+            let meanwhile = std::mem::replace(&mut meanwhile, Meanwhile::Wait);
+            let looked = look(&mut state, store, meanwhile);
+            match looked.and_then(|found| self.sweep(&mut state, store, save, this, found, &mut *progress)) {
                 Ok(()) => {
                     let State { known, snapshot, .. } = &mut *state;
                     let known = known.get_or_insert_default();
@@ -278,12 +308,9 @@ impl Index {
         store: &Store,
         save: Save,
         this: Try,
+        (changed, gone): Differences,
         progress: Progress<'_>,
     ) -> std::result::Result<(), Stopped> {
-        let (changed, gone) = {
-            let State { known, watching, was_asked, .. } = state;
-            changes(known.get_or_insert_default(), watching, was_asked, store)?
-        };
         if changed.is_empty() && gone.is_empty() {
             state.known.get_or_insert_default().is_swept = true;
             return self.save(state, store, save, this);
@@ -401,6 +428,20 @@ impl Index {
         };
         write_down(state, store, kept, &writing, save)
     }
+}
+
+/// Finds out what changed.
+fn look(
+    state: &mut State,
+    store: &Store,
+    meanwhile: Meanwhile<'_>,
+) -> std::result::Result<Differences, Stopped> {
+    let State { known, snapshot, watching, was_asked, .. } = state;
+    let known = known.get_or_insert_default();
+    if let Some(differences) = heard(known, snapshot.as_deref(), watching, was_asked, store)? {
+        return Ok(differences);
+    }
+    Ok(survey_while(known, snapshot, store, meanwhile)?.noted_in(known))
 }
 
 /// Saves what is known, unless something of it is gone: whoever purged it was told that none of it comes back, and did

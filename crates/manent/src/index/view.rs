@@ -92,29 +92,42 @@ impl View {
 
 /// Which turns a question wants, apart from their words.
 pub(crate) struct Filter<'a> {
-    /// By the row of the session in the catalogue. Nothing: all are wanted.
-    pub(crate) sessions: Option<&'a [bool]>,
+    /// By the row of the session in the catalogue: up to which number its turns are wanted. Nothing: all of all.
+    pub(crate) sessions: Option<&'a [u64]>,
     pub(crate) role: Option<&'a (dyn Fn(&str) -> bool + Sync)>,
     /// From this second on.
     pub(crate) since: Option<u32>,
     /// Before this second.
     pub(crate) until: Option<u32>,
+    /// Those that begin at these offsets in their files. Nothing: all.
+    pub(crate) alive: Option<Alive<'a>>,
 }
+
+/// Whether what begins at an offset of a file is wanted.
+pub(crate) type Alive<'a> = &'a (dyn Fn(u64) -> bool + Sync);
+
+/// All turns of a session are wanted, or none.
+pub(crate) const ALL: u64 = u64::MAX;
+pub(crate) const NONE: u64 = 0;
 
 /// A [`Filter`] on one segment.
 pub(crate) struct OfSegment<'a> {
     view: &'a View,
-    /// By run. Nothing: every run that is there.
-    runs: Option<Vec<bool>>,
+    /// By run, up to which number its turns are wanted. Nothing: every run that is there.
+    runs: Option<Vec<u64>>,
     roles: Option<(Vec<bool>, &'a [u8])>,
     seconds: Option<(RangeInclusive<u32>, Seconds<'a>)>,
+    alive: Option<Alive<'a>>,
 }
 
-impl Filter<'_> {
-    pub(crate) fn of_segment<'a>(&self, view: &'a View) -> Read<OfSegment<'a>> {
+impl<'f> Filter<'f> {
+    pub(crate) fn of_segment<'a>(&self, view: &'a View) -> Read<OfSegment<'a>>
+    where
+        'f: 'a,
+    {
         let runs = self.sessions.map(|wanted| {
-            let is_wanted = |row: &Option<u32>| row.is_some_and(|row| wanted[row as usize]);
-            view.rows.iter().map(is_wanted).collect::<Vec<bool>>()
+            let upto = |row: &Option<u32>| row.map_or(NONE, |row| wanted[row as usize]);
+            view.rows.iter().map(upto).collect::<Vec<u64>>()
         });
         let roles = match self.role {
             None => None,
@@ -132,7 +145,8 @@ impl Filter<'_> {
                 Some((since.unwrap_or(0)..=last, view.segment.seconds()?))
             }
         };
-        Ok(OfSegment { view, runs: runs.filter(|runs| runs.contains(&false)), roles, seconds })
+        let runs = runs.filter(|runs| runs.iter().any(|upto| *upto != ALL));
+        Ok(OfSegment { view, runs, roles, seconds, alive: self.alive })
     }
 }
 
@@ -148,14 +162,20 @@ impl OfSegment<'_> {
         self.seconds.as_ref().is_none_or(said)
             && self.roles.as_ref().is_none_or(by)
             && !self.view.is_dead(doc)
-            && self
-                .runs
-                .as_ref()
-                .is_none_or(|runs| self.view.segment.run_of(doc).is_some_and(|run| runs[run]))
+            && self.runs.as_ref().is_none_or(|runs| self.is_wanted(runs, doc))
+            && self.alive.is_none_or(|alive| self.view.segment.spot(doc).is_ok_and(|spot| alive(spot.offset)))
+    }
+
+    fn is_wanted(&self, runs: &[u64], doc: u32) -> bool {
+        match self.view.segment.run_of(doc).map_or(NONE, |run| runs[run]) {
+            ALL => true,
+            NONE => false,
+            upto => self.view.segment.spot(doc).is_ok_and(|spot| spot.seq <= upto),
+        }
     }
 
     /// Whether turns that are there are left out, so that the length of a list does not tell how many match.
     pub(crate) fn hides_any(&self) -> bool {
-        self.runs.is_some() || self.roles.is_some() || self.seconds.is_some()
+        self.runs.is_some() || self.roles.is_some() || self.seconds.is_some() || self.alive.is_some()
     }
 }

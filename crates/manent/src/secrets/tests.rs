@@ -3,7 +3,9 @@
 //! Nothing here is a key: whatever looks like one is put together when the test runs, so that no scanner of this
 //! repository takes it for one either.
 
-use super::{REDACTED, redact, secrets};
+use manent_sim::Rng;
+
+use super::{BLOCKS, REDACTED, SHAPES, find_shapes, may_have_shapes, redact, secrets, values};
 
 /// Letters and digits without meaning.
 fn noise(length: usize) -> String {
@@ -239,4 +241,41 @@ fn hostile_text_takes_no_time_to_speak_of() {
         let text = start.repeat(size / start.len());
         assert!(secrets(&text).len() <= text.len());
     }
+}
+
+/// Texts are passed over that hold no beginning of a credential: none that holds one is.
+#[test]
+fn what_an_expression_would_find_is_never_passed_over() {
+    let mut rng = Rng::new(7);
+    let names = "password PassWd passphrase db_pass -pass pwd mnemonic seed seed_phrase seed-phrase secret SECRET \
+        token Token credential api_key apikey API-KEY access private secret_key encryption signing account auth \
+        master key Key key2 _prod -test _99 authorization Authorization bearer Bearer basic --token --api-key --";
+    let signs = [
+        "=", ":", " := ", "=>", "==", ">", " is ", " IS: ", "\t", " ", "  ", "\"", "'", "`", "\\\"", "\\n",
+        "\n", "",
+    ];
+    let values =
+        ["hunter2hunter", "\"a b c d e f g h\"", "12345678", "tr0ub4dor&3", "f00d.b4r", "é", "(", "word"];
+    let mut pieces: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
+    pieces.extend(signs.iter().chain(&signs).chain(&signs).chain(&values).map(|piece| (*piece).to_owned()));
+    pieces.extend(planted());
+    let (mut some, mut none) = (0, 0);
+    for _ in 0..30_000 {
+        let text: String =
+            (0..rng.range(1..=9)).map(|_| pieces[rng.below(pieces.len() as u64) as usize].as_str()).collect();
+        let mut found = Vec::new();
+        values::find_values(&text, values::HEADS.as_ref().unwrap(), &mut found);
+        assert!(found.is_empty() || values::may_have_values(&text), "a value: {text:?}");
+        let values = found.len();
+        find_shapes(&text, SHAPES.as_ref().unwrap(), &mut found);
+        assert!(found.len() == values || may_have_shapes(&text), "a shape: {text:?}");
+        found.extend(BLOCKS.as_ref().unwrap().find_iter(&text).map(|block| block.range()));
+        some += u32::from(!found.is_empty());
+        none += u32::from(!values::may_have_values(&text) && !may_have_shapes(&text));
+        let all = secrets(&text);
+        for one in found {
+            assert!(all.iter().any(|kept| kept.start <= one.start && one.end <= kept.end), "{text:?}");
+        }
+    }
+    assert!(some > 3_000 && none > 3_000, "{some} with one, {none} without");
 }

@@ -5,8 +5,13 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::starts::{Case, Starts};
+
 /// So much of a value is looked at to tell whether it is one.
 const VALUE_BYTES_LOOKED_AT: usize = 256;
+
+/// No name goes on for so long behind what is looked for of it.
+const NAME_BYTES_MAX: usize = 24;
 
 /// What stands before a value, and how it is set apart from it.
 pub(super) static HEADS: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -19,6 +24,58 @@ pub(super) static HEADS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("(?i-u:(?<name>{names}){more}(?<sep>{set}|{said}|[ \\t]+)|(?<scheme>{schemes}))"))
         .ok()
 });
+
+/// Something of whatever stands before a value.
+static NAMES: LazyLock<Starts> = LazyLock::new(|| {
+    let names = ["pass", "pwd", "mnemonic", "phrase", "secret", "token", "credential", "key"];
+    Starts::of(names.into_iter().chain(["authorization", "bearer"]), Case::Any)
+});
+
+/// What stands before `key` where that is the name of a credential.
+const KEYS: [&str; 9] =
+    ["api", "access", "private", "secret", "encryption", "signing", "account", "auth", "master"];
+
+/// Whether [`find_values`] might find any. People speak of tokens and keys far more often than they show one.
+pub(super) fn may_have_values(text: &str) -> bool {
+    NAMES.any(text, |name| may_be_given(text.as_bytes(), name))
+}
+
+/// Whether a value might be given to what has this in its name.
+fn may_be_given(text: &[u8], name: Range<usize>) -> bool {
+    let (before, after) = (&text[..name.start], &text[name.end..]);
+    let is_blank = |b: &u8| matches!(b, b' ' | b'\t');
+    match text[name.start].to_ascii_lowercase() {
+        // What follows a scheme is not set apart by any sign.
+        b'a' | b'b' => return true,
+        b'k' => {
+            let front = before.strip_suffix(b"_").or(before.strip_suffix(b"-")).or(before.strip_suffix(b" "));
+            let ends = |with: &&str| {
+                let front = front.unwrap_or(before);
+                front
+                    .len()
+                    .checked_sub(with.len())
+                    .is_some_and(|at| front[at..].eq_ignore_ascii_case(with.as_bytes()))
+            };
+            if !KEYS.iter().any(ends) {
+                return false;
+            }
+        }
+        _ => {}
+    }
+    let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"_-".contains(b);
+    let Some(end) = after.iter().take(NAME_BYTES_MAX).position(|b| !is_part(b)) else { return false };
+    let rest = &after[end..];
+    let unquoted = rest.strip_prefix(b"\\").unwrap_or(rest);
+    let unquoted = &unquoted[usize::from(matches!(unquoted.first(), Some(b'"' | b'\'' | b'`')))..];
+    let sign = unquoted.iter().find(|b| !is_blank(b));
+    let is_option = || memchr::memmem::find(&before[before.len().saturating_sub(64)..], b"--").is_some();
+    let is_said = || {
+        let said = rest.iter().position(|b| !is_blank(b)).map_or(&[][..], |at| &rest[at..]);
+        said.get(..2).is_some_and(|said| said.eq_ignore_ascii_case(b"is"))
+    };
+    matches!(sign, Some(b'=' | b':' | b'>'))
+        || (rest.first().is_some_and(is_blank) && (is_said() || is_option()))
+}
 
 /// How sure one can be of what was assigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,6 +12,7 @@
 //! | `odd.rs` | stores as nobody would make them on purpose |
 //! | `shorter.rs` | a log that lost its end |
 //! | `threads.rs` | many at once |
+//! | `many.rs` | a question that is asked while everything is looked at |
 //!
 //! `MANENT_SEARCH_LIVES=n` lives n lives, `MANENT_SEARCH_SEED=n` lives one.
 
@@ -33,6 +34,7 @@ mod check;
 mod crashes;
 mod failing;
 mod lives;
+mod many;
 mod odd;
 mod oracle;
 mod rot;

@@ -120,6 +120,60 @@ fn a_session_that_was_copied_as_it_was_moved_is_found_once() {
     }
 }
 
+/// A record rots, and its session grows before anybody looks: that it is lost is noticed when it is to be shown, and
+/// what comes after it is shown in its place.
+#[test]
+fn a_record_that_rotted_unnoticed_takes_nobodys_place() {
+    let (dir, store) = scene();
+    for text in ["alpha", "alpha bravo charlie", "alpha and so many other words that this comes last"] {
+        say(&store, "work", text);
+    }
+    // So far behind it that nobody who goes on from the end comes across it.
+    for n in 0..9 {
+        say(&store, "work", &format!("n{n}"));
+    }
+    say(&store, "other", "alpha bravo charlie delta");
+    expect_right(dir.path(), &store, &words(&["alpha"]));
+    let path = sessions(dir.path()).join("work.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("\"alpha\"", "\"alphX\"", 1)).unwrap();
+    say(&Store::open(dir.path()).unwrap(), "work", "delta");
+    let truth = Truth::of(&fresh(dir.path())).unwrap();
+    for store in [&Store::open(dir.path()).unwrap(), &store] {
+        let few = super::check::search(store, &Ask::word("alpha"), 1).unwrap();
+        assert_eq!(few.hits.len(), 1, "the next best");
+        check(store, &truth, &Ask::word("alpha")).unwrap();
+    }
+    expect_right(dir.path(), &store, &words(&["alpha", "delta"]));
+}
+
+/// A fork shows the records of its parent as its own, also when that is in the trash.
+#[test]
+fn what_a_fork_shows_of_a_parent_in_the_trash_is_found() {
+    let (dir, store) = scene();
+    for text in ["alpha", "bravo", "charlie", "delta"] {
+        say(&store, "work", text);
+    }
+    let fork = |from: &str, upto: u64, to: &str| {
+        let at = store.find(&key(from)).unwrap().address;
+        store.fork(&at, Some(upto), &key(to)).unwrap();
+        say(&store, to, "echo");
+    };
+    fork("work", 3, "branch");
+    fork("branch", 4, "twig");
+    let trash = |name: &str| {
+        store.delete(&store.find(&key(name)).unwrap().address).unwrap();
+        expect_right(dir.path(), &store, &words(&["alpha", "charlie", "delta", "echo"]));
+        let of_key = Ask { sessions: vec!["work".to_owned()], ..Ask::word("bravo") };
+        expect_right(dir.path(), &store, &[of_key]);
+        let found = store.search(&Query::parse("charlie", NOW_MS).unwrap(), 9).unwrap();
+        found.hits.iter().map(|hit| (hit.address.place, hit.seq)).collect::<Vec<_>>()
+    };
+    assert_eq!(trash("work"), [(Place::Trash, 3)], "both forks show it");
+    assert_eq!(trash("branch"), [(Place::Trash, 3)], "one still does");
+    assert_eq!(trash("twig"), [], "nobody does");
+}
+
 /// A crash in the middle of an archive leaves a copy, which counts as soon as the live one is gone.
 #[test]
 fn a_copy_counts_when_the_live_one_is_gone() {

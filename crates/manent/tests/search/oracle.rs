@@ -39,6 +39,8 @@ pub(crate) struct Truth {
     pub(crate) turns: Vec<Turn>,
     /// Sessions that cannot be read.
     pub(crate) unread: BTreeSet<Spot>,
+    /// Forks: where each is, its id, that of its parent, and up to which record they share.
+    forks: Vec<(Place, String, String, u64)>,
 }
 
 impl Truth {
@@ -57,6 +59,9 @@ impl Truth {
 
     fn read(&mut self, store: &Store, at: &Address) -> manent::Result<()> {
         let mut records = store.backend().read(at, Start::First, None)?;
+        if let Some(parent) = records.meta().and_then(|meta| meta.parent.clone()) {
+            self.forks.push((at.place, at.id.clone(), parent.id, parent.upto));
+        }
         while let Some(item) = records.next()? {
             let Item::Entry(entry) = item else { continue };
             let Some(record) = Record::of(&entry) else { continue };
@@ -74,7 +79,17 @@ impl Truth {
 
     /// The turns that can be found at all.
     pub(crate) fn findable(&self) -> impl Iterator<Item = &Turn> {
-        self.turns.iter().filter(|turn| turn.address.place != Place::Trash)
+        self.turns
+            .iter()
+            .filter(|turn| turn.address.place != Place::Trash || self.is_shown(&turn.address.id, turn.seq, 0))
+    }
+
+    /// Whether a session that is not in the trash shows a record of this one as its own.
+    fn is_shown(&self, id: &str, seq: u64, depth: u32) -> bool {
+        let mut forks = self.forks.iter().filter(|(_, _, parent, upto)| parent == id && seq <= *upto);
+        !id.is_empty()
+            && depth < 9
+            && forks.any(|(place, fork, ..)| *place != Place::Trash || self.is_shown(fork, seq, depth + 1))
     }
 }
 
@@ -187,7 +202,7 @@ impl Ask {
         let by = (self.roles.is_empty() || self.roles.contains(&role)) && !self.not_roles.contains(&role);
         let any = |list: &[String]| list.iter().any(|session| is_session(session, &turn.address));
         let of = (self.sessions.is_empty() || any(&self.sessions)) && !any(&self.not_sessions);
-        if !by || !of || turn.address.place == Place::Trash {
+        if !by || !of {
             return Some(false);
         }
         if self.since.is_none() && self.until.is_none() {

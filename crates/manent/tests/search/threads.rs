@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, mpsc};
-use std::time::Duration;
 
 use manent::{Durability, Expect, Place, Store, turn};
+
+use manent_sim::seeds::in_time;
 
 use super::check::{ALL, search};
 use super::key;
@@ -42,20 +43,6 @@ impl Said {
         let missed: Vec<_> = before.difference(&set).collect();
         assert!(missed.is_empty(), "{who}: missed {missed:?} of {}", before.len());
         hits.len()
-    }
-}
-
-/// Runs a test, and says so if it does not come to its end.
-fn in_time(test: impl FnOnce() + Send + 'static) {
-    let (done, is_done) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        test();
-        let _ = done.send(());
-    });
-    match is_done.recv_timeout(Duration::from_mins(3)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
-        // Done, or it panicked, which is told here.
-        _ => thread.join().unwrap(),
     }
 }
 
@@ -120,7 +107,8 @@ fn whoever_searches_after_a_receipt_finds_the_turn() {
         for store in [&store, &Store::open(home).unwrap()] {
             assert_eq!(said.expect_found(store, "afterwards"), 160);
         }
-    });
+    })
+    .unwrap();
 }
 
 /// A session that is put away and brought back all the time is found wherever it is.
@@ -161,5 +149,6 @@ fn a_session_that_moves_all_the_time_is_found() {
             searched.unwrap();
         });
         assert!(moves.load(Ordering::Relaxed) > 10);
-    });
+    })
+    .unwrap();
 }

@@ -20,7 +20,9 @@ fn made(words: BTreeMap<String, (u32, u64, u64)>) -> (Dictionary, BTreeMap<Strin
     }
     let (blocks, heads) = writer.finish();
     let pages = in_memory([&b"before"[..], &blocks].concat());
-    (Dictionary::open(pages, &heads, 6, 17, 100_000).unwrap(), entries)
+    let len = heads.len() as u64;
+    let heads = in_memory(heads).read(0..len).unwrap();
+    (Dictionary::open(pages, heads, 6, 17, 100_000).unwrap(), entries)
 }
 
 fn any_words(rng: &mut Rng, count: usize) -> BTreeMap<String, (u32, u64, u64)> {

@@ -17,7 +17,7 @@ use crate::index::merge::merge;
 use crate::index::numbers::put;
 use crate::index::pages::{seal, u64_at};
 use crate::index::query::Query;
-use crate::index::related::related;
+use crate::index::related::{Reach, related};
 use crate::index::segment::{Parts, Run, Segment};
 use crate::index::view::{Filter, View};
 use crate::{SessionKey, Store, StoreOptions, turn};
@@ -51,14 +51,16 @@ fn ask_all(bytes: Vec<u8>) -> Read<()> {
             let query = Query::parse(text, 1_794_766_020_000).unwrap();
             let has_role = |role: &str| query.roles.iter().any(|other| other == role);
             let filter = Filter {
-                sessions: Some(&[true; 16]),
+                alive: None,
+                sessions: Some(&[u64::MAX, 0, 5, u64::MAX, 1 << 40, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, u64::MAX]),
                 role: (!query.roles.is_empty()).then_some(&has_role as &(dyn Fn(&str) -> bool + Sync)),
                 since: query.since_ms.map(|_| 1_700_500_000),
                 until: None,
             };
             for limit in [1, 1000] {
                 let found = matching(&views, &query, &filter, Best::new(limit, &tie)).map(|found| found.best);
-                let near = related(&views, &query, &filter, 16, Best::new(limit, &tie)).map(|(best, _)| best);
+                let near = related(&views, &query, &filter, 16, Reach::Conversation, Best::new(limit, &tie))
+                    .map(|(best, _)| best);
                 for scored in found.into_iter().chain(near).flatten() {
                     let _ = (views[0].row_of(scored.doc), segment.spot(scored.doc));
                 }

@@ -1,6 +1,6 @@
 //! Characters: which of them are parts of words, and as what people type them when they search.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
@@ -14,7 +14,17 @@ struct Letter {
 
 /// Every character of one or two bytes: all of Latin, Greek, Cyrillic, Hebrew and Arabic. The tables of Unicode take
 /// ten times as long.
-static SHORT: LazyLock<Vec<Letter>> = LazyLock::new(|| {
+static SHORT: [OnceLock<Vec<Letter>>; 16] = [const { OnceLock::new() }; 16];
+/// So many are looked up at once: few texts have letters of more than one or two scripts.
+const SHORT_EACH: usize = 0x80;
+
+/// What [`SHORT`] says of a character.
+fn short(c: char) -> Option<&'static Letter> {
+    let part = c as usize / SHORT_EACH;
+    SHORT.get(part)?.get_or_init(|| letters_of(part)).get(c as usize % SHORT_EACH)
+}
+
+fn letters_of(part: usize) -> Vec<Letter> {
     let letter = |c: char| {
         let mut folded = String::new();
         fold_by_tables(c, &mut folded);
@@ -23,8 +33,9 @@ static SHORT: LazyLock<Vec<Letter>> = LazyLock::new(|| {
         let folded = letters.next().is_none_or(|more| more == '\0').then_some(pair);
         Letter { class: class_by_tables(c), folded }
     };
-    ('\0'..'\u{800}').map(letter).collect()
-});
+    let all = (part * SHORT_EACH..(part + 1) * SHORT_EACH).filter_map(|c| char::from_u32(c as u32));
+    all.map(letter).collect()
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
@@ -45,7 +56,7 @@ impl Class {
 }
 
 pub(super) fn class(c: char) -> Class {
-    match SHORT.get(c as usize) {
+    match short(c) {
         Some(letter) => letter.class,
         None if is_whole(c) => Class::Alone,
         None => class_by_tables(c),
@@ -106,7 +117,7 @@ pub(super) fn full_width(c: char) -> char {
 
 /// Appends a character as people type it when they search.
 pub(super) fn fold(c: char, folded: &mut String) {
-    match SHORT.get(c as usize).and_then(|letter| letter.folded) {
+    match short(c).and_then(|letter| letter.folded) {
         Some(letters) => folded.extend(letters.iter().take_while(|c| **c != '\0')),
         None => fold_by_tables(c, folded),
     }
