@@ -1,0 +1,338 @@
+//! Which items are active: the memory file, folded line by line.
+//!
+//! Only where each item stands is kept, not what it says; that is read when somebody asks. A line acts on what stands
+//! before it and on nothing else: a tombstone for what is not there does nothing, also when an item with that number
+//! comes later.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+
+use manent_log::fs::{DiskFile, read_fully};
+use manent_log::{Damage, Entry, frame};
+
+use super::effect::{Deed, Effect};
+use super::item::{ID_MAX, Item, Kind};
+use crate::error::Result;
+use crate::turn::Record;
+
+/// Where an item stands, and what is known of it without reading it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot {
+    pub(crate) id: u64,
+    pub(crate) at_ms: i64,
+    offset: u64,
+    length: u32,
+    pub(crate) kind: Kind,
+    forgotten: bool,
+}
+
+/// The state of the memory after some number of lines.
+#[derive(Debug, Clone)]
+pub(crate) struct Active {
+    file: Option<Arc<dyn DiskFile>>,
+    /// Every item, in the order of the file.
+    slots: Vec<Slot>,
+    /// Whether the ids rise from slot to slot. They do in what we write; then no map is needed to find one.
+    ids_rise: bool,
+    /// Otherwise: the slots of each id that are not forgotten.
+    by_id: HashMap<u64, Vec<u32>>,
+    /// Whether times and ids rise from slot to slot.
+    times_rise: bool,
+    newest_first: OnceLock<Vec<u32>>,
+    /// Slots that replace an item, and which.
+    replaces: HashMap<u32, u64>,
+    /// Ids that are replaced, and by how many items that are not forgotten.
+    hidden: HashMap<u64, u32>,
+    /// The highest id that was given to anything.
+    pub(crate) highest_id: u64,
+    /// The time of the last line that said one.
+    last_ms: i64,
+    /// Ids of lines that only another version understands.
+    unknown: HashSet<u64>,
+    pub(crate) counts: Counts,
+    pub(crate) damage: Vec<Damage>,
+    /// Bytes at the end that cannot be read, and that somebody may be writing at this moment.
+    pub(crate) torn: Option<Damage>,
+    /// How many ids may have been lost with what cannot be read, since the highest one that can.
+    lost_ids: u64,
+}
+
+/// How many there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Items that are neither forgotten nor replaced.
+    pub active: usize,
+    /// Items that are forgotten and still in the file.
+    pub forgotten: usize,
+    /// Items that a newer one replaces.
+    pub replaced: usize,
+    /// Lines that another version may understand.
+    pub unknown: usize,
+    /// Ids that more than one item has.
+    pub double_ids: usize,
+}
+
+impl Active {
+    pub(crate) fn new(file: Option<Arc<dyn DiskFile>>, bytes: u64) -> Active {
+        Active {
+            file,
+            slots: Vec::with_capacity((bytes / ITEM_BYTES) as usize),
+            ids_rise: true,
+            by_id: HashMap::new(),
+            times_rise: true,
+            newest_first: OnceLock::new(),
+            replaces: HashMap::new(),
+            hidden: HashMap::new(),
+            highest_id: 0,
+            last_ms: 0,
+            unknown: HashSet::new(),
+            counts: Counts::default(),
+            damage: Vec::new(),
+            torn: None,
+            lost_ids: 0,
+        }
+    }
+
+    /// The least id that nothing can have, as far as the file tells.
+    pub(crate) fn free_id(&self) -> u64 {
+        let torn = self.torn.map_or(0, |torn| ids_within(torn.length));
+        self.highest_id.saturating_add(1).saturating_add(self.lost_ids).saturating_add(torn)
+    }
+
+    /// Whether both are states of one file that was read once, and then only read on.
+    pub(crate) fn is_of_same_load(&self, other: &Active) -> bool {
+        match (&self.file, &other.file) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+
+    /// Takes in the next line.
+    pub(crate) fn take(&mut self, entry: &Entry<'_>) {
+        let effect = Effect::of(entry);
+        self.last_ms = effect.at_ms.unwrap_or(self.last_ms);
+        // A number that nobody could have counted to must not use up all that are left.
+        if let Some(id) = effect.id.filter(|id| *id <= ID_MAX && *id > self.highest_id) {
+            (self.highest_id, self.lost_ids) = (id, 0);
+        }
+        match (effect.deed, effect.id) {
+            (Deed::Remember(kind, replaced), Some(id)) => {
+                let slot = Slot {
+                    id,
+                    at_ms: self.last_ms,
+                    offset: entry.offset,
+                    length: entry.bytes.len() as u32,
+                    kind,
+                    forgotten: false,
+                };
+                // Newer names older; anything else could hide items from each other in a circle.
+                self.add(slot, replaced.filter(|replaced| *replaced < id));
+            }
+            (Deed::Forget(target), _) => self.forget(target),
+            (Deed::Other, Some(id)) if entry.seq > 0 => {
+                self.counts.unknown += 1;
+                self.unknown.insert(id);
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn take_damage(&mut self, damage: Damage) {
+        if damage.length > 0 {
+            self.lost_ids = self.lost_ids.saturating_add(ids_within(damage.length));
+        }
+        self.damage.push(damage);
+    }
+
+    fn add(&mut self, slot: Slot, replaced: Option<u64>) {
+        let number = self.slots.len() as u32;
+        if let Some(last) = self.slots.last() {
+            if self.ids_rise && slot.id <= last.id {
+                self.ids_rise = false;
+                for (number, slot) in (0..).zip(&self.slots) {
+                    let live = (!slot.forgotten).then_some(number);
+                    self.by_id.insert(slot.id, live.into_iter().collect());
+                }
+            }
+            self.times_rise &= (last.at_ms, last.id) < (slot.at_ms, slot.id);
+        }
+        if !self.ids_rise {
+            let same = self.by_id.entry(slot.id).or_default();
+            self.counts.double_ids += usize::from(same.len() == 1);
+            same.push(number);
+        }
+        self.newest_first.take();
+        self.slots.push(slot);
+        // Another program may have named it before it came.
+        let hidden = self.hidden.contains_key(&slot.id);
+        *(if hidden { &mut self.counts.replaced } else { &mut self.counts.active }) += 1;
+        if let Some(replaced) = replaced {
+            self.replaces.insert(number, replaced);
+            let replacers = self.hidden.entry(replaced).or_default();
+            *replacers += 1;
+            if *replacers == 1 {
+                self.count_as_hidden(replaced, true);
+            }
+        }
+    }
+
+    fn forget(&mut self, target: u64) {
+        // What is forgotten is not looked at again, however often it is to be forgotten.
+        let numbers = match self.by_id.get_mut(&target) {
+            Some(numbers) => std::mem::take(numbers),
+            None => self.live_in_order(target).into_iter().collect(),
+        };
+        self.counts.double_ids -= usize::from(numbers.len() > 1);
+        let hidden = self.hidden.contains_key(&target);
+        for number in numbers {
+            self.newest_first.take();
+            self.slots[number as usize].forgotten = true;
+            self.counts.forgotten += 1;
+            *(if hidden { &mut self.counts.replaced } else { &mut self.counts.active }) -= 1;
+            let Some(replaced) = self.replaces.get(&number).copied() else { continue };
+            if let Some(replacers) = self.hidden.get_mut(&replaced) {
+                *replacers -= 1;
+                if *replacers == 0 {
+                    self.hidden.remove(&replaced);
+                    self.count_as_hidden(replaced, false);
+                }
+            }
+        }
+    }
+
+    /// Counts the items of an id as replaced, or no longer so.
+    fn count_as_hidden(&mut self, id: u64, hidden: bool) {
+        self.newest_first.take();
+        let live = self.live_with(id).len();
+        let Counts { active, replaced, .. } = &mut self.counts;
+        let (from, to) = if hidden { (active, replaced) } else { (replaced, active) };
+        *from -= live;
+        *to += live;
+    }
+
+    /// The slots of an id that are not forgotten.
+    fn live_with(&self, id: u64) -> Cow<'_, [u32]> {
+        if self.ids_rise {
+            return Cow::Owned(self.live_in_order(id).into_iter().collect());
+        }
+        Cow::Borrowed(self.by_id.get(&id).map_or(&[], Vec::as_slice))
+    }
+
+    /// As [`Active::live_with`], where ids rise.
+    fn live_in_order(&self, id: u64) -> Option<u32> {
+        let at = if self.ids_rise {
+            self.slots.binary_search_by_key(&id, |slot| slot.id).ok()?
+        } else {
+            return None;
+        };
+        (!self.slots[at].forgotten).then_some(at as u32)
+    }
+
+    fn is_active(&self, slot: &Slot) -> bool {
+        !slot.forgotten && !self.hidden.contains_key(&slot.id)
+    }
+
+    /// The active items, newest first.
+    pub(crate) fn newest(&self) -> impl Iterator<Item = &Slot> {
+        let order = self.newest_first.get_or_init(|| {
+            let mut order: Vec<u32> =
+                (0..).zip(&self.slots).filter(|(_, s)| self.is_active(s)).map(|(n, _)| n).collect();
+            if self.times_rise {
+                order.reverse();
+            } else {
+                let key = |number: &u32| {
+                    let slot = &self.slots[*number as usize];
+                    std::cmp::Reverse((slot.at_ms, slot.id, *number))
+                };
+                order.sort_unstable_by_key(key);
+            }
+            order
+        });
+        order.iter().map(|number| &self.slots[*number as usize])
+    }
+
+    /// The items that newer ones replace, newest first.
+    pub(crate) fn replaced(&self) -> Vec<&Slot> {
+        let is_replaced = |slot: &&Slot| !slot.forgotten && self.hidden.contains_key(&slot.id);
+        let mut slots: Vec<&Slot> = self.slots.iter().filter(is_replaced).collect();
+        slots.sort_by_key(|slot| std::cmp::Reverse((slot.at_ms, slot.id, slot.offset)));
+        slots
+    }
+
+    /// The items of an id that are not forgotten: one, or several in other programs' files. And whether they are
+    /// active.
+    pub(crate) fn with_id(&self, id: u64) -> (Vec<Slot>, bool) {
+        let slots = self.live_with(id).iter().map(|number| self.slots[*number as usize]).collect();
+        (slots, !self.hidden.contains_key(&id))
+    }
+
+    /// The items that an item replaces directly, and that are there.
+    pub(crate) fn replaced_by(&self, id: u64) -> Vec<u64> {
+        let of = |number: &u32| self.replaces.get(number).copied();
+        let mut replaced: Vec<u64> = self.live_with(id).iter().filter_map(of).collect();
+        replaced.retain(|id| !self.live_with(*id).is_empty());
+        replaced
+    }
+
+    /// The items that replace an item, and are not forgotten.
+    pub(crate) fn replacers_of(&self, id: u64) -> Vec<u64> {
+        let by = |(number, replaced): (&u32, &u64)| {
+            let slot = &self.slots[*number as usize];
+            (*replaced == id && !slot.forgotten).then_some(slot.id)
+        };
+        let mut ids: Vec<u64> = self.replaces.iter().filter_map(by).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// The active item whose line begins here.
+    pub(crate) fn at_offset(&self, offset: u64) -> Option<&Slot> {
+        let at = self.slots.binary_search_by_key(&offset, |slot| slot.offset).ok()?;
+        Some(&self.slots[at]).filter(|slot| self.is_active(slot))
+    }
+
+    /// Whether a line is to be kept when the file is made anew: everything but items that are forgotten, and the
+    /// records that forgot them.
+    pub(crate) fn keeps(&self, entry: &Entry<'_>) -> bool {
+        let effect = Effect::of(entry);
+        match effect.deed {
+            Deed::Remember(..) => {
+                let found = self.slots.binary_search_by_key(&entry.offset, |slot| slot.offset);
+                found.is_ok_and(|at| !self.slots[at].forgotten)
+            }
+            // What it forgot may be of a kind that only a newer version knows, and stays.
+            Deed::Forget(target) => self.unknown.contains(&target) || effect.id == Some(self.highest_id),
+            Deed::Other => true,
+        }
+    }
+
+    /// Reads an item where it stands. Nothing if that is not what was loaded: the file was changed in place.
+    pub(crate) fn item(&self, slot: &Slot) -> Result<Option<Item>> {
+        let Some(file) = &self.file else { return Ok(None) };
+        let mut bytes = vec![0; slot.length as usize];
+        let read = read_fully(&**file, &mut bytes, slot.offset);
+        if read.map_err(crate::error::io_error("read", "the memory".as_ref()))? < bytes.len() {
+            return Ok(None);
+        }
+        let verified = frame::verify(&bytes);
+        let entry = Entry {
+            seq: verified.unwrap_or(0),
+            offset: slot.offset,
+            bytes: &bytes,
+            verified: verified.is_some(),
+        };
+        let item = Record::of(&entry).and_then(|record| Item::of(&record, slot.at_ms));
+        Ok(item.filter(|item| item.id == slot.id))
+    }
+}
+
+/// How many ids may be lost in so many bytes that cannot be read: whatever takes an id takes more than this.
+pub(crate) fn ids_within(bytes: u64) -> u64 {
+    1 + bytes / LINE_BYTES_MIN
+}
+
+/// No line of ours that takes an id is as short as this.
+const LINE_BYTES_MIN: u64 = 64;
+/// What an item takes at least, to know how much memory to ask for at once.
+const ITEM_BYTES: u64 = 192;

@@ -1,0 +1,177 @@
+//! What a line does to the memory, found without reading its text.
+//!
+//! Loading looks at every line and wants four things of it: the time, the kind, the id, and what it forgets or
+//! replaces. Our own lines have them at the front, in one order, so that they are found without parsing; any other
+//! line goes through a parser and means the same.
+
+use manent_log::{Entry, frame};
+
+use super::item::{FORGET, Kind};
+use crate::clock;
+use crate::turn::Record;
+
+/// What a line does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Effect {
+    /// Its id; nothing if it has none that is a whole number.
+    pub(crate) id: Option<u64>,
+    /// When it was written, in milliseconds since 1970, if it says.
+    pub(crate) at_ms: Option<i64>,
+    pub(crate) deed: Deed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// An item, and the one that it replaces.
+    Remember(Kind, Option<u64>),
+    /// From here on, the items with this id are forgotten.
+    Forget(u64),
+    /// A header, a note about damage, a kind that only a newer version knows.
+    Other,
+}
+
+impl Effect {
+    pub(crate) fn of(entry: &Entry<'_>) -> Effect {
+        let at_the_front = entry.verified.then(|| quickly(frame::body_of(entry.bytes))).flatten();
+        at_the_front.unwrap_or_else(|| thoroughly(entry))
+    }
+}
+
+/// Reads the layout that we write.
+fn quickly(body: &[u8]) -> Option<Effect> {
+    let rest = body.strip_prefix(br#""ts":""#)?;
+    let (ts, rest) = until_quote(rest)?;
+    let (kind, rest) = until_quote(rest.strip_prefix(br#","kind":""#)?)?;
+    let (id, rest) = number(rest.strip_prefix(br#","id":"#)?)?;
+    let rest = rest.strip_prefix(b",")?;
+    let deed = if kind == FORGET.as_bytes() {
+        let (target, rest) = number(rest.strip_prefix(br#""target":"#)?)?;
+        rest.is_empty().then_some(Deed::Forget(target))?
+    } else {
+        let kind = Kind::ALL.into_iter().find(|known| known.word().as_bytes() == kind)?;
+        match rest.strip_prefix(br#""replaces":"#) {
+            Some(rest) => {
+                let (replaced, rest) = number(rest)?;
+                is_the_rest(rest.strip_prefix(b",")?).then_some(Deed::Remember(kind, Some(replaced)))?
+            }
+            None => is_the_rest(rest).then_some(Deed::Remember(kind, None))?,
+        }
+    };
+    Some(Effect { id: Some(id), at_ms: clock::parse_bytes_ms(ts), deed })
+}
+
+/// What we write behind the members that count here.
+fn is_the_rest(rest: &[u8]) -> bool {
+    [&br#""tags":["#[..], br#""source":{"#, br#""content":""#].iter().any(|name| rest.starts_with(name))
+}
+
+fn until_quote(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr2(b'"', b'\\', text)?;
+    (text[end] == b'"').then(|| (&text[..end], &text[end + 1..]))
+}
+
+/// A whole number, and what follows it.
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let value = text[..digits]
+        .iter()
+        .try_fold(0_u64, |n, digit| n.checked_mul(10)?.checked_add(u64::from(digit - b'0')))?;
+    let plain = digits > 0
+        && (digits == 1 || text[0] != b'0')
+        && !matches!(text.get(digits), Some(b'.' | b'e' | b'E'));
+    plain.then_some((value, &text[digits..]))
+}
+
+/// Reads any layout.
+fn thoroughly(entry: &Entry<'_>) -> Effect {
+    let nothing = Effect { id: None, at_ms: None, deed: Deed::Other };
+    let Some(record) = Record::of(entry) else { return nothing };
+    let whole = |name: &str| record.member(name).and_then(|json| json.parse::<u64>().ok());
+    let at_ms = record.ts().and_then(|ts| match ts.parse::<i64>() {
+        // Other programs count seconds, or milliseconds.
+        Ok(seconds) if seconds.unsigned_abs() < SECONDS_MAX => Some(seconds.saturating_mul(1000)),
+        Ok(milliseconds) => Some(milliseconds),
+        Err(_) => clock::parse_ms(&ts).or_else(|| fraction_ms(&ts)),
+    });
+    let id = whole("id");
+    let kind = record.kind();
+    let deed = match (kind.as_deref(), id) {
+        (Some(FORGET), _) => whole("target").map_or(Deed::Other, Deed::Forget),
+        (Some(word), Some(_)) => {
+            Kind::of_word(word).map_or(Deed::Other, |kind| Deed::Remember(kind, whole("replaces")))
+        }
+        _ => Deed::Other,
+    };
+    Effect { id, at_ms, deed }
+}
+
+/// Seconds since 1970 with a fraction, as some languages give the time.
+fn fraction_ms(ts: &str) -> Option<i64> {
+    let ms = ts.parse::<f64>().ok()? * 1000.0;
+    // What is no number, or too large for one, is no time.
+    (ms.abs() < 1e14).then(|| ms.round() as i64)
+}
+
+/// Beyond this, a number is no count of seconds since 1970 but of milliseconds.
+const SECONDS_MAX: u64 = 100_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::item::{NewItem, tombstone};
+
+    const TS: &str = "2026-11-16T07:00:00.000Z";
+
+    fn both(line: &[u8]) -> (Option<Effect>, Effect) {
+        let entry = Entry { seq: 1, offset: 0, bytes: line, verified: true };
+        (quickly(frame::body_of(line)), thoroughly(&entry))
+    }
+
+    #[test]
+    fn our_own_lines_are_read_at_a_glance_and_as_a_parser_reads_them() {
+        let plain = NewItem::new(Kind::Fact, "a \"quoted\"\nword");
+        let tagged = NewItem::new(Kind::Pref, r#"","id":9"#).tag(r#"x","id":7"#).replacing(3);
+        for body in [
+            plain.body(4, TS),
+            tagged.body(u64::MAX, TS),
+            tombstone(5, 4),
+            plain.clone().tag("t").body(1, TS),
+        ] {
+            let line = frame::line(1, &body);
+            let (quick, thorough) = both(line.trim_ascii_end());
+            assert_eq!(quick, Some(thorough), "{}", body.as_str());
+            assert_ne!(thorough.deed, Deed::Other);
+        }
+    }
+
+    #[test]
+    fn any_other_line_is_left_to_a_parser() {
+        for body in [
+            r#""ts":"2026-11-16T00:00:00.000Z","kind":"fact","id":1.0,"content":"x""#,
+            r#""ts":"2026-11-16T00:00:00.000Z","kind":"fact","id":01,"content":"x""#,
+            r#""ts":"2026-11-16T00:00:00.000Z","kind":"fact","id":1e3,"content":"x""#,
+            r#""ts":"2026-11-16T00:00:00.000Z","kind":"fact","id":99999999999999999999999,"content":"x""#,
+            r#""ts":"2026-11-16T00:00:00.000Z","kind":"fact","id":1,"new":1,"replaces":2,"content":"x""#,
+            r#""ts":"2026-11-16T00:00:00.000Z","kind":"skill","id":1,"content":"x""#,
+            r#""ts":"2026-11-16T00:00:00.000Z","kind":"forget","id":1,"target":2,"why":"x""#,
+            r#""kind":"fact","ts":"2026-11-16T00:00:00.000Z","id":1,"content":"x""#,
+        ] {
+            assert_eq!(quickly(body.as_bytes()), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn another_programs_line_means_the_same() {
+        let line = br#"{"id":2,"kind":"pref","content":"x","ts":1763251200}"#;
+        let entry = Entry { seq: 1, offset: 0, bytes: line, verified: false };
+        let effect = Effect::of(&entry);
+        assert_eq!(effect.deed, Deed::Remember(Kind::Pref, None));
+        assert_eq!((effect.id, effect.at_ms), (Some(2), Some(1_763_251_200_000)));
+        let line = br#"{"id":3,"kind":"forget","target":2}"#;
+        let entry = Entry { seq: 2, offset: 0, bytes: line, verified: false };
+        assert_eq!(Effect::of(&entry).deed, Deed::Forget(2));
+        let line = br#"{"meta":{"v":1}}"#;
+        let entry = Entry { seq: 1, offset: 0, bytes: line, verified: false };
+        assert_eq!(Effect::of(&entry), Effect { id: None, at_ms: None, deed: Deed::Other });
+    }
+}

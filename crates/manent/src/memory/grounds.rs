@@ -1,0 +1,230 @@
+//! Whether what an item rests on is where it says, and what stood around it.
+
+use std::collections::HashMap;
+
+use manent_log::Item as Found;
+
+use super::Memory;
+use super::item::{Item, Source, Who};
+use crate::backend::{Address, Place, Start};
+use crate::error::{Error, Result};
+use crate::key::SessionKey;
+use crate::store::Store;
+use crate::turn::Record;
+
+/// What an item rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grounds {
+    /// A person said that it is to be remembered.
+    Told,
+    /// Its quote stands in this record, which this role said.
+    Quoted {
+        /// The record.
+        seq: u64,
+        /// Who said it.
+        role: String,
+    },
+    /// Nobody quotes anything.
+    NoQuote,
+    /// The quote is not in the passage.
+    NotThere,
+    /// The session, or that part of it, is not there.
+    Gone,
+}
+
+impl Grounds {
+    /// Whether what was remembered was really said, by a person.
+    pub fn hold(&self) -> bool {
+        match self {
+            Grounds::Told => true,
+            Grounds::Quoted { role, .. } => role == "user",
+            _ => false,
+        }
+    }
+}
+
+/// Where an item came from, with what stood around it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Why {
+    /// The item.
+    pub item: Item,
+    /// Whether it is active; else another one replaces it.
+    pub active: bool,
+    /// The items that replace it.
+    pub replaced_by: Vec<u64>,
+    /// What it rests on.
+    pub grounds: Grounds,
+    /// The session that it came from, if that is still there.
+    pub session: Option<Address>,
+    /// The passage and some turns around it.
+    pub passage: Vec<Said>,
+    /// How often it was put into a context.
+    pub recalls: Recalls,
+}
+
+/// A turn around the source of an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// Its number.
+    pub seq: u64,
+    /// Who spoke.
+    pub role: String,
+    /// When, as the record says.
+    pub ts: String,
+    /// What.
+    pub text: String,
+    /// Whether it belongs to the source, or only stands beside it.
+    pub is_source: bool,
+}
+
+/// How often an item was put into a context, as the sessions tell.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recalls {
+    /// How often.
+    pub times: u64,
+    /// When last, as the record says.
+    pub last: String,
+}
+
+impl Memory {
+    /// What an item rests on.
+    pub fn grounds(&self, source: &Source) -> Result<Grounds> {
+        let Some(quote) = source.quote.as_deref().filter(|quote| !quote.trim().is_empty()) else {
+            return Ok(if source.who == Who::User { Grounds::Told } else { Grounds::NoQuote });
+        };
+        let Some((first, last)) = source.seqs else { return Ok(Grounds::NotThere) };
+        let Some(session) = self.session_of(source)? else { return Ok(Grounds::Gone) };
+        let mut grounds = Grounds::Gone;
+        each_turn(&self.store, &session, first, last, |seq, record| {
+            if matches!(grounds, Grounds::Quoted { .. }) {
+                return;
+            }
+            grounds = if holds(&record.content(), quote) {
+                Grounds::Quoted { seq, role: record.role().unwrap_or_default().into_owned() }
+            } else {
+                Grounds::NotThere
+            };
+        })?;
+        Ok(grounds)
+    }
+
+    /// Where an item came from. Several where another program gave an id twice.
+    pub fn why(&self, id: u64) -> Result<Vec<Why>> {
+        let items = self.get(id)?;
+        if items.is_empty() {
+            return Err(Error::NoItem { id });
+        }
+        let recalls = self.recalls()?.remove(&id).unwrap_or_default();
+        let active = self.is_active(id)?;
+        let mut why = Vec::with_capacity(items.len());
+        for item in items {
+            let (session, mut passage) = (self.session_of(&item.source)?, Vec::new());
+            if let (Some(session), Some((first, last))) = (&session, item.source.seqs) {
+                let around = (first.saturating_sub(BESIDE).max(1), last.saturating_add(BESIDE));
+                each_turn(&self.store, session, around.0, around.1, |seq, record| {
+                    passage.push(Said {
+                        seq,
+                        role: record.role().unwrap_or_default().into_owned(),
+                        ts: record.ts().unwrap_or_default().into_owned(),
+                        text: record.content().into_owned(),
+                        is_source: (first..=last).contains(&seq),
+                    });
+                })?;
+            }
+            let grounds = self.grounds(&item.source)?;
+            let replaced_by = self.replacers_of(id)?;
+            why.push(Why { item, active, replaced_by, grounds, session, passage, recalls: recalls.clone() });
+        }
+        Ok(why)
+    }
+
+    /// How often each item was put into a context: what the `context` records of all sessions say.
+    pub fn recalls(&self) -> Result<HashMap<u64, Recalls>> {
+        let mut recalls: HashMap<u64, Recalls> = HashMap::new();
+        let named = memchr::memmem::Finder::new(br#""memory":"#);
+        for place in [Place::Live, Place::Archive] {
+            for listed in self.store.list(place)? {
+                // Of a fork, what it shares was counted where it was forked from.
+                let read = self.store.backend().read(&listed.address, Start::First, None);
+                let mut records = match read {
+                    Err(e) if e.is_not_found() => continue,
+                    records => records?,
+                };
+                while let Some(found) = records.next()? {
+                    let Found::Entry(entry) = found else { continue };
+                    if named.find(entry.bytes).is_none() {
+                        continue;
+                    }
+                    let Some(record) = Record::of(&entry) else { continue };
+                    if record.kind().as_deref() != Some("context") {
+                        continue;
+                    }
+                    let ids =
+                        record.member("memory").and_then(|json| serde_json::from_str::<Vec<u64>>(json).ok());
+                    let ts = record.ts().unwrap_or_default();
+                    for id in ids.unwrap_or_default() {
+                        let recall = recalls.entry(id).or_default();
+                        recall.times += 1;
+                        if *ts > *recall.last {
+                            recall.last = ts.clone().into_owned();
+                        }
+                    }
+                }
+            }
+        }
+        Ok(recalls)
+    }
+
+    /// The session that a source names, wherever it is now.
+    fn session_of(&self, source: &Source) -> Result<Option<Address>> {
+        let by_id = source.session_id.as_deref().filter(|id| !id.is_empty());
+        let by_key = source.session.as_deref().and_then(|key| SessionKey::new(key).ok());
+        let found = match (by_id, by_key) {
+            (Some(id), _) => self.store.find_id(id),
+            (None, Some(key)) => self.store.find(&key),
+            (None, None) => return Ok(None),
+        };
+        match found {
+            Ok(listed) => Ok(Some(listed.address)),
+            Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// Whether a text holds a quote, whatever the blanks and line breaks between its words.
+fn holds(text: &str, quote: &str) -> bool {
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.contains(quote) || plain(text).contains(&plain(quote))
+}
+
+/// The turns of a session from one number to another, as many as anybody wants to read.
+fn each_turn(
+    store: &Store,
+    at: &Address,
+    first: u64,
+    last: u64,
+    mut take: impl FnMut(u64, &Record<'_>),
+) -> Result<()> {
+    let mut reader = match store.read(at, Start::Seq(first)) {
+        Err(e) if e.is_not_found() => return Ok(()),
+        reader => reader?,
+    };
+    let mut left = PASSAGE_MAX;
+    while let Some(found) = reader.next()? {
+        let Found::Entry(entry) = found else { continue };
+        if entry.seq > last || left == 0 {
+            break;
+        }
+        if let Some(record) = Record::of(&entry).filter(|record| entry.seq >= first && record.is_turn()) {
+            take(entry.seq, &record);
+            left -= 1;
+        }
+    }
+    Ok(())
+}
+
+/// So many records are shown before and behind a passage.
+const BESIDE: u64 = 2;
+/// The most turns that are read of a passage. Nobody rests one fact on more.
+const PASSAGE_MAX: u32 = 1000;

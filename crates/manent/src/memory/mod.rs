@@ -1,0 +1,304 @@
+//! Memory across sessions: facts, preferences and context that outlive a conversation, each with where it came from.
+//!
+//! One log, `memory.jsonl`, beside the sessions. An item is a line; forgetting one is another line; what is active is
+//! what the lines say, taken in order. Nothing is changed in place. The file is read by anybody at any time, and
+//! written by one at a time, who holds its lease.
+//!
+//! | file | about |
+//! |---|---|
+//! | `mod.rs` | [`Memory`]: listing, finding one, adding, forgetting |
+//! | `item.rs` | an item, its kind, its source; the lines of it |
+//! | `effect.rs` | what a line does, found without reading its text |
+//! | `active.rs` | which items are active: the lines, folded |
+//! | `loaded.rs` | the file as it was last read, and what was added since |
+//! | `writing.rs` | holding the lease; which number comes next |
+//! | `compact.rs` | the file made anew, without what was forgotten |
+//! | `found.rs`, `streams.rs` | searching it, with the index that sessions have |
+//! | `select.rs` | what of it fits a question and a budget, as data for a model |
+//! | `grounds.rs` | whether what an item rests on is where it says |
+//! | `audit.rs`, `alike.rs` | how good it is: duplicates, contradictions, secrets, what nobody needs |
+
+mod active;
+mod alike;
+mod audit;
+mod compact;
+mod effect;
+mod found;
+mod grounds;
+mod item;
+mod loaded;
+mod select;
+mod streams;
+mod writing;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use manent_log::Report;
+
+use crate::backend::{Repaired, Room};
+use crate::clock;
+use crate::error::{Error, Result, io_error};
+use crate::store::Store;
+use crate::sync::lock;
+
+pub use active::Counts;
+use active::{Active, Slot};
+pub use audit::{Audit, Pair, Rate};
+pub use compact::Compacted;
+pub use found::{Found, Hit};
+pub use grounds::{Grounds, Recalls, Said, Why};
+pub use item::{Item, ItemError, Kind, NewItem, Source, Who};
+use loaded::Loaded;
+pub use select::Selection;
+use writing::Resting;
+pub use writing::{Forgotten, Hold};
+
+/// What is remembered across sessions.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use manent::Store;
+/// use manent::memory::{Kind, NewItem};
+///
+/// let memory = Store::open(dir.path())?.memory()?;
+/// let item = memory.add(&NewItem::new(Kind::Pref, "answers in French"))?;
+/// assert_eq!(memory.items(&Default::default())?[0].content, "answers in French");
+/// memory.forget(&[item.id])?;
+/// assert!(memory.items(&Default::default())?.is_empty());
+/// # Ok(()) }
+/// ```
+///
+/// Clones share everything, and so do the memories of clones of one store.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    store: Store,
+    core: Arc<Core>,
+}
+
+/// What all memories of one store share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    room: Room,
+    path: PathBuf,
+    wait: Duration,
+    app: String,
+    loaded: Mutex<Option<Loaded>>,
+    /// The log between two writes, open and not held.
+    resting: Mutex<Option<Resting>>,
+    /// The same file as a store of one session, for its index.
+    searched: Store,
+}
+
+/// Which items are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Any of these kinds; none: of every kind.
+    pub kinds: Vec<Kind>,
+    /// With all of these tags.
+    pub tags: Vec<String>,
+    /// From any of these; none: from anybody.
+    pub who: Vec<Who>,
+    /// From the session of this key.
+    pub session: Option<String>,
+    /// Not older than this, in milliseconds since 1970.
+    pub since_ms: Option<i64>,
+    /// Older than this.
+    pub until_ms: Option<i64>,
+    /// Those that newer ones replace, instead of the active ones.
+    pub replaced: bool,
+}
+
+impl Filter {
+    fn takes_slot(&self, slot: &Slot) -> bool {
+        (self.kinds.is_empty() || self.kinds.contains(&slot.kind))
+            && self.since_ms.is_none_or(|since| slot.at_ms >= since)
+            && self.until_ms.is_none_or(|until| slot.at_ms < until)
+    }
+
+    fn takes(&self, item: &Item) -> bool {
+        self.tags.iter().all(|tag| item.tags.contains(tag))
+            && (self.who.is_empty() || self.who.contains(&item.source.who))
+            && self.session.as_ref().is_none_or(|session| item.source.session.as_ref() == Some(session))
+    }
+}
+
+impl Store {
+    /// What is remembered across sessions.
+    pub fn memory(&self) -> Result<Memory> {
+        let core = self.memory_core(|| {
+            let room = self.backend().room().ok_or_else(|| Error::NoRoom { store: self.backend().name() })?;
+            Ok(Core::new(room, self))
+        })?;
+        Ok(Memory { store: self.clone(), core })
+    }
+}
+
+impl Core {
+    fn new(room: Room, store: &Store) -> Core {
+        let path = room.dir.join(FILE_NAME);
+        Core {
+            searched: streams::searched(&room, &path, store.wait()),
+            room,
+            path,
+            wait: store.wait(),
+            app: store.app().to_owned(),
+            loaded: Mutex::default(),
+            resting: Mutex::default(),
+        }
+    }
+
+    /// What the file says now.
+    fn active(&self) -> Result<Arc<Active>> {
+        let mut loaded = lock(&self.loaded);
+        if let Some(known) = loaded.as_mut()
+            && known.catch_up(&self.room.disk, &self.path)?
+        {
+            return Ok(known.active());
+        }
+        *loaded = Loaded::read(&self.room.disk, &self.path)?;
+        Ok(loaded.as_ref().map_or_else(|| Arc::new(Active::new(None, 0)), Loaded::active))
+    }
+
+    /// Answers from what the file says. `ask` gives nothing where a line is not what was loaded: the file was changed
+    /// in place, by something that is not ours, and is loaded again.
+    fn ask<T>(&self, mut ask: impl FnMut(&Active) -> Result<Option<T>>) -> Result<T> {
+        for _ in 0..TRIES {
+            let active = self.active()?;
+            if let Some(answer) = ask(&active)? {
+                return Ok(answer);
+            }
+            *lock(&self.loaded) = None;
+        }
+        Err(Error::MemoryChanges { path: self.path.clone() })
+    }
+}
+
+impl Memory {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.core.path
+    }
+
+    /// The active items that are wanted, newest first.
+    pub fn items(&self, filter: &Filter) -> Result<Vec<Item>> {
+        self.core.ask(|active| {
+            let mut items = Vec::new();
+            let whole = each(active, filter, |item| {
+                items.push(item);
+                true
+            })?;
+            Ok(whole.then_some(items))
+        })
+    }
+
+    /// As [`Memory::items`], one at a time, until `take` says false. For memories of any size.
+    pub fn each(&self, filter: &Filter, mut take: impl FnMut(Item) -> bool) -> Result<()> {
+        let active = self.core.active()?;
+        if each(&active, filter, &mut take)? {
+            return Ok(());
+        }
+        *lock(&self.core.loaded) = None;
+        Err(Error::MemoryChanges { path: self.core.path.clone() })
+    }
+
+    /// The item of an id that is not forgotten, also if it is replaced. Several where another program gave an id
+    /// twice.
+    pub fn get(&self, id: u64) -> Result<Vec<Item>> {
+        self.core.ask(|active| read(active, &active.with_id(id).0))
+    }
+
+    /// Whether items of an id are active: there, not forgotten, not replaced.
+    pub fn is_active(&self, id: u64) -> Result<bool> {
+        let (slots, visible) = self.core.active()?.with_id(id);
+        Ok(visible && !slots.is_empty())
+    }
+
+    /// The items that replace an item, oldest first.
+    pub fn replacers_of(&self, id: u64) -> Result<Vec<u64>> {
+        Ok(self.core.active()?.replacers_of(id))
+    }
+
+    /// How many items there are.
+    pub fn counts(&self) -> Result<Counts> {
+        Ok(self.core.active()?.counts)
+    }
+
+    /// Places in the file that cannot be read.
+    pub fn damage(&self) -> Result<Vec<manent_log::Damage>> {
+        Ok(self.core.active()?.damage.clone())
+    }
+
+    /// Takes the right to write, waiting for another writer at most `wait`, and keeps it until the [`Hold`] is dropped.
+    ///
+    /// If it is held elsewhere, that is [`Error::MemoryHeld`].
+    pub fn hold(&self, wait: Duration) -> Result<Hold<'_>> {
+        self.store.backend().make_room()?;
+        Hold::take(&self.core, wait)
+    }
+
+    /// Remembers something. When it returns, the item survives power loss. Waits for another writer as long as the
+    /// store does.
+    pub fn add(&self, item: &NewItem) -> Result<Item> {
+        item.check()?;
+        self.hold(self.core.wait)?.add(item)
+    }
+
+    /// Forgets items. When it returns, that survives power loss. All of them must be there, or none is forgotten.
+    pub fn forget(&self, ids: &[u64]) -> Result<Forgotten> {
+        // Without a file there is nothing to hold, and none is made.
+        writing::expect_there(&*self.core.active()?, ids)?;
+        self.hold(self.core.wait)?.forget(ids)
+    }
+
+    /// Rewrites the file without what was forgotten.
+    pub fn compact(&self) -> Result<Compacted> {
+        match self.core.room.disk.inspect(&self.core.path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Compacted::default()),
+            looked => looked.map_err(io_error("inspect", &self.core.path))?,
+        };
+        self.hold(self.core.wait)?.compact()
+    }
+
+    /// Checks every byte of the file; nothing if there is none.
+    pub fn verify(&self) -> Result<Option<Report>> {
+        match manent_log::verify(&self.core.room.disk, &self.core.path) {
+            Err(manent_log::Error::NotFound { .. }) => Ok(None),
+            report => Ok(Some(report?)),
+        }
+    }
+
+    /// Sets a torn end aside, and acknowledges damage. Nothing is written where nothing is wrong.
+    pub fn repair(&self) -> Result<Repaired> {
+        let Some(report) = self.verify()? else { return Ok(Repaired::default()) };
+        if report.is_sound() && report.tail == manent_log::TailState::Clean {
+            return Ok(Repaired::default());
+        }
+        self.hold(self.core.wait)?.repair(&clock::now())
+    }
+}
+
+/// Gives the items that are wanted. False: the file is not what was loaded.
+fn each(active: &Active, filter: &Filter, mut take: impl FnMut(Item) -> bool) -> Result<bool> {
+    let (newest, replaced) =
+        if filter.replaced { (None, Some(active.replaced())) } else { (Some(active.newest()), None) };
+    let slots = newest.into_iter().flatten().chain(replaced.into_iter().flatten());
+    for slot in slots.filter(|slot| filter.takes_slot(slot)) {
+        let Some(item) = active.item(slot)? else { return Ok(false) };
+        if filter.takes(&item) && !take(item) {
+            break;
+        }
+    }
+    Ok(true)
+}
+
+fn read(active: &Active, slots: &[Slot]) -> Result<Option<Vec<Item>>> {
+    slots.iter().map(|slot| active.item(slot)).collect()
+}
+
+/// The file in the store.
+pub(crate) const FILE_NAME: &str = "memory.jsonl";
+/// How often the file may change under somebody who reads it.
+const TRIES: u32 = 16;
