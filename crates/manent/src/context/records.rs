@@ -1,0 +1,327 @@
+//! The records that shape a context, and what is kept of a turn for it.
+//!
+//! A `context` record says what else was sent besides the turns: the system text, the schemas of the tools, what was
+//! remembered. It is written when one of these changes. A text that an earlier `context` record of the session has is
+//! not written again: its place and its hash are.
+
+use manent_log::{Body, Damage, Entry};
+use serde_json::Value;
+
+use crate::backend::{Address, Start};
+use crate::error::Result;
+use crate::memory::Selection;
+use crate::store::{Session, Store};
+use crate::turn::Record;
+use crate::{Receipt, clock};
+
+/// A record as a context needs it.
+#[derive(Debug, Clone)]
+pub(super) enum Held {
+    Turn(Said),
+    Compaction(Compaction),
+    /// A compaction that does not count any more, by its number.
+    Undo(u64),
+    Setting(Noted),
+    Gap(Damage),
+    /// Anything else, by its number.
+    Other(u64),
+}
+
+/// A turn.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Said {
+    pub(super) seq: u64,
+    pub(super) role: String,
+    pub(super) content: String,
+    /// As JSON, with the ids of the calls.
+    pub(super) calls: Option<(String, Vec<String>)>,
+    /// Of a result: the call that it answers.
+    pub(super) answers: Option<String>,
+    pub(super) name: Option<String>,
+}
+
+/// What a `compaction` record says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Compaction {
+    pub(super) seq: u64,
+    /// The first turn that stays as it was said.
+    pub(super) kept_from: u64,
+    /// Results of tools behind that which are only pointed to.
+    pub(super) pruned: Vec<u64>,
+    /// Turns before the first that is kept, which stay as they were said all the same.
+    pub(super) pinned: Vec<u64>,
+    pub(super) summary: String,
+    /// The `context` record that held when it was made.
+    pub(super) context_seq: Option<u64>,
+}
+
+impl Held {
+    pub(super) fn of(entry: &Entry<'_>) -> Option<Held> {
+        let record = Record::of(entry)?;
+        let seq = entry.seq;
+        if let Some(role) = record.role() {
+            return Some(Held::Turn(said(seq, role.into_owned(), &record)));
+        }
+        let number = |name: &str| record.member(name).and_then(|json| json.parse::<u64>().ok());
+        Some(match record.kind().as_deref() {
+            Some("compaction") => {
+                // One that keeps nothing was made by hand, or by nobody.
+                let kept_from = number("kept_from").filter(|from| *from <= seq)?;
+                let mut pinned = numbers(record.member("pinned"));
+                pinned.retain(|pinned| *pinned < kept_from);
+                pinned.truncate(PINNED_MAX);
+                Held::Compaction(Compaction {
+                    seq,
+                    kept_from,
+                    pruned: numbers(record.member("pruned")),
+                    pinned,
+                    summary: record.content().into_owned(),
+                    context_seq: number("context"),
+                })
+            }
+            Some("undo") => Held::Undo(number("target")?),
+            Some("context") => Held::Setting(Noted::of(seq, &record)),
+            _ => Held::Other(seq),
+        })
+    }
+
+    pub(super) fn seq(&self) -> Option<u64> {
+        match self {
+            Held::Turn(said) => Some(said.seq),
+            Held::Compaction(compaction) => Some(compaction.seq),
+            Held::Setting(noted) => Some(noted.seq),
+            Held::Other(seq) => Some(*seq),
+            Held::Undo(_) | Held::Gap(_) => None,
+        }
+    }
+
+    pub(super) fn setting(&self) -> Option<Noted> {
+        match self {
+            Held::Setting(noted) => Some(noted.clone()),
+            _ => None,
+        }
+    }
+}
+
+fn said(seq: u64, role: String, record: &Record<'_>) -> Said {
+    if record.is_plain() {
+        return Said { seq, role, content: record.content().into_owned(), ..Said::default() };
+    }
+    let calls = record.member("tool_calls").map(|json| (json.to_owned(), ids_in(json)));
+    Said {
+        seq,
+        role,
+        content: record.content().into_owned(),
+        calls: calls.filter(|(_, ids)| !ids.is_empty()),
+        answers: record.string("tool_call_id").map(std::borrow::Cow::into_owned),
+        name: record.string("name").map(std::borrow::Cow::into_owned),
+    }
+}
+
+/// The ids of tool calls. A call without one is known by its place.
+fn ids_in(json: &str) -> Vec<String> {
+    let Ok(Value::Array(calls)) = serde_json::from_str::<Value>(json) else { return Vec::new() };
+    let id = |(at, call): (usize, &Value)| {
+        call.get("id").and_then(Value::as_str).map_or_else(|| format!("call-{at}"), str::to_owned)
+    };
+    calls.iter().enumerate().map(id).collect()
+}
+
+fn numbers(json: Option<&str>) -> Vec<u64> {
+    json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
+}
+
+/// What is sent besides the turns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Setting {
+    /// The system text.
+    pub system: Option<String>,
+    /// The schemas of the tools, as JSON.
+    pub tools: Option<String>,
+    /// What was remembered, as it was given.
+    pub memory: Option<String>,
+    /// The ids of what was remembered.
+    pub memory_ids: Vec<u64>,
+    /// The model.
+    pub model: Option<String>,
+}
+
+/// A text of a setting is not where its record says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("record {seq} has no {what} as record {by} says; what the model saw there cannot be shown")]
+pub struct SettingError {
+    /// Which text.
+    pub what: &'static str,
+    /// Where it should be.
+    pub seq: u64,
+    /// Who says so.
+    pub by: u64,
+}
+
+/// A setting as a record has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Noted {
+    pub(super) seq: u64,
+    texts: [Option<Text>; 3],
+    memory_ids: Vec<u64>,
+    model: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Text {
+    Here(String),
+    At { seq: u64, hash: String },
+}
+
+impl Noted {
+    fn of(seq: u64, record: &Record<'_>) -> Noted {
+        let text = |name: &str| {
+            let value: Value = serde_json::from_str(record.member(name)?).ok()?;
+            match value {
+                Value::String(text) => Some(Text::Here(text)),
+                Value::Object(at) => Some(Text::At {
+                    seq: at.get("at")?.as_u64()?,
+                    hash: at.get("hash")?.as_str()?.to_owned(),
+                }),
+                _ => None,
+            }
+        };
+        Noted {
+            seq,
+            texts: TEXTS.map(text),
+            memory_ids: numbers(record.member("memory")),
+            model: record.string("model").map(std::borrow::Cow::into_owned),
+        }
+    }
+
+    /// With its texts, wherever they are; and which of them are not where they should be.
+    pub(super) fn resolved(&self, store: &Store, at: &Address) -> Result<(Setting, Vec<SettingError>)> {
+        let (mut texts, mut missing) = ([None, None, None], Vec::new());
+        for ((text, slot), what) in self.texts.iter().zip(&mut texts).zip(TEXTS) {
+            *slot = match text {
+                None => None,
+                Some(Text::Here(text)) => Some(text.clone()),
+                Some(Text::At { seq, hash }) => {
+                    let found = text_at(store, at, *seq, what)?.filter(|text| hash_of(text) == *hash);
+                    if found.is_none() {
+                        missing.push(SettingError { what, seq: *seq, by: self.seq });
+                    }
+                    found
+                }
+            };
+        }
+        let [system, tools, memory] = texts;
+        let (memory_ids, model) = (self.memory_ids.clone(), self.model.clone());
+        Ok((Setting { system, tools, memory, memory_ids, model }, missing))
+    }
+}
+
+/// A text that stands in a `context` record.
+fn text_at(store: &Store, at: &Address, seq: u64, what: &str) -> Result<Option<String>> {
+    let mut reader = store.read(at, Start::Seq(seq))?;
+    let Some(manent_log::Item::Entry(entry)) = reader.next()? else { return Ok(None) };
+    let record = Record::of(&entry).filter(|_| entry.seq == seq);
+    Ok(record.and_then(|record| serde_json::from_str(record.member(what)?).ok()))
+}
+
+impl Setting {
+    /// What was chosen from the memory.
+    #[must_use]
+    pub fn remembering(mut self, chosen: &Selection) -> Setting {
+        self.memory = Some(chosen.text.clone()).filter(|text| !text.is_empty());
+        self.memory_ids.clone_from(&chosen.ids);
+        self
+    }
+
+    fn texts(&self) -> [Option<&String>; 3] {
+        [self.system.as_ref(), self.tools.as_ref(), self.memory.as_ref()]
+    }
+
+    /// The record of it. Texts that `before` has, the last setting of the session, are named and not repeated.
+    fn body(&self, before: Option<&Noted>) -> Body {
+        let mut body = Body::new();
+        body.string("ts", &clock::now()).string("kind", "context");
+        if let Some(model) = &self.model {
+            body.string("model", model);
+        }
+        if let Ok(ids) = serde_json::value::to_raw_value(&self.memory_ids) {
+            body.json("memory", &ids);
+        }
+        for (at, (text, name)) in self.texts().into_iter().zip(TEXTS).enumerate() {
+            let Some(text) = text else { continue };
+            let known =
+                before.and_then(|before| before.place_of(at, text)).filter(|_| text.len() > SHORT_BYTES);
+            match known {
+                Some(seq) => {
+                    let mut place = Body::new();
+                    place.number("at", seq).string("hash", &hash_of(text));
+                    body.object(name, &place);
+                }
+                None => {
+                    body.string(name, text);
+                }
+            }
+        }
+        body
+    }
+}
+
+impl Noted {
+    /// The number of the record in which a text stands, if this setting has that very text.
+    fn place_of(&self, at: usize, text: &str) -> Option<u64> {
+        match self.texts.get(at)?.as_ref()? {
+            Text::Here(here) => (here == text).then_some(self.seq),
+            Text::At { seq, hash } => (*hash == hash_of(text)).then_some(*seq),
+        }
+    }
+
+    fn is(&self, setting: &Setting) -> bool {
+        let same = |(at, text): (usize, Option<&String>)| match text {
+            Some(text) => self.place_of(at, text).is_some(),
+            None => self.texts[at].is_none(),
+        };
+        self.memory_ids == setting.memory_ids
+            && self.model == setting.model
+            && setting.texts().into_iter().enumerate().all(same)
+    }
+}
+
+impl Session {
+    /// Notes what will be sent besides the turns, if that is not what the last note says. Nothing: it is. Called before
+    /// each question to a model, with what was chosen from the memory just then, so that what is forgotten is not sent.
+    pub fn set_context(&mut self, store: &Store, setting: &Setting) -> Result<Option<Receipt>> {
+        let at = Address::live(self.key());
+        let before = match super::Part::read(store, &at, None) {
+            Err(e) if e.is_not_found() => None,
+            part => {
+                let part = part?;
+                match part.held.iter().rev().find_map(Held::setting) {
+                    Some(noted) => Some(noted),
+                    None => part.setting_before(store, &at)?,
+                }
+            }
+        };
+        // A text that cannot be read any more is written again.
+        let before = match before {
+            Some(before) if before.resolved(store, &at)?.1.is_empty() => Some(before),
+            _ => None,
+        };
+        if before.as_ref().is_some_and(|before| before.is(setting)) {
+            return Ok(None);
+        }
+        self.append(setting.body(before.as_ref())).map(Some)
+    }
+}
+
+fn hash_of(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex().as_str()[..HASH_CHARS].to_owned()
+}
+
+/// The members of a `context` record that hold texts.
+const TEXTS: [&str; 3] = ["system", "tools", "memory_text"];
+/// Enough that no two texts share one.
+const HASH_CHARS: usize = 32;
+/// More turns are not kept for ever: each is looked up on its own.
+const PINNED_MAX: usize = 64;
+/// A shorter text is written again sooner than pointed to.
+const SHORT_BYTES: usize = 80;

@@ -1,0 +1,169 @@
+//! How many tokens a text takes: one function for whatever triggers, cuts and reports.
+//!
+//! Exact counts are those of one vocabulary (o200k), which no model but some of one maker uses; every other model
+//! splits text a little differently. So whoever knows what a provider reported for a prompt corrects the count by that
+//! ratio ([`Tokens::corrected`]). The estimate is four bytes a token: no vocabulary, no time, and wrong by up to half;
+//! docs/ARCHITECTURE.md has the errors of both.
+
+use serde::{Deserialize, Serialize};
+
+/// How tokens are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Counting {
+    /// Four bytes a token.
+    Estimate,
+    /// With a vocabulary. The first count of a process loads it, which takes a tenth of a second.
+    #[default]
+    Exact,
+}
+
+/// Counts tokens.
+///
+/// ```
+/// use manent::tokens::{Counting, Tokens};
+/// let tokens = Tokens::new(Counting::Exact);
+/// assert_eq!(tokens.count("hello world"), 2);
+/// // The provider saw 130 where we counted 100: its vocabulary is another one.
+/// assert_eq!(tokens.corrected(130, 100).count("hello world"), 3);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tokens {
+    counting: Counting,
+    /// What one of ours is of theirs, in thousandths.
+    ratio: Ratio,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ratio(u64);
+
+impl Default for Ratio {
+    fn default() -> Ratio {
+        Ratio(WHOLE)
+    }
+}
+
+impl Tokens {
+    /// Without a correction.
+    pub fn new(counting: Counting) -> Tokens {
+        Tokens { counting, ratio: Ratio::default() }
+    }
+
+    /// The same, corrected by what a provider reported for a prompt of which we had counted so many. A provider that
+    /// reports nonsense (it cut the prompt, or counted other things too) corrects only so far.
+    #[must_use]
+    pub fn corrected(self, reported: u64, counted: u64) -> Tokens {
+        if reported == 0 || counted == 0 {
+            return self;
+        }
+        // What was counted may have been corrected already.
+        let ratio = u128::from(self.ratio.0) * u128::from(reported) / u128::from(counted);
+        let ratio = u64::try_from(ratio).unwrap_or(RATIO_MAX).clamp(RATIO_MIN, RATIO_MAX);
+        Tokens { ratio: Ratio(ratio), ..self }
+    }
+
+    /// How many tokens a text takes.
+    pub fn count(&self, text: &str) -> u64 {
+        let count = match self.counting {
+            Counting::Estimate => estimate(text),
+            Counting::Exact => exact(text),
+        };
+        if self.ratio.0 == WHOLE { count } else { (count * self.ratio.0).div_ceil(WHOLE) }
+    }
+}
+
+/// About how many tokens a text takes: four bytes each.
+pub(crate) fn estimate(text: &str) -> u64 {
+    of_bytes(text.len() as u64)
+}
+
+/// As [`estimate`], of a text of so many bytes.
+pub(crate) fn of_bytes(bytes: u64) -> u64 {
+    bytes.div_ceil(4)
+}
+
+fn exact(text: &str) -> u64 {
+    let Some(vocabulary) = tiktoken::get_encoding(VOCABULARY) else { return estimate(text) };
+    // A word of a megabyte takes a counter for ever, and is no word: such runs are estimated.
+    let mut count = 0;
+    for piece in pieces(text) {
+        count += match piece {
+            Piece::Text(text) => vocabulary.count(text) as u64,
+            Piece::Run(run) => estimate(run),
+        };
+    }
+    count
+}
+
+enum Piece<'a> {
+    Text(&'a str),
+    /// Without a blank for longer than any word is.
+    Run(&'a str),
+}
+
+/// Takes runs without a blank that are too long to be text out of a text.
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let (mut pieces, mut start, mut run) = (Vec::new(), 0, 0);
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at <= bytes.len() {
+        let ends = bytes.get(at).is_none_or(u8::is_ascii_whitespace);
+        if ends {
+            if at - run > RUN_BYTES_MAX && text[run..at].is_ascii() {
+                pieces.push(Piece::Text(&text[start..run]));
+                pieces.push(Piece::Run(&text[run..at]));
+                start = at;
+            }
+            run = at + 1;
+        }
+        at += 1;
+    }
+    pieces.push(Piece::Text(&text[start..]));
+    pieces
+}
+
+const VOCABULARY: &str = "o200k_base";
+const WHOLE: u64 = 1000;
+/// Vocabularies differ by less than this; what is beyond is no vocabulary.
+const RATIO_MIN: u64 = 500;
+const RATIO_MAX: u64 = 3000;
+/// Longer runs without a blank are base64, minified code, or somebody who means harm.
+const RUN_BYTES_MAX: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_those_of_the_vocabulary() {
+        let exact = Tokens::new(Counting::Exact);
+        assert_eq!(exact.count(""), 0);
+        assert_eq!(exact.count("The quick brown fox jumps over the lazy dog."), 10);
+        assert!(exact.count("我们决定使用新的数据库") < 12);
+        assert_eq!(Tokens::new(Counting::Estimate).count("12345"), 2);
+    }
+
+    #[test]
+    fn a_report_corrects_within_reason() {
+        let tokens = Tokens::new(Counting::Estimate);
+        let text = "x".repeat(400);
+        assert_eq!(tokens.count(&text), 100);
+        assert_eq!(tokens.corrected(120, 100).count(&text), 120);
+        assert_eq!(
+            tokens.corrected(120, 100).corrected(60, 120).count(&text),
+            60,
+            "of what was counted then"
+        );
+        assert_eq!(tokens.corrected(10, 100).count(&text), 50, "a prompt that was cut");
+        assert_eq!(tokens.corrected(u64::MAX, 1).count(&text), 300);
+        assert_eq!(tokens.corrected(0, 100).count(&text), 100);
+    }
+
+    #[test]
+    fn a_word_of_many_megabytes_is_counted_all_the_same() {
+        let tokens = Tokens::new(Counting::Exact);
+        let long = "a".repeat(8 << 20);
+        let count = tokens.count(&format!("before {long} after"));
+        assert!(count > 1_000_000, "{count}");
+    }
+}
