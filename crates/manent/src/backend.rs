@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manent_log::fs::Disk;
-use manent_log::{Body, Change, Damage, Durability, End, Expect, Item, Report, SetAside};
+use manent_log::{Body, Change, Damage, Durability, End, Expect, Item, Report, SetAside, Trust};
 
 use crate::error::Result;
 use crate::key::SessionKey;
@@ -175,6 +175,17 @@ pub struct Shelf {
     pub dir: PathBuf,
     /// A directory that is not made again if it is gone: that of the store.
     pub within: Option<PathBuf>,
+}
+
+/// Where a store keeps logs that are no sessions.
+#[derive(Debug, Clone)]
+pub struct Room {
+    /// On which disk.
+    pub disk: Arc<dyn Disk>,
+    /// The directory of the store.
+    pub dir: PathBuf,
+    /// Which file systems to trust.
+    pub trust: Trust,
 }
 
 /// Where a record lies, as its backend counts.
@@ -381,6 +392,16 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Where things that are derived from the streams may be kept; nothing if only in memory.
     fn shelf(&self) -> Option<Shelf> {
         None
+    }
+
+    /// Where the store keeps logs that are no sessions; nothing if it keeps sessions alone.
+    fn room(&self) -> Option<Room> {
+        None
+    }
+
+    /// Makes the place that [`Backend::room`] names ready to be written to.
+    fn make_room(&self) -> Result<()> {
+        Ok(())
     }
 
     /// Keeps everybody else from moving, making or removing streams until it is dropped; writing and reading

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::backend::Place;
+use crate::context::SettingError;
 use crate::key::KeyError;
+use crate::memory::ItemError;
 use crate::turn::RecordError;
 
 /// The result of an operation on a store.
@@ -24,6 +26,60 @@ pub enum Error {
     /// The record is at fault.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// What was to be remembered is at fault.
+    #[error(transparent)]
+    Item(ItemError),
+    /// What a model saw cannot be shown.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// A context that cannot be made small enough.
+    #[error(
+        "the context takes {tokens} tokens with everything left out that may be, and {limit} are allowed; allow \
+         more, shorten the system text or the tools, or begin a new session"
+    )]
+    CannotCompact {
+        /// The least that it takes.
+        tokens: u64,
+        /// What is allowed.
+        limit: u64,
+    },
+    /// Somebody else writes the memory.
+    #[error(
+        "memory is held by another manent process{}; try again when it is done, or wait longer",
+        pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
+    )]
+    MemoryHeld {
+        /// Who, if the system can tell.
+        pid: Option<u32>,
+    },
+    /// No item of this number.
+    #[error("there is no item {id} in the memory; `manent memory list` shows what is there")]
+    NoItem {
+        /// The number.
+        id: u64,
+    },
+    /// An item that another one replaced is to be replaced again.
+    #[error("item {id} was replaced by item {by}; replace that one")]
+    Replaced {
+        /// The item.
+        id: u64,
+        /// The one that replaced it.
+        by: u64,
+    },
+    /// The memory file is not what it was a moment ago.
+    #[error("{} is changed by something else while it is read; close that, and try again", path.display())]
+    MemoryChanges {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A store that keeps nothing but sessions.
+    #[error(
+        "{store} keeps sessions of another program and nothing else; choose a home of its own with --home"
+    )]
+    NoRoom {
+        /// The store.
+        store: String,
+    },
     /// The index cannot be kept.
     #[error("the index: {0}")]
     Index(String),

@@ -26,13 +26,17 @@
 //! | `transcript.rs` | [`Transcript`]: a whole session, decoded |
 //! | `scan.rs`, `arena.rs` | the flat scanner under both; where decoded text lies |
 //! | `error.rs`, `clock.rs`, `sync.rs` | what can go wrong, in words; the time as records write it; locks |
+//! | `context/` | [`context::Context`]: what a model sees of a session, made from its log |
+//! | `memory/` | [`memory::Memory`]: what is remembered across sessions, and where it came from |
 //! | `secrets.rs` | [`secrets`] and [`redact`]: likely credentials in a text |
+//! | `tokens.rs` | how many tokens a text takes |
 //! | `when.rs` | [`when`]: times as people write them |
 //! | `index/` | full-text search: [`Query`], [`Snippet`], words |
 
 mod arena;
 pub mod backend;
 mod clock;
+pub mod context;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod error;
@@ -42,6 +46,7 @@ mod in_memory;
 mod index;
 mod key;
 mod lifecycle;
+pub mod memory;
 mod meta;
 mod pack;
 mod reading;
@@ -50,12 +55,14 @@ mod secrets;
 mod store;
 mod summary;
 mod sync;
+pub mod tokens;
 mod transcript;
 mod turn;
 pub mod when;
 
 pub use backend::{Address, Listed, Place, Position, Receipt, Repaired, Start};
 pub use clock::now;
+pub use context::Context;
 pub use error::{Among, Error, Result};
 pub use files::Files;
 pub use fork::Forked;
@@ -68,6 +75,7 @@ pub use key::{KEY_BYTES_MAX, KeyError, KeyParts, SessionKey};
 pub use lifecycle::Purged;
 pub use manent_log as log;
 pub use manent_log::{Body, Damage, Durability, End, Entry, Expect, Item, Trust};
+pub use memory::Memory;
 pub use meta::{Meta, Parent};
 pub use reading::{Growth, Reader};
 pub use secrets::{REDACTED, redact, secrets};

@@ -5,7 +5,7 @@
 //! through forks. Where records lie is the [`Backend`]'s business.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use manent_log::frame::Reason;
@@ -17,8 +17,9 @@ use crate::backend::{
 };
 use crate::error::{Among, Error, Result};
 use crate::files::Files;
-use crate::index::{Index, Kept};
+use crate::index::{Index, Kept, Subject};
 use crate::key::SessionKey;
+use crate::memory;
 use crate::meta::{Author, Parent};
 use crate::reading::Reader;
 use crate::transcript::Transcript;
@@ -47,6 +48,7 @@ pub struct Store {
     backend: Arc<dyn Backend>,
     options: Arc<StoreOptions>,
     index: Arc<Index>,
+    memory: Arc<OnceLock<Arc<memory::Core>>>,
 }
 
 /// How a store is used.
@@ -81,7 +83,7 @@ impl Store {
     /// As [`Store::open`], with options.
     pub fn open_with(home: impl Into<PathBuf>, options: StoreOptions) -> Result<Store> {
         let files = Files::open_on(RealDisk::shared(), home.into())?.trusting(options.trust);
-        Ok(Store::new(Arc::new(files), options, true))
+        Ok(Store::new(Arc::new(files), options, true, Subject::TURNS))
     }
 
     /// Opens a store on any disk.
@@ -92,17 +94,23 @@ impl Store {
 
     /// A store on any backend.
     pub fn on(backend: Arc<dyn Backend>, options: StoreOptions) -> Store {
-        Store::new(backend, options, false)
+        Store::new(backend, options, false, Subject::TURNS)
+    }
+
+    /// A store that is searched, and in which other things are found than turns.
+    pub(crate) fn searching(backend: Arc<dyn Backend>, options: StoreOptions, subject: Subject) -> Store {
+        Store::new(backend, options, false, subject)
     }
 
     /// `in_background`: a thread may be begun that keeps the index near what is written.
-    fn new(backend: Arc<dyn Backend>, options: StoreOptions, in_background: bool) -> Store {
+    fn new(backend: Arc<dyn Backend>, options: StoreOptions, in_background: bool, subject: Subject) -> Store {
         let own = backend.shelf();
         let elsewhere = own.is_none().then_some(options.index.as_ref()).flatten();
         let elsewhere =
             elsewhere.map(|dir| Shelf { disk: RealDisk::shared(), dir: dir.clone(), within: None });
-        let index = Arc::new(Index::new(own.or(elsewhere).map(Kept::new), in_background, options.wait));
-        Store { backend, options: Arc::new(options), index }
+        let kept = own.or(elsewhere).map(Kept::new);
+        let index = Arc::new(Index::new(kept, in_background, options.wait, subject));
+        Store { backend, options: Arc::new(options), index, memory: Arc::default() }
     }
 
     /// What it stands on.
@@ -120,7 +128,23 @@ impl Store {
         options: Arc<StoreOptions>,
         index: Arc<Index>,
     ) -> Store {
-        Store { backend, options, index }
+        Store { backend, options, index, memory: Arc::default() }
+    }
+
+    /// What the memories of this store share; made by whoever asks first.
+    pub(crate) fn memory_core(
+        &self,
+        make: impl FnOnce() -> Result<memory::Core>,
+    ) -> Result<Arc<memory::Core>> {
+        if let Some(core) = self.memory.get() {
+            return Ok(core.clone());
+        }
+        let core = Arc::new(make()?);
+        Ok(self.memory.get_or_init(|| core).clone())
+    }
+
+    pub(crate) fn app(&self) -> &str {
+        &self.options.app
     }
 
     pub(crate) fn index(&self) -> &Index {

@@ -109,6 +109,11 @@ impl<'a> Record<'a> {
         Some(serde_json::from_str::<String>(json).map_or(Cow::Borrowed(json), Cow::Owned))
     }
 
+    /// Whether it has no members but time, role, kind and text, as far as that is known at a glance.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(&self.members, Members::Known(_, envelope) if envelope.extra.is_empty())
+    }
+
     pub(crate) fn is_turn(&self) -> bool {
         match &self.members {
             Members::Known(_, envelope) => envelope.role.is_some(),
