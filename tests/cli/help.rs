@@ -13,6 +13,8 @@ fn help_of_the_whole() {
       append       Append to a session; a new key starts a new one
       show         Show what a session holds
       search       Find turns by their words, in live and archived sessions
+      context      Show exactly what a model sees of a session, and what it takes
+      compact      Make what a model sees of a session smaller; nothing is removed
       sessions     List the sessions, newest first
       archive      Put sessions away, packed; they are read as before
       unarchive    Make archived sessions live again
@@ -20,11 +22,13 @@ fn help_of_the_whole() {
       restore      Bring sessions back from the trash
       fork         Begin a new session that goes on from a record of another, without copying it
       title        Give a session a title
+      memory       What is remembered across sessions: add, forget, list, search, and where it came from
       stats        Count what there is, and say what could be put away
-      verify       Check every byte of sessions (all, if none is named)
+      verify       Check every byte of sessions (all, and the memory, if none is named)
       repair       Set torn ends aside and acknowledge damage, so that it is known and no longer an
                    alarm
-      doctor       Look whether everything is as it should be: store, sessions, index, disk, clock
+      doctor       Look whether everything is as it should be: store, sessions, memory, index, disk,
+                   clock
       reindex      Make the index anew from the sessions
       completions  Print completions for a shell
       man          Print a manual page
@@ -190,7 +194,7 @@ fn help_of_stats() {
 #[test]
 fn help_of_doctor() {
     insta::assert_snapshot!(TestEnvironment::new().manent(&["doctor", "--help"]), @"
-    Look whether everything is as it should be: store, sessions, index, disk, clock
+    Look whether everything is as it should be: store, sessions, memory, index, disk, clock
 
     Usage: manent doctor [OPTIONS]
 
@@ -257,7 +261,7 @@ fn help_of_sessions() {
 #[test]
 fn help_of_verify() {
     insta::assert_snapshot!(TestEnvironment::new().manent(&["verify", "--help"]), @"
-    Check every byte of sessions (all, if none is named)
+    Check every byte of sessions (all, and the memory, if none is named)
 
     Usage: manent verify [OPTIONS] [KEY]...
 

@@ -3,6 +3,7 @@
 mod io_errors;
 mod kill;
 mod limits;
+mod memory;
 mod moves;
 mod moves_refused;
 mod not_a_log;

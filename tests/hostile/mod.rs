@@ -4,6 +4,7 @@ mod archives;
 mod flips;
 mod foreign;
 mod huge;
+mod memory;
 mod numbers;
 mod places;
 mod queries;

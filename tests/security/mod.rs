@@ -3,6 +3,7 @@
 mod access;
 mod index;
 mod keys;
+mod memory;
 mod names;
 mod put_away;
 mod secrets;

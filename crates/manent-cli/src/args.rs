@@ -1,5 +1,7 @@
 //! What can be typed, exactly as it is typed: no file is looked at and nothing is resolved here.
 
+pub(crate) mod memory;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -93,6 +95,10 @@ pub(crate) enum Command {
     Show(Show),
     /// Find turns by their words, in live and archived sessions
     Search(Search),
+    /// Show exactly what a model sees of a session, and what it takes
+    Context(Context),
+    /// Make what a model sees of a session smaller; nothing is removed
+    Compact(Compact),
     /// List the sessions, newest first
     Sessions(Sessions),
     /// Put sessions away, packed; they are read as before
@@ -107,13 +113,15 @@ pub(crate) enum Command {
     Fork(Fork),
     /// Give a session a title
     Title(Title),
+    /// What is remembered across sessions: add, forget, list, search, and where it came from
+    Memory(memory::Memory),
     /// Count what there is, and say what could be put away
     Stats(Stats),
-    /// Check every byte of sessions (all, if none is named)
+    /// Check every byte of sessions (all, and the memory, if none is named)
     Verify(Keys),
     /// Set torn ends aside and acknowledge damage, so that it is known and no longer an alarm
     Repair(Repair),
-    /// Look whether everything is as it should be: store, sessions, index, disk, clock
+    /// Look whether everything is as it should be: store, sessions, memory, index, disk, clock
     Doctor,
     /// Make the index anew from the sessions
     Reindex,
@@ -195,6 +203,35 @@ pub(crate) struct Search {
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Context {
+    /// The session: its key (the live one, else the newest archived), or @ and the beginning of its id
+    pub(crate) key: String,
+    /// As it was at this record: what the model saw when it gave that answer
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) at: Option<u64>,
+    /// Count four bytes a token instead of asking a vocabulary
+    #[arg(long)]
+    pub(crate) estimate: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Compact {
+    /// The session
+    pub(crate) key: String,
+    /// Take the last compaction back
+    #[arg(long)]
+    pub(crate) undo: bool,
+    /// What a context may take; it is made a good deal smaller than that
+    #[arg(long, value_name = "N", default_value_t = 32_000)]
+    pub(crate) max_tokens: u64,
+    /// How many messages it may have
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) max_messages: usize,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use manent::memory::ItemError;
+
 /// The documented exit codes. Ordered by how bad they are, so that of several the worst can be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
@@ -50,10 +52,13 @@ impl From<manent::Error> for Failure {
 fn exit_of(error: &manent::Error) -> Exit {
     match error.root() {
         manent::Error::Log(log) => exit_of_log(log),
-        manent::Error::Key(_) | manent::Error::Ambiguous { .. } => Exit::Usage,
-        manent::Error::NotFound { .. } | manent::Error::NoSuchRecord { .. } => Exit::NotFound,
-        manent::Error::InTheWay { .. } => Exit::Conflict,
-        manent::Error::Busy { .. } => Exit::Held,
+        manent::Error::Item(ItemError::Quote(_) | ItemError::NoMoreIds) => Exit::Failed,
+        manent::Error::Key(_) | manent::Error::Ambiguous { .. } | manent::Error::Item(_) => Exit::Usage,
+        manent::Error::NotFound { .. }
+        | manent::Error::NoSuchRecord { .. }
+        | manent::Error::NoItem { .. } => Exit::NotFound,
+        manent::Error::InTheWay { .. } | manent::Error::Replaced { .. } => Exit::Conflict,
+        manent::Error::Busy { .. } | manent::Error::MemoryHeld { .. } => Exit::Held,
         manent::Error::Archive { .. } => Exit::Damage,
         manent::Error::NotPacked { source, .. } => exit_of(source),
         _ => Exit::Failed,

@@ -70,6 +70,7 @@ impl Doctor<'_> {
         };
         self.index(&store)?;
         let newest = self.sessions(&store)?;
+        self.memory(&store)?;
         self.clock(newest.as_ref())?;
         Ok(())
     }
@@ -96,6 +97,36 @@ impl Doctor<'_> {
             (term::FAINT, term::line(&advice).into_owned()),
         ];
         self.output.line(&parts.each_ref().map(|(style, text)| (*style, text.as_str())))
+    }
+
+    /// Whether what is remembered can be read.
+    fn memory(&mut self, store: &Store) -> io::Result<()> {
+        let looked = match store.memory() {
+            Err(manent::Error::NoRoom { .. }) => return Ok(()),
+            Err(e) => Err(e),
+            Ok(memory) => memory.verify().and_then(|report| Ok((report, memory.counts()?, memory.damage()?))),
+        };
+        match looked {
+            Ok((None, ..)) => Ok(()),
+            Ok((Some(report), counts, damage)) if report.is_sound() => {
+                let known = if damage.is_empty() { "" } else { "; damaged, which is known and acknowledged" };
+                let what = format!("{} active, {} forgotten{known}", counts.active, counts.forgotten);
+                let many = counts.forgotten > counts.active;
+                let advice =
+                    if many { "`manent memory compact` takes what is forgotten out of the file" } else { "" };
+                self.tell(Health::Ok, "memory", &what, advice)
+            }
+            Ok((Some(_), counts, damage)) => {
+                let (places, advice) = match damage.len() {
+                    0 => ("its end is torn".to_owned(), TORN_MEMORY),
+                    1 => ("damaged in 1 place".to_owned(), DAMAGED_MEMORY),
+                    n => (format!("damaged in {} places", term::count(n as u64)), DAMAGED_MEMORY),
+                };
+                let what = format!("{} active; {places}", counts.active);
+                self.tell(Health::Bad(Exit::Damage), "memory", &what, advice)
+            }
+            Err(e) => self.tell(Health::Bad(Exit::Failed), "memory", &e.to_string(), ""),
+        }
     }
 
     /// Whether nobody else can read or change what is in the store.
@@ -299,6 +330,8 @@ fn words_of(place: Place) -> &'static str {
 
 const TRUST: &str = "put the store on a local disk, or write all the same with --any-filesystem";
 const ROOM: &str = "make room: `manent stats` tells what is large";
+const TORN_MEMORY: &str = "`manent verify` tells more, `manent repair` sets it aside; so does the next item";
+const DAMAGED_MEMORY: &str = "`manent verify` tells more, `manent repair` acknowledges it";
 const WHAT_COLUMNS: usize = 11;
 const FREE_BYTES_MIN: u64 = 100 << 20;
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;

@@ -2,10 +2,13 @@
 
 pub(crate) mod append;
 pub(crate) mod archive;
+pub(crate) mod compact;
 pub(crate) mod completions;
+pub(crate) mod context;
 pub(crate) mod doctor;
 pub(crate) mod fork;
 pub(crate) mod man;
+pub(crate) mod memory;
 pub(crate) mod reindex;
 pub(crate) mod repair;
 pub(crate) mod restore;
@@ -22,7 +25,7 @@ use anstyle::{AnsiColor, Style};
 use manent::{Address, Listed, Place, SessionKey, Store};
 use serde_json::json;
 
-use crate::context::{self, Context};
+use crate::context::{Context, key};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::term;
@@ -40,14 +43,14 @@ fn named(
         match store.find_id(id) {
             // A key may look like that too.
             Err(manent::Error::NotFound { .. }) => {
-                if let Ok(listed) = by_key(&context::key(text)?) {
+                if let Ok(listed) = by_key(&key(text)?) {
                     return Ok(listed);
                 }
             }
             found => return Ok(found?),
         }
     }
-    match by_key(&context::key(text)?) {
+    match by_key(&key(text)?) {
         Err(e @ manent::Error::NotFound { .. }) => by_odd_id(store, text).ok_or_else(|| {
             let failure = Failure::from(e);
             let short = text.strip_prefix('@').is_some_and(|id| id.len() < ID_CHARS_MIN);
@@ -76,7 +79,7 @@ fn named_or_all(store: &Store, named_keys: &[String], places: &[Place]) -> Resul
     if !named_keys.is_empty() {
         // A mistake in one name is a mistake in what was typed: nothing is done.
         for text in named_keys {
-            context::key(text)?;
+            key(text)?;
         }
         let find = |text: &String| named(store, text, |key| store.find(key));
         return Ok(named_keys.iter().map(find).collect());
@@ -116,7 +119,7 @@ fn each(
 ) -> Result<Exit, Failure> {
     // A mistake in one name is a mistake in what was typed: nothing is done.
     for text in names {
-        context::key(text)?;
+        key(text)?;
     }
     let mut output = context.output();
     let mut worst = Exit::Done;

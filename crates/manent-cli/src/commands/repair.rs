@@ -3,8 +3,8 @@
 
 use anstyle::{AnsiColor, Style};
 use manent::log::frame::Reason;
-use manent::{Error, Listed, Place, Repaired, SessionKey, Store};
-use serde_json::json;
+use manent::{Error, Listed, Place, Repaired, Store};
+use serde_json::{Value, json};
 
 use crate::args::Repair;
 use crate::context::{self, Context};
@@ -19,7 +19,17 @@ pub(crate) fn run(context: &Context<'_>, given: &Repair) -> Result<Exit, Failure
     for found in super::named_or_all(&store, &given.keys.keys, &[Place::Live])? {
         let repaired = found.and_then(|listed| Ok((repair(&store, &listed)?, listed.address.key)));
         match repaired {
-            Ok((done, key)) => print(&key, &done, &mut output)?,
+            Ok((done, key)) => print(&json!({"session": key.as_str()}), key.as_str(), &done, &mut output)?,
+            Err(failure) => {
+                output.flush()?;
+                context.complain(&failure);
+                worst = worst.max(failure.exit);
+            }
+        }
+    }
+    if given.keys.keys.is_empty() {
+        match repair_memory(&store, &mut output) {
+            Ok(()) => {}
             Err(failure) => {
                 output.flush()?;
                 context.complain(&failure);
@@ -41,8 +51,22 @@ fn repair(store: &Store, listed: &Listed) -> Result<Repaired, Failure> {
     Ok(store.repair(key)?)
 }
 
-fn print(key: &SessionKey, done: &Repaired, output: &mut Output) -> std::io::Result<()> {
-    let name = term::line(key.as_str());
+/// The memory is a log like any.
+fn repair_memory(store: &Store, output: &mut Output) -> Result<(), Failure> {
+    let memory = match store.memory() {
+        Err(Error::NoRoom { .. }) => return Ok(()),
+        memory => memory?,
+    };
+    if memory.verify()?.is_none() {
+        return Ok(());
+    }
+    let head = json!({"memory": memory.path().to_string_lossy()});
+    Ok(print(&head, "the memory", &memory.repair()?, output)?)
+}
+
+/// `head`: what the JSON of it begins with.
+fn print(head: &Value, name: &str, done: &Repaired, output: &mut Output) -> std::io::Result<()> {
+    let name = term::line(name);
     if output.json {
         let aside = done
             .set_aside
@@ -53,7 +77,10 @@ fn print(key: &SessionKey, done: &Repaired, output: &mut Output) -> std::io::Res
             .iter()
             .map(|d| json!({"offset": d.offset, "length": d.length, "reason": d.reason.word()}))
             .collect();
-        return output.json(&json!({"session": key.as_str(), "set_aside": aside, "acknowledged": gaps}));
+        let mut value = head.clone();
+        value["set_aside"] = json!(aside);
+        value["acknowledged"] = json!(gaps);
+        return output.json(&value);
     }
     if done.set_aside.is_none() && done.acknowledged.is_empty() {
         return output.line(&[(term::FAINT, "sound   "), (Style::new(), &format!(" {name}"))]);

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal};
 
+use manent::memory::{Filter, Source};
 use manent::{Address, Place, Store};
 use serde_json::json;
 
@@ -54,7 +55,50 @@ fn purge(
     if !purged.forks.is_empty() {
         context.note("`manent rm --purge --with-forks` would have taken them too");
     }
+    warn_of_memory(context, store, &purged.removed);
     Ok(())
+}
+
+/// Says what of sessions that are gone is remembered. They are gone already: what goes wrong here undoes nothing.
+fn warn_of_memory(context: &Context<'_>, store: &Store, gone: &[Address]) {
+    match remembered_of(store, gone) {
+        Ok(ids) if ids.is_empty() => {}
+        Ok(ids) => {
+            let items = if ids.len() == 1 { "an item" } else { "items" };
+            let ids = ids.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+            context.warn(&format!(
+                "the memory still holds {items} taken from it; `manent memory forget {ids}`, then \
+                 `manent memory compact`, takes that out"
+            ));
+        }
+        Err(failure) => context.warn(&format!(
+            "the memory, which may hold something taken from it, cannot be read: {}",
+            failure.message
+        )),
+    }
+}
+
+/// The items of the memory that came from sessions which are gone.
+fn remembered_of(store: &Store, gone: &[Address]) -> Result<Vec<u64>, Failure> {
+    let memory = match store.memory() {
+        Err(manent::Error::NoRoom { .. }) => return Ok(Vec::new()),
+        memory => memory?,
+    };
+    let is_from = |source: &Source| match (&source.session_id, &source.session) {
+        (Some(id), _) => gone.iter().any(|at| at.id == *id),
+        (None, Some(key)) => gone.iter().any(|at| at.key.as_str() == key),
+        (None, None) => false,
+    };
+    let mut ids = Vec::new();
+    for replaced in [false, true] {
+        memory.each(&Filter { replaced, ..Filter::default() }, |item| {
+            if is_from(&item.source) {
+                ids.push(item.id);
+            }
+            true
+        })?;
+    }
+    Ok(ids)
 }
 
 /// Everything that a name means to a purge: with an id one session, with a key every session it ever had.

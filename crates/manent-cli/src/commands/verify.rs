@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use manent::log::frame::Reason;
 use manent::log::{Report, TailState};
-use manent::{Address, Damage, Error, Listed, Place};
+use manent::{Address, Damage, Error, Listed, Place, Store};
 use serde_json::{Value, json};
 
 use crate::args::Keys;
@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> 
         });
         let failure = match checked {
             Ok((report, listed)) => {
-                print(&listed.address, &report, &mut output)?;
+                print_session(&listed.address, &report, &mut output)?;
                 worst = worst.max(if report.is_sound() { Exit::Done } else { Exit::Damage });
                 // A file in the wrong place is checked all the same: where it lies says nothing about its bytes.
                 misplaced(&listed)
@@ -44,8 +44,32 @@ pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> 
             worst = worst.max(failure.exit);
         }
     }
+    if given.keys.is_empty() {
+        let checked = verify_memory(&store, &mut output);
+        output.flush()?;
+        worst = worst.max(checked.unwrap_or_else(|failure| {
+            context.complain(&failure);
+            failure.exit
+        }));
+    }
     output.flush()?;
     Ok(worst)
+}
+
+/// The memory is a log like any.
+fn verify_memory(store: &Store, output: &mut Output) -> Result<Exit, Failure> {
+    let memory = match store.memory() {
+        Err(Error::NoRoom { .. }) => return Ok(Exit::Done),
+        memory => memory?,
+    };
+    let Some(report) = memory.verify()? else { return Ok(Exit::Done) };
+    if output.json {
+        let head = json!({"memory": memory.path().to_string_lossy()});
+        output.json(&json_of(head, &report))?;
+    } else {
+        print("the memory", Place::Live, &report, output)?;
+    }
+    Ok(if report.is_sound() { Exit::Done } else { Exit::Damage })
 }
 
 fn misplaced(listed: &Listed) -> Option<Failure> {
@@ -55,17 +79,22 @@ fn misplaced(listed: &Listed) -> Option<Failure> {
     Some(Error::WrongKey { path, key, found }.into())
 }
 
-fn print(at: &Address, report: &Report, output: &mut Output) -> std::io::Result<()> {
+fn print_session(at: &Address, report: &Report, output: &mut Output) -> std::io::Result<()> {
     if output.json {
-        return output.json(&json_of(at, report));
+        let head = json!({"session": at.key.as_str(), "id": at.id, "status": at.place.word()});
+        return output.json(&json_of(head, report));
     }
-    let (word, color) =
-        if report.is_sound() { ("ok", AnsiColor::Green) } else { ("damaged", AnsiColor::Red) };
-    let style = Style::new().fg_color(Some(color.into())).bold();
     let name = match at.place {
         Place::Live => term::line(at.key.as_str()).into_owned(),
         place => format!("{} ({} @{})", term::line(at.key.as_str()), place.word(), term::line(&at.id)),
     };
+    print(&name, at.place, report, output)
+}
+
+fn print(name: &str, place: Place, report: &Report, output: &mut Output) -> std::io::Result<()> {
+    let (word, color) =
+        if report.is_sound() { ("ok", AnsiColor::Green) } else { ("damaged", AnsiColor::Red) };
+    let style = Style::new().fg_color(Some(color.into())).bold();
     let plural = if report.records == 1 { "" } else { "s" };
     let bare = match report.unverified {
         0 => String::new(),
@@ -79,7 +108,7 @@ fn print(at: &Address, report: &Report, output: &mut Output) -> std::io::Result<
     }
     let end = match report.tail {
         TailState::Clean => return Ok(()),
-        TailState::Torn(torn) if at.place == Place::Archive => {
+        TailState::Torn(torn) if place == Place::Archive => {
             format!("lost: what stood behind offset {} of the plain file, if anything did", torn.offset)
         }
         TailState::Torn(torn) => {
@@ -90,7 +119,7 @@ fn print(at: &Address, report: &Report, output: &mut Output) -> std::io::Result<
         }
     };
     output.line(&[(Style::new(), &format!("           {end}"))])?;
-    if matches!(report.tail, TailState::Torn(_)) && at.place == Place::Live {
+    if matches!(report.tail, TailState::Torn(_)) && place == Place::Live {
         output
             .line(&[(term::FAINT, "           `manent repair` sets them aside; so does the next append")])?;
     }
@@ -111,7 +140,8 @@ fn words(damage: &Damage) -> String {
     }
 }
 
-fn json_of(at: &Address, report: &Report) -> Value {
+/// `value`: what it begins with.
+fn json_of(mut value: Value, report: &Report) -> Value {
     let place = |d: &Damage, reason: &str, acknowledged: bool| {
         let Damage { offset, length, .. } = d;
         json!({"offset": offset, "length": length, "reason": reason, "acknowledged": acknowledged})
@@ -126,8 +156,9 @@ fn json_of(at: &Address, report: &Report) -> Value {
             "torn"
         }
     };
-    json!({
-        "session": at.key.as_str(), "id": at.id, "status": at.place.word(), "records": report.records,
-        "unverified": report.unverified, "damage": damage, "tail": tail,
-    })
+    value["records"] = json!(report.records);
+    value["unverified"] = json!(report.unverified);
+    value["damage"] = json!(damage);
+    value["tail"] = json!(tail);
+    value
 }

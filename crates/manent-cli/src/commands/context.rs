@@ -1,0 +1,117 @@
+//! `manent context KEY [--at SEQ]`: exactly the messages that a model sees, with what each takes.
+
+use std::time::Duration;
+
+use anstyle::Style;
+use manent::context::{Message, Origin};
+use manent::tokens::{Counting, Tokens};
+use serde_json::{Value, json};
+
+use super::named;
+use crate::args;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::term;
+
+pub(crate) fn run(context: &Context<'_>, given: &args::Context) -> Result<Exit, Failure> {
+    let store = context.store(Duration::ZERO)?;
+    let at = named(&store, &given.key, |key| store.find(key))?.address;
+    let counting = if given.estimate { Counting::Estimate } else { Counting::Exact };
+    let seen = store.context_at(&at, given.at, Tokens::new(counting))?;
+    let mut output = context.output();
+    for message in &seen.messages {
+        if output.json {
+            output.json(&json_of(message))?;
+        } else {
+            print(message, &mut output)?;
+        }
+    }
+    if let (Some(tools), false) = (&seen.tools, output.json) {
+        output.line(&[(Style::new().bold(), "tools"), (term::FAINT, &tokens(seen.tools_tokens))])?;
+        output.block(tools)?;
+        output.line(&[])?;
+    }
+    output.flush()?;
+    if seen.gaps > 0 {
+        context.warn(&format!("{} damaged places; `manent verify` tells more", seen.gaps));
+    }
+    let plural = if seen.messages.len() == 1 { "" } else { "s" };
+    let what = format!("{} message{plural}, {} tokens", seen.messages.len(), term::count(seen.tokens));
+    let tools = match seen.tools_tokens {
+        0 => String::new(),
+        tools => format!(", {} of them for tools", term::count(tools)),
+    };
+    let compacted = match (seen.compaction, seen.first_seq) {
+        (Some(seq), Some(first)) => {
+            format!("; compacted by record {seq}, as it was said from record {first} on")
+        }
+        _ => String::new(),
+    };
+    context.note(&format!("{what}{tools}{compacted}"));
+    Ok(Exit::Done)
+}
+
+fn print(message: &Message, output: &mut Output) -> std::io::Result<()> {
+    let role = term::line(&message.role);
+    let from = format!("  {}{}", origin(message.origin), tokens(message.tokens));
+    output.line(&[(term::role_style(&message.role), &role), (term::FAINT, &from)])?;
+    if !message.content.is_empty() {
+        output.block(&message.content)?;
+    }
+    if let Some(calls) = &message.tool_calls {
+        output.line(&[(term::FAINT, &term::line(calls))])?;
+    }
+    output.line(&[])
+}
+
+fn tokens(count: u64) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("  {} token{plural}", term::count(count))
+}
+
+/// Where a message comes from, in words.
+fn origin(origin: Origin) -> String {
+    match origin {
+        Origin::System => "system text".to_owned(),
+        Origin::Memory => "remembered".to_owned(),
+        Origin::Summary(seq) => format!("summary, record {seq}"),
+        Origin::Turn(seq) => format!("record {seq}"),
+        Origin::Pruned(seq) => format!("record {seq}, left out"),
+        Origin::Stray(seq) => format!("record {seq}, without its call"),
+        Origin::Interrupted(seq) => format!("put in for a result that never came, of record {seq}"),
+        Origin::Unanswered(seq) => format!("put in for an answer that never came, to record {seq}"),
+        Origin::Gap(offset) => format!("put in for damage at offset {offset}"),
+    }
+}
+
+/// As providers want it, and beside that where it comes from and what it takes.
+fn json_of(message: &Message) -> Value {
+    let (from, seq) = match message.origin {
+        Origin::System => ("system", None),
+        Origin::Memory => ("memory", None),
+        Origin::Summary(seq) => ("summary", Some(seq)),
+        Origin::Turn(seq) => ("turn", Some(seq)),
+        Origin::Pruned(seq) => ("pruned", Some(seq)),
+        Origin::Stray(seq) => ("stray", Some(seq)),
+        Origin::Interrupted(seq) => ("interrupted", Some(seq)),
+        Origin::Unanswered(seq) => ("unanswered", Some(seq)),
+        Origin::Gap(_) => ("gap", None),
+    };
+    let mut value = json!({"role": message.role, "content": message.content});
+    if let Some(calls) = &message.tool_calls {
+        value["tool_calls"] = serde_json::from_str(calls).unwrap_or_default();
+    }
+    if let Some(id) = &message.tool_call_id {
+        value["tool_call_id"] = json!(id);
+    }
+    if let Some(name) = &message.name {
+        value["name"] = json!(name);
+    }
+    value["from"] = json!(from);
+    if let Some(seq) = seq {
+        value["seq"] = json!(seq);
+    }
+    value["tokens"] = json!(message.tokens);
+    value
+}

@@ -1,0 +1,133 @@
+//! `manent memory audit`: how good the memory is.
+
+use std::time::Duration;
+
+use anstyle::Style;
+use manent::log::RealDisk;
+use manent::log::fs::Disk;
+use manent::memory::{Audit, Pair, Rate};
+use manent::{Memory, Place, Store};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::term;
+
+pub(crate) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
+    let store = context.store(Duration::ZERO)?;
+    let memory = store.memory()?;
+    let spinner = context.spinner(bytes_read(&store, &memory)?);
+    let audit = memory.audit();
+    spinner.finish_and_clear();
+    let audit = audit?;
+    super::warn_of_damage(context, &memory)?;
+    let mut output = context.output();
+    if output.json {
+        output.json(&json_of(&audit))?;
+    } else {
+        print(&audit, &mut output)?;
+    }
+    output.flush()?;
+    Ok(Exit::Done)
+}
+
+/// How much an audit reads: the memory, and every session that may tell that an item was recalled.
+fn bytes_read(store: &Store, memory: &Memory) -> Result<u64, Failure> {
+    let mut bytes = RealDisk.inspect(memory.path()).map_or(0, |info| info.len);
+    for place in [Place::Live, Place::Archive] {
+        bytes += store.list(place)?.iter().map(|listed| listed.bytes).sum::<u64>();
+    }
+    Ok(bytes)
+}
+
+fn print(audit: &Audit, output: &mut Output) -> std::io::Result<()> {
+    let counts = &audit.counts;
+    let mut there = format!("{} active", term::count(counts.active as u64));
+    let one_or = |count: usize, one, many| if count == 1 { one } else { many };
+    for (count, word) in [
+        (counts.replaced as u64, "replaced"),
+        (counts.forgotten as u64, "forgotten and still in the file"),
+        (counts.unknown as u64, one_or(counts.unknown, "of an unknown kind", "of unknown kinds")),
+        (counts.double_ids as u64, one_or(counts.double_ids, "number given twice", "numbers given twice")),
+        (audit.damaged, "damaged"),
+    ] {
+        if count > 0 {
+            there = format!("{there}, {} {word}", term::count(count));
+        }
+    }
+    output.line(&[(Style::new().bold(), &there)])?;
+    if counts.active == 0 {
+        return Ok(());
+    }
+    let pairs = |pairs: &[Pair]| {
+        let shown: Vec<String> =
+            pairs.iter().take(SHOWN).map(|p| format!("{}/{}", p.older, p.newer)).collect();
+        // Only some of very many are known here.
+        let more = if pairs.len() > SHOWN { " and more" } else { "" };
+        shown.join(" ") + more
+    };
+    let ids = |rate: &Rate| {
+        let shown: Vec<String> = rate.ids.iter().take(SHOWN).map(u64::to_string).collect();
+        more(&shown, rate.items)
+    };
+    row(output, "say what another says", &audit.same, &pairs(&audit.same_pairs))?;
+    row(output, "nearly say what another says", &audit.near, &pairs(&audit.near_pairs))?;
+    row(output, "may contradict another", &audit.contradictory, &pairs(&audit.contradictions))?;
+    row(output, "rest on no word of the user", &audit.ungrounded, &ids(&audit.ungrounded))?;
+    row(output, "of these, quote somebody else", &audit.not_said_by_user, &ids(&audit.not_said_by_user))?;
+    row(output, "look like credentials", &audit.secret, &ids(&audit.secret))?;
+    row(output, "were never put into a context", &audit.never_recalled, &ids(&audit.never_recalled))?;
+    let style = Style::new().bold();
+    let text = format!(
+        "{:32}{:>8}{:>8}",
+        "have any flaw above but the last",
+        term::count(audit.flawed.items as u64),
+        percent(&audit.flawed)
+    );
+    output.line(&[(style, &text)])?;
+    if audit.flawed.items > 0 {
+        let hint = "`manent memory why ID` shows where one came from; `manent memory forget ID` lets it go";
+        output.line(&[(term::FAINT, hint)])?;
+    }
+    Ok(())
+}
+
+fn row(output: &mut Output, name: &str, rate: &Rate, which: &str) -> std::io::Result<()> {
+    let front = format!("{name:32}{:>8}{:>8}", term::count(rate.items as u64), percent(rate));
+    let which = if which.is_empty() { String::new() } else { format!("  {which}") };
+    output.line(&[(Style::new(), &front), (term::FAINT, &which)])
+}
+
+fn percent(rate: &Rate) -> String {
+    format!("{:.1} %", rate.rate * 100.0)
+}
+
+fn more(shown: &[String], all: usize) -> String {
+    let rest = all.saturating_sub(shown.len());
+    let more = if rest > 0 { format!(" and {} more", term::count(rest as u64)) } else { String::new() };
+    shown.join(" ") + &more
+}
+
+fn json_of(audit: &Audit) -> Value {
+    let rate = |rate: &Rate| json!({"items": rate.items, "rate": rate.rate, "ids": rate.ids});
+    let pairs = |pairs: &[Pair]| pairs.iter().map(|pair| json!([pair.older, pair.newer])).collect::<Vec<_>>();
+    let with_pairs = |of: &Rate, which: &[Pair]| {
+        let mut value = rate(of);
+        value["pairs"] = json!(pairs(which));
+        value
+    };
+    let counts = &audit.counts;
+    json!({
+        "active": counts.active, "replaced": counts.replaced, "forgotten": counts.forgotten,
+        "unknown": counts.unknown, "double_ids": counts.double_ids, "damaged": audit.damaged,
+        "exact_duplicates": with_pairs(&audit.same, &audit.same_pairs),
+        "near_duplicates": with_pairs(&audit.near, &audit.near_pairs),
+        "contradictory": with_pairs(&audit.contradictory, &audit.contradictions),
+        "ungrounded": rate(&audit.ungrounded), "not_said_by_user": rate(&audit.not_said_by_user),
+        "secret": rate(&audit.secret), "never_recalled": rate(&audit.never_recalled),
+        "flawed": rate(&audit.flawed),
+    })
+}
+
+const SHOWN: usize = 5;

@@ -1,0 +1,159 @@
+//! `manent memory why ID`: where an item came from.
+
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use manent::memory::{Grounds, Said, Why};
+use serde_json::{Value, json};
+
+use crate::args::memory;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::{term, when};
+
+pub(crate) fn run(context: &Context<'_>, given: &memory::Why) -> Result<Exit, Failure> {
+    let memory = super::memory(context, Duration::ZERO)?;
+    let all = memory.why(given.id)?;
+    let mut output = context.output();
+    for (nth, why) in all.iter().enumerate() {
+        if nth > 0 && !output.json {
+            output.line(&[])?;
+        }
+        if output.json {
+            output.json_line(&json_of(why))?;
+        } else {
+            print(why, &mut output)?;
+        }
+    }
+    output.flush()?;
+    if all.len() > 1 {
+        context.warn(&format!(
+            "{} items have the number {}: another program gave it twice",
+            all.len(),
+            given.id
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn print(why: &Why, output: &mut Output) -> std::io::Result<()> {
+    let item = &why.item;
+    let bold = Style::new().bold();
+    let tags = super::tags_of(item);
+    let since = if item.at_ms > 0 { when::minute(item.at_ms) } else { "-".to_owned() };
+    let head = format!("  {}  {since}", item.kind);
+    output.line(&[(bold, &item.id.to_string()), (Style::new(), &head), (term::FAINT, &tags)])?;
+    output.block(&item.content)?;
+    output.line(&[])?;
+    let source = &item.source;
+    let from = match source.who.word() {
+        "" => "nobody says who",
+        who => who,
+    };
+    let model = source.model.as_ref().map_or_else(String::new, |model| format!(" ({})", term::line(model)));
+    fact(output, "from", &format!("{}{model}", term::line(from)))?;
+    if let Some(session) = &source.session {
+        let turns = match source.seqs {
+            Some((first, last)) if first == last => format!(", record {first}"),
+            Some((first, last)) => format!(", records {first} to {last}"),
+            None => String::new(),
+        };
+        let place = match (&why.session, source.seqs) {
+            (None, _) => "; it is not there any more".to_owned(),
+            (Some(at), _) if at.place == manent::Place::Trash => " (in the trash)".to_owned(),
+            (Some(at), _) if at.place != manent::Place::Live => format!(" ({})", at.place.word()),
+            _ => String::new(),
+        };
+        fact(output, "session", &format!("{}{turns}{place}", term::line(session)))?;
+    }
+    if let Some(quote) = &source.quote {
+        fact(output, "quote", &format!("\u{201c}{}\u{201d}", term::line(quote)))?;
+    }
+    fact(output, "rests on", words(&why.grounds))?;
+    if !why.replaced_by.is_empty() {
+        fact(output, "replaced", &format!("by {}", list(&why.replaced_by)))?;
+    }
+    if let Some(id) = item.replaces {
+        fact(output, "replaces", &id.to_string())?;
+    }
+    let recalls = match why.recalls.times {
+        0 => "never".to_owned(),
+        times => {
+            let often = if times == 1 { "once".to_owned() } else { format!("{} times", term::count(times)) };
+            format!("{often}, last {}", time_of(&why.recalls.last))
+        }
+    };
+    fact(output, "recalled", &recalls)?;
+    if !why.passage.is_empty() {
+        output.line(&[])?;
+    }
+    for said in &why.passage {
+        print_said(said, output)?;
+    }
+    Ok(())
+}
+
+/// A time as records write it, for people; whatever else stands there, as it is.
+fn time_of(ts: &str) -> String {
+    when::parse_ms(ts).map_or_else(|| term::line(ts).into_owned(), when::minute)
+}
+
+fn fact(output: &mut Output, name: &str, text: &str) -> std::io::Result<()> {
+    output.line(&[(term::FAINT, &term::pad(name, 10)), (Style::new(), text)])
+}
+
+/// A turn beside the source is faint, the source itself is not.
+fn print_said(said: &Said, output: &mut Output) -> std::io::Result<()> {
+    let mark = if said.is_source { ">" } else { " " };
+    let number = format!("{mark} {:>4}  ", said.seq);
+    let text = super::first_line(&said.text);
+    let role = format!("{}  ", term::pad(&term::line(&said.role), 9));
+    let room = output.columns().map_or(usize::MAX, |columns| columns.saturating_sub(20).max(20));
+    let style = if said.is_source { Style::new() } else { term::FAINT };
+    let green = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
+    let front = if said.is_source { green } else { term::FAINT };
+    output.line(&[(front, &number), (term::role_style(&said.role), &role), (style, &term::fit(&text, room))])
+}
+
+fn words(grounds: &Grounds) -> &'static str {
+    match grounds {
+        Grounds::Told => "the user, who asked for it to be remembered",
+        Grounds::Quoted { role, .. } if role == "user" => "what the user said: the quote is there",
+        Grounds::Quoted { .. } => "what somebody else than the user said: the quote is there",
+        Grounds::NoQuote => "nothing: there is no quote",
+        Grounds::NotThere => "nothing: the quote is not where it should be",
+        Grounds::Gone => "nothing that is still there: the session or its records are gone",
+    }
+}
+
+fn list(ids: &[u64]) -> String {
+    ids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The item as it is stored, and what is known about it.
+fn json_of(why: &Why) -> String {
+    let (grounds, quoted) = match &why.grounds {
+        Grounds::Told => ("told", None),
+        Grounds::Quoted { seq, .. } => ("quoted", Some(seq)),
+        Grounds::NoQuote => ("no_quote", None),
+        Grounds::NotThere => ("not_there", None),
+        Grounds::Gone => ("gone", None),
+    };
+    let passage: Vec<Value> = why
+        .passage
+        .iter()
+        .map(|said| {
+            json!({
+                "seq": said.seq, "role": said.role, "ts": said.ts, "content": said.text, "source": said.is_source,
+            })
+        })
+        .collect();
+    let known = json!({
+        "active": why.active, "replaced_by": why.replaced_by, "grounds": grounds, "quoted_seq": quoted,
+        "grounded": why.grounds.hold(), "session": why.session.as_ref().map(|at| at.key.as_str()),
+        "passage": passage, "recalls": why.recalls.times, "last_recall": why.recalls.last,
+    })
+    .to_string();
+    format!(r#"{{"item":{},{}"#, why.item.line.trim_ascii(), known.trim_start_matches('{'))
+}
