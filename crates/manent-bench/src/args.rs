@@ -9,8 +9,8 @@ pub(crate) const HELP: &str = "\
 Usage: manent-bench [GROUP…] [--json] [--quick] [--dir DIR]
 
 Groups: append, sync, create, group, sessions, load, tail, archive, fork, search,
-        catalogue (all of these if none is named), and huge (a 10 GB session; only
-        when named). Search and catalogue also start the manent binary that lies
+        catalogue, memory, context (all of these if none is named), and huge (a 10 GB
+        session; only when named). Search and catalogue also start the manent binary that lies
         beside this one, and search compares with rg: what is not there is left out.
 
   --json      one JSON object a line on stdout instead of a table
@@ -56,11 +56,13 @@ pub(crate) enum Topic {
     Fork,
     Search,
     Catalogue,
+    Memory,
+    Context,
     Huge,
 }
 
 impl Topic {
-    const ALL: [Topic; 12] = [
+    const ALL: [Topic; 14] = [
         Topic::Append,
         Topic::Sync,
         Topic::Create,
@@ -72,6 +74,8 @@ impl Topic {
         Topic::Fork,
         Topic::Search,
         Topic::Catalogue,
+        Topic::Memory,
+        Topic::Context,
         Topic::Huge,
     ];
 
@@ -88,6 +92,8 @@ impl Topic {
             Topic::Fork => "fork",
             Topic::Search => "search",
             Topic::Catalogue => "catalogue",
+            Topic::Memory => "memory",
+            Topic::Context => "context",
             Topic::Huge => "huge",
         }
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::{field, kibibytes};
 use crate::measure::median;
 use crate::session::Made;
-use crate::{Result, peers};
+use crate::{Result, peers, remembered};
 
 /// What a child does.
 #[derive(Debug, Clone)]
@@ -33,6 +33,12 @@ pub(crate) enum Task {
     Naive { path: PathBuf },
     /// Makes the index of a store anew.
     Reindex { home: PathBuf },
+    /// Loads a memory.
+    Remember { home: PathBuf },
+    /// Opens a memory to add something.
+    HoldMemory { home: PathBuf },
+    /// The naive load of a memory, of the naive file.
+    NaiveMemory { path: PathBuf },
 }
 
 /// What a child found out.
@@ -84,6 +90,9 @@ impl Task {
             Task::Open { home, key } => ("open", home, key.as_str()),
             Task::Naive { path } => ("naive", path, ""),
             Task::Reindex { home } => ("reindex", home, ""),
+            Task::Remember { home } => ("remember", home, ""),
+            Task::HoldMemory { home } => ("hold-memory", home, ""),
+            Task::NaiveMemory { path } => ("naive-memory", path, ""),
         };
         let output =
             Command::new(std::env::current_exe()?).args(["--child", word]).arg(place).arg(key).output()?;
@@ -104,6 +113,9 @@ impl Task {
             "open" => Ok(Task::Open { home: place, key }),
             "naive" => Ok(Task::Naive { path: place }),
             "reindex" => Ok(Task::Reindex { home: place }),
+            "remember" => Ok(Task::Remember { home: place }),
+            "hold-memory" => Ok(Task::HoldMemory { home: place }),
+            "naive-memory" => Ok(Task::NaiveMemory { path: place }),
             other => Err(format!("there is no task {other:?}")),
         }
     }
@@ -120,6 +132,11 @@ pub(crate) fn run(task: &Task) -> Result<()> {
         }
         Task::Stream { home, key } => once(|| stream(home, key)),
         Task::Reindex { home } => once(|| reindex(home)),
+        Task::Remember { home } => once(|| remembered::load(home)),
+        Task::HoldMemory { home } => once(|| remembered::hold(home)),
+        Task::NaiveMemory { path } => {
+            loaded(|| peers::naive_memory(path), |all| walk(all.iter().map(|item| item.content.as_str())))
+        }
         Task::Tail { home, key } => {
             let (store, key) = (Store::open(home)?, SessionKey::new(key)?);
             repeated(|| tail(store.stream(&key, TAIL)?))

@@ -39,8 +39,10 @@ mod load;
 mod machine;
 mod measure;
 mod peers;
+mod remembered;
 mod row;
 mod search;
+mod seen;
 mod session;
 mod sessions;
 mod sync;
@@ -166,6 +168,8 @@ fn run_group(bench: &Bench, group: Topic) -> Result<Vec<Row>> {
         Topic::Fork => fork::run(bench),
         Topic::Search => search::run(bench),
         Topic::Catalogue => catalogue::run(bench),
+        Topic::Memory => remembered::run(bench),
+        Topic::Context => seen::run(bench),
         Topic::Huge => huge::run(bench),
     }
 }

@@ -4,6 +4,7 @@
 //! with `BufReader::lines` and `serde_json` into owned strings. It writes no time and no checksum, so its records are
 //! shorter than ours: the comparison is in its favour.
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -45,6 +46,46 @@ pub(crate) fn naive_load(path: &Path) -> Result<Vec<Message>> {
         messages.push(serde_json::from_str(&line?)?);
     }
     Ok(messages)
+}
+
+/// As [`naive_load`], of a file of ours: its header is no message, and is passed over.
+pub(crate) fn naive_lines(path: &Path) -> Result<Vec<Message>> {
+    let mut messages = Vec::new();
+    for line in BufReader::new(File::open(path)?).lines().skip(1) {
+        messages.push(serde_json::from_str(&line?)?);
+    }
+    Ok(messages)
+}
+
+/// An item of a memory as a program would declare it, or what forgets one.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Remembered {
+    id: u64,
+    ts: String,
+    kind: String,
+    #[serde(default)]
+    pub(crate) content: String,
+    #[serde(default)]
+    #[expect(dead_code, reason = "whoever loads a memory wants them")]
+    tags: Vec<String>,
+    #[serde(default)]
+    target: u64,
+}
+
+/// Reads a memory as one would without a library: active items, newest first.
+pub(crate) fn naive_memory(path: &Path) -> Result<Vec<Remembered>> {
+    let mut active = HashMap::new();
+    for line in BufReader::new(File::open(path)?).lines() {
+        let item: Remembered = serde_json::from_str(&line?)?;
+        if item.kind == "forget" {
+            active.remove(&item.target);
+        } else {
+            active.insert(item.id, item);
+        }
+    }
+    let mut items: Vec<Remembered> = active.into_values().collect();
+    items.sort_by(|a, b| (&b.ts, b.id).cmp(&(&a.ts, a.id)));
+    Ok(items)
 }
 
 /// When `SQLite` waits for the disk.
