@@ -9,7 +9,15 @@ use crate::support::TestEnvironment;
 fn seen(env: &TestEnvironment, args: &[&str]) -> Vec<Value> {
     let output = env.manent(&[&["context", "--json"], args].concat());
     output.assert_code(0);
-    output.stdout().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    let mut lines: Vec<Value> =
+        output.stdout().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let total = lines.pop().expect("the last line");
+    let tokens: u64 = lines.iter().map(|message| message["tokens"].as_u64().unwrap()).sum();
+    assert_eq!(
+        (total["messages"].as_u64(), total["tokens"].as_u64()),
+        (Some(lines.len() as u64), Some(tokens))
+    );
+    lines
 }
 
 /// A conversation in which a tool never answered.
@@ -55,6 +63,17 @@ fn what_the_model_saw_at_an_answer_is_what_stood_before_it() {
     assert_eq!(seen(&env, &["work", "--at", "3"]), at_answer, "the question is the last thing it saw");
     env.manent(&["context", "work", "--at", "9"]).assert_fails(4, &["work", "no record 9"]);
     env.manent(&["context", "nobody"]).assert_fails(4, &["nobody"]);
+}
+
+/// A number that a parser would round, or refuse, is sent to the provider as the model wrote it.
+#[test]
+fn calls_come_out_as_they_are_stored() {
+    let env = TestEnvironment::new();
+    let calls = r#"[{"id":"a","name":"f","arguments":{"n":123456789012345678901234567890,"x":1.10}}]"#;
+    let record = format!(r#"{{"role":"assistant","content":"","tool_calls":{calls}}}"#);
+    env.manent_given(&["append", "work", "--jsonl"], record + "\n").assert_code(0);
+    let shown = env.manent(&["context", "work", "--json"]).stdout();
+    assert!(shown.contains(&format!(r#""tool_calls":{calls},"#)), "{shown}");
 }
 
 #[test]

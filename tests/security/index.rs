@@ -2,11 +2,10 @@
 //! search say something else, or write somewhere else.
 
 use std::os::unix::fs::symlink;
-use std::process::Command;
 
+use crate::support::TestEnvironment;
 use crate::support::environment::names_in;
 use crate::support::machine::{Nobody, give, mode_of, set_mode, skip};
-use crate::support::{MANENT, TestEnvironment};
 
 #[track_caller]
 fn finds(env: &TestEnvironment, count: usize) {
@@ -19,13 +18,7 @@ fn finds(env: &TestEnvironment, count: usize) {
 fn whatever_the_umask_the_index_is_for_its_owner_alone() {
     for umask in ["000", "022", "077", "777"] {
         let env = TestEnvironment::new();
-        let manent = |args: &[&str]| {
-            let mut command = Command::new("sh");
-            env.clean(&mut command);
-            command.args(["-c", &format!("umask {umask}; exec \"$@\""), "sh", MANENT, "--home"]);
-            command.arg(env.home()).args(args);
-            env.output(command, b"").assert_code(0);
-        };
+        let manent = |args: &[&str]| env.manent_with_umask(umask, args);
         manent(&["append", "a", "a needle"]);
         manent(&["search", "needle"]);
         assert_eq!(mode_of(&env.index()), 0o700, "umask {umask}");

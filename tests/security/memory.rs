@@ -1,23 +1,16 @@
 //! The memory is as private as the sessions, follows no link, and what stands in it never drives the terminal.
 
 use std::os::unix::fs::symlink;
-use std::process::Command;
 
 use super::terminal::{HOSTILE, assert_harmless};
+use crate::support::TestEnvironment;
 use crate::support::machine::{self, Nobody, mode_of, set_mode};
-use crate::support::{MANENT, TestEnvironment};
 
 #[test]
 fn whatever_the_umask_the_memory_is_for_its_owner_alone() {
     for umask in ["000", "022", "777"] {
         let env = TestEnvironment::new();
-        let manent = |args: &[&str]| {
-            let mut command = Command::new("sh");
-            env.clean(&mut command);
-            command.args(["-c", &format!("umask {umask}; exec \"$@\""), "sh", MANENT, "--home"]);
-            command.arg(env.home()).arg("memory").args(args);
-            env.output(command, b"").assert_code(0);
-        };
+        let manent = |args: &[&str]| env.manent_with_umask(umask, &[&["memory"], args].concat());
         manent(&["add", "a needle"]);
         manent(&["add", "another needle"]);
         manent(&["search", "needle"]);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::support::environment::names_in;
 use crate::support::machine::{self, Nobody, mode_of, set_mode};
-use crate::support::{MANENT, TestEnvironment, records};
+use crate::support::{TestEnvironment, records};
 
 const ID: &str = "01a1e14a-05ca-731a-9829-bf4cb9d544dd";
 
@@ -15,13 +15,7 @@ const ID: &str = "01a1e14a-05ca-731a-9829-bf4cb9d544dd";
 fn whatever_the_umask_archive_and_trash_are_for_their_owner_alone() {
     for umask in ["000", "022", "777"] {
         let env = TestEnvironment::new();
-        let manent = |args: &[&str]| {
-            let mut command = Command::new("sh");
-            env.clean(&mut command);
-            command.args(["-c", &format!("umask {umask}; exec \"$@\""), "sh", MANENT, "--home"]);
-            command.arg(env.home()).args(args);
-            env.output(command, b"").assert_code(0);
-        };
+        let manent = |args: &[&str]| env.manent_with_umask(umask, args);
         let private = || {
             for dir in [env.archive(), env.trash(), env.sessions()].iter().filter(|dir| dir.exists()) {
                 assert_eq!(mode_of(dir), 0o700, "umask {umask}: {}", dir.display());

@@ -141,6 +141,16 @@ impl TestEnvironment {
         self.output(self.command_under(wrapper, args), b"")
     }
 
+    /// Runs `manent`, which must succeed, as somebody with this umask would.
+    #[track_caller]
+    pub(crate) fn manent_with_umask(&self, umask: &str, args: &[&str]) {
+        let mut command = Command::new("sh");
+        self.clean(&mut command);
+        command.args(["-c", &format!("umask {umask}; exec \"$@\""), "sh", MANENT, "--home"]);
+        command.arg(self.home()).args(args);
+        self.output(command, b"").assert_code(0);
+    }
+
     /// Runs a prepared command to its end.
     pub(crate) fn output(&self, command: Command, input: &[u8]) -> Output {
         let mut output = run(command, input);

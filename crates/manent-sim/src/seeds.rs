@@ -47,10 +47,11 @@ pub fn live_as_asked<S: Default + Send>(
     add: impl Fn(&mut S, &S) + Sync,
 ) -> Result<(S, u64), String> {
     let (first, count) = match number(seed)? {
-        Some(seed) => (seed, 1),
+        Some(one) => (one, 1),
         None => (number(first)?.unwrap_or(0), number(count)?.unwrap_or(lives)),
     };
-    let (total, troubles) = live_all(first, count, live, add);
+    let told = |n: u64| live(n).map_err(|what| format!("seed {n}, again with {seed}={n}: {what}"));
+    let (total, troubles) = live_all(first, count, told, add);
     if troubles.is_empty() {
         return Ok((total, count));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anstyle::Style;
 use manent::context::{Message, Origin};
 use manent::tokens::{Counting, Tokens};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::named;
 use crate::args;
@@ -22,12 +22,14 @@ pub(crate) fn run(context: &Context<'_>, given: &args::Context) -> Result<Exit, 
     let mut output = context.output();
     for message in &seen.messages {
         if output.json {
-            output.json(&json_of(message))?;
+            output.json_line(&json_of(message))?;
         } else {
             print(message, &mut output)?;
         }
     }
-    if let (Some(tools), false) = (&seen.tools, output.json) {
+    if output.json {
+        output.json_line(&total_of(&seen))?;
+    } else if let Some(tools) = &seen.tools {
         output.line(&[(Style::new().bold(), "tools"), (term::FAINT, &tokens(seen.tools_tokens))])?;
         output.block(tools)?;
         output.line(&[])?;
@@ -85,8 +87,8 @@ fn origin(origin: Origin) -> String {
     }
 }
 
-/// As providers want it, and beside that where it comes from and what it takes.
-fn json_of(message: &Message) -> Value {
+/// As providers want it, and beside that where it comes from and what it takes. Calls come out as they are stored.
+fn json_of(message: &Message) -> String {
     let (from, seq) = match message.origin {
         Origin::System => ("system", None),
         Origin::Memory => ("memory", None),
@@ -98,20 +100,32 @@ fn json_of(message: &Message) -> Value {
         Origin::Unanswered(seq) => ("unanswered", Some(seq)),
         Origin::Gap(_) => ("gap", None),
     };
-    let mut value = json!({"role": message.role, "content": message.content});
-    if let Some(calls) = &message.tool_calls {
-        value["tool_calls"] = serde_json::from_str(calls).unwrap_or_default();
-    }
-    if let Some(id) = &message.tool_call_id {
-        value["tool_call_id"] = json!(id);
-    }
-    if let Some(name) = &message.name {
-        value["name"] = json!(name);
-    }
-    value["from"] = json!(from);
-    if let Some(seq) = seq {
-        value["seq"] = json!(seq);
-    }
-    value["tokens"] = json!(message.tokens);
-    value
+    let text = |text: &str| json!(text).to_string();
+    let mut members = vec![("role", text(&message.role)), ("content", text(&message.content))];
+    members.extend(message.tool_calls.clone().map(|calls| ("tool_calls", calls)));
+    members.extend(message.tool_call_id.as_deref().map(|id| ("tool_call_id", text(id))));
+    members.extend(message.name.as_deref().map(|name| ("name", text(name))));
+    members.push(("from", text(from)));
+    members.extend(seq.map(|seq| ("seq", seq.to_string())));
+    members.push(("tokens", message.tokens.to_string()));
+    object(&members)
+}
+
+/// What is sent besides the messages, and what all of it takes: the last line.
+fn total_of(seen: &manent::Context) -> String {
+    let mut members =
+        vec![("messages", seen.messages.len().to_string()), ("tokens", seen.tokens.to_string())];
+    members.extend(seen.model.as_ref().map(|model| ("model", json!(model).to_string())));
+    members.extend(seen.tools.clone().map(|tools| ("tools", tools)));
+    members.push(("tools_tokens", seen.tools_tokens.to_string()));
+    members.extend(seen.compaction.map(|seq| ("compaction", seq.to_string())));
+    members.push(("unanswered", seen.unanswered.to_string()));
+    members.push(("gaps", seen.gaps.to_string()));
+    object(&members)
+}
+
+/// An object of values that are JSON already.
+fn object(members: &[(&str, String)]) -> String {
+    let members: Vec<String> = members.iter().map(|(name, json)| format!("\"{name}\":{json}")).collect();
+    format!("{{{}}}", members.join(","))
 }

@@ -8,10 +8,12 @@
 //! | `mod.rs` | [`Context`]: reading back to where it begins, at the cost of the tail |
 //! | `records.rs` | the records that shape a context: `context`, `compaction`, `undo` |
 //! | `render.rs` | the fold from records to messages: a machine of four states |
-//! | `compact.rs`, `extract.rs` | making a context smaller by a record; a summary without a model |
+//! | `compact.rs`, `plan.rs` | making a context smaller by a record; which way leads there |
+//! | `extract.rs` | a summary without a model |
 
 mod compact;
 mod extract;
+mod plan;
 mod records;
 mod render;
 

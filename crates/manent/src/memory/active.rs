@@ -221,11 +221,8 @@ impl Active {
 
     /// As [`Active::live_with`], where ids rise.
     fn live_in_order(&self, id: u64) -> Option<u32> {
-        let at = if self.ids_rise {
-            self.slots.binary_search_by_key(&id, |slot| slot.id).ok()?
-        } else {
-            return None;
-        };
+        let found = self.slots.binary_search_by_key(&id, |slot| slot.id).ok();
+        let at = found.filter(|_| self.ids_rise)?;
         (!self.slots[at].forgotten).then_some(at as u32)
     }
 

@@ -256,15 +256,8 @@ impl Life {
 
 fn live(seed: u64) -> Result<Stats, String> {
     let mut life = Life::new(seed);
-    match life.run() {
-        Ok(()) => Ok(life.stats),
-        Err(what) => Err(format!(
-            "seed {seed}: {what}\nreplay: MANENT_LIFE_SEED={seed} cargo test -p manent --test crash lives -- \
-             --nocapture\n\
-             the last operations:\n  {}",
-            life.disk.trace().join("\n  ")
-        )),
-    }
+    let Err(what) = life.run() else { return Ok(life.stats) };
+    Err(format!("{what}\nthe last operations:\n  {}", life.disk.trace().join("\n  ")))
 }
 
 #[test]

@@ -151,18 +151,9 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, told: &T, known: &T) -> Re
 
 fn live(seed: u64) -> Result<Stats, String> {
     let mut life = Life::new(seed);
-    match life.run() {
-        Ok(()) => Ok(life.stats),
-        Err(what) => {
-            let dir = life.dir.keep();
-            Err(format!(
-                "seed {seed}: {what}\nreplay: MANENT_MEMORY_SEED={seed} cargo test -p manent --test memory lives -- \
-                 --nocapture\nthe store is in {}\nwhat was done:\n{}",
-                dir.display(),
-                life.did.join("\n")
-            ))
-        }
-    }
+    let Err(what) = life.run() else { return Ok(life.stats) };
+    let (dir, did) = (life.dir.keep(), life.did.join("\n"));
+    Err(format!("{what}\nthe store is in {}\nwhat was done:\n{did}", dir.display()))
 }
 
 #[test]
