@@ -167,6 +167,10 @@ pub trait DiskFile: Send + Sync + std::fmt::Debug {
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Waits until content and length are on stable storage.
     fn sync(&self) -> io::Result<()>;
+    /// Sets the permission bits. A disk that knows of none does nothing.
+    fn set_mode(&self, _mode: u32) -> io::Result<()> {
+        Ok(())
+    }
     /// Length and link count now.
     fn state(&self) -> io::Result<FileState>;
     /// Identity of the open file.
@@ -207,6 +211,19 @@ pub fn read_fully(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Re
         }
     }
     Ok(filled)
+}
+
+/// Reads a whole file that is no longer than so many bytes; a longer one is `FileTooLarge`.
+pub fn read_whole(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = disk.open(path, Access::Read)?;
+    let len = file.state()?.len;
+    if len > bytes_max {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut bytes = vec![0; len as usize];
+    let read = read_fully(&*file, &mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
 }
 
 /// Copies a range of one file to the end of another. A range that ends behind the file is `UnexpectedEof`.

@@ -4,6 +4,7 @@
 //! bytes. Nothing here judges a line. Files are read, never mapped: a live log can be cut under a mapping, and the
 //! process would die of it.
 
+use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -63,6 +64,49 @@ impl Lines {
         self.scanned = 0;
         self.offset = offset;
         self.ended = false;
+    }
+
+    /// Forgets what was read and stands at the end of a file of this length, for [`Lines::fill_back`].
+    pub(crate) fn stand_at_end(&mut self, len: u64) {
+        self.seek(len);
+        // A page of the file becomes one of the buffer: the kernel copies such pages fastest.
+        let at = self.buffer.capacity() - PAGE + len as usize % PAGE;
+        self.unread = at..at;
+        self.scanned = at;
+    }
+
+    /// Reads the block before what is held. False: there is none, or too much is held already.
+    pub(crate) fn fill_back(&mut self, file: &dyn DiskFile) -> io::Result<bool> {
+        let page = PAGE as u64;
+        let from = self.offset.saturating_sub(BACK_BLOCK_BYTES as u64) / page * page;
+        let block = (self.offset - from) as usize;
+        if block == 0 || self.unread.len() + block > HELD_BACK_BYTES_MAX {
+            return Ok(false);
+        }
+        if block > self.unread.start {
+            let mut larger = Buffer::new(self.buffer.capacity() * 2);
+            let further = larger.capacity() - self.buffer.capacity();
+            let moved = self.unread.start + further..self.unread.end + further;
+            larger.as_mut_slice()[moved.clone()].copy_from_slice(self.held());
+            (self.buffer, self.unread) = (larger, moved);
+        }
+        let at = self.unread.start - block;
+        read_exactly(file, &mut self.buffer.as_mut_slice()[at..at + block], from)?;
+        (self.unread.start, self.scanned, self.offset) = (at, at, from);
+        Ok(true)
+    }
+
+    /// What was read and not given out.
+    pub(crate) fn held(&self) -> &[u8] {
+        self.bytes(self.unread.clone())
+    }
+
+    /// Passes over what is held before an offset.
+    pub(crate) fn pass_to(&mut self, offset: u64) {
+        let passed = (offset.saturating_sub(self.offset) as usize).min(self.unread.len());
+        self.unread.start += passed;
+        self.scanned = self.unread.start;
+        self.offset += passed as u64;
     }
 
     /// Offset of the first byte not given out.
@@ -311,15 +355,32 @@ struct Buffer {
     skip: usize,
 }
 
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.capacity() == TAIL_BYTES {
+            let bytes = std::mem::take(&mut self.bytes);
+            // A thread that ends keeps nothing.
+            let _ = SPARE.try_with(|spare| spare.set(bytes));
+        }
+    }
+}
+
+thread_local! {
+    /// The last buffer for a tail that this thread let go of: whoever looks at thousands of logs, one after the other,
+    /// would else have the system clear new pages for each.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 impl Buffer {
     fn new(capacity: usize) -> Buffer {
-        let bytes = vec![0; capacity + PAGE];
+        let spare = if capacity == TAIL_BYTES { SPARE.try_with(Cell::take).ok() } else { None };
+        let bytes = spare.filter(|b| b.len() == capacity + PAGE).unwrap_or_else(|| vec![0; capacity + PAGE]);
         let skip = bytes.as_ptr().align_offset(PAGE).min(PAGE);
         Buffer { bytes, skip }
     }
 
     fn capacity(&self) -> usize {
-        self.bytes.len() - PAGE
+        self.bytes.len().saturating_sub(PAGE)
     }
 
     fn grow(&mut self, capacity: usize) {
@@ -342,6 +403,10 @@ impl Buffer {
 pub(crate) const STREAM_BLOCK_BYTES: usize = 256 << 10;
 /// How much is read where a few records are wanted.
 pub(crate) const SMALL_BLOCK_BYTES: usize = 16 << 10;
+/// How much is held where the last records are wanted: fifty turns, most of the time.
+pub(crate) const TAIL_BYTES: usize = 128 << 10;
+/// Longer tails are not held whole.
+const HELD_BACK_BYTES_MAX: usize = 1 << 20;
 const BACK_BLOCK_BYTES: usize = 64 << 10;
 /// The longest line, without its newline.
 const LINE_BYTES_MAX: usize = RECORD_BYTES_MAX - 1;

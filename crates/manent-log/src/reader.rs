@@ -4,6 +4,8 @@
 //! can read and names every place it cannot; it stops before bytes at the end that are not (or not yet) a record,
 //! because another process may be writing them at this moment.
 
+mod last;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,6 @@ use crate::header::Header;
 use crate::lines::{Line, Lines, SMALL_BLOCK_BYTES, STREAM_BLOCK_BYTES};
 use crate::lock;
 use crate::pieces::{self, Piece, What};
-use crate::reverse::ReverseReader;
 use crate::tail::{self, Origin};
 
 /// What a reader finds next.
@@ -119,6 +120,8 @@ pub struct Reader {
     end: End,
     current: Option<Current>,
     last_seq: u64,
+    /// Up to this offset `lines` holds records that were verified and follow each other.
+    verified_to: u64,
 }
 
 /// Where the reader stands.
@@ -144,61 +147,6 @@ impl Reader {
     /// As [`Reader::open`], for a caller that wants only the first lines.
     pub fn open_small(disk: &Arc<dyn Disk>, path: &Path) -> Result<Reader> {
         Reader::open_sized(disk, path, SMALL_BLOCK_BYTES)
-    }
-
-    /// Opens a log and stands before its last `count` entries for which `wanted` is true.
-    ///
-    /// Costs the tail, not the length, if the file is native.
-    pub fn open_tail(
-        disk: &Arc<dyn Disk>,
-        path: &Path,
-        count: u64,
-        wanted: impl Fn(&[u8]) -> bool,
-    ) -> Result<Reader> {
-        Ok(Reader::open_last(disk, path, None, count, wanted)?.0)
-    }
-
-    /// As [`Reader::open_tail`], of what stands before the number `before`; and how many of the wanted entries were not
-    /// there. The reader itself goes on behind that number.
-    pub fn open_last(
-        disk: &Arc<dyn Disk>,
-        path: &Path,
-        before: Option<u64>,
-        count: u64,
-        wanted: impl Fn(&[u8]) -> bool,
-    ) -> Result<(Reader, u64)> {
-        let mut reader = match before {
-            None => Reader::open_sized(disk, path, SMALL_BLOCK_BYTES)?,
-            Some(seq) => Reader::open_from(disk, path, seq)?,
-        };
-        let mut back = if before.is_none() {
-            ReverseReader::of_file(&*reader.file, path)?
-        } else {
-            let Resume { offset, next_seq, .. } = reader.resume;
-            ReverseReader::before(&*reader.file, path, offset, next_seq.unwrap_or(0))?
-        };
-        let mut left = count;
-        let mut start = Resume { offset: back.end_offset, next_seq: Some(back.next_seq), after_gap: false };
-        while left > 0 {
-            match back.next()? {
-                None => break,
-                Some(Item::Damage(_)) => {}
-                Some(Item::Entry(entry)) => {
-                    start = Resume { offset: entry.offset, next_seq: Some(entry.seq), after_gap: false };
-                    left -= u64::from(wanted(entry.bytes));
-                }
-            }
-        }
-        let origin = back.origin;
-        if left == 0 {
-            reader.origin = origin;
-            reader.go_to(start);
-        } else {
-            // Fewer than wanted: the file begins here, and what stands before the first entry is to be named too.
-            reader.origin = None;
-            reader.go_to(Resume::default());
-        }
-        Ok((reader, left))
     }
 
     /// Opens a log and stands before the first entry whose number is at least `seq`.
@@ -251,6 +199,7 @@ impl Reader {
             end: End::Clean,
             current: None,
             last_seq: u64::MAX,
+            verified_to: 0,
         })
     }
 
@@ -414,9 +363,11 @@ impl Reader {
         if self.pending.is_some() || line.too_long() || self.kind() == Some(FileKind::Foreign) {
             return None;
         }
-        let seq = frame::verify(self.lines.bytes(line.range.clone())).filter(|seq| *seq == expected)?;
-        self.passed(line.end(), seq + 1);
-        Some(seq)
+        if line.end() > self.verified_to {
+            frame::verify(self.lines.bytes(line.range.clone())).filter(|seq| *seq == expected)?;
+        }
+        self.passed(line.end(), expected + 1);
+        Some(expected)
     }
 
     /// Keeps damage back until something valid follows. Neighbouring damage is one place.
@@ -488,12 +439,17 @@ impl Reader {
     }
 
     fn go_to(&mut self, place: Resume) {
+        self.stand_at(place);
+        self.verified_to = 0;
+        self.lines.seek(place.offset);
+    }
+
+    fn stand_at(&mut self, place: Resume) {
         self.resume = place;
         self.next_seq = place.next_seq;
         self.after_gap = place.after_gap;
         self.break_told = false;
         self.pending = None;
         self.queue.clear();
-        self.lines.seek(place.offset);
     }
 }

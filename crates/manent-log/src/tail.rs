@@ -28,7 +28,7 @@ impl Origin {
     }
 
     /// A native file whose first readable line is this record.
-    fn native(record: &[u8], seq: u64) -> Origin {
+    pub(crate) fn native(record: &[u8], seq: u64) -> Origin {
         if seq != 0 {
             return Origin::of(FileKind::Native);
         }

@@ -198,6 +198,12 @@ impl SimDisk {
         self.world().trace.lines()
     }
 
+    /// Whether the last operation that a fault struck was one that changes the disk.
+    pub fn struck_a_change(&self) -> bool {
+        let struck = self.trace().into_iter().rfind(|line| line.starts_with('#') && line.ends_with(']'));
+        struck.is_some_and(|line| crate::trace::is_change(&line))
+    }
+
     fn world(&self) -> MutexGuard<'_, World> {
         // A test that panicked in another thread has its own message; the world itself is never left half
         // changed by anything but a broken invariant.

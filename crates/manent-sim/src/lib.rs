@@ -36,12 +36,19 @@
 //! - `model.rs`: what a log may hold after all that was promised and all that happened.
 //! - `life.rs`: the life of a log from one seed: opened, written, broken, opened again, compared with the model.
 //! - `seeds.rs`: many lives, of logs or of anything else, on all cores.
+//!
+//! And a server of models that breaks on purpose too, for those who ask models:
+//!
+//! - `model_server.rs`: [`model_server::ModelServer`], real sockets on this machine, and what it was asked.
+//! - `model_server/script.rs`: what it answers, byte for byte, with pauses, silence and closed connections.
+//! - `model_server/replies.rs`: the answers of Ollama and of servers like OpenAI's.
 
 mod changes;
 mod disk;
 mod faults;
 pub mod life;
 pub mod model;
+pub mod model_server;
 mod pages;
 mod rng;
 pub mod seeds;

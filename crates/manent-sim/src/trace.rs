@@ -32,6 +32,13 @@ pub(crate) enum Detail {
     Read { offset: u64, bytes: usize },
 }
 
+/// Whether a line of a trace tells of an operation that changes the disk.
+pub(crate) fn is_change(line: &str) -> bool {
+    let changing =
+        ["append", "set_len", "sync", "sync_dir", "rename", "rename_new", "remove", "create_dir_all"];
+    changing.contains(&line.split(' ').nth(3).unwrap_or_default()) || line.contains("CreateNew")
+}
+
 /// The ring of entries.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {

@@ -28,9 +28,14 @@ impl RealDisk {
     }
 }
 
-/// The file, and the process that took its lock (0: none did).
 #[derive(Debug)]
-struct RealFile(File, AtomicU32);
+struct RealFile {
+    file: File,
+    /// Asked for once: an open file stays what it is.
+    id: FileId,
+    /// The process that took its lock (0: none did).
+    locked_by: AtomicU32,
+}
 
 impl Drop for RealFile {
     /// Closing is not enough: a child between fork and exec has the file open too, and the lock would live on in it.
@@ -57,14 +62,16 @@ impl Disk for RealDisk {
             }
         }
         let file = options.open(path)?;
-        if access != Access::Directory && !file.metadata()?.file_type().is_file() {
+        let meta = file.metadata()?;
+        if access != Access::Directory && !meta.file_type().is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         if access == Access::CreateNew {
             // A umask can take bits away from 0600; an explicit mode is not subject to it.
             file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         }
-        Ok(Box::new(RealFile(file, AtomicU32::new(0))))
+        let id = FileId { device: meta.dev(), inode: meta.ino() };
+        Ok(Box::new(RealFile { file, id, locked_by: AtomicU32::new(0) }))
     }
 
     fn inspect(&self, path: &Path) -> io::Result<PathInfo> {
@@ -219,20 +226,24 @@ impl Disk for RealDisk {
 
 impl DiskFile for RealFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, offset)
+        self.file.read_at(buffer, offset)
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(rustix::io::write(&self.0, bytes)?)
+        Ok(rustix::io::write(&self.file, bytes)?)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
 
     fn sync(&self) -> io::Result<()> {
         // fdatasync on Linux; std issues F_FULLFSYNC on macOS.
-        self.0.sync_data()
+        self.file.sync_data()
+    }
+
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        self.file.set_permissions(std::fs::Permissions::from_mode(mode))
     }
 
     #[cfg(target_os = "linux")]
@@ -240,25 +251,24 @@ impl DiskFile for RealFile {
         // Only size and links: asking for the times would make the next write stamp the inode again, which
         // costs more than this call (multigrain timestamps).
         let mask = StatxFlags::SIZE | StatxFlags::NLINK;
-        let stat = rustix::fs::statx(self.0.as_fd(), c"", AtFlags::EMPTY_PATH, mask)?;
+        let stat = rustix::fs::statx(self.file.as_fd(), c"", AtFlags::EMPTY_PATH, mask)?;
         Ok(FileState { len: stat.stx_size, links: u64::from(stat.stx_nlink) })
     }
 
     #[cfg(not(target_os = "linux"))]
     fn state(&self) -> io::Result<FileState> {
-        let meta = self.0.metadata()?;
+        let meta = self.file.metadata()?;
         Ok(FileState { len: meta.len(), links: meta.nlink() })
     }
 
     fn id(&self) -> io::Result<FileId> {
-        let meta = self.0.metadata()?;
-        Ok(FileId { device: meta.dev(), inode: meta.ino() })
+        Ok(self.id)
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        match rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
-                self.1.store(std::process::id(), Ordering::Relaxed);
+                self.locked_by.store(std::process::id(), Ordering::Relaxed);
                 Ok(true)
             }
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
@@ -268,20 +278,20 @@ impl DiskFile for RealFile {
 
     fn unlock(&self) -> io::Result<()> {
         // A child that was only forked shares the lock with its parent, and must not let go of it.
-        if self.1.load(Ordering::Relaxed) == std::process::id() {
-            rustix::fs::flock(&self.0, FlockOperation::Unlock)?;
-            self.1.store(0, Ordering::Relaxed);
+        let holder = self.locked_by.load(Ordering::Relaxed);
+        if holder != 0 && holder == std::process::id() {
+            rustix::fs::flock(&self.file, FlockOperation::Unlock)?;
+            self.locked_by.store(0, Ordering::Relaxed);
         }
         Ok(())
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the door")]
     fn lock_holder(&self) -> Option<u32> {
-        let meta = self.0.metadata().ok()?;
         // In one read: between two of them a lock that goes away makes the kernel skip another one.
         let mut table = String::with_capacity(1 << 16);
         io::Read::read_to_string(&mut File::open("/proc/locks").ok()?, &mut table).ok()?;
-        holder_in_lock_table(&table, meta.dev(), meta.ino())
+        holder_in_lock_table(&table, self.id.device, self.id.inode)
     }
 }
 
