@@ -31,7 +31,7 @@
 //! A wait of any length may be asked for, `Duration::MAX` for as long as it takes.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -188,6 +188,22 @@ pub struct Room {
     pub trust: Trust,
 }
 
+impl Room {
+    /// Checks every byte of a log in it; nothing if there is none.
+    pub(crate) fn verify(&self, path: &Path) -> Result<Option<Report>> {
+        match manent_log::verify(&self.disk, path) {
+            Err(manent_log::Error::NotFound { .. }) => Ok(None),
+            report => Ok(Some(report?)),
+        }
+    }
+
+    /// Whether there is anything to repair in a log of it.
+    pub(crate) fn is_hurt(&self, path: &Path) -> Result<bool> {
+        let report = self.verify(path)?;
+        Ok(report.is_some_and(|report| !report.is_sound() || report.tail != manent_log::TailState::Clean))
+    }
+}
+
 /// Where a record lies, as its backend counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(u64);
@@ -332,6 +348,11 @@ pub trait Records: fmt::Debug + Send {
     }
 }
 
+/// In the order of [`Backend::recent`].
+pub(crate) fn newest_first(listed: &mut [Listed]) {
+    listed.sort_unstable_by(|a, b| (b.modified_ms, &b.address.key).cmp(&(a.modified_ms, &a.address.key)));
+}
+
 /// A place to keep streams.
 ///
 /// Whatever fails leaves the stream as it was before or as it was to become, also when the process or the
@@ -364,6 +385,16 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// The streams of a place, in no order. Each is in one place; whoever holds [`Backend::exclusive`] sees
     /// each once.
     fn list(&self, place: Place, which: Which<'_>) -> Result<Vec<Listed>>;
+
+    /// The live streams that changed last, the newest first, at most so many; of the same millisecond, the one with the
+    /// larger key first. As [`Backend::list`] gives them, but that what only a header tells (`id`, `says`) may be left
+    /// out: whoever wants thousands reads each next, and should not have to open them twice.
+    fn recent(&self, count: usize) -> Result<Vec<Listed>> {
+        let mut listed = self.list(Place::Live, Which::All)?;
+        newest_first(&mut listed);
+        listed.truncate(count);
+        Ok(listed)
+    }
 
     /// Every stream in every place, without opening any: this is asked before every search. Streams of which nothing
     /// was written are none; of two that are one (an archive that is just being packed) only the one that counts is

@@ -141,6 +141,7 @@ macro_rules! backend_contract {
             threads_that_begin_a_key_begin_one_stream
             readers_see_whole_records_while_others_write
             hostile_keys_are_streams_like_any_other
+            recent_streams_are_the_newest_of_the_list
             long_keys_that_are_nearly_the_same_are_two
             lists_find_by_place_key_and_id
             lists_show_size_and_time

@@ -52,9 +52,24 @@ pub enum Error {
         /// Who, if the system can tell.
         pid: Option<u32>,
     },
+    /// Somebody else consolidates.
+    #[error(
+        "another manent process is consolidating{}; try again when it is done, or wait longer",
+        pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
+    )]
+    ConsolidationHeld {
+        /// Who, if the system can tell.
+        pid: Option<u32>,
+    },
     /// No item of this number.
     #[error("there is no item {id} in the memory; `manent memory list` shows what is there")]
     NoItem {
+        /// The number.
+        id: u64,
+    },
+    /// Nothing of this number waits in the inbox.
+    #[error("there is nothing with the number {id} in the inbox; `manent memory inbox` shows what is there")]
+    NotProposed {
         /// The number.
         id: u64,
     },

@@ -179,6 +179,12 @@ impl SessionKey {
         }
     }
 
+    /// Whether the name of a file may not tell the key that it was made of: that was too long, and was cut.
+    pub(crate) fn may_be_shortened(name: &str) -> bool {
+        let stem = name.strip_suffix(SUFFIX).unwrap_or(name);
+        stem.len() >= STEM_BYTES_MAX - 2 && stem.contains('~')
+    }
+
     fn stem(&self) -> String {
         let mut stem = String::with_capacity(self.text.len());
         for byte in self.text.bytes() {

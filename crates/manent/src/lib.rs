@@ -27,6 +27,7 @@
 //! | `scan.rs`, `arena.rs` | the flat scanner under both; where decoded text lies |
 //! | `error.rs`, `clock.rs`, `sync.rs` | what can go wrong, in words; the time as records write it; locks |
 //! | `context/` | [`context::Context`]: what a model sees of a session, made from its log |
+//! | `consolidate/` | [`consolidate::Consolidation`]: what was said becomes memory, with proof |
 //! | `memory/` | [`memory::Memory`]: what is remembered across sessions, and where it came from |
 //! | `secrets.rs` | [`secrets`] and [`redact`]: likely credentials in a text |
 //! | `tokens.rs` | how many tokens a text takes |
@@ -36,6 +37,7 @@
 mod arena;
 pub mod backend;
 mod clock;
+pub mod consolidate;
 pub mod context;
 #[cfg(feature = "contract")]
 pub mod contract;

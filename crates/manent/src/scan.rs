@@ -4,6 +4,7 @@
 //! is not exactly so, whereupon the caller asks `serde_json`. It may be wrong about nothing: what it accepts, a JSON
 //! parser would read the same way. No value is descended into.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Where the members that every reader wants stand in a body.
@@ -108,23 +109,53 @@ pub(crate) fn unescape(text: &[u8], out: &mut [u8]) -> Option<usize> {
 /// last member.
 fn unescape_one<'a>(text: &'a [u8], out: &mut [u8], len: &mut usize) -> Option<&'a [u8]> {
     let [b'\\', letter, tail @ ..] = text else { return None };
-    let byte = match letter {
+    if *letter == b'u' {
+        let (c, used) = unicode_escape(text)?;
+        *len += c.encode_utf8(out.get_mut(*len..*len + 4)?).len();
+        return Some(&text[used..]);
+    }
+    *out.get_mut(*len)? = short_escape(*letter)?;
+    *len += 1;
+    Some(tail)
+}
+
+/// As [`unescape`], into a string of its own where there is anything to decode. A string is put together of strings,
+/// and need not be checked again.
+pub(crate) fn unescaped(text: &str) -> Option<Cow<'_, str>> {
+    let Some(mut clean) = memchr::memchr2(b'"', b'\\', text.as_bytes()) else {
+        return Some(Cow::Borrowed(text));
+    };
+    let (mut rest, mut out) = (text, String::with_capacity(text.len()));
+    loop {
+        out.push_str(rest.get(..clean)?);
+        let escape = rest.get(clean..)?;
+        let [b'\\', letter, ..] = escape.as_bytes() else { return None };
+        let (c, used) = match letter {
+            b'u' => unicode_escape(escape.as_bytes())?,
+            letter => (char::from(short_escape(*letter)?), 2),
+        };
+        out.push(c);
+        rest = escape.get(used..)?;
+        match memchr::memchr2(b'"', b'\\', rest.as_bytes()) {
+            Some(next) => clean = next,
+            None => break,
+        }
+    }
+    out.push_str(rest);
+    Some(Cow::Owned(out))
+}
+
+/// What a backslash and this letter stand for.
+fn short_escape(letter: u8) -> Option<u8> {
+    Some(match letter {
         b'n' => b'\n',
         b't' => b'\t',
         b'r' => b'\r',
-        b'"' | b'\\' | b'/' => *letter,
+        b'"' | b'\\' | b'/' => letter,
         b'b' => 8,
         b'f' => 12,
-        b'u' => {
-            let (c, used) = unicode_escape(text)?;
-            *len += c.encode_utf8(out.get_mut(*len..*len + 4)?).len();
-            return Some(&text[used..]);
-        }
         _ => return None,
-    };
-    *out.get_mut(*len)? = byte;
-    *len += 1;
-    Some(tail)
+    })
 }
 
 /// The character that `\uXXXX`, with its second half where it is one of a pair, stands for, and how many bytes it took.
@@ -258,9 +289,11 @@ mod tests {
             let len = unescape(text.as_bytes(), &mut out).expect(text);
             let want: String = serde_json::from_str(&format!("\"{text}\"")).expect("valid");
             assert_eq!(&out[..len], want.as_bytes());
+            assert_eq!(unescaped(text).as_deref(), Some(want.as_str()));
         }
         for text in [r#"a","x":"b"#, r"\ud800", r"\x", r"\u12", "\\", r#"more than eight bytes" and more"#] {
             assert_eq!(unescape(text.as_bytes(), &mut vec![0; text.len() + SLACK_BYTES]), None, "{text}");
+            assert_eq!(unescaped(text), None, "{text}");
         }
         assert_eq!(unescape(b"no room for this", &mut [0; 4]), None);
     }

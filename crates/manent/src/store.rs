@@ -48,7 +48,14 @@ pub struct Store {
     backend: Arc<dyn Backend>,
     options: Arc<StoreOptions>,
     index: Arc<Index>,
-    memory: Arc<OnceLock<Arc<memory::Core>>>,
+    remembered: Arc<Remembered>,
+}
+
+/// What the memories of one store share, each made by whoever asks first.
+#[derive(Debug, Default)]
+struct Remembered {
+    memory: OnceLock<Arc<memory::Core>>,
+    inbox: OnceLock<Arc<memory::Core>>,
 }
 
 /// How a store is used.
@@ -110,7 +117,7 @@ impl Store {
             elsewhere.map(|dir| Shelf { disk: RealDisk::shared(), dir: dir.clone(), within: None });
         let kept = own.or(elsewhere).map(Kept::new);
         let index = Arc::new(Index::new(kept, in_background, options.wait, subject));
-        Store { backend, options: Arc::new(options), index, memory: Arc::default() }
+        Store { backend, options: Arc::new(options), index, remembered: Arc::default() }
     }
 
     /// What it stands on.
@@ -128,19 +135,24 @@ impl Store {
         options: Arc<StoreOptions>,
         index: Arc<Index>,
     ) -> Store {
-        Store { backend, options, index, memory: Arc::default() }
+        Store { backend, options, index, remembered: Arc::default() }
     }
 
-    /// What the memories of this store share; made by whoever asks first.
+    /// What the memories of this store share, of one of their files; made by whoever asks first.
     pub(crate) fn memory_core(
         &self,
+        file: memory::File,
         make: impl FnOnce() -> Result<memory::Core>,
     ) -> Result<Arc<memory::Core>> {
-        if let Some(core) = self.memory.get() {
+        let core = match file {
+            memory::File::Memory => &self.remembered.memory,
+            memory::File::Inbox => &self.remembered.inbox,
+        };
+        if let Some(core) = core.get() {
             return Ok(core.clone());
         }
-        let core = Arc::new(make()?);
-        Ok(self.memory.get_or_init(|| core).clone())
+        let fresh = Arc::new(make()?);
+        Ok(core.get_or_init(|| fresh).clone())
     }
 
     pub(crate) fn app(&self) -> &str {

@@ -79,19 +79,32 @@ impl<'a> Record<'a> {
             return self.string("content").unwrap_or_default();
         };
         let Some(place) = envelope.content.clone() else { return Cow::Borrowed("") };
-        let raw = &body[place];
-        if memchr::memchr2(b'\\', b'"', raw.as_bytes()).is_none() {
-            return Cow::Borrowed(raw);
-        }
-        let mut out = vec![0; raw.len() + scan::SLACK_BYTES];
-        if let Some(len) = scan::unescape(raw.as_bytes(), &mut out) {
-            out.truncate(len);
-            if let Ok(text) = String::from_utf8(out) {
-                return Cow::Owned(text);
-            }
+        if let Some(text) = scan::unescaped(&body[place]) {
+            return text;
         }
         // `content` was not the last member after all.
         self.string("content").unwrap_or_default()
+    }
+
+    /// What was said: its text; where another program's is a list of parts, those of them that are text. Not what a
+    /// tool put out, which some programs put into a turn of the user.
+    pub(crate) fn said(&self) -> Cow<'a, str> {
+        let content = self.content();
+        if !content.starts_with(['[', '{']) {
+            return content;
+        }
+        let Some(json) = self.member("content").filter(|json| !json.starts_with('"')) else { return content };
+        let Ok(serde_json::Value::Array(parts)) = serde_json::from_str(json) else {
+            return Cow::Borrowed("");
+        };
+        let text_of = |part: &serde_json::Value| {
+            let kind = part.get("type").and_then(serde_json::Value::as_str);
+            let text = part
+                .get("text")
+                .filter(|_| matches!(kind, None | Some("text" | "input_text" | "output_text")));
+            text.unwrap_or(part).as_str().map(str::to_owned)
+        };
+        Cow::Owned(parts.iter().filter_map(text_of).collect::<Vec<_>>().join("\n\n"))
     }
 
     /// The JSON of any member, by name.

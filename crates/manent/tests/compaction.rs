@@ -110,8 +110,10 @@ fn a_model_sums_up_what_is_new_and_a_model_that_fails_is_done_without() {
     let mut model = Model { input: 100_000, gives: Ok("the story".into()), asked: Vec::new() };
     let talk = |session: &mut Session, from: u64| {
         for n in from..from + 30 {
-            say(session, turn("user", format!("question {n} {}", "word ".repeat(60))));
-            say(session, turn("assistant", format!("answer {n}")));
+            // No numbers: a summary that names none of those that were said is not taken.
+            let name: String = n.to_string().chars().map(|c| char::from(c as u8 - b'0' + b'a')).collect();
+            say(session, turn("user", format!("question {name} {}", "word ".repeat(60))));
+            say(session, turn("assistant", format!("answer {name}")));
         }
     };
     talk(&mut session, 0);
@@ -122,7 +124,7 @@ fn a_model_sums_up_what_is_new_and_a_model_that_fails_is_done_without() {
     talk(&mut session, 30);
     assert_eq!(compact(&mut session, &mut model).way, Way::Model);
     assert_eq!(model.asked[1].0, "the story 1", "the summary before is brought up to date, not made again");
-    assert!(!model.asked[1].1.contains("question 0 "), "what was summed up is not summed up again");
+    assert!(!model.asked[1].1.contains("question a "), "what was summed up is not summed up again");
     talk(&mut session, 60);
     model.input = 1200;
     let done = compact(&mut session, &mut model);
@@ -138,6 +140,30 @@ fn a_model_sums_up_what_is_new_and_a_model_that_fails_is_done_without() {
     assert_eq!(done.way, Way::Extract, "a summary that frees nothing is not taken: {done:?}");
     let log = std::fs::read_to_string(store.backend().name() + "/sessions/work.jsonl").expect("the file");
     assert!(log.contains(r#""model":"tiny""#) && log.contains(r#""way":"chunks""#));
+}
+
+#[test]
+fn a_model_that_writes_something_else_is_not_believed() {
+    let (_dir, store, key) = store();
+    let mut session = store.session(&key).expect("held");
+    for n in 0..40 {
+        say(&mut session, turn("user", format!("move src/part{n}.rs to port 80{n:02}, ticket OPS-{n}")));
+        say(
+            &mut session,
+            turn("assistant", format!("done, see /var/log/move-{n}.log {}", "and so on ".repeat(20))),
+        );
+    }
+    let limits = Limits { max_tokens: 3000, max_messages: 500 };
+    let mut model =
+        Model { input: 100_000, gives: Ok("We had a lovely talk about foxes".into()), asked: Vec::new() };
+    let done =
+        session.compact(&store, TOKENS(), limits, false, Some(&mut model)).expect("done").expect("needed");
+    assert_eq!(done.way, Way::Extract, "{done:?}");
+    assert!(
+        done.tried.iter().any(|(way, why)| *way == Way::Model && why.contains("names 0 %")),
+        "{:?}",
+        done.tried
+    );
 }
 
 #[test]

@@ -120,6 +120,7 @@ fn what_the_model_saw_is_rebuilt_to_the_byte_for_every_answer() {
             memory: Some(format!("<memory>{}</memory>", n / 4)),
             memory_ids: vec![n / 4],
             model: Some("llama".to_owned()),
+            protocol: (n > 8).then(|| "text".to_owned()),
         };
         session.append(turn("user", format!("question {n}"))).expect("kept");
         session.set_context(&store, &setting).expect("noted");

@@ -20,14 +20,16 @@ pub(super) struct Line<'a> {
     pub(super) text: &'a str,
 }
 
+/// How much of what matters in what was said a summary names.
+pub(super) fn kept(lines: &[Line<'_>], summary: &str, tokens: Tokens) -> u64 {
+    let sentences = all_sentences(lines, tokens);
+    let named = importance(lines, &sentences);
+    named.into_iter().filter(|(name, _)| summary.contains(name)).map(|(_, counts)| counts).sum()
+}
+
 /// A summary that takes at most so many tokens.
 pub(super) fn extract(lines: &[Line<'_>], budget: u64, tokens: Tokens) -> String {
-    let mut sentences: Vec<Sentence<'_>> = Vec::new();
-    for (number, line) in lines.iter().enumerate() {
-        for text in sentences_of(line) {
-            sentences.push(Sentence::new(number, line, text, tokens));
-        }
-    }
+    let sentences = all_sentences(lines, tokens);
     let mut open = importance(lines, &sentences);
     let mut left = budget * QUOTED_PERCENT / 100;
     let mut taken = vec![false; sentences.len()];
@@ -53,6 +55,16 @@ pub(super) fn extract(lines: &[Line<'_>], budget: u64, tokens: Tokens) -> String
     let used = tokens.count(&out);
     name_the_rest(&sentences, &mut open, budget.saturating_sub(used), tokens, &mut out);
     out
+}
+
+fn all_sentences<'a>(lines: &[Line<'a>], tokens: Tokens) -> Vec<Sentence<'a>> {
+    let mut sentences = Vec::new();
+    for (number, line) in lines.iter().enumerate() {
+        for text in sentences_of(line) {
+            sentences.push(Sentence::new(number, line, text, tokens));
+        }
+    }
+    sentences
 }
 
 struct Sentence<'a> {

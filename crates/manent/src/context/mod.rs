@@ -18,18 +18,21 @@ mod records;
 mod render;
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use manent_log::Item;
 
-use crate::backend::{Address, Listed, Place, Start};
+use crate::backend::{Address, Start};
 use crate::error::{Error, Result};
 use crate::key::SessionKey;
+use crate::reading::Reader;
 use crate::store::Store;
-use crate::tokens::Tokens;
+use crate::tokens::{Counting, Tokens};
 use crate::turn::Record;
 
 pub use compact::{Compacted, Limits, Reason, Summariser, Way};
 pub use records::{Setting, SettingError};
+pub(crate) use render::standard as speaker;
 pub use render::{Message, Origin};
 
 use records::{Compaction, Held};
@@ -45,6 +48,8 @@ pub struct Context {
     pub tools_tokens: u64,
     /// The model, where a record names one.
     pub model: Option<String>,
+    /// How tools are called, where a record says so.
+    pub protocol: Option<String>,
     /// All of it, in tokens.
     pub tokens: u64,
     /// The first turn that is in it as it was said; nothing if none is.
@@ -91,30 +96,19 @@ impl Store {
         turns: u64,
         tokens: Tokens,
     ) -> Result<Vec<(SessionKey, Result<Context>)>> {
-        let mut listed = self.list(Place::Live)?;
-        listed.sort_by(|a, b| (b.modified_ms, &b.address.key).cmp(&(a.modified_ms, &a.address.key)));
-        listed.truncate(sessions);
-        let hydrate = |listed: &Listed| {
-            let part = Part::read_last(self, &listed.address, turns);
-            let context = part.and_then(|part| part.context(self, &listed.address, tokens));
-            (listed.address.key.clone(), context.map(|(context, _)| context))
-        };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
-        let each = listed.len().div_ceil(threads).max(1);
-        if threads == 1 || listed.len() < ALONE_MAX {
-            return Ok(listed.iter().map(hydrate).collect());
-        }
-        let hydrated = std::thread::scope(|scope| {
-            let work = |part: &[Listed]| part.iter().map(hydrate).collect::<Vec<_>>();
-            let started: Vec<_> =
-                listed.chunks(each).map(|part| (part, scope.spawn(move || work(part)))).collect();
-            // A thread that died is done without: its part is done here.
-            started
-                .into_iter()
-                .flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| work(part)))
-                .collect()
-        });
-        Ok(hydrated)
+        let listed = self.backend().recent(sessions)?;
+        Ok(in_threads(&listed, |listed| {
+            let address = &listed.address;
+            let context = self.hydrate(address, turns, tokens);
+            (address.key.clone(), context)
+        }))
+    }
+
+    fn hydrate(&self, at: &Address, turns: u64, tokens: Tokens) -> Result<Context> {
+        let (part, id) = Part::read_last(self, at, turns)?;
+        // Whatever else is looked up for it is of this very session, though another may have taken its place since.
+        let at = Address { id, ..at.clone() };
+        Ok(part.context(self, &at, tokens)?.0)
     }
 
     /// The last record that a model had seen when it gave this one.
@@ -178,14 +172,17 @@ impl Part {
     }
 
     /// Reads the last turns and no more, whatever was compacted; but nothing that is summed up.
-    fn read_last(store: &Store, at: &Address, turns: u64) -> Result<Part> {
-        let (mut held, _) = read_from(store, at, Start::Tail { count: turns, before: None }, None)?;
+    /// Gives the id of the session that was read, too.
+    fn read_last(store: &Store, at: &Address, turns: u64) -> Result<(Part, String)> {
+        let mut reader = store.read(at, Start::Tail { count: turns, before: None })?;
+        let (mut held, _) = hold(&mut reader, None)?;
+        let id = reader.meta().map(|meta| meta.id.clone()).unwrap_or_default();
         let compaction = in_force(&held);
         let last_seq = held.iter().rev().find_map(Held::seq).unwrap_or(0);
         if let Some(compaction) = &compaction {
             held.retain(|held| held.seq().is_none_or(|seq| seq >= compaction.kept_from));
         }
-        Ok(Part { held, compaction, last_seq })
+        Ok((Part { held, compaction, last_seq }, id))
     }
 
     /// What was sent besides the turns, at the end of the part.
@@ -219,6 +216,13 @@ impl Part {
     }
 }
 
+/// What a conversation is about, in so many tokens and in its own words: numbers, who spoke, what was said.
+pub(crate) fn extracted(told: &[(u64, &str, &str)], budget: u64) -> String {
+    let lines: Vec<extract::Line<'_>> =
+        told.iter().map(|(seq, role, text)| extract::Line { seq: *seq, role, text }).collect();
+    extract::extract(&lines, budget, Tokens::new(Counting::Estimate))
+}
+
 /// The newest compaction that was not undone.
 fn in_force(held: &[Held]) -> Option<Compaction> {
     let mut undone = HashSet::new();
@@ -238,8 +242,15 @@ fn in_force(held: &[Held]) -> Option<Compaction> {
 
 /// Reads records up to a number; and whether that was everything from the first one on.
 fn read_from(store: &Store, at: &Address, start: Start, upto: Option<u64>) -> Result<(Vec<Held>, bool)> {
-    let mut reader = store.read(at, start)?;
-    let (mut held, mut turns) = (Vec::new(), 0);
+    let (held, turns) = hold(&mut store.read(at, start)?, upto)?;
+    // Fewer turns than were asked for: there are no others.
+    let whole = matches!(start, Start::Tail { count, .. } if turns < count);
+    Ok((held, whole))
+}
+
+/// What a reader gives up to a number; and how many turns are in it.
+fn hold(reader: &mut Reader, upto: Option<u64>) -> Result<(Vec<Held>, u64)> {
+    let (mut held, mut turns) = (Vec::with_capacity(TAIL_TURNS as usize), 0);
     while let Some(item) = reader.next()? {
         match item {
             Item::Damage(damage) => held.push(Held::Gap(damage)),
@@ -251,12 +262,41 @@ fn read_from(store: &Store, at: &Address, start: Start, upto: Option<u64>) -> Re
             }
         }
     }
-    // Fewer turns than were asked for: there are no others.
-    let whole = matches!(start, Start::Tail { count, .. } if turns < count);
-    Ok((held, whole))
+    Ok((held, turns))
+}
+
+/// Does something for each of many, in as many threads as there are processors; what comes of it is in their order.
+fn in_threads<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    if threads == 1 || all.len() < ALONE_MAX {
+        return all.iter().map(work).collect();
+    }
+    // Each takes the next few as soon as it is done with the last: one of them may have a processor to itself.
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut done = Vec::with_capacity(all.len() / threads);
+        loop {
+            let from = next.fetch_add(AT_ONCE, Ordering::Relaxed);
+            let Some(few) = all.get(from..).filter(|rest| !rest.is_empty()) else { return done };
+            done.extend(few.iter().take(AT_ONCE).enumerate().map(|(at, one)| (from + at, work(one))));
+        }
+    };
+    let mut results: Vec<Option<R>> = all.iter().map(|_| None).collect();
+    let done = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(take)).collect();
+        let mut done = take();
+        done.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
+        done
+    });
+    for (at, result) in done {
+        results[at] = Some(result);
+    }
+    // A thread that died is done without: its part is done here.
+    results.into_iter().zip(all).map(|(result, one)| result.unwrap_or_else(|| work(one))).collect()
 }
 
 const TAIL_TURNS: u64 = 64;
 const THREADS_MAX: usize = 8;
 /// So few are read sooner than a thread is begun.
 const ALONE_MAX: usize = 16;
+const AT_ONCE: usize = 8;

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use manent_log::Body;
 
 use super::compact::{Limits, Reason, Summariser, Way};
-use super::extract::{Line, extract};
+use super::extract::{Line, extract, kept};
 use super::records::{Compaction, Held, Said, Setting};
 use super::{Context, Part, render};
 use crate::clock;
@@ -106,6 +106,7 @@ impl Planning<'_> {
             );
             let (way, summary) = self.summed_up(&cut, budget, summariser);
             let outcome = summary.and_then(|summary| {
+                self.expect_kept(&cut, &summary, budget)?;
                 let compaction = with(summary);
                 self.fits(&compaction, before, target).map(|()| compaction)
             });
@@ -217,6 +218,19 @@ impl Planning<'_> {
         lines
     }
 
+    /// A model that names much less of what matters than quoting would is not believed: small ones write something
+    /// else.
+    fn expect_kept(&self, cut: &Compaction, summary: &str, budget: u64) -> Result<(), String> {
+        let lines = self.lines_before(cut);
+        let by_quoting = kept(&lines, &extract(&lines, budget, self.tokens), self.tokens);
+        let by_model = kept(&lines, summary, self.tokens);
+        if by_model * 100 >= by_quoting * KEPT_PERCENT {
+            return Ok(());
+        }
+        let share = by_model * 100 / by_quoting.max(1);
+        Err(format!("its summary names {share} % of the paths, numbers and names that quoting would keep"))
+    }
+
     /// Lets a model sum up, in as many pieces as it needs.
     fn summed_up(
         &self,
@@ -298,6 +312,8 @@ const PRUNE_BYTES_MIN: usize = 800;
 /// A summary takes at most this part of what it stands for.
 const SUMMARY_PART: u64 = 4;
 const SUMMARY_TOKENS_MIN: u64 = 64;
+/// What a model's summary must name of what quoting names, in percent. It has other things to say too.
+const KEPT_PERCENT: u64 = 40;
 /// Of the budget for a summary, in percent.
 const EXTRACT_SHARES: [u64; 4] = [100, 94, 80, 50];
 /// What a summariser is told besides the transcript.

@@ -4,6 +4,8 @@
 //! remembered. It is written when one of these changes. A text that an earlier `context` record of the session has is
 //! not written again: its place and its hash are.
 
+use std::borrow::Cow;
+
 use manent_log::{Body, Damage, Entry};
 use serde_json::Value;
 
@@ -31,7 +33,7 @@ pub(super) enum Held {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Said {
     pub(super) seq: u64,
-    pub(super) role: String,
+    pub(super) role: Cow<'static, str>,
     pub(super) content: String,
     /// As JSON, with the ids of the calls.
     pub(super) calls: Option<(String, Vec<String>)>,
@@ -60,7 +62,7 @@ impl Held {
         let record = Record::of(entry)?;
         let seq = entry.seq;
         if let Some(role) = record.role() {
-            return Some(Held::Turn(said(seq, role.into_owned(), &record)));
+            return Some(Held::Turn(said(seq, shared(role), &record)));
         }
         let number = |name: &str| record.member(name).and_then(|json| json.parse::<u64>().ok());
         Some(match record.kind().as_deref() {
@@ -103,7 +105,15 @@ impl Held {
     }
 }
 
-fn said(seq: u64, role: String, record: &Record<'_>) -> Said {
+/// Nearly every role is one of four, which are not kept once more for every turn.
+fn shared(role: Cow<'_, str>) -> Cow<'static, str> {
+    match ROLES.into_iter().find(|known| *known == role) {
+        Some(known) => Cow::Borrowed(known),
+        None => Cow::Owned(role.into_owned()),
+    }
+}
+
+fn said(seq: u64, role: Cow<'static, str>, record: &Record<'_>) -> Said {
     if record.is_plain() {
         return Said { seq, role, content: record.content().into_owned(), ..Said::default() };
     }
@@ -113,8 +123,8 @@ fn said(seq: u64, role: String, record: &Record<'_>) -> Said {
         role,
         content: record.content().into_owned(),
         calls: calls.filter(|(_, ids)| !ids.is_empty()),
-        answers: record.string("tool_call_id").map(std::borrow::Cow::into_owned),
-        name: record.string("name").map(std::borrow::Cow::into_owned),
+        answers: record.string("tool_call_id").map(Cow::into_owned),
+        name: record.string("name").map(Cow::into_owned),
     }
 }
 
@@ -144,6 +154,8 @@ pub struct Setting {
     pub memory_ids: Vec<u64>,
     /// The model.
     pub model: Option<String>,
+    /// How tools are called, where that is not the server's business: it decides how messages are written for it.
+    pub protocol: Option<String>,
 }
 
 /// A text of a setting is not where its record says.
@@ -165,6 +177,7 @@ pub(super) struct Noted {
     texts: [Option<Text>; 3],
     memory_ids: Vec<u64>,
     model: Option<String>,
+    protocol: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,7 +203,8 @@ impl Noted {
             seq,
             texts: TEXTS.map(text),
             memory_ids: numbers(record.member("memory")),
-            model: record.string("model").map(std::borrow::Cow::into_owned),
+            model: record.string("model").map(Cow::into_owned),
+            protocol: record.string("protocol").map(Cow::into_owned),
         }
     }
 
@@ -211,8 +225,9 @@ impl Noted {
             };
         }
         let [system, tools, memory] = texts;
-        let (memory_ids, model) = (self.memory_ids.clone(), self.model.clone());
-        Ok((Setting { system, tools, memory, memory_ids, model }, missing))
+        let (memory_ids, model, protocol) =
+            (self.memory_ids.clone(), self.model.clone(), self.protocol.clone());
+        Ok((Setting { system, tools, memory, memory_ids, model, protocol }, missing))
     }
 }
 
@@ -243,6 +258,9 @@ impl Setting {
         body.string("ts", &clock::now()).string("kind", "context");
         if let Some(model) = &self.model {
             body.string("model", model);
+        }
+        if let Some(protocol) = &self.protocol {
+            body.string("protocol", protocol);
         }
         if let Ok(ids) = serde_json::value::to_raw_value(&self.memory_ids) {
             body.json("memory", &ids);
@@ -282,6 +300,7 @@ impl Noted {
         };
         self.memory_ids == setting.memory_ids
             && self.model == setting.model
+            && self.protocol == setting.protocol
             && setting.texts().into_iter().enumerate().all(same)
     }
 }
@@ -317,6 +336,7 @@ fn hash_of(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().as_str()[..HASH_CHARS].to_owned()
 }
 
+const ROLES: [&str; 4] = ["user", "assistant", "tool", "system"];
 /// The members of a `context` record that hold texts.
 const TEXTS: [&str; 3] = ["system", "tools", "memory_text"];
 /// Enough that no two texts share one.

@@ -65,7 +65,7 @@ pub(super) fn is_answer(role: &str) -> bool {
 }
 
 /// Other programs have other words for the same.
-fn standard(role: &str) -> &str {
+pub(crate) fn standard(role: &str) -> &str {
     match role {
         "human" => "user",
         "model" | "ai" | "bot" => "assistant",
@@ -82,7 +82,8 @@ pub(super) fn render(
     setting: Option<&Setting>,
     tokens: Tokens,
 ) -> Context {
-    let mut machine = Machine { tokens, compaction, ..Machine::default() };
+    let messages = Vec::with_capacity(held.len());
+    let mut machine = Machine { messages, tokens, compaction, ..Machine::default() };
     if let Some(setting) = setting {
         machine.put_text("system", setting.system.as_deref(), Origin::System);
         // After the system text and apart from it: what was remembered is data.
@@ -229,6 +230,7 @@ impl Machine<'_> {
             tools,
             tools_tokens,
             model: setting.and_then(|setting| setting.model.clone()),
+            protocol: setting.and_then(|setting| setting.protocol.clone()),
             first_seq: self.first_seq,
             last_seq: 0,
             compaction: self.compaction.map(|compaction| compaction.seq),

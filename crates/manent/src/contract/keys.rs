@@ -80,6 +80,29 @@ pub fn hostile_keys_are_streams_like_any_other(make: Make<'_>) {
     }
 }
 
+/// The streams that changed last are those of the list, in the order of their times; what only a header tells may be
+/// left out.
+pub fn recent_streams_are_the_newest_of_the_list(make: Make<'_>) {
+    let subject = Subject::new(make);
+    for (n, key) in hostile().iter().enumerate() {
+        subject.say(key, &format!("stream {n}"));
+    }
+    subject.say(&key("a"), "once more");
+    let gone = subject.live(&key("con"));
+    subject.relocate(&gone, Place::Archive);
+    let mut listed = subject.list(Place::Live, Which::All);
+    listed.sort_by(|a, b| (b.modified_ms, &b.address.key).cmp(&(a.modified_ms, &a.address.key)));
+    for count in [0, 1, 10, usize::MAX] {
+        let recent = subject.backend.recent(count).expect("a list");
+        assert_eq!(recent.len(), listed.len().min(count));
+        for (recent, listed) in recent.iter().zip(&listed) {
+            assert_eq!(recent.address.key, listed.address.key);
+            assert_eq!((recent.bytes, recent.modified_ms), (listed.bytes, listed.modified_ms));
+            assert!(recent.address.id.is_empty() || recent.address.id == listed.address.id);
+        }
+    }
+}
+
 /// Keys as long as keys may be that differ in one byte, wherever, are different keys.
 pub fn long_keys_that_are_nearly_the_same_are_two(make: Make<'_>) {
     let subject = Subject::new(make);

@@ -8,7 +8,7 @@ use manent_log::fs::{DirEntry, PathInfo, Shape};
 
 use super::names::{Form, Kept};
 use super::{Files, MARK};
-use crate::backend::{Address, Listed, Place, Which};
+use crate::backend::{Address, Listed, Place, Which, newest_first};
 use crate::error::{Result, io_error};
 use crate::key::SessionKey;
 use crate::meta::Meta;
@@ -52,6 +52,32 @@ impl Files {
         for name in self.session_names()? {
             all.extend(self.live_named(&name, id)?);
         }
+        Ok(all)
+    }
+
+    /// The live sessions that changed last, by the names of their files: only where a name was shortened is the file
+    /// opened.
+    pub(super) fn live_by_time(&self, count: usize) -> Result<Vec<Listed>> {
+        let dir = &self.layout.sessions;
+        let names = self.session_names()?;
+        let (names, keys): (Vec<&str>, Vec<SessionKey>) =
+            names.iter().filter_map(|name| Some((name.as_str(), SessionKey::of_file_name(name)?))).unzip();
+        let infos = match self.disk.look(dir, &names) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            infos => infos.map_err(io_error("list", dir))?,
+        };
+        let mut all = Vec::with_capacity(names.len());
+        for ((name, key), info) in names.iter().zip(keys).zip(infos) {
+            // Gone since it was listed, or never written.
+            let Some(info) = info.filter(was_written) else { continue };
+            if SessionKey::may_be_shortened(name) {
+                all.extend(self.live_named(name, None)?);
+            } else {
+                all.push(listed(Place::Live, key, String::new(), info));
+            }
+        }
+        newest_first(&mut all);
+        all.truncate(count);
         Ok(all)
     }
 

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use manent_log::frame::Reason;
 use manent_log::fs::{Access, Disk, PathInfo};
-use manent_log::{Body, Found, Item, Log, Options, Reader, RealDisk, Report, TailState, Trust};
+use manent_log::{Body, Entry, Found, Item, Log, Options, Reader, RealDisk, Report, TailState, Trust};
 
 use crate::backend::{
     Address, Backend, Exclusive, Header, Lease, Listed, NewHeader, Place, Position, Progress, Receipt,
@@ -94,7 +94,7 @@ impl Files {
                 Ok(entries) => entries.iter().any(|entry| {
                     let name = entry.name.to_str().unwrap_or_default();
                     let file = name.strip_suffix(".archived").unwrap_or(name);
-                    let is_session = SessionKey::of_file_name(file).is_some() && name != memory::FILE_NAME;
+                    let is_session = SessionKey::of_file_name(file).is_some() && !BESIDE.contains(&name);
                     is_session || matches!(name, "archive" | "trash")
                 }),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => false,
@@ -149,19 +149,26 @@ impl Files {
     /// As [`Files::live_path`]; an error where the disk does not say what is there. To guess would begin a second
     /// session of the key beside the first.
     fn find_live(&self, key: &SessionKey, mark: &str) -> Result<PathBuf> {
+        Ok(self.look_for_live(key, mark)?.0)
+    }
+
+    /// As [`Files::find_live`], with what is there.
+    fn look_for_live(&self, key: &SessionKey, mark: &str) -> Result<(PathBuf, Option<PathInfo>)> {
         let named = |name: String| self.layout.sessions.join(name + mark);
         let canonical = named(key.file_name());
         let found = self.file_at(&canonical)?;
         if found.is_some_and(|info| info.len > 0) {
-            return Ok(canonical);
+            return Ok((canonical, found));
         }
         // Another program may have used the key as the file's name, as it is.
         let plain = key.plain_file_name().filter(|name| SessionKey::of_file_name(name).as_ref() == Some(key));
         let plain = plain.map(named).filter(|path| *path != canonical);
-        match plain {
-            Some(plain) if self.file_at(&plain)?.is_some() => Ok(plain),
-            _ => Ok(canonical),
+        if let Some(plain) = plain
+            && let Some(info) = self.file_at(&plain)?
+        {
+            return Ok((plain, Some(info)));
         }
+        Ok((canonical, found))
     }
 
     /// The file that an address leads to.
@@ -278,11 +285,17 @@ impl Backend for Files {
     fn read(&self, at: &Address, start: Start, until: Option<u64>) -> Result<Box<dyn Records>> {
         let mut tries = 0;
         loop {
-            let spot = self.locate(at)?;
-            match self.read_at(&spot, at, start, until) {
+            let path = match at.place {
+                // Whether it is the one that is meant shows when it is open.
+                Place::Live => match self.look_for_live(&at.key, "")? {
+                    (path, Some(_)) => path,
+                    (_, None) => return Err(self.not_found(at)),
+                },
+                Place::Archive | Place::Trash => self.locate(at)?.path,
+            };
+            match self.read_at(&path, at, start, until) {
                 // Packed, unpacked, rewritten or moved between our look and our open: look again.
                 Err(e) if e.is_not_found() && tries < LOOKS_MAX => tries += 1,
-                Ok(None) if tries < LOOKS_MAX => tries += 1,
                 Ok(None) => return Err(self.not_found(at)),
                 Ok(Some(records)) => return Ok(records),
                 Err(e) => return Err(e),
@@ -292,6 +305,10 @@ impl Backend for Files {
 
     fn list(&self, place: Place, which: Which<'_>) -> Result<Vec<Listed>> {
         self.listed_in(place, which)
+    }
+
+    fn recent(&self, count: usize) -> Result<Vec<Listed>> {
+        self.live_by_time(count)
     }
 
     fn survey(&self, seen: &[(Place, &str)], note: &[u64]) -> Result<Survey> {
@@ -405,14 +422,15 @@ impl Backend for Files {
 }
 
 impl Files {
+    /// Nothing: it is another session than the one that is meant.
     fn read_at(
         &self,
-        spot: &Spot,
+        path: &Path,
         at: &Address,
         start: Start,
         until: Option<u64>,
     ) -> Result<Option<Box<dyn Records>>> {
-        let (disk, path) = (&self.reading, spot.path.as_path());
+        let disk = &self.reading;
         let (mut reader, missing) = match start {
             Start::Header => (Reader::open_small(disk, path)?, 0),
             Start::First => (Reader::open(disk, path)?, 0),
@@ -420,13 +438,17 @@ impl Files {
             Start::At { position, seq } => (Reader::open_at(disk, path, position.raw(), seq)?, 0),
             Start::Tail { count, before } => Reader::open_last(disk, path, before, count, is_turn)?,
         };
-        // The header of one file and the records of another would mix two sessions, or a fork's with its parent's. The
-        // reader has its file open, so no other can have got its number.
-        let mut header = Reader::open_small(disk, path)?;
-        if header.file_id() != reader.file_id() {
+        // Through the same open file: the header of one and the records of another would mix two sessions, or a fork's
+        // with its parent's.
+        let header = reader.header_line()?;
+        let meta =
+            header.and_then(|line| Meta::of(&Entry { seq: 0, offset: 0, bytes: &line, verified: true }));
+        // The session that is meant may have been put away, and another of its key begun.
+        let id = meta.as_ref().map_or("", |meta| &meta.id);
+        if at.place == Place::Live && !at.id.is_empty() && id != at.id {
             return Ok(None);
         }
-        let meta = right_key(&at.key, path, meta_of(&mut header)?)?;
+        let meta = right_key(&at.key, path, meta)?;
         if let Some(seq) = until {
             reader.end_at(seq);
         }
@@ -455,3 +477,6 @@ const MARK: &str = ".archived";
 /// Half of what many systems allow a process, so that the program has some left for itself.
 const OPEN_FILES_MAX: usize = 256;
 const LOOKS_MAX: u32 = 8;
+/// Logs that stand beside the sessions in a home of our own, and are none.
+const BESIDE: [&str; 3] =
+    [memory::File::Memory.name(), memory::File::Inbox.name(), crate::consolidate::FILE_NAME];

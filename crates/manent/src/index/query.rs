@@ -3,6 +3,10 @@
 //! Nothing that is typed is a mistake unless it would look for something else than was meant: text from anywhere can be
 //! pasted, and is looked for.
 
+use std::collections::HashSet;
+
+use super::words::Words;
+use crate::clock;
 use crate::key::SessionKey;
 use crate::when::TimeError;
 
@@ -14,6 +18,9 @@ mod tests;
 pub const QUERY_BYTES_MAX: usize = 4096;
 /// The most words, phrases and filters of one query.
 pub const QUERY_CLAUSES_MAX: usize = 64;
+
+/// What a question of many pages asks is in its first words, or in none.
+const QUESTION_WORDS_MAX: usize = 48;
 
 /// What to look for.
 ///
@@ -129,6 +136,19 @@ impl Query {
     /// Reads what someone typed, at this time in milliseconds since 1970.
     pub fn parse(text: &str, now_ms: i64) -> Result<Query, QueryError> {
         parse::query(text, now_ms)
+    }
+
+    /// The words of a question and nothing else, any of which may be missing: what a user writes to a model is no
+    /// query, whatever signs are in it. Nothing: it has no words.
+    pub fn of_question(text: &str) -> Option<Query> {
+        let (mut words, mut seen) = (String::new(), HashSet::new());
+        Words::default().split(text, |term, _| {
+            if seen.len() < QUESTION_WORDS_MAX && seen.insert(term.to_owned()) {
+                words.push_str(term);
+                words.push(' ');
+            }
+        });
+        Some(Query::parse(&words, clock::now_ms()).ok()?.loosely())
     }
 
     /// Narrows it to a role, or to several with commas between them, as `role:` does. The default query, without words,

@@ -81,6 +81,31 @@ pub(super) struct Alike {
     pub(super) against: Vec<(u64, u64)>,
 }
 
+/// What two texts have to do with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Likeness {
+    /// They say the same, to the letter.
+    Same,
+    /// Nearly.
+    Near,
+    /// They may contradict each other.
+    Against,
+    None,
+}
+
+impl Likeness {
+    /// Of an older text and a newer one.
+    pub(crate) fn of(older: &str, newer: &str) -> Likeness {
+        let alike = compare(&[Traits::of(1, older, None), Traits::of(2, newer, None)]);
+        match alike {
+            Alike { same, .. } if !same.is_empty() => Likeness::Same,
+            Alike { against, .. } if !against.is_empty() => Likeness::Against,
+            Alike { near, .. } if !near.is_empty() => Likeness::Near,
+            _ => Likeness::None,
+        }
+    }
+}
+
 /// Compares all with all.
 pub(super) fn compare(items: &[Traits]) -> Alike {
     let mut alike = Alike::default();

@@ -47,6 +47,10 @@ impl Memory {
         let active = self.core.active()?;
         let alive = |offset: u64| active.at_offset(offset).is_some();
         let found = self.core.searched.search_where(query, limit, &mut |_, _| {}, Some(&alive))?;
+        // There is one file: what cannot be read of it is not nothing.
+        if let Some((_, why)) = found.unread.first() {
+            return Err(Error::Index(format!("{} could not be searched: {why}", self.core.path.display())));
+        }
         let now = self.core.active()?;
         // What was only added meanwhile moved nothing: the answer is that of the moment in which we looked.
         if !active.is_of_same_load(&now) {

@@ -1,5 +1,6 @@
 //! Whether what an item rests on is where it says, and what stood around it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use manent_log::Item as Found;
@@ -7,6 +8,7 @@ use manent_log::Item as Found;
 use super::Memory;
 use super::item::{Item, Source, Who};
 use crate::backend::{Address, Place, Start};
+use crate::context::speaker;
 use crate::error::{Error, Result};
 use crate::key::SessionKey;
 use crate::store::Store;
@@ -37,7 +39,7 @@ impl Grounds {
     pub fn hold(&self) -> bool {
         match self {
             Grounds::Told => true,
-            Grounds::Quoted { role, .. } => role == "user",
+            Grounds::Quoted { role, .. } => speaker(role) == "user",
             _ => false,
         }
     }
@@ -99,13 +101,22 @@ impl Memory {
             if matches!(grounds, Grounds::Quoted { .. }) {
                 return;
             }
-            grounds = if holds(&record.content(), quote) {
+            grounds = if holds(&record.said(), quote) {
                 Grounds::Quoted { seq, role: record.role().unwrap_or_default().into_owned() }
             } else {
                 Grounds::NotThere
             };
         })?;
         Ok(grounds)
+    }
+
+    /// When the first turn of a source was said, as that says.
+    pub(crate) fn said_at(&self, source: &Source) -> Result<Option<String>> {
+        let Some((first, _)) = source.seqs else { return Ok(None) };
+        let Some(session) = self.session_of(source)? else { return Ok(None) };
+        let mut ts = None;
+        each_turn(&self.store, &session, first, first, |_, record| ts = record.ts().map(Cow::into_owned))?;
+        Ok(ts)
     }
 
     /// Where an item came from. Several where another program gave an id twice.

@@ -112,12 +112,14 @@ pub struct Source {
     pub quote: Option<String>,
     /// The model that took it from there.
     pub model: Option<String>,
+    /// Of what that model was told to do, the hash.
+    pub prompt: Option<String>,
 }
 
 impl Source {
     /// A source that tells nothing but who.
     pub fn by(who: Who) -> Source {
-        Source { who, session: None, session_id: None, seqs: None, quote: None, model: None }
+        Source { who, session: None, session_id: None, seqs: None, quote: None, model: None, prompt: None }
     }
 
     /// Reads what a file says, whoever wrote it; what is of another shape than ours is passed over.
@@ -141,6 +143,7 @@ impl Source {
             seqs,
             quote: string("quote"),
             model: string("model"),
+            prompt: string("prompt"),
         }
     }
 
@@ -152,6 +155,7 @@ impl Source {
             ("session_id", &self.session_id),
             ("quote", &self.quote),
             ("model", &self.model),
+            ("prompt", &self.prompt),
         ];
         for (name, text) in texts {
             if let Some(text) = text {

@@ -45,6 +45,7 @@ use crate::sync::lock;
 
 pub use active::Counts;
 use active::{Active, Slot};
+pub(crate) use alike::Likeness;
 pub use audit::{Audit, Pair, Rate};
 pub use compact::Compacted;
 pub use found::{Found, Hit};
@@ -82,6 +83,7 @@ pub struct Memory {
 #[derive(Debug)]
 pub(crate) struct Core {
     room: Room,
+    file: File,
     path: PathBuf,
     wait: Duration,
     app: String,
@@ -90,6 +92,31 @@ pub(crate) struct Core {
     resting: Mutex<Option<Resting>>,
     /// The same file as a store of one session, for its index.
     searched: Store,
+}
+
+/// Which of the files with items: what is remembered, or what waits until somebody accepts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum File {
+    Memory,
+    Inbox,
+}
+
+impl File {
+    /// In the home of the store.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            File::Memory => "memory.jsonl",
+            File::Inbox => "inbox.jsonl",
+        }
+    }
+
+    /// Where its index is, among the indexes of the store.
+    fn shelf(self) -> &'static str {
+        match self {
+            File::Memory => "memory",
+            File::Inbox => "inbox",
+        }
+    }
 }
 
 /// Which items are wanted.
@@ -128,21 +155,31 @@ impl Filter {
 impl Store {
     /// What is remembered across sessions.
     pub fn memory(&self) -> Result<Memory> {
-        let core = self.memory_core(|| {
+        self.items_in(File::Memory)
+    }
+
+    /// What was proposed to be remembered, and waits for somebody to accept it: items like those of the memory, in a
+    /// file of their own. No context is made of them.
+    pub fn inbox(&self) -> Result<Memory> {
+        self.items_in(File::Inbox)
+    }
+
+    fn items_in(&self, file: File) -> Result<Memory> {
+        let core = self.memory_core(file, || {
             let room = self.backend().room().ok_or_else(|| Error::NoRoom { store: self.backend().name() })?;
-            Ok(Core::new(room, self))
+            Ok(Core::new(room, file, self))
         })?;
         Ok(Memory { store: self.clone(), core })
     }
 }
 
 impl Core {
-    fn new(room: Room, store: &Store) -> Core {
-        let path = room.dir.join(FILE_NAME);
+    fn new(room: Room, file: File, store: &Store) -> Core {
         Core {
-            searched: streams::searched(&room, &path, store.wait()),
+            searched: streams::searched(&room, file, store.wait()),
+            path: room.dir.join(file.name()),
             room,
-            path,
+            file,
             wait: store.wait(),
             app: store.app().to_owned(),
             loaded: Mutex::default(),
@@ -264,16 +301,12 @@ impl Memory {
 
     /// Checks every byte of the file; nothing if there is none.
     pub fn verify(&self) -> Result<Option<Report>> {
-        match manent_log::verify(&self.core.room.disk, &self.core.path) {
-            Err(manent_log::Error::NotFound { .. }) => Ok(None),
-            report => Ok(Some(report?)),
-        }
+        self.core.room.verify(&self.core.path)
     }
 
     /// Sets a torn end aside, and acknowledges damage. Nothing is written where nothing is wrong.
     pub fn repair(&self) -> Result<Repaired> {
-        let Some(report) = self.verify()? else { return Ok(Repaired::default()) };
-        if report.is_sound() && report.tail == manent_log::TailState::Clean {
+        if !self.core.room.is_hurt(&self.core.path)? {
             return Ok(Repaired::default());
         }
         self.hold(self.core.wait)?.repair(&clock::now())
@@ -298,7 +331,5 @@ fn read(active: &Active, slots: &[Slot]) -> Result<Option<Vec<Item>>> {
     slots.iter().map(|slot| active.item(slot)).collect()
 }
 
-/// The file in the store.
-pub(crate) const FILE_NAME: &str = "memory.jsonl";
 /// How often the file may change under somebody who reads it.
 const TRIES: u32 = 16;

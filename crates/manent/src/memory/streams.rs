@@ -4,14 +4,14 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use manent_log::fs::{Disk, PathInfo, Shape};
 use manent_log::{Body, Change, End, Item, Reader, Report};
 
-use super::FILE_NAME;
+use super::File;
 use super::item::Kind;
 use crate::backend::{
     Address, Backend, Exclusive, Header, Lease, Listed, NewHeader, Place, Position, Progress, Receipt,
@@ -25,8 +25,9 @@ use crate::store::{Store, StoreOptions};
 use crate::turn::Record;
 
 /// The memory as a store, to be searched and nothing else.
-pub(super) fn searched(room: &Room, path: &Path, wait: Duration) -> Store {
-    let stream = OneFile { disk: room.disk.clone(), home: room.dir.clone(), path: path.to_owned() };
+pub(super) fn searched(room: &Room, file: File, wait: Duration) -> Store {
+    let path = room.dir.join(file.name());
+    let stream = OneFile { disk: room.disk.clone(), home: room.dir.clone(), file, path };
     let options = StoreOptions { wait, trust: room.trust, ..StoreOptions::default() };
     Store::searching(Arc::new(stream), options, Subject { spoken, reach: Reach::Alone })
 }
@@ -42,6 +43,7 @@ fn spoken<'a>(record: &Record<'a>) -> Option<Cow<'a, str>> {
 struct OneFile {
     disk: Arc<dyn Disk>,
     home: PathBuf,
+    file: File,
     path: PathBuf,
 }
 
@@ -57,7 +59,7 @@ impl OneFile {
     fn see(&self) -> Result<Option<Sight>> {
         let sight = |info: PathInfo| Sight {
             place: Place::Live,
-            name: FILE_NAME.to_owned(),
+            name: self.file.name().to_owned(),
             stamp: Stamp {
                 file: (info.id.device, info.id.inode),
                 bytes: info.len,
@@ -138,7 +140,7 @@ impl Backend for OneFile {
 
     fn survey(&self, seen: &[(Place, &str)], _note: &[u64]) -> Result<Survey> {
         let now = self.see()?;
-        let is_it = |(place, name): &(Place, &str)| *place == Place::Live && *name == FILE_NAME;
+        let is_it = |(place, name): &(Place, &str)| *place == Place::Live && *name == self.file.name();
         let stamps =
             seen.iter().map(|one| now.as_ref().filter(|_| is_it(one)).map(|sight| sight.stamp)).collect();
         let others = if seen.iter().any(is_it) { None } else { now };
@@ -161,7 +163,7 @@ impl Backend for OneFile {
     }
 
     fn shelf(&self) -> Option<Shelf> {
-        let dir = self.home.join("index").join("memory");
+        let dir = self.home.join("index").join(self.file.shelf());
         Some(Shelf { disk: self.disk.clone(), dir, within: Some(self.home.clone()) })
     }
 

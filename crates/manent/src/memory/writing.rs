@@ -226,7 +226,7 @@ fn ids_set_aside(core: &Core) -> Result<u64> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(0),
         info => info.map_err(io_error("inspect", &core.path))?.len,
     };
-    let copies = format!("{}.torn-{end}-", super::FILE_NAME);
+    let copies = format!("{}.torn-{end}-", core.file.name());
     let names = disk.list(&core.room.dir).map_err(io_error("list", &core.room.dir))?;
     let mut ids = 0_u64;
     for entry in names.iter().filter(|entry| entry.name.to_string_lossy().starts_with(&copies)) {

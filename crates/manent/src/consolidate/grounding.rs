@@ -1,0 +1,368 @@
+//! Nothing that a model invented becomes a fact.
+//!
+//! A model only points: at words that the user said. What is remembered are those words, the whole sentence, so that
+//! no cut can turn what it says round. Only where a model says the very same in the third person is its wording taken.
+//! And what a model tells of a day must not name what nobody named.
+
+use std::collections::HashSet;
+
+use super::passage::Passage;
+use crate::index::words::{Words, is_stop, stem};
+use crate::memory::Kind;
+
+/// Something that a model wants to be remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) kind: Kind,
+    pub(super) content: String,
+    pub(super) quote: String,
+}
+
+/// Something that the user said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Grounded {
+    pub(super) kind: Kind,
+    pub(super) content: String,
+    /// As it stands in the turn.
+    pub(super) quote: String,
+    /// The turn, when it was said, as that says, and which of its sentences.
+    pub(super) seq: u64,
+    pub(super) ts: String,
+    pub(super) nth: u64,
+}
+
+/// Why something was not remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The user did not say what is quoted.
+    NotSaid,
+    /// What is quoted is a question.
+    Question,
+    /// What is quoted says too little, or too much, for one thing to remember.
+    NoStatement,
+    /// It looks like a credential.
+    Secret,
+    /// It is remembered already, or was.
+    Known,
+    /// What is remembered was said later, and contradicts it.
+    Outdated,
+}
+
+impl Refusal {
+    /// The word in records and outputs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Refusal::NotSaid => "not said by the user",
+            Refusal::Question => "a question",
+            Refusal::NoStatement => "no statement",
+            Refusal::Secret => "looks like a secret",
+            Refusal::Known => "known already",
+            Refusal::Outdated => "said otherwise later",
+        }
+    }
+}
+
+/// What of a claim the user really said.
+pub(super) fn ground(claim: &Claim, passage: &Passage) -> Result<Grounded, Refusal> {
+    let Place { seq, ts, nth, quote } = find(&claim.quote, passage).ok_or(Refusal::NotSaid)?;
+    if quote.contains(['?', '？', '؟']) {
+        return Err(Refusal::Question);
+    }
+    let (mut words, mut meaning) = (0, 0);
+    Words::default().split(&quote, |term, _| {
+        words += 1;
+        meaning += usize::from(!is_stop(term) && !COURTESY.contains(&term));
+    });
+    if words < WORDS_MIN || meaning == 0 || quote.len() > QUOTE_BYTES_MAX {
+        return Err(Refusal::NoStatement);
+    }
+    let content = claim.content.split_whitespace().collect::<Vec<_>>().join(" ");
+    let content = if is_same_statement(&quote, &content) { content } else { format!("{SAID}{quote}") };
+    if [&quote, &claim.content, &content].into_iter().any(|text| !crate::secrets(text).is_empty()) {
+        return Err(Refusal::Secret);
+    }
+    Ok(Grounded { kind: claim.kind, content, quote, seq, ts: ts.to_owned(), nth })
+}
+
+/// Where something stands that the user said.
+struct Place<'a> {
+    seq: u64,
+    ts: &'a str,
+    nth: u64,
+    quote: String,
+}
+
+/// The sentence of the user that holds a quote, or else the sentences over which it goes.
+fn find<'a>(quote: &str, passage: &'a Passage) -> Option<Place<'a>> {
+    let trimmed = quote.trim().trim_matches(['"', '“', '”', '«', '»', '\'', '`']);
+    let plain = trimmed.split_whitespace().collect::<Vec<_>>().join(" ");
+    if plain.is_empty() || plain.len() > QUOTE_BYTES_MAX * SENTENCES_TOGETHER {
+        return None;
+    }
+    (1..=SENTENCES_TOGETHER).find_map(|together| {
+        passage.said.iter().find_map(|said| {
+            let mut starts = said.sentences.windows(together).enumerate();
+            starts.find_map(|(nth, some)| {
+                if !some.iter().skip(1).all(|sentence| sentence.follows) {
+                    return None;
+                }
+                let texts: Vec<&str> = some.iter().map(|sentence| sentence.text.as_str()).collect();
+                let joined = texts.join(" ");
+                let place = Place { seq: said.seq, ts: &said.ts, nth: nth as u64, quote: joined };
+                place.quote.contains(&plain).then_some(place)
+            })
+        })
+    })
+}
+
+/// Whether a text says what a sentence says, with the user in place of those who speak of themselves, and their verb in
+/// the third person. A sign more or less can be another thing (C and C++), and another ending another time (I lived
+/// there): so nothing else may differ.
+fn is_same_statement(sentence: &str, text: &str) -> bool {
+    let (said, told) = (words_said(sentence), words_told(text));
+    // Whoever is meant by "they" is the user only if the user was named before.
+    let first = told.iter().find(|(word, _)| matches!(word.as_str(), ME | MY));
+    if !first.is_some_and(|(_, is_user)| *is_user) || said.len() != told.len() {
+        return false;
+    }
+    let mut verb_is_next = false;
+    for (word, (other, _)) in said.iter().zip(&told) {
+        let is_verb = std::mem::take(&mut verb_is_next);
+        if word == other {
+            verb_is_next = word == ME || (is_verb && ADVERBS.contains(&word.as_str()));
+        } else if !(is_verb && is_third_person(word, other)) {
+            return false;
+        }
+    }
+    true
+}
+
+/// The words of a text as they stand, without the sign at its end, and whatever letter it begins with.
+fn plain_words(text: &str) -> Vec<String> {
+    let text = text.trim_end_matches(['.', '!']).replace('’', "'");
+    let mut words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+    if let Some(first) = words.first_mut() {
+        let mut chars = first.chars();
+        *first = chars.next().map(|c| c.to_lowercase().chain(chars).collect()).unwrap_or_default();
+    }
+    words
+}
+
+fn words_said(sentence: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for word in plain_words(sentence) {
+        match word.as_str() {
+            "I" | "i" | "me" => words.push(ME.to_owned()),
+            "my" => words.push(MY.to_owned()),
+            "I'm" | "i'm" => words.extend([ME.to_owned(), "am".to_owned()]),
+            "I've" | "i've" => words.extend([ME.to_owned(), "have".to_owned()]),
+            _ => words.push(word),
+        }
+    }
+    words
+}
+
+/// And whether it is the user who is named there.
+fn words_told(text: &str) -> Vec<(String, bool)> {
+    let mut words: Vec<(String, bool)> = Vec::new();
+    for word in plain_words(text) {
+        let (word, is_user) = match word.as_str() {
+            "user" | "User" => (ME.to_owned(), true),
+            "user's" | "User's" => (MY.to_owned(), true),
+            "they" | "them" => (ME.to_owned(), false),
+            "their" => (MY.to_owned(), false),
+            _ => (word, false),
+        };
+        if is_user && words.last().is_some_and(|(before, _)| before == "the") {
+            words.pop();
+        }
+        words.push((word, is_user));
+    }
+    words
+}
+
+/// Whether one is what the other is in the third person.
+fn is_third_person(verb: &str, other: &str) -> bool {
+    let special =
+        [("am", "is"), ("have", "has"), ("do", "does"), ("don't", "doesn't"), ("haven't", "hasn't")];
+    let ending = |with: &str| other.strip_suffix(with) == Some(verb);
+    special.contains(&(verb, other))
+        || ending("s")
+        || ending("es")
+        || verb.strip_suffix('y').is_some_and(|stem| other.strip_suffix("ies") == Some(stem))
+}
+
+/// Whether what a model tells of a passage names only what was named there, and is mostly about it.
+pub(super) fn is_about(told: &str, transcript: &str) -> bool {
+    let mut known = HashSet::new();
+    Words::default().split(transcript, |term, _| {
+        known.insert(stem(term).into_owned());
+    });
+    let (mut all, mut found, mut invented) = (0_usize, 0_usize, false);
+    Words::default().split(told, |term, place| {
+        let shown = &told[place];
+        // Where a sentence begins, a name looks like any word: one that nobody said is taken for one.
+        let is_name = shown.chars().any(|c| c.is_numeric() || c.is_uppercase());
+        if is_stop(term) || TELLING.contains(&term) {
+            return;
+        }
+        let is_known = known.contains(stem(term).as_ref());
+        all += 1;
+        found += usize::from(is_known);
+        invented |= is_name && !is_known;
+    });
+    all > 0 && !invented && found * 100 >= all * ABOUT_PERCENT
+}
+
+/// Before the words of the user, where they are remembered as they were said.
+pub(super) const SAID: &str = "The user said: ";
+/// Those who speak, and what is theirs.
+const ME: &str = "\u{1}";
+const MY: &str = "\u{2}";
+/// Words that may stand before a verb.
+const ADVERBS: [&str; 9] =
+    ["really", "also", "always", "never", "often", "usually", "still", "only", "currently"];
+/// Words by which what happened is told.
+const TELLING: [&str; 20] = [
+    "user",
+    "assistant",
+    "asked",
+    "said",
+    "discussed",
+    "conversation",
+    "talked",
+    "wanted",
+    "answered",
+    "tool",
+    "session",
+    "explained",
+    "mentioned",
+    "shared",
+    "told",
+    "requested",
+    "helped",
+    "got",
+    "used",
+    "called",
+];
+/// Words that people say to be polite.
+const COURTESY: [&str; 16] = [
+    "thanks", "thank", "hello", "hi", "hey", "ok", "okay", "yes", "no", "please", "lot", "much", "great",
+    "nice", "good", "sorry",
+];
+/// A statement has a subject, a verb and something else.
+const WORDS_MIN: usize = 3;
+const QUOTE_BYTES_MAX: usize = 400;
+/// A quote that goes over more sentences is no quote of one thing.
+const SENTENCES_TOGETHER: usize = 3;
+/// How many of the words that carry meaning must have been said, in percent.
+const ABOUT_PERCENT: usize = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passage(turns: &[&str]) -> Passage {
+        let said = (1..).zip(turns).map(|(seq, text)| {
+            let sentences = super::super::sentences::sentences(text);
+            super::super::passage::Said { seq, ts: String::new(), sentences }
+        });
+        Passage { said: said.collect(), ..Passage::default() }
+    }
+
+    fn grounded(turn: &str, content: &str, quote: &str) -> Result<String, Refusal> {
+        let claim = Claim { kind: Kind::Fact, content: content.into(), quote: quote.into() };
+        ground(&claim, &passage(&["hello there", turn])).map(|grounded| grounded.content)
+    }
+
+    #[test]
+    fn the_same_in_the_third_person_is_taken() {
+        for (said, content) in [
+            ("I live in Lyon.", "The user lives in Lyon"),
+            ("I'm allergic to nuts", "User is allergic to nuts."),
+            ("My name is Anna", "The user's name is Anna"),
+            ("I have two dogs", "user has two dogs"),
+            ("I don't eat meat", "The user doesn't eat meat"),
+            ("I prefer tabs over spaces", "The user prefers tabs over spaces"),
+            ("I really like my dog", "The user really likes their dog"),
+            ("My wife loves me", "The user's wife loves them"),
+        ] {
+            assert_eq!(grounded(said, content, said), Ok(content.to_owned()), "{said}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_remembered_as_it_was_said() {
+        for (said, content, quote) in [
+            ("My brother lives in Lyon.", "The user lives in Lyon", "lives in Lyon"),
+            ("She lives in Lyon.", "The user lives in Lyon", "lives in Lyon"),
+            ("I don't live in Lyon.", "The user lives in Lyon", "live in Lyon"),
+            ("If I lived in Lyon, I would walk.", "The user lives in Lyon", "lived in Lyon"),
+            ("I prefer spaces over tabs", "The user prefers tabs over spaces", "spaces over tabs"),
+            ("I hate mornings", "The user likes mornings", "I hate mornings"),
+            ("the office is in Lyon", "The user's office is in Lyon", "office is in Lyon"),
+            ("the office is in Lyon", "The office is in Lyon", "office is in Lyon"),
+            ("I like long walks", "2026-01-01T00:00:00Z", "I like long walks"),
+            ("I worked at Acme", "The user works at Acme", "I worked at Acme"),
+            ("I like C", "The user likes C++", "I like C"),
+            ("My budget is 500", "The user's budget is -500", "budget is 500"),
+            ("My boss hates me", "Boss the user hates", "boss hates"),
+            ("I am hated", "The user hated", "I am hated"),
+            ("I love my dog", "They love the user's dog", "love my dog"),
+            ("I need glass", "The user need glasses", "I need glass"),
+            ("I live in Lyon", "The user lives in L\u{443}on", "I live in Lyon"),
+            ("I live in Lyon", "The user lives in Lyon\u{202e}", "I live in Lyon"),
+            ("I live in Lyon", "The user lives in Ly\u{200b}on", "I live in Lyon"),
+            ("I like long walks", "", "long walks"),
+        ] {
+            assert_eq!(grounded(said, content, quote), Ok(format!("{SAID}{said}")), "{content}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_said_is_nothing() {
+        for (said, quote, why) in [
+            ("thanks!", "I live in Lyon", Refusal::NotSaid),
+            ("I live in Lyon", "I live in Lyon, France", Refusal::NotSaid),
+            ("I live in Lyon", "", Refusal::NotSaid),
+            ("I live in Lyon", "  \" ", Refusal::NotSaid),
+            ("do I live in Lyon?", "I live in Lyon", Refusal::Question),
+            ("thanks a lot!", "thanks", Refusal::NoStatement),
+            ("it is so", "it is so", Refusal::NoStatement),
+            ("my key is sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "my key is", Refusal::Secret),
+        ] {
+            assert_eq!(grounded(said, "The user lives in Lyon", quote), Err(why), "{said} / {quote}");
+        }
+        assert_eq!(grounded("> I live in Lyon", "x", "I live in Lyon"), Err(Refusal::NotSaid), "quoted");
+    }
+
+    #[test]
+    fn a_quote_may_go_over_sentences() {
+        let said = "I moved. I live in Lyon now.";
+        assert_eq!(grounded(said, "x", "I moved. I live in Lyon"), Ok(format!("{SAID}{said}")));
+        let said = "Hello there. How are you today? I live in Lyon.";
+        assert_eq!(
+            grounded(said, "x", "live in Lyon"),
+            Ok(format!("{SAID}I live in Lyon.")),
+            "no more than that"
+        );
+        let parted = "I moved.\n> so they say\nI live in Lyon.";
+        assert_eq!(grounded(parted, "x", "I moved. I live in Lyon."), Err(Refusal::NotSaid));
+    }
+
+    #[test]
+    fn a_day_is_told_with_what_was_named() {
+        let transcript = "user: how do I bake bread with rye flour\nassistant: mix 300 g with water\n";
+        assert!(is_about(
+            "The user asked how to bake rye bread and got a mix of 300 g and water.",
+            transcript
+        ));
+        assert!(!is_about("The user asked how to bake bread at 250 degrees.", transcript));
+        assert!(!is_about("The user asked Anna how to bake bread.", transcript));
+        assert!(!is_about("Anna baked bread with rye flour and water.", transcript));
+        assert!(!is_about("The user asked an iPhone how to bake bread.", transcript));
+        assert!(!is_about("Many interesting topics were explored in depth today.", transcript));
+        assert!(!is_about("", transcript));
+    }
+}

@@ -1,0 +1,73 @@
+//! The inbox: what was proposed to be remembered, until a person accepts it or not.
+
+use std::collections::HashSet;
+
+use super::{Consolidation, merging};
+use crate::error::{Error, Result};
+use crate::memory::{Item, Memory, NewItem, Source, Who};
+
+/// Something that a person accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its number in the inbox.
+    pub proposed: u64,
+    /// What is remembered now; nothing if it was known already.
+    pub item: Option<Item>,
+}
+
+impl Consolidation {
+    /// Remembers what waits in the inbox. What it contradicts is replaced: a person says so, and it is that person's
+    /// from now on, whoever proposed it. All of it must be there, or none is accepted. A crash in between leaves the
+    /// rest where it is; what was taken is known by then.
+    pub fn accept(&self, ids: &[u64]) -> Result<Vec<Accepted>> {
+        let (memory, inbox) = (self.store.memory()?, self.store.inbox()?);
+        self.proposals(ids)?;
+        // From here on nobody else accepts or rejects.
+        let mut held = inbox.hold(self.store.wait())?;
+        let mut accepted = Vec::new();
+        for (id, proposals) in self.proposals(ids)? {
+            for proposal in proposals {
+                accepted.push(Accepted { proposed: id, item: remember(&memory, proposal)? });
+            }
+            held.forget(&[id])?;
+        }
+        held.compact()?;
+        Ok(accepted)
+    }
+
+    /// All of these, each once.
+    fn proposals(&self, ids: &[u64]) -> Result<Vec<(u64, Vec<Item>)>> {
+        let inbox = self.store.inbox()?;
+        let (mut proposals, mut seen) = (Vec::new(), HashSet::new());
+        for id in ids.iter().filter(|id| seen.insert(**id)) {
+            let items = inbox.get(*id)?;
+            if items.is_empty() {
+                return Err(Error::NotProposed { id: *id });
+            }
+            proposals.push((*id, items));
+        }
+        Ok(proposals)
+    }
+
+    /// Throws away what waits in the inbox. All of it must be there, or none is.
+    pub fn reject(&self, ids: &[u64]) -> Result<()> {
+        let inbox = self.store.inbox()?;
+        inbox.forget(ids).map_err(|error| match error {
+            Error::NoItem { id } => Error::NotProposed { id },
+            other => other,
+        })?;
+        // What a person did not want is not kept.
+        inbox.compact().map(drop)
+    }
+}
+
+/// Nothing: it is known already.
+fn remember(memory: &Memory, proposal: Item) -> Result<Option<Item>> {
+    let found = merging::compare(memory, &proposal.content)?;
+    if found.is_known() {
+        return Ok(None);
+    }
+    let Item { kind, content, tags, source, .. } = proposal;
+    let source = Source { who: Who::User, ..source };
+    memory.add(&NewItem { kind, content, tags, source, replaces: found.contradicts() }).map(Some)
+}

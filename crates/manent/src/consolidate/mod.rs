@@ -1,0 +1,345 @@
+//! Consolidation: what was said becomes memory, with proof, step by step.
+//!
+//! A step looks at one passage of a session that nobody looked at before. First it writes down what happened, as one
+//! `daily` item; then it asks a model what the user said that is worth remembering, checks every answer against what
+//! the user really said, and remembers that, or nothing. A journal says how far each session was looked at; after a
+//! crash the step is gone on with, and what it had written already is not written again. No session is held meanwhile:
+//! conversations go on.
+//!
+//! | file | about |
+//! |---|---|
+//! | `mod.rs` | [`Consolidation`], how far each session was looked at |
+//! | `work.rs` | the two phases of a step |
+//! | `journal.rs` | what was looked at, and by whom |
+//! | `passage.rs`, `sentences.rs` | what happened, and the user's own words |
+//! | `reply.rs` | what a model answered, read |
+//! | `grounding.rs` | whether the user said so |
+//! | `merging.rs` | whether it is known, or contradicts what is |
+//! | `inbox.rs` | what waits until a person accepts it |
+//! | `unaided.rs` | doing without a model |
+
+mod grounding;
+mod inbox;
+mod journal;
+mod merging;
+mod passage;
+mod reply;
+mod sentences;
+mod unaided;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::backend::{Address, Repaired, Room, Start};
+use crate::error::{Error, Result};
+use crate::memory::Kind;
+use crate::store::Store;
+
+pub use grounding::Refusal;
+pub use inbox::Accepted;
+pub use journal::Spent;
+pub use reply::schema;
+pub use unaided::Unaided;
+
+use journal::{Journal, Known, Look};
+use passage::{Passage, mark_of};
+use work::Work;
+
+/// Whoever reads a passage and says what is in it: a model, mostly.
+pub trait Extractor {
+    /// What it is called, for the record.
+    fn name(&self) -> &str;
+    /// What it is told to do. Its hash, with the name, goes into the record: the same passage is not given twice to the
+    /// same extractor with the same words.
+    fn prompt(&self) -> &str;
+    /// How many tokens of a passage it takes at once.
+    fn max_input(&self) -> u64;
+    /// Tells what happened in a passage, in a sentence or two.
+    fn daily(&mut self, transcript: &str) -> std::result::Result<Said, Failed>;
+    /// Says what of the user's words is worth remembering, as JSON that follows [`schema`]. `complaint`: what it
+    /// answered before, and what is wrong with that.
+    fn facts(&mut self, evidence: &str, complaint: Option<(&str, &str)>)
+    -> std::result::Result<Said, Failed>;
+}
+
+/// What an extractor answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The answer.
+    pub text: String,
+    /// What it took.
+    pub spent: Spent,
+}
+
+/// Why an extractor did not answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failed {
+    /// It cannot be reached. The passage is looked at when it can.
+    Unavailable(String),
+    /// It cannot do this one. After some tries the passage is done without it.
+    Refused(String),
+}
+
+/// How to consolidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// What models may take a day (of UTC), in tokens, in the whole store.
+    pub tokens_per_day: u64,
+    /// Put what was learned into the inbox, where it waits for a person.
+    pub inbox: bool,
+    /// Write nothing.
+    pub dry_run: bool,
+    /// From the first record on, also what was looked at before, but nothing by the same extractor twice.
+    pub again: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules { tokens_per_day: 200_000, inbox: false, dry_run: false, again: false }
+    }
+}
+
+/// What a step did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// Nothing was said since last time.
+    UpToDate,
+    /// A passage was looked at.
+    Done(Box<Consolidated>),
+    /// What models may take a day is used up.
+    OverBudget {
+        /// What they took today.
+        spent: u64,
+        /// What they may.
+        budget: u64,
+    },
+    /// The extractor did not answer. What was said is looked at again next time.
+    Failed {
+        /// Why.
+        why: String,
+        /// It cannot be reached at all.
+        unavailable: bool,
+    },
+}
+
+/// What came of a passage.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Consolidated {
+    /// Its first and its last record.
+    pub turns: (u64, u64),
+    /// What happened.
+    pub daily: Option<Learned>,
+    /// What happened was told without the extractor: it told of what was not there.
+    pub daily_extracted: bool,
+    /// What is remembered now.
+    pub items: Vec<Learned>,
+    /// What waits in the inbox.
+    pub proposed: Vec<Learned>,
+    /// What was claimed and is not remembered.
+    pub refused: Vec<(Refusal, String)>,
+    /// The extractor gave no answer that could be read.
+    pub unreadable: bool,
+    /// What it took.
+    pub spent: Spent,
+    /// There is more to look at.
+    pub more: bool,
+}
+
+/// Something that was learned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Learned {
+    /// Its number; nothing, where nothing was written.
+    pub id: Option<u64>,
+    /// What it is.
+    pub kind: Kind,
+    /// What it says.
+    pub content: String,
+    /// The words of the user that it rests on.
+    pub quote: String,
+    /// The record in which they stand.
+    pub seq: u64,
+    /// The item that it replaces.
+    pub replaces: Option<u64>,
+}
+
+/// The consolidation of a store.
+#[derive(Debug, Clone)]
+pub struct Consolidation {
+    store: Store,
+    room: Room,
+    path: PathBuf,
+}
+
+impl Store {
+    /// How what was said becomes memory.
+    pub fn consolidation(&self) -> Result<Consolidation> {
+        let room = self.backend().room().ok_or_else(|| Error::NoRoom { store: self.backend().name() })?;
+        let path = room.dir.join(FILE_NAME);
+        Ok(Consolidation { store: self.clone(), room, path })
+    }
+}
+
+impl Consolidation {
+    /// The journal.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes the right to consolidate, waiting for another at most `wait`, until the [`Consolidator`] is dropped. If
+    /// somebody else has it, that is [`Error::ConsolidationHeld`].
+    pub fn hold(&self, wait: Duration) -> Result<Consolidator> {
+        self.store.backend().make_room()?;
+        let journal = Journal::hold(&self.room, &self.path, self.store.app(), wait)?;
+        Ok(Consolidator { of: self.clone(), journal })
+    }
+
+    /// The last record of a session that was looked at; 0: none was.
+    pub fn cursor(&self, at: &Address) -> Result<u64> {
+        let (at, _) = self.resolved(at)?;
+        let known = Known::read(&self.room, &self.path, name_of(&at))?;
+        Ok(self.reached(&known, &at)?.cursor)
+    }
+
+    /// Checks every byte of the journal; nothing if there is none.
+    pub fn verify(&self) -> Result<Option<manent_log::Report>> {
+        self.room.verify(&self.path)
+    }
+
+    /// Sets a torn end aside, and acknowledges damage. Nothing is written where nothing is wrong.
+    pub fn repair(&self) -> Result<Repaired> {
+        if !self.room.is_hurt(&self.path)? {
+            return Ok(Repaired::default());
+        }
+        self.hold(self.store.wait())?.journal.repair()
+    }
+
+    /// A session with its id, whoever named it without; and the last record that is its parent's, if it is a fork.
+    fn resolved(&self, at: &Address) -> Result<(Address, u64)> {
+        let mut at = at.clone();
+        let mut reader = match self.store.read(&at, Start::Header) {
+            Err(e) if e.is_not_found() => return Ok((at, 0)),
+            reader => reader?,
+        };
+        reader.next()?;
+        let Some(meta) = reader.meta() else { return Ok((at, 0)) };
+        if at.id.is_empty() {
+            at.id.clone_from(&meta.id);
+        }
+        Ok((at, meta.parent.as_ref().map_or(0, |parent| parent.upto)))
+    }
+
+    /// How far a session was looked at. A number counts only while the record behind it is the one that was read: what
+    /// a crash took may have been written anew. Of a fork, what it shares is its parent's.
+    fn reached(&self, known: &Known, at: &Address) -> Result<Reached> {
+        let (_, shared) = self.resolved(at)?;
+        let mut looks: Vec<&Look> = known.looks.iter().collect();
+        looks.sort_unstable_by(|a, b| (b.turns.1, &b.end, b.is_done).cmp(&(a.turns.1, &a.end, a.is_done)));
+        looks.dedup_by(|next, one| (next.turns.1, &next.end) == (one.turns.1, &one.end));
+        let mut reached = Reached { shared, cursor: shared, gone: Vec::new() };
+        for look in looks {
+            if !self.is_still(at, look.turns.1, &look.end)? {
+                reached.gone.push((look.turns.1, look.end.clone()));
+            } else if look.is_done {
+                reached.cursor = look.turns.1.max(shared);
+                break;
+            }
+        }
+        Ok(reached)
+    }
+
+    fn is_still(&self, at: &Address, seq: u64, mark: &str) -> Result<bool> {
+        let mut reader = match self.store.read(at, Start::Seq(seq)) {
+            Err(e) if e.is_not_found() => return Ok(false),
+            reader => reader?,
+        };
+        while let Some(item) = reader.next()? {
+            match item {
+                manent_log::Item::Entry(entry) if entry.seq == seq => return Ok(mark_of(&entry) == mark),
+                // It cannot be read any more; but it is there, or what follows it is.
+                manent_log::Item::Entry(entry) if entry.seq > seq => return Ok(true),
+                manent_log::Item::Damage(damage) if damage.seq.saturating_add(damage.lines) > seq => {
+                    return Ok(true);
+                }
+                _ => {}
+            }
+        }
+        // The end cannot be read; whoever writes next sets it aside, and then it is another one.
+        Ok(matches!(reader.end(), manent_log::End::Torn(torn) if torn.seq <= seq && torn.length > 0))
+    }
+}
+
+/// How far a session was looked at.
+#[derive(Debug)]
+struct Reached {
+    /// What is its parent's.
+    shared: u64,
+    cursor: u64,
+    /// Ends of passages that are no longer what they were: the numbers, and by what they were known.
+    gone: Vec<(u64, String)>,
+}
+
+impl Reached {
+    fn is_gone(&self, look: &Look) -> bool {
+        self.gone.iter().any(|(seq, end)| *seq == look.turns.1 && *end == look.end)
+    }
+}
+
+/// The right to consolidate.
+#[derive(Debug)]
+pub struct Consolidator {
+    of: Consolidation,
+    journal: Journal,
+}
+
+impl Consolidator {
+    /// Looks at the next passage of a session.
+    pub fn step(&mut self, at: &Address, extractor: &mut dyn Extractor, rules: &Rules) -> Result<Step> {
+        let prompt = hash_of(extractor);
+        let (at, _) = self.of.resolved(at)?;
+        let known = Known::read(&self.of.room, &self.journal.path, name_of(&at))?;
+        let reached = self.of.reached(&known, &at)?;
+        let still = |look: &&Look| look.prompt == prompt && !reached.is_gone(look);
+        // Behind the cursor there is nothing that anybody finished.
+        let finished: Vec<&Look> =
+            known.looks.iter().filter(still).filter(|look| look.is_done && rules.again).collect();
+        let mut first = if rules.again { reached.shared } else { reached.cursor }.saturating_add(1);
+        loop {
+            if let Some(look) = finished.iter().find(|look| look.turns.0 <= first && first <= look.turns.1) {
+                first = look.turns.1.saturating_add(1);
+                continue;
+            }
+            let next = finished.iter().map(|look| look.turns.0).filter(|next| *next > first).min();
+            let resumed = known.open().filter(still).filter(|open| open.turns.0 == first);
+            let upto = resumed.map_or(u64::MAX, |open| open.turns.1);
+            let upto = upto.min(next.map_or(u64::MAX, |next| next - 1));
+            let read = Passage::read(&self.of.store, &at, (first, upto), extractor.max_input())?;
+            let Some(passage) = read else {
+                let Some(next) = next else { return Ok(Step::UpToDate) };
+                first = next;
+                continue;
+            };
+            if known.spent >= rules.tokens_per_day && !passage.said.is_empty() {
+                return Ok(Step::OverBudget { spent: known.spent, budget: rules.tokens_per_day });
+            }
+            let work = Work::new(&at, &passage, &prompt, rules, (&known, &reached, resumed));
+            return work.run(self, extractor);
+        }
+    }
+}
+
+/// By what the journal knows a session: its id, which is no word of anybody; another program's by its key.
+fn name_of(at: &Address) -> &str {
+    if at.id.is_empty() { at.key.as_str() } else { &at.id }
+}
+
+fn hash_of(extractor: &dyn Extractor) -> String {
+    let mut hash = blake3::Hasher::new();
+    hash.update(extractor.name().as_bytes()).update(b"\n").update(extractor.prompt().as_bytes());
+    hash.finalize().to_hex().as_str()[..HASH_CHARS].to_owned()
+}
+
+/// The journal in the store.
+pub(crate) const FILE_NAME: &str = "consolidation.jsonl";
+const HASH_CHARS: usize = 16;

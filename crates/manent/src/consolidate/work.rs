@@ -1,0 +1,371 @@
+//! One step at work: first what happened, then what is worth remembering.
+
+use super::grounding::{self, Claim, Grounded, Refusal};
+use super::journal::{About, Came, Failure, Known, Look, Spent};
+use super::passage::Passage;
+use super::{
+    Consolidated, Consolidator, Extractor, Failed, Learned, Reached, Rules, Step, merging, name_of, reply,
+};
+use crate::backend::Address;
+use crate::clock;
+use crate::context::extracted;
+use crate::error::Result;
+use crate::memory::{Filter, Item, Kind, NewItem, Source, Who};
+
+/// One step at work.
+pub(super) struct Work<'a> {
+    at: &'a Address,
+    passage: &'a Passage,
+    prompt: &'a str,
+    rules: &'a Rules,
+    known: &'a Known,
+    reached: &'a Reached,
+    /// The passage was begun before.
+    resumed: Option<&'a Look>,
+    /// What was written of this session before, by whomever it was asked.
+    written: Vec<Written>,
+    /// The sentences from which something was learned.
+    learned: Vec<(u64, u64)>,
+    model: String,
+    spent: Spent,
+    done: Consolidated,
+}
+
+/// What was written before.
+struct Written {
+    item: Item,
+    /// It waits in the inbox.
+    is_proposed: bool,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(
+        at: &'a Address,
+        passage: &'a Passage,
+        prompt: &'a str,
+        rules: &'a Rules,
+        (known, reached, resumed): (&'a Known, &'a Reached, Option<&'a Look>),
+    ) -> Work<'a> {
+        let done = Consolidated { turns: passage.turns, more: passage.more, ..Consolidated::default() };
+        let (written, learned, model, spent) = Default::default();
+        Work { at, passage, prompt, rules, known, reached, resumed, written, learned, model, spent, done }
+    }
+
+    pub(super) fn run(mut self, by: &mut Consolidator, extractor: &mut dyn Extractor) -> Result<Step> {
+        extractor.name().clone_into(&mut self.model);
+        let model = self.model.clone();
+        let about = About {
+            session: name_of(self.at),
+            turns: self.passage.turns,
+            end: &self.passage.end,
+            model: &model,
+            prompt: self.prompt,
+        };
+        let is_begun = self.resumed.is_some_and(|open| open.turns == self.passage.turns);
+        if !self.rules.dry_run && !is_begun {
+            by.journal.begin(&about)?;
+        }
+        if !self.passage.said.is_empty() {
+            self.written = self.written_before(by)?;
+            if let Err(failed) = self.ask(by, extractor)? {
+                let (why, how) = match failed {
+                    Failed::Unavailable(why) => (why, Failure::Unavailable),
+                    Failed::Refused(why) => (why, Failure::Refused),
+                };
+                // Where nobody was reached there is nothing to note.
+                let notable = how == Failure::Refused || self.spent != Spent::default();
+                if notable && !self.rules.dry_run {
+                    by.journal.fail(&about, how, self.spent)?;
+                }
+                return Ok(Step::Failed { why, unavailable: how == Failure::Unavailable });
+            }
+        }
+        self.done.spent = self.spent;
+        if !self.rules.dry_run {
+            let ids = |learned: &[Learned]| learned.iter().filter_map(|one| one.id).collect::<Vec<_>>();
+            let came = Came {
+                daily: self.done.daily.as_ref().and_then(|daily| daily.id),
+                items: ids(&self.done.items),
+                proposed: ids(&self.done.proposed),
+                learned: &self.learned,
+                refused: self.done.refused.iter().map(|(why, _)| *why).collect(),
+                spent: self.spent,
+            };
+            by.journal.finish(&about, &came)?;
+        }
+        Ok(Step::Done(Box::new(self.done)))
+    }
+
+    /// What was written of this session, also what was replaced since: by a step that was cut off, or by one of which
+    /// the journal lost what it knew. Nothing is written before it is said.
+    fn written_before(&self, by: &Consolidator) -> Result<Vec<Written>> {
+        let said = self.passage.said.first().and_then(|said| clock::parse_ms(&said.ts));
+        let since_ms = said.map(|ms| ms.saturating_sub(CLOCK_SLACK_MS));
+        let mut written = Vec::new();
+        for (memory, is_proposed) in [(by.of.store.memory()?, false), (by.of.store.inbox()?, true)] {
+            for replaced in [false, true] {
+                let filter = Filter { since_ms, replaced, ..Filter::default() };
+                memory.each(&filter, |item| {
+                    if self.is_from_here(&item.source) {
+                        written.push(Written { item, is_proposed });
+                    }
+                    true
+                })?;
+            }
+        }
+        Ok(written)
+    }
+
+    fn is_from_here(&self, source: &Source) -> bool {
+        let ours = self.source(None, None);
+        let same = match (&ours.session_id, &source.session_id) {
+            (Some(ours), Some(theirs)) => ours == theirs,
+            (None, None) => ours.session == source.session,
+            _ => false,
+        };
+        same && source.seqs.is_some() && source.prompt.is_some()
+    }
+
+    /// Both phases. The inner error: nobody answered.
+    fn ask(
+        &mut self,
+        by: &Consolidator,
+        extractor: &mut dyn Extractor,
+    ) -> Result<std::result::Result<(), Failed>> {
+        let given_up = self.resumed.is_some() && self.known.failures >= FAILURES_MAX;
+        if let Some(daily) = self.told_before() {
+            self.done.daily = Some(learned_of(daily));
+        } else {
+            let told = if given_up { Ok(None) } else { self.tell(extractor) };
+            let told = match told {
+                Ok(told) => told,
+                Err(failed) => return Ok(Err(failed)),
+            };
+            self.done.daily_extracted = told.is_none();
+            self.write_daily(by, told)?;
+        }
+        if given_up {
+            self.done.unreadable = true;
+            return Ok(Ok(()));
+        }
+        let claims = match self.claims(extractor) {
+            Ok(claims) => claims,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        self.done.unreadable = claims.is_none();
+        let mut grounded = Vec::new();
+        for claim in claims.unwrap_or_default() {
+            match grounding::ground(&claim, self.passage) {
+                Ok(one) => grounded.push(one),
+                Err(why) => self.done.refused.push((why, claim.quote)),
+            }
+        }
+        // In the order in which it was said: what was said last is what holds.
+        grounded.sort_by_key(|one| (one.seq, one.nth));
+        for one in grounded {
+            self.learn(by, one)?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// The item that tells of this passage, if all of it was told before, whoever told it.
+    fn told_before(&self) -> Option<&Item> {
+        let holds = |item: &&Item| {
+            let last = item.source.seqs.map_or(0, |(_, last)| last);
+            let gone = self.reached.gone.iter().any(|(end, _)| *end == last);
+            // Of turns that a crash took and that were written anew, only what was told since.
+            let since = self.resumed.is_some_and(|open| open.turns.1 == last && item.at_ms >= open.at_ms);
+            item.kind == Kind::Daily && (!gone || since)
+        };
+        let dailies: Vec<&Item> = self.written.iter().map(|written| &written.item).filter(holds).collect();
+        let covers =
+            |item: &Item, seq: u64| item.source.seqs.is_some_and(|(first, last)| first <= seq && seq <= last);
+        let told = |seq: u64| dailies.iter().any(|item| covers(item, seq));
+        let all = self.passage.said.iter().all(|said| told(said.seq));
+        let first = self.passage.said.first()?.seq;
+        dailies.iter().find(|item| all && covers(item, first)).copied()
+    }
+
+    /// Phase one: what happened. Nothing: the extractor told of something else.
+    fn tell(&mut self, extractor: &mut dyn Extractor) -> std::result::Result<Option<String>, Failed> {
+        let transcript = self.passage.transcript();
+        let said = extractor.daily(&transcript)?;
+        self.add_spent(said.spent);
+        if said.text.len() > ANSWER_BYTES_MAX {
+            return Ok(None);
+        }
+        let told = said.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let fits = told.len() <= DAILY_BYTES_MAX && grounding::is_about(&told, &transcript);
+        Ok(fits.then_some(told))
+    }
+
+    fn write_daily(&mut self, by: &Consolidator, told: Option<String>) -> Result<()> {
+        let by_model = told.is_some();
+        let told = told.unwrap_or_else(|| {
+            let told = self.passage.told.iter();
+            let lines: Vec<_> = told.map(|(seq, who, text)| (*seq, who.as_str(), text.as_str())).collect();
+            extracted(&lines, DAILY_TOKENS).split_whitespace().collect::<Vec<_>>().join(" ")
+        });
+        let (Some(first), Some((seq, quote))) = (self.passage.said.first(), self.plain_quote()) else {
+            return Ok(());
+        };
+        let told = crate::redact(told.trim()).into_owned();
+        let told = if told.is_empty() { quote.clone() } else { told };
+        let minute =
+            self.passage.ts.get(..MINUTE_CHARS).filter(|_| clock::parse_ms(&self.passage.ts).is_some());
+        let content = minute.map(|minute| format!("{} {told}", minute.replacen('T', " ", 1))).unwrap_or(told);
+        // From where the user first speaks on: whoever looks for the quote finds it there.
+        let mut source = self.source(Some(quote.clone()), Some((first.seq, self.passage.turns.1)));
+        source.model = by_model.then(|| self.model.clone());
+        let mut learned = Learned { id: None, kind: Kind::Daily, content, quote, seq, replaces: None };
+        if !self.rules.dry_run {
+            let item = NewItem::new(Kind::Daily, learned.content.clone()).from(source);
+            learned.id = Some(by.of.store.memory()?.add(&item)?.id);
+        }
+        self.done.daily = Some(learned);
+        Ok(())
+    }
+
+    /// Words of the user that give nothing away, and where they stand.
+    fn plain_quote(&self) -> Option<(u64, String)> {
+        let mut sentences = self
+            .passage
+            .said
+            .iter()
+            .flat_map(|said| said.sentences.iter().map(|sentence| (said.seq, sentence.text.as_str())));
+        sentences.find_map(|(seq, text)| {
+            let (mut pieces, mut from) = (Vec::new(), 0);
+            for secret in crate::secrets(text) {
+                pieces.push(&text[from..secret.start]);
+                from = secret.end;
+            }
+            pieces.push(&text[from..]);
+            let clipped = |piece: &'a str| piece[..piece.floor_char_boundary(QUOTE_BYTES_MAX)].trim();
+            let tells =
+                |piece: &&str| piece.chars().any(char::is_alphanumeric) && crate::secrets(piece).is_empty();
+            pieces.into_iter().map(clipped).find(tells).map(|piece| (seq, piece.to_owned()))
+        })
+    }
+
+    /// Phase two: what the user said that is worth remembering. Nothing: no answer that could be read.
+    fn claims(&mut self, extractor: &mut dyn Extractor) -> std::result::Result<Option<Vec<Claim>>, Failed> {
+        let evidence = self.passage.evidence();
+        let said = extractor.facts(&evidence, None)?;
+        self.add_spent(said.spent);
+        let wrong = match reply::claims(&said.text) {
+            Ok(claims) => return Ok(Some(claims)),
+            Err(wrong) => wrong,
+        };
+        let before = &said.text[..said.text.floor_char_boundary(COMPLAINT_BYTES_MAX)];
+        let repaired = extractor.facts(&evidence, Some((before, wrong)))?;
+        self.add_spent(repaired.spent);
+        Ok(reply::claims(&repaired.text).ok())
+    }
+
+    fn learn(&mut self, by: &Consolidator, grounded: Grounded) -> Result<()> {
+        let Grounded { kind, content, quote, seq, ts, nth } = grounded;
+        let mut learned = Learned { id: None, kind, content, quote, seq, replaces: None };
+        if self.learned.contains(&(seq, nth)) {
+            self.done.refused.push((Refusal::Known, learned.quote));
+            return Ok(());
+        }
+        let (memory, inbox) = (by.of.store.memory()?, by.of.store.inbox()?);
+        if let Some(Written { item, is_proposed }) = self.learned_before(&learned) {
+            // By a step that was cut off.
+            let (learned, is_proposed) = (learned_of(item), *is_proposed);
+            self.note(learned, is_proposed, (seq, nth));
+            return Ok(());
+        }
+        let found = merging::compare(&memory, &learned.content)?;
+        let refusal = if self.was_known(&learned, nth)
+            || found.is_known()
+            || merging::compare(&inbox, &learned.content)?.is_known()
+        {
+            Some(Refusal::Known)
+        } else {
+            let source = self.source(None, Some((seq, seq)));
+            found.is_outdated(&memory, &source, &ts)?.then_some(Refusal::Outdated)
+        };
+        if let Some(why) = refusal {
+            self.done.refused.push((why, learned.quote));
+            return Ok(());
+        }
+        let to_inbox = self.rules.inbox || found.needs_a_person();
+        learned.replaces = found.contradicts().filter(|_| !to_inbox);
+        if !self.rules.dry_run {
+            let mut source = self.source(Some(learned.quote.clone()), Some((seq, seq)));
+            source.model = Some(self.model.clone());
+            let mut item = NewItem::new(learned.kind, learned.content.clone()).from(source);
+            item.replaces = learned.replaces;
+            learned.id = Some(if to_inbox { inbox.add(&item)?.id } else { memory.add(&item)?.id });
+        }
+        self.note(learned, to_inbox, (seq, nth));
+        Ok(())
+    }
+
+    fn note(&mut self, learned: Learned, is_proposed: bool, sentence: (u64, u64)) {
+        self.learned.push(sentence);
+        let list = if is_proposed { &mut self.done.proposed } else { &mut self.done.items };
+        list.push(learned);
+    }
+
+    /// What the same extractor made of the same words, when it was cut off.
+    fn learned_before(&self, learned: &Learned) -> Option<&Written> {
+        let ours = |written: &&Written| written.item.source.prompt.as_deref() == Some(self.prompt);
+        self.of_the_same_words(learned).find(ours)
+    }
+
+    /// Whether these words were remembered once: what a person forgot, or what was replaced, does not come back.
+    fn was_known(&self, learned: &Learned, nth: u64) -> bool {
+        let still = self.known.looks.iter().filter(|look| !self.reached.is_gone(look));
+        self.of_the_same_words(learned).next().is_some()
+            || still.into_iter().any(|look| look.learned.contains(&(learned.seq, nth)))
+    }
+
+    fn of_the_same_words(&self, learned: &Learned) -> impl Iterator<Item = &Written> {
+        let (seq, quote) = (learned.seq, learned.quote.clone());
+        self.written.iter().filter(move |Written { item, .. }| {
+            let same = item.source.seqs == Some((seq, seq)) && item.source.quote.as_ref() == Some(&quote);
+            item.kind != Kind::Daily && same
+        })
+    }
+
+    fn source(&self, quote: Option<String>, seqs: Option<(u64, u64)>) -> Source {
+        Source {
+            session: Some(self.at.key.to_string()),
+            session_id: Some(self.at.id.clone()).filter(|id| !id.is_empty()),
+            seqs,
+            quote,
+            prompt: Some(self.prompt.to_owned()),
+            ..Source::by(Who::Model)
+        }
+    }
+
+    fn add_spent(&mut self, spent: Spent) {
+        self.spent.input = self.spent.input.saturating_add(spent.input);
+        self.spent.output = self.spent.output.saturating_add(spent.output);
+    }
+}
+
+fn learned_of(item: &Item) -> Learned {
+    Learned {
+        id: Some(item.id),
+        kind: item.kind,
+        content: item.content.clone(),
+        quote: item.source.quote.clone().unwrap_or_default(),
+        seq: item.source.seqs.map_or(0, |(first, _)| first),
+        replaces: item.replaces,
+    }
+}
+
+/// After so many failures a passage is done without the extractor, so that it does not hold up those behind it.
+const FAILURES_MAX: u32 = 5;
+const ANSWER_BYTES_MAX: usize = 256 << 10;
+const DAILY_BYTES_MAX: usize = 1000;
+const DAILY_TOKENS: u64 = 100;
+const MINUTE_CHARS: usize = 16;
+const QUOTE_BYTES_MAX: usize = 400;
+/// So much of a wrong answer is shown to whoever gave it.
+const COMPLAINT_BYTES_MAX: usize = 2000;
+/// Clocks are set back now and then.
+const CLOCK_SLACK_MS: i64 = 24 * 60 * 60 * 1000;
