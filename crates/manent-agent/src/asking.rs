@@ -1,0 +1,166 @@
+//! What the library has a model do: sum up a conversation, tell what happened in it, find what is worth remembering.
+//!
+//! The library decides what is asked and what is believed; here is how it is asked. It waits for answers, so it is
+//! used where waiting hurts nobody: in a command, or in a thread of its own.
+
+use manent::consolidate::{self, Extractor, Failed, Said, Spent};
+use manent::context::Summariser;
+use manent::tokens::Tokens;
+
+use crate::providers::{Message, ModelError, Reply, Request};
+
+/// Asks a model, and waits for the answer.
+pub type Ask<'a> = dyn FnMut(&Request) -> Result<Reply, ModelError> + 'a;
+
+/// A model at work for the library.
+pub struct Asking<'a> {
+    model: String,
+    window: u64,
+    ask: Box<Ask<'a>>,
+}
+
+impl<'a> Asking<'a> {
+    /// A model of this name, with a window of so many tokens.
+    pub fn new(
+        model: &str,
+        window: u64,
+        ask: impl FnMut(&Request) -> Result<Reply, ModelError> + 'a,
+    ) -> Asking<'a> {
+        Asking { model: model.to_owned(), window, ask: Box::new(ask) }
+    }
+
+    fn ask(&mut self, task: &str, given: &str, max_tokens: u64, facts: bool) -> Result<Reply, ModelError> {
+        let messages = vec![Message::new("system", task), Message::new("user", given)];
+        let tokens = Tokens::default();
+        let request = Request {
+            counted: tokens.count(task) + tokens.count(given),
+            messages,
+            format: facts.then(consolidate::schema),
+            // Thinking aloud takes the room of the answer, and is of no use for it.
+            think: Some(false),
+            max_tokens: Some(max_tokens),
+            temperature: Some(0.0),
+            seed: Some(SEED),
+            ..Request::default()
+        };
+        (self.ask)(&request)
+    }
+}
+
+impl std::fmt::Debug for Asking<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Asking")
+            .field("model", &self.model)
+            .field("window", &self.window)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Summariser for Asking<'_> {
+    fn name(&self) -> &str {
+        &self.model
+    }
+
+    fn prompt(&self) -> &'static str {
+        SUMMARISE
+    }
+
+    fn max_input(&self) -> u64 {
+        // The summary before, what is asked and the answer need room too.
+        self.window / 2
+    }
+
+    fn summarise(&mut self, before: &str, transcript: &str, max_tokens: u64) -> Result<String, String> {
+        let before = if before.is_empty() { "(none yet)" } else { before };
+        let given = format!(
+            "Summary so far:\n{before}\n\nWhat was said since:\n{transcript}\n\nWrite the new summary, in at most \
+             {max_tokens} tokens."
+        );
+        let reply = self.ask(SUMMARISE, &given, max_tokens, false).map_err(|e| e.to_string())?;
+        match (reply.truncated, reply.text.trim()) {
+            (Some(cut), _) => {
+                Err(format!("the server read only {} of some {} tokens", cut.read, cut.counted))
+            }
+            (None, "") => Err("the model said nothing".to_owned()),
+            (None, text) => Ok(text.to_owned()),
+        }
+    }
+}
+
+impl Extractor for Asking<'_> {
+    fn name(&self) -> &str {
+        &self.model
+    }
+
+    fn prompt(&self) -> &'static str {
+        CONSOLIDATE
+    }
+
+    fn max_input(&self) -> u64 {
+        (self.window / 2).min(PASSAGE_TOKENS)
+    }
+
+    fn daily(&mut self, transcript: &str) -> Result<Said, Failed> {
+        let task = part(CONSOLIDATE, 0);
+        said(self.ask(task, transcript, DAILY_TOKENS, false))
+    }
+
+    fn facts(&mut self, evidence: &str, complaint: Option<(&str, &str)>) -> Result<Said, Failed> {
+        let task = part(CONSOLIDATE, 1);
+        let given = match complaint {
+            None => evidence.to_owned(),
+            Some((answer, wrong)) => format!(
+                "{evidence}\nYou answered before:\n{answer}\n\nThat cannot be read: {wrong}. Answer again, with the \
+                 JSON alone."
+            ),
+        };
+        said(self.ask(task, &given, FACTS_TOKENS, true))
+    }
+}
+
+fn said(reply: Result<Reply, ModelError>) -> Result<Said, Failed> {
+    let reply = reply.map_err(|error| {
+        let why = error.to_string();
+        match error {
+            // Whatever was to be read, this is not its fault.
+            ModelError::Unreachable { .. }
+            | ModelError::Address { .. }
+            | ModelError::NoSuchModel { .. }
+            | ModelError::Refused { .. }
+            | ModelError::Busy { .. } => Failed::Unavailable(why),
+            _ => Failed::Refused(why),
+        }
+    })?;
+    let spent = Spent { input: reply.usage.input.unwrap_or(0), output: reply.usage.output.unwrap_or(0) };
+    Ok(Said { text: reply.text, spent })
+}
+
+/// One of the two tasks.
+fn part(prompt: &'static str, nth: usize) -> &'static str {
+    prompt.split(BETWEEN).nth(nth).unwrap_or(prompt).trim()
+}
+
+const SUMMARISE: &str = "You keep the summary of a conversation between a user and an assistant that uses tools. You \
+    are given the summary so far and what was said since, and write the summary anew, complete. Keep, word for word: \
+    what the user wants and decided, file paths, names, numbers, ids, commands, error messages, what was tried and \
+    failed, and what is still to be done. Drop greetings and outputs that led nowhere. Do not continue the \
+    conversation, do not answer it, do not invent anything. Write short plain sentences under the headings: Goal, \
+    Decided, Done, Failed, Open, Facts.";
+
+const CONSOLIDATE: &str = "Tell in one or two plain sentences what happened in this conversation, for a diary: what \
+    the user wanted and what came of it. Use the words that were used. Name nothing that is not in it. Write the \
+    sentences alone.\
+    \n=====\n\
+    You are given what a user said, one turn a line. Find what is worth remembering in later conversations: lasting \
+    facts about the user and their work (kind \"fact\"), what they like to have and how (kind \"pref\"), plans and \
+    projects under way (kind \"context\"). Not: questions, requests of the moment, thanks. Most turns hold nothing: \
+    then answer {\"facts\":[]}. For each: \"quote\" is the whole sentence of the user, copied letter for letter; \
+    \"content\" is the same sentence in the third person (\"The user …\"), with the same words. Answer with JSON \
+    alone: {\"facts\":[{\"kind\":…,\"quote\":…,\"content\":…}]}.";
+
+const BETWEEN: &str = "\n=====\n";
+const SEED: u64 = 1;
+/// A passage that small models still have an eye for.
+const PASSAGE_TOKENS: u64 = 3000;
+const DAILY_TOKENS: u64 = 200;
+const FACTS_TOKENS: u64 = 1000;

@@ -1,0 +1,173 @@
+//! An answer while it is made: what came so far, told as it comes.
+
+use super::error::{ModelError, NAME_CHARS_MAX, shown};
+use super::http::{ANSWER_BYTES_MAX, Stream};
+use super::patience::random;
+use super::peer::Peer;
+use super::{Call, Finish, Hear, Piece, Reply, Truncated};
+
+/// What came so far. The pieces that were told are always the beginning of what the reply holds in the end.
+pub(super) struct Answer<'a> {
+    pub(super) reply: Reply,
+    pub(super) peer: Peer,
+    on: Hear<'a>,
+    bytes: usize,
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn new(stream: &Stream, on: Hear<'a>) -> Answer<'a> {
+        let reply = Reply { tries: stream.tries, model: stream.peer.model.clone(), ..Reply::default() };
+        Answer { reply, peer: stream.peer.clone(), on, bytes: 0 }
+    }
+
+    /// More text.
+    pub(super) fn say(&mut self, text: &str) -> Result<(), ModelError> {
+        self.grow(text.len())?;
+        if !text.is_empty() {
+            self.reply.text.push_str(text);
+            (self.on)(Piece::Text(text));
+        }
+        Ok(())
+    }
+
+    /// More thoughts.
+    pub(super) fn think(&mut self, text: &str) -> Result<(), ModelError> {
+        self.grow(text.len())?;
+        if !text.is_empty() {
+            self.reply.thinking.push_str(text);
+            (self.on)(Piece::Thinking(text));
+        }
+        Ok(())
+    }
+
+    /// A call that is whole. Without an id of its own, or with one that another call has, it gets a new one.
+    pub(super) fn call(&mut self, id: &str, name: &str, arguments: String) -> Result<(), ModelError> {
+        self.grow(id.len() + name.len() + arguments.len())?;
+        self.call_counted(id, name, arguments)
+    }
+
+    /// As [`Answer::call`], of one whose bytes were counted as they came.
+    pub(super) fn call_counted(&mut self, id: &str, name: &str, arguments: String) -> Result<(), ModelError> {
+        if self.reply.calls.len() == CALLS_MAX {
+            return Err(self.peer.too_large(ANSWER_BYTES_MAX));
+        }
+        let mut id = id.to_owned();
+        while id.is_empty() || self.reply.calls.iter().any(|call| call.id == id) {
+            id = new_id(random());
+        }
+        let arguments = if arguments.trim().is_empty() { "{}".to_owned() } else { arguments };
+        let call = Call { id, name: name.to_owned(), arguments };
+        (self.on)(Piece::Call(&call));
+        self.reply.calls.push(call);
+        Ok(())
+    }
+
+    /// Whether anything of it came.
+    pub(super) fn is_begun(&self) -> bool {
+        self.bytes > 0
+    }
+
+    /// Whether so many more bytes are still an answer.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), ModelError> {
+        self.bytes += bytes;
+        if self.bytes > ANSWER_BYTES_MAX { Err(self.peer.too_large(ANSWER_BYTES_MAX)) } else { Ok(()) }
+    }
+
+    /// What the server calls the model.
+    pub(super) fn name_model(&mut self, name: &str) {
+        if !name.is_empty() {
+            self.reply.model = shown(name, NAME_CHARS_MAX);
+        }
+    }
+
+    /// It is whole. The reason is the server's, if it gave one.
+    pub(super) fn finish(mut self, reason: Option<&str>) -> Reply {
+        self.reply.finish = match reason {
+            // Some servers say `stop` although they wait for results.
+            None | Some("" | "stop") if !self.reply.calls.is_empty() => Finish::Calls,
+            None | Some("" | "stop" | "eos" | "end_turn") => Finish::Stop,
+            Some("length" | "max_tokens") => Finish::Length,
+            Some("tool_calls" | "function_call" | "tool_use") => Finish::Calls,
+            Some(other) => Finish::Other(shown(other, NAME_CHARS_MAX)),
+        };
+        self.reply
+    }
+}
+
+/// Whether a server silently dropped a part of what it was given.
+///
+/// It tells only how much it read, by a vocabulary of its own, and some leave out of that what they still had from the
+/// last request. So it counts only if there was cause to drop something: more than the window by our count, or nearly.
+pub(super) fn truncated(counted: u64, read: Option<u64>, window: Option<u64>) -> Option<Truncated> {
+    let read = read.filter(|read| *read > 0 && counted > 0)?;
+    let is_clearly_less = match window {
+        Some(window) if counted > window => read < tenths(counted, 9),
+        Some(window) if counted >= tenths(window, 8) => read < tenths(counted, 7),
+        Some(_) => false,
+        // Any vocabulary needs more than half of what another one needs.
+        None => counted >= UNKNOWN_WINDOW_MIN && read < tenths(counted, 5),
+    };
+    is_clearly_less.then_some(Truncated { counted, read })
+}
+
+fn tenths(of: u64, tenths: u64) -> u64 {
+    (u128::from(of) * u128::from(tenths) / 10) as u64
+}
+
+/// Nine letters and digits: the only form that every server takes back in a later request.
+fn new_id(mut random: u64) -> String {
+    let letter = |_| {
+        let letter = LETTERS[(random % LETTERS.len() as u64) as usize];
+        random /= LETTERS.len() as u64;
+        char::from(letter)
+    };
+    (0..9).map(letter).collect()
+}
+
+const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+/// Nobody means to call so many at once.
+pub(super) const CALLS_MAX: usize = 1024;
+/// No server has a smaller window.
+const UNKNOWN_WINDOW_MIN: u64 = 2048;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_loss_is_an_alarm() {
+        let is_cut = |counted, read, window| truncated(counted, read, window).is_some();
+        for (counted, read, window) in [
+            (10_000, Some(4_096), Some(8_192)),
+            (9_000, Some(8_000), Some(8_192)),
+            (8_000, Some(4_096), Some(8_192)),
+            (20_000, Some(4_096), None),
+            (u64::MAX, Some(1), Some(1)),
+        ] {
+            assert!(is_cut(counted, read, window), "{counted} {read:?} {window:?}");
+        }
+        for (counted, read, window) in [
+            (10_000, Some(9_900), Some(8_192)),
+            (8_000, Some(6_000), Some(8_192)),
+            (8_000, Some(9_000), Some(8_192)),
+            (1_000, Some(3), Some(8_192)),
+            (10_000, Some(0), Some(8_192)),
+            (10_000, None, Some(8_192)),
+            (0, Some(10), Some(8_192)),
+            (20_000, Some(12_000), None),
+            (1_000, Some(12), None),
+            (u64::MAX, Some(u64::MAX), Some(u64::MAX)),
+        ] {
+            assert!(!is_cut(counted, read, window), "{counted} {read:?} {window:?}");
+        }
+    }
+
+    #[test]
+    fn ids_are_nine_letters_or_digits() {
+        for seed in [0, 1, u64::MAX, random(), random()] {
+            let id = new_id(seed);
+            assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
+        }
+        assert_ne!(new_id(random()), new_id(random()));
+    }
+}

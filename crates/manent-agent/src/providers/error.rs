@@ -1,0 +1,214 @@
+//! What can go wrong between us and a model, in words: what, where, and what to do next.
+
+use std::time::Duration;
+
+/// A model that did not answer, or not to the end.
+///
+/// What a server said about it is shown cut and without control characters. Nothing of a conversation is in here, as
+/// far as the server put nothing of it into its own words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The address is none.
+    #[error("{url} is no address of a server ({why}); give one as http://127.0.0.1:11434")]
+    Address {
+        /// What was given, without a password.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A request that must not be sent.
+    #[error("the request was not sent: {what}")]
+    Unsendable {
+        /// What is wrong with it, and what to do.
+        what: &'static str,
+    },
+    /// Nobody answers there.
+    #[error(
+        "no model server answers at {url} ({why}); start one with `ollama serve`, or configure the address of \
+         another"
+    )]
+    Unreachable {
+        /// The server.
+        url: String,
+        /// What the system says.
+        why: String,
+    },
+    /// The server does not have the model.
+    #[error("{url} has no model {model}; get it with `ollama pull {model}`{}", choice(others))]
+    NoSuchModel {
+        /// The model.
+        model: String,
+        /// The server.
+        url: String,
+        /// What it has instead, where it told.
+        others: Vec<String>,
+    },
+    /// The server wants another key, or one at all.
+    #[error("{url} refuses us ({status}: {message}); check the API key that is configured for it")]
+    Refused {
+        /// The server.
+        url: String,
+        /// 401 or 403.
+        status: u16,
+        /// What it said.
+        message: String,
+    },
+    /// The model cannot call tools.
+    #[error("{model} at {url} cannot call tools; choose a model that can, or ask without tools")]
+    NoTools {
+        /// The model.
+        model: String,
+        /// The server.
+        url: String,
+    },
+    /// More than the model can read at once.
+    #[error(
+        "the request is too long for {model} at {url}{}; compact the session, or configure a larger window",
+        sizes(*tokens, *window)
+    )]
+    TooLong {
+        /// The model.
+        model: String,
+        /// The server.
+        url: String,
+        /// What the request takes, where the server told.
+        tokens: Option<u64>,
+        /// What it allows, where it told.
+        window: Option<u64>,
+    },
+    /// The server had no time for us, however often it was asked.
+    #[error("{url} is busy ({status}: {message}), asked {}; try again later", times(*tries))]
+    Busy {
+        /// The server.
+        url: String,
+        /// 429 or 503.
+        status: u16,
+        /// How often it was asked.
+        tries: u32,
+        /// What it said.
+        message: String,
+    },
+    /// The server answered with an error.
+    #[error("{url} answered with an error ({status}: {message}); its log may say more")]
+    Server {
+        /// The server.
+        url: String,
+        /// Of HTTP.
+        status: u16,
+        /// What it said.
+        message: String,
+    },
+    /// The server began to answer and then reported an error.
+    #[error("{url} failed while it answered ({message}); try again, or look into its log")]
+    Failed {
+        /// The server.
+        url: String,
+        /// What it said.
+        message: String,
+    },
+    /// The record could not be searched.
+    #[error("the record could not be searched: {message}")]
+    Record {
+        /// What the store says.
+        message: String,
+    },
+    /// Whoever asked did not want the answer any more.
+    #[error("stopped; ask again")]
+    Stopped,
+    /// Nothing came for too long.
+    #[error(
+        "nothing came from {url} for {} s; see whether it is overloaded, or allow it more time",
+        after.as_secs_f32()
+    )]
+    Stalled {
+        /// The server.
+        url: String,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// The answer stopped in its middle.
+    #[error("the answer of {url} stopped before its end; see whether the server died, and try again")]
+    Ended {
+        /// The server.
+        url: String,
+    },
+    /// What came is no answer.
+    #[error("{url} sent something that is no answer of a model server; check its address and its version")]
+    Broken {
+        /// The server.
+        url: String,
+    },
+    /// More came than anyone can mean.
+    #[error(
+        "{url} sent more than {limit} bytes where an answer is expected; check its address and its model"
+    )]
+    TooLarge {
+        /// The server.
+        url: String,
+        /// What is allowed.
+        limit: u64,
+    },
+}
+
+impl ModelError {
+    /// Whether the same request may succeed later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. }
+            | Self::Busy { .. }
+            | Self::Failed { .. }
+            | Self::Stalled { .. }
+            | Self::Ended { .. } => true,
+            Self::Server { status, .. } => matches!(status, 500 | 502 | 504),
+            _ => false,
+        }
+    }
+}
+
+/// What somebody else wrote, fit to be shown: cut, and nothing in it that moves a cursor or turns text around.
+pub(super) fn shown(text: &str, chars_max: usize) -> String {
+    let mut shown = String::new();
+    for (at, c) in text.trim().chars().enumerate() {
+        if at == chars_max {
+            shown.push('…');
+            break;
+        }
+        shown.push(match c {
+            '\n' | '\r' | '\t' => ' ',
+            c if c.is_control() => char::REPLACEMENT_CHARACTER,
+            // Marks that reverse the text behind them.
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                char::REPLACEMENT_CHARACTER
+            }
+            c => c,
+        });
+    }
+    shown
+}
+
+fn choice(others: &[String]) -> String {
+    if others.is_empty() {
+        return String::new();
+    }
+    let some: Vec<_> = others.iter().take(OTHERS_SHOWN).map(|name| shown(name, NAME_CHARS_MAX)).collect();
+    let more = if others.len() > OTHERS_SHOWN { ", …" } else { "" };
+    format!(", or choose one of {}{more}", some.join(", "))
+}
+
+fn sizes(tokens: Option<u64>, window: Option<u64>) -> String {
+    match (tokens, window) {
+        (Some(tokens), Some(window)) => format!(" ({tokens} tokens, and {window} are allowed)"),
+        (None, Some(window)) => format!(" ({window} tokens are allowed)"),
+        (Some(tokens), None) => format!(" ({tokens} tokens)"),
+        (None, None) => String::new(),
+    }
+}
+
+fn times(tries: u32) -> String {
+    if tries == 1 { "once".to_owned() } else { format!("{tries} times") }
+}
+
+const OTHERS_SHOWN: usize = 8;
+/// Names of models and the like.
+pub(super) const NAME_CHARS_MAX: usize = 100;

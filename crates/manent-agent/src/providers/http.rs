@@ -1,0 +1,292 @@
+//! The way to a server and back: one client, limits of time, asking again.
+//!
+//! A request is sent again only as long as nothing of its answer came. What came once was told, and telling it twice
+//! would put words into a mouth.
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::{Client, Method, Request, Response, Url};
+use tokio::time::{Instant, timeout};
+
+use super::answer::Answer;
+use super::error::{ModelError, shown};
+use super::lines::Lines;
+use super::patience::{Patience, random, retry_after};
+use super::peer::{Peer, Told};
+use super::server::Server;
+use super::{Hear, Piece, address};
+
+/// A client for one server.
+#[derive(Clone)]
+pub(super) struct Connection {
+    client: Client,
+    base: Url,
+    headers: HeaderMap,
+    pub(super) peer: Peer,
+    pub(super) patience: Patience,
+}
+
+impl Connection {
+    pub(super) fn new(base: Url, server: &Server, model: &str) -> Result<Connection, ModelError> {
+        let (patience, key) = (server.patience, server.key.clone());
+        let peer = Peer { url: address::without_password(base.as_str()), model: model.to_owned(), key };
+        let mut headers = HeaderMap::new();
+        if let Some(key) = &peer.key {
+            let value = HeaderValue::from_str(&format!("Bearer {}", key.secret()));
+            let mut value = value.map_err(|_| ModelError::Unsendable { what: BAD_KEY })?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        // Fails if one is installed already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .user_agent(concat!("manent/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(patience.connect)
+            // Some servers close after five seconds; a request must not cross that on its way.
+            .pool_idle_timeout(IDLE)
+            // A question sent elsewhere takes the key and the conversation with it.
+            .redirect(reqwest::redirect::Policy::none())
+            .tcp_nodelay(true);
+        if address::is_here(&base) {
+            builder = builder.no_proxy();
+        }
+        if base.scheme() == "http" {
+            // Certificates of the system take time to load, and are missing in small containers.
+            builder = builder.tls_certs_only([]);
+        }
+        let client = builder.build().map_err(|e| peer.unreachable(e))?;
+        Ok(Connection { client, base, headers, peer, patience })
+    }
+
+    /// The host of the server.
+    pub(super) fn host(&self) -> &str {
+        self.base.host_str().unwrap_or_default()
+    }
+
+    /// As [`Connection::ask`], for an answer to a request. If the server does not have the model, what it has instead
+    /// is told; not knowing that is no error of its own.
+    pub(super) async fn ask_for(
+        &self,
+        path: &str,
+        body: String,
+        asked: &super::Request,
+        on: Hear<'_>,
+        others: impl Future<Output = Result<Vec<String>, ModelError>>,
+    ) -> Result<Stream, ModelError> {
+        let mut stream = match self.ask(path, body, on).await {
+            Err(ModelError::NoSuchModel { model, url, .. }) => {
+                let others = others.await.unwrap_or_default();
+                return Err(ModelError::NoSuchModel { model, url, others });
+            }
+            stream => stream?,
+        };
+        if asked.tools.is_some() {
+            stream.allow_calls();
+        }
+        Ok(stream)
+    }
+
+    /// Sends a request until the server begins to answer it.
+    pub(super) async fn ask(&self, path: &str, body: String, on: Hear<'_>) -> Result<Stream, ModelError> {
+        let request = self.request(path, Some(body));
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            // The body is shared, not copied.
+            let Some(copy) = request.try_clone() else { return Err(self.peer.broken()) };
+            let trouble = match self.send(copy, tries, self.patience.first_byte).await {
+                Ok(stream) => return Ok(stream),
+                Err(trouble) => trouble,
+            };
+            let (allowed, why) = match &trouble.error {
+                ModelError::Unreachable { why, .. } => (self.patience.reach_tries, why.clone()),
+                ModelError::Busy { status, message, .. } => {
+                    (self.patience.tries, format!("busy ({status}): {message}"))
+                }
+                ModelError::Server { status, message, .. } if trouble.error.is_transient() => {
+                    (self.patience.tries, format!("in trouble ({status}): {message}"))
+                }
+                _ => return Err(trouble.error),
+            };
+            if tries >= allowed {
+                return Err(trouble.error);
+            }
+            let wait = self.patience.wait(tries, trouble.wait, random());
+            let after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            on(Piece::Again { after_ms, why: &why });
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Asks once for something small, by POST if there is a body.
+    pub(super) async fn fetch(
+        &self,
+        path: &str,
+        body: Option<String>,
+        limit: Duration,
+    ) -> Result<Vec<u8>, ModelError> {
+        let sent = self.send(self.request(path, body), 1, limit).await;
+        let mut stream = sent.map_err(|trouble| trouble.error)?;
+        stream.patience.first_byte = limit;
+        stream.patience.between = limit.min(self.patience.between);
+        stream.whole(Vec::new()).await
+    }
+
+    fn request(&self, path: &str, body: Option<String>) -> Request {
+        let method = if body.is_some() { Method::POST } else { Method::GET };
+        let mut request = Request::new(method, address::join(&self.base, path));
+        *request.headers_mut() = self.headers.clone();
+        if let Some(body) = body {
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            *request.body_mut() = Some(body.into());
+        }
+        request
+    }
+
+    async fn send(&self, request: Request, tries: u32, limit: Duration) -> Result<Stream, Trouble> {
+        let response = match timeout(limit, self.client.execute(request)).await {
+            Err(_) => return Err(self.peer.stalled(limit).into()),
+            Ok(Err(error)) => return Err(self.peer.unreachable(error).into()),
+            Ok(Ok(response)) => response,
+        };
+        let status = response.status();
+        let mut stream = Stream {
+            response,
+            tries,
+            peer: self.peer.clone(),
+            patience: self.patience,
+            is_begun: false,
+            progressed: Instant::now(),
+        };
+        if status.is_success() {
+            return Ok(stream);
+        }
+        let wait = stream.header(RETRY_AFTER.as_str()).and_then(retry_after);
+        if status.is_redirection() {
+            let elsewhere = shown(stream.header(LOCATION.as_str()).unwrap_or("elsewhere"), PLACE_CHARS_MAX);
+            let message = format!("it sends us to {elsewhere}; configure that address if it is meant");
+            let error = ModelError::Server { url: self.peer.url.clone(), status: status.as_u16(), message };
+            return Err(error.into());
+        }
+        let told = Told::read(&stream.beginning().await);
+        Err(Trouble { error: self.peer.refused(status.as_u16(), &told, tries), wait })
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The address may have a password in it, and the headers have the key.
+        f.debug_struct("Connection").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+/// A request that was not answered, and after how long the server wants to be asked again.
+struct Trouble {
+    error: ModelError,
+    wait: Option<Duration>,
+}
+
+impl From<ModelError> for Trouble {
+    fn from(error: ModelError) -> Trouble {
+        Trouble { error, wait: None }
+    }
+}
+
+/// Whether there is more to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum More {
+    Yes,
+    No,
+}
+
+/// An answer as it comes.
+pub(super) struct Stream {
+    response: Response,
+    pub(super) tries: u32,
+    pub(super) peer: Peer,
+    patience: Patience,
+    /// Something of the answer itself came.
+    is_begun: bool,
+    progressed: Instant,
+}
+
+impl Stream {
+    /// Waits for the next bytes, and gives them to whoever makes lines of them.
+    pub(super) async fn fill(&mut self, lines: &mut Lines) -> Result<More, ModelError> {
+        self.chunk(|bytes| lines.push(bytes)).await
+    }
+
+    /// The same, for whoever wants the bytes as they are.
+    pub(super) async fn append_to(&mut self, held: &mut Vec<u8>) -> Result<More, ModelError> {
+        self.chunk(|bytes| held.extend_from_slice(bytes)).await
+    }
+
+    /// Tools may be called: some servers say nothing until a call is whole.
+    pub(super) fn allow_calls(&mut self) {
+        self.patience.between = self.patience.between.max(self.patience.call);
+    }
+
+    /// Something that is part of the answer came, not only a sign of life.
+    pub(super) fn progress(&mut self, answer: &Answer<'_>) {
+        self.progressed = Instant::now();
+        // Who is about to answer is only silent because it still reads, or thinks and does not show it.
+        self.is_begun |= answer.is_begun();
+    }
+
+    /// Nothing more is needed; what comes all the same is waited for only shortly.
+    pub(super) fn expect_end(&mut self) {
+        self.patience.between = self.patience.between.min(LINGER);
+    }
+
+    /// All of it, behind what came already.
+    pub(super) async fn whole(&mut self, begun: Vec<u8>) -> Result<Vec<u8>, ModelError> {
+        let mut whole = begun;
+        while self.append_to(&mut whole).await? == More::Yes {
+            if whole.len() > ANSWER_BYTES_MAX {
+                return Err(self.peer.too_large(ANSWER_BYTES_MAX));
+            }
+        }
+        Ok(whole)
+    }
+
+    async fn chunk(&mut self, take: impl FnOnce(&[u8]) + Send) -> Result<More, ModelError> {
+        let alive = if self.is_begun { self.patience.between } else { self.patience.first_byte };
+        let limit = alive.min(self.patience.first_byte.saturating_sub(self.progressed.elapsed()));
+        match timeout(limit, self.response.chunk()).await {
+            Err(_) => Err(self.peer.stalled(alive.min(self.patience.first_byte))),
+            // Reset, or closed before what was announced had come.
+            Ok(Err(_)) => Err(self.peer.ended()),
+            Ok(Ok(None)) => Ok(More::No),
+            Ok(Ok(Some(bytes))) => {
+                take(&bytes);
+                Ok(More::Yes)
+            }
+        }
+    }
+
+    /// The beginning of a message about an error, or what of it can be had.
+    async fn beginning(&mut self) -> Vec<u8> {
+        self.patience.first_byte = self.patience.between.min(LINGER);
+        let mut beginning = Vec::new();
+        while beginning.len() < MESSAGE_BYTES_MAX {
+            let Ok(More::Yes) = self.append_to(&mut beginning).await else { break };
+        }
+        beginning.truncate(MESSAGE_BYTES_MAX);
+        beginning
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.response.headers().get(name)?.to_str().ok()
+    }
+}
+
+const BAD_KEY: &str = "the API key has characters that no header can carry; copy it again, on one line";
+const IDLE: Duration = Duration::from_secs(4);
+/// How long to wait for what is not needed.
+const LINGER: Duration = Duration::from_secs(5);
+const PLACE_CHARS_MAX: usize = 200;
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// The longest answer.
+pub(super) const ANSWER_BYTES_MAX: usize = 64 << 20;

@@ -1,0 +1,148 @@
+//! Bytes that come in chunks of any size, to whole lines.
+//!
+//! Text is decoded line by line, never chunk by chunk: a chunk may end inside a character, a line cannot.
+
+use memchr::{memchr, memchr2};
+
+/// What is wrong with a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LineError {
+    /// Longer than [`LINE_BYTES_MAX`].
+    TooLong,
+    /// Not UTF-8.
+    NoText,
+}
+
+/// What ends a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// LF, or CR and LF.
+    Lf,
+    /// The same, or a CR alone.
+    LfOrCr,
+}
+
+/// Lines as they become whole.
+#[derive(Debug)]
+pub(super) struct Lines {
+    ends: Ends,
+    held: Vec<u8>,
+    /// What is before it was given away.
+    start: usize,
+    /// Up to here there is no end of a line.
+    searched: usize,
+    /// The last line ended with a CR: if an LF comes next, it belongs to it.
+    after_cr: bool,
+    /// No line was given yet; the first may begin with a byte order mark.
+    at_first: bool,
+}
+
+impl Lines {
+    pub(super) fn new(ends: Ends) -> Lines {
+        Lines { ends, held: Vec::new(), start: 0, searched: 0, after_cr: false, at_first: true }
+    }
+
+    /// More bytes came.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        if self.start > 0 {
+            self.held.drain(..self.start);
+            self.searched -= self.start;
+            self.start = 0;
+        }
+        self.held.extend_from_slice(bytes);
+    }
+
+    /// The next line that is whole, without its end.
+    pub(super) fn take_line(&mut self) -> Result<Option<&str>, LineError> {
+        if self.after_cr && self.start < self.held.len() {
+            self.after_cr = false;
+            if self.held[self.start] == b'\n' {
+                self.start += 1;
+                self.searched = self.searched.max(self.start);
+            }
+        }
+        let rest = &self.held[self.searched..];
+        let found = match self.ends {
+            Ends::Lf => memchr(b'\n', rest),
+            Ends::LfOrCr => memchr2(b'\n', b'\r', rest),
+        };
+        let end = found.map_or(self.held.len(), |at| self.searched + at);
+        if end - self.start > LINE_BYTES_MAX {
+            return Err(LineError::TooLong);
+        }
+        if found.is_none() {
+            self.searched = end;
+            return Ok(None);
+        }
+        let start = self.start;
+        self.after_cr = self.held[end] == b'\r';
+        self.start = end + 1;
+        self.searched = self.start;
+        self.decode(start, end).map(Some)
+    }
+
+    /// What is left when nothing more comes: a line without an end.
+    pub(super) fn take_rest(&mut self) -> Result<Option<&str>, LineError> {
+        let (start, end) = (self.start, self.held.len());
+        self.start = end;
+        self.searched = end;
+        if start == end { Ok(None) } else { self.decode(start, end).map(Some) }
+    }
+
+    fn decode(&mut self, start: usize, end: usize) -> Result<&str, LineError> {
+        let text = std::str::from_utf8(&self.held[start..end]).map_err(|_| LineError::NoText)?;
+        let text = if self.ends == Ends::Lf { text.strip_suffix('\r').unwrap_or(text) } else { text };
+        let is_first = std::mem::replace(&mut self.at_first, false);
+        Ok(if is_first { text.strip_prefix('\u{feff}').unwrap_or(text) } else { text })
+    }
+}
+
+/// The longest line. An answer comes in pieces of some bytes each; a call of a tool with a whole file in it is one
+/// line.
+pub(super) const LINE_BYTES_MAX: usize = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(ends: Ends, text: &[u8], each: usize) -> Vec<String> {
+        let mut lines = Lines::new(ends);
+        let mut given = Vec::new();
+        for chunk in text.chunks(each) {
+            lines.push(chunk);
+            while let Some(line) = lines.take_line().unwrap() {
+                given.push(line.to_owned());
+            }
+        }
+        given.extend(lines.take_rest().unwrap().map(str::to_owned));
+        given
+    }
+
+    #[test]
+    fn lines_are_the_same_however_they_come() {
+        let text = "\u{feff}eins\r\nzwei äöü\n\n\u{feff}drei 漢字 🦀\r\nvier\rfünf".as_bytes();
+        for each in 1..=text.len() {
+            let lf = split(Ends::Lf, text, each);
+            assert_eq!(lf, ["eins", "zwei äöü", "", "\u{feff}drei 漢字 🦀", "vier\rfünf"], "{each}");
+            let any = split(Ends::LfOrCr, text, each);
+            assert_eq!(any, ["eins", "zwei äöü", "", "\u{feff}drei 漢字 🦀", "vier", "fünf"], "{each}");
+        }
+        assert_eq!(split(Ends::LfOrCr, b"a\r\r\nb\n\rc", 1), ["a", "", "b", "", "c"]);
+    }
+
+    #[test]
+    fn a_line_has_a_limit_and_must_be_text() {
+        let mut lines = Lines::new(Ends::Lf);
+        lines.push(&vec![b'x'; LINE_BYTES_MAX]);
+        assert_eq!(lines.take_line(), Ok(None));
+        lines.push(b"\n");
+        assert_eq!(lines.take_line().map(|line| line.map(str::len)), Ok(Some(LINE_BYTES_MAX)));
+        lines.push(&vec![b'x'; LINE_BYTES_MAX + 1]);
+        assert_eq!(lines.take_line(), Err(LineError::TooLong));
+
+        let mut lines = Lines::new(Ends::Lf);
+        lines.push(b"\xff\nnext\n");
+        assert_eq!(lines.take_line(), Err(LineError::NoText));
+        assert_eq!(lines.take_line(), Ok(Some("next")));
+    }
+}

@@ -1,0 +1,110 @@
+//! Calls of tools as the log has them, for servers that want them otherwise.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::Message;
+use super::error::ModelError;
+use super::loose::{self, Function};
+
+/// A call in an earlier answer.
+#[derive(Debug)]
+pub(crate) struct Logged {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// A JSON object, always: servers refuse the whole conversation for a call that has anything else.
+    pub(crate) arguments: Box<RawValue>,
+}
+
+/// The calls of a message.
+pub(crate) fn calls(message: &Message) -> Result<Vec<Logged>, ModelError> {
+    let Some(json) = message.tool_calls.as_deref() else { return Ok(Vec::new()) };
+    let unreadable = |_| ModelError::Unsendable { what: BAD_CALLS };
+    let written: Vec<Written<'_>> = serde_json::from_str(json).map_err(unreadable)?;
+    written.into_iter().enumerate().map(|(at, call)| call.read(at).map_err(unreadable)).collect()
+}
+
+/// The tool of each call of a conversation, by the id of the call.
+pub(crate) fn names(messages: &[Message]) -> Result<HashMap<String, String>, ModelError> {
+    let mut names = HashMap::new();
+    for message in messages {
+        names.extend(calls(message)?.into_iter().map(|call| (call.id, call.name)));
+    }
+    Ok(names)
+}
+
+/// As we write calls, or as OpenAI does, and with it most other programs.
+#[derive(Deserialize)]
+struct Written<'a> {
+    #[serde(default, deserialize_with = "loose::text")]
+    id: String,
+    #[serde(default, deserialize_with = "loose::text")]
+    name: String,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow)]
+    function: Option<Function<'a>>,
+}
+
+impl Written<'_> {
+    fn read(self, at: usize) -> Result<Logged, serde_json::Error> {
+        let function = self.function.unwrap_or(Function { name: self.name, arguments: self.arguments });
+        // A call without an id is known by its place, here as in a context.
+        let id = if self.id.is_empty() { format!("call-{at}") } else { self.id };
+        let arguments = RawValue::from_string(object(&loose::arguments(function.arguments)))?;
+        Ok(Logged { id, name: function.name, arguments })
+    }
+}
+
+/// Whatever a model made of its arguments, as an object.
+fn object(arguments: &str) -> String {
+    let arguments = arguments.trim();
+    if arguments.is_empty() {
+        return "{}".to_owned();
+    }
+    let is_json = serde_json::from_str::<IgnoredAny>(arguments).is_ok();
+    if is_json && arguments.starts_with('{') {
+        return arguments.to_owned();
+    }
+    let value = if is_json { arguments.to_owned() } else { Value::from(arguments).to_string() };
+    format!("{{\"arguments\":{value}}}")
+}
+
+const BAD_CALLS: &str = "calls of tools in an earlier answer cannot be read as a JSON array; undo that turn";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Vec<(String, String, String)> {
+        let message = Message { tool_calls: Some(json.to_owned()), ..Message::new("assistant", "") };
+        let calls = calls(&message).unwrap();
+        calls.into_iter().map(|call| (call.id, call.name, call.arguments.get().to_owned())).collect()
+    }
+
+    #[test]
+    fn arguments_are_an_object_whatever_was_written() {
+        let arguments =
+            |written: &str| read(&format!(r#"[{{"name":"x","arguments":{written}}}]"#))[0].2.clone();
+        assert_eq!(arguments(r#"{"z":1,"a":2}"#), r#"{"z":1,"a":2}"#, "in its order");
+        assert_eq!(arguments(r#""{\"a\":1}""#), r#"{"a":1}"#);
+        assert_eq!(arguments(r#""""#), "{}");
+        assert_eq!(arguments("null"), "{}");
+        assert_eq!(arguments("[1]"), r#"{"arguments":[1]}"#);
+        assert_eq!(arguments(r#""{\"a\":""#), r#"{"arguments":"{\"a\":"}"#);
+    }
+
+    #[test]
+    fn calls_of_other_programs_are_read_and_nonsense_is_named() {
+        let calls =
+            read(r#"[{"id":"a","type":"function","function":{"name":"x","arguments":"{}"}},{"name":"y"}]"#);
+        assert_eq!((calls[0].0.as_str(), calls[0].1.as_str()), ("a", "x"));
+        assert_eq!((calls[1].0.as_str(), calls[1].1.as_str()), ("call-1", "y"));
+        let message = Message { tool_calls: Some("{}".to_owned()), ..Message::default() };
+        assert!(matches!(super::calls(&message), Err(ModelError::Unsendable { .. })));
+    }
+}

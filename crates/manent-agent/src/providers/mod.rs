@@ -1,0 +1,231 @@
+//! Models: whoever is given messages and answers.
+//!
+//! Three kinds: a server of Ollama by its own interface, any server with OpenAI's chat completions, and [`Recall`],
+//! which is no model: it answers from the store itself when nobody else does. All take the same [`Request`], tell of
+//! the same [`Piece`]s while they come, and give the same [`Reply`] or [`ModelError`].
+//!
+//! To cancel, drop the future: the connection is closed, and the server stops. What had come was told piece by piece.
+//!
+//! | file | about |
+//! |---|---|
+//! | `mod.rs`, `model.rs` | what is asked and answered; [`Model`], whoever answers |
+//! | `ollama/`, `openai/` | the two interfaces: a request as they want it, an answer as they give it |
+//! | `recall.rs` | [`Recall`]: the record itself |
+//! | `server.rs`, `address.rs`, `patience.rs` | a server as it is configured: where, with which key, how long to wait |
+//! | `http.rs` | sending, asking again, limits of time |
+//! | `lines.rs`, `events.rs`, `loose.rs` | bytes to lines, lines to events, JSON that is not quite as it should be |
+//! | `answer.rs` | what came so far, told as it comes |
+//! | `logged.rs` | calls of tools as the log has them |
+//! | `peer.rs`, `error.rs` | what a server's troubles mean, and [`ModelError`] |
+
+mod address;
+mod answer;
+mod error;
+mod events;
+mod http;
+mod lines;
+pub(crate) mod logged;
+mod loose;
+mod model;
+mod ollama;
+mod openai;
+mod patience;
+mod peer;
+mod recall;
+mod server;
+
+use manent::context;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+pub use error::ModelError;
+pub use model::Model;
+pub use ollama::Ollama;
+pub use openai::OpenAi;
+pub use patience::Patience;
+pub use recall::{NAME as RECALL, Recall};
+pub use server::Server;
+
+/// Whoever is told of the pieces of an answer.
+type Hear<'a> = &'a mut (dyn FnMut(Piece<'_>) + Send);
+
+/// What a model is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// In order.
+    pub messages: Vec<Message>,
+    /// The schemas of the tools: a JSON array of `{"type":"function","function":{…}}`. Never together with `format`.
+    pub tools: Option<String>,
+    /// A JSON schema that the answer must follow. Servers do their best; whoever asks checks.
+    pub format: Option<Value>,
+    /// Whether to think aloud first; nothing: as the model does by itself.
+    pub think: Option<bool>,
+    /// The longest answer, in tokens.
+    pub max_tokens: Option<u64>,
+    /// How freely to choose words; nothing: as the server does by itself.
+    pub temperature: Option<f64>,
+    /// The same seed and the same request give the same answer, where a server can do that.
+    pub seed: Option<u64>,
+    /// What all of this takes, as we count; to see whether the server read all of it. Zero: not counted.
+    pub counted: u64,
+}
+
+/// One message of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Message {
+    /// `system`, `user`, `assistant` or `tool`.
+    pub role: String,
+    /// The text.
+    pub content: String,
+    /// Calls of tools as the log has them: `[{"id":…,"name":…,"arguments":{…}}]`.
+    pub tool_calls: Option<String>,
+    /// Of a result: the call that it answers.
+    pub tool_call_id: Option<String>,
+    /// Of a result: the tool.
+    pub name: Option<String>,
+}
+
+impl Message {
+    /// Somebody says something.
+    pub fn new(role: &str, content: impl Into<String>) -> Message {
+        Message { role: role.to_owned(), content: content.into(), ..Message::default() }
+    }
+}
+
+impl From<&context::Message> for Message {
+    fn from(message: &context::Message) -> Message {
+        Message {
+            role: message.role.clone(),
+            content: message.content.clone(),
+            tool_calls: message.tool_calls.clone(),
+            tool_call_id: message.tool_call_id.clone(),
+            name: message.name.clone(),
+        }
+    }
+}
+
+impl From<&context::Context> for Request {
+    fn from(context: &context::Context) -> Request {
+        Request {
+            messages: context.messages.iter().map(Message::from).collect(),
+            tools: context.tools.clone(),
+            counted: context.tokens,
+            ..Request::default()
+        }
+    }
+}
+
+impl Request {
+    /// The schemas of the tools, if there are any. Together with a format they are refused: servers then follow the
+    /// format, call no tool, and do not say so.
+    fn sendable_tools(&self) -> Result<Option<&RawValue>, ModelError> {
+        let Some(tools) = &self.tools else { return Ok(None) };
+        let unreadable =
+            |_| ModelError::Unsendable { what: "the tools are no JSON array; correct their schemas" };
+        // Some servers refuse an empty list.
+        if serde_json::from_str::<Vec<&RawValue>>(tools).map_err(unreadable)?.is_empty() {
+            return Ok(None);
+        }
+        if self.format.is_some() {
+            return Err(ModelError::Unsendable {
+                what: "it has both tools and a format; ask for one of them",
+            });
+        }
+        serde_json::from_str(tools).map(Some).map_err(unreadable)
+    }
+}
+
+/// Something that came while an answer is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// More of the answer.
+    Text(&'a str),
+    /// More of what the model thinks before it answers.
+    Thinking(&'a str),
+    /// A tool is called.
+    Call(&'a Call),
+    /// The server could not answer just now, and is asked again after so many milliseconds.
+    Again {
+        /// How long.
+        after_ms: u64,
+        /// Why.
+        why: &'a str,
+    },
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Given by the server, or by us where it gives none; unique in its reply.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// JSON, mostly an object; whatever the model made of it.
+    pub arguments: String,
+}
+
+/// An answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// What was said.
+    pub text: String,
+    /// What was thought before, where the server tells that apart.
+    pub thinking: String,
+    /// Tools that are called.
+    pub calls: Vec<Call>,
+    /// What the server counted.
+    pub usage: Usage,
+    /// Why it ended.
+    pub finish: Finish,
+    /// The model, as the server calls it.
+    pub model: String,
+    /// The server read less than it was given.
+    pub truncated: Option<Truncated>,
+    /// How often it was asked.
+    pub tries: u32,
+}
+
+/// What a server counted, in tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// What it read.
+    pub input: Option<u64>,
+    /// What it wrote.
+    pub output: Option<u64>,
+}
+
+/// Why an answer ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Finish {
+    /// The model was done.
+    #[default]
+    Stop,
+    /// It was cut off: too long.
+    Length,
+    /// It waits for results of tools.
+    Calls,
+    /// The server says something else.
+    Other(String),
+}
+
+/// A server that cut off what it was given, and did not say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Truncated {
+    /// What we had counted.
+    pub counted: u64,
+    /// What it says it read.
+    pub read: u64,
+}
+
+/// What a model can do. Nothing: the server does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// It can call tools.
+    pub tools: Option<bool>,
+    /// It can think before it answers.
+    pub thinking: Option<bool>,
+    /// It can see pictures.
+    pub vision: Option<bool>,
+    /// The most tokens that it was made for, or that its server allows.
+    pub window: Option<u64>,
+}

@@ -1,0 +1,107 @@
+//! How long to wait for a server, and how often to ask it.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+/// Limits of time and tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// For a connection.
+    pub connect: Duration,
+    /// For the beginning of an answer, and later for anything that is part of it: a server that only says that it is
+    /// still there has this long. A large model takes minutes to load, and others to read a long prompt.
+    pub first_byte: Duration,
+    /// For the next byte, whatever it says, once an answer has begun.
+    pub between: Duration,
+    /// The same, where tools may be called: some servers say nothing until a call is whole, and a call may have a whole
+    /// file in it.
+    pub call: Duration,
+    /// For a server to say that it is there.
+    pub probe: Duration,
+    /// How often to ask a server that is busy or in trouble (429, 500, 502, 503, 504).
+    pub tries: u32,
+    /// How often to ask a server that refuses the connection, or closes it without a word.
+    pub reach_tries: u32,
+    /// Before the second try; doubled for each further one, and up to a quarter less by chance, so that many who were
+    /// turned away together do not come back together.
+    pub first_wait: Duration,
+    /// The longest wait, also where the server asks for a longer one.
+    pub longest_wait: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_mins(10),
+            between: Duration::from_mins(1),
+            call: Duration::from_mins(5),
+            probe: Duration::from_secs(2),
+            tries: 6,
+            reach_tries: 1,
+            first_wait: Duration::from_millis(500),
+            longest_wait: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Patience {
+    /// How long to wait after so many tries, if the server asks for nothing or for so long.
+    pub(super) fn wait(&self, tries: u32, asked: Option<Duration>, random: u64) -> Duration {
+        if let Some(asked) = asked {
+            // Never earlier than asked.
+            return asked.min(self.longest_wait);
+        }
+        let doubled = self.first_wait.saturating_mul(1 << tries.saturating_sub(1).min(DOUBLINGS_MAX));
+        let wait = doubled.min(self.longest_wait);
+        wait.saturating_sub(wait / 4 / PARTS * (random % u64::from(PARTS)) as u32)
+    }
+}
+
+/// What `Retry-After` says: seconds, or a date.
+pub(super) fn retry_after(header: &str) -> Option<Duration> {
+    let header = header.trim();
+    if let Ok(seconds) = header.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(header).ok()?;
+    Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())
+}
+
+/// A number that nobody can foresee, good enough to scatter waits and to tell ids apart.
+pub(super) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+const DOUBLINGS_MAX: u32 = 16;
+const PARTS: u32 = 1 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_scatter_and_end() {
+        let patience = Patience::default();
+        assert_eq!(patience.wait(1, None, 0), Duration::from_millis(500));
+        assert_eq!(patience.wait(3, None, 0), Duration::from_secs(2));
+        assert_eq!(patience.wait(u32::MAX, None, 0), patience.longest_wait);
+        assert!(patience.wait(1, None, u64::from(PARTS) - 1) >= Duration::from_millis(375));
+        assert!((0..100).any(|_| patience.wait(1, None, random()) != patience.wait(1, None, random())));
+    }
+
+    #[test]
+    fn a_server_may_ask_for_time_but_not_for_all_of_it() {
+        let patience = Patience::default();
+        let wait = |header| patience.wait(1, retry_after(header), 0);
+        assert_eq!(wait("7"), Duration::from_secs(7));
+        assert_eq!(wait(" 0.25 "), Duration::from_millis(250));
+        assert_eq!(wait("100000000000000000000000"), patience.first_wait, "no number of seconds");
+        assert_eq!(wait("86400"), patience.longest_wait);
+        assert_eq!(wait("Wed, 21 Oct 2015 07:28:00 GMT"), Duration::ZERO, "is past");
+        assert_eq!(wait("Fri, 21 Oct 2095 07:28:00 GMT"), patience.longest_wait);
+        for nonsense in ["", "-1", "NaN", "inf", "soon", "\u{0}"] {
+            assert_eq!(wait(nonsense), patience.first_wait, "{nonsense:?}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Who is at the other end, and what its troubles mean to us.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::error::{ModelError, shown};
+use super::lines::{LINE_BYTES_MAX, LineError};
+use super::server::Key;
+
+/// A model on a server.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    /// Without a password.
+    pub(super) url: String,
+    pub(super) model: String,
+    pub(super) key: Option<Key>,
+}
+
+impl Peer {
+    /// An answer that is an error as a whole.
+    pub(super) fn refused(&self, status: u16, told: &Told, tries: u32) -> ModelError {
+        let (url, message) = (self.url.clone(), self.message(told));
+        if matches!(status, 401 | 403) {
+            return ModelError::Refused { url, status, message };
+        }
+        if let Some(error) = self.known(told) {
+            return error;
+        }
+        if told.is_no_model(status) {
+            return ModelError::NoSuchModel { model: self.model.clone(), url, others: Vec::new() };
+        }
+        if matches!(status, 429 | 503) && !told.is_out_of_money() {
+            return ModelError::Busy { url, status, tries, message };
+        }
+        ModelError::Server { url, status, message }
+    }
+
+    /// An error in the middle of an answer.
+    pub(super) fn failed(&self, told: &Told) -> ModelError {
+        let failed = || ModelError::Failed { url: self.url.clone(), message: self.message(told) };
+        self.known(told).unwrap_or_else(failed)
+    }
+
+    /// What is known by its words, whatever the status.
+    fn known(&self, told: &Told) -> Option<ModelError> {
+        let (url, model) = (self.url.clone(), self.model.clone());
+        if told.is_too_long() {
+            return Some(ModelError::TooLong { model, url, tokens: told.tokens, window: told.window });
+        }
+        told.is_no_tools().then_some(ModelError::NoTools { model, url })
+    }
+
+    /// The server's words, fit to be shown; some servers quote the key that they refuse.
+    fn message(&self, told: &Told) -> String {
+        let message = match &self.key {
+            Some(key) => told.message.replace(key.secret(), "(the key)"),
+            None => told.message.clone(),
+        };
+        let message = shown(&message, MESSAGE_CHARS_MAX);
+        if message.is_empty() { "it does not say why".to_owned() } else { message }
+    }
+
+    pub(super) fn unreachable(&self, error: reqwest::Error) -> ModelError {
+        ModelError::Unreachable { url: self.url.clone(), why: root_cause(&error.without_url()) }
+    }
+
+    pub(super) fn stalled(&self, after: Duration) -> ModelError {
+        ModelError::Stalled { url: self.url.clone(), after }
+    }
+
+    pub(super) fn ended(&self) -> ModelError {
+        ModelError::Ended { url: self.url.clone() }
+    }
+
+    pub(super) fn broken(&self) -> ModelError {
+        ModelError::Broken { url: self.url.clone() }
+    }
+
+    pub(super) fn too_large(&self, limit: usize) -> ModelError {
+        ModelError::TooLarge { url: self.url.clone(), limit: limit as u64 }
+    }
+
+    pub(super) fn bad_line(&self, error: LineError) -> ModelError {
+        match error {
+            LineError::TooLong => self.too_large(LINE_BYTES_MAX),
+            LineError::NoText => self.broken(),
+        }
+    }
+}
+
+/// The innermost error says what happened; the outer ones only where it passed.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    shown(&cause.to_string(), MESSAGE_CHARS_MAX)
+}
+
+/// What a server says about an error. Each has its own form.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    message: String,
+    /// `code` and `type`, where there are such.
+    kind: String,
+    tokens: Option<u64>,
+    window: Option<u64>,
+}
+
+impl Told {
+    /// From the body of an answer.
+    pub(super) fn read(body: &[u8]) -> Told {
+        let text = String::from_utf8_lossy(body);
+        match serde_json::from_str::<Value>(&text) {
+            Ok(value) => Told::of(value.get("error").unwrap_or(&value)),
+            Err(_) => {
+                Told { message: page_title(&text).unwrap_or_else(|| text.into_owned()), ..Told::default() }
+            }
+        }
+    }
+
+    /// From the value of `error`, or what stands in its place.
+    pub(super) fn of(error: &Value) -> Told {
+        if let Some(text) = error.as_str() {
+            // Some servers put the JSON of another one into their own.
+            return match serde_json::from_str::<Value>(text) {
+                Ok(inner @ Value::Object(_)) => Told::of(inner.get("error").unwrap_or(&inner)),
+                _ => Told { message: text.to_owned(), ..Told::default() },
+            };
+        }
+        let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
+        let message =
+            [text("message"), text("detail"), text("error")].into_iter().find(|text| !text.is_empty());
+        let count = |name: &str| error.get(name).and_then(Value::as_u64);
+        Told {
+            message: message.unwrap_or_default().to_owned(),
+            kind: format!("{} {}", text("code"), text("type")),
+            tokens: count("n_prompt_tokens"),
+            window: count("n_ctx"),
+        }
+    }
+
+    /// Words are all that most servers give.
+    fn says(&self, words: &[&str]) -> bool {
+        let message = self.message.to_lowercase();
+        words.iter().all(|word| message.contains(word))
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.kind.contains("exceed_context_size")
+            || self.kind.contains("context_length_exceeded")
+            || self.says(&["maximum context length"])
+            || self.says(&["context", "exceed"])
+            || self.says(&["prompt", "too long"])
+    }
+
+    fn is_no_tools(&self) -> bool {
+        self.says(&["does not support tools"])
+            || self.says(&["tool choice requires"])
+            || self.says(&["tools param requires"])
+    }
+
+    fn is_no_model(&self, status: u16) -> bool {
+        let is_missing = self.says(&["model", "not found"]) || self.says(&["model", "does not exist"]);
+        self.kind.contains("model_not_found") || (status == 404 && is_missing)
+    }
+
+    /// Waiting does not help there.
+    fn is_out_of_money(&self) -> bool {
+        self.kind.contains("insufficient_quota")
+    }
+}
+
+/// Proxies answer with pages; what they mean is in the title.
+fn page_title(text: &str) -> Option<String> {
+    if !text.trim_start().starts_with('<') {
+        return None;
+    }
+    let title = text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
+    let title = title.map_or("without a title", |(title, _)| title.trim());
+    Some(format!("a web page, perhaps of a proxy: {title}"))
+}
+
+/// The longest message of somebody else's that is shown.
+const MESSAGE_CHARS_MAX: usize = 300;

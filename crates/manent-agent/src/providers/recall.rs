@@ -1,0 +1,137 @@
+//! No model: the record itself. Whoever has no server still gets an answer out of what was said before.
+//!
+//! It searches the sessions and the memory for the words of the question, and quotes what fits best, each with where
+//! it stands. It says that it does: nobody should take it for a model.
+
+use std::fmt::Write as _;
+
+use manent::memory::Kind;
+use manent::{Hit, Item, Place, Query, Record, Start, Store};
+
+use super::{ModelError, Piece, Reply, Request};
+
+/// Answers from the store.
+#[derive(Debug, Clone)]
+pub struct Recall {
+    store: Store,
+}
+
+impl Recall {
+    /// From this store.
+    pub fn new(store: Store) -> Recall {
+        Recall { store }
+    }
+
+    /// Answers the last question of a request. To be called where waiting for a disk hurts nobody.
+    pub fn answer(&self, request: &Request) -> Result<String, ModelError> {
+        let asked = request.messages.iter().rev().find(|message| message.role == "user");
+        let question = asked.map_or("", |message| message.content.as_str());
+        self.look_up(question).map_err(|e| ModelError::Record { message: e.to_string() })
+    }
+
+    /// As the other models do.
+    pub async fn chat(
+        &self,
+        request: &Request,
+        on: &mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> Result<Reply, ModelError> {
+        let (recall, asked) = (self.clone(), request.clone());
+        let searching = tokio::task::spawn_blocking(move || recall.answer(&asked));
+        let broken = |e: tokio::task::JoinError| ModelError::Record { message: e.to_string() };
+        let text = searching.await.map_err(broken)??;
+        on(Piece::Text(&text));
+        Ok(Reply { text, model: NAME.to_owned(), tries: 1, ..Reply::default() })
+    }
+
+    fn look_up(&self, question: &str) -> manent::Result<String> {
+        let mut out = OPENING.to_owned();
+        let Some(query) = Query::of_question(question) else {
+            out.push_str(" Ask with some words that may have been said.\n");
+            return Ok(out);
+        };
+        let mut quoted = 0;
+        for hit in self.store.search(&query, LOOKED_AT)?.hits {
+            // The question itself is in the record by now, and is no answer to itself.
+            if quoted == QUOTES || is_question(&hit, question) || self.is_ours(&hit)? {
+                continue;
+            }
+            quoted += 1;
+            quote(&mut out, quoted, &hit);
+        }
+        let remembered = self.remembered(&query)?;
+        if !remembered.is_empty() {
+            let _ = write!(out, "\n\nRemembered:\n{}", remembered.trim_end());
+        }
+        if quoted == 0 && remembered.is_empty() {
+            out.push_str(" Nothing that was said fits the question.");
+        }
+        out.push('\n');
+        Ok(out)
+    }
+
+    /// What was quoted before is no source: else answers would come to quote answers.
+    fn is_ours(&self, hit: &Hit) -> manent::Result<bool> {
+        if hit.role != "assistant" {
+            return Ok(false);
+        }
+        let mut reader = self.store.read(&hit.address, Start::Seq(hit.seq))?;
+        while let Some(item) = reader.next()? {
+            if let Item::Entry(entry) = item {
+                let model = Record::of(&entry)
+                    .filter(|_| entry.seq == hit.seq)
+                    .and_then(|record| record.string("model").map(|model| model == NAME));
+                return Ok(model.unwrap_or(false));
+            }
+        }
+        Ok(false)
+    }
+
+    fn remembered(&self, query: &Query) -> manent::Result<String> {
+        let mut out = String::new();
+        // A store of another program's sessions has no memory of ours.
+        let Ok(memory) = self.store.memory() else { return Ok(out) };
+        let items = memory.search(query, LOOKED_AT)?.hits.into_iter().map(|hit| hit.item);
+        for item in items.filter(|item| item.kind != Kind::Daily).take(REMEMBERED) {
+            let _ = writeln!(out, "- {} (item {})", one_line(&item.content, QUOTE_CHARS), item.id);
+        }
+        Ok(out)
+    }
+}
+
+fn quote(out: &mut String, number: usize, hit: &Hit) {
+    let day = hit.ts.get(..16).unwrap_or_default().replacen('T', " ", 1);
+    let archived = if hit.address.place == Place::Archive { ", archived" } else { "" };
+    let text = one_line(&hit.snippet.text, QUOTE_CHARS);
+    let _ = write!(
+        out,
+        "\n\n{number}. {} {}, {}, {day}{archived}:\n   > {text}",
+        hit.address.key, hit.seq, hit.role
+    );
+}
+
+fn is_question(hit: &Hit, question: &str) -> bool {
+    let plain = |text: &str| {
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
+    };
+    // Nor is another question.
+    let text = hit.snippet.text.trim_end();
+    hit.role == "user" && (text.ends_with(['?', '？']) || plain(question).contains(&plain(text)))
+}
+
+fn one_line(text: &str, chars: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// What it is called where models have names.
+pub const NAME: &str = "recall";
+const OPENING: &str = "No model answers here, so this is no answer of one: these are your own records, searched for \
+    the words of the question.";
+const LOOKED_AT: usize = 20;
+const QUOTES: usize = 5;
+const REMEMBERED: usize = 5;
+const QUOTE_CHARS: usize = 400;

@@ -1,0 +1,60 @@
+//! A server as it is configured: where, with which key, with how much patience.
+
+use std::fmt;
+
+use super::address::without_password;
+use super::patience::Patience;
+
+/// Where a model server is and how to deal with it.
+#[derive(Clone)]
+pub struct Server {
+    pub(super) url: String,
+    pub(super) key: Option<Key>,
+    pub(super) patience: Patience,
+}
+
+impl Server {
+    /// A server at an address such as `http://127.0.0.1:11434`, without a key, with the usual patience.
+    pub fn at(url: impl Into<String>) -> Server {
+        Server { url: url.into(), key: None, patience: Patience::default() }
+    }
+
+    /// The same, with a key. An empty one is none.
+    #[must_use]
+    pub fn with_key(self, key: &str) -> Server {
+        let key = key.trim();
+        Server { key: (!key.is_empty()).then(|| Key(key.to_owned())), ..self }
+    }
+
+    /// The same, with other limits.
+    #[must_use]
+    pub fn with_patience(self, patience: Patience) -> Server {
+        Server { patience, ..self }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("url", &without_password(&self.url))
+            .field("key", &self.key)
+            .field("patience", &self.patience)
+            .finish()
+    }
+}
+
+/// A key; its secret is not shown.
+#[derive(Clone)]
+pub(super) struct Key(String);
+
+impl Key {
+    pub(super) fn secret(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(not shown)")
+    }
+}

@@ -1,0 +1,85 @@
+//! A model, somebody who asks it, and what was heard.
+
+use std::time::Duration;
+
+use manent_agent::providers::{
+    Call, Message, Model, ModelError, Ollama, OpenAi, Patience, Piece, Reply, Request, Server,
+};
+use manent_sim::model_server::{ModelServer, Script, replies};
+
+/// What was told while an answer came.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Heard {
+    pub(crate) text: String,
+    pub(crate) thinking: String,
+    pub(crate) calls: Vec<Call>,
+    /// After how many milliseconds, and why.
+    pub(crate) again: Vec<(u64, String)>,
+}
+
+impl Heard {
+    fn hear(&mut self, piece: Piece<'_>) {
+        match piece {
+            Piece::Text(text) => self.text.push_str(text),
+            Piece::Thinking(text) => self.thinking.push_str(text),
+            Piece::Call(call) => self.calls.push(call.clone()),
+            Piece::Again { after_ms, why } => self.again.push((after_ms, why.to_owned())),
+        }
+    }
+}
+
+/// For tests: does not wait where there is nothing to wait for.
+pub(crate) fn patience() -> Patience {
+    Patience {
+        first_byte: Duration::from_secs(20),
+        between: Duration::from_secs(20),
+        first_wait: Duration::from_millis(1),
+        longest_wait: Duration::from_millis(50),
+        tries: 3,
+        ..Patience::default()
+    }
+}
+
+pub(crate) fn at(server: &ModelServer) -> Server {
+    Server::at(server.url()).with_patience(patience())
+}
+
+pub(crate) fn ollama(server: &ModelServer) -> Ollama {
+    Ollama::new(&at(server), replies::MODEL).unwrap()
+}
+
+pub(crate) fn openai(server: &ModelServer) -> OpenAi {
+    OpenAi::new(&at(server), replies::MODEL).unwrap()
+}
+
+/// The same question to both kinds.
+pub(crate) fn both(server: &ModelServer) -> [Model; 2] {
+    [ollama(server).into(), openai(server).into()]
+}
+
+pub(crate) fn question() -> Request {
+    Request { messages: vec![Message::new("user", "Why is the sky blue?")], ..Request::default() }
+}
+
+/// Asks, and checks what holds always: what was heard is what the reply says.
+pub(crate) async fn ask(model: &Model, request: &Request) -> (Result<Reply, ModelError>, Heard) {
+    let mut heard = Heard::default();
+    let reply = model.chat(request, &mut |piece| heard.hear(piece)).await;
+    if let Ok(reply) = &reply {
+        assert_eq!((&reply.text, &reply.thinking), (&heard.text, &heard.thinking));
+        assert_eq!(reply.calls, heard.calls);
+    }
+    (reply, heard)
+}
+
+/// Asks a server of Ollama that answers so.
+pub(crate) async fn ask_ollama(script: Script) -> (Result<Reply, ModelError>, Heard) {
+    let server = ModelServer::replay([script]).unwrap();
+    ask(&ollama(&server).into(), &question()).await
+}
+
+/// Asks a server like OpenAI's that answers so.
+pub(crate) async fn ask_openai(script: Script) -> (Result<Reply, ModelError>, Heard) {
+    let server = ModelServer::replay([script]).unwrap();
+    ask(&openai(&server).into(), &question()).await
+}
