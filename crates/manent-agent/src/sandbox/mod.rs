@@ -1,0 +1,193 @@
+//! Where the commands of an agent run.
+//!
+//! A command sees the programs of the system, its workspace, and nothing else of the file system: not the home of the
+//! user, not the store, not the sockets of the machine. It has no network unless the policy says so, none of the
+//! user's environment, no terminal, no rights to gain, and limits on what it uses up. When it ends, whatever it started
+//! ends too.
+//!
+//! Which kind of sandbox that is, is found out by trying ([`Sandbox::probe`]), and is told with every outcome. If none
+//! works, no command is run. Nothing that a command or a model says can switch it off: there is no such parameter.
+//!
+//! | file | about |
+//! |---|---|
+//! | `policy.rs` | [`Policy`]: what a command may; and what that means on this machine |
+//! | `run.rs`, `stop.rs`, `outcome.rs` | running one, stopping it, what came of it |
+//! | `bubblewrap.rs` | the first choice: name spaces, with an empty file system into which little is mounted |
+//! | `landlock.rs` | the second choice: rules that a process puts on itself |
+//! | `filter.rs`, `calls.rs` | which system calls there are, for both |
+//! | `entrance.rs`, `keeper.rs`, `plan.rs` | the processes inside: this same program; see [`enter_if_asked`] |
+//! | `shell.rs` | [`SandboxShell`]: the shell of the tools |
+//! | `census.rs` | who is inside, and what they use up |
+//! | `selftest/` | [`selftest`]: real attempts to get out |
+
+mod bubblewrap;
+mod calls;
+mod census;
+mod entrance;
+mod error;
+mod filter;
+mod keeper;
+mod landlock;
+mod outcome;
+mod plan;
+mod policy;
+mod run;
+mod scratch;
+pub mod selftest;
+mod shell;
+mod stop;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use manent::log::RealDisk;
+use manent::log::fs::Disk;
+use serde::{Deserialize, Serialize};
+
+pub use entrance::enter_if_asked;
+pub use error::SandboxError;
+pub use outcome::{Captured, Ending, Limit, Outcome};
+pub use policy::{Limits, Network, Policy, Streams};
+pub use run::Line;
+use scratch::Scratch;
+pub use shell::SandboxShell;
+pub use stop::{Stop, StopOnDrop};
+
+/// How commands are confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Name spaces made by `bwrap`, and a filter of system calls.
+    Bubblewrap,
+    /// Rules of Landlock, and a stricter filter of system calls. Owners, modes and times of files stay as they
+    /// are, whoever changes them, and a command sees the names and command lines of other processes.
+    Landlock,
+}
+
+impl Kind {
+    /// From the one that is preferred.
+    pub const ALL: [Kind; 2] = [Kind::Bubblewrap, Kind::Landlock];
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Bubblewrap => "bubblewrap",
+            Kind::Landlock => "landlock",
+        })
+    }
+}
+
+/// A sandbox that was tried and works. Its `Display` is for the log.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    kind: Kind,
+    details: String,
+    /// This program, or another that calls [`enter_if_asked`].
+    helper: PathBuf,
+    /// Where `bwrap` is, if it is used.
+    bubblewrap: Option<PathBuf>,
+}
+
+impl fmt::Display for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.kind, self.details)
+    }
+}
+
+impl Sandbox {
+    /// The first kind that works here. The running program must call [`enter_if_asked`] in its `main`.
+    pub fn probe() -> Result<Sandbox, SandboxError> {
+        let mut tried = Vec::new();
+        for kind in Kind::ALL {
+            match Sandbox::probe_kind(kind) {
+                Ok(sandbox) => return Ok(sandbox),
+                Err(SandboxError::Unusable { kind, why }) => tried.push((kind, why)),
+                Err(e) => tried.push((kind, e.to_string())),
+            }
+        }
+        Err(SandboxError::NoneWorks { tried })
+    }
+
+    /// This kind, if it works here.
+    pub fn probe_kind(kind: Kind) -> Result<Sandbox, SandboxError> {
+        let helper = std::env::current_exe().map_err(SandboxError::io("find our own program"))?;
+        Sandbox::probe_with(kind, &helper)
+    }
+
+    /// The same, entered through another program, which calls [`enter_if_asked`].
+    pub fn probe_with(kind: Kind, helper: &Path) -> Result<Sandbox, SandboxError> {
+        let unusable = |why: String| SandboxError::Unusable { kind, why };
+        let bubblewrap = match kind {
+            Kind::Bubblewrap => Some(find_bubblewrap().ok_or_else(|| {
+                unusable("bwrap is not installed (`apt-get install bubblewrap`)".to_owned())
+            })?),
+            Kind::Landlock => None,
+        };
+        let details = details(bubblewrap.as_deref());
+        let sandbox = Sandbox { kind, details, helper: helper.to_owned(), bubblewrap };
+        sandbox.try_out().map_err(|e| match e {
+            SandboxError::Setup { why, .. } => unusable(why),
+            e => unusable(e.to_string()),
+        })?;
+        Ok(sandbox)
+    }
+
+    /// Which kind it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Versions of what it rests on.
+    pub fn details(&self) -> &str {
+        &self.details
+    }
+
+    /// Runs a command that tries to leave something beside its workspace.
+    fn try_out(&self) -> Result<(), SandboxError> {
+        let around = Scratch::new()?;
+        let workspace = around.path().join("workspace");
+        rustix::fs::mkdir(&workspace, rustix::fs::Mode::RWXU)
+            .map_err(SandboxError::io("make a directory to try it in"))?;
+        let mut policy = Policy::new(&workspace, around.path().join("store"));
+        policy.limits.wall = PROBE_MAX;
+        let line = Line::Shell("(echo > ../out) 2> /dev/null; echo > in && echo inside".to_owned());
+        let outcome = self.run(&policy, &line, &Stop::new()?)?;
+        let wrote = |name: &str| RealDisk.inspect(&around.path().join(name)).is_ok();
+        let setup = |why: String| SandboxError::Setup { kind: self.kind, why };
+        if outcome.ending != Ending::Exit(0) || outcome.stdout.text() != "inside\n" || !wrote("workspace/in")
+        {
+            let said = outcome.stdout.text();
+            return Err(setup(format!("a trivial command failed ({}): {}", outcome.ending, said.trim())));
+        }
+        if wrote("out") {
+            return Err(setup("a command in it could write outside of its workspace".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Where `bwrap` is: where systems install it, else wherever the user has it.
+fn find_bubblewrap() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let searched = std::env::split_paths(&path).filter(|dir| dir.is_absolute());
+    let dirs = ["/usr/bin", "/bin", "/usr/local/bin"].map(PathBuf::from).into_iter().chain(searched);
+    dirs.map(|dir| dir.join("bwrap")).find(|program| program.is_file())
+}
+
+fn details(bubblewrap: Option<&Path>) -> String {
+    let system = rustix::system::uname();
+    let kernel = format!("seccomp, Linux {}", system.release().to_string_lossy());
+    let Some(program) = bubblewrap else {
+        return format!("{kernel}; owners, modes and times of files stay as they are");
+    };
+    let mut asked = Command::new(program);
+    asked.arg("--version").env_clear().stdin(Stdio::null()).stderr(Stdio::null());
+    let version = asked.output().map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    format!("{}, {kernel}", version.unwrap_or_default())
+}
+
+/// How long a trivial command may take on a busy machine.
+const PROBE_MAX: Duration = Duration::from_secs(20);

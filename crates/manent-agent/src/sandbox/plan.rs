@@ -1,0 +1,104 @@
+//! What the process outside tells the keeper, which runs from the same program: on its command line, so that it needs
+//! no file that both can see; and what the keeper tells back.
+
+use std::path::{Path, PathBuf};
+
+use manent::log::RealDisk;
+use manent::log::fs::Disk;
+use serde::{Deserialize, Serialize};
+
+use super::Kind;
+use super::outcome::{Ending, Limit};
+use super::policy::{Limits, Network, SETTINGS, SYSTEM, View};
+
+/// The first word on the command line of a process that is to enter a sandbox.
+pub(super) const ENTRANCE: &str = "__sandbox";
+/// The second: stay, and look after what is started.
+pub(super) const KEEP: &str = "keep";
+/// The second: become the command.
+pub(super) const BECOME: &str = "become";
+
+/// What there is to do inside.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Plan {
+    pub(super) kind: Kind,
+    pub(super) network: Network,
+    pub(super) limits: Limits,
+    /// What the keeper removes if whoever made it is gone.
+    pub(super) scratch: Option<PathBuf>,
+    /// For Landlock: what may be reached. Nothing else is.
+    pub(super) rules: Vec<Rule>,
+}
+
+/// A path, and what may be done with it and below it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Rule {
+    pub(super) path: PathBuf,
+    pub(super) access: Access,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Access {
+    /// Read and start.
+    Use,
+    /// Read, not start.
+    Read,
+    /// Read and write what is there.
+    Device,
+    /// Everything but devices and sockets.
+    Change,
+}
+
+/// What may be reached, as rules. Paths are free of symbolic links; what is not there is left out.
+pub(super) fn rules(view: &View, scratch: &Path) -> Vec<Rule> {
+    let fixed = SYSTEM.iter().chain(&SETTINGS).map(|path| (PathBuf::from(path), Access::Use));
+    let devices = ["null", "zero", "full", "random", "urandom"].map(|name| Path::new("/dev").join(name));
+    let given = view.read_only.iter().map(|path| (path.clone(), Access::Use));
+    let own = [view.workspace.clone(), scratch.to_owned()].map(|path| (path, Access::Change));
+    let all = fixed
+        .chain([(PathBuf::from("/proc"), Access::Read)])
+        .chain(devices.map(|path| (path, Access::Device)))
+        .chain(given)
+        .chain(own);
+    all.filter_map(|(path, access)| Some(Rule { path: RealDisk.resolve(&path).ok()?, access })).collect()
+}
+
+/// What comes back over the line between keeper and outside.
+pub(super) mod report {
+    use super::{Ending, Limit};
+
+    /// The sandbox is entered; the next thing is the command.
+    pub(in super::super) const ENTERED: u8 = b'r';
+
+    /// How it ended, in two bytes.
+    pub(in super::super) fn encode(ending: Ending) -> [u8; 2] {
+        match ending {
+            Ending::Exit(code) => [b'e', u8::try_from(code).unwrap_or(u8::MAX)],
+            Ending::Signal(signal) => [b's', u8::try_from(signal).unwrap_or(u8::MAX)],
+            Ending::Limit(limit) => [
+                b'l',
+                match limit {
+                    Limit::Cpu => 0,
+                    Limit::Memory => 1,
+                    Limit::Processes => 2,
+                    Limit::FileSize => 3,
+                },
+            ],
+            Ending::Timeout => [b't', 0],
+            Ending::Stopped => [b'x', 0],
+        }
+    }
+
+    /// The same, read.
+    pub(in super::super) fn decode(bytes: &[u8]) -> Option<Ending> {
+        match bytes {
+            [b'e', code] => Some(Ending::Exit(i32::from(*code))),
+            [b's', signal] => Some(Ending::Signal(i32::from(*signal))),
+            [b'l', limit] => [Limit::Cpu, Limit::Memory, Limit::Processes, Limit::FileSize]
+                .get(usize::from(*limit))
+                .map(|limit| Ending::Limit(*limit)),
+            _ => None,
+        }
+    }
+}

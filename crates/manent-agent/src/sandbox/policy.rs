@@ -1,0 +1,309 @@
+//! What a command may see, change and use up; and what comes of that on this machine (`View`).
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use manent::log::RealDisk;
+use manent::log::fs::{Disk, Shape};
+use serde::{Deserialize, Serialize};
+
+use super::Kind;
+use super::error::SandboxError;
+
+/// What a command may do. Everything that is not said here it may not.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// The directory in which it runs, and the only one that it may change.
+    pub workspace: PathBuf,
+    /// The home of the store: hidden wherever it is.
+    pub store: PathBuf,
+    /// The home of the user: what opens doors there is hidden, if the home can be seen at all.
+    pub home: Option<PathBuf>,
+    /// What else it may read, beside the programs of the system.
+    pub read_only: Vec<PathBuf>,
+    /// What else is hidden, also where it lies in something that may be read.
+    pub hidden: Vec<PathBuf>,
+    /// Whether it reaches the internet. Sockets of this machine it never reaches.
+    pub network: Network,
+    /// What it may use up.
+    pub limits: Limits,
+    /// The names of environment variables that are handed on. `HOME` and `TMPDIR` are made by the sandbox.
+    pub environment: Vec<String>,
+    /// How its output comes.
+    pub streams: Streams,
+}
+
+impl Policy {
+    /// The usual: no network, ordinary limits, nothing to read but the system and the workspace.
+    pub fn new(workspace: impl Into<PathBuf>, store: impl Into<PathBuf>) -> Policy {
+        Policy {
+            workspace: workspace.into(),
+            store: store.into(),
+            home: std::env::home_dir(),
+            read_only: Vec::new(),
+            hidden: Vec::new(),
+            network: Network::Denied,
+            limits: Limits::default(),
+            environment: ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ"].map(str::to_owned).to_vec(),
+            streams: Streams::Merged,
+        }
+    }
+}
+
+/// Whether a command reaches the internet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// Neither TCP nor UDP.
+    Denied,
+    /// TCP and UDP, as from this machine: what listens on it is reached too.
+    Allowed,
+}
+
+/// How output comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// Standard output and standard error as one, in the order in which they were written.
+    Merged,
+    /// Each by itself.
+    Apart,
+}
+
+/// What a command may use up, with all that it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Time on the clock.
+    pub wall: Duration,
+    /// Seconds of work, of all processes together.
+    pub cpu_seconds: u64,
+    /// Resident memory, of all processes together. Looked at many times a second.
+    pub memory_bytes: u64,
+    /// Address space of each process; nothing: any. Some programs reserve far more than they use.
+    pub address_space_bytes: Option<u64>,
+    /// Processes and threads at once.
+    pub processes: u64,
+    /// The longest file that can be written.
+    pub file_bytes: u64,
+    /// What of each stream of output is kept: some of the beginning, most of the end.
+    pub output_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            wall: Duration::from_mins(2),
+            cpu_seconds: 600,
+            memory_bytes: 4 << 30,
+            address_space_bytes: None,
+            processes: 512,
+            file_bytes: 1 << 30,
+            output_bytes: 64 << 10,
+        }
+    }
+}
+
+/// A policy, resolved: what there really is to show and to hide. All paths are free of symbolic links.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) workspace: PathBuf,
+    pub(super) read_only: Vec<PathBuf>,
+    /// What lies in something that is shown, and is there now.
+    pub(super) hidden: Vec<(PathBuf, Shape)>,
+}
+
+impl View {
+    pub(super) fn new(policy: &Policy, kind: Kind) -> Result<View, SandboxError> {
+        let workspace = resolve("the workspace", &policy.workspace)?;
+        let inspected = RealDisk.inspect(&workspace);
+        if !inspected.is_ok_and(|info| info.shape == Shape::Directory) {
+            return Err(refused("the workspace", &workspace, "it is no directory"));
+        }
+        let below = |dir: &&&str| Path::new(dir).starts_with(&workspace) || workspace.starts_with(dir);
+        if let Some(dir) = SYSTEM.iter().chain(&["/proc", "/dev", "/sys", "/etc"]).find(below) {
+            let why = format!("{dir} belongs to the system; choose a directory of your own");
+            return Err(refused("the workspace", &workspace, why));
+        }
+        let read_only = policy.read_only.iter().map(|path| resolve("the read-only path", path));
+        let read_only = read_only.collect::<Result<Vec<_>, _>>()?;
+        if let Some(path) = read_only.iter().find(|path| path.parent().is_none()) {
+            return Err(refused("the read-only path", path, "it is everything; name what is needed"));
+        }
+        let mut hidden = Vec::new();
+        for path in hidden_paths(policy) {
+            let path = resolve_what_is_there(&path);
+            for (what, shown) in shown(&workspace, &read_only) {
+                if shown.starts_with(&path) {
+                    let why = format!("{} is hidden from commands; choose another place", path.display());
+                    return Err(refused(what, shown, why));
+                }
+                // Only what is there can be seen; and only what can be seen must be hidden.
+                let Ok(info) = RealDisk.inspect(&path) else { continue };
+                if !path.starts_with(shown) {
+                    continue;
+                }
+                if kind == Kind::Landlock {
+                    let why = format!(
+                        "it holds {}, and Landlock cannot hide a part of a directory; choose one that does not \
+                         hold it, or install bubblewrap",
+                        path.display()
+                    );
+                    return Err(refused(what, shown, why));
+                }
+                hidden.push((path.clone(), info.shape));
+            }
+        }
+        hidden.sort_by(|a, b| a.0.cmp(&b.0));
+        hidden.dedup_by(|a, b| a.0 == b.0);
+        Ok(View { workspace, read_only, hidden })
+    }
+
+    /// The directories between the workspace and what is hidden or read-only in it. Renamed, one of them would take
+    /// what is below it to another name, where the next command finds it in the open.
+    pub(super) fn pinned(&self) -> Vec<PathBuf> {
+        let inside = self.hidden.iter().map(|(path, _)| path).chain(&self.read_only);
+        let mut pinned: Vec<PathBuf> = Vec::new();
+        for path in inside.filter(|path| path.starts_with(&self.workspace)) {
+            let between = path.ancestors().skip(1).take_while(|dir| *dir != self.workspace);
+            pinned.extend(between.map(Path::to_owned));
+        }
+        pinned.sort();
+        pinned.dedup();
+        pinned
+    }
+}
+
+/// What is shown, and what it is called in an error.
+fn shown<'a>(
+    workspace: &'a Path,
+    read_only: &'a [PathBuf],
+) -> impl Iterator<Item = (&'static str, &'a Path)> {
+    let others = read_only.iter().map(|path| ("the read-only path", path.as_path()));
+    let system = SYSTEM.iter().map(|path| ("the directory of the system", Path::new(path)));
+    std::iter::once(("the workspace", workspace)).chain(others).chain(system)
+}
+
+/// All that must not be seen, whether it is there or not.
+fn hidden_paths(policy: &Policy) -> Vec<PathBuf> {
+    let mut hidden = vec![policy.store.clone()];
+    hidden.extend(policy.hidden.iter().cloned());
+    hidden.extend(["/run", "/var/run", "/root/.ssh"].map(PathBuf::from));
+    hidden.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute()));
+    if let Some(home) = policy.home.as_ref().filter(|home| home.is_absolute() && *home != Path::new("/")) {
+        hidden.extend(SECRET_IN_HOME.map(|name| home.join(name)));
+    }
+    hidden
+}
+
+fn resolve(what: &'static str, path: &Path) -> Result<PathBuf, SandboxError> {
+    let resolved = RealDisk.resolve(path);
+    resolved.map_err(|source| SandboxError::Path { what, path: path.to_owned(), source })
+}
+
+/// The path without symbolic links, as far as it exists.
+fn resolve_what_is_there(path: &Path) -> PathBuf {
+    match RealDisk.resolve(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => resolve_what_is_there(parent).join(name),
+            _ => path.to_owned(),
+        },
+        resolved => resolved.unwrap_or_else(|_| path.to_owned()),
+    }
+}
+
+fn refused(what: &'static str, path: &Path, why: impl Into<String>) -> SandboxError {
+    SandboxError::Refused { what, path: path.to_owned(), why: why.into() }
+}
+
+/// The environment of a command: only what is named, and a home of its own.
+pub(super) fn environment(policy: &Policy, view: &View, scratch: &Path) -> Vec<(OsString, OsString)> {
+    let own = ["HOME", "TMPDIR"];
+    let names = policy.environment.iter().filter(|name| !own.contains(&name.as_str()));
+    let mut variables: Vec<(OsString, OsString)> =
+        names.filter_map(|name| Some((name.into(), value(name, view)?))).collect();
+    variables.extend(own.map(|name| (name.into(), scratch.into())));
+    variables
+}
+
+/// What a variable says here. Of the places for programs only those that can be seen: a shell that finds one in
+/// another does not look any further.
+fn value(name: &str, view: &View) -> Option<OsString> {
+    if name != "PATH" {
+        return std::env::var_os(name);
+    }
+    let value = std::env::var_os(name).unwrap_or_default();
+    let seen =
+        |dir: &PathBuf| shown(&view.workspace, &view.read_only).any(|(_, place)| dir.starts_with(place));
+    let usual = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from);
+    let mut dirs: Vec<PathBuf> = std::env::split_paths(&value).filter(seen).collect();
+    dirs.extend(usual.into_iter().filter(|_| dirs.is_empty()).collect::<Vec<_>>());
+    std::env::join_paths(dirs).ok()
+}
+
+/// Programs and what they need: can be read and started, wherever they exist.
+pub(super) const SYSTEM: [&str; 8] =
+    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"];
+
+/// What programs need of the settings of a machine. The rest of `/etc` has keys and passwords.
+pub(super) const SETTINGS: [&str; 31] = [
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/ca-certificates",
+    "/etc/ca-certificates.conf",
+    "/etc/debian_version",
+    "/etc/environment",
+    "/etc/fonts",
+    "/etc/gai.conf",
+    "/etc/gitconfig",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/inputrc",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/magic",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/passwd",
+    "/etc/pki/tls/certs",
+    "/etc/profile",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/terminfo",
+    "/etc/timezone",
+];
+
+/// Where people keep what opens doors. Only of use where the home itself can be seen.
+const SECRET_IN_HOME: [&str; 24] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".config",
+    ".kube",
+    ".docker",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".vault-token",
+    ".git-credentials",
+    ".terraform.d",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".local/share/keyrings",
+    ".password-store",
+    ".mozilla",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+];

@@ -1,0 +1,283 @@
+//! Running a command, seen from outside: start the keeper, read what comes, end it in time.
+
+use std::ffi::OsString;
+use std::io::{PipeReader, Read};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::error::SandboxError;
+use super::outcome::{Captured, Ending, Outcome};
+use super::plan::{ENTRANCE, KEEP, Plan, report};
+use super::policy::{Policy, Streams, View};
+use super::scratch::Scratch;
+use super::stop::Stop;
+use super::{Sandbox, bubblewrap, plan, policy};
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub enum Line {
+    /// A line for a shell: bash where it is installed, else sh.
+    Shell(String),
+    /// A program and its arguments, as they are.
+    Program(Vec<OsString>),
+}
+
+impl Line {
+    fn words(&self) -> Result<Vec<OsString>, SandboxError> {
+        let words = match self {
+            Line::Shell(line) => {
+                let shell = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| Path::new(path).exists());
+                vec![shell.unwrap_or("/bin/sh").into(), "-c".into(), line.into()]
+            }
+            Line::Program(words) => words.clone(),
+        };
+        if words.is_empty() {
+            return Err(SandboxError::Command("nothing was given to run"));
+        }
+        if words.iter().any(|word| word.len() >= WORD_BYTES_MAX) {
+            return Err(SandboxError::Command("it has more than 128 KiB; put it into a file and run that"));
+        }
+        if words.iter().any(|word| word.as_encoded_bytes().contains(&0)) {
+            return Err(SandboxError::Command("it holds a null character; take it out"));
+        }
+        Ok(words)
+    }
+}
+
+impl Sandbox {
+    /// Runs a command to its end and gives what came of it. Blocks this thread meanwhile.
+    ///
+    /// When this comes back, nothing that the command started is running any more. Memory is bounded by the limit for
+    /// output, whatever the command prints.
+    pub fn run(&self, policy: &Policy, line: &Line, stop: &Stop) -> Result<Outcome, SandboxError> {
+        let words = line.words()?;
+        let view = View::new(policy, self.kind)?;
+        // With bubblewrap it is in memory, and gone by itself.
+        let scratch = self.bubblewrap.is_none().then(Scratch::new).transpose()?;
+        let home = scratch.as_ref().map_or(Path::new(bubblewrap::SCRATCH), Scratch::path);
+        let mut command = self.command(policy, &view, home, &words)?;
+        let (ours, theirs) = UnixStream::pair().map_err(SandboxError::io("make a line to the keeper"))?;
+        let (outputs, writers) = streams(policy.streams)?;
+        let [out, err] = writers;
+        command.stdin(OwnedFd::from(theirs)).stdout(out).stderr(err);
+        let begun = Instant::now();
+        let child = command.spawn().map_err(SandboxError::io("start the keeper of a command"))?;
+        // It holds the other ends of the pipes, which would then never close.
+        drop(command);
+        let mut run = Run {
+            child,
+            line: ours,
+            outputs,
+            captured: [Captured::new(policy.limits.output_bytes), Captured::new(policy.limits.output_bytes)],
+            told: Vec::new(),
+            closed: false,
+        };
+        let cut_short = run.follow(begun + policy.limits.wall, stop);
+        run.leave();
+        let ending = match (cut_short, run.told.split_first()) {
+            (Some(ending), _) => ending,
+            // Without a word from the keeper, it was killed.
+            (None, Some((&report::ENTERED, rest))) => report::decode(rest).unwrap_or(Ending::Signal(9)),
+            (None, _) => return Err(self.not_entered(&run)),
+        };
+        run.captured.iter_mut().for_each(Captured::trim);
+        let [stdout, stderr] = run.captured.each_mut().map(std::mem::take);
+        Ok(Outcome { ending, stdout, stderr, duration: begun.elapsed(), sandbox: self.to_string() })
+    }
+
+    fn not_entered(&self, run: &Run) -> SandboxError {
+        let said = run.captured.iter().map(Captured::text).collect::<String>();
+        let why = if said.trim().is_empty() { "it said nothing".to_owned() } else { said.trim().to_owned() };
+        SandboxError::Setup { kind: self.kind, why }
+    }
+
+    /// The command line of the keeper, in the sandbox or about to make one.
+    fn command(
+        &self,
+        policy: &Policy,
+        view: &View,
+        home: &Path,
+        words: &[OsString],
+    ) -> Result<Command, SandboxError> {
+        let (kind, network, limits) = (self.kind, policy.network, policy.limits);
+        let (mut command, rules, scratch) = match &self.bubblewrap {
+            Some(program) => {
+                let mut command = Command::new(program);
+                command.args(bubblewrap::arguments(view, &self.helper, network, &limits));
+                command.arg(bubblewrap::HELPER);
+                (command, Vec::new(), None)
+            }
+            None => (Command::new(&self.helper), plan::rules(view, home), Some(home.to_owned())),
+        };
+        let text = serde_json::to_string(&Plan { kind, network, limits, scratch, rules });
+        let text = text.map_err(|_| SandboxError::Command("a path of its policy is no text"))?;
+        command.args([ENTRANCE, KEEP, &text]).args(words);
+        // Handed on through the environment of the keeper and not on its command line, which others can read.
+        command.env_clear().envs(policy::environment(policy, view, home));
+        command.current_dir(&view.workspace);
+        // Ctrl-C on our terminal is for us. It would end the keeper, and nobody would look after the command.
+        command.process_group(0);
+        Ok(command)
+    }
+}
+
+type Pipes = [Option<PipeReader>; 2];
+
+fn streams(how: Streams) -> Result<(Pipes, [Stdio; 2]), SandboxError> {
+    let pipe = || std::io::pipe().map_err(SandboxError::io("make a pipe for output"));
+    let (reader, writer) = pipe()?;
+    match how {
+        Streams::Merged => {
+            let same = writer.try_clone().map_err(SandboxError::io("make a pipe for output"))?;
+            Ok(([Some(reader), None], [writer.into(), same.into()]))
+        }
+        Streams::Apart => {
+            let (other, other_writer) = pipe()?;
+            Ok(([Some(reader), Some(other)], [writer.into(), other_writer.into()]))
+        }
+    }
+}
+
+/// A command that runs.
+struct Run {
+    child: Child,
+    line: UnixStream,
+    outputs: Pipes,
+    captured: [Captured; 2],
+    /// What the keeper told so far.
+    told: Vec<u8>,
+    /// Whether the keeper is gone.
+    closed: bool,
+}
+
+impl Run {
+    /// Reads until everything is closed. Gives why it was ended, if we did that.
+    fn follow(&mut self, mut deadline: Instant, stop: &Stop) -> Option<Ending> {
+        let mut ended = None;
+        let mut buffer = vec![0; 64 << 10];
+        while !self.closed || self.outputs.iter().any(Option::is_some) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                if ended.is_some() || self.closed {
+                    break;
+                }
+                ended = Some(self.end(Ending::Timeout, &mut deadline));
+                continue;
+            }
+            let ready = self.wait(stop, ended, left);
+            if ready.stop && ended.is_none() && !self.closed {
+                ended = Some(self.end(Ending::Stopped, &mut deadline));
+            }
+            for at in ready.outputs.into_iter().flatten() {
+                self.read(at, &mut buffer);
+            }
+            if ready.line {
+                self.listen();
+                if self.closed {
+                    // Everybody inside is dead; what they wrote is in the pipes.
+                    deadline = Instant::now() + GRACE;
+                }
+            }
+        }
+        ended
+    }
+
+    /// Tells the keeper to end everything, and gives it time for that.
+    fn end(&mut self, why: Ending, deadline: &mut Instant) -> Ending {
+        let _ = self.line.shutdown(Shutdown::Write);
+        *deadline = Instant::now() + GRACE;
+        why
+    }
+
+    fn wait(&self, stop: &Stop, ended: Option<Ending>, left: Duration) -> Ready {
+        let mut waited = Vec::with_capacity(4);
+        let mut owners = Vec::with_capacity(4);
+        let mut add = |fd, owner| {
+            waited.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            owners.push(owner);
+        };
+        if !self.closed {
+            add(self.line.as_fd(), Owner::Line);
+        }
+        if ended.is_none() {
+            add(stop.as_fd(), Owner::Stop);
+        }
+        for (at, output) in self.outputs.iter().enumerate() {
+            if let Some(output) = output {
+                add(output.as_fd(), Owner::Output(at));
+            }
+        }
+        let mut ready = Ready::default();
+        if poll(&mut waited, Timespec::try_from(left).ok().as_ref()).is_err() {
+            return ready;
+        }
+        for (_, owner) in waited.iter().zip(owners).filter(|(fd, _)| !fd.revents().is_empty()) {
+            match owner {
+                Owner::Line => ready.line = true,
+                Owner::Stop => ready.stop = true,
+                Owner::Output(at) => ready.outputs[at] = Some(at),
+            }
+        }
+        ready
+    }
+
+    fn read(&mut self, at: usize, buffer: &mut [u8]) {
+        let Some(output) = &mut self.outputs[at] else { return };
+        match output.read(buffer) {
+            Ok(n) if n > 0 => self.captured[at].push(&buffer[..n]),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            _ => self.outputs[at] = None,
+        }
+    }
+
+    fn listen(&mut self) {
+        let mut bytes = [0; 16];
+        match self.line.read(&mut bytes) {
+            // More than it has to say is not from our keeper.
+            Ok(n) if n > 0 && self.told.len() + n <= bytes.len() => self.told.extend(&bytes[..n]),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            _ => self.closed = true,
+        }
+    }
+
+    /// Waits for the keeper itself. One that does not end is ended.
+    fn leave(&mut self) {
+        let deadline = Instant::now() + GRACE;
+        while self.closed && Instant::now() < deadline {
+            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whose descriptor it is that something happened on.
+#[derive(Clone, Copy)]
+enum Owner {
+    Line,
+    Stop,
+    Output(usize),
+}
+
+/// What can be read now.
+#[derive(Default)]
+struct Ready {
+    line: bool,
+    stop: bool,
+    outputs: [Option<usize>; 2],
+}
+
+/// The longest word that the kernel takes on a command line.
+const WORD_BYTES_MAX: usize = 128 << 10;
+/// How long the end may take, once it has come.
+const GRACE: Duration = Duration::from_secs(5);

@@ -1,0 +1,223 @@
+//! Real attempts to get out of a sandbox, each with what came of it.
+//!
+//! An attempt is made three times over: outside, where that harms nobody, to show that it would work (the control);
+//! inside; and then the place is looked at from outside, because what a process says of itself proves little. An
+//! attempt that could not be made proves nothing, and is counted as such.
+
+pub(super) mod attempts;
+mod excess;
+mod raw;
+mod stage;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use stage::{SECRET, Stage, VARIABLE};
+
+use super::error::SandboxError;
+use super::outcome::Ending;
+use super::plan::ENTRANCE;
+use super::policy::Policy;
+use super::run::Line;
+use super::stop::Stop;
+use super::{Kind, Sandbox};
+
+/// One attempt, and what came of it.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    /// What was tried.
+    pub attempt: &'static str,
+    /// What must come of it.
+    pub expected: &'static str,
+    /// What came of it.
+    pub got: String,
+    /// What came of it outside of the sandbox.
+    pub control: Control,
+    /// Whether the sandbox held.
+    pub verdict: Verdict,
+}
+
+/// What an attempt does without a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Control {
+    /// It works: so it is the sandbox that keeps it from working.
+    Works,
+    /// It is refused to this user anyway.
+    Refused(String),
+    /// Not tried: it would do harm.
+    NotTried,
+}
+
+/// Whether the sandbox held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It did.
+    Held,
+    /// It did not, or nobody can tell.
+    Escaped,
+    /// The attempt could not be made.
+    Skipped,
+}
+
+impl Verdict {
+    /// As it is shown.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Held => "held",
+            Verdict::Escaped => "ESCAPED",
+            Verdict::Skipped => "skipped",
+        }
+    }
+}
+
+/// Makes all attempts, and tells of each when it is over.
+pub fn selftest(sandbox: &Sandbox, tell: &mut dyn FnMut(&Trial)) -> Result<Vec<Trial>, SandboxError> {
+    let plain = PLAIN.iter().map(|attempt| plain(sandbox, attempt));
+    let raw = raw::ALL.iter().map(|call| raw::trial(sandbox, call));
+    let excess = excess::ALL.iter().map(|attempt| attempt(sandbox));
+    let mut trials = Vec::new();
+    for trial in plain.chain(raw).chain(excess) {
+        let trial = trial?;
+        tell(&trial);
+        trials.push(trial);
+    }
+    Ok(trials)
+}
+
+/// Attempts that our own program makes, all to be refused.
+const PLAIN: &[&str] = &[
+    "write outside",
+    "create outside",
+    "truncate outside",
+    "remove outside",
+    "chmod outside",
+    "utime outside",
+    "setxattr outside",
+    "hard link in",
+    "hard link out",
+    "symlink swap",
+    "rename the workspace",
+    "read ~/.ssh",
+    "read ~/.netrc",
+    "list the real home",
+    "read the store",
+    STORE_INSIDE,
+    "read /etc/shadow",
+    "list /run",
+    "watch ~/.ssh",
+    "TCP connect",
+    "UDP send",
+    "abstract Unix socket",
+    "pathname Unix socket",
+    "Unix datagram from a pair",
+    "signal a process",
+    "limit a process",
+    "slow a process",
+    "read /proc/PID/environ",
+    "open /proc/PID/mem",
+    "open /proc/PARENT/mem",
+    "open /proc/self/mem",
+    "write a switch of the kernel",
+    "become another user",
+    "make a setuid file",
+    "make a device",
+    "change the root",
+    "mount",
+    "secret in the environment",
+    "files left open",
+];
+
+/// The one attempt with a policy of its own: the home is the workspace, and the store is in it.
+const STORE_INSIDE: &str = "unhide the store";
+
+fn plain(sandbox: &Sandbox, attempt: &'static str) -> Result<Trial, SandboxError> {
+    let control = control(sandbox, |stage| words(sandbox, stage, attempt))?;
+    let mut stage = Stage::new()?;
+    let mut policy = stage.policy(&sandbox.helper);
+    if attempt == STORE_INSIDE {
+        policy.workspace.clone_from(&stage.targets.home);
+        if sandbox.kind == Kind::Landlock {
+            return Ok(store_inside_refused(sandbox, &policy, control));
+        }
+    }
+    stage.allow(&policy);
+    let line = Line::Program(words(sandbox, &stage, attempt));
+    let (got, verdict) = inside(sandbox, &policy, &line, &mut stage)?;
+    Ok(Trial { attempt, expected: "refused", got, control, verdict })
+}
+
+/// Under Landlock a part of a directory cannot be hidden, so nothing is run in such a one.
+fn store_inside_refused(sandbox: &Sandbox, policy: &Policy, control: Control) -> Trial {
+    let run = Stop::new().and_then(|stop| sandbox.run(policy, &Line::Shell("true".to_owned()), &stop));
+    let (got, verdict) = match run {
+        Err(SandboxError::Refused { .. }) => ("no command is run there".to_owned(), Verdict::Held),
+        Err(e) => (e.to_string(), Verdict::Escaped),
+        Ok(outcome) => (outcome.ending.to_string(), Verdict::Escaped),
+    };
+    Trial { attempt: STORE_INSIDE, expected: "refused", got, control, verdict }
+}
+
+/// Runs an attempt in the sandbox, and looks at what is left of the place.
+fn inside(
+    sandbox: &Sandbox,
+    policy: &Policy,
+    line: &Line,
+    stage: &mut Stage,
+) -> Result<(String, Verdict), SandboxError> {
+    let mut policy = policy.clone();
+    policy.limits.wall = ATTEMPT_MAX;
+    let outcome = sandbox.run(&policy, line, &Stop::new()?)?;
+    let said = outcome.stdout.text();
+    if let Some(trace) = stage.traces() {
+        return Ok((trace, Verdict::Escaped));
+    }
+    Ok(match outcome.ending {
+        _ if said.contains(SECRET) => ("the secret came out".to_owned(), Verdict::Escaped),
+        Ending::Exit(code) if code == i32::from(attempts::REFUSED) => (short(&said), Verdict::Held),
+        Ending::Exit(0) => (short(&said), Verdict::Escaped),
+        // Whatever this is, it is not what was expected.
+        ending => (format!("{ending}: {}", short(&said)), Verdict::Escaped),
+    })
+}
+
+/// Runs an attempt on a place of its own, without a sandbox.
+fn control(sandbox: &Sandbox, words: impl FnOnce(&Stage) -> Vec<OsString>) -> Result<Control, SandboxError> {
+    let mut stage = Stage::new()?;
+    let policy = stage.policy(&sandbox.helper);
+    stage.allow(&policy);
+    let words = words(&stage);
+    let Some((program, rest)) = words.split_first() else { return Ok(Control::NotTried) };
+    let mut command = Command::new(program);
+    command.args(rest).env(VARIABLE, SECRET).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = command.output().map_err(SandboxError::io("make an attempt outside of the sandbox"))?;
+    if output.status.success() {
+        return Ok(Control::Works);
+    }
+    Ok(Control::Refused(short(&String::from_utf8_lossy(&output.stdout))))
+}
+
+fn words(sandbox: &Sandbox, stage: &Stage, attempt: &str) -> Vec<OsString> {
+    let targets = serde_json::to_string(&stage.targets).unwrap_or_default();
+    vec![
+        sandbox.helper.clone().into(),
+        ENTRANCE.into(),
+        attempts::ATTEMPT.into(),
+        attempt.into(),
+        targets.into(),
+    ]
+}
+
+/// The first line, and not too much of it.
+fn short(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(60).collect()
+}
+
+/// Whether a path is a program that can be used in the sandbox.
+fn has(program: &str) -> bool {
+    Path::new(program).is_file()
+}
+
+/// How long one attempt may take.
+const ATTEMPT_MAX: Duration = Duration::from_secs(20);

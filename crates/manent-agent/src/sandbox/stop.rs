@@ -1,0 +1,56 @@
+//! Stopping a command from another thread, or by dropping the future that waits for it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::error::SandboxError;
+
+/// A flag that ends a command, with all that it started. Clones are the same flag.
+///
+/// An asynchronous caller keeps a [`Stop::on_drop`] beside the task that runs the command: if its future is dropped,
+/// the command ends.
+#[derive(Debug, Clone)]
+pub struct Stop {
+    raised: Arc<OwnedFd>,
+}
+
+impl Stop {
+    /// A flag that is not raised.
+    pub fn new() -> Result<Stop, SandboxError> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let raised = eventfd(0, flags).map_err(SandboxError::io("make a flag to stop a command by"))?;
+        Ok(Stop { raised: Arc::new(raised) })
+    }
+
+    /// Ends the command, or the next one that is run with this flag.
+    pub fn now(&self) {
+        // Full is raised too.
+        let _ = rustix::io::write(&*self.raised, &1_u64.to_ne_bytes());
+    }
+
+    /// Raises the flag when it is dropped.
+    #[must_use = "dropped at once, it stops the command at once"]
+    pub fn on_drop(&self) -> StopOnDrop {
+        StopOnDrop { stop: self.clone() }
+    }
+}
+
+impl AsFd for Stop {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.raised.as_fd()
+    }
+}
+
+/// Raises its flag when it is dropped.
+#[derive(Debug)]
+pub struct StopOnDrop {
+    stop: Stop,
+}
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.stop.now();
+    }
+}
