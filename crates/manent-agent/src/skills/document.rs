@@ -1,0 +1,194 @@
+//! A `SKILL.md` as bytes, taken apart: never an error, always what could be read and what is wrong with the rest.
+
+use super::frontmatter::{self, Parts};
+use super::manifest::{self, Manifest};
+use super::mending;
+use super::problem::{Grade, Problem, Rule};
+use super::yaml::{self, Node};
+
+/// What a `SKILL.md` says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Document {
+    /// The fields.
+    pub manifest: Manifest,
+    /// The instructions, without blank lines around them. Of a file without frontmatter, all of it.
+    pub body: String,
+    /// In the order of the file.
+    pub problems: Vec<Problem>,
+}
+
+impl Document {
+    /// Reads a file that lies in a directory of this name.
+    ///
+    /// ```
+    /// use manent_agent::skills::Document;
+    /// let text = "---\nname: notes\ndescription: Takes notes. Use it when asked to.\n---\nWrite them down.\n";
+    /// let document = Document::read(text.as_bytes(), "notes");
+    /// assert_eq!(document.manifest.name, "notes");
+    /// assert_eq!(document.body, "Write them down.");
+    /// assert_eq!(document.problems, []);
+    /// ```
+    pub fn read(bytes: &[u8], directory: &str) -> Document {
+        match text_of(bytes) {
+            Ok(text) => read(text, directory),
+            Err(problem) => Document { problems: vec![problem], ..Document::default() },
+        }
+    }
+
+    /// Why it cannot be used.
+    pub fn fatal(&self) -> Option<&Problem> {
+        self.problems.iter().find(|problem| problem.rule.grade() == Grade::Fatal)
+    }
+}
+
+fn text_of(bytes: &[u8]) -> Result<&str, Problem> {
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(too_long(bytes.len() as u64));
+    }
+    let wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    if wide {
+        return Err(Problem::new(Rule::NotText, Some(1), "the file is UTF-16; save it as UTF-8"));
+    }
+    let line = |at: usize| Some(line_at(bytes, at));
+    if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
+        let what = format!("byte {at} is NUL: this is no text file; write it anew as UTF-8");
+        return Err(Problem::new(Rule::NotText, line(at), what));
+    }
+    std::str::from_utf8(bytes).map_err(|e| {
+        let at = e.valid_up_to();
+        Problem::new(Rule::NotText, line(at), format!("byte {at} is not UTF-8; save the file as UTF-8"))
+    })
+}
+
+pub(super) fn too_long(bytes: u64) -> Problem {
+    let what = format!(
+        "the file has {bytes} bytes, and {FILE_BYTES_MAX} are read at most; move what is not always needed to \
+         files beside it"
+    );
+    Problem::new(Rule::TooLong, None, what)
+}
+
+fn read(text: &str, directory: &str) -> Document {
+    let mut problems = Vec::new();
+    let (front, front_line, body, body_line) = match frontmatter::split(text) {
+        Parts::Both { front, front_line, body, body_line, preceded } => {
+            if preceded {
+                let what = "a byte order mark or blank lines stand before the frontmatter; others refuse that, \
+                            let `---` be the first thing in the file";
+                problems.push(Problem::new(Rule::NotFirst, Some(1), what));
+            }
+            (front, front_line, body, body_line)
+        }
+        Parts::BodyOnly { body } => {
+            let what = "there is no frontmatter, and with it no description; begin the file with `---`, \
+                        `name: …`, `description: …`, `---`";
+            let problem = Problem::new(Rule::NoFrontmatter, Some(1), what);
+            return without_fields(body, directory, problem);
+        }
+        Parts::Endless { line } => {
+            let what = "the frontmatter that begins here does not end; put a line `---` behind its fields";
+            let problem = Problem::new(Rule::NoEnd, Some(line), what);
+            return without_fields(text, directory, problem);
+        }
+    };
+    if front.len() > FRONT_BYTES_MAX {
+        let what = format!("the frontmatter has {} bytes; {FRONT_BYTES_MAX} are allowed", front.len());
+        let problem = Problem::new(Rule::FrontmatterLong, Some(front_line), what);
+        return without_fields(body, directory, problem);
+    }
+    let root = match fields(front, front_line, &mut problems) {
+        Ok(root) => root,
+        Err(problem) => return without_fields(body, directory, problem),
+    };
+    let (manifest, found) = manifest::read(root, directory);
+    problems.extend(found);
+    problems.extend(body_problems(body, body_line));
+    problems.extend(hidden(text));
+    let problems = bounded(problems);
+    Document { manifest, body: trimmed(body), problems }
+}
+
+/// The tree of the frontmatter, mended if need be.
+fn fields(front: &str, front_line: u32, problems: &mut Vec<Problem>) -> Result<Option<Node>, Problem> {
+    let refused = match yaml::parse(front, front_line) {
+        Ok(root) => return Ok(root),
+        Err(refused) => refused,
+    };
+    if let Some(Ok(root)) = mending::quoted(front).map(|text| yaml::parse(&text, front_line)) {
+        let what =
+            format!("this is no YAML ({}); it was read as if values were quoted, quote them", refused.what);
+        problems.push(Problem::new(Rule::Mended, Some(refused.line), what));
+        return Ok(root);
+    }
+    let what = format!("the frontmatter is no YAML: {}; quote values that hold signs", refused.what);
+    Err(Problem::new(Rule::Yaml, Some(refused.line), what))
+}
+
+/// A file of which only the body is of use, to be shown.
+fn without_fields(body: &str, directory: &str, problem: Problem) -> Document {
+    let (manifest, _) = manifest::read(None, directory);
+    Document { manifest, body: trimmed(body), problems: vec![problem] }
+}
+
+/// As many as somebody would read; what makes the skill useless is always among them.
+fn bounded(mut problems: Vec<Problem>) -> Vec<Problem> {
+    if problems.len() <= PROBLEMS_MAX {
+        return problems;
+    }
+    let rest = problems.split_off(PROBLEMS_MAX);
+    let what = format!("{} more are not named; mend these first", rest.len());
+    problems.extend(rest.into_iter().filter(|problem| problem.rule.grade() == Grade::Fatal));
+    problems.push(Problem::new(Rule::More, None, what));
+    problems
+}
+
+fn body_problems(body: &str, body_line: u32) -> Option<Problem> {
+    let lines = body.lines().count();
+    if body.trim().is_empty() {
+        let what = "there are no instructions behind the frontmatter; say what to do, step by step";
+        return Some(Problem::new(Rule::BodyEmpty, None, what));
+    }
+    (lines > BODY_LINES_MAX).then(|| {
+        let what = format!(
+            "the body has {lines} lines, and all of them are given to the model; beyond {BODY_LINES_MAX}, move \
+             details to files beside it"
+        );
+        Problem::new(Rule::BodyLong, Some(body_line), what)
+    })
+}
+
+/// The first character that a reader would not see and a model would.
+fn hidden(text: &str) -> Option<Problem> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (at, c) = text.char_indices().find(|(_, c)| is_hidden(*c))?;
+    let what = format!(
+        "there is a character that people do not see and models do (U+{:04X}); look what it is for",
+        u32::from(c)
+    );
+    Some(Problem::new(Rule::Hidden, Some(line_at(text.as_bytes(), at)), what))
+}
+
+fn is_hidden(c: char) -> bool {
+    let is_control = c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    is_control
+        || matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}'
+            | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn line_at(bytes: &[u8], at: usize) -> u32 {
+    let before = bytes.iter().take(at).filter(|byte| **byte == b'\n').count();
+    u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+/// Without blank lines at its ends; the first line keeps its indentation.
+fn trimmed(body: &str) -> String {
+    let begins = body.len() - body.trim_start().len();
+    let line = body[..begins].rfind('\n').map_or(0, |at| at + 1);
+    body[line..].trim_end().to_owned()
+}
+
+const FRONT_BYTES_MAX: usize = 64 << 10;
+/// The body may have a MiB, and the frontmatter comes on top of it.
+pub(super) const FILE_BYTES_MAX: u64 = (1 << 20) + (64 << 10);
+const BODY_LINES_MAX: usize = 500;
+const PROBLEMS_MAX: usize = 100;

@@ -1,0 +1,71 @@
+//! What can go wrong with a skill that was asked for.
+
+use std::path::PathBuf;
+
+/// A skill that was asked for and cannot be given.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SkillError {
+    /// Nobody knows it.
+    #[error("there is no skill {name:?}; `manent skills list` has those there are")]
+    NoSuch {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// It is there and may not be used, or not by whoever asks.
+    #[error("the skill {name:?} cannot be used: {why}")]
+    NotUsed {
+        /// Its name.
+        name: String,
+        /// Why not, and what to do.
+        why: String,
+    },
+    /// A path that does not stay in the skill's directory.
+    #[error(
+        "{path:?} does not stay in the directory of the skill; give a path from there, such as \"docs/a.md\""
+    )]
+    Outside {
+        /// The path that was asked for.
+        path: String,
+    },
+    /// A file that the skill does not have.
+    #[error("the skill has no file {path:?}; its files are listed with its instructions")]
+    NoFile {
+        /// The path that was asked for.
+        path: String,
+    },
+    /// A file longer than anybody would give to a model.
+    #[error("{} has {bytes} bytes, and {max} are read at most; read a part of it by a tool", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// What would be read.
+        max: u64,
+    },
+    /// The system did not let us.
+    #[error("cannot read {}: {source}; look at its rights, and whether it is still there", path.display())]
+    Unreadable {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The list of trusted folders could not be written.
+    #[error("cannot note whether {} is trusted, in {}: {source}", folder.display(), file.display())]
+    NotNoted {
+        /// The folder.
+        folder: PathBuf,
+        /// The list.
+        file: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A folder whose name no list can hold.
+    #[error("the path {folder:?} is not UTF-8 and cannot be noted; rename the folder")]
+    OddFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
+}

@@ -1,0 +1,108 @@
+//! Where the frontmatter of a `SKILL.md` ends and its body begins.
+//!
+//! A line that is exactly `---` (blanks may follow) and begins in the first column is never part of a YAML value: not
+//! in quotes, not in a block, which is indented. So the first such line behind the opening one ends the frontmatter,
+//! and no value and no rule in the body can be taken for it.
+
+/// The two parts of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Parts<'a> {
+    /// Frontmatter and body.
+    Both {
+        /// Between the two lines, without them.
+        front: &'a str,
+        /// The number of its first line.
+        front_line: u32,
+        body: &'a str,
+        body_line: u32,
+        /// Whether something that cannot be seen stands before the frontmatter.
+        preceded: bool,
+    },
+    /// The file does not begin with `---`.
+    BodyOnly { body: &'a str },
+    /// The frontmatter begins and does not end.
+    Endless { line: u32 },
+}
+
+pub(super) fn split(text: &str) -> Parts<'_> {
+    let all = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = Lines { rest: all, number: 0 };
+    let opened = loop {
+        match lines.next() {
+            Some(line) if line.trim().is_empty() => {}
+            Some(line) if is_rule(line) => break lines.number,
+            _ => return Parts::BodyOnly { body: all },
+        }
+    };
+    let front = lines.rest;
+    loop {
+        let before = lines.rest.len();
+        match lines.next() {
+            Some(line) if is_rule(line) => {
+                return Parts::Both {
+                    front: &front[..front.len() - before],
+                    front_line: opened + 1,
+                    body: lines.rest,
+                    body_line: lines.number + 1,
+                    preceded: opened > 1 || all.len() < text.len(),
+                };
+            }
+            Some(_) => {}
+            None => return Parts::Endless { line: opened },
+        }
+    }
+}
+
+fn is_rule(line: &str) -> bool {
+    line.strip_prefix("---").is_some_and(|rest| rest.trim_matches([' ', '\t', '\r', '\n']).is_empty())
+}
+
+/// Lines with their ends, counted.
+struct Lines<'a> {
+    rest: &'a str,
+    number: u32,
+}
+
+impl<'a> Lines<'a> {
+    fn next(&mut self) -> Option<&'a str> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = self.rest.find('\n').map_or(self.rest.len(), |at| at + 1);
+        let (line, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        self.number += 1;
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> (&str, u32, &str, u32) {
+        match split(text) {
+            Parts::Both { front, front_line, body, body_line, .. } => (front, front_line, body, body_line),
+            other => panic!("{text:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_first_rule_in_the_first_column_ends_it_and_nothing_else_does() {
+        assert_eq!(parts("---\na: b\n---\nbody\n---\nmore"), ("a: b\n", 2, "body\n---\nmore", 4));
+        assert_eq!(parts("---\r\na: b\r\n---\r\nbody"), ("a: b\r\n", 2, "body", 4));
+        assert_eq!(parts("\u{feff}\n \n--- \na: b\n---"), ("a: b\n", 4, "", 6));
+        assert_eq!(parts("---\n---\n"), ("", 2, "", 3));
+        let values = "a: x --- y\nb: |\n  one\n  ---\n  two\nc: ----\nd: '---'\n";
+        assert_eq!(parts(&format!("---\n{values}---\nbody")), (values, 2, "body", 10));
+    }
+
+    #[test]
+    fn what_is_no_frontmatter_is_named() {
+        assert_eq!(split("# Title\n---\na: b\n---\n"), Parts::BodyOnly { body: "# Title\n---\na: b\n---\n" });
+        assert_eq!(split(""), Parts::BodyOnly { body: "" });
+        assert_eq!(split(" ---\na: b\n---\n"), Parts::BodyOnly { body: " ---\na: b\n---\n" });
+        assert_eq!(split("\n---\na: b\n ---\n"), Parts::Endless { line: 2 });
+        assert_eq!(split("---"), Parts::Endless { line: 1 });
+    }
+}

@@ -1,0 +1,52 @@
+//! Agent Skills: directories with a `SKILL.md` that says what to do when, as <https://agentskills.io> has it.
+//!
+//! A model gets them in three steps. It is told of all of them in a line each, within a budget ([`Skills::catalogue`]).
+//! When it calls one, it gets the instructions and a list of files ([`Skill::activate`]). When the instructions send it
+//! to a file, it gets that ([`Skill::file`]), and never one that lies elsewhere.
+//!
+//! A skill is text from anywhere. What is wrong with it is named and the rest is used; what a project brings is used
+//! only if the user trusts the folder ([`Trusted`]); and no text of it can end the block that it is given in.
+//!
+//! ```
+//! use manent::log::RealDisk;
+//! use manent::tokens::Tokens;
+//! use manent_agent::skills::{Places, Skills, Trusted};
+//!
+//! let (disk, store) = (RealDisk::shared(), std::path::PathBuf::from("/nowhere/manent"));
+//! let trusted = Trusted::load(&*disk, &store);
+//! let places = Places { project: Some("/nowhere/work".into()), user: None, store: Some(store) };
+//! let skills = Skills::find(&disk, &places, &trusted);
+//! assert_eq!(skills.catalogue(1000, &Tokens::default()).text, "");
+//! ```
+//!
+//! | file | about |
+//! |---|---|
+//! | `finding.rs`, `trust.rs` | where skills are looked for, what goes before what, whose are used |
+//! | `skill.rs`, `inside.rs` | one skill: its instructions for a model, its files and no others |
+//! | `document.rs`, `frontmatter.rs`, `yaml.rs`, `mending.rs`, `manifest.rs` | reading a `SKILL.md` with goodwill |
+//! | `problem.rs`, `error.rs` | the rules; what is said when something cannot be given |
+//! | `catalogue.rs`, `data.rs` | what a model is told of all skills |
+
+mod catalogue;
+mod data;
+mod document;
+mod error;
+mod finding;
+mod frontmatter;
+mod inside;
+mod manifest;
+mod mending;
+mod problem;
+mod skill;
+mod trust;
+mod yaml;
+
+pub use catalogue::{Catalogue, Shortened, budget};
+pub use document::Document;
+pub use error::SkillError;
+pub use finding::{Caller, Note, Places, Skills, project_of};
+pub use inside::{Beside, Listing};
+pub use manifest::Manifest;
+pub use problem::{Grade, Problem, Rule};
+pub use skill::{Activation, Origin, Skill, SkillFile, Standing};
+pub use trust::{Decision, Trusted};

@@ -1,0 +1,275 @@
+//! One skill: a directory with a `SKILL.md`, what it says, and what a model gets of it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use manent::log::fs::{DirEntry, Disk, Shape};
+use manent::tokens::Tokens;
+
+use super::data;
+use super::document::{self, Document};
+use super::error::SkillError;
+use super::inside::{self, Listing, NotRead};
+use super::manifest::Manifest;
+use super::problem::{Problem, Rule};
+
+/// Where a skill comes from, the nearest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// The folder that somebody works in. Whoever wrote the folder wrote the skill.
+    Project,
+    /// The user's own directories.
+    User,
+    /// The store.
+    Store,
+}
+
+impl Origin {
+    /// As lists write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Origin::Project => "project",
+            Origin::User => "user",
+            Origin::Store => "store",
+        }
+    }
+}
+
+/// Whether a skill is used, and why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It is used.
+    Used,
+    /// The folder that it comes from is not trusted.
+    Untrusted,
+    /// Another of the same name goes before it.
+    Shadowed {
+        /// The directory of the other.
+        by: PathBuf,
+    },
+    /// It cannot be used.
+    Skipped(Problem),
+}
+
+impl Standing {
+    /// As lists write it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Standing::Used => "used",
+            Standing::Untrusted => "untrusted",
+            Standing::Shadowed { .. } => "shadowed",
+            Standing::Skipped(_) => "skipped",
+        }
+    }
+}
+
+/// A skill that was found.
+#[derive(Debug, Clone)]
+pub struct Skill {
+    /// The fields of its frontmatter. Of one that was skipped, as far as they could be read.
+    pub manifest: Manifest,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Its directory, behind all links.
+    pub dir: PathBuf,
+    /// Its `SKILL.md`.
+    pub file: PathBuf,
+    /// What is wrong with it, in the order of the file.
+    pub problems: Vec<Problem>,
+    /// Whether it is used.
+    pub standing: Standing,
+    /// The BLAKE3 of its `SKILL.md` when it was found, in hexadecimal; empty if it could not be read.
+    pub hash: String,
+    /// What its directory is called where it was found.
+    directory: String,
+    disk: Arc<dyn Disk>,
+}
+
+/// What a model gets when a skill is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Activation {
+    /// The skill.
+    pub name: String,
+    /// The block for the model.
+    pub text: String,
+    /// The BLAKE3 of the `SKILL.md` that it was made of, in hexadecimal, for the record of a run.
+    pub hash: String,
+    /// The files that it names.
+    pub listing: Listing,
+}
+
+/// A file of a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillFile {
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// The BLAKE3 of it, in hexadecimal.
+    pub hash: String,
+}
+
+impl Skill {
+    /// The skill in a directory, or the one whose `SKILL.md` this is: nothing is asked about trust or other skills.
+    pub fn at(disk: &Arc<dyn Disk>, path: &Path) -> Result<Skill, SkillError> {
+        let unreadable = |path: &Path, source| SkillError::Unreadable { path: path.to_owned(), source };
+        let real = disk.resolve(path).map_err(|e| unreadable(path, e))?;
+        let info = disk.inspect(&real).map_err(|e| unreadable(path, e))?;
+        let (dir, named) = match info.shape {
+            Shape::Directory => (real, path),
+            _ => match (path.file_name(), path.parent()) {
+                (Some(name), Some(parent)) if is_skill_file(name) => {
+                    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+                    (disk.resolve(parent).map_err(|e| unreadable(parent, e))?, parent)
+                }
+                _ => return Err(SkillError::NoFile { path: "SKILL.md".to_owned() }),
+            },
+        };
+        let entries = disk.list(&dir).map_err(|e| unreadable(path, e))?;
+        let name = skill_file(&entries).ok_or_else(|| SkillError::NoFile { path: "SKILL.md".to_owned() })?;
+        // `.` and `..` have no name of their own; what they lead to has.
+        let directory = named.file_name().or_else(|| dir.file_name()).unwrap_or_default().to_owned();
+        Ok(Skill::load(disk, dir, &directory, &name, Origin::User))
+    }
+
+    /// Reads what a walk found. `dir` is behind all links.
+    pub(super) fn load(
+        disk: &Arc<dyn Disk>,
+        dir: PathBuf,
+        directory: &OsStr,
+        name: &OsStr,
+        origin: Origin,
+    ) -> Skill {
+        let mut skill = Skill {
+            manifest: Manifest::default(),
+            origin,
+            file: dir.join(name),
+            dir,
+            problems: Vec::new(),
+            standing: Standing::Used,
+            hash: String::new(),
+            directory: directory.to_string_lossy().into_owned(),
+            disk: Arc::clone(disk),
+        };
+        let (document, hash) = skill.read();
+        skill.standing = document.fatal().cloned().map_or(Standing::Used, Standing::Skipped);
+        skill.hash = hash.unwrap_or_default();
+        skill.manifest = document.manifest;
+        skill.problems = document.problems;
+        if name != FILE_NAME {
+            let what = "the file should be called SKILL.md; others do not find it by this name, rename it";
+            skill.problems.push(Problem::new(Rule::FileName, None, what));
+        }
+        skill
+    }
+
+    /// By which it is called; of one that has no name, what its directory is called.
+    pub fn name(&self) -> &str {
+        if self.manifest.name.is_empty() { &self.directory } else { &self.manifest.name }
+    }
+
+    /// What its `SKILL.md` says now, and the BLAKE3 of it. A file that cannot be read is a document with one problem.
+    pub fn read(&self) -> (Document, Option<String>) {
+        match self.bytes() {
+            Ok(bytes) => {
+                let hash = blake3::hash(&bytes).to_hex().to_string();
+                (Document::read(&bytes, &self.directory), Some(hash))
+            }
+            Err(problem) => (Document { problems: vec![problem], ..Document::default() }, None),
+        }
+    }
+
+    /// What a model gets when the skill is called. Asks nobody whether it may be: [`super::Skills::call`] does.
+    pub fn activate(&self) -> Result<Activation, SkillError> {
+        let (document, hash) = self.read();
+        if let Some(problem) = document.fatal() {
+            return Err(SkillError::NotUsed { name: self.name().to_owned(), why: problem.to_string() });
+        }
+        let (listing, hash) = (self.files(), hash.unwrap_or_default());
+        let name = self.name().to_owned();
+        let text = block(&name, self, &document.body, &hash, &listing);
+        Ok(Activation { name, text, hash, listing })
+    }
+
+    /// All that is wrong with it, by line, and with what the instructions take counted too.
+    pub fn check(&self, tokens: &Tokens) -> Vec<Problem> {
+        let mut problems = self.problems.clone();
+        let took = tokens.count(&self.read().0.body);
+        if took > BODY_TOKENS_MAX {
+            let what = format!(
+                "the instructions take {took} tokens each time they are used; beyond {BODY_TOKENS_MAX}, move details \
+                 to files beside it"
+            );
+            problems.push(Problem::new(Rule::BodyLong, None, what));
+        }
+        problems.sort_by_key(|problem| problem.line.unwrap_or(u32::MAX));
+        problems
+    }
+
+    /// The files beside its `SKILL.md`, as many as a model is told of.
+    pub fn files(&self) -> Listing {
+        inside::list(&*self.disk, &self.dir, &self.file)
+    }
+
+    /// A file of the skill, by its path from the directory of the skill. Never one that lies elsewhere.
+    pub fn file(&self, path: &str) -> Result<SkillFile, SkillError> {
+        let bytes = inside::file(&*self.disk, &self.dir, path, FILE_BYTES_MAX)?;
+        Ok(SkillFile { hash: blake3::hash(&bytes).to_hex().to_string(), bytes })
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, Problem> {
+        let refused = |e: std::io::Error| {
+            let what = format!("the file cannot be read: {e}; look what it is and at its rights");
+            Problem::new(Rule::Unreadable, None, what)
+        };
+        let real = self.disk.resolve(&self.file).map_err(refused)?;
+        // The user may keep his own files where he likes; what came with a project may not point at them.
+        if self.origin == Origin::Project && !real.starts_with(&self.dir) {
+            let what = "the file is a link out of the skill's directory; put the file itself there";
+            return Err(Problem::new(Rule::LeadsOut, None, what));
+        }
+        inside::read(&*self.disk, &real, document::FILE_BYTES_MAX).map_err(|not| match not {
+            NotRead::Io(e) => refused(e),
+            NotRead::TooLong(bytes) => document::too_long(bytes),
+        })
+    }
+}
+
+/// The instructions between two marks that hold a part of their own hash: no text can hold that, so none can end the
+/// block before its end.
+fn block(name: &str, skill: &Skill, body: &str, hash: &str, listing: &Listing) -> String {
+    let mark = &hash[..hash.len().min(MARK_CHARS)];
+    let file = |file: &inside::Beside| format!("[{},{}]", data::string(&file.path), file.bytes);
+    let files: Vec<String> = listing.files.iter().map(file).collect();
+    let head = format!(
+        "{{\"name\":{},\"from\":\"{}\",\"directory\":{},\"files\":[{}],\"more_files\":{}}}",
+        data::string(name),
+        skill.origin.word(),
+        data::string(&skill.dir.to_string_lossy()),
+        files.join(","),
+        listing.more
+    );
+    format!("<skill {mark}>\n{INTRODUCTION}\n{head}\n\n{body}\n</skill {mark}>\n")
+}
+
+/// Which of the names in a directory is that of a skill's file.
+pub(super) fn skill_file(entries: &[DirEntry]) -> Option<OsString> {
+    let mut names: Vec<&OsString> = entries
+        .iter()
+        .filter(|entry| entry.shape != Shape::Directory && is_skill_file(&entry.name))
+        .map(|entry| &entry.name)
+        .collect();
+    // In ASCII, capital letters come first.
+    names.sort();
+    names.first().map(|name| (*name).clone())
+}
+
+fn is_skill_file(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(FILE_NAME)
+}
+
+const FILE_NAME: &str = "SKILL.md";
+const INTRODUCTION: &str = "The instructions of a skill. Paths in them are relative to its directory; read its files \
+                            when they are needed, not before.";
+const FILE_BYTES_MAX: u64 = 1 << 20;
+const BODY_TOKENS_MAX: u64 = 5000;
+const MARK_CHARS: usize = 16;

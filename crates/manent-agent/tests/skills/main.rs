@@ -1,0 +1,100 @@
+//! Agent Skills from outside: what is found, read, told to a model and given to it, on real files.
+//!
+//! | module | about |
+//! |---|---|
+//! | `corpus` | a `SKILL.md` of every kind that people and vandals write, and what becomes of it |
+//! | `finding` | where skills are looked for, what goes before what, links, bounds |
+//! | `trust` | whose skills are used |
+//! | `catalogue` | what a model is told, within its budget, and that nothing breaks out of it |
+//! | `giving` | what a model gets when it calls one, and which files |
+//! | `mutations` | thousands of damaged files: no panic, no hang, no way out |
+
+#![expect(clippy::disallowed_methods, reason = "the tests lay out the disk")]
+#![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod catalogue;
+mod corpus;
+mod finding;
+mod giving;
+mod mutations;
+mod trust;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use manent::log::RealDisk;
+use manent::log::fs::Disk;
+use manent_agent::skills::{Decision, Places, Skill, Skills, Trusted};
+
+/// A project, a user and a store in a directory of their own.
+struct World {
+    root: tempfile::TempDir,
+    disk: Arc<dyn Disk>,
+}
+
+impl World {
+    fn new() -> World {
+        let world = World { root: tempfile::tempdir().unwrap(), disk: RealDisk::shared() };
+        for dir in ["project", "user", "store"] {
+            std::fs::create_dir_all(world.path(dir)).unwrap();
+        }
+        world
+    }
+
+    /// With the project trusted.
+    fn trusting() -> World {
+        let world = World::new();
+        world.decide(Decision::Trust);
+        world
+    }
+
+    fn decide(&self, decision: Decision) -> PathBuf {
+        Trusted::decide(&*self.disk, &self.path("store"), &self.path("project"), decision).unwrap()
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(path)
+    }
+
+    /// Writes a file and the directories that it needs.
+    fn write(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Writes an ordinary skill.
+    fn skill(&self, dir: &str, description: &str) -> PathBuf {
+        let name = Path::new(dir).file_name().unwrap().to_str().unwrap();
+        let text = format!("---\nname: {name}\ndescription: {description}\n---\nDo it.\n");
+        self.write(&format!("{dir}/SKILL.md"), text).parent().unwrap().to_owned()
+    }
+
+    fn link(&self, path: &str, target: impl AsRef<Path>) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, path).unwrap();
+    }
+
+    fn find(&self) -> Skills {
+        let trusted = Trusted::load(&*self.disk, &self.path("store"));
+        let places = Places {
+            project: Some(self.path("project")),
+            user: Some(self.path("user")),
+            store: Some(self.path("store")),
+        };
+        Skills::find(&self.disk, &places, &trusted)
+    }
+
+    /// The skill in a directory.
+    fn at(&self, dir: &str) -> Skill {
+        Skill::at(&self.disk, &self.path(dir)).unwrap()
+    }
+}
+
+/// Each skill as `name from state`.
+fn lines(skills: &Skills) -> Vec<String> {
+    let line = |s: &Skill| format!("{} {} {}", s.name(), s.origin.word(), s.standing.word());
+    skills.all.iter().map(line).collect()
+}
