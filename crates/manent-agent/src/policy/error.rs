@@ -1,0 +1,56 @@
+//! What is wrong with rules, or with what a person allowed.
+
+use std::path::PathBuf;
+
+/// Rules that cannot be used, or an answer that cannot be kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// The text is no TOML, or of another shape.
+    #[error("the rules of the policy cannot be read: {why}; mend the `[[policy.rule]]` parts of config.toml")]
+    Unreadable {
+        /// What is wrong, and where.
+        why: String,
+    },
+    /// A rule makes no sense.
+    #[error("rule {number} of the policy ({rule}) makes no sense: {why}")]
+    Rule {
+        /// Which one, from 1.
+        number: usize,
+        /// The rule in words.
+        rule: String,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// A rule does not do what its examples say.
+    #[error(
+        "rule {number} of the policy ({rule}) {does} {example:?}, and its examples say otherwise; change the rule or \
+         the example"
+    )]
+    Example {
+        /// Which one, from 1.
+        number: usize,
+        /// The rule in words.
+        rule: String,
+        /// `matches` or `does not match`.
+        does: &'static str,
+        /// The example.
+        example: String,
+    },
+    /// Something that cannot be allowed in this way.
+    #[error("`{what}` cannot be allowed for longer in this way: {why}")]
+    NoGrant {
+        /// The call.
+        what: String,
+        /// Why not, and what can be done.
+        why: &'static str,
+    },
+    /// The list of what is allowed could not be written.
+    #[error("cannot note what you allowed in {}: {why}", file.display())]
+    NotNoted {
+        /// The list.
+        file: PathBuf,
+        /// What the system said, or what is wrong with the list.
+        why: String,
+    },
+}

@@ -1,0 +1,264 @@
+//! What tools may do: rules, and what a person allowed.
+//!
+//! Looking is free, everything else asks, and rules of the user change that. Of several rules that match, a deny goes
+//! before an ask, and that before an allow. What a person allowed goes before an ask, never before a deny. Where nobody
+//! can be asked, ask means no.
+//!
+//! Rules are the user's: they come from the configuration of the store, never from the project that is worked on.
+//!
+//! ```toml
+//! [[policy.rule]]
+//! tool = "run_command"
+//! prefix = ["cargo", "test"]
+//! decision = "allow"
+//! match = ["cargo test -p x"]        # examples, tried when the rules are read
+//! not_match = ["cargo publish"]
+//!
+//! [[policy.rule]]
+//! tool = "edit_file"
+//! path = "docs/**"
+//! decision = "allow"
+//! ```
+//!
+//! None of this is a wall. Whoever may run a command may do with it what that command can do; what holds it is the
+//! sandbox.
+//!
+//! | file | about |
+//! |---|---|
+//! | `mod.rs` | [`Policy`]: deciding, and keeping what a person allowed |
+//! | `rules.rs` | [`Rules`]: reading them, and which of them match |
+//! | `line.rs` | a line of shell as far as it is understood; `line_tests.rs` asks real shells |
+//! | `approvals.rs` | [`Approvals`]: what a person allowed, for a session or a project |
+//! | `error.rs` | [`PolicyError`] |
+
+mod approvals;
+mod error;
+mod line;
+#[cfg(test)]
+mod line_tests;
+mod rules;
+
+use std::fmt;
+
+use crate::tools::{Effect, Prepared, Subject};
+use approvals::Allowed;
+use line::Line;
+use rules::Rule;
+
+pub use approvals::Approvals;
+pub use error::PolicyError;
+pub use rules::Rules;
+
+/// Whether something may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It may.
+    Allow,
+    /// A person says.
+    Ask,
+    /// It may not.
+    Deny,
+}
+
+impl Verdict {
+    /// The word for it, in rules and records.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Allow => "allow",
+            Verdict::Ask => "ask",
+            Verdict::Deny => "deny",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// A verdict and its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether it may be done.
+    pub verdict: Verdict,
+    /// Why, in a sentence for a person; of a deny, also for the model.
+    pub why: String,
+}
+
+/// Whether somebody is there to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    /// A person at a terminal.
+    Person,
+    /// Nobody: what would be asked is denied.
+    Nobody,
+}
+
+/// For how long a person allowed something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// This time.
+    Once,
+    /// As long as this policy lives.
+    Session,
+    /// In this workspace, from now on.
+    Project,
+}
+
+/// How much a person allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grant {
+    /// This very command; this very file, with this tool.
+    Same,
+    /// Commands that begin with these words.
+    Beginning(Vec<String>),
+    /// All that the tool does. Never of commands.
+    Tool,
+}
+
+/// What tools may do.
+#[derive(Debug)]
+pub struct Policy {
+    rules: Rules,
+    approvals: Approvals,
+}
+
+impl Policy {
+    /// By these rules, and by what a person allowed before.
+    pub fn new(rules: Rules, approvals: Approvals) -> Policy {
+        Policy { rules, approvals }
+    }
+
+    /// Whether a call may be made.
+    pub fn decide(&self, prepared: &Prepared, asking: Asking) -> Decision {
+        let decision = match &prepared.subject {
+            Subject::Command(command) => self.decide_command(prepared.tool, command),
+            Subject::Path(_) | Subject::Record => self.decide_other(prepared),
+        };
+        if decision.verdict == Verdict::Ask && asking == Asking::Nobody {
+            let why = format!("{}, and nobody is there to be asked; a rule could allow it", decision.why);
+            return Decision { verdict: Verdict::Deny, why };
+        }
+        decision
+    }
+
+    /// Keeps what a person allowed. For the project, it is on the disk when this returns.
+    pub fn remember(
+        &mut self,
+        prepared: &Prepared,
+        answer: Answer,
+        grant: &Grant,
+    ) -> Result<(), PolicyError> {
+        if answer == Answer::Once {
+            return Ok(());
+        }
+        let allowed = allowed(prepared, grant)?;
+        self.approvals.add(prepared.tool, allowed, answer)
+    }
+
+    /// The words that a person may be offered to allow whatever begins with them: `cargo test`. Nothing: only the very
+    /// same can be allowed.
+    pub fn beginning_of(prepared: &Prepared) -> Option<Vec<String>> {
+        let Subject::Command(command) = &prepared.subject else { return None };
+        let line = Line::read(command);
+        let [only] = line.commands.as_slice() else { return None };
+        if line.unclear.is_some() {
+            return None;
+        }
+        let is_word = |word: &String| {
+            word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') && !word.starts_with('-')
+        };
+        let words = 1 + usize::from(only.get(1).is_some_and(is_word));
+        let beginning = only[..words].to_vec();
+        (!line::runs_others(&beginning)).then_some(beginning)
+    }
+
+    fn decide_command(&self, tool: &str, command: &str) -> Decision {
+        let line = Line::read(command);
+        let rules: Vec<&Rule> = self.rules.of_tool(tool).collect();
+        let hit = |verdict| rules.iter().find(|rule| rule.verdict == verdict && rule.takes_any(&line));
+        if let Some(rule) = hit(Verdict::Deny) {
+            return rule.decision();
+        }
+        if self.approvals.holds(tool, &Allowed::Same(command.to_owned())) {
+            return Decision { verdict: Verdict::Allow, why: "you allowed this command before".to_owned() };
+        }
+        if let Some(rule) = hit(Verdict::Ask) {
+            return rule.decision();
+        }
+        if let Some(rule) = rules.iter().find(|rule| rule.verdict == Verdict::Allow && rule.takes_all()) {
+            return rule.decision();
+        }
+        let ask = |why: String| Decision { verdict: Verdict::Ask, why };
+        if let Some(why) = &line.unclear {
+            return ask(format!("the command {why}"));
+        }
+        let is_allowed = |words: &Vec<String>| {
+            rules.iter().any(|rule| rule.verdict == Verdict::Allow && rule.takes_words(words))
+                || self.approvals.allows_beginning(tool, words)
+        };
+        match line.commands.iter().find(|words| !is_allowed(words)) {
+            Some(words) => ask(format!("no rule allows `{}`", line::shown(words))),
+            None => Decision { verdict: Verdict::Allow, why: "rules allow every part of it".to_owned() },
+        }
+    }
+
+    fn decide_other(&self, prepared: &Prepared) -> Decision {
+        let path = match &prepared.subject {
+            Subject::Path(path) => path.as_str(),
+            _ => "",
+        };
+        let matching = self.rules.of_tool(prepared.tool).filter(|rule| rule.takes_path(path));
+        // The first of those with the gravest verdict.
+        let gravest = matching.reduce(|a, b| if b.verdict > a.verdict { b } else { a });
+        if let Some(rule) = gravest.filter(|rule| rule.verdict == Verdict::Deny) {
+            return rule.decision();
+        }
+        let is_approved = self.approvals.holds(prepared.tool, &Allowed::Tool)
+            || self.approvals.holds(prepared.tool, &Allowed::Same(path.to_owned()));
+        if is_approved {
+            return Decision { verdict: Verdict::Allow, why: "you allowed this before".to_owned() };
+        }
+        match gravest {
+            Some(rule) => rule.decision(),
+            None => by_default(prepared.effect),
+        }
+    }
+}
+
+/// What happens where nobody said anything.
+fn by_default(effect: Effect) -> Decision {
+    let (verdict, why) = match effect {
+        Effect::Read => (Verdict::Allow, "looking is free"),
+        Effect::Write => (Verdict::Ask, "changing files needs your word"),
+        Effect::Run => (Verdict::Ask, "running commands needs your word"),
+        Effect::Record => (Verdict::Ask, "remembering needs your word"),
+    };
+    Decision { verdict, why: why.to_owned() }
+}
+
+fn allowed(prepared: &Prepared, grant: &Grant) -> Result<Allowed, PolicyError> {
+    let cannot = |why: &'static str| Err(PolicyError::NoGrant { what: prepared.what.clone(), why });
+    match (grant, &prepared.subject) {
+        (Grant::Same, Subject::Command(command)) => Ok(Allowed::Same(command.clone())),
+        (Grant::Same, Subject::Path(path)) => Ok(Allowed::Same(path.clone())),
+        (Grant::Same, Subject::Record) => cannot("it is never the same twice; allow the tool, or once"),
+        (Grant::Tool, Subject::Command(_)) => {
+            cannot("not every command can be allowed; allow some, by a rule")
+        }
+        (Grant::Tool, _) => Ok(Allowed::Tool),
+        (Grant::Beginning(words), Subject::Command(command)) => {
+            let begins = |command: &Vec<String>| command.starts_with(words);
+            if words.is_empty() || !Line::read(command).commands.iter().any(begins) {
+                return cannot("it does not begin so");
+            }
+            if line::runs_others(words) {
+                return cannot("whatever begins so can run anything; allow this very command, or once");
+            }
+            Ok(Allowed::Beginning(words.clone()))
+        }
+        (Grant::Beginning(_), _) => cannot("only commands have a beginning; allow the file, or the tool"),
+    }
+}

@@ -1,0 +1,210 @@
+//! Rules: read with their examples, which must hold; and which of them match.
+
+use globset::GlobMatcher;
+use serde::Deserialize;
+
+use super::error::PolicyError;
+use super::line::{self, Line};
+use super::{Decision, Verdict};
+use crate::tools;
+
+/// What the user set.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    rules: Vec<Rule>,
+}
+
+/// One rule.
+#[derive(Debug, Clone)]
+pub(super) struct Rule {
+    number: usize,
+    tool: String,
+    what: What,
+    pub(super) verdict: Verdict,
+    because: Option<String>,
+}
+
+/// What a rule is about.
+#[derive(Debug, Clone)]
+enum What {
+    /// All that the tool does.
+    All,
+    /// Commands that begin with these words.
+    Beginning(Vec<String>),
+    /// Files.
+    Path(GlobMatcher),
+}
+
+/// A rule as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    tool: String,
+    prefix: Option<Vec<String>>,
+    path: Option<String>,
+    decision: Verdict,
+    because: Option<String>,
+    #[serde(default, rename = "match")]
+    matching: Vec<String>,
+    #[serde(default)]
+    not_match: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    policy: Section,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Section {
+    #[serde(default)]
+    rule: Vec<Written>,
+}
+
+impl Rules {
+    /// Reads the `[[policy.rule]]` parts of a TOML text; other parts are somebody else's.
+    pub fn read(text: &str) -> Result<Rules, PolicyError> {
+        let file: File = toml::from_str(text).map_err(|e| {
+            let why = e.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
+            PolicyError::Unreadable { why }
+        })?;
+        let written = file.policy.rule.into_iter().enumerate();
+        let rules = written.map(|(at, written)| Rule::of(at + 1, written)).collect::<Result<_, _>>()?;
+        Ok(Rules { rules })
+    }
+
+    pub(super) fn of_tool(&self, tool: &str) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(move |rule| rule.tool == tool)
+    }
+
+    /// The files that tools may not read, as patterns, for [`tools::Tools::without`]: a search looks into files that
+    /// no call names.
+    pub fn unreadable(&self) -> Vec<String> {
+        let denies = |rule: &&Rule| rule.verdict == Verdict::Deny && rule.tool == READ_FILE;
+        let pattern = |rule: &Rule| match &rule.what {
+            What::Path(glob) => Some(glob.glob().glob().to_owned()),
+            _ => None,
+        };
+        self.rules.iter().filter(denies).filter_map(pattern).collect()
+    }
+}
+
+impl Rule {
+    fn of(number: usize, written: Written) -> Result<Rule, PolicyError> {
+        let Written { tool, prefix, path, decision: verdict, because, matching, not_match } = written;
+        let in_short = format!("{verdict} {tool}");
+        let wrong = |why: String| PolicyError::Rule { number, rule: in_short.clone(), why };
+        if !tools::names().any(|name| name == tool) {
+            let names = tools::names().collect::<Vec<_>>().join(", ");
+            return Err(wrong(format!("there is no such tool; the tools are {names}")));
+        }
+        let what = match (prefix, path) {
+            (None, None) => What::All,
+            (Some(words), None) if tool == RUN_COMMAND => {
+                let is_word = |word: &String| !word.is_empty() && !word.contains(char::is_whitespace);
+                if words.is_empty() || !words.iter().all(is_word) {
+                    return Err(wrong(r#"prefix must be words like ["cargo", "test"]"#.to_owned()));
+                }
+                What::Beginning(words)
+            }
+            (None, Some(path)) if FILE_TOOLS.contains(&tool.as_str()) => {
+                What::Path(tools::glob(&path).map_err(wrong)?.compile_matcher())
+            }
+            (Some(_), _) => return Err(wrong(format!("only {RUN_COMMAND} has a prefix"))),
+            (None, Some(_)) => return Err(wrong(format!("only {} have a path", FILE_TOOLS.join(", ")))),
+        };
+        let rule = Rule { number, tool, what, verdict, because };
+        let examples = [(matching, true), (not_match, false)];
+        for (example, should) in
+            examples.iter().flat_map(|(examples, should)| examples.iter().map(move |e| (e, *should)))
+        {
+            if rule.takes_example(example) != should {
+                let does = if should { "does not match" } else { "matches" };
+                return Err(PolicyError::Example {
+                    number,
+                    rule: rule.words(),
+                    does,
+                    example: example.clone(),
+                });
+            }
+        }
+        Ok(rule)
+    }
+
+    /// Whether it decides about an example alone: an allow must understand and cover all of it, the others any part.
+    fn takes_example(&self, example: &str) -> bool {
+        if self.tool != RUN_COMMAND {
+            return self.takes_path(example);
+        }
+        let line = Line::read(example);
+        match self.verdict {
+            Verdict::Allow if self.takes_all() => true,
+            Verdict::Allow => {
+                line.unclear.is_none() && line.commands.iter().all(|words| self.takes_words(words))
+            }
+            Verdict::Ask | Verdict::Deny => self.takes_any(&line),
+        }
+    }
+
+    /// Whether it is about all that the tool does, understood or not.
+    pub(super) fn takes_all(&self) -> bool {
+        matches!(self.what, What::All)
+    }
+
+    /// Whether it is about a simple command, to the letter.
+    pub(super) fn takes_words(&self, words: &[String]) -> bool {
+        match &self.what {
+            What::All => true,
+            What::Beginning(beginning) => words.starts_with(beginning),
+            What::Path(_) => false,
+        }
+    }
+
+    /// Whether it is about any part of a line, or may be.
+    pub(super) fn takes_any(&self, line: &Line) -> bool {
+        match &self.what {
+            What::All => true,
+            What::Beginning(beginning) => line.may_run(beginning),
+            What::Path(_) => false,
+        }
+    }
+
+    /// Whether it is about a file.
+    pub(super) fn takes_path(&self, path: &str) -> bool {
+        match &self.what {
+            What::All => true,
+            What::Path(glob) => glob.is_match(path),
+            What::Beginning(_) => false,
+        }
+    }
+
+    pub(super) fn decision(&self) -> Decision {
+        let verb = match self.verdict {
+            Verdict::Allow => "allows",
+            Verdict::Ask => "has you asked about",
+            Verdict::Deny => "denies",
+        };
+        let because = self.because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let why = format!("rule {} {verb} {}{because}", self.number, self.about());
+        Decision { verdict: self.verdict, why }
+    }
+
+    fn words(&self) -> String {
+        format!("{} {}", self.verdict, self.about())
+    }
+
+    fn about(&self) -> String {
+        match &self.what {
+            What::All => self.tool.clone(),
+            What::Beginning(words) => format!("{} `{}`", self.tool, line::shown(words)),
+            What::Path(glob) => format!("{} {}", self.tool, glob.glob().glob()),
+        }
+    }
+}
+
+const RUN_COMMAND: &str = "run_command";
+const READ_FILE: &str = "read_file";
+/// A search is about many files: it passes over those that may not be read.
+const FILE_TOOLS: [&str; 3] = [READ_FILE, "write_file", "edit_file"];

@@ -1,0 +1,200 @@
+//! The arguments of a call: told to a model as a schema, and read with goodwill from whatever it made of that.
+//!
+//! Small models write numbers as texts, nulls for what they leave out, and objects in quotes. What such a thing means
+//! is plain, so it is taken. A member nobody knows is not passed over: the model meant something by it.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::error::ToolError;
+use super::text;
+
+/// A tool as a model is told of it.
+pub(super) struct Spec {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) members: &'static [Member],
+}
+
+/// One argument.
+pub(super) struct Member {
+    pub(super) name: &'static str,
+    pub(super) form: Form,
+    pub(super) need: Need,
+    pub(super) about: &'static str,
+}
+
+/// What an argument is.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    Text,
+    Number { max: u64 },
+    Truth,
+    OneOf(&'static [&'static str]),
+}
+
+/// Whether it may be left out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    Needed,
+    Optional,
+}
+
+impl Spec {
+    pub(super) fn schema(&self) -> Value {
+        let mut properties = Map::new();
+        for member in self.members {
+            let mut property = match member.form {
+                Form::Text => json!({"type": "string"}),
+                Form::Number { .. } => json!({"type": "integer"}),
+                Form::Truth => json!({"type": "boolean"}),
+                Form::OneOf(words) => json!({"type": "string", "enum": words}),
+            };
+            property["description"] = member.about.into();
+            properties.insert(member.name.to_owned(), property);
+        }
+        let needed: Vec<&str> =
+            self.members.iter().filter(|m| m.need == Need::Needed).map(|m| m.name).collect();
+        json!({"type": "function", "function": {
+            "name": self.name,
+            "description": self.about,
+            "parameters": {
+                "type": "object",
+                "properties": properties,
+                "required": needed,
+                "additionalProperties": false,
+            },
+        }})
+    }
+
+    /// Reads arguments. `T` has a field for each member, and no others.
+    pub(super) fn read<T: DeserializeOwned>(&self, raw: &str) -> Result<T, ToolError> {
+        let mut given = self.object(raw)?;
+        let mut read = Map::new();
+        for member in self.members {
+            match given.remove(member.name) {
+                None | Some(Value::Null) if member.need == Need::Optional => {}
+                None | Some(Value::Null) => {
+                    return Err(self.wrong(format!("{:?} is missing", member.name)));
+                }
+                Some(value) => {
+                    let value = member.form.take(value).map_err(|is| {
+                        self.wrong(format!("{:?} must be {}, and is {is}", member.name, member.form.words()))
+                    })?;
+                    read.insert(member.name.to_owned(), value);
+                }
+            }
+        }
+        if let Some((name, _)) = given.into_iter().next() {
+            let nearest = nearest(&name, self.members.iter().map(|m| m.name));
+            let meant = nearest.map(|n| format!(", did you mean {n:?}?")).unwrap_or_default();
+            return Err(self.wrong(format!("nobody knows {:?}{meant}", text::shown(&name))));
+        }
+        serde_json::from_value(Value::Object(read)).map_err(|e| self.wrong(text::shown(&e.to_string())))
+    }
+
+    /// What is wrong, with what would be right.
+    pub(super) fn wrong(&self, what: String) -> ToolError {
+        let member = |m: &Member| match m.need {
+            Need::Needed => format!("{:?} ({})", m.name, m.form.words()),
+            Need::Optional => format!("{:?} ({}, may be left out)", m.name, m.form.words()),
+        };
+        let takes = self.members.iter().map(member).collect::<Vec<_>>().join(", ");
+        ToolError::Arguments { tool: self.name, what, takes: format!("a JSON object with {takes}") }
+    }
+
+    fn object(&self, raw: &str) -> Result<Map<String, Value>, ToolError> {
+        if raw.trim().is_empty() {
+            return Ok(Map::new());
+        }
+        let read = |raw: &str| {
+            serde_json::from_str::<Value>(raw)
+                .map_err(|e| self.wrong(format!("they are no JSON ({})", text::shown(&e.to_string()))))
+        };
+        let value = match read(raw)? {
+            // An object in quotes.
+            Value::String(inner) if inner.trim_start().starts_with('{') => read(&inner)?,
+            value => value,
+        };
+        match value {
+            Value::Object(object) => Ok(object),
+            other => Err(self.wrong(format!("they are {}, and no object", kind_of(&other)))),
+        }
+    }
+}
+
+impl Form {
+    fn words(self) -> String {
+        match self {
+            Form::Text => "a string".to_owned(),
+            Form::Number { max } => format!("a whole number up to {max}"),
+            Form::Truth => "true or false".to_owned(),
+            Form::OneOf(words) => format!("one of {}", words.join(", ")),
+        }
+    }
+
+    /// The value as it was meant; else what it is.
+    fn take(self, value: Value) -> Result<Value, String> {
+        match (self, value) {
+            (Form::Text, Value::String(text)) => Ok(Value::String(text)),
+            (Form::OneOf(words), Value::String(word)) if words.contains(&word.trim()) => {
+                Ok(Value::String(word.trim().to_owned()))
+            }
+            (Form::Truth, Value::Bool(is)) => Ok(Value::Bool(is)),
+            (Form::Truth, Value::String(word)) if matches!(word.trim(), "true" | "false") => {
+                Ok(Value::Bool(word.trim() == "true"))
+            }
+            (Form::Number { max }, value) => match whole(&value) {
+                Some(number) if number <= max => Ok(number.into()),
+                _ => Err(shown(&value)),
+            },
+            (_, value) => Err(shown(&value)),
+        }
+    }
+}
+
+fn whole(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => number.as_u64().or_else(|| {
+            let float = number.as_f64().filter(|f| f.fract() == 0.0 && (0.0..EXACT_MAX).contains(f))?;
+            format!("{float:.0}").parse().ok()
+        }),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => text::shown(&value.to_string()),
+        other => kind_of(other).to_owned(),
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// The name that is most like another, if one is like it.
+pub(super) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let name = name.to_lowercase();
+    let scored = names.map(|other| (strsim::jaro_winkler(&name, &other.to_lowercase()), other));
+    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 >= ALIKE).then_some(best.1)
+}
+
+/// Longer names are no typing errors.
+const NAME_BYTES_MAX: usize = 300;
+const ALIKE: f64 = 0.75;
+/// Up to here every whole number is exact in a float.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;

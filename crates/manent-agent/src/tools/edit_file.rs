@@ -1,0 +1,229 @@
+//! `edit_file`: a text in a file replaced by another, where it stands exactly once.
+//!
+//! It works on bytes, so that whatever else is in the file stays as it is: bytes that are no UTF-8, marks at its
+//! beginning, line ends. A model writes line feeds; in a file whose lines end with CRLF, it means that.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use memchr::memmem;
+use serde::Deserialize;
+
+use super::arguments::{Form, Member, Need, Spec};
+use super::change::Change;
+use super::error::ToolError;
+use super::text;
+use super::workspace::{FILE_BYTES_MAX, Spot, Workspace};
+use super::{Effect, Job, Output, Prepared, Subject, replacing};
+
+pub(super) const NAME: &str = "edit_file";
+pub(super) const SPEC: Spec = Spec {
+    name: NAME,
+    about: "Replace a text in a file. The old text must stand there exactly once, to the blank.",
+    members: &[
+        Member { name: "path", form: Form::Text, need: Need::Needed, about: "Path from the workspace" },
+        Member { name: "old", form: Form::Text, need: Need::Needed, about: "The text as it stands" },
+        Member { name: "new", form: Form::Text, need: Need::Needed, about: "The text instead" },
+        Member { name: "all", form: Form::Truth, need: Need::Optional, about: "Replace it everywhere" },
+    ],
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    path: String,
+    old: String,
+    new: String,
+    #[serde(default)]
+    all: bool,
+}
+
+struct Editing {
+    workspace: Arc<Workspace>,
+    spot: Spot,
+    arguments: Arguments,
+    /// Found out once: what is done is what was shown.
+    change: OnceLock<Result<Change, ToolError>>,
+}
+
+pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared, ToolError> {
+    let arguments: Arguments = SPEC.read(raw)?;
+    if arguments.old.is_empty() {
+        return Err(SPEC.wrong("\"old\" is empty; write_file makes a file".to_owned()));
+    }
+    if arguments.old == arguments.new {
+        return Err(SPEC.wrong("\"old\" and \"new\" are the same".to_owned()));
+    }
+    let (spot, _) = workspace.existing(&arguments.path)?;
+    replacing::check(&spot)?;
+    let what = text::what("edit", &spot.shown);
+    let subject = Subject::Path(spot.shown.clone());
+    let job = Editing { workspace: Arc::clone(workspace), spot, arguments, change: OnceLock::new() };
+    Ok(Prepared { tool: NAME, effect: Effect::Write, subject, what, job: Box::new(job) })
+}
+
+impl Editing {
+    fn change(&self) -> Result<&Change, ToolError> {
+        self.change.get_or_init(|| self.find_change()).as_ref().map_err(Clone::clone)
+    }
+
+    fn find_change(&self) -> Result<Change, ToolError> {
+        let before = self.workspace.read(&self.spot)?;
+        let unfit = |why: String| ToolError::Unfit { path: self.spot.shown.clone(), why };
+        if let Some(what) = text::binary(&before) {
+            return Err(unfit(format!("is {what} and cannot be edited; run a command")));
+        }
+        let Arguments { old, new, all, .. } = &self.arguments;
+        let (old, new, places) = find(&before, old, new);
+        match places.len() {
+            0 => return Err(unfit(missed(&before, &self.arguments.old))),
+            1 => {}
+            _ if *all => {}
+            count => {
+                let lines = numbers(&before, &places);
+                return Err(unfit(format!(
+                    "holds \"old\" {count} times, at the lines {lines}; add lines around it until it stands there \
+                     once, or set \"all\" to true"
+                )));
+            }
+        }
+        let grown = places.len().saturating_mul(new.len()).saturating_add(before.len());
+        if grown as u64 > FILE_BYTES_MAX * 2 {
+            return Err(unfit(format!("would have up to {grown} bytes then; replace less at once")));
+        }
+        let after = replaced(&before, &places, old.len(), new.as_bytes());
+        let lines = numbers(&before, &places);
+        let told = format!("edited {} at line {lines}", self.spot.shown);
+        Ok(Change { before: Some(before), after, told })
+    }
+}
+
+impl Job for Editing {
+    fn preview(&self) -> Result<Option<String>, ToolError> {
+        Ok(Some(self.change()?.shown(&self.spot.shown)))
+    }
+
+    fn run(&self, _: &dyn Fn() -> bool) -> Result<Output, ToolError> {
+        let change = self.change()?;
+        change.apply(&self.workspace, &self.spot)?;
+        Ok(Output::of(change.told.clone()))
+    }
+}
+
+/// Both texts with the line ends of the file, and where the old one stands.
+fn find<'a>(bytes: &[u8], old: &'a str, new: &'a str) -> (Cow<'a, str>, Cow<'a, str>, Vec<usize>) {
+    let pairs = memmem::find_iter(bytes, "\r\n").count();
+    let is_crlf = pairs * 2 > memchr::memchr_iter(b'\n', bytes).count();
+    let places = all_of(bytes, old);
+    if !places.is_empty() {
+        // With line feeds alone in `old`, it means a part whose lines end so.
+        let keeps = !is_crlf || (old.contains('\n') && !old.contains("\r\n"));
+        return (old.into(), if keeps { new.into() } else { with_returns(new) }, places);
+    }
+    if pairs > 0 && old.contains('\n') {
+        let old = with_returns(old);
+        let places = all_of(bytes, &old);
+        return (old, with_returns(new), places);
+    }
+    (old.into(), new.into(), places)
+}
+
+fn with_returns(text: &str) -> Cow<'_, str> {
+    if text.contains('\n') { text.replace("\r\n", "\n").replace('\n', "\r\n").into() } else { text.into() }
+}
+
+/// Where a text stands, also where it overlaps itself.
+fn all_of(bytes: &[u8], text: &str) -> Vec<usize> {
+    let finder = memmem::Finder::new(text);
+    let (mut places, mut from) = (Vec::new(), 0);
+    while let Some(at) = bytes.get(from..).and_then(|rest| finder.find(rest)) {
+        places.push(from + at);
+        from += at + 1;
+    }
+    places
+}
+
+fn replaced(bytes: &[u8], places: &[usize], old_len: usize, new: &[u8]) -> Vec<u8> {
+    let mut after = Vec::with_capacity(bytes.len());
+    let mut done = 0;
+    for &place in places {
+        // One that overlaps the one before is gone with it.
+        if place >= done {
+            after.extend_from_slice(&bytes[done..place]);
+            after.extend_from_slice(new);
+            done = place + old_len;
+        }
+    }
+    after.extend_from_slice(&bytes[done..]);
+    after
+}
+
+/// The lines of places, the first of them.
+fn numbers(bytes: &[u8], places: &[usize]) -> String {
+    let (mut line, mut counted) = (1, 0);
+    let mut numbers = Vec::new();
+    for &place in places.iter().take(NUMBERS_MAX) {
+        line += memchr::memchr_iter(b'\n', &bytes[counted..place]).count();
+        counted = place;
+        numbers.push(line.to_string());
+    }
+    let more = if places.len() > NUMBERS_MAX { " and more" } else { "" };
+    numbers.join(", ") + more
+}
+
+/// What is said when nothing matches: where something alike stands.
+fn missed(bytes: &[u8], old: &str) -> String {
+    let content = String::from_utf8_lossy(bytes);
+    let lines: Vec<&str> = content.lines().collect();
+    if let Some(line) = blanks_apart(&lines, old) {
+        return format!(
+            "does not hold \"old\" as it is written: from line {line} on it differs in blanks only. Read those lines \
+             and copy them exactly"
+        );
+    }
+    let alike = alike(&lines, old);
+    if alike.is_empty() {
+        return "does not hold \"old\", nor anything like it; read the file and copy the text exactly"
+            .to_owned();
+    }
+    let shown: Vec<String> = alike
+        .iter()
+        .map(|&at| format!("{:>6}\t{}", at + 1, text::cut_line(lines[at], SHOWN_CHARS)))
+        .collect();
+    format!("does not hold \"old\". Lines that are like its first one:\n{}", shown.join("\n"))
+}
+
+/// The line from which on the file holds the text but for its blanks.
+fn blanks_apart(lines: &[&str], old: &str) -> Option<usize> {
+    let plain = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wanted: Vec<String> = old.lines().map(plain).skip_while(String::is_empty).collect();
+    let wanted = &wanted[..=wanted.iter().rposition(|line| !line.is_empty())?];
+    let lines: Vec<String> = lines.iter().take(ALIKE_LINES_MAX).map(|line| plain(line)).collect();
+    lines.windows(wanted.len()).position(|window| window == wanted).map(|at| at + 1)
+}
+
+/// The lines most like the first one of a text, best first.
+fn alike(lines: &[&str], old: &str) -> Vec<usize> {
+    let short = |line: &str| line.trim().chars().take(COMPARED_CHARS).collect::<String>();
+    let Some(wanted) = old.lines().map(short).find(|line| !line.is_empty()) else { return Vec::new() };
+    let near = |a: usize, b: usize| a.min(b) * 2 >= a.max(b);
+    let mut scored: Vec<(f64, usize)> = lines
+        .iter()
+        .take(ALIKE_LINES_MAX)
+        .enumerate()
+        .map(|(at, line)| (short(line), at))
+        .filter(|(line, _)| near(line.len(), wanted.len()))
+        .map(|(line, at)| (strsim::normalized_levenshtein(&line, &wanted), at))
+        .filter(|(score, _)| *score >= ALIKE)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    scored.into_iter().take(ALIKE_SHOWN).map(|(_, at)| at).collect()
+}
+
+const NUMBERS_MAX: usize = 20;
+const ALIKE: f64 = 0.6;
+const ALIKE_SHOWN: usize = 3;
+/// As many lines are compared: comparing takes time.
+const ALIKE_LINES_MAX: usize = 20_000;
+const COMPARED_CHARS: usize = 100;
+const SHOWN_CHARS: usize = 200;

@@ -1,0 +1,283 @@
+//! Tools: what a model can do, as it asks for it, within what it may.
+//!
+//! A call goes through four steps. [`Tools::prepare`] reads its arguments with goodwill and finds what it is about,
+//! and has changed and shown nothing yet. [`crate::policy::Policy::decide`] says whether it may be done.
+//! [`Prepared::preview`] shows a person what would change. [`Prepared::run`] does that and nothing else: a file that
+//! changed since it was shown is left as it is.
+//!
+//! Files are those of the workspace, behind all links, and never those that are hidden. All that a model gets back is
+//! bounded, whatever a file holds, and every refusal says what would be right.
+//!
+//! A command ([`Shell`]) can read whatever lies in the workspace, so a rule about files binds only the tools for files.
+//!
+//! | file | about |
+//! |---|---|
+//! | `mod.rs` | [`Tools`], [`Prepared`], [`Done`]; [`Shell`], who runs commands |
+//! | `arguments.rs` | the members of a call: their schema, and reading them |
+//! | `workspace.rs` | which files there are for a model |
+//! | `replacing.rs`, `change.rs` | a file made anew as a whole or not at all; what would change |
+//! | `text.rs` | bytes as text, and no more of it than a model can take |
+//! | `read_file.rs` … `remember.rs` | one tool each |
+//! | `error.rs` | [`ToolError`] |
+
+mod arguments;
+mod change;
+mod edit_file;
+mod error;
+mod read_file;
+mod recall;
+mod remember;
+mod replacing;
+mod run_command;
+mod search_files;
+mod text;
+mod workspace;
+mod write_file;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use manent::log::fs::Disk;
+use manent::{SessionKey, Store};
+
+use crate::providers::Call;
+use arguments::Spec;
+use workspace::Workspace;
+
+pub use error::ToolError;
+pub(crate) use text::one_line;
+pub(crate) use workspace::glob;
+
+/// What tools work on.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// The file system.
+    pub disk: Arc<dyn Disk>,
+    /// The directory whose files a model may see and change.
+    pub workspace: PathBuf,
+    /// What it may not, wherever it lies: the home of the store, keys.
+    pub hidden: Vec<PathBuf>,
+    /// What is recalled and remembered.
+    pub store: Store,
+    /// The session in which tools are called.
+    pub session: SessionKey,
+    /// Who runs commands; nothing: none are run, and models are not told of them.
+    pub shell: Option<Arc<dyn Shell>>,
+}
+
+/// Who runs commands, in a sandbox.
+pub trait Shell: fmt::Debug + Send + Sync {
+    /// Runs a line of shell in the workspace and waits for its end; ends it when the time is over, or when `stop` says
+    /// true. An error says why it could not be run at all.
+    fn run(&self, command: &str, timeout: Duration, stop: &dyn Fn() -> bool) -> Result<Ran, String>;
+}
+
+/// A command that was run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// What it wrote, as much as is kept of it.
+    pub output: String,
+    /// If it ended by itself.
+    pub exit_code: Option<i32>,
+    /// How it ended, in words: `exit code 1`, `killed: out of time`.
+    pub ended: String,
+    /// In which sandbox.
+    pub sandbox: String,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+/// What a tool does to the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// It looks.
+    Read,
+    /// It changes files.
+    Write,
+    /// It runs a command.
+    Run,
+    /// It adds to what is remembered.
+    Record,
+}
+
+/// What a call is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A file or directory: its path from the workspace, behind all links.
+    Path(String),
+    /// A line of shell.
+    Command(String),
+    /// The record.
+    Record,
+}
+
+/// A call that can be made.
+pub struct Prepared {
+    /// The tool.
+    pub tool: &'static str,
+    /// What it does to the world.
+    pub effect: Effect,
+    /// What it is about.
+    pub subject: Subject,
+    /// The same for a person, in one line: `edit src/main.rs`.
+    pub what: String,
+    job: Box<dyn Job>,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// For the model.
+    pub content: String,
+    /// It did not do what was asked.
+    pub failed: bool,
+    /// Of a command that ended by itself.
+    pub exit_code: Option<i32>,
+    /// Of a command: where it ran.
+    pub sandbox: Option<String>,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+/// The work of one call.
+trait Job: Send + Sync {
+    /// What would change; nothing if nothing does.
+    fn preview(&self) -> Result<Option<String>, ToolError> {
+        Ok(None)
+    }
+
+    fn run(&self, stop: &dyn Fn() -> bool) -> Result<Output, ToolError>;
+}
+
+/// What came of a job.
+struct Output {
+    content: String,
+    failed: bool,
+    exit_code: Option<i32>,
+    sandbox: Option<String>,
+}
+
+impl Output {
+    fn of(content: impl Into<String>) -> Output {
+        Output { content: content.into(), failed: false, exit_code: None, sandbox: None }
+    }
+}
+
+/// The tools that there are.
+#[derive(Debug, Clone)]
+pub struct Tools {
+    workspace: Arc<Workspace>,
+    store: Store,
+    session: SessionKey,
+    shell: Option<Arc<dyn Shell>>,
+}
+
+impl Tools {
+    /// Tools for a workspace, which must be there.
+    pub fn new(surroundings: Surroundings) -> Result<Tools, ToolError> {
+        let Surroundings { disk, workspace, hidden, store, session, shell } = surroundings;
+        let workspace = Arc::new(Workspace::new(disk, &workspace, hidden)?);
+        Ok(Tools { workspace, store, session, shell })
+    }
+
+    /// The same, without the files that match any of these patterns: see
+    /// [`crate::policy::Rules::unreadable`].
+    pub fn without(self, patterns: &[String]) -> Result<Tools, ToolError> {
+        Ok(Tools { workspace: Arc::new(self.workspace.without(patterns)?), ..self })
+    }
+
+    /// The workspace, behind all links.
+    pub fn workspace(&self) -> &std::path::Path {
+        self.workspace.root()
+    }
+
+    /// What a model is told of them: a JSON array of `{"type":"function","function":{…}}`.
+    pub fn schemas(&self) -> String {
+        let schemas: Vec<_> = self.specs().map(Spec::schema).collect();
+        serde_json::Value::Array(schemas).to_string()
+    }
+
+    /// Reads a call. Nothing is changed, and nothing of a file is given away: whoever may not make the call has
+    /// learned from it at most which names there are.
+    pub fn prepare(&self, call: &Call) -> Result<Prepared, ToolError> {
+        let Some(spec) = self.specs().find(|spec| spec.name == call.name) else {
+            return Err(self.no_such(&call.name));
+        };
+        let (raw, workspace) = (call.arguments.as_str(), &self.workspace);
+        match spec.name {
+            read_file::NAME => read_file::prepare(workspace, raw),
+            write_file::NAME => write_file::prepare(workspace, raw),
+            edit_file::NAME => edit_file::prepare(workspace, raw),
+            search_files::NAME => search_files::prepare(workspace, raw),
+            run_command::NAME => match &self.shell {
+                Some(shell) => run_command::prepare(shell, raw),
+                None => Err(self.no_such(&call.name)),
+            },
+            recall::NAME => recall::prepare(&self.store, &self.session, raw),
+            remember::NAME => remember::prepare(&self.store, &self.session, raw),
+            _ => Err(self.no_such(&call.name)),
+        }
+    }
+
+    fn specs(&self) -> impl Iterator<Item = &'static Spec> {
+        let has_shell = self.shell.is_some();
+        SPECS.iter().copied().filter(move |spec| has_shell || spec.name != run_command::NAME)
+    }
+
+    fn no_such(&self, name: &str) -> ToolError {
+        let names: Vec<&str> = self.specs().map(|spec| spec.name).collect();
+        ToolError::NoSuchTool {
+            name: text::shown(name),
+            nearest: arguments::nearest(name, names.iter().copied()).map(str::to_owned),
+            all: names.join(", "),
+        }
+    }
+}
+
+/// The names of all tools.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SPECS.iter().map(|spec| spec.name)
+}
+
+impl Prepared {
+    /// What would change, as a unified diff or in words; nothing if nothing does. An error is what the model gets:
+    /// the call cannot be made, and no person need be asked.
+    pub fn preview(&self) -> Result<Option<String>, ToolError> {
+        self.job.preview()
+    }
+
+    /// Makes the call. `stop` is asked now and then; once it says true, the call ends as soon as it can.
+    pub fn run(self, stop: &dyn Fn() -> bool) -> Done {
+        let start = Instant::now();
+        let ran = if stop() { Err(ToolError::Stopped) } else { self.job.run(stop) };
+        let output = ran.unwrap_or_else(|e| Output { failed: true, ..Output::of(e.to_string()) });
+        Done {
+            content: output.content,
+            failed: output.failed,
+            exit_code: output.exit_code,
+            sandbox: output.sandbox,
+            duration: start.elapsed(),
+        }
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("effect", &self.effect)
+            .field("what", &self.what)
+            .finish_non_exhaustive()
+    }
+}
+
+const SPECS: [&Spec; 7] = [
+    &read_file::SPEC,
+    &write_file::SPEC,
+    &edit_file::SPEC,
+    &search_files::SPEC,
+    &run_command::SPEC,
+    &recall::SPEC,
+    &remember::SPEC,
+];

@@ -1,0 +1,221 @@
+//! `read_file`: lines of a file, numbered.
+//!
+//! The file is read block by block and never held as a whole: it may be larger than memory, and one line.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use manent::log::fs::{DiskFile, read_fully};
+use serde::Deserialize;
+
+use super::arguments::{Form, Member, Need, Spec};
+use super::error::ToolError;
+use super::text::{self, Page};
+use super::workspace::{Spot, Workspace, system};
+use super::{Effect, Job, Output, Prepared, Subject};
+
+pub(super) const NAME: &str = "read_file";
+pub(super) const SPEC: Spec = Spec {
+    name: NAME,
+    about: "Read a text file. Lines come with their numbers, which are not part of the file.",
+    members: &[
+        Member { name: "path", form: Form::Text, need: Need::Needed, about: "Path from the workspace" },
+        Member {
+            name: "offset",
+            form: Form::Number { max: 1 << 40 },
+            need: Need::Optional,
+            about: "First line, from 1",
+        },
+        Member {
+            name: "limit",
+            form: Form::Number { max: 1 << 40 },
+            need: Need::Optional,
+            about: "How many lines",
+        },
+    ],
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    path: String,
+    offset: Option<u64>,
+    limit: Option<u64>,
+}
+
+struct Reading {
+    workspace: Arc<Workspace>,
+    spot: Spot,
+    first: u64,
+    limit: u64,
+}
+
+pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared, ToolError> {
+    let Arguments { path, offset, limit } = SPEC.read(raw)?;
+    let (spot, _) = workspace.existing(&path)?;
+    let what = text::what("read", &spot.shown);
+    let subject = Subject::Path(spot.shown.clone());
+    let first = offset.unwrap_or(1).max(1);
+    let limit = limit.unwrap_or(text::LINES_MAX as u64).max(1);
+    let job = Reading { workspace: Arc::clone(workspace), spot, first, limit };
+    Ok(Prepared { tool: NAME, effect: Effect::Read, subject, what, job: Box::new(job) })
+}
+
+impl Job for Reading {
+    fn run(&self, stop: &dyn Fn() -> bool) -> Result<Output, ToolError> {
+        let file = self.workspace.open(&self.spot)?;
+        let failed = |e: std::io::Error| system("read", &self.spot.shown, &e);
+        let len = file.state().map_err(failed)?.len;
+        let mut head = vec![0; text::HEAD_BYTES];
+        let got = read_fully(&*file, &mut head, 0).map_err(failed)?;
+        if let Some(what) = text::binary(&head[..got]) {
+            return Ok(Output::of(format!(
+                "[{} is {what} of {len} bytes; its content is not shown]",
+                self.spot.shown
+            )));
+        }
+        let mut lines = Lines::new(self.first, self.limit);
+        let ended = self.read_blocks(&*file, &mut lines, stop)?;
+        self.told(lines, ended, len)
+    }
+}
+
+impl Reading {
+    /// Whether the file was read to its end.
+    fn read_blocks(
+        &self,
+        file: &dyn DiskFile,
+        lines: &mut Lines,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<bool, ToolError> {
+        let mut block = vec![0; BLOCK_BYTES];
+        let mut offset = 0;
+        while offset < SCANNED_BYTES_MAX {
+            if stop() {
+                return Err(ToolError::Stopped);
+            }
+            let got =
+                read_fully(file, &mut block, offset).map_err(|e| system("read", &self.spot.shown, &e))?;
+            if got == 0 {
+                lines.end();
+                return Ok(true);
+            }
+            lines.take(&block[..got]);
+            offset += got as u64;
+        }
+        Ok(false)
+    }
+
+    fn told(&self, lines: Lines, ended: bool, len: u64) -> Result<Output, ToolError> {
+        let Lines { first, next_shown, count, mut page, broken, returns, .. } = lines;
+        let all = if ended { count.to_string() } else { format!("more than {count}") };
+        if len == 0 {
+            return Ok(Output::of(format!("[{} is empty]", self.spot.shown)));
+        }
+        if next_shown == first {
+            let why = format!("has {all} lines; give an offset up to that");
+            return Err(ToolError::Unfit { path: self.spot.shown.clone(), why });
+        }
+        if next_shown <= count {
+            page.note(&format!(
+                "lines {first} to {} of {all}; read on with offset {next_shown}",
+                next_shown - 1
+            ));
+        } else {
+            page.note(&format!("lines {first} to {count} of {all}"));
+        }
+        if broken > 0 {
+            page.note(&format!("{broken} of these lines hold bytes that are no UTF-8, shown as \u{fffd}"));
+        }
+        if returns > 0 {
+            page.note("lines end with CRLF");
+        }
+        Ok(Output::of(page.into_text()))
+    }
+}
+
+/// Lines out of blocks: those that are wanted are kept, all are counted.
+struct Lines {
+    first: u64,
+    limit: u64,
+    /// The first line that was not shown.
+    next_shown: u64,
+    /// Lines that have begun.
+    count: u64,
+    /// The beginning of the line under way, as much of it as may be shown.
+    kept: Vec<u8>,
+    /// Its length.
+    len: u64,
+    page: Page,
+    broken: u64,
+    returns: u64,
+}
+
+impl Lines {
+    fn new(first: u64, limit: u64) -> Lines {
+        let (page, kept) = (Page::new(), Vec::new());
+        Lines { first, limit, next_shown: first, count: 0, kept, len: 0, page, broken: 0, returns: 0 }
+    }
+
+    fn take(&mut self, mut block: &[u8]) {
+        while !block.is_empty() {
+            let end = memchr::memchr(b'\n', block);
+            let piece = &block[..end.unwrap_or(block.len())];
+            if self.is_wanted() {
+                let room = KEPT_BYTES_MAX.saturating_sub(self.kept.len()).min(piece.len());
+                self.kept.extend_from_slice(&piece[..room]);
+            }
+            self.len += piece.len() as u64;
+            match end {
+                Some(end) => {
+                    self.finish();
+                    block = &block[end + 1..];
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// A last line without a line feed is one, too.
+    fn end(&mut self) {
+        if self.len > 0 {
+            self.finish();
+        }
+    }
+
+    /// Whether the line under way is to be shown.
+    fn is_wanted(&self) -> bool {
+        let number = self.count + 1;
+        number >= self.first && number - self.first < self.limit && !self.page.is_full()
+    }
+
+    fn finish(&mut self) {
+        if self.is_wanted() {
+            let is_whole = self.len == self.kept.len() as u64;
+            if is_whole && self.kept.last() == Some(&b'\r') {
+                self.kept.pop();
+                self.returns += 1;
+            }
+            // The last character may be cut in two where the line was cut.
+            let is_broken = str::from_utf8(&self.kept).is_err_and(|e| is_whole || e.error_len().is_some());
+            let line = String::from_utf8_lossy(&self.kept);
+            let mut shown: String = line.chars().take(text::LINE_CHARS_MAX).collect();
+            if !is_whole || shown.len() < line.len() {
+                let _ = write!(shown, "… [cut: the line has {} bytes]", self.len);
+            }
+            if self.page.push(&format!("{:>6}\t{shown}", self.count + 1)) {
+                self.broken += u64::from(is_broken);
+                self.next_shown = self.count + 2;
+            }
+        }
+        self.kept.clear();
+        self.len = 0;
+        self.count += 1;
+    }
+}
+
+const BLOCK_BYTES: usize = 256 << 10;
+/// Enough for the longest line that is shown, whatever its characters, and a little more.
+const KEPT_BYTES_MAX: usize = (text::LINE_CHARS_MAX + 2) * text::CHAR_BYTES_MAX;
+/// Lines of longer files are counted up to here.
+const SCANNED_BYTES_MAX: u64 = 4 << 30;

@@ -1,0 +1,127 @@
+//! `remember`: something for later sessions, that rests on words of the user in this one.
+//!
+//! A model must not make up what is remembered, nor take it from a file or a page that it read. So it gives the user's
+//! own words, and they must stand in a turn of the user.
+
+use manent::memory::{Filter, Kind, NewItem, Source, Who};
+use manent::{SessionKey, Store};
+use serde::Deserialize;
+
+use super::arguments::{Form, Member, Need, Spec};
+use super::error::ToolError;
+use super::{Effect, Job, Output, Prepared, Subject, text};
+
+pub(super) const NAME: &str = "remember";
+pub(super) const SPEC: Spec = Spec {
+    name: NAME,
+    about: "Keep something the user said for later conversations.",
+    members: &[
+        Member {
+            name: "content",
+            form: Form::Text,
+            need: Need::Needed,
+            about: "What to remember, one sentence",
+        },
+        Member {
+            name: "quote",
+            form: Form::Text,
+            need: Need::Needed,
+            about: "The user's own words it rests on, copied exactly",
+        },
+        Member {
+            name: "kind",
+            form: Form::OneOf(&["fact", "pref", "context"]),
+            need: Need::Optional,
+            about: "fact: something that is so; pref: what the user likes; context: what is going on",
+        },
+    ],
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    content: String,
+    quote: String,
+    kind: Option<String>,
+}
+
+struct Remembering {
+    store: Store,
+    item: NewItem,
+}
+
+pub(super) fn prepare(store: &Store, session: &SessionKey, raw: &str) -> Result<Prepared, ToolError> {
+    let Arguments { content, quote, kind } = SPEC.read(raw)?;
+    let (content, quote) = (content.trim(), quote.trim());
+    if content.is_empty() || content.len() > CONTENT_BYTES_MAX {
+        return Err(SPEC.wrong(format!("\"content\" must have 1 to {CONTENT_BYTES_MAX} bytes")));
+    }
+    if quote.chars().filter(|c| c.is_alphanumeric()).count() < QUOTE_CHARS_MIN
+        || quote.len() > CONTENT_BYTES_MAX
+    {
+        return Err(SPEC.wrong("\"quote\" must be a few words of the user, copied exactly".to_owned()));
+    }
+    if !manent::secrets(content).is_empty() || !manent::secrets(quote).is_empty() {
+        let why = "that looks like a password or a key, and such things are not remembered".to_owned();
+        return Err(ToolError::Refused { why });
+    }
+    let failed = |e: manent::Error| ToolError::Refused { why: format!("cannot look at the session: {e}") };
+    let seq = said(store, session, quote).map_err(failed)?.ok_or_else(|| ToolError::Refused {
+        why: "the user did not say that in this conversation, and only the user's own words can be remembered; copy \
+              \"quote\" exactly from a message of the user"
+            .to_owned(),
+    })?;
+    let id = store.live(session).map_err(failed)?.map(|listed| listed.address.id);
+    let source = Source {
+        session: Some(session.to_string()),
+        session_id: id.filter(|id| !id.is_empty()),
+        seqs: Some((seq, seq)),
+        quote: Some(quote.to_owned()),
+        ..Source::by(Who::Model)
+    };
+    let kind = kind.and_then(|word| word.parse().ok()).unwrap_or(Kind::Fact);
+    let what = text::what("remember", content);
+    let job = Remembering { store: store.clone(), item: NewItem::new(kind, content).from(source) };
+    Ok(Prepared { tool: NAME, effect: Effect::Record, subject: Subject::Record, what, job: Box::new(job) })
+}
+
+/// The newest turn of the user that holds the words, whatever the blanks between them.
+fn said(store: &Store, session: &SessionKey, quote: &str) -> manent::Result<Option<u64>> {
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let quote = plain(quote);
+    let tail = store.tail(session, TURNS)?;
+    let mut users = tail.turns().rev().filter(|turn| turn.role == "user");
+    Ok(users.find(|turn| plain(turn.content).contains(&quote)).map(|turn| turn.seq))
+}
+
+impl Job for Remembering {
+    fn preview(&self) -> Result<Option<String>, ToolError> {
+        let NewItem { kind, content, source, .. } = &self.item;
+        let quote = source.quote.as_deref().unwrap_or_default();
+        Ok(Some(format!("{kind}: {content}\nbecause you said: {quote}\n")))
+    }
+
+    fn run(&self, _: &dyn Fn() -> bool) -> Result<Output, ToolError> {
+        let failed = |e: manent::Error| ToolError::Refused { why: format!("cannot remember that: {e}") };
+        let memory = self.store.memory().map_err(failed)?;
+        let mut known = None;
+        let looked = memory.each(&Filter::default(), |item| {
+            if item.content.trim().eq_ignore_ascii_case(&self.item.content) {
+                known = Some(item.id);
+            }
+            known.is_none()
+        });
+        looked.map_err(failed)?;
+        if let Some(id) = known {
+            return Ok(Output::of(format!("known already, as item {id}")));
+        }
+        let item = memory.add(&self.item).map_err(failed)?;
+        Ok(Output::of(format!("remembered as item {}", item.id)))
+    }
+}
+
+/// How far back the words may be.
+const TURNS: u64 = 200;
+/// Fewer letters and digits say nothing, in any script.
+const QUOTE_CHARS_MIN: usize = 4;
+const CONTENT_BYTES_MAX: usize = 2000;

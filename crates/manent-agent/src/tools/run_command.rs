@@ -1,0 +1,82 @@
+//! `run_command`: a line of shell, run by whoever runs commands here.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::arguments::{Form, Member, Need, Spec};
+use super::error::ToolError;
+use super::{Effect, Job, Output, Prepared, Shell, Subject, text};
+
+pub(super) const NAME: &str = "run_command";
+pub(super) const SPEC: Spec = Spec {
+    name: NAME,
+    about: "Run a shell command in the workspace. It has no input and no network.",
+    members: &[
+        Member { name: "command", form: Form::Text, need: Need::Needed, about: "One line of shell" },
+        Member {
+            name: "timeout_s",
+            form: Form::Number { max: TIMEOUT_MAX_S },
+            need: Need::Optional,
+            about: "Seconds until it is ended",
+        },
+    ],
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    command: String,
+    timeout_s: Option<u64>,
+}
+
+struct Running {
+    shell: Arc<dyn Shell>,
+    command: String,
+    timeout: Duration,
+}
+
+pub(super) fn prepare(shell: &Arc<dyn Shell>, raw: &str) -> Result<Prepared, ToolError> {
+    let Arguments { command, timeout_s } = SPEC.read(raw)?;
+    if command.trim().is_empty() || command.contains('\0') {
+        return Err(SPEC.wrong("\"command\" is no command".to_owned()));
+    }
+    if command.len() > COMMAND_BYTES_MAX {
+        return Err(SPEC.wrong(format!("\"command\" has {} bytes; write a file and run that", command.len())));
+    }
+    let timeout = Duration::from_secs(timeout_s.unwrap_or(TIMEOUT_S).max(1));
+    let what = text::what("run", &command);
+    let subject = Subject::Command(command.clone());
+    let job = Running { shell: Arc::clone(shell), command, timeout };
+    Ok(Prepared { tool: NAME, effect: Effect::Run, subject, what, job: Box::new(job) })
+}
+
+impl Job for Running {
+    /// All of it, where the line for a person does not hold it: nobody should allow what he did not see.
+    fn preview(&self) -> Result<Option<String>, ToolError> {
+        let is_short = self.command.len() <= text::WHAT_CHARS && !self.command.contains(char::is_control);
+        Ok((!is_short).then(|| self.command.clone()))
+    }
+
+    fn run(&self, stop: &dyn Fn() -> bool) -> Result<Output, ToolError> {
+        let ran = self
+            .shell
+            .run(&self.command, self.timeout, stop)
+            .map_err(|why| ToolError::Refused { why: format!("the command could not be run: {why}") })?;
+        let mut content = text::end(&ran.output);
+        let seconds = ran.duration.as_secs_f64();
+        let _ = writeln!(content, "[{}, {seconds:.1} s]", ran.ended);
+        Ok(Output {
+            content,
+            failed: ran.exit_code != Some(0),
+            exit_code: ran.exit_code,
+            sandbox: Some(ran.sandbox),
+        })
+    }
+}
+
+const TIMEOUT_S: u64 = 120;
+const TIMEOUT_MAX_S: u64 = 600;
+const COMMAND_BYTES_MAX: usize = 32 << 10;

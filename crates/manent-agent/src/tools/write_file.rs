@@ -1,0 +1,79 @@
+//! `write_file`: a file with a content, new or instead of an old one.
+
+use std::sync::{Arc, OnceLock};
+
+use serde::Deserialize;
+
+use super::arguments::{Form, Member, Need, Spec};
+use super::change::Change;
+use super::error::ToolError;
+use super::workspace::{FILE_BYTES_MAX, Spot, Workspace};
+use super::{Effect, Job, Output, Prepared, Subject, replacing, text};
+
+pub(super) const NAME: &str = "write_file";
+pub(super) const SPEC: Spec = Spec {
+    name: NAME,
+    about: "Make a file, or replace all of it. To change a part, use edit_file.",
+    members: &[
+        Member { name: "path", form: Form::Text, need: Need::Needed, about: "Path from the workspace" },
+        Member { name: "content", form: Form::Text, need: Need::Needed, about: "The whole content" },
+    ],
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    path: String,
+    content: String,
+}
+
+struct Writing {
+    workspace: Arc<Workspace>,
+    spot: Spot,
+    content: String,
+    /// Found out once: what is done is what was shown.
+    change: OnceLock<Result<Change, ToolError>>,
+}
+
+pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared, ToolError> {
+    let Arguments { path, content } = SPEC.read(raw)?;
+    if content.len() as u64 > FILE_BYTES_MAX {
+        return Err(SPEC.wrong(format!("\"content\" has {} bytes; write less", content.len())));
+    }
+    let spot = workspace.spot(&path)?;
+    replacing::check(&spot)?;
+    let what = text::what(if spot.info.is_some() { "replace" } else { "make" }, &spot.shown);
+    let subject = Subject::Path(spot.shown.clone());
+    let job = Writing { workspace: Arc::clone(workspace), spot, content, change: OnceLock::new() };
+    Ok(Prepared { tool: NAME, effect: Effect::Write, subject, what, job: Box::new(job) })
+}
+
+impl Writing {
+    fn change(&self) -> Result<&Change, ToolError> {
+        self.change.get_or_init(|| self.find_change()).as_ref().map_err(Clone::clone)
+    }
+
+    fn find_change(&self) -> Result<Change, ToolError> {
+        let before = self.spot.info.map(|_| self.workspace.read(&self.spot)).transpose()?;
+        let (lines, bytes) = (self.content.lines().count(), self.content.len());
+        let verb = if before.is_some() { "replaced" } else { "made" };
+        let told = format!("{verb} {}: {lines} lines, {bytes} bytes", self.spot.shown);
+        Ok(Change { before, after: self.content.clone().into_bytes(), told })
+    }
+}
+
+impl Job for Writing {
+    fn preview(&self) -> Result<Option<String>, ToolError> {
+        let change = self.change()?;
+        if change.before.as_deref() == Some(&*change.after) {
+            return Ok(Some(format!("{}: nothing changes\n", self.spot.shown)));
+        }
+        Ok(Some(change.shown(&self.spot.shown)))
+    }
+
+    fn run(&self, _: &dyn Fn() -> bool) -> Result<Output, ToolError> {
+        let change = self.change()?;
+        change.apply(&self.workspace, &self.spot)?;
+        Ok(Output::of(change.told.clone()))
+    }
+}

@@ -1,0 +1,100 @@
+//! The policy from outside: which calls are made, which are asked about, which are refused.
+//!
+//! | module | about |
+//! |---|---|
+//! | `lines` | shell lines of every kind, with what must become of them |
+//! | `rules` | reading rules, their examples, which one counts |
+//! | `approvals` | what a person allowed, for a session and for a project |
+
+#![expect(clippy::disallowed_methods, reason = "the tests lay out the disk")]
+#![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod approvals;
+mod lines;
+mod rules;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use manent::log::RealDisk;
+use manent::{InMemory, SessionKey, Store, StoreOptions, turn};
+use manent_agent::policy::{Approvals, Asking, Decision, Policy, Rules, Verdict};
+use manent_agent::providers::Call;
+use manent_agent::tools::{Prepared, Ran, Shell, Surroundings, Tools};
+use serde_json::{Value, json};
+
+/// A workspace with some files, and a home for the store.
+struct World {
+    root: tempfile::TempDir,
+    tools: Tools,
+}
+
+/// Is never run here.
+#[derive(Debug)]
+struct NoShell;
+
+impl Shell for NoShell {
+    fn run(&self, _: &str, _: Duration, _: &dyn Fn() -> bool) -> Result<Ran, String> {
+        Err("nothing is run in these tests".to_owned())
+    }
+}
+
+impl World {
+    fn new() -> World {
+        let root = tempfile::tempdir().unwrap();
+        for dir in ["work/docs/deep", "work/src", "store"] {
+            std::fs::create_dir_all(root.path().join(dir)).unwrap();
+        }
+        for file in ["work/docs/a.md", "work/docs/deep/b.md", "work/src/main.rs", "work/secret.env"] {
+            std::fs::write(root.path().join(file), "text\n").unwrap();
+        }
+        let store = Store::on(Arc::new(InMemory::default()), StoreOptions::default());
+        let session = SessionKey::new("s").unwrap();
+        store.append(&session, turn("user", "I like green tea")).unwrap();
+        let tools = Tools::new(Surroundings {
+            disk: RealDisk::shared(),
+            workspace: root.path().join("work"),
+            hidden: vec![root.path().join("store")],
+            store,
+            session,
+            shell: Some(Arc::new(NoShell)),
+        });
+        World { tools: tools.unwrap(), root }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(path)
+    }
+
+    fn prepare(&self, tool: &str, arguments: &Value) -> Prepared {
+        let call = Call { id: "1".to_owned(), name: tool.to_owned(), arguments: arguments.to_string() };
+        self.tools.prepare(&call).unwrap()
+    }
+
+    fn command(&self, command: &str) -> Prepared {
+        self.prepare("run_command", &json!({"command": command}))
+    }
+
+    fn edit(&self, path: &str) -> Prepared {
+        self.prepare("edit_file", &json!({"path": path, "old": "text", "new": "texts"}))
+    }
+
+    /// With what was allowed in this workspace before.
+    fn policy(&self, rules: &str) -> Policy {
+        let approvals = Approvals::load(&RealDisk::shared(), &self.path("store"), &self.path("work"));
+        Policy::new(Rules::read(rules).unwrap(), approvals)
+    }
+}
+
+fn policy(rules: &str) -> Policy {
+    Policy::new(Rules::read(rules).unwrap(), Approvals::default())
+}
+
+fn decide(policy: &Policy, prepared: &Prepared) -> Decision {
+    policy.decide(prepared, Asking::Person)
+}
+
+fn verdict(policy: &Policy, prepared: &Prepared) -> Verdict {
+    decide(policy, prepared).verdict
+}
