@@ -1,0 +1,39 @@
+//! Runs a command in a sandbox: `sandboxed KIND WORKSPACE LINE`. Also the program through which the tests of this
+//! crate enter one.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use manent_agent::sandbox::{Kind, Line, Policy, Sandbox, SandboxError, Stop, enter_if_asked};
+
+fn main() -> ExitCode {
+    if let Some(code) = enter_if_asked() {
+        return code;
+    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [kind, workspace, line] = words.as_slice() else {
+        let _ = writeln!(std::io::stderr(), "sandboxed KIND WORKSPACE LINE");
+        return ExitCode::from(2);
+    };
+    match run(kind, workspace, line) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            let _ = writeln!(std::io::stderr(), "{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(kind: &str, workspace: &str, line: &str) -> Result<(), SandboxError> {
+    let sandbox = match kind {
+        "bubblewrap" => Sandbox::probe_kind(Kind::Bubblewrap)?,
+        "landlock" => Sandbox::probe_kind(Kind::Landlock)?,
+        _ => Sandbox::probe()?,
+    };
+    let policy = Policy::new(workspace, format!("{workspace}/.manent"));
+    let outcome = sandbox.run(&policy, &Line::Shell(line.to_owned()), &Stop::new()?)?;
+    let mut stdout = std::io::stdout().lock();
+    let _ = write!(stdout, "{}", outcome.stdout.text());
+    let _ = writeln!(stdout, "[{} after {:?}, in {}]", outcome.ending, outcome.duration, outcome.sandbox);
+    Ok(())
+}

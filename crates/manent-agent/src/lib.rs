@@ -1,0 +1,31 @@
+//! An agent that lives on the record.
+//!
+//! Here is what needs a network and a clock that ticks: model clients, and what asks models. What is kept, how it is
+//! read back and what of it a model sees is the library's ([`manent`]); nothing is decided twice.
+//!
+//! | module | about |
+//! |---|---|
+//! | [`asking`] | what the library has a model do: sum up, and find what is worth remembering |
+//! | [`choosing`] | which model answers |
+//! | [`config`] | what can be set, and where it is set |
+//! | [`kernel`] | conversations: actors, from a question to the end of its answer |
+//! | `ledger` | lists of what a person decided, which only grow |
+//! | [`policy`] | what tools may do: rules, and what a person allowed |
+//! | [`protocol`] | calling tools by text, for models that cannot do it otherwise |
+//! | [`providers`] | models: Ollama, anything that speaks like OpenAI, and the record itself |
+//! | [`sandbox`] | where the commands of an agent run, and what keeps them there |
+//! | [`skills`] | Agent Skills: finding, reading and giving them to a model |
+//! | [`tools`] | what a model can do: read, write, edit and search files, run commands, recall and remember |
+
+pub mod asking;
+pub mod choosing;
+pub mod config;
+pub mod kernel;
+mod ledger;
+pub mod policy;
+pub mod protocol;
+pub mod providers;
+#[cfg(target_os = "linux")]
+pub mod sandbox;
+pub mod skills;
+pub mod tools;

@@ -1,0 +1,159 @@
+//! Contexts that grow too large are made smaller, and what is told of it is true.
+
+use manent::context::{Compacted, Reason, Way};
+use manent::tokens::Tokens;
+use manent_agent::config::Config;
+use manent_agent::kernel::{Event, TurnError};
+use manent_sim::model_server::{Script, replies};
+
+use crate::scene::{Scene, ask, hear, is_chat, key, log, question, quiet, task};
+
+const SUMMARY: &str = "Goal: the user tells of ships. Facts: /srv/ships/bertha.toml has port 4711.";
+
+fn few_messages() -> Config {
+    let mut config = quiet();
+    config.limits.max_messages = 10;
+    config
+}
+
+fn few_tokens() -> Config {
+    let mut config = quiet();
+    config.limits.max_tokens = 1000;
+    config
+}
+
+/// Asks until a context was compacted, and once more. Gives what was told.
+async fn until_compacted(scene: &Scene, config: &Config) -> Compacted {
+    let conversation = scene.kernel_with(config).conversation(&key("a"));
+    for n in 0..40 {
+        let asked =
+            format!("{n}: look into /srv/ships/bertha.toml for port 4711. {}", "She is a ship. ".repeat(10));
+        let (events, answered) = hear(&conversation, &asked).await;
+        answered.unwrap();
+        let told = events.into_iter().find_map(|event| match event {
+            Event::Compacted(done) => Some(done),
+            _ => None,
+        });
+        let last = scene.chats().pop().unwrap();
+        assert!(last.len() <= config.limits.max_messages, "{} messages were sent", last.len());
+        assert_eq!(last.last().unwrap().1, asked, "the last request always stays");
+        if let Some(told) = told {
+            ask(&conversation, "and then?").await;
+            return told;
+        }
+    }
+    panic!("it never was compacted");
+}
+
+/// What was told is what the record says, and what was sent.
+fn assert_true(scene: &Scene, told: &Compacted) {
+    let store = &scene.store;
+    let lines = log(store, &key("a"));
+    let line = lines.iter().find(|line| line.role == "compaction").unwrap();
+    assert_eq!(line.seq, told.seq);
+    let at = |seq| {
+        let at = manent::Address::live(&key("a"));
+        store.context_at(&at, Some(seq), Tokens::default()).unwrap().tokens
+    };
+    assert_eq!(told.before, at(told.seq - 1), "so many tokens before");
+    assert_eq!(told.after, at(told.seq), "so many after");
+    assert!(told.after < told.before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_messages_are_summed_up_by_the_model() {
+    let scene = Scene::new(|request| replies::ollama(if is_chat(request) { "Aye." } else { SUMMARY }));
+    let told = until_compacted(&scene, &few_messages()).await;
+    assert_eq!((told.reason, told.way), (Reason::Messages, Way::Model), "{told:?}");
+    assert_true(&scene, &told);
+    let sent = scene.chats().pop().unwrap();
+    assert!(sent.iter().any(|(_, text)| text.contains(SUMMARY)), "{sent:?}");
+    let asked = scene.server.requests().iter().filter(|request| task(request).contains("summary")).count();
+    assert_eq!(asked, 1, "once, and not in every turn after it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_tokens_are_summed_up_by_the_model() {
+    let scene = Scene::new(|request| replies::ollama(if is_chat(request) { "Aye." } else { SUMMARY }));
+    let told = until_compacted(&scene, &few_tokens()).await;
+    assert_eq!(told.reason, Reason::Tokens);
+    assert_true(&scene, &told);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_sum_up_is_done_without() {
+    let bad: [fn() -> Script; 4] = [
+        || Script::error(500, r#"{"error":"no memory"}"#),
+        || replies::ollama(""),
+        || replies::ollama("Ha ha."),
+        || replies::ollama_error("half of a summ", "died"),
+    ];
+    for script in bad {
+        let scene =
+            Scene::new(move |request| if is_chat(request) { replies::ollama("Aye.") } else { script() });
+        let told = until_compacted(&scene, &few_messages()).await;
+        assert!(matches!(told.way, Way::Extract | Way::Drop), "{told:?}");
+        assert!(told.tried.iter().any(|(way, _)| *way == Way::Model), "{told:?}");
+        assert_true(&scene, &told);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_no_context_can_hold_is_kept_and_refused() {
+    let scene = Scene::new(|_| replies::ollama("Aye."));
+    let conversation = scene.kernel_with(&few_tokens()).conversation(&key("a"));
+    let huge = "a very long question indeed ".repeat(1000);
+    let (events, outcome) = hear(&conversation, &huge).await;
+    let is_told = matches!(outcome, Err(TurnError::Store(manent::Error::CannotCompact { .. })));
+    assert!(is_told, "{outcome:?}");
+    assert!(matches!(events[0], Event::Kept { .. }));
+    assert_eq!(log(&scene.store, &key("a"))[0].content, huge);
+    assert!(scene.server.requests().is_empty(), "nobody is asked what they cannot read");
+    // What was too much once does not lame the conversation for ever.
+    assert_eq!(ask(&conversation, "a short one").await.text, "Aye.");
+    assert_eq!(question(scene.server.requests().last().unwrap()), "a short one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_counts_is_what_counts() {
+    // It always says that it read 900 tokens, and so 1000 are soon too many.
+    let scene = Scene::new(|request| {
+        let text = if is_chat(request) { "Aye." } else { SUMMARY };
+        let read = if is_chat(request) { 900 } else { 100 };
+        Script::new()
+            .chunk(replies::ollama_line(&serde_json::json!({"role": "assistant", "content": text})))
+            .chunk(replies::ollama_done("stop", read, 3))
+    });
+    let conversation = scene.kernel_with(&few_tokens()).conversation(&key("a"));
+    let mut compacted = None;
+    for n in 0..4 {
+        let (events, answered) = hear(&conversation, &format!("{n} {}", "She is a ship. ".repeat(20))).await;
+        answered.unwrap();
+        compacted = compacted.or_else(|| {
+            events.into_iter().find_map(|event| match event {
+                Event::Compacted(done) => Some(done),
+                _ => None,
+            })
+        });
+    }
+    let at = manent::Address::live(&key("a"));
+    let compacted = compacted.expect("by its count there is too much");
+    assert!(compacted.before > 1000);
+    let ours = scene.store.context_at(&at, Some(compacted.seq - 1), Tokens::default()).unwrap().tokens;
+    assert!(ours < 700, "by ours there is not: {ours}");
+    let record = scene.store.load(&key("a")).unwrap().turns().nth(1).unwrap().extra.to_owned();
+    assert!(record.contains("\"input\":900") && record.contains("\"counted\":"), "{record}");
+}
+
+/// One that counts only what is new to it (a cache) corrects nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_counts_only_what_is_new_is_not_believed() {
+    let scene = Scene::new(|_| replies::ollama("Aye."));
+    let conversation = scene.kernel().conversation(&key("a"));
+    let mut last = 0;
+    for n in 0..6 {
+        let answered = ask(&conversation, &format!("{n} {}", "She is a ship. ".repeat(30))).await;
+        assert!(answered.tokens > last + 100, "{} after {last}", answered.tokens);
+        last = answered.tokens;
+    }
+}

@@ -1,0 +1,122 @@
+//! Many conversations at once in one process, and two kernels on one store.
+
+use std::time::Duration;
+
+use manent_agent::kernel::TurnError;
+use manent_sim::model_server::{Script, replies};
+use serde_json::json;
+
+use crate::scene::{LONG, Scene, ask, hear, key, log, open, open_waiting, question, quiet, said, start};
+
+const CONVERSATIONS: usize = 500;
+const TURNS: usize = 3;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_hundred_conversations_lose_cross_and_reorder_nothing() {
+    let scene = Scene::new(|request| replies::ollama(&format!("answer to {}", question(request))));
+    let kernel = scene.kernel();
+    let talk = |n: usize| {
+        let kernel = kernel.clone();
+        tokio::spawn(async move {
+            for turn in 0..TURNS {
+                // Asked for anew each time: it is the same conversation.
+                let conversation = kernel.conversation(&key(&format!("c{n}")));
+                let answered = ask(&conversation, &format!("question {turn} of {n}")).await;
+                assert_eq!(answered.text, format!("answer to question {turn} of {n}"));
+            }
+        })
+    };
+    let talks: Vec<_> = (0..CONVERSATIONS).map(talk).collect();
+    for talk in talks {
+        talk.await.unwrap();
+    }
+    kernel.end(LONG).await;
+    for n in 0..CONVERSATIONS {
+        let wanted: Vec<(String, String)> = (0..TURNS)
+            .flat_map(|turn| {
+                let asked = format!("question {turn} of {n}");
+                [("user".to_owned(), asked.clone()), ("assistant".to_owned(), format!("answer to {asked}"))]
+            })
+            .collect();
+        assert_eq!(said(&scene.store, &key(&format!("c{n}"))), wanted, "conversation {n}");
+    }
+    // What was sent is of the conversation it was sent for, from its beginning on.
+    let sent = scene.chats();
+    assert_eq!(sent.len(), CONVERSATIONS * TURNS);
+    for messages in sent {
+        let last = messages.last().unwrap().1.clone();
+        let of = last.rsplit(' ').next().unwrap().to_owned();
+        assert!(messages[1..].iter().all(|(_, text)| text.ends_with(&format!(" of {of}"))), "{messages:?}");
+    }
+}
+
+/// Questions that are asked while another is answered wait for their turn, in the order in which they came.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_to_one_conversation_are_answered_one_after_the_other() {
+    let scene = Scene::new(|request| replies::ollama(&format!("answer to {}", question(request))));
+    let kernel = scene.kernel();
+    let mut hearings = Vec::new();
+    for n in 0..20 {
+        hearings.push(kernel.conversation(&key("a")).ask(format!("q{n}")).await.unwrap());
+    }
+    for hearing in hearings {
+        hearing.end().await.unwrap();
+    }
+    let order: Vec<String> = said(&scene.store, &key("a")).into_iter().map(|(_, text)| text).collect();
+    let wanted: Vec<String> = (0..20).flat_map(|n| [format!("q{n}"), format!("answer to q{n}")]).collect();
+    assert_eq!(order, wanted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_kernels_on_one_session_take_turns_whole() {
+    let scene = Scene::new(|request| {
+        let answer = json!({"role": "assistant", "content": format!("answer to {}", question(request))});
+        Script::new()
+            .pause(Duration::from_millis(3))
+            .chunk(replies::ollama_line(&answer))
+            .chunk(replies::ollama_done("stop", 11, 3))
+    });
+    let talk = |name: &'static str| {
+        let kernel = start(open(scene.dir.path()), scene.model(), &quiet());
+        tokio::spawn(async move {
+            let conversation = kernel.conversation(&key("shared"));
+            for n in 0..20 {
+                ask(&conversation, &format!("{name}{n}")).await;
+            }
+            kernel.end(LONG).await;
+        })
+    };
+    let (one, two) = (talk("a"), talk("b"));
+    one.await.unwrap();
+    two.await.unwrap();
+    let said = said(&scene.store, &key("shared"));
+    assert_eq!(said.len(), 80, "nothing is lost, nothing is there twice");
+    for pair in said.chunks(2) {
+        assert_eq!(pair[1].1, format!("answer to {}", pair[0].1), "no question within another's turn");
+    }
+    for name in ["a", "b"] {
+        let is_theirs = |text: &&str| text.starts_with(name) && !text.starts_with("answer");
+        let asked: Vec<&str> = said.iter().map(|(_, text)| text.as_str()).filter(is_theirs).collect();
+        let ordered: Vec<String> = (0..20).map(|n| format!("{name}{n}")).collect();
+        assert_eq!(asked, ordered, "each in its order");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_want_to_wait_for_another_is_told_who_it_is() {
+    let scene = Scene::replay([Script::new().stall(), replies::ollama("yes")]);
+    let first = scene.kernel();
+    let hearing = first.conversation(&key("a")).ask("one").await.unwrap();
+    assert!(scene.server.wait_for_requests(1, LONG));
+    let impatient = start(open_waiting(scene.dir.path(), Duration::from_millis(20)), scene.model(), &quiet());
+    let other = impatient.conversation(&key("a"));
+    let (events, outcome) = hear(&other, "two").await;
+    let Err(TurnError::Store(error)) = outcome else { panic!("{outcome:?}") };
+    assert!(matches!(error.root(), manent::Error::Log(_)) && error.to_string().contains("pid"), "{error}");
+    assert!(events.is_empty(), "nothing was kept, and nobody says so: {events:?}");
+    assert_eq!(scene.server.requests().len(), 1, "nobody was asked");
+    hearing.stop();
+    hearing.end().await.unwrap();
+    assert_eq!(ask(&other, "two").await.text, "yes");
+    assert_eq!(log(&scene.store, &key("a")).iter().filter(|line| line.content == "two").count(), 1);
+}

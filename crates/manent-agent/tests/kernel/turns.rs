@@ -1,0 +1,146 @@
+//! From a question to its answer: kept before it is sent, kept before it counts.
+
+use std::sync::{Arc, Mutex};
+
+use manent_agent::kernel::Event;
+use manent_agent::providers::Recall;
+use manent_sim::model_server::replies;
+
+use crate::scene::{LONG, Scene, ask, hear, key, log, messages, open, pairs, question, quiet, said, start};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_in_the_log_before_the_server_hears_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = open(dir.path());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (noted, k) = (seen.clone(), key("a"));
+    let server = manent_sim::model_server::ModelServer::start(move |request| {
+        noted.lock().unwrap().push((question(request), said(&other, &k).pop().unwrap()));
+        replies::ollama("yes")
+    })
+    .unwrap();
+    let scene = Scene { store: open(dir.path()), dir, server };
+    let kernel = scene.kernel();
+    let conversation = kernel.conversation(&key("a"));
+    for n in 0..5 {
+        ask(&conversation, &format!("question {n}")).await;
+    }
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 5);
+    for (n, (sent, last)) in seen.iter().enumerate() {
+        assert_eq!((sent, &last.1), (&format!("question {n}"), &format!("question {n}")));
+        assert_eq!(last.0, "user");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_in_the_log_when_it_is_said_to_be() {
+    let scene = Scene::new(|request| replies::ollama(&format!("answer to {}", question(request))));
+    let kernel = scene.kernel();
+    let conversation = kernel.conversation(&key("a"));
+    for n in 0..5 {
+        let (events, answered) = hear(&conversation, &format!("q{n}")).await;
+        let answered = answered.unwrap();
+        // As another process sees it, without anything ended first.
+        let line = log(&open(scene.dir.path()), &key("a")).pop().unwrap();
+        assert_eq!((Some(line.seq), &line.role[..]), (answered.seq, "assistant"));
+        assert_eq!((line.content, line.interrupted), (format!("answer to q{n}"), None));
+        assert_eq!((answered.text, answered.stopped), (format!("answer to q{n}"), false));
+        let heard: String = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Text(text) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(heard, format!("answer to q{n}"), "what is heard is what is kept");
+        assert!(matches!(events[0], Event::Kept { seq } if Some(seq) < answered.seq), "{events:?}");
+        assert!(matches!(events[1], Event::Sending { tokens } if tokens == answered.tokens), "{events:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_model_thought_is_kept_and_not_sent_again() {
+    use serde_json::json;
+    let thinking = manent_sim::model_server::Script::new()
+        .chunk(replies::ollama_line(&json!({"role": "assistant", "content": "", "thinking": "hmm"})))
+        .chunk(replies::ollama_line(&json!({"role": "assistant", "content": "yes"})))
+        .chunk(replies::ollama_done("stop", 20, 2));
+    let scene = Scene::replay([thinking, replies::ollama("again")]);
+    let conversation = scene.kernel().conversation(&key("a"));
+    let (events, answered) = hear(&conversation, "one").await;
+    assert_eq!(answered.unwrap().text, "yes");
+    assert!(events.contains(&Event::Thinking("hmm".to_owned())), "{events:?}");
+    ask(&conversation, "two").await;
+    let record = scene.store.load(&key("a")).unwrap().turns().nth(1).unwrap().extra.to_owned();
+    assert!(record.contains("\"thinking\":\"hmm\""), "{record}");
+    assert!(!scene.chats()[1].iter().any(|(_, text)| text.contains("hmm")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_kinds_of_servers_get_the_same_conversation() {
+    let scene = Scene::new(|request| {
+        if request.path.starts_with("/api") { replies::ollama("yes") } else { replies::openai("yes") }
+    });
+    for (name, model) in [("a", scene.model()), ("b", scene.openai())] {
+        let kernel = start(scene.store.clone(), model, &quiet());
+        let conversation = kernel.conversation(&key(name));
+        ask(&conversation, "one").await;
+        ask(&conversation, "two").await;
+        kernel.end(LONG).await;
+    }
+    let requests: Vec<_> = scene.server.requests().iter().map(messages).collect();
+    assert_eq!(requests[..2], requests[2..]);
+    assert_eq!(requests[1][1..], pairs(&[("user", "one"), ("assistant", "yes"), ("user", "two")]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_without_a_word_leaves_a_question_that_is_closed_later() {
+    let scene = Scene::replay([replies::ollama(""), replies::ollama("yes")]);
+    let conversation = scene.kernel().conversation(&key("a"));
+    let answered = ask(&conversation, "one").await;
+    assert_eq!((answered.seq, answered.text), (None, String::new()));
+    ask(&conversation, "two").await;
+    let closed = "[interrupted before an answer was given]";
+    assert_eq!(scene.chats()[1][1..], pairs(&[("user", "one"), ("assistant", closed), ("user", "two")]));
+    assert_eq!(said(&scene.store, &key("a")).len(), 3, "nothing is made up in the log");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_waits_for_what_is_being_answered() {
+    let scene = Scene::new(|_| {
+        manent_sim::model_server::Script::new()
+            .pause(std::time::Duration::from_millis(200))
+            .chunk(replies::ollama_line(&serde_json::json!({"role": "assistant", "content": "late"})))
+            .chunk(replies::ollama_done("stop", 11, 1))
+    });
+    let kernel = scene.kernel();
+    for n in 0..10 {
+        // Nobody listens.
+        drop(kernel.conversation(&key(&format!("k{n}"))).ask("one").await.unwrap());
+    }
+    kernel.end(LONG).await;
+    for n in 0..10 {
+        let k = key(&format!("k{n}"));
+        assert_eq!(said(&scene.store, &k), pairs(&[("user", "one"), ("assistant", "late")]), "{k}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_model_the_record_answers_and_never_quotes_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.append(&key("old"), manent::turn("user", "The harbour crane is called Bertha.")).unwrap();
+    let kernel =
+        start(store.clone(), Recall::new(store.clone()).into(), &manent_agent::config::Config::default());
+    let conversation = kernel.conversation(&key("new"));
+    for _ in 0..4 {
+        let answered = ask(&conversation, "What is the harbour crane called?").await;
+        assert_eq!(answered.model, "recall");
+        assert!(answered.text.contains("old 1, user"), "{}", answered.text);
+        assert!(answered.text.contains("Bertha") && !answered.text.contains("\n\n2."), "{}", answered.text);
+    }
+    kernel.end(LONG).await;
+    assert!(store.memory().unwrap().items(&manent::memory::Filter::default()).unwrap().is_empty());
+    assert!(!store.consolidation().unwrap().path().exists(), "the record itself learns nothing of itself");
+}
