@@ -5,6 +5,7 @@
 //! | `cli/` | what the commands say, take and refuse; exit codes; two processes at once |
 //! | `crash/` | kill -9 at random and at every system call, failing and full disks, limits, things that are no log |
 //! | `hostile/` | bytes that a fault or a vandal left: flips, cuts, splices, huge and deep and foreign lines |
+//! | `real_model/` | a small model served on this machine, for `./test --real-model` alone |
 //! | `security/` | names, rights, the terminal, secrets |
 //! | `tidy/` | the rules of the house, kept by a test |
 //! | `support/` | the clean place in which all of them run, and the tools that hurt |
@@ -22,6 +23,7 @@
 mod cli;
 mod crash;
 mod hostile;
+mod real_model;
 mod security;
 mod support;
 mod tidy;

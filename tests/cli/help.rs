@@ -10,11 +10,14 @@ fn help_of_the_whole() {
     Usage: manent [OPTIONS] <COMMAND>
 
     Commands:
+      chat         Talk with a model; every turn is kept
       append       Append to a session; a new key starts a new one
       show         Show what a session holds
       search       Find turns by their words, in live and archived sessions
       context      Show exactly what a model sees of a session, and what it takes
       compact      Make what a model sees of a session smaller; nothing is removed
+      consolidate  Make memory of what was said: what happened, and what is worth remembering, with
+                   proof
       sessions     List the sessions, newest first
       archive      Put sessions away, packed; they are read as before
       unarchive    Make archived sessions live again
@@ -23,12 +26,15 @@ fn help_of_the_whole() {
       fork         Begin a new session that goes on from a record of another, without copying it
       title        Give a session a title
       memory       What is remembered across sessions: add, forget, list, search, and where it came from
+      skills       What models can be taught by files: list, show, check skills, and whose are used
+      sandbox      Show where the commands of an agent would run, and try to get out of there
       stats        Count what there is, and say what could be put away
       verify       Check every byte of sessions (all, and the memory, if none is named)
       repair       Set torn ends aside and acknowledge damage, so that it is known and no longer an
                    alarm
       doctor       Look whether everything is as it should be: store, sessions, memory, index, disk,
                    clock
+      config       Show what can be set, what it is set to, and where
       reindex      Make the index anew from the sessions
       completions  Print completions for a shell
       man          Print a manual page

@@ -1,7 +1,11 @@
 //! The command line as people and scripts meet it.
 
 mod append;
+mod chat;
 mod colour;
+mod config;
+mod consolidate;
+mod consolidate_files;
 mod context;
 mod doctor;
 mod exit_codes;
@@ -9,6 +13,7 @@ mod follow;
 mod foreign_stores;
 mod forks;
 mod help;
+mod help_agent;
 mod lifecycle;
 mod manuals;
 mod memory;
@@ -17,10 +22,13 @@ mod memory_writers;
 mod movers;
 mod places;
 mod purge;
+mod repl;
 mod search;
 mod show;
+mod skills;
 mod snapshots;
 mod snapshots_memory;
 mod snapshots_moves;
 mod snapshots_search;
+mod snapshots_skills;
 mod two_writers;

@@ -234,6 +234,9 @@ fn help_of_memory() {
       select   Show what a model would be given for a question
       audit    Look for duplicates, contradictions, secrets, and what rests on nothing
       compact  Rewrite the file without what was forgotten
+      inbox    Show what was proposed to be remembered and waits for you
+      accept   Remember what waits in the inbox
+      reject   Throw away what waits in the inbox
       help     Print this message or the help of the given subcommand(s)
 
     Options:

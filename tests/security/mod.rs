@@ -6,5 +6,6 @@ mod keys;
 mod memory;
 mod names;
 mod put_away;
+mod sandbox;
 mod secrets;
 mod terminal;

@@ -3,6 +3,7 @@
 pub(crate) mod environment;
 pub(crate) mod machine;
 pub(crate) mod memory;
+pub(crate) mod model;
 pub(crate) mod normalise;
 pub(crate) mod random;
 pub(crate) mod records;

@@ -68,6 +68,13 @@ fn finish(mut command: Command, master: File, slave: File) -> Screen {
     Screen { bytes: reader.join().unwrap(), code: status.code() }
 }
 
+/// Both ends of a terminal at which somebody edits lines.
+pub(crate) fn for_typing() -> (File, File) {
+    let (master, slave) = pair(Typing::InLines);
+    tcsetwinsize(&slave, Winsize { ws_row: 40, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    (master, slave)
+}
+
 /// How a terminal hands on what is typed.
 #[derive(Clone, Copy)]
 enum Typing {

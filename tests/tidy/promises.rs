@@ -59,9 +59,11 @@ fn test_functions() -> BTreeSet<String> {
     for file in files(&["rs"]) {
         let mut marked = false;
         for line in file.text.lines().map(str::trim) {
-            if line == "#[test]" {
+            if line == "#[test]" || line.starts_with("#[tokio::test") {
                 marked = true;
-            } else if let Some(rest) = line.strip_prefix("fn ").filter(|_| marked) {
+            } else if let Some(rest) =
+                line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ").filter(|_| marked)
+            {
                 names.extend(rest.split('(').next().map(str::to_owned));
                 marked = false;
             }

@@ -7,11 +7,12 @@ const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Whole outputs of commands, to the letter; they are as wide as they are.
-const SNAPSHOTS: [&str; 4] = [
+const SNAPSHOTS: [&str; 5] = [
     "tests/cli/snapshots.rs",
     "tests/cli/snapshots_memory.rs",
     "tests/cli/snapshots_moves.rs",
     "tests/cli/snapshots_search.rs",
+    "tests/cli/snapshots_skills.rs",
 ];
 /// Files that are longer than they should be.
 const LONG_FILES: [&str; 1] = ["crates/manent-log/tests/engine/recovery.rs"];
@@ -142,6 +143,8 @@ fn the_file_system_has_one_door() {
     let mut around = Vec::new();
     for file in files(&["rs"]) {
         let in_source = file.path.starts_with("crates/") && file.path.contains("/src/") && !door(&file.path);
+        // A file of tests may reach around it, as those in other files do.
+        let in_source = in_source && !file.path.ends_with("tests.rs");
         let reaches = |line: &&str| {
             line.contains("std::fs") || line.contains("tokio::fs") || line.contains("File::open(")
         };

@@ -1,6 +1,10 @@
 //! What can be typed, exactly as it is typed: no file is looked at and nothing is resolved here.
 
+pub(crate) mod agent;
 pub(crate) mod memory;
+#[cfg(target_os = "linux")]
+pub(crate) mod sandbox;
+pub(crate) mod skills;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -89,6 +93,8 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Talk with a model; every turn is kept
+    Chat(agent::Chat),
     /// Append to a session; a new key starts a new one
     Append(Append),
     /// Show what a session holds
@@ -99,6 +105,8 @@ pub(crate) enum Command {
     Context(Context),
     /// Make what a model sees of a session smaller; nothing is removed
     Compact(Compact),
+    /// Make memory of what was said: what happened, and what is worth remembering, with proof
+    Consolidate(agent::Consolidate),
     /// List the sessions, newest first
     Sessions(Sessions),
     /// Put sessions away, packed; they are read as before
@@ -115,6 +123,11 @@ pub(crate) enum Command {
     Title(Title),
     /// What is remembered across sessions: add, forget, list, search, and where it came from
     Memory(memory::Memory),
+    /// What models can be taught by files: list, show, check skills, and whose are used
+    Skills(skills::Skills),
+    /// Show where the commands of an agent would run, and try to get out of there
+    #[cfg(target_os = "linux")]
+    Sandbox(sandbox::Sandbox),
     /// Count what there is, and say what could be put away
     Stats(Stats),
     /// Check every byte of sessions (all, and the memory, if none is named)
@@ -123,6 +136,8 @@ pub(crate) enum Command {
     Repair(Repair),
     /// Look whether everything is as it should be: store, sessions, memory, index, disk, clock
     Doctor,
+    /// Show what can be set, what it is set to, and where
+    Config,
     /// Make the index anew from the sessions
     Reindex,
     /// Print completions for a shell
@@ -224,12 +239,17 @@ pub(crate) struct Compact {
     /// Take the last compaction back
     #[arg(long)]
     pub(crate) undo: bool,
-    /// What a context may take; it is made a good deal smaller than that
-    #[arg(long, value_name = "N", default_value_t = 32_000)]
-    pub(crate) max_tokens: u64,
-    /// How many messages it may have
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    pub(crate) max_messages: usize,
+    /// What a context may take; it is made a good deal smaller than that [default: what `manent config` says]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<u64>,
+    /// How many messages it may have [default: what `manent config` says]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_messages: Option<usize>,
+    /// Have the model of `manent config` sum up; else the sentences that name most are quoted
+    #[arg(long, conflicts_with = "undo")]
+    pub(crate) with_model: bool,
+    #[command(flatten)]
+    pub(crate) model: agent::ModelChoice,
     #[command(flatten)]
     pub(crate) wait: Wait,
 }

@@ -10,8 +10,9 @@ use anstyle::{AnsiColor, Style};
 use etcetera::BaseStrategy;
 use manent::log::RealDisk;
 use manent::log::frame::Reason;
-use manent::log::fs::Disk;
+use manent::log::fs::{Disk, read_whole};
 use manent::{Damage, SessionKey, Store, StoreOptions, Trust};
+use manent_agent::config::Config;
 
 use crate::args::{Color, Global};
 use crate::exit::{Exit, Failure};
@@ -112,6 +113,33 @@ impl<'a> Context<'a> {
         say(self.global.color, label, color, &term::line(message));
     }
 
+    /// Where things are set.
+    pub(crate) fn config_path(&self) -> Result<PathBuf, Failure> {
+        Ok(self.home()?.join("config.toml"))
+    }
+
+    /// What is set: by the file, and over it by the environment.
+    pub(crate) fn config(&self) -> Result<Config, Failure> {
+        let text = self.config_text()?;
+        Ok(Config::read(&self.config_path()?, text.as_deref(), &|name| std::env::var(name).ok())?)
+    }
+
+    /// The file itself, if there is one.
+    pub(crate) fn config_text(&self) -> Result<Option<String>, Failure> {
+        let path = self.config_path()?;
+        // Those who keep their settings elsewhere put a link here.
+        let read = RealDisk.resolve(&path).and_then(|path| read_whole(&RealDisk, &path, CONFIG_BYTES_MAX));
+        match read {
+            Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => {
+                let hint = "everything has a default: mend it, or move it away";
+                let why = format!("cannot read {}: {e}; {hint}", path.display());
+                Err(Failure::new(Exit::Failed, why))
+            }
+        }
+    }
+
     pub(crate) fn home(&self) -> Result<PathBuf, Failure> {
         if let Some(home) = &self.global.home {
             return Ok(home.clone());
@@ -143,6 +171,11 @@ impl Drop for CatchingUp<'_> {
             bar.finish_and_clear();
         }
     }
+}
+
+/// Where the user is at home; nothing if nobody knows.
+pub(crate) fn user_home() -> Option<PathBuf> {
+    etcetera::home_dir().ok().filter(|home| home.is_absolute())
 }
 
 /// Where the index of a store is kept that has no place for it: one that is another program's. In the cache of the
@@ -188,6 +221,8 @@ pub(crate) fn key(text: &str) -> Result<SessionKey, Failure> {
     Ok(SessionKey::new(text)?)
 }
 
+/// No settings are as long.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// Less than this is done before a bar could be drawn.
 const PROGRESS_FROM_BYTES: u64 = 64 << 20;
 /// Enough of a hash that no two stores share a name.

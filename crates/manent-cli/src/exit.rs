@@ -3,11 +3,14 @@
 use std::process::ExitCode;
 
 use manent::memory::ItemError;
+use manent_agent::skills::SkillError;
 
 /// The documented exit codes. Ordered by how bad they are, so that of several the worst can be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     Done,
+    /// By Ctrl-C.
+    Interrupted,
     NotFound,
     Conflict,
     Held,
@@ -20,6 +23,7 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(match exit {
             Exit::Done => 0,
+            Exit::Interrupted => 130,
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Damage => 3,
@@ -56,9 +60,12 @@ fn exit_of(error: &manent::Error) -> Exit {
         manent::Error::Key(_) | manent::Error::Ambiguous { .. } | manent::Error::Item(_) => Exit::Usage,
         manent::Error::NotFound { .. }
         | manent::Error::NoSuchRecord { .. }
+        | manent::Error::NotProposed { .. }
         | manent::Error::NoItem { .. } => Exit::NotFound,
         manent::Error::InTheWay { .. } | manent::Error::Replaced { .. } => Exit::Conflict,
-        manent::Error::Busy { .. } | manent::Error::MemoryHeld { .. } => Exit::Held,
+        manent::Error::Busy { .. }
+        | manent::Error::MemoryHeld { .. }
+        | manent::Error::ConsolidationHeld { .. } => Exit::Held,
         manent::Error::Archive { .. } => Exit::Damage,
         manent::Error::NotPacked { source, .. } => exit_of(source),
         _ => Exit::Failed,
@@ -68,6 +75,19 @@ fn exit_of(error: &manent::Error) -> Exit {
 impl From<manent::log::Error> for Failure {
     fn from(error: manent::log::Error) -> Failure {
         manent::Error::Log(error).into()
+    }
+}
+
+impl From<SkillError> for Failure {
+    fn from(error: SkillError) -> Failure {
+        let exit = match &error {
+            SkillError::NoSuch { .. } | SkillError::NoFile { .. } => Exit::NotFound,
+            SkillError::Unreadable { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                Exit::NotFound
+            }
+            _ => Exit::Failed,
+        };
+        Failure::new(exit, error.to_string())
     }
 }
 

@@ -30,6 +30,12 @@ pub(crate) enum MemoryCommand {
     Audit,
     /// Rewrite the file without what was forgotten
     Compact(Wait),
+    /// Show what was proposed to be remembered and waits for you
+    Inbox,
+    /// Remember what waits in the inbox
+    Accept(Forget),
+    /// Throw away what waits in the inbox
+    Reject(Forget),
 }
 
 #[derive(Debug, ClapArgs)]

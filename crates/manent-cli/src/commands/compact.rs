@@ -1,13 +1,14 @@
 //! `manent compact KEY`: makes what a model sees of a session smaller, by a record; nothing is removed.
 
 use anstyle::{AnsiColor, Style};
-use manent::context::Limits;
+use manent::context::{Limits, Summariser};
 use manent::tokens::{Counting, Tokens};
 use serde_json::json;
 
 use crate::args::Compact;
 use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
+use crate::model::Answering;
 use crate::term;
 
 pub(crate) fn run(context: &Context<'_>, given: &Compact) -> Result<Exit, Failure> {
@@ -30,9 +31,20 @@ pub(crate) fn run(context: &Context<'_>, given: &Compact) -> Result<Exit, Failur
         output.flush()?;
         return Ok(Exit::Done);
     }
-    let limits = Limits { max_tokens: given.max_tokens, max_messages: given.max_messages };
+    let config = context.config_with(&given.model)?;
+    let limits = Limits {
+        max_tokens: given.max_tokens.unwrap_or(config.limits.max_tokens),
+        max_messages: given.max_messages.unwrap_or(config.limits.max_messages),
+    };
+    let asked = given.with_model || given.model.model.is_some() || given.model.provider.is_some();
+    let answering = if asked { Some(Answering::choose(&config, &store)?) } else { None };
+    if let Some(why) = answering.as_ref().and_then(|answering| answering.why.as_ref()) {
+        context.warn(&format!("{why}; what names most is quoted instead"));
+    }
+    let mut asking = answering.as_ref().filter(|answering| answering.is_model()).map(Answering::asking);
+    let summariser = asking.as_mut().map(|asking| asking as &mut dyn Summariser);
     let tokens = Tokens::new(Counting::Exact);
-    let Some(done) = session.compact(&store, tokens, limits, true, None)? else {
+    let Some(done) = session.compact(&store, tokens, limits, true, summariser)? else {
         context.note(&format!("there is nothing in {key} to compact"));
         return Ok(Exit::Done);
     };

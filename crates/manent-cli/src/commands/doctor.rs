@@ -8,7 +8,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use manent::log::RealDisk;
 use manent::log::fs::{Disk, FileSystem, Shape};
-use manent::{Place, Store, Summary};
+use manent::{Memory, Place, Store, Summary};
 use serde_json::json;
 
 use super::{dashes_for, word_for};
@@ -99,9 +99,25 @@ impl Doctor<'_> {
         self.output.line(&parts.each_ref().map(|(style, text)| (*style, text.as_str())))
     }
 
-    /// Whether what is remembered can be read.
+    /// Whether what is remembered can be read, what waits to be, and the journal of how it came to be.
     fn memory(&mut self, store: &Store) -> io::Result<()> {
-        let looked = match store.memory() {
+        self.items("memory", store.memory())?;
+        self.items("inbox", store.inbox())?;
+        let journal = match store.consolidation().and_then(|journal| journal.verify()) {
+            Err(manent::Error::NoRoom { .. }) | Ok(None) => return Ok(()),
+            journal => journal,
+        };
+        match journal {
+            Ok(Some(report)) if !report.is_sound() => {
+                self.tell(Health::Bad(Exit::Damage), "journal", "of consolidation, damaged", DAMAGED_MEMORY)
+            }
+            Err(e) => self.tell(Health::Bad(Exit::Failed), "journal", &e.to_string(), ""),
+            _ => Ok(()),
+        }
+    }
+
+    fn items(&mut self, what: &str, memory: manent::Result<Memory>) -> io::Result<()> {
+        let looked = match memory {
             Err(manent::Error::NoRoom { .. }) => return Ok(()),
             Err(e) => Err(e),
             Ok(memory) => memory.verify().and_then(|report| Ok((report, memory.counts()?, memory.damage()?))),
@@ -110,11 +126,11 @@ impl Doctor<'_> {
             Ok((None, ..)) => Ok(()),
             Ok((Some(report), counts, damage)) if report.is_sound() => {
                 let known = if damage.is_empty() { "" } else { "; damaged, which is known and acknowledged" };
-                let what = format!("{} active, {} forgotten{known}", counts.active, counts.forgotten);
+                let found = format!("{} active, {} forgotten{known}", counts.active, counts.forgotten);
                 let many = counts.forgotten > counts.active;
                 let advice =
                     if many { "`manent memory compact` takes what is forgotten out of the file" } else { "" };
-                self.tell(Health::Ok, "memory", &what, advice)
+                self.tell(Health::Ok, what, &found, advice)
             }
             Ok((Some(_), counts, damage)) => {
                 let (places, advice) = match damage.len() {
@@ -122,10 +138,10 @@ impl Doctor<'_> {
                     1 => ("damaged in 1 place".to_owned(), DAMAGED_MEMORY),
                     n => (format!("damaged in {} places", term::count(n as u64)), DAMAGED_MEMORY),
                 };
-                let what = format!("{} active; {places}", counts.active);
-                self.tell(Health::Bad(Exit::Damage), "memory", &what, advice)
+                let found = format!("{} active; {places}", counts.active);
+                self.tell(Health::Bad(Exit::Damage), what, &found, advice)
             }
-            Err(e) => self.tell(Health::Bad(Exit::Failed), "memory", &e.to_string(), ""),
+            Err(e) => self.tell(Health::Bad(Exit::Failed), what, &e.to_string(), ""),
         }
     }
 

@@ -2,8 +2,12 @@
 
 pub(crate) mod append;
 pub(crate) mod archive;
+mod beside;
+pub(crate) mod chat;
 pub(crate) mod compact;
 pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod consolidate;
 pub(crate) mod context;
 pub(crate) mod doctor;
 pub(crate) mod fork;
@@ -13,9 +17,12 @@ pub(crate) mod reindex;
 pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod rm;
+#[cfg(target_os = "linux")]
+pub(crate) mod sandbox;
 pub(crate) mod search;
 pub(crate) mod sessions;
 pub(crate) mod show;
+pub(crate) mod skills;
 pub(crate) mod stats;
 pub(crate) mod title;
 pub(crate) mod unarchive;
@@ -25,10 +32,43 @@ use anstyle::{AnsiColor, Style};
 use manent::{Address, Listed, Place, SessionKey, Store};
 use serde_json::json;
 
+use crate::args::Command;
 use crate::context::{Context, key};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::term;
+
+/// Does what was typed.
+pub(crate) fn run(context: &Context<'_>, command: &Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Chat(given) => chat::run(context, given),
+        Command::Append(given) => append::run(context, given),
+        Command::Show(given) => show::run(context, given),
+        Command::Search(given) => search::run(context, given),
+        Command::Context(given) => context::run(context, given),
+        Command::Compact(given) => compact::run(context, given),
+        Command::Consolidate(given) => consolidate::run(context, given),
+        Command::Sessions(given) => sessions::run(context, given),
+        Command::Archive(given) => archive::run(context, given),
+        Command::Unarchive(given) => unarchive::run(context, given),
+        Command::Rm(given) => rm::run(context, given),
+        Command::Restore(given) => restore::run(context, given),
+        Command::Fork(given) => fork::run(context, given),
+        Command::Title(given) => title::run(context, given),
+        Command::Memory(given) => memory::run(context, given),
+        Command::Skills(given) => skills::run(context, given),
+        #[cfg(target_os = "linux")]
+        Command::Sandbox(given) => sandbox::run(context, given),
+        Command::Stats(given) => stats::run(context, given),
+        Command::Config => config::run(context),
+        Command::Doctor => doctor::run(context),
+        Command::Reindex => reindex::run(context),
+        Command::Completions(given) => completions::run(given),
+        Command::Man(given) => man::run(given),
+        Command::Verify(given) => verify::run(context, given),
+        Command::Repair(given) => repair::run(context, given),
+    }
+}
 
 /// A session that was named, or what is wrong with its name.
 type Found = Result<Listed, Failure>;

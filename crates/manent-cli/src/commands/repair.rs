@@ -6,6 +6,7 @@ use manent::log::frame::Reason;
 use manent::{Error, Listed, Place, Repaired, Store};
 use serde_json::{Value, json};
 
+use super::beside::Beside;
 use crate::args::Repair;
 use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
@@ -28,9 +29,8 @@ pub(crate) fn run(context: &Context<'_>, given: &Repair) -> Result<Exit, Failure
         }
     }
     if given.keys.keys.is_empty() {
-        match repair_memory(&store, &mut output) {
-            Ok(()) => {}
-            Err(failure) => {
+        for beside in Beside::all(&store)? {
+            if let Err(failure) = repair_beside(&beside, &mut output) {
                 output.flush()?;
                 context.complain(&failure);
                 worst = worst.max(failure.exit);
@@ -51,17 +51,12 @@ fn repair(store: &Store, listed: &Listed) -> Result<Repaired, Failure> {
     Ok(store.repair(key)?)
 }
 
-/// The memory is a log like any.
-fn repair_memory(store: &Store, output: &mut Output) -> Result<(), Failure> {
-    let memory = match store.memory() {
-        Err(Error::NoRoom { .. }) => return Ok(()),
-        memory => memory?,
-    };
-    if memory.verify()?.is_none() {
+fn repair_beside(beside: &Beside, output: &mut Output) -> Result<(), Failure> {
+    if beside.verify()?.is_none() {
         return Ok(());
     }
-    let head = json!({"memory": memory.path().to_string_lossy()});
-    Ok(print(&head, "the memory", &memory.repair()?, output)?)
+    let head = json!({beside.word(): beside.path().to_string_lossy()});
+    Ok(print(&head, beside.name(), &beside.repair()?, output)?)
 }
 
 /// `head`: what the JSON of it begins with.

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal};
 
 use manent::memory::{Filter, Source};
-use manent::{Address, Place, Store};
+use manent::{Address, Memory, Place, Store};
 use serde_json::json;
 
 use super::{each, id_in, named, tell};
@@ -61,29 +61,33 @@ fn purge(
 
 /// Says what of sessions that are gone is remembered. They are gone already: what goes wrong here undoes nothing.
 fn warn_of_memory(context: &Context<'_>, store: &Store, gone: &[Address]) {
-    match remembered_of(store, gone) {
-        Ok(ids) if ids.is_empty() => {}
-        Ok(ids) => {
-            let items = if ids.len() == 1 { "an item" } else { "items" };
-            let ids = ids.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
-            context.warn(&format!(
-                "the memory still holds {items} taken from it; `manent memory forget {ids}`, then \
-                 `manent memory compact`, takes that out"
-            ));
+    if matches!(store.memory(), Err(manent::Error::NoRoom { .. })) {
+        return;
+    }
+    let places = [
+        ("the memory", store.memory(), "forget", ", then `manent memory compact`, takes that out"),
+        ("the inbox", store.inbox(), "reject", " takes that out"),
+    ];
+    for (place, memory, verb, rest) in places {
+        match memory.map_err(Failure::from).and_then(|memory| remembered_of(&memory, gone)) {
+            Ok(ids) if ids.is_empty() => {}
+            Ok(ids) => {
+                let items = if ids.len() == 1 { "an item" } else { "items" };
+                let ids = ids.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+                context.warn(&format!(
+                    "{place} still holds {items} taken from it; `manent memory {verb} {ids}`{rest}"
+                ));
+            }
+            Err(failure) => context.warn(&format!(
+                "{place}, which may hold something taken from it, cannot be read: {}",
+                failure.message
+            )),
         }
-        Err(failure) => context.warn(&format!(
-            "the memory, which may hold something taken from it, cannot be read: {}",
-            failure.message
-        )),
     }
 }
 
-/// The items of the memory that came from sessions which are gone.
-fn remembered_of(store: &Store, gone: &[Address]) -> Result<Vec<u64>, Failure> {
-    let memory = match store.memory() {
-        Err(manent::Error::NoRoom { .. }) => return Ok(Vec::new()),
-        memory => memory?,
-    };
+/// The items that came from sessions which are gone.
+fn remembered_of(memory: &Memory, gone: &[Address]) -> Result<Vec<u64>, Failure> {
     let is_from = |source: &Source| match (&source.session_id, &source.session) {
         (Some(id), _) => gone.iter().any(|at| at.id == *id),
         (None, Some(key)) => gone.iter().any(|at| at.key.as_str() == key),

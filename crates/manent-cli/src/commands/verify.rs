@@ -6,9 +6,10 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use manent::log::frame::Reason;
 use manent::log::{Report, TailState};
-use manent::{Address, Damage, Error, Listed, Place, Store};
+use manent::{Address, Damage, Error, Listed, Place};
 use serde_json::{Value, json};
 
+use super::beside::Beside;
 use crate::args::Keys;
 use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
@@ -45,29 +46,26 @@ pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> 
         }
     }
     if given.keys.is_empty() {
-        let checked = verify_memory(&store, &mut output);
-        output.flush()?;
-        worst = worst.max(checked.unwrap_or_else(|failure| {
-            context.complain(&failure);
-            failure.exit
-        }));
+        for beside in Beside::all(&store)? {
+            let checked = verify_beside(&beside, &mut output);
+            output.flush()?;
+            worst = worst.max(checked.unwrap_or_else(|failure| {
+                context.complain(&failure);
+                failure.exit
+            }));
+        }
     }
     output.flush()?;
     Ok(worst)
 }
 
-/// The memory is a log like any.
-fn verify_memory(store: &Store, output: &mut Output) -> Result<Exit, Failure> {
-    let memory = match store.memory() {
-        Err(Error::NoRoom { .. }) => return Ok(Exit::Done),
-        memory => memory?,
-    };
-    let Some(report) = memory.verify()? else { return Ok(Exit::Done) };
+fn verify_beside(beside: &Beside, output: &mut Output) -> Result<Exit, Failure> {
+    let Some(report) = beside.verify()? else { return Ok(Exit::Done) };
     if output.json {
-        let head = json!({"memory": memory.path().to_string_lossy()});
+        let head = json!({beside.word(): beside.path().to_string_lossy()});
         output.json(&json_of(head, &report))?;
     } else {
-        print("the memory", Place::Live, &report, output)?;
+        print(beside.name(), Place::Live, &report, output)?;
     }
     Ok(if report.is_sound() { Exit::Done } else { Exit::Damage })
 }

@@ -4,6 +4,7 @@ mod add;
 mod audit;
 mod compact;
 mod forget;
+mod inbox;
 mod list;
 mod search;
 mod select;
@@ -32,6 +33,9 @@ pub(crate) fn run(context: &Context<'_>, given: &args::Memory) -> Result<Exit, F
         MemoryCommand::Select(given) => select::run(context, given),
         MemoryCommand::Audit => audit::run(context),
         MemoryCommand::Compact(given) => compact::run(context, given),
+        MemoryCommand::Inbox => inbox::list(context),
+        MemoryCommand::Accept(given) => inbox::accept(context, given),
+        MemoryCommand::Reject(given) => inbox::reject(context, given),
     }
 }
 

@@ -1,0 +1,32 @@
+//! `manent config`: what can be set, what it is set to, and where.
+
+use anstyle::Style;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::term;
+
+pub(crate) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
+    let config = context.config()?;
+    let mut output = context.output();
+    let all = config.all();
+    let columns = all.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
+    for (name, value, origin, about) in all {
+        if output.json {
+            let origin = origin.to_string();
+            output.json(&json!({"name": name, "value": value, "origin": origin, "about": about}))?;
+            continue;
+        }
+        let value = if value.is_empty() { "\"\"".to_owned() } else { term::line(&value).into_owned() };
+        let parts = [
+            (Style::new().bold(), term::pad(name, columns)),
+            (Style::new(), format!("  {value}")),
+            (term::FAINT, format!("  {origin}; {about}")),
+        ];
+        output.line(&parts.each_ref().map(|(style, text)| (*style, text.as_str())))?;
+    }
+    output.flush()?;
+    context.note(&format!("set in {}", context.config_path()?.display()));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,197 @@
+//! `manent consolidate KEY…`: what was said becomes memory, with proof.
+
+use anstyle::{AnsiColor, Style};
+use manent::consolidate::{Consolidated, Consolidator, Extractor, Learned, Rules, Step, Unaided};
+use manent::{Address, Place, Store};
+use serde_json::{Value, json};
+
+use crate::args::agent::Consolidate;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::model::Answering;
+use crate::output::Output;
+use crate::term;
+
+pub(crate) fn run(context: &Context<'_>, given: &Consolidate) -> Result<Exit, Failure> {
+    let store = context.store(given.wait.time)?;
+    let config = context.config_with(&given.model)?;
+    let sessions = super::named_or_all(&store, &given.keys, &[Place::Live])?;
+    let rules = Rules {
+        tokens_per_day: config.tokens_per_day,
+        inbox: given.inbox || config.inbox,
+        dry_run: given.dry_run,
+        again: given.again,
+    };
+    let answering = if given.without_model { None } else { Some(Answering::choose(&config, &store)?) };
+    let mut extractor: Box<dyn Extractor + '_> = match &answering {
+        None => Box::new(Unaided),
+        Some(answering) if answering.is_model() => Box::new(answering.asking()),
+        Some(answering) => {
+            let why = answering.why.as_deref().unwrap_or("no model is configured");
+            let hint = "`--without-model` notes what happened and learns nothing";
+            return Err(Failure::new(Exit::Failed, format!("{why}; {hint}")));
+        }
+    };
+    let mut holder = store.consolidation()?.hold(given.wait.time)?;
+    let mut output = context.output();
+    let mut worst = Exit::Done;
+    for found in sessions {
+        let done = found.and_then(|listed| {
+            let mut work = Work { context, holder: &mut holder, rules: &rules, output: &mut output };
+            work.session(&listed.address, &mut *extractor)
+        });
+        output.flush()?;
+        match done {
+            Ok(Outcome::Done) => {}
+            Ok(Outcome::Failed) => worst = worst.max(Exit::Failed),
+            // Nobody is going to answer for the next one either.
+            Ok(Outcome::Stop) => return Ok(worst.max(Exit::Failed)),
+            Err(failure) => {
+                context.complain(&failure);
+                worst = worst.max(failure.exit);
+            }
+        }
+    }
+    tell_of_inbox(context, &store)?;
+    Ok(worst)
+}
+
+fn tell_of_inbox(context: &Context<'_>, store: &Store) -> Result<(), Failure> {
+    let waiting = store.inbox()?.counts()?.active;
+    if waiting > 0 {
+        let waits = if waiting == 1 { "1 item waits" } else { &format!("{waiting} items wait") };
+        context.note(&format!("{waits} in the inbox; `manent memory inbox` shows it"));
+    }
+    Ok(())
+}
+
+/// How it went with a session.
+enum Outcome {
+    Done,
+    Failed,
+    /// There is no point in going on with others.
+    Stop,
+}
+
+struct Work<'a, 'b> {
+    context: &'a Context<'b>,
+    holder: &'a mut Consolidator,
+    rules: &'a Rules,
+    output: &'a mut Output,
+}
+
+impl Work<'_, '_> {
+    /// Looks at all there is to look at.
+    fn session(&mut self, at: &Address, extractor: &mut dyn Extractor) -> Result<Outcome, Failure> {
+        let mut steps = 0;
+        loop {
+            match self.holder.step(at, extractor, self.rules)? {
+                Step::UpToDate => {
+                    if steps == 0 {
+                        self.context.note(&format!("nothing new was said in {}", at.key));
+                    }
+                    return Ok(Outcome::Done);
+                }
+                Step::Done(done) => {
+                    steps += 1;
+                    self.print(at, &done)?;
+                    // What was not written is not behind us: it would be told again and again.
+                    if self.rules.dry_run || !done.more {
+                        if self.rules.dry_run && done.more {
+                            self.context.note("there is more; a dry run shows the next passage only");
+                        }
+                        return Ok(Outcome::Done);
+                    }
+                }
+                Step::OverBudget { spent, budget } => {
+                    self.context.warn(&format!(
+                        "models took {} tokens today for consolidation, and {} are allowed; the rest of {} waits until \
+                         tomorrow (consolidation.tokens_per_day in config.toml)",
+                        term::count(spent),
+                        term::count(budget),
+                        at.key
+                    ));
+                    return Ok(Outcome::Stop);
+                }
+                Step::Failed { why, unavailable } => {
+                    let hint = "what was said is looked at again next time";
+                    self.context.complain(&Failure::new(Exit::Failed, format!("{}: {why}; {hint}", at.key)));
+                    return Ok(if unavailable { Outcome::Stop } else { Outcome::Failed });
+                }
+                _ => return Ok(Outcome::Done),
+            }
+        }
+    }
+
+    fn print(&mut self, at: &Address, done: &Consolidated) -> Result<(), Failure> {
+        if self.output.json {
+            self.output.json(&json_of(at, done, self.rules.dry_run))?;
+            return Ok(());
+        }
+        let dry = self.rules.dry_run;
+        let (verb, color) =
+            if dry { ("would be", AnsiColor::Yellow) } else { ("consolidated", AnsiColor::Green) };
+        let style = Style::new().fg_color(Some(color.into())).bold();
+        let key = term::line(at.key.as_str());
+        let head = format!(" {key} {}-{}", done.turns.0, done.turns.1);
+        self.output.line(&[(style, verb), (Style::new(), &head)])?;
+        if let Some(learned) = &done.daily {
+            self.line("daily", learned)?;
+        }
+        for learned in &done.items {
+            self.line(learned.kind.word(), learned)?;
+        }
+        for learned in &done.proposed {
+            self.line("inbox", learned)?;
+        }
+        if done.items.is_empty() && done.proposed.is_empty() {
+            self.output.line(&[(term::FAINT, "  nothing to remember")])?;
+        }
+        self.output.flush()?;
+        if done.unreadable {
+            self.context
+                .warn("the model gave no answer that can be read, also when it was told what is wrong");
+        }
+        for (why, quote) in &done.refused {
+            self.context.detail(&format!(
+                "not remembered, {}: {:?}",
+                why.word(),
+                term::fit(quote, QUOTE_COLUMNS)
+            ));
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, what: &str, learned: &Learned) -> std::io::Result<()> {
+        let id = learned.id.map_or_else(|| "-".to_owned(), |id| id.to_string());
+        let instead = learned.replaces.map(|id| format!("  instead of {id}")).unwrap_or_default();
+        let text = term::line(&learned.content).into_owned();
+        let front = format!("  {}  {}  ", term::pad(&id, ID_COLUMNS), term::pad(what, KIND_COLUMNS));
+        let room = self.output.columns().unwrap_or(usize::MAX).saturating_sub(front.len() + instead.len());
+        let text =
+            if self.output.terminal { term::fit(&text, room.max(QUOTE_COLUMNS)).into_owned() } else { text };
+        self.output.line(&[(term::FAINT, &front), (Style::new(), &text), (term::FAINT, &instead)])
+    }
+}
+
+fn json_of(at: &Address, done: &Consolidated, dry_run: bool) -> Value {
+    let learned = |one: &Learned| {
+        json!({"id": one.id, "kind": one.kind.word(), "content": one.content, "quote": one.quote, "seq": one.seq,
+            "replaces": one.replaces})
+    };
+    let refused =
+        |(why, quote): &(manent::consolidate::Refusal, String)| json!({"why": why.word(), "quote": quote});
+    json!({
+        "session": at.key.as_str(), "id": at.id, "turns": [done.turns.0, done.turns.1],
+        "daily": done.daily.as_ref().map(learned),
+        "items": done.items.iter().map(learned).collect::<Vec<_>>(),
+        "proposed": done.proposed.iter().map(learned).collect::<Vec<_>>(),
+        "refused": done.refused.iter().map(refused).collect::<Vec<_>>(),
+        "unreadable": done.unreadable, "more": done.more, "dry_run": dry_run,
+        "tokens": {"input": done.spent.input, "output": done.spent.output},
+    })
+}
+
+const ID_COLUMNS: usize = 4;
+const KIND_COLUMNS: usize = 7;
+const QUOTE_COLUMNS: usize = 60;

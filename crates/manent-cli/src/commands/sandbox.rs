@@ -1,0 +1,155 @@
+//! `manent sandbox`: where the commands of an agent would run. `manent sandbox selftest`: whether that holds.
+
+use std::io;
+
+use anstyle::{AnsiColor, Style};
+use manent_agent::sandbox::selftest::{Control, Trial, Verdict, selftest};
+use manent_agent::sandbox::{Kind, Sandbox, SandboxError};
+use serde_json::json;
+
+use crate::args::sandbox::{Sandbox as Given, SandboxCommand, Selftest};
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::term;
+
+pub(crate) fn run(context: &Context<'_>, given: &Given) -> Result<Exit, Failure> {
+    match &given.command {
+        None => show(context),
+        Some(SandboxCommand::Selftest(given)) => try_all(context, given),
+    }
+}
+
+impl From<SandboxError> for Failure {
+    fn from(error: SandboxError) -> Failure {
+        Failure::new(Exit::Failed, error.to_string())
+    }
+}
+
+/// Tries each kind; the first that works is the one that is used.
+fn show(context: &Context<'_>) -> Result<Exit, Failure> {
+    let mut output = context.output();
+    let mut tried = Vec::new();
+    let mut used = None;
+    for kind in Kind::ALL {
+        let (works, found) = match Sandbox::probe_kind(kind) {
+            Ok(sandbox) => (true, sandbox.details().to_owned()),
+            Err(SandboxError::Unusable { why, .. }) => (false, why),
+            Err(e) => (false, e.to_string()),
+        };
+        let is_used = works && used.is_none();
+        if is_used {
+            used = Some(kind);
+        }
+        if output.json {
+            let kind = kind.to_string();
+            output.json(&json!({"kind": kind, "works": works, "used": is_used, "found": found}))?;
+        } else {
+            let (word, color) = match (works, is_used) {
+                (true, true) => ("used", AnsiColor::Green),
+                (true, false) => ("works", AnsiColor::Cyan),
+                (false, _) => ("no", AnsiColor::Yellow),
+            };
+            let front = format!("  {}  ", term::pad(&kind.to_string(), KIND_COLUMNS));
+            output.line(&[
+                (styled(color), &term::pad(word, 5)),
+                (Style::new(), &front),
+                (Style::new(), &term::line(&found)),
+            ])?;
+        }
+        if !works {
+            tried.push((kind, found));
+        }
+    }
+    output.flush()?;
+    match used {
+        Some(_) => Ok(Exit::Done),
+        None => Err(SandboxError::NoneWorks { tried }.into()),
+    }
+}
+
+fn try_all(context: &Context<'_>, given: &Selftest) -> Result<Exit, Failure> {
+    let sandbox = match given.kind {
+        Some(kind) => Sandbox::probe_kind(kind.into())?,
+        None => Sandbox::probe()?,
+    };
+    let mut output = context.output();
+    let mut told = begin(&mut output, &sandbox);
+    let trials = selftest(&sandbox, &mut |trial| {
+        if told.is_ok() {
+            told = tell(&mut output, trial);
+        }
+    })?;
+    told?;
+    let of = |verdict: Verdict| trials.iter().filter(|trial| trial.verdict == verdict).count();
+    let (held, escaped, skipped) = (of(Verdict::Held), of(Verdict::Escaped), of(Verdict::Skipped));
+    let kind = sandbox.kind().to_string();
+    if output.json {
+        output.json(&json!({
+            "kind": kind, "sandbox": sandbox.to_string(), "held": held, "escaped": escaped, "skipped": skipped,
+        }))?;
+    } else {
+        output.line(&[(Style::new(), &format!("{held} held, {escaped} escaped, {skipped} skipped"))])?;
+    }
+    output.flush()?;
+    match (escaped, skipped) {
+        (0, 0) => Ok(Exit::Done),
+        (0, n) => {
+            let message = format!("{n} attempts could not be made, so nothing is known of them; see above");
+            Err(Failure::new(Exit::Failed, message))
+        }
+        (n, _) => {
+            let hint = "do not run commands of an agent in it, and report this";
+            Err(Failure::new(Exit::Failed, format!("{n} attempts got through {kind}; {hint}")))
+        }
+    }
+}
+
+fn begin(output: &mut Output, sandbox: &Sandbox) -> io::Result<()> {
+    if output.json {
+        return Ok(());
+    }
+    output.line(&[(Style::new(), &term::line(&sandbox.to_string()))])?;
+    let heads = row(["attempt", "expected", "outside", "got"]);
+    output.line(&[(Style::new().bold(), &format!("{}{heads}", term::pad("", VERDICT_COLUMNS)))])?;
+    output.flush()
+}
+
+fn tell(output: &mut Output, trial: &Trial) -> io::Result<()> {
+    let (outside, why) = match &trial.control {
+        Control::Works => ("works", ""),
+        Control::Refused(why) => ("refused too", why.as_str()),
+        Control::NotTried => ("not tried", ""),
+    };
+    if output.json {
+        output.json(&json!({
+            "attempt": trial.attempt, "expected": trial.expected, "got": trial.got,
+            "outside": outside, "outside_why": why, "verdict": trial.verdict.word().to_lowercase(),
+        }))?;
+        return output.flush();
+    }
+    let color = match trial.verdict {
+        Verdict::Held => AnsiColor::Green,
+        Verdict::Escaped => AnsiColor::Red,
+        Verdict::Skipped => AnsiColor::Yellow,
+    };
+    let rest = row([trial.attempt, trial.expected, outside, &term::line(&trial.got)]);
+    output
+        .line(&[(styled(color), &term::pad(trial.verdict.word(), VERDICT_COLUMNS)), (Style::new(), &rest)])?;
+    // Attempts take a while; who looks on sees each.
+    output.flush()
+}
+
+fn row(cells: [&str; 4]) -> String {
+    let [attempt, expected, outside, got] = cells;
+    let padded =
+        [(attempt, 30), (expected, 20), (outside, 13)].map(|(text, columns)| term::pad(text, columns));
+    format!("{}{got}", padded.concat())
+}
+
+fn styled(color: AnsiColor) -> Style {
+    Style::new().fg_color(Some(color.into())).bold()
+}
+
+const KIND_COLUMNS: usize = 10;
+const VERDICT_COLUMNS: usize = 9;

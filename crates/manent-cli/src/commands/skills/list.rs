@@ -1,0 +1,82 @@
+//! `manent skills list`: all skills that were found, and which are used.
+
+use anstyle::Style;
+use manent::tokens::Tokens;
+use manent_agent::skills::Skill;
+use serde_json::json;
+use unicode_width::UnicodeWidthStr;
+
+use super::Here;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::term;
+
+pub(crate) fn run(context: &Context<'_>, here: &Here) -> Result<Exit, Failure> {
+    let skills = here.skills(context);
+    let mut output = context.output();
+    if output.json {
+        for skill in &skills.all {
+            let mut line = super::json_of(skill);
+            line["tokens"] = json!(tokens_of(skill));
+            output.json(&line)?;
+        }
+    } else if !skills.all.is_empty() {
+        table(&skills.all, &mut output)?;
+    }
+    output.flush()?;
+    if skills.all.is_empty() {
+        let store = here.store.join("skills");
+        context.note(&format!("no skills; put directories with a SKILL.md in {}", store.display()));
+    }
+    for note in &skills.notes {
+        context.note(&format!("{}: {}", note.path.display(), note.what));
+    }
+    super::note_untrusted(context, &skills);
+    Ok(Exit::Done)
+}
+
+/// What the instructions take.
+fn tokens_of(skill: &Skill) -> u64 {
+    Tokens::default().count(&skill.read().0.body)
+}
+
+fn table(skills: &[Skill], output: &mut Output) -> std::io::Result<()> {
+    let cells = skills.iter().map(|skill| {
+        let state = match super::reason(skill) {
+            Some(why) => format!("{}: {why}", skill.standing.word()),
+            None if skill.manifest.disable_model_invocation => "used, by you only".to_owned(),
+            None => "used".to_owned(),
+        };
+        [
+            term::fit(&term::line(skill.name()), NAME_COLUMNS).into_owned(),
+            skill.origin.word().to_owned(),
+            term::count(tokens_of(skill)),
+            skill.problems.len().to_string(),
+            term::line(&state).into_owned(),
+        ]
+    });
+    let cells: Vec<[String; 5]> = cells.collect();
+    let heads = ["SKILL", "FROM", "TOKENS", "WARNINGS", "STATE"];
+    let width = |column: usize| {
+        let widths = cells.iter().map(|row| row[column].width());
+        widths.chain([heads[column].width()]).max().unwrap_or_default()
+    };
+    let widths = [width(0), width(1), width(2), width(3)];
+    let columns = output.columns();
+    let line = |[name, origin, tokens, warnings, state]: [&str; 5]| {
+        let (name, origin) = (term::pad(name, widths[0]), term::pad(origin, widths[1]));
+        let (tokens_width, warnings_width) = (widths[2], widths[3]);
+        let front = format!("{name}  {origin}  {tokens:>tokens_width$}  {warnings:>warnings_width$}  ");
+        let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(front.width()));
+        format!("{front}{}", term::fit(state, room.max(STATE_COLUMNS_MIN)))
+    };
+    output.line(&[(term::FAINT, &line(heads))])?;
+    for row in &cells {
+        output.line(&[(Style::new(), &line(row.each_ref().map(String::as_str)))])?;
+    }
+    Ok(())
+}
+
+const NAME_COLUMNS: usize = 64;
+const STATE_COLUMNS_MIN: usize = 12;

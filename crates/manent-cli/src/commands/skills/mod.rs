@@ -1,0 +1,118 @@
+//! `manent skills …`: what models can be taught by files.
+
+mod doctor;
+mod list;
+mod show;
+mod trust;
+mod validate;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use manent::log::RealDisk;
+use manent::log::fs::Disk;
+use manent_agent::skills::{Places, Problem, Skill, Skills, Standing, Trusted, project_of};
+use serde_json::{Value, json};
+
+use crate::args::skills::{self as args, SkillsCommand};
+use crate::context::{Context, user_home};
+use crate::exit::{Exit, Failure};
+
+pub(crate) fn run(context: &Context<'_>, given: &args::Skills) -> Result<Exit, Failure> {
+    let here = Here::new(context)?;
+    match &given.command {
+        SkillsCommand::List => list::run(context, &here),
+        SkillsCommand::Show(given) => show::run(context, &here, given),
+        SkillsCommand::Validate(given) => validate::run(context, &here, given),
+        SkillsCommand::Doctor(given) => doctor::run(context, &here, given),
+        SkillsCommand::Trust(given) => trust::trust(context, &here, given),
+        SkillsCommand::Untrust(given) => trust::untrust(context, &here, given),
+    }
+}
+
+/// All skills that count where somebody types.
+pub(crate) fn skills_here(context: &Context<'_>) -> Result<Skills, Failure> {
+    Ok(Here::new(context)?.skills(context))
+}
+
+/// Where somebody types, and what belongs to that.
+struct Here {
+    disk: Arc<dyn Disk>,
+    /// The home of the store.
+    store: PathBuf,
+    user: Option<PathBuf>,
+    cwd: PathBuf,
+}
+
+impl Here {
+    fn new(context: &Context<'_>) -> Result<Here, Failure> {
+        let cwd = std::env::current_dir().map_err(|e| {
+            Failure::new(
+                Exit::Failed,
+                format!("the current directory is not known: {e}; go to one that is there"),
+            )
+        })?;
+        Ok(Here { disk: RealDisk::shared(), store: context.home()?, user: user_home(), cwd })
+    }
+
+    /// The folder whose skills count in a directory.
+    fn project(&self, dir: &Path) -> PathBuf {
+        project_of(&*self.disk, dir, self.user.as_deref())
+    }
+
+    /// All skills that count where somebody types.
+    fn skills(&self, context: &Context<'_>) -> Skills {
+        self.skills_of(context, self.project(&self.cwd))
+    }
+
+    fn skills_of(&self, context: &Context<'_>, project: PathBuf) -> Skills {
+        let trusted = Trusted::load(&*self.disk, &self.store);
+        if let Some(trouble) = trusted.trouble() {
+            context.warn(trouble);
+        }
+        let places =
+            Places { project: Some(project), user: self.user.clone(), store: Some(self.store.clone()) };
+        Skills::find(&self.disk, &places, &trusted)
+    }
+}
+
+/// Says that there are skills which are held back.
+fn note_untrusted(context: &Context<'_>, skills: &Skills) {
+    let count = skills.all.iter().filter(|skill| skill.standing == Standing::Untrusted).count();
+    if count > 0 {
+        let (are, them) = if count == 1 { ("skill is", "it") } else { ("skills are", "them") };
+        context.note(&format!(
+            "{count} {are} not used, because this folder is not trusted; look at {them} with `manent skills show`, \
+             then `manent skills trust`"
+        ));
+    }
+}
+
+/// Why a skill is not used; nothing if it is.
+fn reason(skill: &Skill) -> Option<String> {
+    match &skill.standing {
+        Standing::Used => None,
+        Standing::Untrusted => {
+            Some("its folder is not trusted; `manent skills trust` changes that".to_owned())
+        }
+        Standing::Shadowed { by } => Some(format!("the one in {} goes before it", by.display())),
+        Standing::Skipped(problem) => Some(problem.to_string()),
+    }
+}
+
+fn json_of_problem(problem: &Problem) -> Value {
+    json!({
+        "rule": problem.rule.word(), "grade": problem.rule.grade().word(), "line": problem.line,
+        "what": problem.what,
+    })
+}
+
+/// What every list says of a skill.
+fn json_of(skill: &Skill) -> Value {
+    json!({
+        "name": skill.name(), "where": skill.origin.word(), "state": skill.standing.word(),
+        "reason": reason(skill), "dir": skill.dir.to_string_lossy(), "description": skill.manifest.description,
+        "for_models": !skill.manifest.disable_model_invocation, "hash": skill.hash,
+        "problems": skill.problems.iter().map(json_of_problem).collect::<Vec<_>>(),
+    })
+}

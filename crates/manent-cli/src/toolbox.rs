@@ -1,0 +1,86 @@
+//! What a chat may do on this machine: tools in the current directory, rules, and the sandbox for commands.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use manent::log::RealDisk;
+use manent_agent::kernel::Toolbox;
+use manent_agent::policy::{Approvals, Asking, Policy, Rules};
+use manent_agent::tools::{Ran, Shell};
+
+use crate::commands::skills::skills_here;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+
+/// The tools of this directory. `asking`: whether somebody is there to be asked.
+pub(crate) fn toolbox(context: &Context<'_>, asking: Asking) -> Result<Toolbox, Failure> {
+    let workspace = std::env::current_dir().map_err(|e| {
+        Failure::new(Exit::Failed, format!("the current directory is not there: {e}; go elsewhere"))
+    })?;
+    let home = context.home()?;
+    let rules = match context.config_text()? {
+        Some(text) => Rules::read(&text).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?,
+        None => Rules::default(),
+    };
+    let disk = RealDisk::shared();
+    let approvals = Approvals::load(&disk, &home, &workspace);
+    if let Some(trouble) = approvals.trouble() {
+        context.warn(trouble);
+    }
+    let mut hidden = vec![home.clone()];
+    if let Some(user) = std::env::home_dir() {
+        hidden.extend(SECRETS.iter().map(|name| user.join(name)));
+    }
+    Ok(Toolbox {
+        shell: shell(&workspace, &home),
+        unreadable: rules.unreadable(),
+        skills: skills_here(context)?,
+        policy: Mutex::new(Policy::new(rules, approvals)),
+        disk,
+        workspace,
+        hidden,
+        asking,
+    })
+}
+
+#[cfg(target_os = "linux")]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere there is none")]
+fn shell(workspace: &std::path::Path, home: &std::path::Path) -> Option<Arc<dyn Shell>> {
+    Some(Arc::new(Sandboxed {
+        workspace: workspace.to_owned(),
+        home: home.to_owned(),
+        found: OnceLock::new(),
+    }))
+}
+
+/// Elsewhere there is no sandbox, and so no command is run.
+#[cfg(not(target_os = "linux"))]
+fn shell(_workspace: &std::path::Path, _home: &std::path::Path) -> Option<Arc<dyn Shell>> {
+    None
+}
+
+/// A sandbox that is looked for when the first command is run: a chat need not wait for that.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Sandboxed {
+    workspace: PathBuf,
+    home: PathBuf,
+    found: OnceLock<Result<manent_agent::sandbox::SandboxShell, String>>,
+}
+
+#[cfg(target_os = "linux")]
+impl Shell for Sandboxed {
+    fn run(&self, command: &str, timeout: Duration, stop: &dyn Fn() -> bool) -> Result<Ran, String> {
+        use manent_agent::sandbox::{Policy, Sandbox, SandboxShell};
+        let found = self.found.get_or_init(|| {
+            let sandbox = Sandbox::probe().map_err(|e| e.to_string())?;
+            Ok(SandboxShell::new(sandbox, Policy::new(&self.workspace, &self.home)))
+        });
+        found.as_ref().map_err(Clone::clone)?.run(command, timeout, stop)
+    }
+}
+
+/// What opens doors, in the home of the user.
+const SECRETS: [&str; 8] =
+    [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".netrc", ".config/gcloud", ".docker/config.json"];
