@@ -69,6 +69,20 @@ impl Body {
         self
     }
 
+    /// Adds all members of another body behind those that are here. They must have other names.
+    pub fn members(&mut self, other: &Body) -> &mut Body {
+        if !self.bytes.is_empty() && !other.bytes.is_empty() {
+            self.bytes.push(b',');
+        }
+        self.bytes.extend_from_slice(&other.bytes);
+        self
+    }
+
+    /// Whether a record of it is short enough for a log.
+    pub fn check_size(&self) -> Result<(), crate::Error> {
+        crate::log::check_size(self)
+    }
+
     /// Takes a whole JSON object apart into a body.
     ///
     /// `seq` and `crc` are dropped, `ts`, `role` and `kind` come first and `content` last; everything else keeps its
@@ -206,22 +220,38 @@ fn first_to_escape(word: u64) -> Option<usize> {
     (hit != 0).then_some((hit.trailing_zeros() / 8) as usize)
 }
 
-/// Looks for `\uD800`..`\uDFFF` that is not part of a pair. The text is JSON already.
+/// JSON with every half of a surrogate pair replaced by `\ufffd`, as long as it was.
+///
+/// Programs that keep bytes which are no text in strings write such halves.
+pub fn without_lone_surrogates(json: &str) -> std::borrow::Cow<'_, str> {
+    let Some(mut at) = lone_surrogate(json.as_bytes(), 0) else { return json.into() };
+    let mut mended = json.to_owned();
+    loop {
+        mended.replace_range(at..at + 6, "\\ufffd");
+        match lone_surrogate(mended.as_bytes(), at + 6) {
+            Some(next) => at = next,
+            None => return mended.into(),
+        }
+    }
+}
+
 fn has_lone_surrogate(json: &[u8]) -> bool {
-    let mut at = 0;
-    while let Some(step) = memchr::memchr(b'\\', &json[at..]) {
+    lone_surrogate(json, 0).is_some()
+}
+
+/// Looks for `\uD800`..`\uDFFF` that is not part of a pair. The text is JSON already, and no escape begins before
+/// `at` and ends behind it.
+fn lone_surrogate(json: &[u8], mut at: usize) -> Option<usize> {
+    while let Some(step) = json.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
         at += step;
         match unit_at(json, at) {
             Some(0xD800..=0xDBFF) if matches!(unit_at(json, at + 6), Some(0xDC00..=0xDFFF)) => at += 12,
-            Some(0xD800..=0xDFFF) => return true,
+            Some(0xD800..=0xDFFF) => return Some(at),
             Some(_) => at += 6,
             None => at += 2,
         }
-        if at >= json.len() {
-            break;
-        }
     }
-    false
+    None
 }
 
 /// The UTF-16 unit that an escape `\uXXXX` at this place stands for.
@@ -256,6 +286,27 @@ mod tests {
             body.as_str(),
             r#""ts":"t","role":"user","n":1e400,"z":[ 1,             2],"content":"x""#
         );
+    }
+
+    #[test]
+    fn halves_of_pairs_are_replaced_and_nothing_else() {
+        let given = r#"["\ud800","\udc00\ud83d\ude00\ud801","\\ud800","é\udfff"]"#;
+        let wanted = r#"["\ufffd","\ufffd\ud83d\ude00\ufffd","\\ud800","é\ufffd"]"#;
+        assert_eq!(without_lone_surrogates(given), wanted);
+        assert!(matches!(without_lone_surrogates(wanted), std::borrow::Cow::Borrowed(_)));
+        for broken in ["\\", "\\u", "\\ud80", "\\ud8é0", "\\ud800\\"] {
+            assert_eq!(without_lone_surrogates(broken).len(), broken.len());
+        }
+    }
+
+    #[test]
+    fn members_of_two_bodies_come_together() {
+        let (mut one, mut other) = (Body::new(), Body::new());
+        other.number("b", 2);
+        one.members(&other).members(&Body::new());
+        assert_eq!(one.as_str(), r#""b":2"#);
+        one.members(Body::new().string("c", ""));
+        assert_eq!(one.as_str(), r#""b":2,"c":"""#);
     }
 
     #[test]

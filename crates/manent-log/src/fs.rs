@@ -140,6 +140,10 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory that is empty.
+    fn remove_dir(&self, _dir: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Makes creations, renames and removals in `dir` survive power loss.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// What kind of file system `path` lies on.

@@ -44,7 +44,7 @@ pub mod reverse;
 mod tail;
 pub mod verify;
 
-pub use body::Body;
+pub use body::{Body, without_lone_surrogates};
 pub use commit::{Commit, Durability, Group, SharedLog};
 pub use error::{BodyError, Error, Result};
 pub use frame::FileKind;
@@ -53,7 +53,7 @@ pub use header::{FORMAT, Header};
 pub use lines::line_at;
 pub use lock::Trust;
 pub use log::{Expect, Log, Options, Receipt, RestingLog};
-pub use members::list as members_of;
+pub use members::{list as members_of, lists as members_of_each};
 pub use reader::{Change, Damage, End, Entry, Item, Reader};
 pub use recover::SetAside;
 pub use reverse::ReverseReader;

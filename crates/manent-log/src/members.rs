@@ -51,8 +51,11 @@ fn marks_of_object(line: &str) -> Marks {
     if visited { Marks::Object { seq, crc } } else { Marks::NotJson }
 }
 
+/// Members with their names, values as they are written.
+type Listed<'a> = Vec<(Cow<'a, str>, &'a str)>;
+
 /// The members of an object in their order, values as they are written; nothing if it is not a JSON object.
-pub fn list(object: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
+pub fn list(object: &str) -> Option<Listed<'_>> {
     let mut members = Vec::new();
     if visit(object, |Name(name), value: &RawValue| members.push((name, value.get()))) {
         return Some(members);
@@ -65,6 +68,13 @@ pub fn list(object: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     }
     members.clear();
     visit(object, |Bytes(name), value: &RawValue| members.push((name, value.get()))).then_some(members)
+}
+
+/// The members of each object in an array, as [`list`] gives them; nothing if it is not exactly an array of objects.
+/// One walk, where an array of raw values would be walked twice.
+pub fn lists(array: &str) -> Option<Vec<Listed<'_>>> {
+    let objects: Vec<Object<'_>> = serde_json::from_str(array).ok()?;
+    Some(objects.into_iter().map(|Object(members)| members).collect())
 }
 
 /// The text with every `\uD800` to `\uDFFF` replaced by `\uFFFD`; nothing if there is none. As long as before.
@@ -119,6 +129,18 @@ where
             (self.see)(name, map.next_value()?);
         }
         Ok(())
+    }
+}
+
+/// An object inside something else.
+struct Object<'a>(Listed<'a>);
+
+impl<'de> serde::Deserialize<'de> for Object<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut members = Vec::new();
+        let see = |Name(name): Name<'de>, value: &'de RawValue| members.push((name, value.get()));
+        deserializer.deserialize_map(Each { see, kinds: std::marker::PhantomData })?;
+        Ok(Object(members))
     }
 }
 
@@ -193,6 +215,18 @@ mod tests {
         assert_eq!(list(line).map(|m| m[1].1), Some("\"user\""));
         assert_eq!(list("{\"\\ud800\":1,\"a\tb\":2}"), None, "a raw tab in a name");
         assert_eq!(marks("{\"\\ud800\":1,\"a\tb\":2}"), Marks::NotJson);
+    }
+
+    #[test]
+    fn an_array_of_objects_is_listed_as_each_of_them_would_be() {
+        let objects = [r#"{"a":[{"b":1}],"b":"x"}"#, "{}", r#"{"\u0061":1e400}"#];
+        let array = format!("[{}]", objects.join(", "));
+        let listed = lists(&array).expect("an array");
+        let each: Vec<_> = objects.iter().map(|object| list(object).expect("an object")).collect();
+        assert_eq!(listed, each);
+        for other in ["[1]", "[{}, null]", "{}", "[{}", "[{}] x", ""] {
+            assert_eq!(lists(other), None, "{other}");
+        }
     }
 
     #[test]

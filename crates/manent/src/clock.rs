@@ -25,7 +25,7 @@ fn parse_any_ms(ts: &str) -> Option<i64> {
 }
 
 /// The one layout that we write, without a parser for all the others: loading a large memory reads a million of them.
-fn parse_own_ms(ts: &[u8]) -> Option<i64> {
+pub(crate) fn parse_own_ms(ts: &[u8]) -> Option<i64> {
     let ts: &[u8; 24] = ts.try_into().ok()?;
     let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.'), (23, b'Z')];
     if marks.iter().any(|(at, mark)| ts[*at] != *mark) {

@@ -8,6 +8,7 @@ use crate::backend::Place;
 use crate::context::SettingError;
 use crate::key::KeyError;
 use crate::memory::ItemError;
+use crate::runs::EntryError;
 use crate::turn::RecordError;
 
 /// The result of an operation on a store.
@@ -29,6 +30,15 @@ pub enum Error {
     /// What was to be remembered is at fault.
     #[error(transparent)]
     Item(ItemError),
+    /// An entry about a run is at fault.
+    #[error("the run cannot be recorded: {0}")]
+    Run(#[from] EntryError),
+    /// The log of runs is not what it was a moment ago.
+    #[error("the runs of {key:?} are written by something else all the time; close that, and try again")]
+    RunsChange {
+        /// The session.
+        key: String,
+    },
     /// What a model saw cannot be shown.
     #[error(transparent)]
     Setting(#[from] SettingError),

@@ -28,7 +28,10 @@
 //! | `error.rs`, `clock.rs`, `sync.rs` | what can go wrong, in words; the time as records write it; locks |
 //! | `context/` | [`context::Context`]: what a model sees of a session, made from its log |
 //! | `consolidate/` | [`consolidate::Consolidation`]: what was said becomes memory, with proof |
+//! | `dataset/` | [`dataset::Recipe`]: what skills did becomes data to train models on |
 //! | `memory/` | [`memory::Memory`]: what is remembered across sessions, and where it came from |
+//! | `runs/` | [`runs::Runs`]: what skills did, with every attempt |
+//! | `retrospective/` | [`retrospective::Report`]: what the runs say about skills and models |
 //! | `secrets.rs` | [`secrets`] and [`redact`]: likely credentials in a text |
 //! | `tokens.rs` | how many tokens a text takes |
 //! | `when.rs` | [`when`]: times as people write them |
@@ -41,6 +44,7 @@ pub mod consolidate;
 pub mod context;
 #[cfg(feature = "contract")]
 pub mod contract;
+pub mod dataset;
 mod error;
 mod files;
 mod fork;
@@ -52,6 +56,8 @@ pub mod memory;
 mod meta;
 mod pack;
 mod reading;
+pub mod retrospective;
+pub mod runs;
 mod scan;
 mod secrets;
 mod store;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::{Address, Listed, Place, Progress, Start, Which};
 use crate::error::{Error, Result};
+use crate::key::SessionKey;
 use crate::meta::{self, Meta, Parent};
 use crate::store::Store;
 use manent_log::Item;
@@ -18,6 +19,8 @@ pub struct Purged {
     pub removed: Vec<Address>,
     /// Forks that shared records with what is gone, and hold a copy of them now.
     pub forks: Vec<Address>,
+    /// Keys of which nothing is left, and whose runs are gone too.
+    pub runs: Vec<SessionKey>,
 }
 
 impl Store {
@@ -64,7 +67,7 @@ impl Store {
     }
 
     /// Removes sessions for good. Forks of them get a copy of what they share, and are named; `with_forks` removes them
-    /// too, and theirs.
+    /// too, and theirs. Where no session of a key is left, its runs go with the last one: they tell what was said.
     pub fn purge(&self, sessions: &[Address], with_forks: bool) -> Result<Purged> {
         let mut purged = Purged::default();
         self.moving(|| self.purge_now(sessions, with_forks, &mut purged))?;
@@ -95,10 +98,35 @@ impl Store {
         for fork in &purged.forks {
             self.make_independent(fork, &doomed)?;
         }
+        // Before the sessions: as long as one of these is there, whoever purges it again takes the runs along.
+        self.purge_runs(&doomed, &everything, purged)?;
         for session in forks_first(doomed, &everything) {
             if !purged.removed.contains(&session) {
                 self.backend().delete(&session, Duration::ZERO)?;
                 purged.removed.push(session);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the runs of keys that nothing is left of.
+    fn purge_runs(&self, doomed: &[Address], everything: &[Kin], purged: &mut Purged) -> Result<()> {
+        let runs = match self.runs() {
+            Err(Error::NoRoom { .. }) => return Ok(()),
+            runs => runs?,
+        };
+        // Nothing goes if one of them is being written: then it stays, and so do its runs.
+        for at in doomed.iter().filter(|at| at.place == Place::Live) {
+            match self.backend().lease(&at.key, None, Duration::ZERO) {
+                Err(e) if is_held(&e) => return Err(e),
+                // What cannot be written can be removed.
+                _ => {}
+            }
+        }
+        for Address { key, .. } in doomed {
+            let stays = |kin: &Kin| kin.address.key == *key && !doomed.contains(&kin.address);
+            if !everything.iter().any(stays) && runs.purge_within(key, Duration::ZERO)? {
+                purged.runs.push(key.clone());
             }
         }
         Ok(())

@@ -22,6 +22,7 @@ use crate::key::SessionKey;
 use crate::memory;
 use crate::meta::{Author, Parent};
 use crate::reading::Reader;
+use crate::runs;
 use crate::transcript::Transcript;
 use crate::{Durability, Expect, clock};
 
@@ -51,11 +52,12 @@ pub struct Store {
     remembered: Arc<Remembered>,
 }
 
-/// What the memories of one store share, each made by whoever asks first.
+/// What else is kept beside the sessions of one store, each made by whoever asks first.
 #[derive(Debug, Default)]
 struct Remembered {
     memory: OnceLock<Arc<memory::Core>>,
     inbox: OnceLock<Arc<memory::Core>>,
+    runs: OnceLock<Arc<runs::Core>>,
 }
 
 /// How a store is used.
@@ -153,6 +155,11 @@ impl Store {
         }
         let fresh = Arc::new(make()?);
         Ok(core.get_or_init(|| fresh).clone())
+    }
+
+    /// What the runs of this store share; made by whoever asks first.
+    pub(crate) fn runs_core(&self, make: impl FnOnce() -> runs::Core) -> Arc<runs::Core> {
+        self.remembered.runs.get_or_init(|| Arc::new(make())).clone()
     }
 
     pub(crate) fn app(&self) -> &str {

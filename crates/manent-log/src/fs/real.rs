@@ -186,6 +186,10 @@ impl Disk for RealDisk {
         std::fs::remove_file(path)
     }
 
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        std::fs::remove_dir(dir)
+    }
+
     #[expect(clippy::disallowed_methods, reason = "this is the door")]
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()

@@ -10,9 +10,11 @@
 //! | `render.rs` | the fold from records to messages: a machine of four states |
 //! | `compact.rs`, `plan.rs` | making a context smaller by a record; which way leads there |
 //! | `extract.rs` | a summary without a model |
+//! | `follow.rs` | many passages of one session, read in one go |
 
 mod compact;
 mod extract;
+mod follow;
 mod plan;
 mod records;
 mod render;
@@ -31,6 +33,7 @@ use crate::tokens::{Counting, Tokens};
 use crate::turn::Record;
 
 pub use compact::{Compacted, Limits, Reason, Summariser, Way};
+pub(crate) use follow::{Follower, Gone};
 pub use records::{Setting, SettingError};
 pub(crate) use render::standard as speaker;
 pub use render::{Message, Origin};

@@ -101,16 +101,25 @@ impl Files {
                 Err(e) => return Err(io_error("open the store", &home)(e)),
             },
         };
-        Ok(Files {
+        Ok(Files::laid_out(disk, Layout::new(home, flat)))
+    }
+
+    /// Files that lie in the directory itself, whatever else is there.
+    pub(crate) fn flat_on(disk: Arc<dyn Disk>, dir: PathBuf) -> Files {
+        Files::laid_out(disk, Layout::new(dir, true))
+    }
+
+    fn laid_out(disk: Arc<dyn Disk>, layout: Layout) -> Files {
+        Files {
             reading: Arc::new(Unpacking(disk.clone())),
             disk,
-            layout: Layout::new(home, flat),
+            layout,
             trust: Trust::LocalOnly,
             prepared: AtomicBool::new(false),
             writers: Writers::new(OPEN_FILES_MAX),
             has_linked: AtomicBool::new(false),
             store_wait_min: STORE_WAIT_MIN,
-        })
+        }
     }
 
     /// Which file systems to trust.

@@ -1,0 +1,260 @@
+//! Many passages of one session, read in one go: for whoever needs what a model was given, and what it answered, at
+//! many records of the same session.
+//!
+//! [`Store::context_at`] reads back from one record; asked for every record of a session, it reads the session as
+//! often. A [`Follower`] reads forwards once, keeps the last few megabytes, and answers for records as it passes them.
+
+use std::collections::VecDeque;
+
+use manent_log::Item;
+
+use super::records::{Compaction, Held, Noted, Setting};
+use super::{Context, Message, read_from, render};
+use crate::backend::{Address, Start};
+use crate::error::Result;
+use crate::reading::Reader;
+use crate::store::Store;
+use crate::tokens::{Counting, Tokens};
+
+/// A session that is read forwards.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    store: Store,
+    at: Address,
+    reader: Reader,
+    /// The last records that were read, with their numbers; a gap has that of the record before it.
+    window: VecDeque<(u64, Kept)>,
+    window_bytes: usize,
+    /// The last record that is no longer in the window.
+    forgotten: u64,
+    /// The last record that was read.
+    seen: u64,
+    /// A record that was read and lies behind the one that was asked for.
+    ahead: Option<(u64, Kept)>,
+    /// Compactions that were not undone.
+    compactions: Vec<Compaction>,
+    noted: Option<Noted>,
+    /// The last record that shapes a context.
+    shaped: u64,
+    /// The texts of the setting whose record has this number.
+    setting: Option<(u64, Setting, bool)>,
+    bytes_max: usize,
+}
+
+#[derive(Debug)]
+enum Kept {
+    Held(Held, usize),
+    /// Longer than anything that is wanted.
+    TooLong,
+}
+
+/// What a model was given.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) context: Context,
+    /// What was remembered in it.
+    pub(crate) memory_ids: Vec<u64>,
+}
+
+/// Why there is nothing to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// No such record.
+    Missing,
+    /// Something in it cannot be read.
+    Damaged,
+    TooLong,
+}
+
+impl Follower {
+    /// `bytes_max`: the most that a passage may hold.
+    pub(crate) fn open(store: &Store, at: &Address, bytes_max: usize) -> Result<Follower> {
+        let reader = store.read(at, Start::First)?;
+        // From now on this very session is meant, though another may take its place.
+        let id = reader.meta().map(|meta| meta.id.clone()).unwrap_or_default();
+        Ok(Follower {
+            store: store.clone(),
+            at: Address { id, ..at.clone() },
+            reader,
+            window: VecDeque::new(),
+            window_bytes: 0,
+            forgotten: 0,
+            seen: 0,
+            ahead: None,
+            compactions: Vec::new(),
+            noted: None,
+            shaped: 0,
+            setting: None,
+            bytes_max,
+        })
+    }
+
+    /// Which session it is.
+    pub(crate) fn address(&self) -> &Address {
+        &self.at
+    }
+
+    /// What a model was given when it had these records before it: the records themselves, as the context at the last
+    /// of them renders them, with the system text and the tools that held there. What was summed up by then is the
+    /// summary, if the passage begins before it.
+    pub(crate) fn prompt(&mut self, (first, last): (u64, u64)) -> Result<std::result::Result<Seen, Gone>> {
+        if last < self.seen && (last < self.shaped || first <= self.forgotten) {
+            self.rewind()?;
+        }
+        if let Err(gone) = self.go_to(last)? {
+            return Ok(Err(gone));
+        }
+        let compaction = self.compactions.last().map(|compaction| {
+            let mut compaction = compaction.clone();
+            if first >= compaction.kept_from {
+                compaction.summary.clear();
+            }
+            compaction.pinned.retain(|pinned| *pinned >= first);
+            compaction
+        });
+        let begin = compaction.as_ref().map_or(first, |compaction| first.max(compaction.kept_from));
+        let mut held = Vec::new();
+        for seq in compaction.iter().flat_map(|compaction| &compaction.pinned) {
+            held.extend(read_from(&self.store, &self.at, Start::Seq(*seq), Some(*seq))?.0);
+        }
+        if let Err(gone) = self.take(begin, last, &mut held) {
+            return Ok(Err(gone));
+        }
+        self.resolve()?;
+        let setting = match &self.setting {
+            Some((_, _, false)) => return Ok(Err(Gone::Damaged)),
+            Some((_, setting, true)) => Some(setting),
+            None => None,
+        };
+        let memory_ids = setting.map(|setting| setting.memory_ids.clone()).unwrap_or_default();
+        let context = render::render(held, compaction.as_ref(), setting, Tokens::new(Counting::Estimate));
+        Ok(if context.gaps > 0 { Err(Gone::Damaged) } else { Ok(Seen { context, memory_ids }) })
+    }
+
+    /// What was said in these records.
+    pub(crate) fn said(
+        &mut self,
+        (first, last): (u64, u64),
+    ) -> Result<std::result::Result<Vec<Message>, Gone>> {
+        if last < self.seen && first <= self.forgotten {
+            self.rewind()?;
+        }
+        if let Err(gone) = self.go_to(last)? {
+            return Ok(Err(gone));
+        }
+        let mut held = Vec::new();
+        if let Err(gone) = self.take(first, last, &mut held) {
+            return Ok(Err(gone));
+        }
+        let context = render::render(held, None, None, Tokens::new(Counting::Estimate));
+        Ok(if context.gaps > 0 { Err(Gone::Damaged) } else { Ok(context.messages) })
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        *self = Follower::open(&self.store, &self.at, self.bytes_max)?;
+        Ok(())
+    }
+
+    /// Copies what the window holds of a passage.
+    fn take(&self, first: u64, last: u64, held: &mut Vec<Held>) -> std::result::Result<(), Gone> {
+        if first <= self.forgotten {
+            return Err(Gone::TooLong);
+        }
+        // Damage before the very first record belongs to whatever begins there.
+        let from = if first <= 1 { 0 } else { self.window.partition_point(|(seq, _)| *seq < first) };
+        if first > 1 && self.window.get(from).is_none_or(|(seq, _)| *seq != first) {
+            return Err(Gone::Damaged);
+        }
+        let mut bytes = 0;
+        for (seq, kept) in self.window.range(from..).take_while(|(seq, _)| *seq <= last) {
+            match kept {
+                Kept::TooLong => return Err(Gone::TooLong),
+                // Damage behind the last record is none of the passage.
+                Kept::Held(Held::Gap(_), _) if *seq == last => {}
+                Kept::Held(one, length) => {
+                    bytes += length;
+                    held.push(one.clone());
+                }
+            }
+        }
+        if bytes > self.bytes_max { Err(Gone::TooLong) } else { Ok(()) }
+    }
+
+    /// Reads on until a record was read.
+    fn go_to(&mut self, last: u64) -> Result<std::result::Result<(), Gone>> {
+        while self.seen < last {
+            let (seq, kept) = match self.ahead.take() {
+                Some(ahead) => ahead,
+                None => match self.next()? {
+                    Some(next) => next,
+                    None => return Ok(Err(Gone::Missing)),
+                },
+            };
+            if seq > last {
+                self.ahead = Some((seq, kept));
+                return Ok(Err(Gone::Missing));
+            }
+            self.push(seq, kept);
+        }
+        let is_there = self
+            .window
+            .iter()
+            .rev()
+            .any(|(seq, kept)| *seq == last && !matches!(kept, Kept::Held(Held::Gap(_), _)));
+        Ok(if is_there || last <= self.forgotten { Ok(()) } else { Err(Gone::Missing) })
+    }
+
+    fn next(&mut self) -> Result<Option<(u64, Kept)>> {
+        let bytes_max = self.bytes_max;
+        let seen = self.seen;
+        Ok(self.reader.next()?.map(|item| match item {
+            Item::Damage(damage) => (seen, Kept::Held(Held::Gap(damage), 0)),
+            Item::Entry(entry) if entry.bytes.len() > bytes_max => (entry.seq, Kept::TooLong),
+            Item::Entry(entry) => {
+                let held = Held::of(&entry).unwrap_or(Held::Other(entry.seq));
+                (entry.seq, Kept::Held(held, entry.bytes.len()))
+            }
+        }))
+    }
+
+    fn push(&mut self, seq: u64, kept: Kept) {
+        if let Kept::Held(held, bytes) = &kept {
+            match held {
+                Held::Compaction(compaction) => self.compactions.push(compaction.clone()),
+                Held::Undo(target) => self.compactions.retain(|compaction| compaction.seq != *target),
+                Held::Setting(noted) => self.noted = Some(noted.clone()),
+                _ => {}
+            }
+            if matches!(held, Held::Compaction(_) | Held::Undo(_) | Held::Setting(_)) {
+                self.shaped = seq;
+            }
+            self.window_bytes += bytes;
+        }
+        self.seen = self.seen.max(seq);
+        self.window.push_back((seq, kept));
+        // Twice what a passage may hold, so that one that ends a little before is still there.
+        while self.window_bytes > self.bytes_max * 2 || self.window.len() > WINDOW_RECORDS_MAX {
+            let Some((seq, kept)) = self.window.pop_front() else { break };
+            self.forgotten = self.forgotten.max(seq);
+            if let Kept::Held(_, bytes) = kept {
+                self.window_bytes -= bytes;
+            }
+        }
+    }
+
+    /// Fetches the texts of the setting that holds now, if that was not done.
+    fn resolve(&mut self) -> Result<()> {
+        let Some(noted) = &self.noted else {
+            self.setting = None;
+            return Ok(());
+        };
+        if self.setting.as_ref().is_none_or(|(seq, ..)| *seq != noted.seq) {
+            let (setting, missing) = noted.resolved(&self.store, &self.at)?;
+            self.setting = Some((noted.seq, setting, missing.is_empty()));
+        }
+        Ok(())
+    }
+}
+
+/// More short records than any model is given at once.
+const WINDOW_RECORDS_MAX: usize = 100_000;

@@ -1,0 +1,200 @@
+//! Writes the files: rows, what is said about them, and nothing that is not the same tomorrow.
+
+use serde_json::{Map, Value, json};
+
+use super::choose::{Chosen, Item, Set};
+use super::clean::label;
+use super::draft::Verdict;
+use super::gather::Gathered;
+use super::place::{Place, Sheet};
+use super::spool::Pieces;
+use super::{Format, Made, Progress, Recipe, Result, Written, card};
+
+/// Writes everything into the place.
+pub(super) fn write(
+    recipe: &Recipe,
+    place: &Place,
+    gathered: &mut Gathered,
+    chosen: &Chosen,
+    progress: Progress<'_>,
+) -> Result<Made> {
+    let mut files = Vec::new();
+    let mut from = 0;
+    let all = gathered.spool.bytes().max(1);
+    let mut done = 0_u64;
+    for (name, set, in_validation) in files_of(recipe.format) {
+        let rest = &chosen.items[from..];
+        let count =
+            rest.iter().take_while(|item| (item.set, item.in_validation) == (set, in_validation)).count();
+        let mut sheet = place.hashed_sheet(name)?;
+        let mut pieces = (Pieces::default(), Pieces::default());
+        for (at, item) in rest[..count].iter().enumerate() {
+            let line = &mut Line { format: recipe.format, sheet: &mut sheet, pieces: &mut pieces };
+            done += line.write(item, place, gathered)?;
+            if at.is_multiple_of(TELL_EVERY) {
+                let share =
+                    (u128::from(gathered.read_bytes) * u128::from(done.min(all)) / u128::from(all)) as u64;
+                progress(gathered.read_bytes + share, gathered.read_bytes * 2);
+            }
+        }
+        files.push(sheet.close(name, count as u64)?);
+        from += count;
+    }
+    gathered.spool.remove(place)?;
+    let made = Made {
+        dir: place.dir().to_owned(),
+        files,
+        counts: gathered.counts.clone(),
+        groups: chosen.groups,
+        validation_groups: chosen.validation_groups,
+    };
+    if recipe.format == Format::ShareGpt {
+        put(place, "dataset_info.json", &pretty(&card::dataset_info(&made)))?;
+    }
+    put(place, "manifest.json", &pretty(&manifest(recipe, gathered, chosen, &made)))?;
+    put(place, "README.md", &card::card(recipe, &made))?;
+    Ok(made)
+}
+
+/// The files of a format with their rows, in the order in which rows are sorted.
+pub(super) fn files_of(format: Format) -> impl Iterator<Item = (&'static str, Set, bool)> {
+    let all = [
+        ("train.jsonl", Set::Main, false),
+        ("validation.jsonl", Set::Main, true),
+        ("unpaired-train.jsonl", Set::Unpaired, false),
+        ("unpaired-validation.jsonl", Set::Unpaired, true),
+        ("repair-train.jsonl", Set::Repair, false),
+        ("repair-validation.jsonl", Set::Repair, true),
+    ];
+    all.into_iter().filter(move |(_, set, _)| *set != Set::Unpaired || format == Format::TrlDpo)
+}
+
+struct Line<'a> {
+    format: Format,
+    sheet: &'a mut Sheet,
+    pieces: &'a mut (Pieces, Pieces),
+}
+
+impl Line<'_> {
+    /// Writes a row; gives how much of the spool it was.
+    fn write(&mut self, item: &Item, place: &Place, gathered: &mut Gathered) -> Result<u64> {
+        let (first, second) = (&mut self.pieces.0, &mut self.pieces.1);
+        let row = gathered.rows[item.row as usize];
+        gathered.spool.get(row.slot, place, first)?;
+        let label: &[u8] = if row.verdict == Verdict::Good { b"true" } else { b"false" };
+        let (prompt, answer, besides) = (first.prompt(), first.answer(), first.besides());
+        let parts: &[&[u8]] = match (self.format, item.rejected, item.set) {
+            (Format::OpenAi, ..) => &[b"{\"messages\":[", prompt, b",", answer, b"]", besides, b"}\n"],
+            (Format::ShareGpt, ..) => &[b"{\"conversations\":[", prompt, b",", answer, b"]", besides, b"}\n"],
+            (Format::TrlDpo, Some((rejected, same_model)), _) => {
+                gathered.spool.get(gathered.rows[rejected as usize].slot, place, second)?;
+                let same: &[u8] =
+                    if same_model { b"],\"same_model\":true" } else { b"],\"same_model\":false" };
+                let other = second.answer();
+                let [open, chosen, middle] = [&b"{\"prompt\":["[..], b"],\"chosen\":[", b"],\"rejected\":["];
+                &[open, prompt, chosen, answer, middle, other, same, besides, b"}\n"]
+            }
+            (Format::Kto, ..) | (Format::TrlDpo, None, Set::Unpaired) => {
+                let [open, middle] = [&b"{\"prompt\":["[..], b"],\"completion\":["];
+                &[open, prompt, middle, answer, b"],\"label\":", label, besides, b"}\n"]
+            }
+            (Format::TrlSft | Format::TrlDpo, ..) => {
+                let [open, middle] = [&b"{\"prompt\":["[..], b"],\"completion\":["];
+                &[open, prompt, middle, answer, b"]", besides, b"}\n"]
+            }
+        };
+        for part in parts {
+            self.sheet.put(part)?;
+        }
+        Ok((prompt.len() + answer.len() + besides.len()) as u64)
+    }
+}
+
+fn put(place: &Place, name: &'static str, text: &str) -> Result<Written> {
+    let mut sheet = place.sheet(name)?;
+    sheet.put(text.as_bytes())?;
+    sheet.close(name, 0)
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}
+
+/// What is in the data set, where it came from, and what is not in it. No clock and no machine is asked.
+fn manifest(recipe: &Recipe, gathered: &Gathered, chosen: &Chosen, made: &Made) -> Value {
+    let counts = &made.counts;
+    let left_out: Map<String, Value> =
+        counts.left_out.iter().map(|(why, count)| (why.word().to_owned(), json!(count))).collect();
+    let file = |file: &Written| json!({"name": file.name, "rows": file.rows, "bytes": file.bytes, "blake3": file.hash});
+    json!({
+        "manifest_version": MANIFEST_VERSION,
+        "made_by": concat!("manent/", env!("CARGO_PKG_VERSION")),
+        "format": recipe.format.word(),
+        "filters": {
+            "since": recipe.since_ms.map(time),
+            "until": recipe.until_ms.map(time),
+            "project": recipe.project.as_deref().map(label),
+            "skill": recipe.skill.as_deref().map(label),
+            "model": recipe.model.as_deref().map(label),
+            "same_model_only": recipe.same_model_only,
+            "with_memory": recipe.with_memory,
+            "summaries": recipe.summaries,
+        },
+        "files": made.files.iter().map(file).collect::<Vec<_>>(),
+        "split": {
+            "validation_percent": f64::from(recipe.validation) / 100.0,
+            "by": "project, else session",
+            "groups": made.groups,
+            "validation_groups": made.validation_groups,
+        },
+        "counts": {
+            "runs": counts.runs,
+            "attempts": counts.attempts,
+            "rows_from_summaries": counts.from_summaries,
+            "memory_blocks_left_out": counts.memory_left_out,
+            "texts_beside_calls_left_out": counts.beside_calls,
+            "unreadable_lines": counts.unreadable,
+        },
+        "left_out": left_out,
+        "redacted": {"secrets": counts.secrets, "names_in_home_directories": counts.homes},
+        "from": gathered.times.map(|times| time(times.0)),
+        "to": gathered.times.map(|times| time(times.1)),
+        "sources": sources(gathered, chosen),
+        "quoted": quoted(gathered),
+    })
+}
+
+/// The logs of runs that gave rows.
+fn sources(gathered: &Gathered, chosen: &Chosen) -> Vec<Value> {
+    let mut rows = vec![0_u64; gathered.sources.len()];
+    for item in &chosen.items {
+        let both = [Some(item.row), item.rejected.map(|(row, _)| row)];
+        for row in both.into_iter().flatten() {
+            rows[gathered.rows[row as usize].source as usize] += 1;
+        }
+    }
+    let gave = gathered.sources.iter().zip(rows).filter(|(_, rows)| *rows > 0);
+    gave.map(|(source, rows)| {
+        let address = &source.listed.address;
+        let key = label(address.key.as_str());
+        json!({"runs_of": key, "id": address.id, "records": source.records, "attempts": rows})
+    })
+    .collect()
+}
+
+/// The sessions that were quoted, each from its first to its last record that was.
+fn quoted(gathered: &Gathered) -> Vec<Value> {
+    let one = |((session, id), records): (&(String, String), &(u64, u64))| {
+        let (session, id) = (label(session), label(id));
+        json!({"session": session, "id": id, "records": records})
+    };
+    gathered.quoted.iter().map(one).collect()
+}
+
+fn time(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| time.to_string())
+}
+
+/// Changed whenever somebody who reads manifests must know.
+const MANIFEST_VERSION: u64 = 1;
+const TELL_EVERY: usize = 1000;

@@ -1,0 +1,267 @@
+//! What drafts quote of sessions. Drafts come in the order of the runs, which is nearly that of the sessions, so each
+//! session is read forwards once; within a handful of drafts, what they quote is looked up in the order of the records.
+
+use std::collections::HashMap;
+
+use super::draft::{Answered, Asked, Draft, Failure, ROW_BYTES_MAX, Role, Said};
+use super::{Counts, Reason, Recipe};
+use crate::backend::{Address, Place};
+use crate::context::{Follower, Gone, Message, Origin};
+use crate::error::Result;
+use crate::key::SessionKey;
+use crate::runs::Passage;
+use crate::store::Store;
+
+/// Looks up what drafts quote.
+#[derive(Debug)]
+pub(super) struct Quotes<'a> {
+    store: &'a Store,
+    /// Sessions that are being read, the last used last.
+    open: Vec<(String, Follower)>,
+    /// Where sessions are; nothing for those that are not there.
+    found: HashMap<String, Option<Address>>,
+    /// What is remembered now; nothing if no prompt may hold it.
+    remembered: Option<std::collections::HashSet<u64>>,
+    /// Of each session, what was quoted: its first and its last record.
+    pub(super) quoted: std::collections::BTreeMap<(String, String), (u64, u64)>,
+    pub(super) memory_left_out: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Asked,
+    Answered,
+}
+
+impl<'a> Quotes<'a> {
+    pub(super) fn new(store: &'a Store, recipe: &Recipe) -> Result<Quotes<'a>> {
+        let remembered = if recipe.with_memory {
+            Some(store.memory()?.items(&crate::memory::Filter::default())?)
+        } else {
+            None
+        };
+        Ok(Quotes {
+            store,
+            open: Vec::new(),
+            found: HashMap::new(),
+            remembered: remembered.map(|items| items.into_iter().map(|item| item.id).collect()),
+            quoted: std::collections::BTreeMap::new(),
+            memory_left_out: 0,
+        })
+    }
+
+    /// Looks up what these drafts quote. Those for which something is not there are left out.
+    pub(super) fn look_up(&mut self, drafts: Vec<Draft>, counts: &mut Counts) -> Result<Vec<Draft>> {
+        let mut wanted: Vec<(String, (u64, u64), usize, Part)> = Vec::new();
+        for (at, draft) in drafts.iter().enumerate() {
+            if let Asked::Passage(passage) = &draft.asked {
+                wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, Part::Asked));
+            }
+            if let Answered::Passage(passage) = &draft.answered {
+                wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, Part::Answered));
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(drafts);
+        }
+        wanted.sort_unstable();
+        let mut drafts: Vec<std::result::Result<Draft, Reason>> = drafts.into_iter().map(Ok).collect();
+        for (_, _, at, part) in wanted {
+            let Ok(draft) = &mut drafts[at] else { continue };
+            if let Err(why) = self.fill(draft, part)? {
+                drafts[at] = Err(why);
+            }
+        }
+        let mut whole = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            match draft {
+                Ok(draft) => whole.push(draft),
+                Err(why) => counts.leave_out(why),
+            }
+        }
+        Ok(whole)
+    }
+
+    fn fill(&mut self, draft: &mut Draft, part: Part) -> Result<std::result::Result<(), Reason>> {
+        let passage = match (part, &draft.asked, &draft.answered) {
+            (Part::Asked, Asked::Passage(passage), _) | (Part::Answered, _, Answered::Passage(passage)) => {
+                passage.clone()
+            }
+            _ => return Ok(Ok(())),
+        };
+        if passage.seq.0 > passage.seq.1 || passage.seq.1 == 0 {
+            return Ok(Err(Reason::BadReference));
+        }
+        let Ok(key) = SessionKey::new(passage.session.as_str()) else {
+            return Ok(Err(Reason::BadReference));
+        };
+        let Some(follower) = self.follow(&key, &passage)? else { return Ok(Err(Reason::NotThere)) };
+        let place = (follower.address().key.to_string(), follower.address().id.clone());
+        match part {
+            Part::Asked => {
+                let seen = match follower.prompt(passage.seq)? {
+                    Ok(seen) => seen,
+                    Err(gone) => return Ok(Err(reason(gone))),
+                };
+                let keeps_memory = self
+                    .remembered
+                    .as_ref()
+                    .is_some_and(|now| seen.memory_ids.iter().all(|id| now.contains(id)));
+                let held = seen.context.messages.len();
+                let mut messages = seen.context.messages;
+                messages.retain(|message| keeps_memory || message.origin != Origin::Memory);
+                self.memory_left_out += u64::from(messages.len() < held);
+                draft.is_repair = draft.failures.iter().any(|failure| holds(&messages, &passage, failure));
+                draft.failures.clear();
+                draft.tools = seen.context.tools;
+                draft.asked = Asked::Messages(without_recalled(messages));
+            }
+            Part::Answered => match follower.said(passage.seq)? {
+                Ok(messages) => match answer(messages) {
+                    Some(said) => draft.answered = Answered::Messages(said),
+                    None => return Ok(Err(Reason::OddShape)),
+                },
+                Err(gone) => return Ok(Err(reason(gone))),
+            },
+        }
+        let range = self.quoted.entry(place).or_insert(passage.seq);
+        *range = (range.0.min(passage.seq.0), range.1.max(passage.seq.1));
+        Ok(Ok(()))
+    }
+
+    fn follow(&mut self, key: &SessionKey, passage: &Passage) -> Result<Option<&mut Follower>> {
+        let name = name(passage);
+        let open = self.open.iter().position(|(open, _)| *open == name);
+        let Some(at) = open else { return self.open(key, passage, name) };
+        self.open[at..].rotate_left(1);
+        Ok(self.open.last_mut().map(|(_, follower)| follower))
+    }
+
+    fn open(&mut self, key: &SessionKey, passage: &Passage, name: String) -> Result<Option<&mut Follower>> {
+        let Some(address) = self.find(key, passage, &name)? else { return Ok(None) };
+        let follower = match Follower::open(self.store, &address, ROW_BYTES_MAX) {
+            Err(e) if e.is_not_found() => return Ok(None),
+            opened => opened?,
+        };
+        if self.open.len() >= OPEN_MAX {
+            self.open.remove(0);
+        }
+        self.open.push((name, follower));
+        Ok(self.open.last_mut().map(|(_, follower)| follower))
+    }
+
+    /// Where the session of a passage is: live or archived. What was deleted is not looked at.
+    fn find(&mut self, key: &SessionKey, passage: &Passage, name: &str) -> Result<Option<Address>> {
+        if let Some(found) = self.found.get(name) {
+            return Ok(found.clone());
+        }
+        let mut address = None;
+        for place in [Place::Live, Place::Archive] {
+            let mut listed = self.store.list_of(place, key)?;
+            listed.retain(|listed| passage.id.is_empty() || listed.address.id == passage.id);
+            listed.sort_by(|a, b| (a.modified_ms, &a.address.id).cmp(&(b.modified_ms, &b.address.id)));
+            if let Some(listed) = listed.pop() {
+                address = Some(listed.address);
+                break;
+            }
+        }
+        if self.found.len() >= FOUND_MAX {
+            self.found.clear();
+        }
+        self.found.insert(name.to_owned(), address.clone());
+        Ok(address)
+    }
+}
+
+fn name(passage: &Passage) -> String {
+    format!("{}\0{}", passage.session, passage.id)
+}
+
+fn reason(gone: Gone) -> Reason {
+    match gone {
+        Gone::Missing => Reason::NotThere,
+        Gone::Damaged => Reason::Damaged,
+        Gone::TooLong => Reason::TooLong,
+    }
+}
+
+/// Whether a prompt holds how an earlier attempt failed: what it had answered, or what was printed about it.
+fn holds(messages: &[Message], prompt: &Passage, failure: &Failure) -> bool {
+    let same = |output: &&Passage| {
+        output.session == prompt.session
+            && (output.id == prompt.id || output.id.is_empty() || prompt.id.is_empty())
+    };
+    let answered = failure.output.as_ref().filter(same).is_some_and(|output| {
+        let (first, last) = output.seq;
+        messages.iter().any(|message| {
+            matches!(message.origin, Origin::Turn(seq) if (first..=last).contains(&seq))
+                && message.role == "assistant"
+        })
+    });
+    answered || was_printed(messages, &failure.printed)
+}
+
+/// Programs that tell a model of a failure cut long ones: the beginning or the end is enough.
+fn was_printed(messages: &[Message], printed: &str) -> bool {
+    if printed.len() < PRINTED_BYTES_MIN {
+        return false;
+    }
+    let head = &printed[..printed.floor_char_boundary(PRINTED_BYTES)];
+    let tail = &printed[printed.ceil_char_boundary(printed.len().saturating_sub(PRINTED_BYTES))..];
+    let finds = [head, tail].map(|text| memchr::memmem::Finder::new(text.as_bytes()));
+    messages.iter().any(|message| finds.iter().any(|find| find.find(message.content.as_bytes()).is_some()))
+}
+
+/// What a model answered: from its first words to its last, with results of tools in between.
+fn answer(mut messages: Vec<Message>) -> Option<Vec<Said>> {
+    // A call at the end has no result yet, and none is made up.
+    while messages.last().is_some_and(|message| message.role != "assistant") {
+        let last = messages.pop()?;
+        if last.role != "tool" {
+            return None;
+        }
+    }
+    let odd = |message: &Message| {
+        let is_turn = matches!(message.origin, Origin::Turn(_));
+        !is_turn || !matches!(message.role.as_str(), "assistant" | "tool")
+    };
+    if messages.first()?.role != "assistant" || messages.iter().any(odd) {
+        return None;
+    }
+    let empty = |message: &Message| message.content.trim().is_empty() && message.tool_calls.is_none();
+    if messages.iter().all(empty) {
+        return None;
+    }
+    Some(without_recalled(messages))
+}
+
+/// What was recalled from the record is left out: it may hold what was forgotten since.
+fn without_recalled(messages: Vec<Message>) -> Vec<Said> {
+    let said = |message: Message| {
+        let recalled = message.role == "tool" && message.name.as_deref() == Some("recall");
+        let role = match message.role.as_str() {
+            "system" => Role::System,
+            "assistant" => Role::Assistant,
+            "tool" => Role::Tool,
+            _ => Role::User,
+        };
+        Said {
+            role,
+            content: if recalled { RECALLED.to_owned() } else { message.content },
+            calls: message.tool_calls,
+            call_id: message.tool_call_id,
+            name: message.name,
+        }
+    };
+    messages.into_iter().map(said).collect()
+}
+
+/// In place of what the tool `recall` found.
+const RECALLED: &str = "[what was recalled is not part of this data set]";
+/// Sessions that are read at the same time. Each takes up to twice a row.
+const OPEN_MAX: usize = 4;
+const FOUND_MAX: usize = 10_000;
+/// So much of what was printed must stand in the prompt.
+const PRINTED_BYTES: usize = 200;
+/// Less than this stands everywhere.
+const PRINTED_BYTES_MIN: usize = 8;

@@ -1,0 +1,114 @@
+//! Which side a row is on: to train, or to validate.
+//!
+//! Whatever may share content is on one side: the runs of a session, the sessions that they quote, and all sessions of
+//! a project. These are joined into groups, and a hash of the group decides. So a group is on the side that it was on
+//! when an earlier data set was made, unless something joined it to another.
+
+use std::collections::HashMap;
+
+/// Groups of sessions and projects.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    known: HashMap<u64, u32>,
+    /// Of each: whom it stands behind, and the hash by which its group is known if it comes first.
+    nodes: Vec<(u32, u64)>,
+    last: Option<(u64, u32)>,
+}
+
+/// What is joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Session,
+    Project,
+}
+
+impl Groups {
+    /// The node of a session or a project.
+    pub(super) fn node(&mut self, kind: Kind, name: &str) -> u32 {
+        let hash = hash(kind, name);
+        if let Some((_, node)) = self.last.filter(|(last, _)| *last == hash) {
+            return node;
+        }
+        let next = self.nodes.len() as u32;
+        let node = *self.known.entry(hash).or_insert(next);
+        if node == next {
+            // A project decides before any of its sessions does: more of them do not change the side.
+            let rank = match kind {
+                Kind::Project => hash >> 1,
+                Kind::Session => hash | 1 << 63,
+            };
+            self.nodes.push((node, rank));
+        }
+        self.last = Some((hash, node));
+        node
+    }
+
+    /// Puts two into one group.
+    pub(super) fn join(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.root(a), self.root(b));
+        if a == b {
+            return;
+        }
+        let (first, second) =
+            if self.nodes[a as usize].1 <= self.nodes[b as usize].1 { (a, b) } else { (b, a) };
+        self.nodes[second as usize].0 = first;
+    }
+
+    fn root(&mut self, node: u32) -> u32 {
+        let mut node = node as usize;
+        while self.nodes[node].0 as usize != node {
+            let above = self.nodes[node].0 as usize;
+            self.nodes[node].0 = self.nodes[above].0;
+            node = self.nodes[node].0 as usize;
+        }
+        node as u32
+    }
+
+    /// The group of a node, by the node that stands for it.
+    pub(super) fn group(&mut self, node: u32) -> u32 {
+        self.root(node)
+    }
+
+    /// Whether a group is for validation, of which there shall be about so many hundredths of a percent.
+    pub(super) fn is_validation(&mut self, node: u32, hundredths: u32) -> bool {
+        let root = self.root(node) as usize;
+        // Spread once more: ranks begin with what kind they are of.
+        let drawn = self.nodes[root].1.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        drawn * 10_000 < u64::from(hundredths) << 32
+    }
+}
+
+fn hash(kind: Kind, name: &str) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(match kind {
+        Kind::Session => b"session\0",
+        Kind::Project => b"project\0",
+    });
+    hasher.update(name.as_bytes());
+    let bytes = hasher.finalize();
+    bytes.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_joined_is_on_one_side_and_about_as_much_as_asked_is_for_validation() {
+        let mut groups = Groups::default();
+        let mut nodes = Vec::new();
+        for n in 0..2000 {
+            let session = groups.node(Kind::Session, &format!("s{n}"));
+            let project = groups.node(Kind::Project, &format!("p{}", n % 1000));
+            groups.join(session, project);
+            nodes.push((session, project));
+        }
+        let validation = nodes.iter().filter(|(session, _)| groups.is_validation(*session, 1000)).count();
+        assert!((120..280).contains(&validation), "{validation} of 2000");
+        for n in 0..1000 {
+            let sides =
+                [nodes[n].0, nodes[n].1, nodes[n + 1000].0].map(|node| groups.is_validation(node, 1000));
+            assert!(sides.iter().all(|side| *side == sides[0]));
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! A table that stays small whatever is put into it: when it is full, what came least often is let go, and how much
+//! that was is known.
+//!
+//! What came often stays and is counted exactly. What was let go and came again may have been counted short, by no
+//! more than `missed`. (Lossy counting; tables are merged by adding what each of them may have missed.)
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+use foldhash::quality::FixedState;
+
+/// What is counted under a key.
+pub(super) trait Counted: Default {
+    /// How much would be lost with it.
+    fn weight(&self) -> u64;
+    fn merge(&mut self, other: Self);
+}
+
+/// The table. Keys are hashes of what they stand for.
+#[derive(Debug)]
+pub(super) struct Capped<T> {
+    slots: HashMap<u64, Slot<T>, FixedState>,
+    room: usize,
+    /// The most that anything had which was let go.
+    level: u64,
+    /// How often something was let go, and how much of it.
+    pub(super) left_out: LeftOut,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Slot<T> {
+    pub(super) value: T,
+    /// By how much it may be short.
+    pub(super) missed: u64,
+}
+
+/// What a table had no room for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct LeftOut {
+    pub(super) keys: u64,
+    pub(super) weight: u64,
+}
+
+impl<T: Counted> Capped<T> {
+    pub(super) fn new(room: usize) -> Capped<T> {
+        let slots = HashMap::with_hasher(FixedState::with_seed(SEED));
+        Capped { slots, room, level: 0, left_out: LeftOut::default() }
+    }
+
+    /// What is counted under a key; `fresh` fills it when it is new.
+    pub(super) fn at(&mut self, key: u64, fresh: impl FnOnce(&mut T)) -> &mut T {
+        if self.slots.len() >= self.room && !self.slots.contains_key(&key) {
+            self.prune(self.room / 2);
+        }
+        let level = self.level;
+        let slot = self.slots.entry(key).or_insert_with(|| {
+            let mut value = T::default();
+            fresh(&mut value);
+            Slot { value, missed: level }
+        });
+        &mut slot.value
+    }
+
+    /// Keeps the heaviest. Which of the same weight are kept is decided by the keys, so it is the same each time.
+    fn prune(&mut self, keep: usize) {
+        let mut all: Vec<(u64, u64)> =
+            self.slots.iter().map(|(key, slot)| (slot.value.weight(), *key)).collect();
+        if all.len() <= keep {
+            return;
+        }
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        for (weight, key) in all.split_off(keep) {
+            let missed = self.slots.remove(&key).map_or(0, |slot| slot.missed);
+            self.level = self.level.max(weight + missed);
+            self.left_out.keys += 1;
+            self.left_out.weight += weight;
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Capped<T>) {
+        let (mine, theirs) = (self.level, other.level);
+        let mut met: HashMap<u64, Slot<T>, FixedState> = other.slots;
+        for (key, slot) in &mut self.slots {
+            slot.missed += match met.remove(key) {
+                Some(same) => {
+                    slot.value.merge(same.value);
+                    same.missed
+                }
+                None => theirs,
+            };
+        }
+        for (key, slot) in met {
+            self.slots.insert(key, Slot { missed: slot.missed + mine, value: slot.value });
+        }
+        self.level = mine + theirs;
+        self.left_out.keys += other.left_out.keys;
+        self.left_out.weight += other.left_out.weight;
+        self.prune(self.room);
+    }
+
+    /// Everything, in no order.
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.values().map(|slot| &slot.value)
+    }
+
+    /// Everything, by key: in an order that means nothing and is always the same.
+    pub(super) fn into_slots(self) -> Vec<(u64, Slot<T>)> {
+        let mut all: Vec<(u64, Slot<T>)> = self.slots.into_iter().collect();
+        all.sort_unstable_by_key(|(key, _)| *key);
+        all
+    }
+}
+
+/// A key for several texts that stand for one thing.
+pub(super) fn key_of(parts: &[&str]) -> u64 {
+    key_with(parts, 0)
+}
+
+/// As [`key_of`], with a number.
+pub(super) fn key_with(parts: &[&str], number: u64) -> u64 {
+    FixedState::with_seed(SEED).hash_one((parts, number))
+}
+
+/// Any number.
+const SEED: u64 = 0x72_65_74_72_6f;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq)]
+    struct Count(u64);
+
+    impl Counted for Count {
+        fn weight(&self) -> u64 {
+            self.0
+        }
+
+        fn merge(&mut self, other: Count) {
+            self.0 += other.0;
+        }
+    }
+
+    fn table(keys: impl Iterator<Item = u64>) -> Capped<Count> {
+        let mut table: Capped<Count> = Capped::new(100);
+        keys.for_each(|key| table.at(key, |_| {}).0 += 1);
+        table
+    }
+
+    #[test]
+    fn what_comes_often_stays_and_what_is_lost_is_known() {
+        // A heavy one among a hundred thousand that come once.
+        let mixed = (0..100_000_u64).flat_map(|n| [n + 10, n % 3]);
+        let all = table(mixed);
+        assert!(all.slots.len() <= 100);
+        let left = all.left_out;
+        let slots = all.into_slots();
+        for key in 0..3 {
+            let (_, slot) = slots.iter().find(|(k, _)| *k == key).unwrap();
+            assert!(slot.value.0 >= 33_333 && slot.missed == 0, "{slot:?}");
+        }
+        let kept: u64 = slots.iter().map(|(_, slot)| slot.value.0).sum();
+        assert_eq!(kept + left.weight, 200_000, "what is not kept is counted");
+        // Whatever came late may have come once before each of some two thousand times that room was made.
+        assert!(slots.iter().all(|(key, slot)| *key < 3 || (1..=2100).contains(&slot.missed)), "{slots:?}");
+    }
+
+    #[test]
+    fn tables_that_are_not_full_are_merged_to_what_one_would_have() {
+        let (all, mut one, two) = (table(0..90), table((0..90).step_by(2)), table((1..90).step_by(2)));
+        one.merge(two);
+        let plain = |table: Capped<Count>| -> Vec<(u64, u64, u64)> {
+            table.into_slots().into_iter().map(|(key, slot)| (key, slot.value.0, slot.missed)).collect()
+        };
+        assert_eq!(plain(one), plain(all));
+    }
+}

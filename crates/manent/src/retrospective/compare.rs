@@ -1,0 +1,228 @@
+//! Rates held against each other: with the period before, before and after a skill or its model changed, and between
+//! models that were used side by side.
+//!
+//! All comparisons of a report are one family: the chance that any of them is a false alarm is kept under
+//! [`FALSE_ALARMS`] (Fisher's exact test, corrected by Holm's method).
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::capped::Capped;
+use super::report::date;
+use super::statistics::{FALSE_ALARMS, Share, different, holm};
+use super::tally::{self, Ends, Version, earlier, later};
+
+/// What sets two shares of runs apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Differs {
+    /// The time: this period, and the one before.
+    Period,
+    /// The version of the skill.
+    Version,
+    /// The model, of which the second came when the first was no longer used.
+    Model,
+    /// The model, of two that were used in the same time.
+    ModelBeside,
+}
+
+/// Two shares of the runs of a skill.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// What sets them apart.
+    pub differs: Differs,
+    /// The skill.
+    pub skill: String,
+    /// The model of both; empty where that is what differs.
+    pub model: String,
+    /// The phase, where only one is compared.
+    pub phase: String,
+    /// The first: a hash or a model.
+    pub from: String,
+    /// The second.
+    pub to: String,
+    /// The day of the first run of the second.
+    pub since: Option<String>,
+    /// How many of the first succeeded.
+    pub before: Share,
+    /// How many of the second.
+    pub after: Share,
+    /// Where the model differs: whether the version of the skill changed at the same time.
+    pub version_too: bool,
+    /// How likely such a difference is if there is none behind it; nothing where there are too few runs to ask.
+    pub chance: Option<f64>,
+    /// The same, after the price for all comparisons of the report.
+    pub corrected: Option<f64>,
+    /// Whether the numbers support that there is a difference.
+    pub supported: bool,
+    /// Runs: of the second that failed, of the second that succeeded, of the first.
+    pub runs: Vec<String>,
+}
+
+impl Comparison {
+    /// Whether it got worse.
+    pub fn is_worse(&self) -> bool {
+        self.after.rate < self.before.rate
+    }
+}
+
+pub(super) fn trend(group: &tally::Group) -> Comparison {
+    Comparison {
+        differs: Differs::Period,
+        skill: group.skill.clone(),
+        model: group.model.clone(),
+        phase: group.phase.clone(),
+        from: "the period before".to_owned(),
+        to: "this period".to_owned(),
+        since: None,
+        before: Share::new(group.before.success, group.before.ended()),
+        after: Share::new(group.ends.success, group.ends.ended()),
+        version_too: false,
+        chance: None,
+        corrected: None,
+        supported: false,
+        runs: group.bad.ids().chain(group.good.ids()).collect(),
+    }
+}
+
+/// All comparisons of versions and models, skill by skill.
+pub(super) fn versions(table: Capped<Version>) -> Vec<Comparison> {
+    let mut skills: BTreeMap<String, Vec<Version>> = BTreeMap::new();
+    for (_, slot) in table.into_slots() {
+        // One that was let go and came back says when it came back, not when it came.
+        if slot.missed == 0 {
+            skills.entry(slot.value.skill.clone()).or_default().push(slot.value);
+        }
+    }
+    let mut found = Vec::new();
+    for versions in skills.into_values() {
+        let mut by_model: BTreeMap<&str, Vec<&Version>> = BTreeMap::new();
+        for version in &versions {
+            by_model.entry(&version.model).or_default().push(version);
+        }
+        for of_model in by_model.values_mut() {
+            of_model.retain(|version| version.first_ms.is_some());
+            of_model.sort_by(|a, b| (a.first_ms, &a.hash).cmp(&(b.first_ms, &b.hash)));
+            // Of a skill with a new version every day, the last changes are what anybody asks about.
+            let skip = of_model.len().saturating_sub(CHANGES + 1);
+            found.extend(of_model[skip..].windows(2).map(|pair| by_version(pair[0], pair[1])));
+        }
+        found.extend(by_models(&by_model));
+    }
+    found
+}
+
+fn by_version(old: &Version, new: &Version) -> Comparison {
+    Comparison {
+        differs: Differs::Version,
+        skill: new.skill.clone(),
+        model: new.model.clone(),
+        phase: String::new(),
+        from: old.hash.clone(),
+        to: new.hash.clone(),
+        since: new.first_ms.map(date),
+        before: share(&old.ends),
+        after: share(&new.ends),
+        version_too: false,
+        chance: None,
+        corrected: None,
+        supported: false,
+        runs: new.bad.ids().chain(new.good.ids().take(1)).chain(old.good.ids().take(2)).collect(),
+    }
+}
+
+/// All runs of a skill that one model did.
+struct OfModel<'a> {
+    name: &'a str,
+    ends: Ends,
+    first_ms: Option<i64>,
+    last_ms: Option<i64>,
+    versions: &'a [&'a Version],
+}
+
+fn by_models(by_model: &BTreeMap<&str, Vec<&Version>>) -> Vec<Comparison> {
+    let mut models: Vec<OfModel<'_>> =
+        by_model.iter().map(|(name, versions)| of_model(name, versions)).collect();
+    models.retain(|model| model.first_ms.is_some() && !model.name.is_empty());
+    models.sort_by(|a, b| (b.ends.ended(), a.name).cmp(&(a.ends.ended(), b.name)));
+    models.truncate(MODELS);
+    models.sort_by(|a, b| (a.first_ms, a.name).cmp(&(b.first_ms, b.name)));
+    let mut found = Vec::new();
+    for (at, old) in models.iter().enumerate() {
+        for (nth, new) in models[at + 1..].iter().enumerate() {
+            let beside = old.last_ms > new.first_ms;
+            if beside || nth == 0 {
+                found.push(by_model_pair(old, new, beside));
+            }
+        }
+    }
+    found
+}
+
+fn of_model<'a>(name: &'a str, versions: &'a [&'a Version]) -> OfModel<'a> {
+    let mut model = OfModel { name, ends: Ends::default(), first_ms: None, last_ms: None, versions };
+    for version in versions {
+        model.ends.merge(version.ends);
+        version.first_ms.into_iter().for_each(|ms| earlier(&mut model.first_ms, ms));
+        version.last_ms.into_iter().for_each(|ms| later(&mut model.last_ms, ms));
+    }
+    model
+}
+
+fn by_model_pair(old: &OfModel<'_>, new: &OfModel<'_>, beside: bool) -> Comparison {
+    let hashes = |model: &OfModel<'_>| -> Vec<String> {
+        let mut all: Vec<String> = model.versions.iter().map(|version| version.hash.clone()).collect();
+        all.sort();
+        all
+    };
+    let ids = |model: &OfModel<'_>, pick: fn(&Version) -> &super::evidence::Examples, count: usize| {
+        let ids = model.versions.iter().flat_map(|version| pick(version).ids()).take(count);
+        ids.collect::<Vec<String>>()
+    };
+    let mut runs = ids(new, |version| &version.bad, 2);
+    runs.extend(ids(new, |version| &version.good, 1));
+    runs.extend(ids(old, |version| &version.bad, 1));
+    runs.extend(ids(old, |version| &version.good, 1));
+    Comparison {
+        differs: if beside { Differs::ModelBeside } else { Differs::Model },
+        skill: new.versions.first().map_or_else(String::new, |version| version.skill.clone()),
+        model: String::new(),
+        phase: String::new(),
+        from: old.name.to_owned(),
+        to: new.name.to_owned(),
+        since: new.first_ms.map(date),
+        before: share(&old.ends),
+        after: share(&new.ends),
+        version_too: hashes(old) != hashes(new),
+        chance: None,
+        corrected: None,
+        supported: false,
+        runs,
+    }
+}
+
+fn share(ends: &Ends) -> Share {
+    Share::new(ends.success, ends.ended())
+}
+
+/// Asks of every comparison with enough runs whether there is a difference; the surest first.
+pub(super) fn judge(all: &mut [Comparison]) {
+    let can_ask = |one: &Comparison| one.before.is_enough() && one.after.is_enough();
+    let chances: Vec<f64> =
+        all.iter().filter(|one| can_ask(one)).map(|one| different(one.before, one.after)).collect();
+    let mut corrected = chances.iter().copied().zip(holm(&chances));
+    for one in all.iter_mut().filter(|one| can_ask(one)) {
+        if let Some((chance, corrected)) = corrected.next() {
+            one.chance = Some(chance);
+            one.corrected = Some(corrected);
+            one.supported = corrected < FALSE_ALARMS;
+        }
+    }
+    let order = |one: &Comparison| one.chance.unwrap_or(2.0);
+    all.sort_by(|a, b| order(a).total_cmp(&order(b)));
+}
+
+/// The most models of a skill that are compared, and the most changes of one.
+const MODELS: usize = 6;
+const CHANGES: usize = 12;

@@ -1,0 +1,187 @@
+//! The report as Markdown, for a note, an issue or a model.
+
+use std::fmt::Write;
+
+use super::narrative::Narrative;
+use super::page::{compared_name, counted, is_hidden, lasting};
+use super::report::{Report, runs_word};
+use super::statistics::Share;
+use super::words::{Topic, percent, too_few_words, with};
+
+impl Report {
+    /// The report as Markdown, with what a model made of it, if one did.
+    pub fn to_markdown(&self, narrative: Option<&Narrative>) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_markdown(narrative, &mut out);
+        out
+    }
+
+    fn write_markdown(&self, narrative: Option<&Narrative>, out: &mut String) -> std::fmt::Result {
+        let totals = &self.totals;
+        writeln!(out, "# Retrospective\n")?;
+        let ended = share(&totals.success);
+        writeln!(
+            out,
+            "{} runs; succeeded: {ended}; outcome unknown: {}.",
+            counted(totals.runs),
+            totals.unknown + totals.other
+        )?;
+        if let (Some(first), Some(last)) = (&self.period.first, &self.period.last) {
+            writeln!(out, "From {} to {}.", plain(first), plain(last))?;
+        }
+        writeln!(out, "\n## What stands out\n")?;
+        let worth = |topic: Topic| !matches!(topic, Topic::Rate | Topic::TooFew);
+        let mut nothing = true;
+        for one in self.statements.iter().filter(|one| worth(one.topic)) {
+            nothing = false;
+            writeln!(
+                out,
+                "- **{}**: {} (n = {}){}",
+                one.topic.word(),
+                plain(&one.text),
+                one.n,
+                runs(&one.runs)
+            )?;
+        }
+        if nothing {
+            writeln!(out, "Nothing that the numbers support.")?;
+        }
+        if let Some(told) = narrative {
+            told.write_markdown(out)?;
+        }
+        if !self.groups.is_empty() {
+            writeln!(out, "\n## Skills\n")?;
+            writeln!(
+                out,
+                "| skill | n | success | first attempt | checked | attempts | median | p95 | unknown |"
+            )?;
+            writeln!(out, "|---|---|---|---|---|---|---|---|---|")?;
+        }
+        for group in &self.groups {
+            let time = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), lasting);
+            let mean = group.attempts_mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.1}"));
+            writeln!(
+                out,
+                "| {} | {} | {} | {} | {} | {mean} | {} | {} | {} |",
+                plain(&with(&group.skill, &group.model, &group.phase)),
+                group.n,
+                share(&group.success),
+                share(&group.first_try),
+                share(&group.verified),
+                time(group.duration.median_ms),
+                time(group.duration.p95_ms),
+                group.unknown + group.other
+            )?;
+        }
+        if !self.failures.is_empty() {
+            writeln!(out, "\n## What goes wrong\n")?;
+        }
+        for one in self.failures.iter().take(FAILURES) {
+            writeln!(out, "- {} times: {}{}", one.count, plain(&one.signature), runs(&one.runs))?;
+        }
+        self.write_grounds(out)
+    }
+
+    fn write_grounds(&self, out: &mut String) -> std::fmt::Result {
+        if !self.comparisons.is_empty() {
+            writeln!(
+                out,
+                "\n## What was compared\n\n| what | before | after | corrected p | different |\n|---|---|---|---|---|"
+            )?;
+        }
+        for one in self.comparisons.iter().take(COMPARISONS) {
+            let verdict = match (one.supported, one.corrected) {
+                (true, _) => "yes".to_owned(),
+                (false, Some(_)) => "may be equal".to_owned(),
+                (false, None) => too_few_words(one.before.of.min(one.after.of)),
+            };
+            let p = one.corrected.map_or_else(|| "-".to_owned(), |p| format!("{p:.4}"));
+            let name = plain(&compared_name(one));
+            writeln!(out, "| {name} | {} | {} | {p} | {verdict} |", share(&one.before), share(&one.after))?;
+        }
+        writeln!(out, "\n## What this rests on\n")?;
+        writeln!(
+            out,
+            "- n: runs that ended. Intervals: Wilson, 95 %. Nothing is concluded from fewer than 5 runs."
+        )?;
+        writeln!(out, "- Differences: Fisher's exact test, corrected for all comparisons here (Holm).")?;
+        for note in &self.notes {
+            writeln!(out, "- {}", plain(note))?;
+        }
+        for odd in &self.statuses {
+            writeln!(
+                out,
+                "- {} with the status “{}”, which has no meaning here",
+                runs_word(odd.count),
+                plain(&odd.what)
+            )?;
+        }
+        for odd in &self.oddities {
+            writeln!(out, "- {}: {}", runs_word(odd.count), plain(&odd.what))?;
+        }
+        Ok(())
+    }
+}
+
+impl Narrative {
+    fn write_markdown(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "\n## What {} makes of it\n", plain(&self.model))?;
+        for one in &self.passages {
+            writeln!(out, "{}{}\n", plain(&one.text), runs(&one.runs))?;
+        }
+        for one in &self.edits {
+            writeln!(out, "- **{}**: {}{}", plain(&one.skill), plain(&one.why), runs(&one.runs))?;
+            for line in one.text.lines() {
+                writeln!(out, "  > {}", plain(line))?;
+            }
+        }
+        let (unknown, dropped) = (self.unknown_runs, self.dropped);
+        writeln!(
+            out,
+            "\n{unknown} runs that it named do not exist; {dropped} passages had nothing behind them. \
+             Nothing was applied."
+        )
+    }
+}
+
+fn share(share: &Share) -> String {
+    match (share.rate, share.low, share.high) {
+        (Some(rate), Some(low), Some(high)) if share.is_enough() => {
+            let (rate, low, high) = (percent(rate), percent(low), percent(high));
+            format!("{rate} ({} of {}; {low} to {high})", share.count, share.of)
+        }
+        _ if share.of == 0 => "-".to_owned(),
+        _ => format!("{} of {}: too few", share.count, share.of),
+    }
+}
+
+fn runs(ids: &[String]) -> String {
+    if ids.is_empty() {
+        return String::new();
+    }
+    format!("; runs {}", ids.iter().map(|id| plain(id)).collect::<Vec<_>>().join(", "))
+}
+
+/// Text in which nothing is a mark, a link or HTML.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' | '\r' => out.push(' '),
+            c if is_hidden(c) => out.push('\u{fffd}'),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '!' | '~' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+const FAILURES: usize = 20;
+const COMPARISONS: usize = 100;

@@ -1,0 +1,325 @@
+//! What the numbers say, in words: each statement with its n, how sure it is, and the runs that it rests on.
+
+use serde::Serialize;
+
+use super::compare::{Comparison, Differs};
+use super::flaky::Flaky;
+use super::report::{Failures, Group, Report};
+use super::statistics::{RUNS_MIN, Share};
+
+/// What a statement is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Topic {
+    /// It got worse.
+    Regression,
+    /// It got better.
+    Improvement,
+    /// Two models do not do equally well.
+    Difference,
+    /// It ends both ways with everything the same.
+    Flaky,
+    /// Many failures look the same.
+    Failures,
+    /// Many runs did not tell how they ended.
+    Open,
+    /// It was never used.
+    Unused,
+    /// How often it succeeds.
+    Rate,
+    /// There are too few runs to say anything.
+    TooFew,
+}
+
+impl Topic {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Topic::Regression => "regression",
+            Topic::Improvement => "improvement",
+            Topic::Difference => "difference",
+            Topic::Flaky => "flaky",
+            Topic::Failures => "failures",
+            Topic::Open => "open",
+            Topic::Unused => "unused",
+            Topic::Rate => "rate",
+            Topic::TooFew => "too-few",
+        }
+    }
+}
+
+/// Something worth saying.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Statement {
+    /// What it is about.
+    pub topic: Topic,
+    /// What it says.
+    pub text: String,
+    /// On how many runs it rests.
+    pub n: u64,
+    /// Of a statement that two rates differ: how likely it is a false alarm, after the price for all comparisons.
+    pub chance: Option<f64>,
+    /// About this skill.
+    pub skill: Option<String>,
+    /// About this model.
+    pub model: Option<String>,
+    /// Some of the runs that it rests on.
+    pub runs: Vec<String>,
+    /// What it is about, to the letter: a later report that speaks of the same thing has the same.
+    pub about: String,
+}
+
+pub(super) fn statements(report: &Report) -> Vec<Statement> {
+    let mut all: Vec<Statement> = Vec::new();
+    let supported = report.comparisons.iter().filter(|one| one.supported);
+    let asked = report.comparisons.iter().filter(|one| one.chance.is_some()).count();
+    all.extend(supported.map(|one| compared(one, asked)));
+    all.extend(report.flaky.iter().map(flaky));
+    let many = report.failures.iter().filter(|one| one.count >= RUNS_MIN).take(FAILURES);
+    let failed = report.totals.success.of - report.totals.success.count;
+    all.extend(many.map(|one| failures(one, failed)));
+    all.extend(report.unused.iter().map(|name| unused(name)));
+    for group in &report.groups {
+        all.push(if group.enough { rate(group) } else { too_few(group) });
+        if group.unknown + group.other >= RUNS_MIN {
+            all.push(open(group));
+        }
+    }
+    // In the order of topics; within one, as they come: the surest or the most frequent first.
+    all.sort_by_key(|statement| statement.topic);
+    all
+}
+
+fn compared(one: &Comparison, asked: usize) -> Statement {
+    let topic = match (one.differs, one.is_worse()) {
+        (Differs::ModelBeside, _) => Topic::Difference,
+        (_, true) => Topic::Regression,
+        (_, false) => Topic::Improvement,
+    };
+    let (before, after) = (counted(one.before), counted(one.after));
+    let skill = skill_name(&one.skill);
+    let moved = if one.is_worse() { "fell" } else { "rose" };
+    let since = one.since.as_deref().unwrap_or("an unknown day");
+    let said = match one.differs {
+        Differs::Period => {
+            let what = with(&one.skill, &one.model, &one.phase);
+            format!("{what}: success {moved} from {before} in the period before to {after}")
+        }
+        Differs::Version => {
+            let (from, to, model) = (version_name(&one.from), version_name(&one.to), with_model(&one.model));
+            format!(
+                "{skill}{model}: success {moved} from {before} to {after} with version {to}, first seen on {since} \
+                 (before: {from})"
+            )
+        }
+        Differs::Model => {
+            let also =
+                if one.version_too { "; the skill's version changed too, so it may be that" } else { "" };
+            let (from, to) = (&one.from, &one.to);
+            format!(
+                "{skill}: success {moved} from {before} with {from} to {after} with {to}, first seen on {since}{also}"
+            )
+        }
+        Differs::ModelBeside => {
+            let (better, worse) = if one.is_worse() {
+                ((&one.from, &before), (&one.to, &after))
+            } else {
+                ((&one.to, &after), (&one.from, &before))
+            };
+            format!(
+                "{skill}: {} succeeded in {} and {} in {}; nobody gave them the same tasks, so that may be the reason",
+                better.0, better.1, worse.0, worse.1
+            )
+        }
+    };
+    let corrected = one.corrected.unwrap_or(1.0);
+    let many =
+        if asked == 1 { "the only comparison".to_owned() } else { format!("one of {asked} comparisons") };
+    Statement {
+        topic,
+        text: format!("{said} (p {}, corrected as {many})", chance(corrected)),
+        n: one.before.of + one.after.of,
+        chance: Some(corrected),
+        skill: Some(one.skill.clone()),
+        model: Some(if one.model.is_empty() { one.to.clone() } else { one.model.clone() }),
+        runs: one.runs.clone(),
+        about: about(&[word_of(one.differs), &one.skill, &one.model, &one.phase, &one.from, &one.to]),
+    }
+}
+
+fn word_of(differs: Differs) -> &'static str {
+    match differs {
+        Differs::Period => "period",
+        Differs::Version => "version",
+        Differs::Model => "model",
+        Differs::ModelBeside => "model-beside",
+    }
+}
+
+fn flaky(one: &Flaky) -> Statement {
+    let what = format!("{}{}", skill_name(&one.skill), with_model(&one.model));
+    let text = if one.enough {
+        format!(
+            "{what} is flaky: on {} of {} inputs that it was given more than once, the same version ended both ways \
+             ({} runs)",
+            one.mixed_inputs, one.repeated_inputs, one.n
+        )
+    } else {
+        format!("{what} ended both ways on one input: {}", too_few_words(one.n))
+    };
+    Statement {
+        topic: if one.enough { Topic::Flaky } else { Topic::TooFew },
+        text,
+        n: one.n,
+        chance: None,
+        skill: Some(one.skill.clone()),
+        model: Some(one.model.clone()),
+        runs: one.pairs.iter().flat_map(|(good, bad)| [good.clone(), bad.clone()]).collect(),
+        about: about(&["flaky", &one.skill, &one.model]),
+    }
+}
+
+fn failures(one: &Failures, failed: u64) -> Statement {
+    let day =
+        |time: &Option<String>| time.as_deref().map_or("?", |time| &time[..time.len().min(10)]).to_owned();
+    let when = match (day(&one.first), day(&one.last)) {
+        (first, last) if first == "?" => format!("at unknown times{}", if last == "?" { "" } else { "?" }),
+        (first, last) if first == last => format!("on {first}"),
+        (first, last) => format!("between {first} and {last}"),
+    };
+    let of = match one.skills.as_slice() {
+        [] => String::new(),
+        skills => format!(" of {}", skills.join(", ")),
+    };
+    Statement {
+        topic: Topic::Failures,
+        text: format!("{} of {failed} failures{of} look the same, {when}: {}", one.count, one.signature),
+        n: one.count,
+        chance: None,
+        skill: (one.skills.len() == 1).then(|| one.skills[0].clone()),
+        model: (one.models.len() == 1).then(|| one.models[0].clone()),
+        runs: one.runs.clone(),
+        about: about(&["failures", &one.signature]),
+    }
+}
+
+fn unused(name: &str) -> Statement {
+    Statement {
+        topic: Topic::Unused,
+        text: format!("{} was never used in this time (0 runs)", skill_name(name)),
+        n: 0,
+        chance: None,
+        skill: Some(name.to_owned()),
+        model: None,
+        runs: Vec::new(),
+        about: about(&["unused", name]),
+    }
+}
+
+fn rate(group: &Group) -> Statement {
+    let what = with(&group.skill, &group.model, &group.phase);
+    let share = &group.success;
+    let between = match (share.low, share.high) {
+        (Some(low), Some(high)) => format!(", so between {} and {}", percent(low), percent(high)),
+        _ => String::new(),
+    };
+    let first = match group.first_try.rate {
+        Some(rate) if group.first_try.is_enough() => format!("; at the first attempt {}", percent(rate)),
+        _ => String::new(),
+    };
+    let short = if group.missed > 0 {
+        format!("; up to {} runs may be missing", group.missed)
+    } else {
+        String::new()
+    };
+    statement_of(
+        group,
+        Topic::Rate,
+        format!("{what} succeeded in {}{between}{first}{short}", counted(*share)),
+    )
+}
+
+fn too_few(group: &Group) -> Statement {
+    let what = with(&group.skill, &group.model, &group.phase);
+    statement_of(group, Topic::TooFew, format!("{what}: {}", too_few_words(group.n)))
+}
+
+fn open(group: &Group) -> Statement {
+    let what = with(&group.skill, &group.model, &group.phase);
+    let text = format!(
+        "{what}: {} runs did not tell how they ended and {} say it in a word without a meaning here; they count as \
+         neither",
+        group.unknown, group.other
+    );
+    let n = group.unknown + group.other;
+    let told = statement_of(group, Topic::Open, text);
+    Statement { n, runs: group.open_runs.clone(), ..told }
+}
+
+fn statement_of(group: &Group, topic: Topic, text: String) -> Statement {
+    let word = topic.word();
+    Statement {
+        topic,
+        text,
+        n: group.n,
+        chance: None,
+        skill: Some(group.skill.clone()),
+        model: Some(group.model.clone()),
+        runs: group.failed_runs.iter().chain(&group.good_runs).cloned().collect(),
+        about: about(&[word, &group.skill, &group.model, &group.phase]),
+    }
+}
+
+/// What is said where nothing can be.
+pub(super) fn too_few_words(n: u64) -> String {
+    format!("too few runs ({n}) to say")
+}
+
+/// `lint with qwen3 in plan`.
+pub(super) fn with(skill: &str, model: &str, phase: &str) -> String {
+    let phase = if phase.is_empty() { String::new() } else { format!(" in {phase}") };
+    format!("{}{}{phase}", skill_name(skill), with_model(model))
+}
+
+pub(super) fn skill_name(skill: &str) -> &str {
+    if skill.is_empty() { "(no skill named)" } else { skill }
+}
+
+fn with_model(model: &str) -> String {
+    if model.is_empty() { String::new() } else { format!(" with {model}") }
+}
+
+/// The beginning of a hash, as people write it.
+pub(super) fn version_name(hash: &str) -> &str {
+    let hash = hash.rsplit_once(':').map_or(hash, |(_, hash)| hash);
+    match &hash[..hash.floor_char_boundary(HASH_CHARS)] {
+        "" => "(no version)",
+        hash => hash,
+    }
+}
+
+/// `90 % (45 of 50)`.
+fn counted(share: Share) -> String {
+    format!("{} ({} of {})", share.rate.map_or_else(|| "-".to_owned(), percent), share.count, share.of)
+}
+
+/// A share in percent. What is not all is not told as all, and what is not nothing not as nothing.
+pub(super) fn percent(rate: f64) -> String {
+    match (rate * 100.0).round() {
+        0.0 if rate > 0.0 => "under 1 %".to_owned(),
+        100.0 if rate < 1.0 => "over 99 %".to_owned(),
+        whole => format!("{whole:.0} %"),
+    }
+}
+
+fn chance(p: f64) -> String {
+    if p < 0.001 { "under 0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+fn about(parts: &[&str]) -> String {
+    blake3::hash(parts.join("\u{0}").as_bytes()).to_hex()[..ABOUT_CHARS].to_owned()
+}
+
+const FAILURES: usize = 8;
+const HASH_CHARS: usize = 12;
+const ABOUT_CHARS: usize = 16;

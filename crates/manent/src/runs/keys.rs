@@ -1,0 +1,254 @@
+//! Which entries a log holds already: by the ids and keys under which somebody may record them again.
+//!
+//! The log is read once, by whoever first records such an entry; from then on only what was added is read. It is done
+//! under the lease of the log, so that between looking and appending nobody else appends.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::ops::Range;
+use std::sync::Arc;
+
+use foldhash::quality::FixedState;
+use manent_log::Item;
+
+use super::entry::{Line, Run};
+use super::incoming::{Kind, NewEntry};
+use crate::backend::{Address, Position, Start};
+use crate::error::Result;
+use crate::key::SessionKey;
+use crate::store::{Session, Store};
+
+/// What is known of one log.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    /// The id of the log, so that another one of the same name is not taken for it.
+    id: Arc<str>,
+    /// Where what is known by such a name stands.
+    places: HashMap<Name, (u64, Position)>,
+    /// The last record that was read.
+    last: Option<Last>,
+    /// Records with smaller numbers survive power loss.
+    settled: u64,
+    /// Records that were written when a sync failed: they can be read, and nobody knows whether they are on the disk.
+    doubtful: Vec<Range<u64>>,
+    /// A sync failed, and what was written then begins here.
+    doubtful_from: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Last {
+    seq: u64,
+    position: Position,
+    hash: u64,
+}
+
+/// An id or a key, and in what sense: half a hash, so that no two are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Name([u8; 16]);
+
+/// An entry that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) seq: u64,
+    pub(super) position: Position,
+    pub(super) run_id: String,
+    pub(super) kind: Kind,
+}
+
+impl Name {
+    fn new(sense: u8, text: &str) -> Option<Name> {
+        if text.is_empty() {
+            return None;
+        }
+        let hash = blake3::Hasher::new().update(&[sense]).update(text.as_bytes()).finalize();
+        let mut half = [0; 16];
+        half.copy_from_slice(&hash.as_bytes()[..16]);
+        Some(Name(half))
+    }
+
+    /// Under what an entry is known from now on.
+    pub(super) fn all_of(kind: Kind, run_id: &str, key: &str) -> impl Iterator<Item = Name> + use<> {
+        let (id, by_key) = match kind {
+            Kind::Start => (STARTED, STARTED_BY_KEY),
+            Kind::Run => (ENDED, ENDED_BY_KEY),
+        };
+        [Name::new(id, run_id), Name::new(by_key, key)].into_iter().flatten()
+    }
+
+    /// What makes an entry one that was recorded before. The end of a run is its beginning too.
+    pub(super) fn same_as(entry: &NewEntry) -> impl Iterator<Item = Name> + use<> {
+        let id = if entry.id_is_given { entry.run_id.as_str() } else { "" };
+        let key = entry.idempotency_key.as_str();
+        let end = [Name::new(ENDED, id), Name::new(ENDED_BY_KEY, key)];
+        let start = match entry.kind {
+            Kind::Start => [Name::new(STARTED, id), Name::new(STARTED_BY_KEY, key)],
+            Kind::Run => [None, None],
+        };
+        end.into_iter().chain(start).flatten()
+    }
+
+    /// The beginning of the run that an entry ends, where only its key tells.
+    pub(super) fn beginning_of(entry: &NewEntry) -> Option<Name> {
+        let is_end = entry.kind == Kind::Run && entry.run_id.is_empty();
+        is_end.then(|| Name::new(STARTED_BY_KEY, &entry.idempotency_key)).flatten()
+    }
+}
+
+impl Keys {
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Reads what was added since last time; or everything, if it is another log, or not what it was.
+    pub(super) fn catch_up(&mut self, streams: &Store, key: &SessionKey, held: &Session) -> Result<()> {
+        if let Some(from) = self.doubtful_from.take() {
+            self.doubtful.push(from..held.next_seq());
+        }
+        let known = if *self.id == *held.id() { self.last } else { None };
+        if let Some(last) = known
+            && self.read(streams, key, Start::At { position: last.position, seq: last.seq }, Some(last))?
+        {
+            return Ok(());
+        }
+        self.read_all(streams, key, held)
+    }
+
+    fn read_all(&mut self, streams: &Store, key: &SessionKey, held: &Session) -> Result<()> {
+        let doubtful = std::mem::take(&mut self.doubtful);
+        *self = Keys { id: held.id().into(), doubtful, ..Keys::default() };
+        self.read(streams, key, Start::First, None)?;
+        Ok(())
+    }
+
+    /// False: what should come first is not there.
+    fn read(
+        &mut self,
+        streams: &Store,
+        key: &SessionKey,
+        start: Start,
+        mut first: Option<Last>,
+    ) -> Result<bool> {
+        let mut reader = streams.stream(key, start)?;
+        while reader.advance()? {
+            let Some(Item::Entry(entry)) = reader.item() else {
+                if first.is_some() {
+                    return Ok(false);
+                }
+                continue;
+            };
+            let now = Last {
+                seq: entry.seq,
+                position: Position::new(entry.offset),
+                hash: FixedState::default().hash_one(entry.bytes),
+            };
+            if let Some(first) = first.take() {
+                if first != now {
+                    return Ok(false);
+                }
+                continue;
+            }
+            self.last = Some(now);
+            let line = std::str::from_utf8(entry.bytes).ok().and_then(|line| Line::read(entry.seq, line));
+            let Some(line) = line else { continue };
+            let (kind, run) = taken_apart(line);
+            self.note(kind, &run.run_id, &run.idempotency_key, (now.seq, now.position));
+        }
+        Ok(first.is_none())
+    }
+
+    fn note(&mut self, kind: Kind, run_id: &str, key: &str, place: (u64, Position)) {
+        for name in Name::all_of(kind, run_id, key) {
+            let known = self.places.get(&name).map(|(seq, _)| *seq);
+            // The first counts; but one that may be lost does not.
+            if known.is_none_or(|seq| self.is_doubtful(seq)) {
+                self.places.insert(name, place);
+            }
+        }
+    }
+
+    fn is_doubtful(&self, seq: u64) -> bool {
+        self.doubtful.iter().any(|range| range.contains(&seq))
+    }
+
+    /// The entry that is known by one of these names. What only seems to be there is not.
+    pub(super) fn find(
+        &mut self,
+        streams: &Store,
+        key: &SessionKey,
+        held: &Session,
+        names: &[Name],
+    ) -> Result<Option<Known>> {
+        for look_again in [true, false] {
+            let mut is_stale = false;
+            for name in names.iter().copied() {
+                let Some((seq, position)) = self.places.get(&name).copied() else { continue };
+                if self.is_doubtful(seq) {
+                    continue;
+                }
+                match at(streams, key, seq, position, name)? {
+                    Some(known) => return Ok(Some(known)),
+                    None => is_stale = true,
+                }
+            }
+            if !is_stale {
+                return Ok(None);
+            }
+            // Another program rewrote its file.
+            if look_again {
+                self.read_all(streams, key, held)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes sure that an entry which is there survives power loss, whoever wrote it.
+    pub(super) fn settle(&mut self, streams: &Store, key: &SessionKey, seq: u64, next: u64) -> Result<()> {
+        if seq < self.settled {
+            return Ok(());
+        }
+        match streams.backend().settle(&Address::live(key)) {
+            Ok(()) => self.settled = next,
+            Err(e) => {
+                self.doubt(seq);
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything with a smaller number survives power loss.
+    pub(super) fn settled(&mut self, next: u64) {
+        self.settled = self.settled.max(next);
+    }
+
+    /// An append failed: what it left from this number on may be read, and may not be on the disk.
+    pub(super) fn doubt(&mut self, from: u64) {
+        self.doubtful_from = Some(self.doubtful_from.map_or(from, |other| other.min(from)));
+    }
+}
+
+/// The entry at a place, if it is known by that name.
+fn at(streams: &Store, key: &SessionKey, seq: u64, position: Position, name: Name) -> Result<Option<Known>> {
+    let mut reader = streams.stream(key, Start::At { position, seq })?;
+    if !reader.advance()? {
+        return Ok(None);
+    }
+    let Some(Item::Entry(entry)) = reader.item() else { return Ok(None) };
+    let line = std::str::from_utf8(entry.bytes).ok().and_then(|line| Line::read(entry.seq, line));
+    let Some((kind, run)) = line.map(taken_apart) else { return Ok(None) };
+    let mut names = Name::all_of(kind, &run.run_id, &run.idempotency_key);
+    let is_it = entry.seq == seq && entry.offset == position.raw() && names.any(|n| n == name);
+    Ok(is_it.then(|| Known { seq, position, run_id: run.run_id.into_owned(), kind }))
+}
+
+fn taken_apart(line: Line<'_>) -> (Kind, Run<'_>) {
+    match line {
+        Line::Start(run) => (Kind::Start, run),
+        Line::Run(run) => (Kind::Run, run),
+    }
+}
+
+const STARTED: u8 = b's';
+const STARTED_BY_KEY: u8 = b't';
+const ENDED: u8 = b'r';
+const ENDED_BY_KEY: u8 = b'k';
