@@ -5,7 +5,9 @@
 
 use manent::consolidate::{self, Extractor, Failed, Said, Spent};
 use manent::context::Summariser;
+use manent::retrospective::{self, Narrator};
 use manent::tokens::Tokens;
+use serde_json::Value;
 
 use crate::providers::{Message, ModelError, Reply, Request};
 
@@ -29,13 +31,19 @@ impl<'a> Asking<'a> {
         Asking { model: model.to_owned(), window, ask: Box::new(ask) }
     }
 
-    fn ask(&mut self, task: &str, given: &str, max_tokens: u64, facts: bool) -> Result<Reply, ModelError> {
+    fn ask(
+        &mut self,
+        task: &str,
+        given: &str,
+        max_tokens: u64,
+        format: Option<Value>,
+    ) -> Result<Reply, ModelError> {
         let messages = vec![Message::new("system", task), Message::new("user", given)];
         let tokens = Tokens::default();
         let request = Request {
             counted: tokens.count(task) + tokens.count(given),
             messages,
-            format: facts.then(consolidate::schema),
+            format,
             // Thinking aloud takes the room of the answer, and is of no use for it.
             think: Some(false),
             max_tokens: Some(max_tokens),
@@ -76,7 +84,7 @@ impl Summariser for Asking<'_> {
             "Summary so far:\n{before}\n\nWhat was said since:\n{transcript}\n\nWrite the new summary, in at most \
              {max_tokens} tokens."
         );
-        let reply = self.ask(SUMMARISE, &given, max_tokens, false).map_err(|e| e.to_string())?;
+        let reply = self.ask(SUMMARISE, &given, max_tokens, None).map_err(|e| e.to_string())?;
         match (reply.truncated, reply.text.trim()) {
             (Some(cut), _) => {
                 Err(format!("the server read only {} of some {} tokens", cut.read, cut.counted))
@@ -102,7 +110,7 @@ impl Extractor for Asking<'_> {
 
     fn daily(&mut self, transcript: &str) -> Result<Said, Failed> {
         let task = part(CONSOLIDATE, 0);
-        said(self.ask(task, transcript, DAILY_TOKENS, false))
+        said(self.ask(task, transcript, DAILY_TOKENS, None))
     }
 
     fn facts(&mut self, evidence: &str, complaint: Option<(&str, &str)>) -> Result<Said, Failed> {
@@ -114,7 +122,31 @@ impl Extractor for Asking<'_> {
                  JSON alone."
             ),
         };
-        said(self.ask(task, &given, FACTS_TOKENS, true))
+        said(self.ask(task, &given, FACTS_TOKENS, Some(consolidate::schema())))
+    }
+}
+
+impl Narrator for Asking<'_> {
+    fn name(&self) -> &str {
+        &self.model
+    }
+
+    fn max_bytes(&self) -> usize {
+        // A token of JSON is two bytes and a half; half of the window is for what is asked and answered.
+        usize::try_from(self.window).unwrap_or(usize::MAX / 4).saturating_mul(5) / 4
+    }
+
+    fn tell(&mut self, facts: &str, complaint: Option<(&str, &str)>) -> Result<String, String> {
+        let given = match complaint {
+            None => facts.to_owned(),
+            Some((answer, wrong)) => format!(
+                "{facts}\nYou answered before:\n{answer}\n\nThat cannot be read: {wrong}. Answer again, with the JSON \
+                 alone."
+            ),
+        };
+        let format = Some(retrospective::schema());
+        let reply = self.ask(retrospective::TASK, &given, NARRATIVE_TOKENS, format);
+        reply.map(|reply| reply.text).map_err(|e| e.to_string())
     }
 }
 
@@ -164,3 +196,4 @@ const SEED: u64 = 1;
 const PASSAGE_TOKENS: u64 = 3000;
 const DAILY_TOKENS: u64 = 200;
 const FACTS_TOKENS: u64 = 1000;
+const NARRATIVE_TOKENS: u64 = 1200;

@@ -7,15 +7,20 @@ use std::time::Duration;
 
 use manent::log::fs::Disk;
 use manent::{NewTurn, RecordError, SessionKey, Store, turn};
-use serde_json::{Value, json};
+use serde_json::Value;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::hearing::stopped;
+use super::invoked::Invocation;
+use super::mailbox::KernelError;
+use super::skilled::{self, Given, Skilled, USE_SKILL};
+use super::tooling::Tooling;
 use super::turn::Event;
 use crate::policy::{Answer, Asking, Grant, Policy, Verdict};
 use crate::providers::Call;
-use crate::skills::{Caller, Skill, Skills};
-use crate::tools::{Done, Prepared, Shell, Surroundings, ToolError, Tools};
+use crate::skills::Skills;
+use crate::tools::{Done, Keeper, Prepared, Shell, Surroundings, ToolError, Tools, beginning};
 
 /// The tools of all conversations, and what they may.
 #[derive(Debug)]
@@ -36,16 +41,43 @@ pub struct Toolbox {
     pub unreadable: Vec<String>,
     /// What models can be taught by files.
     pub skills: Skills,
+    /// How the model calls them.
+    pub calling: Calling,
+}
+
+/// How a model calls tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Calling {
+    /// Its server knows of tools.
+    Native,
+    /// By text, as [`crate::protocol`] teaches.
+    Text,
+}
+
+impl Calling {
+    /// The word in records.
+    pub fn word(self) -> &'static str {
+        match self {
+            Calling::Native => "native",
+            Calling::Text => "text",
+        }
+    }
 }
 
 impl Toolbox {
     /// The tools of one conversation.
-    pub(super) fn tools(&self, store: &Store, session: &SessionKey) -> Result<Tools, ToolError> {
+    pub(super) fn tools(
+        &self,
+        store: &Store,
+        keeper: Arc<dyn Keeper>,
+        session: &SessionKey,
+    ) -> Result<Tools, ToolError> {
         let surroundings = Surroundings {
             disk: self.disk.clone(),
             workspace: self.workspace.clone(),
             hidden: self.hidden.clone(),
             store: store.clone(),
+            keeper,
             session: session.clone(),
             shell: self.shell.clone(),
         };
@@ -53,42 +85,123 @@ impl Toolbox {
     }
 }
 
-/// What a model is told of all tools, and of the one that brings skills.
-pub(super) fn schemas(toolbox: &Toolbox, tools: &Tools) -> String {
-    let names: Vec<&str> = toolbox.skills.callable().map(Skill::name).collect();
-    let all = tools.schemas();
-    if names.is_empty() {
-        return all;
-    }
-    let skill = json!({"type": "function", "function": {
-        "name": USE_SKILL,
-        "description": "Read how to do something that a skill is about, before doing it.",
-        "parameters": {
-            "type": "object",
-            "properties": {"name": {"type": "string", "enum": names, "description": "The skill"}},
-            "required": ["name"],
-            "additionalProperties": false,
-        },
-    }});
-    let Ok(mut list) = serde_json::from_str::<Vec<Value>>(&all) else { return all };
-    list.push(skill);
-    Value::Array(list).to_string()
+/// A toolbox, and who works with it.
+#[derive(Debug)]
+pub(super) struct Hands {
+    pub(super) toolbox: Arc<Toolbox>,
+    tooling: Tooling,
+    pub(super) skilled: Skilled,
 }
 
-/// Gives the text of a skill.
-fn use_skill(toolbox: &Toolbox, call: &Call) -> Made {
-    let given = serde_json::from_str::<Value>(&call.arguments).unwrap_or_default();
-    let name = given.get("name").and_then(Value::as_str).unwrap_or_default();
-    let skill = toolbox.skills.call(name, Caller::Model).and_then(Skill::activate);
-    match skill {
-        Ok(skill) => {
-            let decision =
-                format!("allowed: skill {} ({})", skill.name, &skill.hash[..skill.hash.len().min(16)]);
-            let mut made = refused(skill.text, &decision);
-            made.done.failed = false;
-            made
+impl Hands {
+    pub(super) fn open(runtime: &Handle, store: Store, toolbox: Toolbox) -> Hands {
+        let toolbox = Arc::new(toolbox);
+        let (tooling, skilled) = (Tooling::open(runtime), Skilled::open(runtime, store, toolbox.clone()));
+        Hands { toolbox, tooling, skilled }
+    }
+
+    /// What a model is told of all tools, and of the one that brings skills.
+    pub(super) fn schemas(&self, tools: &Tools) -> String {
+        let all = tools.schemas();
+        let Some(skill) = skilled::schema(&self.toolbox.skills) else { return all };
+        let Ok(mut list) = serde_json::from_str::<Vec<Value>>(&all) else { return all };
+        list.push(skill);
+        Value::Array(list).to_string()
+    }
+
+    /// Decides on a call and makes it.
+    pub(super) async fn make(
+        &self,
+        tools: &Tools,
+        call: &Call,
+        events: &mpsc::Sender<Event>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Made {
+        if call.name == USE_SKILL {
+            return self.use_skill(call).await;
         }
-        Err(error) => refused(error.to_string(), "refused: no such skill"),
+        let prepared = match self.tooling.prepare(tools.clone(), call.clone()).await {
+            Ok(Ok(prepared)) => prepared,
+            Ok(Err(error)) => return refused(error.to_string(), "refused: the call is not right"),
+            Err(error) => return broke(error, "refused: it broke"),
+        };
+        let (prepared, decision) = match self.decide(prepared, events, stop).await {
+            Ok(allowed) => allowed,
+            Err(made) => return made,
+        };
+        let _ = events.send(Event::Calling { what: prepared.what.clone() }).await;
+        match self.tooling.run(prepared, stop).await {
+            Ok(done) => Made { done, decision, invocation: None },
+            Err(error) => broke(error, &decision),
+        }
+    }
+
+    /// Gives the text of a skill, or a file of it.
+    async fn use_skill(&self, call: &Call) -> Made {
+        let wanted = skilled::wanted(&call.arguments);
+        let name = wanted.skill.clone();
+        let mut invocation = None;
+        let (content, hash) = match self.skilled.give(wanted).await {
+            Ok(Ok(Given::Instructions(skill))) => {
+                invocation = Some(Invocation { skill: skill.name, hash: skill.hash.clone() });
+                (skill.text, skill.hash)
+            }
+            Ok(Ok(Given::File(file))) => (beginning(&String::from_utf8_lossy(&file.bytes)), file.hash),
+            Ok(Err(error)) => return refused(error.to_string(), "refused: no such skill"),
+            Err(error) => return broke(error, "refused: it broke"),
+        };
+        let decision = format!("allowed: skill {name} ({})", &hash[..hash.len().min(16)]);
+        let mut made = refused(content, &decision);
+        (made.done.failed, made.invocation) = (false, invocation);
+        made
+    }
+
+    /// Whether it may be made; where a person must say, that person is asked.
+    async fn decide(
+        &self,
+        prepared: Prepared,
+        events: &mpsc::Sender<Event>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Result<(Prepared, String), Made> {
+        let decision = lock(&self.toolbox.policy).decide(&prepared, self.toolbox.asking);
+        match decision.verdict {
+            Verdict::Allow => return Ok((prepared, format!("allowed: {}", decision.why))),
+            Verdict::Deny => {
+                let told = format!("not allowed: {}", decision.why);
+                return Err(refused(told, &format!("denied: {}", decision.why)));
+            }
+            Verdict::Ask => {}
+        }
+        let shown = self.tooling.preview(prepared).await;
+        let (prepared, preview) = shown.map_err(|error| broke(error, "refused: it broke"))?;
+        let preview = preview.map_err(|e| refused(e.to_string(), "refused: the call is not right"))?;
+        let (reply, word) = oneshot::channel();
+        let approval = Approval {
+            what: prepared.what.clone(),
+            why: decision.why,
+            preview,
+            beginning: Policy::beginning_of(&prepared),
+            reply: Arc::new(Mutex::new(Some(reply))),
+        };
+        let _ = events.send(Event::Approve(approval)).await;
+        let word = tokio::select! {
+            word = word => word.unwrap_or(Word::No(None)),
+            () = stopped(stop) => Word::No(Some("it was stopped".to_owned())),
+        };
+        match word {
+            Word::Yes(answer, grant) => {
+                let kept = lock(&self.toolbox.policy).remember(&prepared, answer, &grant);
+                if let Err(error) = kept {
+                    let note = format!("that was allowed this time only: {error}");
+                    let _ = events.send(Event::Note(note)).await;
+                }
+                Ok((prepared, "allowed by the user".to_owned()))
+            }
+            Word::No(why) => {
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                Err(refused(format!("the user did not allow it{why}"), "denied by the user"))
+            }
+        }
     }
 }
 
@@ -142,91 +255,8 @@ impl Eq for Approval {}
 pub(super) struct Made {
     pub(super) done: Done,
     pub(super) decision: String,
-}
-
-/// Decides on a call and makes it.
-pub(super) async fn make(
-    toolbox: &Arc<Toolbox>,
-    tools: &Tools,
-    call: &Call,
-    events: &mpsc::Sender<Event>,
-    stop: &mut watch::Receiver<bool>,
-) -> Made {
-    if call.name == USE_SKILL {
-        let (toolbox, call) = (toolbox.clone(), call.clone());
-        let made = blocking(move || use_skill(&toolbox, &call)).await;
-        return made.unwrap_or_else(|| refused(BROKE.to_owned(), "refused: it broke"));
-    }
-    let (preparing, given) = (tools.clone(), call.clone());
-    let prepared = blocking(move || preparing.prepare(&given)).await;
-    let prepared = match prepared {
-        Some(Ok(prepared)) => prepared,
-        Some(Err(error)) => return refused(error.to_string(), "refused: the call is not right"),
-        None => return refused(BROKE.to_owned(), "refused: it broke"),
-    };
-    let (prepared, decision) = match decide(toolbox, prepared, events, stop).await {
-        Ok(allowed) => allowed,
-        Err(made) => return made,
-    };
-    let _ = events.send(Event::Calling { what: prepared.what.clone() }).await;
-    let told_to_stop = stop.clone();
-    let made = blocking(move || prepared.run(&|| *told_to_stop.borrow())).await;
-    match made {
-        Some(done) => Made { done, decision },
-        None => refused(BROKE.to_owned(), &decision),
-    }
-}
-
-/// Whether it may be made; where a person must say, that person is asked.
-async fn decide(
-    toolbox: &Arc<Toolbox>,
-    prepared: Prepared,
-    events: &mpsc::Sender<Event>,
-    stop: &mut watch::Receiver<bool>,
-) -> Result<(Prepared, String), Made> {
-    let decision = lock(&toolbox.policy).decide(&prepared, toolbox.asking);
-    match decision.verdict {
-        Verdict::Allow => return Ok((prepared, format!("allowed: {}", decision.why))),
-        Verdict::Deny => {
-            let told = format!("not allowed: {}", decision.why);
-            return Err(refused(told, &format!("denied: {}", decision.why)));
-        }
-        Verdict::Ask => {}
-    }
-    let shown = blocking(move || {
-        let preview = prepared.preview();
-        (prepared, preview)
-    });
-    let Some((prepared, preview)) = shown.await else {
-        return Err(refused(BROKE.to_owned(), "refused: it broke"));
-    };
-    let preview = preview.map_err(|e| refused(e.to_string(), "refused: the call is not right"))?;
-    let (reply, word) = oneshot::channel();
-    let approval = Approval {
-        what: prepared.what.clone(),
-        why: decision.why,
-        preview,
-        beginning: Policy::beginning_of(&prepared),
-        reply: Arc::new(Mutex::new(Some(reply))),
-    };
-    let _ = events.send(Event::Approve(approval)).await;
-    let word = tokio::select! {
-        word = word => word.unwrap_or(Word::No(None)),
-        () = stopped(stop) => Word::No(Some("it was stopped".to_owned())),
-    };
-    match word {
-        Word::Yes(answer, grant) => {
-            let kept = lock(&toolbox.policy).remember(&prepared, answer, &grant);
-            if let Err(error) = kept {
-                let _ = events.send(Event::Note(format!("that was allowed this time only: {error}"))).await;
-            }
-            Ok((prepared, "allowed by the user".to_owned()))
-        }
-        Word::No(why) => {
-            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-            Err(refused(format!("the user did not allow it{why}"), "denied by the user"))
-        }
-    }
+    /// The instructions of a skill were given.
+    pub(super) invocation: Option<Invocation>,
 }
 
 /// The turn of a result.
@@ -260,18 +290,22 @@ pub(super) fn none(call: &Call) -> Made {
 
 fn refused(content: String, decision: &str) -> Made {
     let done = Done { content, failed: true, exit_code: None, sandbox: None, duration: Duration::ZERO };
-    Made { done, decision: decision.to_owned() }
+    Made { done, decision: decision.to_owned(), invocation: None }
 }
 
-/// Nothing: it panicked.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    tokio::task::spawn_blocking(work).await.ok()
+/// It panicked, or does not end.
+fn broke(error: KernelError, decision: &str) -> Made {
+    let content = match error {
+        KernelError::Late { .. } => LATE,
+        KernelError::Broke { .. } => BROKE,
+    };
+    refused(content.to_owned(), decision)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Its results stay in a context as they are: a compaction knows them by their name.
-const USE_SKILL: &str = "use_skill";
 const BROKE: &str = "the tool broke off; its outcome is unknown: look before doing it again";
+const LATE: &str = "the tool does not come to an end, and was left alone; its outcome is unknown: look before doing \
+                    it again";

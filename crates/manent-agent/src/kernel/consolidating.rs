@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::Shared;
 use super::mailbox::{Letters, Mailbox};
+use super::models::Urgency;
 use crate::asking::Asking;
 use crate::config::When;
 use crate::providers::Model;
@@ -126,7 +127,7 @@ fn look_at(shared: &Shared, key: &SessionKey, handle: &Handle) -> manent::Result
     };
     let window = shared.model.window().unwrap_or(shared.limits.max_tokens);
     let mut asking = Asking::new(shared.model.name(), window, |request| {
-        handle.block_on(shared.model.chat(request, &mut |_| {}))
+        handle.block_on(shared.models.ask(request.clone(), Urgency::Background))
     });
     let mut holder = shared.store.consolidation()?.hold(HOLD_WAIT)?;
     while let Step::Done(done) = holder.step(&listed.address, &mut asking, &rules)? {

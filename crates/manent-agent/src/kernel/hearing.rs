@@ -1,45 +1,35 @@
 //! Asking a model and telling what comes, whichever way it calls tools.
 
-use std::sync::{Mutex, PoisonError};
-
 use tokio::sync::{mpsc, watch};
 
+use super::calling::Calling;
+use super::models::{Came, Models, Told, Urgency};
 use super::saying::Ended;
 use super::turn::Event;
 use crate::protocol::{self, Strainer};
-use crate::providers::{Message, Model, ModelError, Piece, Reply, Request};
+use crate::providers::{Message, ModelError, Reply, Request};
 
 /// What a model said, however it ended.
 pub(super) struct Said {
     pub(super) reply: Reply,
     pub(super) ended: Ended,
     pub(super) error: Option<ModelError>,
-    /// A call by text that could not be understood, in words for the model.
-    pub(super) unclear: Option<String>,
+    /// A call by text that could not be understood.
+    pub(super) unclear: Option<Unclear>,
 }
 
-/// How a model calls tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Calling {
-    /// Its server knows of tools.
-    Native,
-    /// By text, as [`crate::protocol`] teaches.
-    Text,
-}
-
-impl Calling {
-    /// The word in records.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Calling::Native => "native",
-            Calling::Text => "text",
-        }
-    }
+/// A call that could not be understood.
+pub(super) struct Unclear {
+    /// In words for the model.
+    pub(super) why: String,
+    /// The answer as it was written.
+    pub(super) written: String,
 }
 
 /// Asks the model, tells what comes, and gives all that came.
 pub(super) async fn hear(
-    model: &Model,
+    models: &Models,
+    name: &str,
     request: &Request,
     calling: Calling,
     events: &mpsc::Sender<Event>,
@@ -48,46 +38,26 @@ pub(super) async fn hear(
     let by_text = calling == Calling::Text && request.tools.is_some();
     let known = request.tools.as_deref().map(protocol::names).unwrap_or_default();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let flat = by_text.then(|| flattened(request));
-    let strainer = by_text.then(|| Strainer::new(&known));
-    let so_far = Mutex::new((Reply { model: model.name().to_owned(), ..Reply::default() }, strainer));
-    // Pieces are told by a function that cannot wait; whoever listens may have to be waited for.
-    let (pieces, mut told) = mpsc::unbounded_channel();
-    let mut on = |piece: Piece<'_>| {
-        let mut so_far = so_far.lock().unwrap_or_else(PoisonError::into_inner);
-        let (reply, strainer) = &mut *so_far;
-        let event = match piece {
-            Piece::Text(text) => {
-                reply.text.push_str(text);
-                Event::Text(strainer.as_mut().map_or_else(|| text.to_owned(), |strainer| strainer.feed(text)))
-            }
-            Piece::Thinking(text) => {
-                reply.thinking.push_str(text);
-                Event::Thinking(text.to_owned())
-            }
-            Piece::Again { after_ms, why } => Event::Again { after_ms, why: why.to_owned() },
-            Piece::Call(_) => return,
-        };
-        if event != Event::Text(String::new()) {
-            let _ = pieces.send(event);
-        }
-    };
-    let outcome = {
-        let asking = model.chat(flat.as_ref().unwrap_or(request), &mut on);
-        tokio::pin!(asking);
-        loop {
+    let sent = if by_text { flattened(request) } else { request.clone() };
+    let mut strainer = by_text.then(|| Strainer::new(&known));
+    let mut so_far = Reply { model: name.to_owned(), ..Reply::default() };
+    let outcome = match models.chat(sent, Urgency::Awaited).await {
+        Err(error) => Some(Err(error)),
+        Ok(mut answering) => loop {
             tokio::select! {
                 biased;
                 () = stopped(stop) => break None,
-                Some(event) = told.recv() => tell(event, events, stop).await,
-                outcome = &mut asking => break Some(outcome),
+                came = answering.next() => match came {
+                    Came::Piece(piece) => {
+                        if let Some(event) = take(piece, &mut so_far, strainer.as_mut()) {
+                            tell(event, events, stop).await;
+                        }
+                    }
+                    Came::End(outcome) => break Some(outcome),
+                },
             }
-        }
+        },
     };
-    while let Ok(event) = told.try_recv() {
-        tell(event, events, stop).await;
-    }
-    let (so_far, strainer) = so_far.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut said = match outcome {
         Some(Ok(reply)) => Said { reply, ended: Ended::Whole, error: None, unclear: None },
         Some(Err(error)) => Said { reply: so_far, ended: Ended::Broken, error: Some(error), unclear: None },
@@ -98,14 +68,33 @@ pub(super) async fn hear(
         if !rest.is_empty() {
             tell(Event::Text(rest), events, stop).await;
         }
-        said.reply.text = heard.text;
-        // A call that was cut off is none.
+        // A call that was cut off is none, and what came of it is kept as it came.
         if said.ended == Ended::Whole {
             said.reply.calls.extend(heard.calls);
-            said.unclear = heard.trouble;
+            let written = std::mem::replace(&mut said.reply.text, heard.text);
+            said.unclear = heard.trouble.map(|why| Unclear { why, written });
         }
     }
     said
+}
+
+/// Adds a piece to what came so far, and gives what is to be told of it.
+fn take(piece: Told, so_far: &mut Reply, strainer: Option<&mut Strainer>) -> Option<Event> {
+    match piece {
+        Told::Text(text) => {
+            so_far.text.push_str(&text);
+            let text = match strainer {
+                Some(strainer) => strainer.feed(&text),
+                None => text,
+            };
+            (!text.is_empty()).then_some(Event::Text(text))
+        }
+        Told::Thinking(text) => {
+            so_far.thinking.push_str(&text);
+            Some(Event::Thinking(text))
+        }
+        Told::Again { after_ms, why } => Some(Event::Again { after_ms, why }),
+    }
 }
 
 /// As a model sees it that is taught by text. What we told it in between comes from the user: templates of small models
@@ -129,15 +118,14 @@ async fn tell(event: Event, events: &mpsc::Sender<Event>, stop: &mut watch::Rece
 
 /// Asks a model for a summary. A stop counts also here: summaries take minutes.
 pub(super) async fn unless_stopped(
-    model: &Model,
+    models: &Models,
     request: &Request,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Reply, ModelError> {
-    let mut on = |_: Piece<'_>| {};
     tokio::select! {
         biased;
         () = stopped(&mut stop) => Err(ModelError::Stopped),
-        reply = model.chat(request, &mut on) => reply,
+        reply = models.ask(request.clone(), Urgency::Awaited) => reply,
     }
 }
 

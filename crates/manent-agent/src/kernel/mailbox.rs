@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::JoinSet;
 
 /// Why a message came to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -56,16 +57,15 @@ impl<M: Send + 'static> Mailbox<M> {
         let (sender, receiver) = mpsc::channel(LETTERS_MAX);
         let letters = Arc::new(Mutex::new(receiver));
         runtime.spawn(async move {
-            let mut panics = Vec::new();
+            let mut panics = Panics::default();
             loop {
                 // In a task of its own, so that a panic ends there.
                 match tokio::spawn(serve(letters.clone())).await {
                     Ok(()) => break,
                     Err(broken) if !broken.is_panic() => break,
                     Err(_) => {
-                        panics.retain(|at: &Instant| at.elapsed() < PANICS_WITHIN);
-                        panics.push(Instant::now());
-                        if panics.len() > PANICS_MAX {
+                        panics.one_more();
+                        if panics.are_too_many() {
                             break;
                         }
                     }
@@ -73,6 +73,40 @@ impl<M: Send + 'static> Mailbox<M> {
             }
             // Whoever still sends is told that nobody is there.
             letters.lock().await.close();
+        });
+        Mailbox { actor, sender }
+    }
+
+    /// Begins an actor that serves letters side by side, at most so many at once; more wait in the mailbox. A letter at
+    /// which it panics is lost, and no other. When that happens too often, letters come to nothing until a minute is
+    /// over: whoever asks is told so. It ends when nobody can send any more, after what it was at.
+    pub(super) fn open_many<F>(
+        runtime: &Handle,
+        actor: &'static str,
+        at_once: usize,
+        serve: impl Fn(M) -> F + Send + 'static,
+    ) -> Mailbox<M>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, mut letters) = mpsc::channel(LETTERS_MAX);
+        runtime.spawn(async move {
+            let (mut served, mut panics) = (JoinSet::new(), Panics::default());
+            loop {
+                tokio::select! {
+                    Some(ended) = served.join_next() => {
+                        if ended.is_err_and(|broken| broken.is_panic()) {
+                            panics.one_more();
+                        }
+                    }
+                    letter = letters.recv(), if served.len() < at_once => match letter {
+                        Some(letter) if !panics.are_too_many() => drop(served.spawn(serve(letter))),
+                        Some(_) => {}
+                        None => break,
+                    },
+                }
+            }
+            while served.join_next().await.is_some() {}
         });
         Mailbox { actor, sender }
     }
@@ -111,6 +145,21 @@ impl<M: Send + 'static> Mailbox<M> {
     }
 }
 
+/// When an actor panicked of late.
+#[derive(Debug, Default)]
+struct Panics(Vec<Instant>);
+
+impl Panics {
+    fn one_more(&mut self) {
+        self.0.push(Instant::now());
+    }
+
+    fn are_too_many(&mut self) -> bool {
+        self.0.retain(|at| at.elapsed() < PANICS_WITHIN);
+        self.0.len() > PANICS_MAX
+    }
+}
+
 /// More letters than this wait with those who send them.
 const LETTERS_MAX: usize = 32;
 /// An actor that panics more often than this within the time is given up.
@@ -124,7 +173,8 @@ mod tests {
     enum Letter {
         Add(u64, oneshot::Sender<u64>),
         Panic,
-        Never(#[expect(dead_code, reason = "it is never replied to")] oneshot::Sender<u64>),
+        /// It is never replied to.
+        Never(oneshot::Sender<u64>),
     }
 
     async fn serve(letters: Letters<Letter>) {
@@ -160,6 +210,44 @@ mod tests {
         let asked = mailbox.ask(|reply| Letter::Add(1, reply), Some(Duration::from_secs(5))).await;
         assert_eq!(asked, Err(KernelError::Broke { actor: "adder" }));
         assert!(!mailbox.is_open());
+    }
+
+    /// Side by side, as often as letters come.
+    fn open_many(at_once: usize) -> Mailbox<Letter> {
+        Mailbox::open_many(&Handle::current(), "adders", at_once, |letter| async move {
+            match letter {
+                Letter::Add(n, reply) => {
+                    let _ = reply.send(n);
+                }
+                Letter::Panic => panic!("as asked"),
+                Letter::Never(_kept) => std::future::pending().await,
+            }
+        })
+    }
+
+    #[tokio::test]
+    async fn one_of_many_that_panics_disturbs_no_other_and_too_many_are_told() {
+        let mailbox = open_many(2);
+        for n in 0..=PANICS_MAX {
+            mailbox.send(Letter::Panic).await.unwrap();
+            if n < PANICS_MAX {
+                assert_eq!(mailbox.ask(|reply| Letter::Add(7, reply), None).await, Ok(7));
+            }
+        }
+        // All of them are over when both places are free again.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let asked = mailbox.ask(|reply| Letter::Add(1, reply), Some(Duration::from_secs(5))).await;
+        assert_eq!(asked, Err(KernelError::Broke { actor: "adders" }));
+        assert!(mailbox.is_open(), "it is only given a rest");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_than_so_many_are_served_at_once() {
+        let mailbox = open_many(2);
+        let never = || mailbox.ask(Letter::Never, Some(Duration::from_secs(2)));
+        let _ = tokio::join!(never(), never());
+        let waits = mailbox.ask(|reply| Letter::Add(1, reply), Some(Duration::from_secs(2))).await;
+        assert_eq!(waits, Err(KernelError::Late { actor: "adders", after: Duration::from_secs(2) }));
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,14 +14,24 @@
 //! | `hearing.rs` | asking a model, and telling what comes |
 //! | `calling.rs` | the calls of an answer: decided on, made, kept |
 //! | `saying.rs` | a reply as the log has it |
-//! | `consolidating.rs` | the one that makes memory of what was said, while nobody waits |
+//! | `models.rs` | the actor that asks models |
+//! | `tooling.rs` | the actor that works with tools |
+//! | `skilled.rs` | the actor of the skills |
+//! | `invoked.rs` | the runs of skills: begun, ended |
+//! | `memory.rs` | the actor of the memory: what is chosen, and what is written |
+//! | `consolidating.rs` | the actor that makes memory of what was said, while nobody waits |
 
 mod calling;
 mod consolidating;
 mod conversation;
 mod hearing;
+mod invoked;
 mod mailbox;
+mod memory;
+mod models;
 mod saying;
+mod skilled;
+mod tooling;
 mod turn;
 
 use std::collections::HashMap;
@@ -36,13 +46,15 @@ use tokio::runtime::Handle;
 use crate::config::Config;
 use crate::providers::Model;
 
-pub use calling::{Approval, Toolbox, Word};
+pub use calling::{Approval, Calling, Toolbox, Word};
 pub use conversation::{Conversation, Hearing};
 pub use mailbox::KernelError;
 pub use turn::{Answered, Event, TurnError};
 
+use calling::Hands;
 use consolidating::Consolidating;
-use hearing::Calling;
+use memory::Memory;
+use models::Models;
 
 /// What runs conversations.
 #[derive(Debug, Clone)]
@@ -69,9 +81,10 @@ pub(crate) struct Shared {
     /// What may be put in of what is remembered, in tokens.
     pub(crate) memory_tokens: u64,
     pub(crate) config: Config,
+    models: Models,
+    memory: Memory,
     /// Nothing: models are told of no tools.
-    pub(crate) toolbox: Option<Arc<Toolbox>>,
-    pub(crate) calling: Calling,
+    hands: Option<Hands>,
 }
 
 impl Kernel {
@@ -80,33 +93,30 @@ impl Kernel {
         Kernel::start_with(runtime, store, model, config, system, None)
     }
 
-    /// As [`Kernel::start`], with tools; and whether the server of the model knows of tools, else they are called by
-    /// text.
+    /// As [`Kernel::start`], with tools.
     pub fn start_with(
         runtime: &Handle,
         store: Store,
         model: Model,
         config: Config,
         system: String,
-        tools: Option<(Toolbox, bool)>,
+        tools: Option<Toolbox>,
     ) -> Kernel {
-        let (toolbox, native) =
-            tools.map_or((None, true), |(toolbox, native)| (Some(Arc::new(toolbox)), native));
-        let calling = if native { Calling::Native } else { Calling::Text };
         // The vocabulary takes a tenth of a second to load: better now than before the first answer.
         runtime.spawn_blocking(|| Tokens::default().count(""));
         let limits = within_window(config.limits, &model);
         let memory_tokens = limits.max_tokens * MEMORY_PERCENT / 100;
         let shared = Arc::new(Shared {
             runtime: runtime.clone(),
+            models: Models::open(runtime, model.clone()),
+            memory: Memory::open(runtime, &store),
+            hands: tools.map(|toolbox| Hands::open(runtime, store.clone(), toolbox)),
             store,
             model,
             limits,
             system,
             memory_tokens,
             config,
-            toolbox,
-            calling,
         });
         let consolidating = Consolidating::start(&shared);
         Kernel { core: Arc::new(Core { shared, open: Mutex::default(), consolidating }) }

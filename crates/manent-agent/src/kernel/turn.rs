@@ -10,21 +10,22 @@
 //! | pieces of the answer are told as they come | |
 //! | the answer is appended | it survives power loss, before it counts as done |
 //! | if it calls tools, each is decided on, made, and its result appended; then the model is asked again | |
+//! | if it called a skill, how that run ended is recorded | its beginning was, before the model got the instructions |
 //!
 //! A stop, or a server that breaks off, keeps what came so far, marked as interrupted.
 
 use std::sync::Arc;
 
 use manent::context::{Compacted, Context, Setting, Summariser};
-use manent::memory::Selection;
 use manent::tokens::Tokens;
 use manent::{NewTurn, Receipt, Session, SessionKey, turn};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use super::Shared;
-use super::calling::{self, Approval};
-use super::hearing::{Said, hear, unless_stopped};
+use super::calling::{self, Approval, Calling};
+use super::hearing::{Said, Unclear, hear, unless_stopped};
+use super::invoked::Invoked;
 use super::mailbox::KernelError;
 use super::saying::{self, Ended};
 use crate::asking::Asking;
@@ -127,7 +128,10 @@ pub(super) struct Talk {
 impl Talk {
     pub(super) fn new(shared: Arc<Shared>, key: SessionKey) -> Talk {
         // Without a workspace there are no tools; a conversation goes on without them.
-        let tools = shared.toolbox.as_ref().and_then(|toolbox| toolbox.tools(&shared.store, &key).ok());
+        let tools = shared
+            .hands
+            .as_ref()
+            .and_then(|hands| hands.toolbox.tools(&shared.store, Arc::new(shared.memory.clone()), &key).ok());
         Talk { shared, key, tokens: Tokens::default(), tools }
     }
 
@@ -139,25 +143,48 @@ impl Talk {
         &mut self,
         question: &str,
         events: &mpsc::Sender<Event>,
-        mut stop: watch::Receiver<bool>,
+        stop: watch::Receiver<bool>,
     ) -> Result<Answered, TurnError> {
-        let mut session = self.begin(question.to_owned(), events).await?;
-        session = self.set(session, question.to_owned()).await?;
+        let session = self.begin(question.to_owned(), events).await?;
+        let mut invoked = Invoked::new(self.key.clone(), session.id().to_owned());
+        let answered = self.rounds(session, question, events, stop, &mut invoked).await;
+        if let Some(hands) = &self.shared.hands {
+            invoked.end(hands, &answered, events).await;
+        }
+        answered
+    }
+
+    /// Asks the model, and makes the calls of its answers, until it calls no more.
+    async fn rounds(
+        &mut self,
+        session: Session,
+        question: &str,
+        events: &mpsc::Sender<Event>,
+        mut stop: watch::Receiver<bool>,
+        invoked: &mut Invoked,
+    ) -> Result<Answered, TurnError> {
+        let mut session = self.set(session, question.to_owned()).await?;
         let mut unclear_before = false;
         for _ in 0..ROUNDS_MAX {
             let context;
             (session, context) = self.context(session, events, &stop).await?;
             let _ = events.send(Event::Sending { tokens: context.tokens }).await;
             let request = Request::from(&context);
-            let said = hear(&self.shared.model, &request, self.shared.calling, events, &mut stop).await;
+            let calling = self.shared.hands.as_ref().map_or(Calling::Native, |hands| hands.toolbox.calling);
+            let (models, name) = (&self.shared.models, self.shared.model.name());
+            let said = hear(models, name, &request, calling, events, &mut stop).await;
             self.count(&said.reply, &context, events).await;
             let Said { reply, ended, error, unclear } = said;
             let receipt;
-            (session, receipt) = self.keep(session, reply.clone(), context.tokens, ended).await?;
+            (session, receipt) =
+                self.keep(session, reply.clone(), unclear.as_ref(), context.tokens, ended).await?;
+            if let Some(receipt) = &receipt {
+                invoked.wrote(receipt.seq, reply.usage);
+            }
             if let Some(error) = error {
                 return Err(error.into());
             }
-            let repair = unclear.filter(|_| reply.calls.is_empty() && !unclear_before);
+            let repair = unclear.filter(|_| !unclear_before);
             if ended == Ended::Stopped || (reply.calls.is_empty() && repair.is_none()) {
                 return Ok(Answered {
                     seq: receipt.map(|receipt| receipt.seq),
@@ -168,44 +195,53 @@ impl Talk {
                 });
             }
             unclear_before = repair.is_some();
-            session = match repair {
-                Some(trouble) => self.say(session, turn("system", protocol::repair(&trouble))).await?,
-                None => self.call(session, &reply.calls, events, &mut stop).await?,
-            };
+            for call in &reply.calls {
+                // What was not made has no result; the context says so.
+                if *stop.borrow() {
+                    break;
+                }
+                session = self.call(session, call, question, events, &mut stop, invoked).await?;
+            }
+            if let Some(unclear) = repair {
+                (session, _) = self.say(session, turn("system", protocol::repair(&unclear.why))).await?;
+            }
         }
         Err(TurnError::Rounds { most: ROUNDS_MAX })
     }
 
-    /// Makes the calls of an answer, and keeps each result as soon as it is there.
+    /// Makes a call, and keeps its result as soon as it is there.
     async fn call(
         &self,
         mut session: Session,
-        calls: &[Call],
+        call: &Call,
+        question: &str,
         events: &mpsc::Sender<Event>,
         stop: &mut watch::Receiver<bool>,
+        invoked: &mut Invoked,
     ) -> Result<Session, TurnError> {
-        for call in calls {
-            // What was not made has no result; the context says so.
-            if *stop.borrow() {
-                break;
+        let (mut made, mut is_run) = (calling::none(call), false);
+        if let (Some(hands), Some(tools)) = (&self.shared.hands, &self.tools) {
+            made = hands.make(tools, call, events, stop).await;
+            if let Some(invocation) = &made.invocation {
+                is_run = invoked.begin(hands, invocation, question, events).await;
             }
-            let made = match (&self.shared.toolbox, &self.tools) {
-                (Some(toolbox), Some(tools)) => calling::make(toolbox, tools, call, events, stop).await,
-                _ => calling::none(call),
-            };
-            let _ = events.send(Event::Called { name: call.name.clone(), failed: made.done.failed }).await;
-            let said = calling::result(call, &made).map_err(manent::Error::from)?;
-            session = self.say(session, said).await?;
+        }
+        let _ = events.send(Event::Called { name: call.name.clone(), failed: made.done.failed }).await;
+        let said = calling::result(call, &made).map_err(manent::Error::from)?;
+        let receipt;
+        (session, receipt) = self.say(session, said).await?;
+        if is_run {
+            invoked.told(receipt.seq);
         }
         Ok(session)
     }
 
     /// Appends a turn.
-    async fn say(&self, session: Session, said: NewTurn) -> Result<Session, TurnError> {
+    async fn say(&self, session: Session, said: NewTurn) -> Result<(Session, Receipt), TurnError> {
         blocking(move || {
             let mut session = session;
-            session.append(said)?;
-            Ok(session)
+            let receipt = session.append(said)?;
+            Ok((session, receipt))
         })
         .await
     }
@@ -248,20 +284,17 @@ impl Talk {
         if matches!(self.shared.model, Model::Recall(_)) {
             return Ok(session);
         }
-        let toolbox = self.shared.toolbox.as_ref().zip(self.tools.as_ref());
-        let schemas = toolbox.map(|(toolbox, tools)| calling::schemas(toolbox, tools));
+        let hands = self.shared.hands.as_ref().zip(self.tools.as_ref());
+        let schemas = hands.map(|(hands, tools)| hands.schemas(tools));
+        let protocol = hands.map(|(hands, _)| hands.toolbox.calling.word().to_owned());
         let shared = self.shared.clone();
+        let chosen = shared.memory.select(question, shared.memory_tokens).await??;
         blocking(move || {
             let (mut session, store) = (session, &shared.store);
-            let chosen = match store.memory() {
-                Ok(memory) => memory.select(&question, shared.memory_tokens)?,
-                Err(manent::Error::NoRoom { .. }) => Selection::default(),
-                Err(error) => return Err(error),
-            };
             let setting = Setting {
                 system: Some(shared.system.clone()),
                 model: Some(shared.model.name().to_owned()),
-                protocol: schemas.is_some().then(|| shared.calling.word().to_owned()),
+                protocol,
                 tools: schemas,
                 ..Setting::default()
             };
@@ -283,19 +316,21 @@ impl Talk {
         let stop = stop.clone();
         let (session, compacted, context) = blocking(move || {
             let (mut session, store) = (session, &shared.store);
-            let mut compacted = None;
-            if !matches!(shared.model, Model::Recall(_)) {
-                let window = shared.model.window().unwrap_or(shared.limits.max_tokens);
-                let mut asking = Asking::new(shared.model.name(), window, |request| {
-                    handle.block_on(unless_stopped(&shared.model, request, stop.clone()))
-                });
-                let summariser: &mut dyn Summariser = &mut asking;
-                compacted = session.compact(store, tokens, shared.limits, false, Some(summariser))?;
-                // Whoever stops wants the rest undone too: the next question gets the summary it would have had.
-                if compacted.is_some() && *stop.borrow() {
-                    session.undo_compaction(store)?;
-                    compacted = None;
-                }
+            let context = store.context(&key, tokens)?;
+            let is_record = matches!(shared.model, Model::Recall(_));
+            if is_record || shared.limits.exceeded_by(&context).is_none() {
+                return Ok((session, None, context));
+            }
+            let window = shared.model.window().unwrap_or(shared.limits.max_tokens);
+            let mut asking = Asking::new(shared.model.name(), window, |request| {
+                handle.block_on(unless_stopped(&shared.models, request, stop.clone()))
+            });
+            let summariser: &mut dyn Summariser = &mut asking;
+            let mut compacted = session.compact(store, tokens, shared.limits, false, Some(summariser))?;
+            // Whoever stops wants the rest undone too: the next question gets the summary it would have had.
+            if compacted.is_some() && *stop.borrow() {
+                session.undo_compaction(store)?;
+                compacted = None;
             }
             let context = store.context(&key, tokens)?;
             Ok((session, compacted, context))
@@ -311,16 +346,27 @@ impl Talk {
     async fn keep(
         &self,
         session: Session,
-        reply: Reply,
+        mut reply: Reply,
+        unclear: Option<&Unclear>,
         counted: u64,
         ended: Ended,
     ) -> Result<(Session, Option<Receipt>), TurnError> {
+        // What was not understood is not lost: it is the answer, or stands beside what was called.
+        let written = unclear.map(|unclear| unclear.written.clone());
+        if let Some(written) = written.as_ref().filter(|_| reply.calls.is_empty()) {
+            reply.text.clone_from(written);
+        }
+        let written = written.filter(|_| !reply.calls.is_empty());
         if reply.text.is_empty() && reply.thinking.is_empty() && reply.calls.is_empty() {
             return Ok((session, None));
         }
         blocking(move || {
             let mut session = session;
-            let receipt = session.append(saying::answer(&reply, counted, ended)?)?;
+            let mut said = saying::answer(&reply, counted, ended)?;
+            if let Some(written) = &written {
+                said = said.string("written", written);
+            }
+            let receipt = session.append(said)?;
             Ok((session, Some(receipt)))
         })
         .await

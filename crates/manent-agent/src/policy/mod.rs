@@ -40,7 +40,7 @@ mod rules;
 
 use std::fmt;
 
-use crate::tools::{Effect, Prepared, Subject};
+use crate::tools::{self, Effect, Prepared, Subject};
 use approvals::Allowed;
 use line::Line;
 use rules::Rule;
@@ -156,6 +156,27 @@ impl Policy {
         }
         let allowed = allowed(prepared, grant)?;
         self.approvals.add(prepared.tool, allowed, answer)
+    }
+
+    /// What would be decided about a tool: what its rules say of some of its calls, then what holds for all others.
+    pub fn outlook(&self, tool: &str, asking: Asking) -> Vec<Decision> {
+        let mut all: Vec<Decision> = self.rules.of_tool(tool).map(Rule::decision).collect();
+        all.sort_by_key(|decision| std::cmp::Reverse(decision.verdict));
+        let rest = match tools::effect_of(tool) {
+            _ if self.approvals.holds(tool, &Allowed::Tool) => {
+                Decision { verdict: Verdict::Allow, why: "you allowed this before".to_owned() }
+            }
+            Some(effect) => by_default(effect),
+            None => Decision { verdict: Verdict::Allow, why: "it only reads".to_owned() },
+        };
+        all.push(rest);
+        for decision in all.iter_mut().filter(|decision| decision.verdict == Verdict::Ask) {
+            if asking == Asking::Nobody {
+                decision.verdict = Verdict::Deny;
+                decision.why.push_str(", and nobody is there to be asked");
+            }
+        }
+        all
     }
 
     /// The words that a person may be offered to allow whatever begins with them: `cargo test`. Nothing: only the very

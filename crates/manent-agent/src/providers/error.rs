@@ -113,6 +113,9 @@ pub enum ModelError {
         /// What the store says.
         message: String,
     },
+    /// Our own client of it panicked.
+    #[error("what asks the model broke off; what came is kept: ask again, and report this")]
+    Broke,
     /// Whoever asked did not want the answer any more.
     #[error("stopped; ask again")]
     Stopped,

@@ -121,10 +121,19 @@ mod tests {
     #[test]
     fn what_we_started_is_counted() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep starts");
-        let usage = count(rustix::process::getpid());
+        // A program that has just been begun has no memory yet.
+        let counted = |usage: &Usage| usage.tasks >= 1 && usage.memory_bytes > 0;
+        let mut usage = count(rustix::process::getpid());
+        for _ in 0..500 {
+            if counted(&usage) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            usage = count(rustix::process::getpid());
+        }
         child.kill().expect("it is ours");
         child.wait().expect("it is ours");
-        assert!(usage.tasks >= 1 && usage.memory_bytes > 0, "{usage:?}");
+        assert!(counted(&usage), "{usage:?}");
         assert!(tasks_of_user() >= 2, "this process has threads");
     }
 

@@ -57,6 +57,18 @@ impl Sandbox {
     /// When this comes back, nothing that the command started is running any more. Memory is bounded by the limit for
     /// output, whatever the command prints.
     pub fn run(&self, policy: &Policy, line: &Line, stop: &Stop) -> Result<Outcome, SandboxError> {
+        self.run_telling(policy, line, stop, &mut |_| {})
+    }
+
+    /// As [`Sandbox::run`], and `tell` is given everything that the command writes, as it comes. It must not wait:
+    /// meanwhile nobody looks at the clock.
+    pub fn run_telling(
+        &self,
+        policy: &Policy,
+        line: &Line,
+        stop: &Stop,
+        tell: &mut dyn FnMut(&[u8]),
+    ) -> Result<Outcome, SandboxError> {
         let words = line.words()?;
         let view = View::new(policy, self.kind)?;
         // With bubblewrap it is in memory, and gone by itself.
@@ -79,7 +91,7 @@ impl Sandbox {
             told: Vec::new(),
             closed: false,
         };
-        let cut_short = run.follow(begun + policy.limits.wall, stop);
+        let cut_short = run.follow(begun + policy.limits.wall, stop, tell);
         run.leave();
         let ending = match (cut_short, run.told.split_first()) {
             (Some(ending), _) => ending,
@@ -159,7 +171,7 @@ struct Run {
 
 impl Run {
     /// Reads until everything is closed. Gives why it was ended, if we did that.
-    fn follow(&mut self, mut deadline: Instant, stop: &Stop) -> Option<Ending> {
+    fn follow(&mut self, mut deadline: Instant, stop: &Stop, tell: &mut dyn FnMut(&[u8])) -> Option<Ending> {
         let mut ended = None;
         let mut buffer = vec![0; 64 << 10];
         while !self.closed || self.outputs.iter().any(Option::is_some) {
@@ -175,15 +187,16 @@ impl Run {
             if ready.stop && ended.is_none() && !self.closed {
                 ended = Some(self.end(Ending::Stopped, &mut deadline));
             }
-            for at in ready.outputs.into_iter().flatten() {
-                self.read(at, &mut buffer);
-            }
+            // First, because what is written before it is inside is not the command's.
             if ready.line {
                 self.listen();
                 if self.closed {
                     // Everybody inside is dead; what they wrote is in the pipes.
                     deadline = Instant::now() + GRACE;
                 }
+            }
+            for at in ready.outputs.into_iter().flatten() {
+                self.read(at, &mut buffer, tell);
             }
         }
         ended
@@ -228,10 +241,16 @@ impl Run {
         ready
     }
 
-    fn read(&mut self, at: usize, buffer: &mut [u8]) {
+    fn read(&mut self, at: usize, buffer: &mut [u8], tell: &mut dyn FnMut(&[u8])) {
         let Some(output) = &mut self.outputs[at] else { return };
         match output.read(buffer) {
-            Ok(n) if n > 0 => self.captured[at].push(&buffer[..n]),
+            Ok(n) if n > 0 => {
+                self.captured[at].push(&buffer[..n]);
+                // Before it is inside, only what went wrong is said, and that becomes an error.
+                if self.told.first() == Some(&report::ENTERED) {
+                    tell(&buffer[..n]);
+                }
+            }
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             _ => self.outputs[at] = None,
         }

@@ -47,7 +47,8 @@ use arguments::Spec;
 use workspace::Workspace;
 
 pub use error::ToolError;
-pub(crate) use text::one_line;
+pub use remember::{Keeper, Remembered};
+pub(crate) use text::{beginning, one_line};
 pub(crate) use workspace::glob;
 
 /// What tools work on.
@@ -61,6 +62,8 @@ pub struct Surroundings {
     pub hidden: Vec<PathBuf>,
     /// What is recalled and remembered.
     pub store: Store,
+    /// Who writes what is to be remembered; the store itself will do.
+    pub keeper: Arc<dyn Keeper>,
     /// The session in which tools are called.
     pub session: SessionKey,
     /// Who runs commands; nothing: none are run, and models are not told of them.
@@ -170,6 +173,7 @@ impl Output {
 pub struct Tools {
     workspace: Arc<Workspace>,
     store: Store,
+    keeper: Arc<dyn Keeper>,
     session: SessionKey,
     shell: Option<Arc<dyn Shell>>,
 }
@@ -177,9 +181,9 @@ pub struct Tools {
 impl Tools {
     /// Tools for a workspace, which must be there.
     pub fn new(surroundings: Surroundings) -> Result<Tools, ToolError> {
-        let Surroundings { disk, workspace, hidden, store, session, shell } = surroundings;
+        let Surroundings { disk, workspace, hidden, store, keeper, session, shell } = surroundings;
         let workspace = Arc::new(Workspace::new(disk, &workspace, hidden)?);
-        Ok(Tools { workspace, store, session, shell })
+        Ok(Tools { workspace, store, keeper, session, shell })
     }
 
     /// The same, without the files that match any of these patterns: see
@@ -216,7 +220,7 @@ impl Tools {
                 None => Err(self.no_such(&call.name)),
             },
             recall::NAME => recall::prepare(&self.store, &self.session, raw),
-            remember::NAME => remember::prepare(&self.store, &self.session, raw),
+            remember::NAME => remember::prepare(&self.keeper, &self.store, &self.session, raw),
             _ => Err(self.no_such(&call.name)),
         }
     }
@@ -239,6 +243,17 @@ impl Tools {
 /// The names of all tools.
 pub fn names() -> impl Iterator<Item = &'static str> {
     SPECS.iter().map(|spec| spec.name)
+}
+
+/// What a tool does to the world; nothing if there is no such tool.
+pub fn effect_of(name: &str) -> Option<Effect> {
+    match name {
+        read_file::NAME | search_files::NAME | recall::NAME => Some(Effect::Read),
+        write_file::NAME | edit_file::NAME => Some(Effect::Write),
+        run_command::NAME => Some(Effect::Run),
+        remember::NAME => Some(Effect::Record),
+        _ => None,
+    }
 }
 
 impl Prepared {
@@ -281,3 +296,14 @@ const SPECS: [&Spec; 7] = [
     &recall::SPEC,
     &remember::SPEC,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_every_tool_it_is_known_what_it_does_to_the_world() {
+        assert!(names().all(|name| effect_of(name).is_some()));
+        assert_eq!(effect_of("nonsense"), None);
+    }
+}

@@ -3,6 +3,9 @@
 //! A model must not make up what is remembered, nor take it from a file or a page that it read. So it gives the user's
 //! own words, and they must stand in a turn of the user.
 
+use std::fmt;
+use std::sync::Arc;
+
 use manent::memory::{Filter, Kind, NewItem, Source, Who};
 use manent::{SessionKey, Store};
 use serde::Deserialize;
@@ -45,12 +48,52 @@ struct Arguments {
     kind: Option<String>,
 }
 
+/// Who writes what is to be remembered.
+pub trait Keeper: fmt::Debug + Send + Sync {
+    /// Adds an item, unless one that says the same is active. An error says why that cannot be done.
+    fn keep(&self, item: &NewItem) -> Result<Remembered, String>;
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remembered {
+    /// It is remembered under this id.
+    New(u64),
+    /// It was, under this one.
+    Known(u64),
+}
+
+/// At once, without anybody who would see to the order of several conversations.
+impl Keeper for Store {
+    fn keep(&self, item: &NewItem) -> Result<Remembered, String> {
+        let failed = |e: manent::Error| e.to_string();
+        let memory = self.memory().map_err(failed)?;
+        let mut known = None;
+        let looked = memory.each(&Filter::default(), |other| {
+            if other.content.trim().eq_ignore_ascii_case(&item.content) {
+                known = Some(other.id);
+            }
+            known.is_none()
+        });
+        looked.map_err(failed)?;
+        Ok(match known {
+            Some(id) => Remembered::Known(id),
+            None => Remembered::New(memory.add(item).map_err(failed)?.id),
+        })
+    }
+}
+
 struct Remembering {
-    store: Store,
+    keeper: Arc<dyn Keeper>,
     item: NewItem,
 }
 
-pub(super) fn prepare(store: &Store, session: &SessionKey, raw: &str) -> Result<Prepared, ToolError> {
+pub(super) fn prepare(
+    keeper: &Arc<dyn Keeper>,
+    store: &Store,
+    session: &SessionKey,
+    raw: &str,
+) -> Result<Prepared, ToolError> {
     let Arguments { content, quote, kind } = SPEC.read(raw)?;
     let (content, quote) = (content.trim(), quote.trim());
     if content.is_empty() || content.len() > CONTENT_BYTES_MAX {
@@ -81,7 +124,7 @@ pub(super) fn prepare(store: &Store, session: &SessionKey, raw: &str) -> Result<
     };
     let kind = kind.and_then(|word| word.parse().ok()).unwrap_or(Kind::Fact);
     let what = text::what("remember", content);
-    let job = Remembering { store: store.clone(), item: NewItem::new(kind, content).from(source) };
+    let job = Remembering { keeper: keeper.clone(), item: NewItem::new(kind, content).from(source) };
     Ok(Prepared { tool: NAME, effect: Effect::Record, subject: Subject::Record, what, job: Box::new(job) })
 }
 
@@ -102,21 +145,12 @@ impl Job for Remembering {
     }
 
     fn run(&self, _: &dyn Fn() -> bool) -> Result<Output, ToolError> {
-        let failed = |e: manent::Error| ToolError::Refused { why: format!("cannot remember that: {e}") };
-        let memory = self.store.memory().map_err(failed)?;
-        let mut known = None;
-        let looked = memory.each(&Filter::default(), |item| {
-            if item.content.trim().eq_ignore_ascii_case(&self.item.content) {
-                known = Some(item.id);
-            }
-            known.is_none()
-        });
-        looked.map_err(failed)?;
-        if let Some(id) = known {
-            return Ok(Output::of(format!("known already, as item {id}")));
-        }
-        let item = memory.add(&self.item).map_err(failed)?;
-        Ok(Output::of(format!("remembered as item {}", item.id)))
+        let kept = self.keeper.keep(&self.item);
+        let kept = kept.map_err(|e| ToolError::Refused { why: format!("cannot remember that: {e}") })?;
+        Ok(Output::of(match kept {
+            Remembered::New(id) => format!("remembered as item {id}"),
+            Remembered::Known(id) => format!("known already, as item {id}"),
+        }))
     }
 }
 

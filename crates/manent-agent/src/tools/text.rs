@@ -40,7 +40,7 @@ impl Page {
 }
 
 /// A text from its beginning, with a note of what was cut.
-pub(super) fn beginning(text: &str) -> String {
+pub(crate) fn beginning(text: &str) -> String {
     let mut page = Page::new();
     let mut cut = 0;
     for line in text.lines() {

@@ -9,6 +9,7 @@
 //! | `compaction.rs` | contexts that grow too large |
 //! | `background.rs` | memory that is made while nobody waits |
 //! | `tools.rs` | tools: what is called, by whose word, and what is kept of it |
+//! | `hands.rs` | tools that panic, never end, or want the same at once |
 //! | `crowd.rs` | many conversations at once, and two kernels on one store |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
@@ -18,6 +19,7 @@ mod background;
 mod compaction;
 mod crowd;
 mod exact;
+mod hands;
 mod scene;
 mod tools;
 mod troubles;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use manent::log::RealDisk;
 use manent::tokens::Tokens;
 use manent::{Address, Item, Record, SessionKey, Start, Store};
-use manent_agent::kernel::{Answered, Conversation, Event, Kernel, Toolbox, TurnError, Word};
+use manent_agent::kernel::{Answered, Calling, Conversation, Event, Kernel, Toolbox, TurnError, Word};
 use manent_agent::policy::{Answer, Approvals, Asking, Grant, Policy, Rules};
 use manent_agent::protocol;
 use manent_agent::providers::Request as Asked;
@@ -38,7 +38,7 @@ impl Shell for Endless {
     }
 }
 
-fn toolbox(workspace: &Path, asking: Asking, rules: &str) -> Toolbox {
+pub(crate) fn toolbox(workspace: &Path, asking: Asking, rules: &str) -> Toolbox {
     Toolbox {
         disk: RealDisk::shared(),
         workspace: workspace.to_owned(),
@@ -48,23 +48,29 @@ fn toolbox(workspace: &Path, asking: Asking, rules: &str) -> Toolbox {
         asking,
         unreadable: Vec::new(),
         skills: Skills::default(),
+        calling: Calling::Native,
     }
 }
 
-fn kernel(scene: &Scene, toolbox: Toolbox, native: bool) -> Kernel {
+pub(crate) fn kernel(scene: &Scene, toolbox: Toolbox, calling: Calling) -> Kernel {
     let (store, model) = (scene.store.clone(), scene.model());
-    Kernel::start_with(&Handle::current(), store, model, quiet(), SYSTEM.to_owned(), Some((toolbox, native)))
+    let toolbox = Toolbox { calling, ..toolbox };
+    Kernel::start_with(&Handle::current(), store, model, quiet(), SYSTEM.to_owned(), Some(toolbox))
 }
 
 /// A model that calls a tool, and then says what came of it.
-fn calls(native: bool, name: &'static str, arguments: Value) -> impl Fn(&Request) -> Script + Send + Sync {
+pub(crate) fn calls(
+    calling: Calling,
+    name: &'static str,
+    arguments: Value,
+) -> impl Fn(&Request) -> Script + Send + Sync {
     move |request| {
         let (role, content) = messages(request).pop().unwrap();
         if role == "tool" || content.contains("<tool_result") {
             return replies::ollama("It is done.");
         }
         let call = json!({"name": name, "arguments": arguments});
-        let said = if native {
+        let said = if calling == Calling::Native {
             json!({"role": "assistant", "content": "Let me see.", "tool_calls": [{"function": call}]})
         } else {
             json!({"role": "assistant", "content": format!("Let me see.\n<tool_call>\n{call}\n</tool_call>")})
@@ -87,7 +93,7 @@ async fn ask(conversation: &Conversation, word: &Word) -> (Result<Answered, Turn
 }
 
 /// The result of the one call, as it stands in the log.
-fn result(store: &Store, key: &SessionKey) -> Value {
+pub(crate) fn result(store: &Store, key: &SessionKey) -> Value {
     let mut reader = store.stream(key, Start::First).unwrap();
     let mut found = Value::Null;
     while let Some(item) = reader.next().unwrap() {
@@ -105,11 +111,11 @@ const NO: Word = Word::No(None);
 #[tokio::test(flavor = "multi_thread")]
 async fn both_ways_of_calling_give_the_same_turns_and_what_was_sent_is_what_the_log_says() {
     let mut logs = Vec::new();
-    for native in [true, false] {
-        let scene = Scene::new(calls(native, "read_file", json!({"path": "notes.txt"})));
+    for calling in [Calling::Native, Calling::Text] {
+        let scene = Scene::new(calls(calling, "read_file", json!({"path": "notes.txt"})));
         let workspace = tempfile::tempdir().unwrap();
         std::fs::write(workspace.path().join("notes.txt"), "the port is 8081\n").unwrap();
-        let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, ""), native);
+        let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, ""), calling);
         let (k, store) = (key("talk"), scene.store.clone());
         let (answered, events) = ask(&kernel.conversation(&k), &NO).await;
         assert_eq!(answered.unwrap().text, "It is done.");
@@ -132,12 +138,12 @@ async fn both_ways_of_calling_give_the_same_turns_and_what_was_sent_is_what_the_
         assert_eq!(chats.len(), 2);
         for (seq, sent) in answers.iter().zip(chats.into_iter().map(messages)) {
             let context = store.context_at(&Address::live(&k), Some(*seq), Tokens::default()).unwrap();
-            assert_eq!(context.protocol.as_deref(), Some(if native { "native" } else { "text" }));
+            assert_eq!(context.protocol.as_deref(), Some(calling.word()));
             let asked = Asked::from(&context);
-            let asked = if native { asked } else { protocol::flatten(&asked) };
+            let asked = if calling == Calling::Native { asked } else { protocol::flatten(&asked) };
             let told: Vec<(String, String)> =
                 asked.messages.into_iter().map(|message| (message.role, message.content)).collect();
-            assert_eq!(sent, told, "native {native}, answer {seq}");
+            assert_eq!(sent, told, "{calling:?}, answer {seq}");
         }
         let said: Vec<(String, String)> = log(&store, &k)
             .into_iter()
@@ -158,11 +164,11 @@ async fn what_changes_files_needs_a_word_and_shows_what_would_change() {
         (NO, Asking::Nobody, "the port is 8081\n", "denied: "),
     ];
     for (word, asking, wanted, decision) in words {
-        let scene = Scene::new(calls(true, "edit_file", arguments.clone()));
+        let scene = Scene::new(calls(Calling::Native, "edit_file", arguments.clone()));
         let workspace = tempfile::tempdir().unwrap();
         let notes = workspace.path().join("notes.txt");
         std::fs::write(&notes, "the port is 8081\n").unwrap();
-        let kernel = kernel(&scene, toolbox(workspace.path(), asking, ""), true);
+        let kernel = kernel(&scene, toolbox(workspace.path(), asking, ""), Calling::Native);
         let k = key("talk");
         let (answered, events) = ask(&kernel.conversation(&k), &word).await;
         answered.unwrap();
@@ -184,10 +190,10 @@ async fn what_changes_files_needs_a_word_and_shows_what_would_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_hangs_is_stopped_and_the_conversation_goes_on() {
-    let scene = Scene::new(calls(true, "run_command", json!({"command": "sleep 1000"})));
+    let scene = Scene::new(calls(Calling::Native, "run_command", json!({"command": "sleep 1000"})));
     let workspace = tempfile::tempdir().unwrap();
     let rules = "[[policy.rule]]\ntool = \"run_command\"\nprefix = [\"sleep\"]\ndecision = \"allow\"\n";
-    let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, rules), true);
+    let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, rules), Calling::Native);
     let (k, conversation) = (key("talk"), kernel.conversation(&key("talk")));
     let mut hearing = conversation.ask("wait for ever").await.unwrap();
     while let Some(event) = hearing.next().await {
@@ -215,9 +221,9 @@ async fn a_call_that_is_not_right_is_told_and_one_who_calls_for_ever_is_ended() 
         ("read_file", json!({"path": "../../etc/passwd"}), "workspace"),
         ("use_skill", json!({"name": "nothing"}), "nothing"),
     ] {
-        let scene = Scene::new(calls(true, name, arguments));
+        let scene = Scene::new(calls(Calling::Native, name, arguments));
         let workspace = tempfile::tempdir().unwrap();
-        let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, ""), true);
+        let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, ""), Calling::Native);
         let (answered, _) = ask(&kernel.conversation(&key("talk")), &NO).await;
         assert_eq!(answered.unwrap().text, "It is done.");
         let result = result(&scene.store, &key("talk"));
@@ -230,8 +236,28 @@ async fn a_call_that_is_not_right_is_told_and_one_who_calls_for_ever_is_ended() 
     let again = Script::new().chunk(replies::ollama_line(&call)).chunk(replies::ollama_done("stop", 900, 9));
     let scene = Scene::new(move |_| again.clone());
     let workspace = tempfile::tempdir().unwrap();
-    let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, ""), true);
+    let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, ""), Calling::Native);
     let (answered, _) = ask(&kernel.conversation(&key("round")), &NO).await;
     assert!(matches!(answered, Err(TurnError::Rounds { .. })), "{answered:?}");
     kernel.end(LONG).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_cannot_be_read_is_kept_complained_of_once_and_then_taken_for_an_answer() {
+    let garbled = "One moment.\n<tool_call>\n{\"name\": read_file \"path\" notes\n</tool_call>";
+    let scene = Scene::new(move |_| replies::ollama(garbled));
+    let workspace = tempfile::tempdir().unwrap();
+    let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, ""), Calling::Text);
+    let (answered, _) = ask(&kernel.conversation(&key("talk")), &NO).await;
+    answered.unwrap();
+    kernel.end(LONG).await;
+    let said: Vec<(String, String)> = log(&scene.store, &key("talk"))
+        .into_iter()
+        .filter(|line| ["user", "assistant", "system"].contains(&line.role.as_str()))
+        .map(|line| (line.role, line.content))
+        .collect();
+    let roles: Vec<&str> = said.iter().map(|(role, _)| role.as_str()).collect();
+    assert_eq!(roles, ["user", "assistant", "system", "assistant"], "one complaint, then it is an answer");
+    assert_eq!((said[1].1.as_str(), said[3].1.as_str()), (garbled, garbled), "as it was written");
+    assert!(said[2].1.contains("could not be understood"), "{}", said[2].1);
 }

@@ -56,6 +56,7 @@ impl World {
             disk: RealDisk::shared(),
             workspace: root.path().join("work"),
             hidden: vec![root.path().join("store")],
+            keeper: Arc::new(store.clone()),
             store,
             session,
             shell: Some(Arc::new(NoShell)),

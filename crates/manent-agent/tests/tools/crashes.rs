@@ -22,11 +22,13 @@ fn disk(seed: u64) -> SimDisk {
 }
 
 fn tools(disk: &SimDisk) -> Option<Tools> {
+    let store = Store::on(Arc::new(InMemory::default()), StoreOptions::default());
     let surroundings = Surroundings {
         disk: Arc::new(disk.clone()) as Arc<dyn Disk>,
         workspace: PathBuf::from("/work"),
         hidden: Vec::new(),
-        store: Store::on(Arc::new(InMemory::default()), StoreOptions::default()),
+        keeper: Arc::new(store.clone()),
+        store,
         session: SessionKey::new("s").unwrap(),
         shell: None,
     };

@@ -80,6 +80,7 @@ impl World {
             workspace: self.path("work"),
             hidden: vec![self.path("store"), self.path("work/private"), self.path("work/not/yet")],
             store: self.store.clone(),
+            keeper: Arc::new(self.store.clone()),
             session: self.session.clone(),
             shell: Some(Arc::clone(&self.shell) as Arc<dyn Shell>),
         }

@@ -1,0 +1,84 @@
+//! The actor of the memory: what fits a question is chosen by it, and what a conversation wants remembered is written
+//! by it, one item after the other. So two conversations that learn the same thing at once write it once.
+
+use std::time::Duration;
+
+use manent::Store;
+use manent::memory::{NewItem, Selection};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::mailbox::{KernelError, Letters, Mailbox};
+use crate::tools::{Keeper, Remembered};
+
+/// The address of the actor.
+#[derive(Debug, Clone)]
+pub(super) struct Memory {
+    mailbox: Mailbox<Letter>,
+    runtime: Handle,
+}
+
+#[derive(Debug)]
+enum Letter {
+    Select { question: String, tokens: u64, reply: oneshot::Sender<manent::Result<Selection>> },
+    Keep { item: Box<NewItem>, reply: oneshot::Sender<Result<Remembered, String>> },
+}
+
+impl Memory {
+    pub(super) fn open(runtime: &Handle, store: &Store) -> Memory {
+        let store = store.clone();
+        let mailbox = Mailbox::open(runtime, "the memory", move |letters| serve(letters, store.clone()));
+        Memory { mailbox, runtime: runtime.clone() }
+    }
+
+    /// What is remembered, fits a question, and takes no more than so many tokens.
+    pub(super) async fn select(
+        &self,
+        question: String,
+        tokens: u64,
+    ) -> Result<manent::Result<Selection>, KernelError> {
+        self.mailbox.ask(|reply| Letter::Select { question, tokens, reply }, Some(WITHIN)).await
+    }
+}
+
+impl Keeper for Memory {
+    /// Called by a tool, on a thread for what waits.
+    fn keep(&self, item: &NewItem) -> Result<Remembered, String> {
+        let item = Box::new(item.clone());
+        let asked = self.mailbox.ask(|reply| Letter::Keep { item, reply }, Some(WITHIN));
+        self.runtime.block_on(asked).map_err(|e| e.to_string())?
+    }
+}
+
+async fn serve(letters: Letters<Letter>, store: Store) {
+    let mut letters = letters.lock().await;
+    while let Some(letter) = letters.recv().await {
+        let store = store.clone();
+        let served = tokio::task::spawn_blocking(move || match letter {
+            Letter::Select { question, tokens, reply } => {
+                let _ = reply.send(select(&store, &question, tokens));
+            }
+            Letter::Keep { item, reply } => {
+                let _ = reply.send(store.keep(&item));
+            }
+        });
+        // A panic there is one here: the actor is begun anew.
+        if let Err(broken) = served.await
+            && broken.is_panic()
+        {
+            std::panic::resume_unwind(broken.into_panic());
+        }
+    }
+}
+
+fn select(store: &Store, question: &str, tokens: u64) -> manent::Result<Selection> {
+    match store.memory() {
+        Ok(memory) => memory.select(question, tokens),
+        // A store of another program's sessions has none.
+        Err(manent::Error::NoRoom { .. }) => Ok(Selection::default()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Longer than any writer of the memory is waited for.
+const WITHIN: Duration = Duration::from_secs(30);
