@@ -27,7 +27,14 @@ fn a_piped_question_prints_the_answer_and_nothing_else() {
     // By a flag instead of a pipe; and the session goes on.
     let output = env.manent(&["chat", "sky", "-p", "And at night?"]);
     assert_eq!((output.code(), output.stdout()), (Some(0), "The sky is blue.\n".to_owned()));
-    let sent = requests(&server, Task::Chat).pop().unwrap().json();
+    let output = env.manent(&["chat", "other", "-p", "And now?", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&output.stdout()).expect("one object");
+    assert_eq!(
+        (told["session"].as_str(), told["content"].as_str()),
+        (Some("other"), Some("The sky is blue."))
+    );
+    assert!(told["seq"].is_u64() && told["stopped"] == false, "{told}");
+    let sent = requests(&server, Task::Chat).into_iter().rev().nth(1).unwrap().json();
     assert_eq!(sent["messages"].as_array().unwrap().len(), 4, "{sent}");
     assert_eq!(sent["model"], MODEL);
 }

@@ -13,6 +13,7 @@ fn help_of_the_whole() {
       chat         Talk with a model; every turn is kept
       append       Append to a session; a new key starts a new one
       show         Show what a session holds
+      export       Write a session as a transcript to read, or as its records, to a file or elsewhere
       search       Find turns by their words, in live and archived sessions
       context      Show exactly what a model sees of a session, and what it takes
       compact      Make what a model sees of a session smaller; nothing is removed
@@ -27,13 +28,16 @@ fn help_of_the_whole() {
       title        Give a session a title
       memory       What is remembered across sessions: add, forget, list, search, and where it came from
       skills       What models can be taught by files: list, show, check skills, and whose are used
+      run          What skills did, with every attempt: run and record, list, show
+      retro        Look back on what skills did: how often they succeed, what goes wrong, what changed
+      train        Make data sets of what skills did, to train models on
       sandbox      Show where the commands of an agent would run, and try to get out of there
       stats        Count what there is, and say what could be put away
-      verify       Check every byte of sessions (all, and the memory, if none is named)
+      verify       Check every byte of sessions (all, the memory and the runs, if none is named)
       repair       Set torn ends aside and acknowledge damage, so that it is known and no longer an
                    alarm
-      doctor       Look whether everything is as it should be: store, sessions, memory, index, disk,
-                   clock
+      doctor       Look whether everything is as it should be: store, sessions, memory, runs, index,
+                   disk, clock
       config       Show what can be set, what it is set to, and where
       reindex      Make the index anew from the sessions
       completions  Print completions for a shell
@@ -200,7 +204,7 @@ fn help_of_stats() {
 #[test]
 fn help_of_doctor() {
     insta::assert_snapshot!(TestEnvironment::new().manent(&["doctor", "--help"]), @"
-    Look whether everything is as it should be: store, sessions, memory, index, disk, clock
+    Look whether everything is as it should be: store, sessions, memory, runs, index, disk, clock
 
     Usage: manent doctor [OPTIONS]
 
@@ -267,7 +271,7 @@ fn help_of_sessions() {
 #[test]
 fn help_of_verify() {
     insta::assert_snapshot!(TestEnvironment::new().manent(&["verify", "--help"]), @"
-    Check every byte of sessions (all, and the memory, if none is named)
+    Check every byte of sessions (all, the memory and the runs, if none is named)
 
     Usage: manent verify [OPTIONS] [KEY]...
 

@@ -162,3 +162,132 @@ fn help_of_the_inbox() {
     [exit 0]
     ");
 }
+
+#[test]
+fn help_of_export() {
+    insta::assert_snapshot!(TestEnvironment::new().manent(&["export", "--help"]), @"
+    Write a session as a transcript to read, or as its records, to a file or elsewhere
+
+    Usage: manent export [OPTIONS] <KEY>
+
+    Arguments:
+      <KEY>  The session: its key (the live one, else the newest archived), or @ and the beginning of
+             its id
+
+    Options:
+          --home <DIR>      The directory of the store [default: manent in the data directory of the
+                            user] [env: MANENT_HOME]
+          --to <FORM>       What to write: a transcript to read, or the records, one a line [default:
+                            md] [possible values: md, json]
+          --json            Print JSON, one object a line
+      -o, --output <FILE>   Write to this file, whole or not at all [default: standard output]
+          --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
+          --force           Replace the file if it is there
+      -q, --quiet           No notes: only what was asked for and what went wrong
+      -v, --verbose         Say more
+          --any-filesystem  Write also on network and unknown file systems, where appends and locks may
+                            not be safe [env: MANENT_ANY_FILESYSTEM]
+      -h, --help            Print help
+
+    Examples:
+      manent export work -o work.md
+      manent export work --to json | jq -r .content
+    [exit 0]
+    ");
+}
+
+#[test]
+fn help_of_train() {
+    insta::assert_snapshot!(TestEnvironment::new().manent(&["train", "--help"]), @"
+    Make data sets of what skills did, to train models on
+
+    Usage: manent train [OPTIONS] --format <FORMAT> --output <DIR>
+
+    Options:
+          --format <FORMAT>     For whom; trl-dpo takes pairs, kto verdicts, the others answers that
+                                were found good [possible values: openai, trl-sft, trl-dpo, kto,
+                                sharegpt]
+          --home <DIR>          The directory of the store [default: manent in the data directory of the
+                                user] [env: MANENT_HOME]
+          --json                Print JSON, one object a line
+      -o, --output <DIR>        Where: a directory that is new or empty
+          --color <WHEN>        When to use colour [default: auto] [possible values: auto, always,
+                                never]
+          --since <TIME>        Only runs since: 7d, 12h, 2026-11-01
+      -q, --quiet               No notes: only what was asked for and what went wrong
+          --until <TIME>        Only runs until: 7d, 2026-11-01 (that day included)
+          --project <DIR>       Only runs in this project, or below it
+      -v, --verbose             Say more
+          --any-filesystem      Write also on network and unknown file systems, where appends and locks
+                                may not be safe [env: MANENT_ANY_FILESYSTEM]
+          --skill <NAME>        Only runs of this skill
+          --model <NAME>        Only attempts of this model
+          --validation <SHARE>  How much is for validation, about: whole projects, else whole sessions
+                                [default: 10%]
+          --same-model-only     Only pairs of one model with itself
+          --with-memory         Leave what was remembered in prompts, where nothing of it was forgotten
+                                since
+          --summaries           Also attempts of which only a summary is known; what later attempts were
+                                told is put together
+          --force               Replace the data set in that directory
+      -h, --help                Print help
+
+    Only what was checked is taken: attempts that were verified; for trl-dpo and kto, failed ones too.
+    A pair is two answers to the very same prompt. An answer whose prompt tells of a failure is a
+    repair, in files of its own. All rows of a project are on one side, training or validation.
+    Likely credentials and names in home directories are replaced. Read it before you publish it.
+
+    Examples:
+      manent train --format trl-sft -o data
+      manent train --format trl-dpo -o pairs --skill fix --same-model-only
+      manent train --format openai -o tuned --since 30d --validation 20% --force
+    [exit 0]
+    ");
+}
+
+#[test]
+fn help_of_retro() {
+    insta::assert_snapshot!(TestEnvironment::new().manent(&["retro", "--help"]), @"
+    Look back on what skills did: how often they succeed, what goes wrong, what changed
+
+    Usage: manent retro [OPTIONS]
+
+    Options:
+          --home <DIR>      The directory of the store [default: manent in the data directory of the
+                            user] [env: MANENT_HOME]
+          --since <TIME>    Only runs since: 30d, 2026-11-01. They are compared with those of as long
+                            before
+          --json            Print JSON, one object a line
+          --until <TIME>    Only runs until: 7d, 2026-11-01 (that day included)
+          --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
+          --project <PATH>  Only of this project: its path, or the end of it; '.' is the current
+                            directory
+      -q, --quiet           No notes: only what was asked for and what went wrong
+          --skill <NAME>    Only of this skill
+          --session <KEY>   Only of this session
+      -v, --verbose         Say more
+          --any-filesystem  Write also on network and unknown file systems, where appends and locks may
+                            not be safe [env: MANENT_ANY_FILESYSTEM]
+          --md              Print Markdown
+          --html <FILE>     Write a page with charts to this file: one file for any browser, without a
+                            network
+          --remember        Keep what has enough runs behind it in the memory; said again, it replaces
+                            what was said before
+          --with-model      Have a model tell what stands out and propose changes to skills; nothing is
+                            applied
+          --model <NAME>    The model [default: what `manent config` says]
+          --provider <WHO>  Who serves it: auto, ollama, openai or recall
+          --wait <TIME>     How long to wait if another process is writing [default: 5s]
+      -h, --help            Print help
+
+    Nothing is concluded from fewer than 5 runs. Two rates are called different only if a test says so,
+    corrected for all that was compared; each statement names runs that it rests on. Runs of unknown
+    outcome are neither successes nor failures: they are counted apart.
+
+    Examples:
+      manent retro --since 30d
+      manent retro --since 2026-11 --html november.html
+      manent retro --skill review --json | jq '.statements[].text'
+    [exit 0]
+    ");
+}

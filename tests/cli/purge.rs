@@ -46,6 +46,20 @@ fn a_purge_leaves_no_byte_anywhere() {
 }
 
 #[test]
+fn a_purge_takes_what_was_typed_in_chats_along() {
+    let env = TestEnvironment::new();
+    env.append("secret", "the cellar");
+    let history = env.home().join("chat_history");
+    std::fs::write(&history, "where is the cellar?\n").unwrap();
+    env.manent(&["rm", "secret"]).assert_code(0);
+    assert!(history.exists(), "what is in the trash can come back");
+    let purged = env.manent(&["rm", "--purge", "--yes", "secret"]);
+    purged.assert_code(0);
+    assert!(purged.stderr().contains("what was typed in chats"), "{}", purged.stderr());
+    assert!(!history.exists());
+}
+
+#[test]
 fn a_purge_of_an_id_takes_that_session_alone() {
     let env = everywhere();
     let archived = env.id_in("archived", "doomed");

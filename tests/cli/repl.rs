@@ -20,17 +20,19 @@ fn somebody_at_a_terminal_asks_looks_around_and_leaves() {
     sitting.sees("a new session sky");
     sitting.says("What colour is the sky?", "The sky is blue.");
     sitting.says(":help", ":sessions");
-    sitting.says(":sessions", "What colour is the sky?");
+    sitting.says(":search colour", "What colour is the sky?");
     sitting.says(":memory add The user likes the sky", "remembered");
     sitting.says(":memory list", "The user likes the sky");
     sitting.says(":memory", "The user likes the sky");
-    sitting.says(":context", "You are a helpful assistant");
+    sitting.says(":context", "tokens; 3 messages");
+    sitting.says(":context all", "You are a helpful assistant");
+    sitting.says(":context nonsense", ":context all");
     sitting.says(":title The colour of things", "The colour of things");
     sitting.says(":search colour", "sky");
     sitting.says(":nonsense", "there is no command :nonsense; :help lists what there is");
     sitting.says(":memory forget 99", "99");
     sitting.says(":memory frob", "frob");
-    sitting.says(":model", "goes on with another");
+    sitting.says(":model", "`:model NAME` goes on with another");
     sitting.says(":config", "agent.model");
     sitting.says(":show", "What colour is the sky?");
     for n in 0..4 {
@@ -115,6 +117,34 @@ fn what_a_model_says_at_a_terminal_is_shown_and_not_obeyed() {
     for bad in [&b"\x1b[2J"[..], b"\x1b]0;", b"\x07"] {
         assert!(!bytes.windows(bad.len()).any(|window| window == bad), "{bad:?}");
     }
+}
+
+#[test]
+fn what_a_model_wants_to_do_is_shown_and_not_obeyed() {
+    let env = TestEnvironment::new();
+    let call =
+        serde_json::json!({"name": "run_command", "arguments": {"command": "echo \u{1b}]0;owned\u{7} $X"}});
+    let call = format!("<tool_call>\n{call}\n</tool_call>");
+    let server = ollama(move |request| {
+        let is_told = asked(request).contains("<tool_result");
+        replies::ollama(if is_told { "it was not allowed" } else { &call })
+    });
+    env.serve(&server);
+    let mut sitting = Sitting::down(&env, &["chat", "a"]);
+    sitting.sees("a new session a");
+    sitting.types("x\r");
+    sitting.sees("or no and why");
+    // Between prompts the terminal is as it was, and this one does not translate the return key.
+    sitting.types("never\n");
+    sitting.sees("it was not allowed");
+    sitting.types("\u{4}");
+    let bytes = sitting.bytes();
+    sitting.leaves();
+    for bad in [&b"\x1b]0;"[..], b"\x07"] {
+        assert!(!bytes.windows(bad.len()).any(|window| window == bad), "{bad:?}");
+    }
+    let result = env.manent(&["show", "a", "--json"]).stdout();
+    assert!(result.contains("the user did not allow it: never"), "the model is told why: {result}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What all whole-system tests stand on: a clean place to run the binary in, and ways to hurt it.
 
+pub(crate) mod browser;
 pub(crate) mod environment;
 pub(crate) mod machine;
 pub(crate) mod memory;
@@ -7,6 +8,7 @@ pub(crate) mod model;
 pub(crate) mod normalise;
 pub(crate) mod random;
 pub(crate) mod records;
+pub(crate) mod runs;
 pub(crate) mod store;
 pub(crate) mod strace;
 pub(crate) mod stream;

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -118,13 +119,26 @@ pub(crate) struct Sitting {
     keys: File,
     screen: Arc<Mutex<Vec<u8>>>,
     reader: Option<std::thread::JoinHandle<()>>,
+    /// How long anything is waited for.
+    patience: Duration,
 }
 
 impl Sitting {
     pub(crate) fn down(env: &TestEnvironment, args: &[&str]) -> Sitting {
+        Sitting::down_with(env.command(args), &[])
+    }
+
+    /// In a directory.
+    pub(crate) fn down_in(env: &TestEnvironment, args: &[&str], dir: &Path) -> Sitting {
+        let mut command = env.command(args);
+        command.current_dir(dir);
+        Sitting::down_with(command, &[])
+    }
+
+    /// The same with a command that was prepared, and these set in its environment.
+    pub(crate) fn down_with(mut command: Command, set: &[(&str, &str)]) -> Sitting {
         let (master, slave) = terminal::for_typing();
-        let mut command: Command = env.command(args);
-        command.env("TERM", "xterm-256color").stdin(slave.try_clone().unwrap());
+        command.env("TERM", "xterm-256color").envs(set.iter().copied()).stdin(slave.try_clone().unwrap());
         command.stdout(slave.try_clone().unwrap()).stderr(slave);
         let child = command.spawn().unwrap();
         drop(command);
@@ -140,7 +154,36 @@ impl Sitting {
                 seen.lock().unwrap().extend(&bytes[..count]);
             }
         });
-        Sitting { child, keys: master, screen, reader: Some(reader) }
+        Sitting { child, keys: master, screen, reader: Some(reader), patience: HANG / 2 }
+    }
+
+    /// Gives the window another size.
+    pub(crate) fn resize(&self, columns: u16, rows: u16) {
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&self.keys, size).unwrap();
+        self.signal(rustix::process::Signal::WINCH);
+    }
+
+    /// Types bytes that may be no text.
+    pub(crate) fn types_bytes(&mut self, bytes: &[u8]) {
+        self.keys.write_all(bytes).unwrap();
+    }
+
+    /// Waits as a person does between two keys, so that the second is read on its own.
+    pub(crate) fn waits(&self) {
+        let _ = self.seen();
+        std::thread::sleep(Duration::from_millis(250));
+    }
+
+    /// What was seen before does not count any more.
+    pub(crate) fn forgets(&self) {
+        self.screen.lock().unwrap().clear();
+    }
+
+    /// With somebody who answers slowly.
+    pub(crate) fn with_patience(mut self, patience: Duration) -> Sitting {
+        self.patience = patience;
+        self
     }
 
     /// Types, as it is: with `\r` for the return key.
@@ -162,7 +205,7 @@ impl Sitting {
     pub(crate) fn sees(&mut self, wanted: &str) {
         let began = Instant::now();
         while !self.seen().contains(wanted) {
-            assert!(began.elapsed() < HANG / 2, "{wanted:?} is not seen in:\n{}", self.seen());
+            assert!(began.elapsed() < self.patience, "{wanted:?} is not seen in:\n{}", self.seen());
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -176,7 +219,20 @@ impl Sitting {
         // The prompt comes back when all of it was shown.
         let began = Instant::now();
         while !self.seen().trim_end().ends_with('>') {
-            assert!(began.elapsed() < HANG / 2, "no prompt comes back in:\n{}", self.seen());
+            assert!(began.elapsed() < self.patience, "no prompt comes back in:\n{}", self.seen());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until something of an answer is seen: the sign of life is gone, and a text stands in its place.
+    #[track_caller]
+    pub(crate) fn answers(&mut self) {
+        self.screen.lock().unwrap().clear();
+        self.sees("tokens sent");
+        let began = Instant::now();
+        let words = |seen: &str| seen.rsplit("tokens sent").next().is_some_and(|rest| rest.trim().len() > 20);
+        while !words(&self.seen()) {
+            assert!(began.elapsed() < self.patience, "nothing of an answer is seen in:\n{}", self.seen());
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,10 +1,14 @@
 //! What can be typed, exactly as it is typed: no file is looked at and nothing is resolved here.
 
 pub(crate) mod agent;
+pub(crate) mod export;
 pub(crate) mod memory;
+pub(crate) mod retro;
+pub(crate) mod run;
 #[cfg(target_os = "linux")]
 pub(crate) mod sandbox;
 pub(crate) mod skills;
+pub(crate) mod train;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -99,6 +103,8 @@ pub(crate) enum Command {
     Append(Append),
     /// Show what a session holds
     Show(Show),
+    /// Write a session as a transcript to read, or as its records, to a file or elsewhere
+    Export(export::Export),
     /// Find turns by their words, in live and archived sessions
     Search(Search),
     /// Show exactly what a model sees of a session, and what it takes
@@ -125,16 +131,22 @@ pub(crate) enum Command {
     Memory(memory::Memory),
     /// What models can be taught by files: list, show, check skills, and whose are used
     Skills(skills::Skills),
+    /// What skills did, with every attempt: run and record, list, show
+    Run(run::Run),
+    /// Look back on what skills did: how often they succeed, what goes wrong, what changed
+    Retro(retro::Retro),
+    /// Make data sets of what skills did, to train models on
+    Train(train::Train),
     /// Show where the commands of an agent would run, and try to get out of there
     #[cfg(target_os = "linux")]
     Sandbox(sandbox::Sandbox),
     /// Count what there is, and say what could be put away
     Stats(Stats),
-    /// Check every byte of sessions (all, and the memory, if none is named)
+    /// Check every byte of sessions (all, the memory and the runs, if none is named)
     Verify(Keys),
     /// Set torn ends aside and acknowledge damage, so that it is known and no longer an alarm
     Repair(Repair),
-    /// Look whether everything is as it should be: store, sessions, memory, index, disk, clock
+    /// Look whether everything is as it should be: store, sessions, memory, runs, index, disk, clock
     Doctor,
     /// Show what can be set, what it is set to, and where
     Config,

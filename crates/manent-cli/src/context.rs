@@ -48,6 +48,20 @@ impl<'a> Context<'a> {
         Output::new(self.global)
     }
 
+    /// What was said about colours.
+    pub(crate) fn color(&self) -> Color {
+        self.global.color
+    }
+
+    /// Whether what is shown on standard output may have styles.
+    pub(crate) fn colored(&self) -> bool {
+        let choice = match output::color_choice(self.global.color) {
+            anstream::ColorChoice::Auto => AutoStream::choice(&io::stdout()),
+            decided => decided,
+        };
+        choice != anstream::ColorChoice::Never
+    }
+
     /// Something that the user should know although the command goes on.
     pub(crate) fn warn(&self, message: &str) {
         self.say("warning", AnsiColor::Yellow, message);

@@ -57,6 +57,11 @@ impl Output {
         self.stream.write_all(b"\n")
     }
 
+    /// Some text that is no record and ends where it ends, without what a terminal would obey.
+    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+        self.stream.write_all(term::block(text).as_bytes())
+    }
+
     /// A line of JSON. Into a pipe it goes byte for byte; a terminal gets the same value without control characters.
     pub(crate) fn json_line(&mut self, line: &str) -> io::Result<()> {
         let line = if self.terminal { term::json(line) } else { line.into() };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use manent::log::RealDisk;
-use manent_agent::kernel::Toolbox;
+use manent_agent::kernel::{Calling, Toolbox};
 use manent_agent::policy::{Approvals, Asking, Policy, Rules};
 use manent_agent::tools::{Ran, Shell};
 
@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Failure};
 
 /// The tools of this directory. `asking`: whether somebody is there to be asked.
-pub(crate) fn toolbox(context: &Context<'_>, asking: Asking) -> Result<Toolbox, Failure> {
+pub(crate) fn toolbox(context: &Context<'_>, asking: Asking, calling: Calling) -> Result<Toolbox, Failure> {
     let workspace = std::env::current_dir().map_err(|e| {
         Failure::new(Exit::Failed, format!("the current directory is not there: {e}; go elsewhere"))
     })?;
@@ -41,6 +41,7 @@ pub(crate) fn toolbox(context: &Context<'_>, asking: Asking) -> Result<Toolbox, 
         workspace,
         hidden,
         asking,
+        calling,
     })
 }
 

@@ -1,16 +1,20 @@
 //! The logs that stand beside the sessions: they are checked and repaired like any.
 
-use std::path::Path;
+use std::borrow::Cow;
 
 use manent::consolidate::Consolidation;
 use manent::log::Report;
-use manent::{Error, Memory, Repaired, Store};
+use manent::runs::Runs;
+use manent::{Error, Memory, Repaired, SessionKey, Store};
+use serde_json::{Value, json};
 
 /// A log beside the sessions.
 pub(super) enum Beside {
     Memory(Memory),
     Inbox(Memory),
     Journal(Consolidation),
+    /// The runs of one session.
+    Runs(Runs, SessionKey),
 }
 
 impl Beside {
@@ -20,35 +24,33 @@ impl Beside {
             Err(Error::NoRoom { .. }) => return Ok(Vec::new()),
             memory => memory?,
         };
-        Ok(vec![
+        let mut all = vec![
             Beside::Memory(memory),
             Beside::Inbox(store.inbox()?),
             Beside::Journal(store.consolidation()?),
-        ])
+        ];
+        let runs = store.runs()?;
+        all.extend(runs.sessions()?.into_iter().map(|listed| Beside::Runs(runs.clone(), listed.address.key)));
+        Ok(all)
     }
 
-    /// The word in JSON.
-    pub(super) fn word(&self) -> &'static str {
+    /// What the JSON of it begins with.
+    pub(super) fn head(&self) -> Value {
         match self {
-            Beside::Memory(_) => "memory",
-            Beside::Inbox(_) => "inbox",
-            Beside::Journal(_) => "consolidation",
+            Beside::Memory(items) => json!({"memory": items.path().to_string_lossy()}),
+            Beside::Inbox(items) => json!({"inbox": items.path().to_string_lossy()}),
+            Beside::Journal(journal) => json!({"consolidation": journal.path().to_string_lossy()}),
+            Beside::Runs(_, session) => json!({"runs": session.as_str()}),
         }
     }
 
     /// For people.
-    pub(super) fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> Cow<'static, str> {
         match self {
-            Beside::Memory(_) => "the memory",
-            Beside::Inbox(_) => "the inbox",
-            Beside::Journal(_) => "the journal of consolidation",
-        }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        match self {
-            Beside::Memory(items) | Beside::Inbox(items) => items.path(),
-            Beside::Journal(journal) => journal.path(),
+            Beside::Memory(_) => "the memory".into(),
+            Beside::Inbox(_) => "the inbox".into(),
+            Beside::Journal(_) => "the journal of consolidation".into(),
+            Beside::Runs(_, session) => format!("the runs of {session}").into(),
         }
     }
 
@@ -57,6 +59,7 @@ impl Beside {
         match self {
             Beside::Memory(items) | Beside::Inbox(items) => items.verify(),
             Beside::Journal(journal) => journal.verify(),
+            Beside::Runs(runs, session) => runs.verify(session),
         }
     }
 
@@ -64,6 +67,7 @@ impl Beside {
         match self {
             Beside::Memory(items) | Beside::Inbox(items) => items.repair(),
             Beside::Journal(journal) => journal.repair(),
+            Beside::Runs(runs, session) => runs.repair(session),
         }
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use manent::tokens::Tokens;
 use manent::{Place, SessionKey, Store};
 use manent_agent::choosing::{Chosen, choose};
-use manent_agent::kernel::Kernel;
+use manent_agent::config::Config;
+use manent_agent::kernel::{Calling, Kernel, Toolbox};
 use manent_agent::policy::Asking;
 use manent_agent::providers::{Model, Patience};
 use manent_agent::skills::budget;
@@ -17,7 +18,8 @@ use tokio::runtime::{Builder, Runtime};
 use crate::args::agent::Chat;
 use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
-use crate::repl::{self, Showing};
+use crate::output;
+use crate::repl::{self, Leaving, Showing};
 use crate::toolbox::toolbox;
 use crate::when;
 
@@ -28,6 +30,19 @@ pub(crate) struct Chatting<'a> {
     pub(crate) kernel: Kernel,
     pub(crate) store: Store,
     pub(crate) key: SessionKey,
+    pub(crate) config: Config,
+    pub(crate) leaving: Leaving,
+    /// How the model calls tools; nothing: it has none.
+    pub(crate) calling: Option<Calling>,
+    tools: ToolsWanted,
+    asking: Asking,
+}
+
+/// Whether a model is to have tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ToolsWanted {
+    Yes,
+    No,
 }
 
 pub(crate) fn run(context: &Context<'_>, given: &Chat) -> Result<Exit, Failure> {
@@ -47,30 +62,18 @@ pub(crate) fn run(context: &Context<'_>, given: &Chat) -> Result<Exit, Failure> 
         context.note("nothing was asked: standard input is empty; give a question there, or with -p");
         return Ok(Exit::Done);
     }
+    output::color_choice(context.color()).write_global();
     let runtime = Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
-    let api_key = std::env::var(&config.openai_key_env).ok();
-    let chosen = runtime.block_on(choose(&config, &store, api_key.as_deref(), Patience::default()))?;
-    let Chosen { model, why } = chosen;
+    let leaving = Leaving::listen(&runtime)?;
+    let Chosen { model, why } = choose_with(&runtime, &config, &store)?;
     if let Some(why) = why {
         context.note(&format!("{why}; answering from the record itself"));
     }
-    let mut system = system_text(&model);
-    let tools = match (&model, given.no_tools) {
-        (Model::Recall(_), _) | (_, true) => None,
-        _ => {
-            let asking = if question.is_some() { Asking::Nobody } else { Asking::Person };
-            let native = runtime.block_on(model.calls_tools());
-            let tools = toolbox(context, asking)?;
-            let told = tools.skills.catalogue(budget(config.limits.max_tokens), &Tokens::default());
-            if !told.text.is_empty() {
-                system.push_str("\n\n");
-                system.push_str(&told.text);
-            }
-            Some((tools, native))
-        }
-    };
-    let kernel = Kernel::start_with(runtime.handle(), store.clone(), model, config, system, tools);
-    let mut chatting = Chatting { context, runtime, kernel, store, key };
+    let tools = if given.no_tools { ToolsWanted::No } else { ToolsWanted::Yes };
+    let asking = if question.is_some() { Asking::Nobody } else { Asking::Person };
+    let (kernel, calling) = begin(context, &runtime, &store, config.clone(), model, (tools, asking))?;
+    let mut chatting =
+        Chatting { context, runtime, kernel, store, key, config, leaving, calling, tools, asking };
     let exit = match question {
         Some(question) => once(&mut chatting, &question, given.key.is_none() && !given.go_on),
         None => repl::run(&mut chatting),
@@ -81,9 +84,64 @@ pub(crate) fn run(context: &Context<'_>, given: &Chat) -> Result<Exit, Failure> 
     exit
 }
 
+impl Chatting<'_> {
+    /// Who would answer by these settings.
+    pub(crate) fn choose(&self, config: &Config) -> Result<Chosen, Failure> {
+        choose_with(&self.runtime, config, &self.store)
+    }
+
+    /// Begins anew with another model. What was asked before is answered first; what was allowed in this chat only is
+    /// asked for again.
+    pub(crate) fn answer_with(&mut self, config: Config, model: Model) -> Result<(), Failure> {
+        let wanted = (self.tools, self.asking);
+        let (kernel, calling) =
+            begin(self.context, &self.runtime, &self.store, config.clone(), model, wanted)?;
+        let before = std::mem::replace(&mut self.kernel, kernel);
+        self.runtime.block_on(before.end(END_WITHIN));
+        (self.config, self.calling) = (config, calling);
+        Ok(())
+    }
+
+    /// The tools of this chat, as they are set now.
+    pub(crate) fn toolbox(&self) -> Result<Option<Toolbox>, Failure> {
+        self.calling.map(|calling| toolbox(self.context, self.asking, calling)).transpose()
+    }
+}
+
+fn choose_with(runtime: &Runtime, config: &Config, store: &Store) -> Result<Chosen, Failure> {
+    let api_key = std::env::var(&config.openai_key_env).ok();
+    Ok(runtime.block_on(choose(config, store, api_key.as_deref(), Patience::default()))?)
+}
+
+/// A kernel with its tools, and how the model calls them.
+fn begin(
+    context: &Context<'_>,
+    runtime: &Runtime,
+    store: &Store,
+    config: Config,
+    model: Model,
+    (tools, asking): (ToolsWanted, Asking),
+) -> Result<(Kernel, Option<Calling>), Failure> {
+    let mut system = system_text(&model);
+    let (tools, calling) = match (&model, tools) {
+        (Model::Recall(_), _) | (_, ToolsWanted::No) => (None, None),
+        _ => {
+            let calling = if runtime.block_on(model.calls_tools()) { Calling::Native } else { Calling::Text };
+            let tools = toolbox(context, asking, calling)?;
+            let told = tools.skills.catalogue(budget(config.limits.max_tokens), &Tokens::default());
+            if !told.text.is_empty() {
+                system.push_str("\n\n");
+                system.push_str(&told.text);
+            }
+            (Some(tools), Some(calling))
+        }
+    };
+    Ok((Kernel::start_with(runtime.handle(), store.clone(), model, config, system, tools), calling))
+}
+
 /// One question, one answer.
 fn once(chatting: &mut Chatting<'_>, question: &str, is_new: bool) -> Result<Exit, Failure> {
-    let exit = repl::ask(chatting, question, &mut Showing::plain(chatting.context))?;
+    let exit = repl::ask(chatting, question, &mut Showing::plain(chatting.context))?.exit;
     if is_new {
         let key = chatting.key.as_str();
         chatting.context.note(&format!("kept as {key}; `manent chat {key}` goes on"));

@@ -71,6 +71,7 @@ impl Doctor<'_> {
         self.index(&store)?;
         let newest = self.sessions(&store)?;
         self.memory(&store)?;
+        self.runs(&store)?;
         self.clock(newest.as_ref())?;
         Ok(())
     }
@@ -145,11 +146,40 @@ impl Doctor<'_> {
         }
     }
 
+    /// Whether what skills did can be read. Names each log that is hurt.
+    fn runs(&mut self, store: &Store) -> io::Result<()> {
+        let listed = match store.runs().and_then(|runs| Ok((runs.sessions()?, runs))) {
+            Err(manent::Error::NoRoom { .. }) => return Ok(()),
+            Err(e) => return self.tell(Health::Bad(Exit::Failed), "runs", &e.to_string(), ""),
+            Ok((sessions, _)) if sessions.is_empty() => return Ok(()),
+            Ok(listed) => listed,
+        };
+        let (sessions, runs) = listed;
+        let bytes = term::size(sessions.iter().map(|listed| listed.bytes).sum());
+        let found = match sessions.len() {
+            1 => format!("of 1 session, {bytes}"),
+            n => format!("of {} sessions, {bytes}", term::count(n as u64)),
+        };
+        self.tell(Health::Ok, "runs", &found, "")?;
+        for listed in sessions {
+            let key = listed.address.key;
+            match runs.verify(&key) {
+                Ok(Some(report)) if !report.is_sound() => {
+                    let found = format!("those of {key} are damaged or torn");
+                    self.tell(Health::Bad(Exit::Damage), "runs", &found, DAMAGED_MEMORY)?;
+                }
+                Err(e) => self.tell(Health::Bad(Exit::Failed), "runs", &format!("of {key}: {e}"), "")?,
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Whether nobody else can read or change what is in the store.
     fn directories(&mut self, home: &Path) -> io::Result<()> {
         let there = |name: &str| Some(home.join(name)).filter(|dir| RealDisk.inspect(dir).is_ok());
         let mut dirs = vec![("store", home.to_owned())];
-        for name in ["sessions", "archive", "trash"] {
+        for name in ["sessions", "archive", "trash", "runs"] {
             dirs.extend(there(name).map(|dir| ("directory", dir)));
         }
         for (what, dir) in dirs {

@@ -10,13 +10,17 @@ pub(crate) mod config;
 pub(crate) mod consolidate;
 pub(crate) mod context;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod man;
 pub(crate) mod memory;
 pub(crate) mod reindex;
 pub(crate) mod repair;
 pub(crate) mod restore;
+pub(crate) mod retro;
+mod retro_text;
 pub(crate) mod rm;
+pub(crate) mod run;
 #[cfg(target_os = "linux")]
 pub(crate) mod sandbox;
 pub(crate) mod search;
@@ -25,6 +29,7 @@ pub(crate) mod show;
 pub(crate) mod skills;
 pub(crate) mod stats;
 pub(crate) mod title;
+pub(crate) mod train;
 pub(crate) mod unarchive;
 pub(crate) mod verify;
 
@@ -44,6 +49,7 @@ pub(crate) fn run(context: &Context<'_>, command: &Command) -> Result<Exit, Fail
         Command::Chat(given) => chat::run(context, given),
         Command::Append(given) => append::run(context, given),
         Command::Show(given) => show::run(context, given),
+        Command::Export(given) => export::run(context, given),
         Command::Search(given) => search::run(context, given),
         Command::Context(given) => context::run(context, given),
         Command::Compact(given) => compact::run(context, given),
@@ -57,6 +63,9 @@ pub(crate) fn run(context: &Context<'_>, command: &Command) -> Result<Exit, Fail
         Command::Title(given) => title::run(context, given),
         Command::Memory(given) => memory::run(context, given),
         Command::Skills(given) => skills::run(context, given),
+        Command::Run(given) => run::run(context, given),
+        Command::Train(given) => train::run(context, given),
+        Command::Retro(given) => retro::run(context, given),
         #[cfg(target_os = "linux")]
         Command::Sandbox(given) => sandbox::run(context, given),
         Command::Stats(given) => stats::run(context, given),

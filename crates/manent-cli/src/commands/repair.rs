@@ -55,8 +55,7 @@ fn repair_beside(beside: &Beside, output: &mut Output) -> Result<(), Failure> {
     if beside.verify()?.is_none() {
         return Ok(());
     }
-    let head = json!({beside.word(): beside.path().to_string_lossy()});
-    Ok(print(&head, beside.name(), &beside.repair()?, output)?)
+    Ok(print(&beside.head(), &beside.name(), &beside.repair()?, output)?)
 }
 
 /// `head`: what the JSON of it begins with.

@@ -2,8 +2,10 @@
 
 use std::io::{self, BufRead, IsTerminal};
 
+use anstyle::Style;
+use manent::log::RealDisk;
 use manent::memory::{Filter, Source};
-use manent::{Address, Memory, Place, Store};
+use manent::{Address, Memory, Place, SessionKey, Store};
 use serde_json::json;
 
 use super::{each, id_in, named, tell};
@@ -11,6 +13,7 @@ use crate::args::Remove;
 use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
+use crate::repl::history;
 use crate::term;
 
 pub(crate) fn run(context: &Context<'_>, given: &Remove) -> Result<Exit, Failure> {
@@ -36,7 +39,13 @@ fn purge(
     text: &str,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let sessions = doomed(store, text)?;
+    let sessions = match doomed(store, text) {
+        // Of a session that was never there, or is gone already, skills may have been run.
+        Err(failure) if failure.exit == Exit::NotFound => {
+            return purge_runs_alone(store, given, text, output)?.then_some(()).ok_or(failure);
+        }
+        sessions => sessions?,
+    };
     if !given.yes && !confirmed(text, &sessions)? {
         return Err(Failure::new(Exit::Failed, "nothing was removed"));
     }
@@ -48,6 +57,10 @@ fn purge(
             tell(output, "purged", at)?;
         }
     }
+    for key in &purged.runs {
+        tell_of_runs(output, key)?;
+    }
+    note_kept_runs(context, store, &purged.removed);
     for fork in &purged.forks {
         let (key, id) = (&fork.key, &fork.id);
         context.warn(&format!("{key} (@{id}) is a fork of it and holds a copy of what they share"));
@@ -56,7 +69,62 @@ fn purge(
         context.note("`manent rm --purge --with-forks` would have taken them too");
     }
     warn_of_memory(context, store, &purged.removed);
+    forget_what_was_typed(context);
     Ok(())
+}
+
+/// What was typed in a chat is kept beside the sessions for the arrow keys, of all chats together: all of it goes.
+fn forget_what_was_typed(context: &Context<'_>) {
+    match context.home().map(|home| history::forget(&*RealDisk::shared(), &home)) {
+        Ok(Ok(true)) => context.note("what was typed in chats is no longer offered again either"),
+        Ok(Ok(false)) | Err(_) => {}
+        Ok(Err(why)) => context.warn(&why),
+    }
+}
+
+/// Removes the runs of a key that has no session. False: it has no runs either, or they are to stay.
+fn purge_runs_alone(store: &Store, given: &Remove, text: &str, output: &mut Output) -> Result<bool, Failure> {
+    let runs = match store.runs() {
+        Err(manent::Error::NoRoom { .. }) => return Ok(false),
+        runs => runs?,
+    };
+    let key = context::key(text)?;
+    if runs.log(&key)?.is_none() {
+        return Ok(false);
+    }
+    let what = format!("what skills did in {} will be gone for good. Go on? [y/N]", term::line(text));
+    if !given.yes && !is_yes(&what)? {
+        return Err(Failure::new(Exit::Failed, "nothing was removed"));
+    }
+    let gone = runs.purge(&key)?;
+    if gone {
+        tell_of_runs(output, &key)?;
+    }
+    Ok(gone)
+}
+
+fn tell_of_runs(output: &mut Output, key: &SessionKey) -> io::Result<()> {
+    if output.json {
+        return output.json(&json!({"runs": key.as_str(), "status": "purged"}));
+    }
+    output.line(&[(Style::new(), &format!("purged the runs of {}", term::line(key.as_str())))])
+}
+
+/// Says which runs stay, because another session of their key does.
+fn note_kept_runs(context: &Context<'_>, store: &Store, gone: &[Address]) {
+    let Ok(runs) = store.runs() else { return };
+    let mut keys: Vec<&SessionKey> = gone.iter().map(|at| &at.key).collect();
+    keys.sort();
+    keys.dedup();
+    for key in keys {
+        if !matches!(runs.log(key), Ok(None)) {
+            context.warn(&format!(
+                "the runs of {key} are kept, and may tell what was said: another session of that key is there; \
+                 `manent rm --purge {}` takes all of them",
+                term::shell_word(key.as_str())
+            ));
+        }
+    }
 }
 
 /// Says what of sessions that are gone is remembered. They are gone already: what goes wrong here undoes nothing.
@@ -128,9 +196,6 @@ fn doomed(store: &Store, text: &str) -> Result<Vec<Address>, Failure> {
 
 /// Asks, if there is somebody to ask.
 fn confirmed(text: &str, sessions: &[Address]) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Ok(true);
-    }
     let count = |place| sessions.iter().filter(|at| at.place == place).count();
     let parts: Vec<String> = Place::ALL
         .into_iter()
@@ -140,7 +205,15 @@ fn confirmed(text: &str, sessions: &[Address]) -> Result<bool, Failure> {
         })
         .collect();
     let what = format!("{} ({}) will be gone for good. Go on? [y/N]", term::line(text), parts.join(", "));
-    context::ask(&what);
+    is_yes(&what)
+}
+
+/// The answer of whoever is there; yes if nobody is.
+fn is_yes(what: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(true);
+    }
+    context::ask(what);
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))

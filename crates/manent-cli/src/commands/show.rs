@@ -47,7 +47,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Show) -> Result<Exit, Failure> 
 }
 
 /// Opens the session that was named. It may be archived between our look and our open: then we look again.
-fn open(store: &Store, name: &str, start: Start) -> Result<(Address, Reader), Failure> {
+pub(super) fn open(store: &Store, name: &str, start: Start) -> Result<(Address, Reader), Failure> {
     let mut looks = LOOKS_MAX;
     loop {
         let at = named(store, name, |key| store.find(key))?.address;

@@ -20,7 +20,14 @@ pub(crate) fn run(context: &Context<'_>, given: &Stats) -> Result<Exit, Failure>
     let mut catching_up = context.catching_up();
     let stats = store.stats(&mut |done, all| catching_up.tell(done, all));
     drop(catching_up);
-    let counted = Counted::new(stats?, i64::from(given.days), when::now_ms());
+    let mut counted = Counted::new(stats?, i64::from(given.days), when::now_ms());
+    counted.runs = match store.runs().and_then(|runs| runs.sessions()) {
+        Err(manent::Error::NoRoom { .. }) => (0, 0),
+        listed => {
+            let listed = listed?;
+            (listed.len() as u64, listed.iter().map(|listed| listed.bytes).sum())
+        }
+    };
     let mut output = context.output();
     if output.json {
         output.json(&counted.json())?;
@@ -39,6 +46,8 @@ struct Counted {
     days: Vec<Day>,
     idle: Candidates,
     trash: Candidates,
+    /// How many sessions have runs, and how many bytes these take.
+    runs: (u64, u64),
 }
 
 struct Day {
@@ -79,7 +88,7 @@ impl Counted {
         };
         let idle = candidates(&|s| s.address.place == Place::Live && s.updated_ms < idle_since);
         let trash = candidates(&|s| s.address.place == Place::Trash);
-        Counted { total, days: shown, idle, trash, stats }
+        Counted { total, days: shown, idle, trash, stats, runs: (0, 0) }
     }
 
     fn json(&self) -> Value {
@@ -98,7 +107,7 @@ impl Counted {
         json!({
             "total": json_of_share(&self.total), "places": places, "roles": self.stats.turns_by_role,
             "days": days, "largest": largest,
-            "storage": {"logs": self.total.bytes, "index": self.stats.index_bytes},
+            "storage": {"logs": self.total.bytes, "runs": self.runs.1, "index": self.stats.index_bytes},
             "archivable": idle, "purgeable": self.trash.json(),
         })
     }
@@ -171,7 +180,14 @@ impl Counted {
             logs => format!("{} % of the sessions", (index.saturating_mul(100) + logs / 2) / logs),
         };
         let row = |name: &str, bytes: u64, more: String| vec![name.to_owned(), term::size(bytes), more];
-        columns(output, &[row("sessions", logs, String::new()), row("index", index, share)])
+        let mut rows = vec![row("sessions", logs, String::new())];
+        match self.runs {
+            (0, _) => {}
+            (1, bytes) => rows.push(row("runs", bytes, "of 1 session".to_owned())),
+            (n, bytes) => rows.push(row("runs", bytes, format!("of {} sessions", term::count(n)))),
+        }
+        rows.push(row("index", index, share));
+        columns(output, &rows)
     }
 
     fn print_advice(&self, output: &mut Output) -> io::Result<()> {

@@ -62,10 +62,9 @@ pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> 
 fn verify_beside(beside: &Beside, output: &mut Output) -> Result<Exit, Failure> {
     let Some(report) = beside.verify()? else { return Ok(Exit::Done) };
     if output.json {
-        let head = json!({beside.word(): beside.path().to_string_lossy()});
-        output.json(&json_of(head, &report))?;
+        output.json(&json_of(beside.head(), &report))?;
     } else {
-        print(beside.name(), Place::Live, &report, output)?;
+        print(&term::line(&beside.name()), Place::Live, &report, output)?;
     }
     Ok(if report.is_sound() { Exit::Done } else { Exit::Damage })
 }

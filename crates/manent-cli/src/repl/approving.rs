@@ -1,23 +1,28 @@
 //! Asking a person whether a model may do something.
 
-use std::io::{self, BufRead, Write};
+use std::io;
 
 use anstyle::{AnsiColor, Style};
 use manent_agent::kernel::{Approval, Word};
 use manent_agent::policy::{Answer, Grant};
+use rustix::termios::{QueueSelector, tcflush};
 
+use super::editing;
+use super::showing::{faint, tell};
+use crate::context::Context;
 use crate::term;
 
-/// Shows what would be done, and passes on what the person says. Whatever is no clear yes is a no.
-pub(super) fn ask(approval: &Approval) {
+/// Shows what would be done, and passes on what the person says. Whatever is no clear yes is a no, Ctrl-C too.
+pub(super) fn ask(context: &Context<'_>, approval: &Approval) {
+    // What was typed before the question could be read is no answer to it.
+    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
     let bold = Style::new().bold();
-    anstream::eprintln!(
-        "{bold}{}{bold:#}  {}{}{:#}",
+    let faint = term::FAINT;
+    tell(&format!(
+        "{bold}{}{bold:#}  {faint}{}{faint:#}",
         term::line(&approval.what),
-        term::FAINT,
-        approval.why,
-        term::FAINT
-    );
+        term::line(&approval.why)
+    ));
     if let Some(preview) = &approval.preview {
         show(preview);
     }
@@ -26,11 +31,9 @@ pub(super) fn ask(approval: &Approval) {
         .as_deref()
         .map(|words| format!(", [b] all `{}` here", term::line(words)))
         .unwrap_or_default();
-    anstream::eprint!("[y] yes, [s] in this chat, [p] in this project{more}, or no and why: ");
-    let _ = io::stderr().flush();
-    let mut line = String::new();
-    let read = io::stdin().lock().read_line(&mut line);
-    let said = if read.is_ok() { line.trim() } else { "" };
+    tell(&format!("[y] yes, [s] in this chat, [p] in this project{more}, or no and why"));
+    let line = editing::answer(context, "allow? ").unwrap_or_default();
+    let said = line.trim();
     approval.answer(match (said, &approval.beginning) {
         ("y" | "yes" | "Y", _) => Word::Yes(Answer::Once, Grant::Same),
         ("s", _) => Word::Yes(Answer::Session, Grant::Same),
@@ -51,15 +54,10 @@ fn show(preview: &str) {
             _ => None,
         };
         let style = Style::new().fg_color(color.map(Into::into));
-        anstream::eprintln!("{style}{}{style:#}", term::line(line));
+        tell(&format!("{style}{}{style:#}", term::line(line)));
     }
     if lines.len() > PREVIEW_LINES {
-        anstream::eprintln!(
-            "{}… and {} lines more{:#}",
-            term::FAINT,
-            lines.len() - PREVIEW_LINES,
-            term::FAINT
-        );
+        faint(&format!("… and {} lines more", lines.len() - PREVIEW_LINES));
     }
 }
 

@@ -1,50 +1,161 @@
 //! Commands of the REPL: the same that can be typed in a shell, about the session at hand.
 
-use manent::SessionKey;
+use std::fmt::Write;
 
-use super::showing;
-use crate::args;
+use manent::SessionKey;
+use manent::tokens::Tokens;
+
+use super::{picking, showing, switching, tools};
 use crate::commands::{self, chat::Chatting, chat::fresh_key};
-use crate::context;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
+use crate::{args, context, term};
 
 /// What comes after a command.
 pub(super) enum After {
     Stay,
     Leave,
+    /// This is asked.
+    Ask(String),
 }
+
+/// A command, as `:help` and the tab key know it.
+pub(super) struct Command {
+    pub(super) name: &'static str,
+    pub(super) takes: Takes,
+    /// How it is typed, and what it does.
+    help: (&'static str, &'static str),
+}
+
+/// What a command is given.
+#[derive(Clone, Copy)]
+pub(super) enum Takes {
+    Nothing,
+    /// Anything.
+    Text,
+    /// The key of a session.
+    Key,
+    /// The name of a file.
+    File,
+    /// One of these, and more.
+    Words(&'static [&'static str]),
+}
+
+const fn command(name: &'static str, takes: Takes, typed: &'static str, does: &'static str) -> Command {
+    Command { name, takes, help: (typed, does) }
+}
+
+pub(super) const COMMANDS: [Command; 24] = [
+    command(
+        "sessions",
+        Takes::Nothing,
+        ":sessions",
+        "choose a session: by its title, or what was said in it",
+    ),
+    command("resume", Takes::Key, ":resume [KEY]", "go on with another session"),
+    command("new", Takes::Text, ":new [KEY]", "begin another session"),
+    command("fork", Takes::Key, ":fork [KEY]", "go on from here in a new session; this one stays as it is"),
+    command("save", Takes::Text, ":save [TITLE]", "every turn is saved already; this gives a title"),
+    command("title", Takes::Text, ":title TITLE", "give this session a title"),
+    command("show", Takes::Nothing, ":show", "the last turns"),
+    command(
+        "export",
+        Takes::File,
+        ":export [FILE]",
+        "write this session to a file: Markdown, or JSON if it ends so",
+    ),
+    command("search", Takes::Text, ":search WORDS", "find anything that was ever said"),
+    command("retry", Takes::Nothing, ":retry", "ask the last question again"),
+    command(
+        "memory",
+        Takes::Words(&MEMORY),
+        ":memory [WORD …]",
+        "list, add, forget, search, why, inbox, accept",
+    ),
+    command(
+        "context",
+        Takes::Words(&["all"]),
+        ":context [all]",
+        "how full the context is; with all, what is in it",
+    ),
+    command("compact", Takes::Nothing, ":compact", "make the context smaller; nothing is lost"),
+    command("undo", Takes::Nothing, ":undo", "take the last compaction back"),
+    command("model", Takes::Text, ":model [NAME]", "who answers; with a name, who answers from here on"),
+    command("tools", Takes::Nothing, ":tools", "what the model may do here, and what it must ask for"),
+    command("skills", Takes::Words(&SKILLS), ":skills", "what models are taught by files"),
+    command("runs", Takes::Nothing, ":runs", "what was run in this session"),
+    command("config", Takes::Nothing, ":config", "what is set, and where"),
+    command("doctor", Takes::Nothing, ":doctor", "look whether everything is as it should be"),
+    command("stats", Takes::Nothing, ":stats", "count what there is"),
+    command("help", Takes::Nothing, ":help", "this"),
+    command("quit", Takes::Nothing, ":quit", "leave; everything is kept"),
+    command("exit", Takes::Nothing, "", ""),
+];
+
+const SKILLS: [&str; 6] = ["list", "show", "validate", "doctor", "trust", "untrust"];
+const MEMORY: [&str; 11] =
+    ["list", "add", "forget", "search", "why", "inbox", "accept", "reject", "select", "audit", "compact"];
 
 pub(super) fn run(chatting: &mut Chatting<'_>, line: &str) -> After {
     let (word, rest) = line[1..].split_once(char::is_whitespace).unwrap_or((&line[1..], ""));
-    let (key, rest) = (chatting.key.to_string(), rest.trim());
-    let key = key.as_str();
+    let rest = rest.trim();
     let done = match word {
         "q" | "quit" | "exit" => return After::Leave,
+        "retry" => match last_question(chatting) {
+            Ok(question) => return After::Ask(question),
+            Err(failure) => Err(failure),
+        },
         "h" | "help" | "?" => {
-            anstream::eprintln!("{HELP}");
+            showing::tell(&help());
             Ok(())
         }
         "new" => switch(chatting, if rest.is_empty() { fresh_key() } else { context::key(rest) }),
-        "resume" if rest.is_empty() => type_it(chatting, &["sessions", "--limit", "10"]),
+        "sessions" => pick(chatting),
+        "resume" if rest.is_empty() => pick(chatting),
         "resume" => resume(chatting, rest),
         "fork" => fork(chatting, rest),
-        "save" if rest.is_empty() => {
-            chatting
-                .context
-                .note(&format!("every turn is saved already, as {key}; `:save TITLE` gives it a title"));
+        "model" if rest.is_empty() => {
+            switching::show(chatting);
             Ok(())
         }
-        "save" | "title" => type_it(chatting, &["title", "--", key, rest]),
-        "sessions" => type_it(chatting, &["sessions", "--limit", "20"]),
+        "model" => switching::switch(chatting, rest),
+        "tools" => tools::show(chatting),
+        other => about_session(chatting, other, rest),
+    };
+    // What went wrong with a command is no reason to leave.
+    if let Err(failure) = done {
+        chatting.context.complain(&failure);
+    }
+    After::Stay
+}
+
+/// Commands that leave the conversation as it is.
+fn about_session(chatting: &Chatting<'_>, word: &str, rest: &str) -> Result<(), Failure> {
+    let key = chatting.key.as_str();
+    let is_begun = chatting.store.exists(&chatting.key)?;
+    let needs_session = ["save", "title", "show", "context", "compact", "undo", "export"].contains(&word);
+    if needs_session && !is_begun {
+        let hint = "ask something first";
+        return Err(Failure::new(Exit::NotFound, format!("nothing was said in {key} yet; {hint}")));
+    }
+    match word {
+        "save" if rest.is_empty() => {
+            let note = format!("every turn is saved already, as {key}; `:save TITLE` gives it a title");
+            chatting.context.note(&note);
+            Ok(())
+        }
+        "title" if rest.is_empty() => Err(usage(":title TITLE")),
+        "save" | "title" => {
+            chatting.store.set_title(&chatting.key, rest)?;
+            chatting.context.note(&format!("{key} is titled {rest:?} now"));
+            Ok(())
+        }
+        "search" if rest.is_empty() => Err(usage(":search WORDS")),
+        "runs" => type_it(chatting, &["run", "list", &format!("--session={key}")]),
         "show" => type_it(chatting, &["show", "--tail", "10", "--", key]),
-        "context" => type_it(chatting, &["context", "--", key]),
+        "context" => in_context(chatting, rest),
         "compact" => type_it(chatting, &["compact", "--", key]),
         "undo" => type_it(chatting, &["compact", "--undo", "--", key]),
-        "model" => {
-            let model = chatting.kernel.model().name().to_owned();
-            chatting.context.note(&format!("{model}; `manent chat {key} --model NAME` goes on with another"));
-            Ok(())
-        }
+        "export" => export(chatting, rest),
         "memory" if to_remember(rest).is_some() => {
             type_it(chatting, &["memory", "add", "--", to_remember(rest).unwrap_or_default()])
         }
@@ -55,16 +166,23 @@ pub(super) fn run(chatting: &mut Chatting<'_>, line: &str) -> After {
             words.extend(rest.split_whitespace());
             type_it(chatting, &words)
         }
-        other => {
-            chatting.context.warn(&format!("there is no command :{other}; :help lists what there is"));
-            Ok(())
-        }
-    };
-    // What went wrong with a command is no reason to leave.
-    if let Err(failure) = done {
-        chatting.context.complain(&failure);
+        other => Err(unknown(other)),
     }
-    After::Stay
+}
+
+fn usage(typed: &str) -> Failure {
+    Failure::new(Exit::Usage, format!("it is typed so: {typed}"))
+}
+
+/// Whoever mistyped is shown what begins so.
+fn unknown(word: &str) -> Failure {
+    let near = COMMANDS.iter().find(|command| {
+        let begins =
+            word.chars().count() >= 3 && command.name.starts_with(&word.chars().take(3).collect::<String>());
+        begins || (!word.is_empty() && command.name.starts_with(word))
+    });
+    let hint = near.map(|near| format!("; did you mean :{}?", near.name)).unwrap_or_default();
+    Failure::new(Exit::Usage, format!("there is no command :{word}; :help lists what there is{hint}"))
 }
 
 /// The text of `:memory add TEXT`: nobody quotes it here. With options it is typed as in a shell.
@@ -87,6 +205,15 @@ fn switch(chatting: &mut Chatting<'_>, key: Result<SessionKey, Failure>) -> Resu
     Ok(())
 }
 
+/// Where keys and lines cannot be drawn, the list is shown, as it always was.
+fn pick(chatting: &mut Chatting<'_>) -> Result<(), Failure> {
+    match picking::pick(&chatting.store, chatting.context)? {
+        picking::Picked::Session(key) => switch(chatting, Ok(key)),
+        picking::Picked::Nothing => Ok(()),
+        picking::Picked::NoTerminal => type_it(chatting, &["sessions", "--limit", "20"]),
+    }
+}
+
 fn resume(chatting: &mut Chatting<'_>, text: &str) -> Result<(), Failure> {
     let key = context::key(text)?;
     if chatting.store.live(&key)?.is_none() {
@@ -99,19 +226,79 @@ fn resume(chatting: &mut Chatting<'_>, text: &str) -> Result<(), Failure> {
 fn fork(chatting: &mut Chatting<'_>, name: &str) -> Result<(), Failure> {
     let key = chatting.key.to_string();
     let name = if name.is_empty() { format!("{key}-fork") } else { name.to_owned() };
-    type_it(chatting, &["fork", "--", &key, &name])?;
     let forked = context::key(&name)?;
     if chatting.store.exists(&forked)? {
-        return switch(chatting, Ok(forked));
+        let why = format!("there is a session {name} already; `:fork KEY` takes another key");
+        return Err(Failure::new(Exit::Conflict, why));
     }
+    type_it(chatting, &["fork", "--", &key, &name])?;
+    switch(chatting, Ok(forked))
+}
+
+/// What the user last asked here.
+fn last_question(chatting: &Chatting<'_>) -> Result<String, Failure> {
+    let mut turns = TAIL_TURNS;
+    loop {
+        let tail = chatting.store.tail(&chatting.key, turns)?;
+        if let Some(turn) = tail.turns().rev().find(|turn| turn.role == "user") {
+            return Ok(turn.content.to_owned());
+        }
+        // A long stretch of tool calls.
+        if (tail.turns().len() as u64) < turns {
+            let why = format!("nothing was asked in {} yet", chatting.key);
+            return Err(Failure::new(Exit::NotFound, why));
+        }
+        turns *= 8;
+    }
+}
+
+/// How full it is; with `all`, what is in it.
+fn in_context(chatting: &Chatting<'_>, rest: &str) -> Result<(), Failure> {
+    match rest {
+        "" => {}
+        "all" => return type_it(chatting, &["context", "--", chatting.key.as_str()]),
+        _ => return Err(usage(":context, or :context all")),
+    }
+    let seen = chatting.store.context(&chatting.key, Tokens::default())?;
+    let limit = chatting.kernel.limits().max_tokens;
+    let compacted = if seen.compaction.is_some() { ", compacted" } else { "" };
+    let messages = seen.messages.len();
+    let text = format!(
+        "{}; {messages} messages{compacted}; `:context all` shows them",
+        showing::budget(seen.tokens, limit)
+    );
+    showing::tell(&text);
     Ok(())
 }
 
-const HELP: &str = "\
-  :sessions          the last sessions            :resume KEY   go on with another
-  :new [KEY]         begin another                :fork [KEY]   go on from here in a new one
-  :save [TITLE]      give this one a title        :show         the last turns
-  :search WORDS      find anything ever said      :memory …     list, add, forget, search, why, inbox
-  :context           what the model sees          :compact      make that smaller; :undo takes it back
-  :model  :skills  :config  :doctor  :stats       :quit         leave; everything is kept
-A line that ends with \\ goes on in the next. Ctrl-C stops an answer and keeps what came.";
+/// Markdown, unless the name says otherwise.
+fn export(chatting: &Chatting<'_>, file: &str) -> Result<(), Failure> {
+    let key = chatting.key.as_str();
+    let named = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let default = format!("{}.md", key.chars().map(named).collect::<String>().trim_start_matches(['-', '.']));
+    let file = if file.is_empty() { &default } else { file };
+    let home = context::user_home().filter(|_| file.starts_with("~/"));
+    let path =
+        home.map_or_else(|| file.to_owned(), |home| home.join(&file[2..]).to_string_lossy().into_owned());
+    let is_json = [".json", ".jsonl"].iter().any(|end| path.ends_with(end));
+    let to = if is_json { "json" } else { "md" };
+    let typed = ["export", "--to", to, &format!("--output={path}"), "--", key];
+    type_it(chatting, &typed)
+}
+
+fn help() -> String {
+    let mut text = String::new();
+    for Command { help: (typed, does), .. } in COMMANDS.iter().filter(|command| !command.help.0.is_empty()) {
+        let _ = writeln!(text, "  {}  {does}", term::pad(typed, HELP_COLUMNS));
+    }
+    text + KEYS
+}
+
+const HELP_COLUMNS: usize = 18;
+const KEYS: &str = "\
+Tab completes. Alt-Enter begins a new line; a line that ends with \\ goes on in
+the next, and so does an open ```. Ctrl-C stops an answer or a tool and keeps
+what came, or clears the line. Ctrl-R searches what was typed; a line that
+begins with a blank is not kept for that.";
+/// Far enough for most.
+const TAIL_TURNS: u64 = 32;

@@ -2,156 +2,96 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `mod.rs` | reading lines, asking, stopping |
-//! | `showing.rs` | what is shown while an answer comes |
+//! | `mod.rs` | from one prompt to the next |
+//! | `editing.rs`, `completing.rs`, `history.rs` | a line that is typed: keys, the tab key, what was typed before |
+//! | `asking.rs`, `leaving.rs` | asking, stopping, being told to end |
+//! | `showing.rs`, `markdown.rs` | what is shown while an answer comes |
 //! | `approving.rs` | asking a person whether something may be done |
-//! | `colon.rs` | `:help` and the like |
+//! | `colon.rs`, `tools.rs`, `switching.rs` | `:help` and the like |
+//! | `picking.rs` | choosing a session |
 
 mod approving;
+mod asking;
 mod colon;
+mod completing;
+mod editing;
+pub(crate) mod history;
+mod leaving;
+mod markdown;
+mod picking;
 mod showing;
+mod switching;
+mod tools;
 
-use manent_agent::kernel::{Answered, Event, Hearing, TurnError};
 use rustyline::error::ReadlineError;
-use rustyline::{Config, DefaultEditor};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::commands::chat::Chatting;
 use crate::exit::{Exit, Failure};
+use asking::Saved;
+use editing::{Lines, Typed};
 
+pub(crate) use asking::ask;
+pub(crate) use leaving::Leaving;
 pub(crate) use showing::Showing;
 
 pub(crate) fn run(chatting: &mut Chatting<'_>) -> Result<Exit, Failure> {
-    let config = Config::builder().auto_add_history(true).history_ignore_space(true).build();
-    let mut editor = DefaultEditor::with_config(config).map_err(|e| terminal(&e))?;
+    let context = chatting.context;
+    let mut lines = Lines::open(context, &chatting.store).map_err(|e| terminal(&e))?;
     showing::welcome(chatting);
-    loop {
-        match editor.readline("> ") {
-            Ok(line) if line.trim().is_empty() => {}
-            Ok(line) if line.starts_with(':') => match colon::run(chatting, line.trim()) {
-                colon::After::Stay => {}
-                colon::After::Leave => break,
-            },
-            Ok(line) => {
-                let line = more(&mut editor, line);
-                let mut showing = Showing::lively(chatting.context);
-                // What went wrong was told; the conversation goes on.
-                ask(chatting, &line, &mut showing)?;
+    let (mut saved, mut interrupts, mut garbled) = (Saved::Yes, 0, 0);
+    while !chatting.leaving.is_asked() {
+        let typed = lines.read(&prompt(saved)).map_err(|e| terminal(&e))?;
+        (interrupts, garbled) = match &typed {
+            Typed::Interrupt { empty: true } => (interrupts + 1, 0),
+            Typed::Garbled => (0, garbled + 1),
+            _ => (0, 0),
+        };
+        match typed {
+            Typed::Line(line) if line.trim().is_empty() => {}
+            Typed::Line(line) => {
+                let question = if line.starts_with(':') {
+                    match colon::run(chatting, line.trim()) {
+                        colon::After::Stay => None,
+                        colon::After::Leave => break,
+                        colon::After::Ask(question) => Some(question),
+                    }
+                } else {
+                    Some(line)
+                };
+                if let Some(question) = question {
+                    // What went wrong was told; the conversation goes on.
+                    saved = ask(chatting, &question, &mut Showing::lively(context))?.saved;
+                }
             }
             // A line that is thrown away, as in a shell.
-            Err(ReadlineError::Interrupted) => {}
-            Err(ReadlineError::Eof) => break,
-            Err(error) => return Err(terminal(&error)),
+            Typed::Interrupt { .. } if interrupts == INTERRUPTS_TOLD => {
+                context.note("Ctrl-D or :quit leaves; everything is kept");
+            }
+            Typed::Interrupt { .. } => {}
+            Typed::Garbled if garbled < GARBLED_MAX => {
+                context.warn("that was no text (UTF-8), and is dropped; type it again");
+            }
+            Typed::Garbled | Typed::End => break,
         }
     }
     showing::farewell(chatting);
     Ok(Exit::Done)
 }
 
-/// A line that ends with a backslash goes on in the next.
-fn more(editor: &mut DefaultEditor, mut line: String) -> String {
-    while line.ends_with('\\') {
-        line.pop();
-        line.push('\n');
-        match editor.readline("… ") {
-            Ok(next) => line.push_str(&next),
-            Err(_) => break,
-        }
-    }
-    line
-}
-
-/// Asks, and shows what comes. Ctrl-C stops the answer; what came is kept.
-pub(crate) fn ask(
-    chatting: &Chatting<'_>,
-    question: &str,
-    showing: &mut Showing<'_>,
-) -> Result<Exit, Failure> {
-    let conversation = chatting.kernel.conversation(&chatting.key);
-    let (answered, kept) = chatting.runtime.block_on(async {
-        // Listened to from here on: one that comes while something is shown counts too.
-        let mut interrupts = signal(SignalKind::interrupt())?;
-        let mut hearing = conversation.ask(question).await?;
-        let (mut kept, mut shown) = (Kept::Nothing, Ok(()));
-        loop {
-            match next(&mut hearing, &mut interrupts).await {
-                Heard::Event(event) => {
-                    if let Event::Kept { .. } = event {
-                        kept = Kept::Question;
-                    }
-                    if shown.is_ok() {
-                        shown = showing.event(&event);
-                    }
-                    // Nobody reads it any more: what came is kept, and the rest need not come.
-                    if shown.is_err() {
-                        hearing.stop();
-                    }
-                }
-                Heard::Stop => hearing.stop(),
-                Heard::End => break,
-            }
-        }
-        let answered: Result<Answered, TurnError> = hearing.end().await;
-        shown?;
-        Ok::<_, Failure>((answered, kept))
-    })?;
-    match answered {
-        Ok(answered) => {
-            showing.answered(&answered, chatting)?;
-            Ok(if answered.stopped { Exit::Interrupted } else { Exit::Done })
-        }
-        Err(error) => {
-            showing.broken()?;
-            let failure = failure(error, kept);
-            chatting.context.complain(&failure);
-            Ok(failure.exit)
-        }
-    }
-}
-
-enum Heard {
-    Event(Event),
-    Stop,
-    End,
-}
-
-/// What is in the log.
-#[derive(Clone, Copy)]
-enum Kept {
-    Nothing,
-    Question,
-}
-
-async fn next(hearing: &mut Hearing, interrupts: &mut Signal) -> Heard {
-    tokio::select! {
-        event = hearing.next() => event.map_or(Heard::End, Heard::Event),
-        _ = interrupts.recv() => Heard::Stop,
-    }
-}
-
-/// What is said of a question that was not answered: first of all whether it is safe.
-fn failure(error: TurnError, kept: Kept) -> Failure {
-    let (is_store, failure) = match error {
-        TurnError::Store(error) => (true, Failure::from(error)),
-        other => (false, Failure::new(Exit::Failed, other.to_string())),
-    };
-    let said = match kept {
-        Kept::Nothing => format!("not saved: {}", failure.message),
-        // Something of an answer may have been shown.
-        Kept::Question if is_store => {
-            format!("no answer is saved: {}; the question is kept", failure.message)
-        }
-        Kept::Question => format!("{}; the question is kept", failure.message),
-    };
-    Failure::new(failure.exit, said)
-}
-
-impl From<manent_agent::kernel::KernelError> for Failure {
-    fn from(error: manent_agent::kernel::KernelError) -> Failure {
-        Failure::new(Exit::Failed, error.to_string())
+/// Until a turn is saved again, every prompt says that one was not. As it is, and in colour.
+fn prompt(saved: Saved) -> (String, String) {
+    let loud = showing::LOUD;
+    match saved {
+        Saved::Yes => ("> ".to_owned(), "> ".to_owned()),
+        Saved::No => ("NOT SAVED > ".to_owned(), format!("{loud}NOT SAVED{loud:#} > ")),
     }
 }
 
 fn terminal(error: &ReadlineError) -> Failure {
     Failure::new(Exit::Failed, format!("the terminal cannot be read: {error}; pipe the question in instead"))
 }
+
+/// Who presses Ctrl-C so often on an empty line wants to leave.
+const INTERRUPTS_TOLD: u32 = 2;
+/// A terminal that gives nothing but this is none.
+const GARBLED_MAX: u32 = 100;

@@ -1,42 +1,75 @@
 //! What is shown while an answer comes, and around it.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
 
-use anstyle::Style;
+use anstyle::{AnsiColor, Style};
 use manent_agent::kernel::{Answered, Event};
+use serde_json::json;
 
 use super::approving;
+use super::leaving::Leaving;
+use super::markdown::Markdown;
 use crate::commands::chat::Chatting;
 use crate::context::Context;
-use crate::term;
+use crate::{term, when};
+
+/// How an answer is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// As it comes, and nothing else.
+    Plain,
+    /// With a sign of life, and what it took: somebody is there.
+    Lively,
+    /// As one object, when it is in the log.
+    Json,
+}
 
 /// Where an answer is shown.
 pub(crate) struct Showing<'a> {
     context: &'a Context<'a>,
-    /// Somebody is there: a sign of life, and what it took.
-    lively: bool,
+    manner: Manner,
     spinner: Option<indicatif::ProgressBar>,
     /// Something of the answer was shown, and its last line is open.
     open_line: bool,
     thinking: bool,
+    /// On a terminal with colours.
+    markdown: Option<Markdown>,
+    began: Instant,
+    /// What came so far, of text and of thoughts.
+    bytes: u64,
+    /// A tool was called.
+    called: bool,
 }
 
 impl<'a> Showing<'a> {
     pub(crate) fn plain(context: &'a Context<'a>) -> Showing<'a> {
-        Showing { context, lively: false, spinner: None, open_line: false, thinking: false }
+        let manner = if context.output().json { Manner::Json } else { Manner::Plain };
+        let styled = io::stdout().is_terminal() && context.colored();
+        Showing {
+            context,
+            manner,
+            spinner: None,
+            open_line: false,
+            thinking: false,
+            markdown: styled.then(Markdown::default),
+            began: Instant::now(),
+            bytes: 0,
+            called: false,
+        }
     }
 
     pub(crate) fn lively(context: &'a Context<'a>) -> Showing<'a> {
-        Showing { lively: true, ..Showing::plain(context) }
+        Showing { manner: Manner::Lively, ..Showing::plain(context) }
     }
 
-    pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
+    pub(super) fn event(&mut self, event: &Event, leaving: &Leaving) -> io::Result<()> {
         match event {
             Event::Kept { .. } => self.wait("…"),
             Event::Sending { tokens } => {
                 // What was said before a tool was called stands on its own line.
                 self.close()?;
-                self.wait(&format!("{} tokens sent", term::count(*tokens)));
+                self.wait(&format!("{} tokens sent{}", term::count(*tokens), self.so_far()));
             }
             Event::Compacted(done) => {
                 self.stop_waiting();
@@ -48,28 +81,34 @@ impl<'a> Showing<'a> {
                     done.way.word()
                 ));
             }
+            // In JSON it comes whole, when it is in the log.
+            Event::Text(_) if self.manner == Manner::Json => {}
             Event::Text(text) => {
                 self.stop_waiting();
+                self.bytes += text.len() as u64;
                 if self.thinking {
                     self.thinking = false;
                     self.write("\n\n", Style::new())?;
                 }
-                self.write(text, Style::new())?;
+                self.say(text)?;
             }
-            Event::Thinking(text) if self.lively => {
+            Event::Thinking(text) if self.manner == Manner::Lively => {
                 self.stop_waiting();
+                self.bytes += text.len() as u64;
                 self.thinking = true;
                 self.write(text, term::FAINT)?;
             }
             Event::Again { after_ms, why } => {
+                self.close()?;
                 self.wait(&format!("asking again in {} s: {}", after_ms / 1000, term::line(why)));
             }
             Event::Calling { what } => {
                 self.close()?;
-                if self.lively {
-                    anstream::eprintln!("{}· {}{:#}", term::FAINT, term::line(what), term::FAINT);
+                self.called = true;
+                if self.manner == Manner::Lively {
+                    faint(&format!("· {}", term::line(what)));
                 }
-                self.wait(&term::line(what));
+                self.wait(&format!("{}; Ctrl-C stops it", term::line(what)));
             }
             Event::Called { name, failed: true } => {
                 self.stop_waiting();
@@ -77,10 +116,10 @@ impl<'a> Showing<'a> {
             }
             Event::Approve(approval) => {
                 self.close()?;
-                approving::ask(approval);
+                leaving.resting(|| approving::ask(self.context, approval));
             }
             Event::Note(note) => {
-                self.stop_waiting();
+                self.close()?;
                 self.context.warn(note);
             }
             _ => {}
@@ -91,35 +130,61 @@ impl<'a> Showing<'a> {
     /// The answer is in the log.
     pub(crate) fn answered(&mut self, answered: &Answered, chatting: &Chatting<'_>) -> io::Result<()> {
         self.close()?;
-        if answered.seq.is_none() {
-            self.context.note(if answered.stopped {
-                "stopped before anything came"
-            } else {
-                "the model said nothing"
-            });
-        } else if answered.stopped {
-            self.context.note("stopped; what came so far is kept");
+        if self.manner == Manner::Json {
+            let mut output = self.context.output();
+            output.json(&json!({
+                "session": chatting.key.as_str(), "seq": answered.seq, "model": answered.model,
+                "content": answered.text, "stopped": answered.stopped, "tokens": answered.tokens,
+            }))?;
+            output.flush()?;
         }
-        if self.lively {
-            let limit = chatting.kernel.limits().max_tokens;
+        if answered.stopped && (answered.seq.is_some() || self.has_shown()) {
+            self.context.note("stopped; what came so far is kept");
+        } else if answered.seq.is_none() {
+            self.context.note(if answered.stopped {
+                "stopped before anything came; :retry asks again"
+            } else {
+                "the model said nothing; :retry asks again"
+            });
+        }
+        if self.manner == Manner::Lively {
             let status = format!(
-                "{} · {} · {} of {} tokens",
+                "{} · {} · {} · {}",
                 term::line(chatting.key.as_str()),
                 term::line(&answered.model),
-                term::count(answered.tokens),
-                term::count(limit)
+                budget(answered.tokens, chatting.kernel.limits().max_tokens),
+                taken(self.began.elapsed())
             );
-            anstream::eprintln!("{}{status}{:#}\n", term::FAINT, term::FAINT);
+            faint(&status);
+            tell("");
         }
         Ok(())
     }
 
+    /// There is no answer, or not all of it. What went wrong is told by whoever called.
     pub(crate) fn broken(&mut self) -> io::Result<()> {
         self.close()
     }
 
+    /// Whether anything came: words, or what a tool did.
+    pub(super) fn has_shown(&self) -> bool {
+        self.bytes > 0 || self.called
+    }
+
+    /// Whether somebody is there.
+    pub(super) fn is_lively(&self) -> bool {
+        self.manner == Manner::Lively
+    }
+
     fn close(&mut self) -> io::Result<()> {
         self.stop_waiting();
+        if let Some(markdown) = &mut self.markdown {
+            let rest = markdown.finish();
+            if !rest.is_empty() {
+                let mut out = io::stdout().lock();
+                out.write_all(rest.as_bytes())?;
+            }
+        }
         if self.open_line {
             self.open_line = false;
             let mut out = io::stdout().lock();
@@ -127,6 +192,16 @@ impl<'a> Showing<'a> {
             out.flush()?;
         }
         Ok(())
+    }
+
+    /// More of the answer.
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        let Some(markdown) = &mut self.markdown else { return self.write(text, Style::new()) };
+        let shown = markdown.push(&term::block(text));
+        self.open_line = !text.ends_with('\n');
+        let mut out = io::stdout().lock();
+        out.write_all(shown.as_bytes())?;
+        out.flush()
     }
 
     /// What a model says is as little to be trusted as a transcript: nothing of it drives the terminal.
@@ -141,16 +216,25 @@ impl<'a> Showing<'a> {
         out.flush()
     }
 
+    /// About how many tokens came.
+    fn so_far(&self) -> String {
+        match self.bytes.div_ceil(BYTES_OF_TOKEN) {
+            0 => String::new(),
+            tokens => format!(", about {} came so far", term::count(tokens)),
+        }
+    }
+
     fn wait(&mut self, what: &str) {
-        if !self.lively {
+        if self.manner != Manner::Lively || !io::stderr().is_terminal() {
             return;
         }
+        let began = self.began;
         let spinner = self.spinner.get_or_insert_with(|| {
-            let bar = indicatif::ProgressBar::new_spinner();
+            let bar = indicatif::ProgressBar::new_spinner().with_elapsed(began.elapsed());
             if let Ok(style) = indicatif::ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
                 bar.set_style(style);
             }
-            bar.enable_steady_tick(std::time::Duration::from_millis(100));
+            bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
         spinner.set_message(what.to_owned());
@@ -163,29 +247,65 @@ impl<'a> Showing<'a> {
     }
 }
 
-pub(super) fn welcome(chatting: &Chatting<'_>) {
-    let model = chatting.kernel.model().name();
-    let key = chatting.key.as_str();
-    let turns = chatting.store.tail(&chatting.key, RECENT).map_or(0, |tail| tail.turns().count());
-    let going_on = if turns == 0 { "a new session" } else { "going on with session" };
-    chatting.context.note(&format!("{going_on} {key}, with {model}; :help lists commands, Ctrl-D leaves"));
-    if turns > 0 {
-        recent(chatting);
+/// What a context takes of what it may take, for the eye and in numbers.
+pub(super) fn budget(tokens: u64, limit: u64) -> String {
+    let percent = tokens.saturating_mul(100) / limit.max(1);
+    let full = (percent.min(100) as usize * BAR_COLUMNS).div_ceil(100);
+    let bar = format!("{}{}", "█".repeat(full), "░".repeat(BAR_COLUMNS - full));
+    format!("{bar} {percent} %, {} of {} tokens", term::count(tokens), term::count(limit))
+}
+
+fn taken(time: Duration) -> String {
+    match time.as_secs() {
+        0..60 => format!("{}.{} s", time.as_secs(), time.subsec_millis() / 100),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
     }
 }
 
-/// What was said last, so that one knows where one is.
-pub(super) fn recent(chatting: &Chatting<'_>) {
-    let Ok(tail) = chatting.store.tail(&chatting.key, RECENT) else { return };
+/// Tells something beside the answer. A terminal that is gone leaves nobody to tell.
+pub(super) fn tell(text: &str) {
+    let _ = writeln!(anstream::AutoStream::auto(io::stderr().lock()), "{text}");
+}
+
+/// The same, where it is less important.
+pub(super) fn faint(text: &str) {
+    tell(&format!("{}{text}{:#}", term::FAINT, term::FAINT));
+}
+
+/// What a person must not overlook: something is in no log.
+pub(super) fn not_saved(what: &str) {
+    tell(&format!("{LOUD}NOT SAVED{LOUD:#} {}\n", term::line(what)));
+}
+
+/// For what must not be overlooked.
+pub(super) const LOUD: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
+
+pub(super) fn welcome(chatting: &Chatting<'_>) {
+    let model = chatting.kernel.model().name();
+    let key = chatting.key.as_str();
+    let tail = chatting.store.tail(&chatting.key, RECENT).ok();
+    let turns = tail.as_ref().map_or(0, |tail| tail.turns().count());
+    let going_on = if turns == 0 { "a new session" } else { "going on with session" };
+    chatting.context.note(&format!("{going_on} {key}, with {model}; :help lists commands, Ctrl-D leaves"));
+    let Some(tail) = tail else { return };
+    let columns = chatting.context.output().columns().unwrap_or(RECENT_CHARS).min(RECENT_CHARS);
+    // What was said last, so that one knows where one is.
     for turn in tail.turns() {
-        let text: String = turn.content.chars().take(RECENT_CHARS).collect();
-        let text = term::line(text.trim()).into_owned();
-        anstream::eprintln!("{}{:>9}  {text}{:#}", term::FAINT, term::line(turn.role), term::FAINT);
+        let text: String = turn.content.trim().chars().take(RECENT_CHARS + 1).collect();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = term::line(&text);
+        let text = term::fit(&text, columns.saturating_sub(RECENT_INDENT));
+        faint(&format!("{:>9}  {text}", term::line(turn.role)));
+    }
+    let last = tail.turns().next_back().and_then(|turn| when::parse_ms(turn.ts));
+    if let Some(ms) = last {
+        let ago = when::ago(ms, when::now_ms());
+        faint(&format!("{:>9}  {ago}", ""));
     }
 }
 
 pub(super) fn farewell(chatting: &Chatting<'_>) {
-    let key = chatting.key.as_str();
+    let key = term::shell_word(chatting.key.as_str());
     if chatting.store.exists(&chatting.key).unwrap_or(false) {
         chatting.context.note(&format!("everything is kept; `manent chat {key}` goes on"));
     }
@@ -193,3 +313,7 @@ pub(super) fn farewell(chatting: &Chatting<'_>) {
 
 const RECENT: u64 = 4;
 const RECENT_CHARS: usize = 200;
+/// What stands before the words.
+const RECENT_INDENT: usize = 12;
+const BAR_COLUMNS: usize = 10;
+const BYTES_OF_TOKEN: u64 = 4;

@@ -1,0 +1,306 @@
+//! `manent export KEY`: a session as a transcript to read, or as its records, on standard output or in a file.
+//!
+//! A file is written beside its place, synced, and renamed: whoever looks sees all of it or nothing. In a transcript
+//! nothing is left that would drive a terminal; the records are what they are.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use manent::log::RealDisk;
+use manent::log::fs::{Access, Disk, DiskFile, Shape, write_fully};
+use manent::{Address, End, Item, Reader, Record, Start, Store};
+use serde_json::Value;
+
+use super::show::open;
+use crate::args::export::{Export, Form};
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::{term, when};
+
+pub(crate) fn run(context: &Context<'_>, given: &Export) -> Result<Exit, Failure> {
+    let store = context.store(Duration::ZERO)?;
+    let form = if context.output().json { Form::Json } else { given.to };
+    match given.output.as_deref().filter(|path| path.as_os_str() != "-") {
+        None => {
+            let mut sink = Sink::Standard(context.output());
+            write(context, &store, &given.key, form, &mut sink)?;
+            sink.end()?;
+        }
+        Some(path) => {
+            let mut file = NewFile::begin(path, given.force)?;
+            write(context, &store, &given.key, form, &mut Sink::File(&mut file))?;
+            file.end()?;
+            context.note(&format!("{} is written to {}", given.key, path.display()));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn write(
+    context: &Context<'_>,
+    store: &Store,
+    name: &str,
+    form: Form,
+    to: &mut Sink<'_>,
+) -> Result<(), Failure> {
+    let (at, mut reader) = open(store, name, Start::First)?;
+    if form == Form::Md {
+        let title = title(store, &at)?;
+        to.text(&format!("# {}\n\n", line(&title)))?;
+        to.text(&format!("Session {}", code(at.key.as_str())))?;
+        let id = if at.id.is_empty() { String::new() } else { format!(" ({})", line(&at.id)) };
+        to.text(&format!("{id}, {}.\n", at.place.word()))?;
+    }
+    each(context, &at, &mut reader, |record| match form {
+        Form::Json => to.record(record.line()),
+        Form::Md => to.text(&transcript(record)),
+    })?;
+    if let End::Torn(torn) = reader.end() {
+        let what = "bytes at the end are no record, and are left out";
+        context.warn(&format!("{}: the last {} {what}; `manent verify` tells", at.key, torn.length));
+    }
+    Ok(())
+}
+
+/// Every record but the header. What cannot be read is named.
+fn each(
+    context: &Context<'_>,
+    at: &Address,
+    reader: &mut Reader,
+    mut act: impl FnMut(&Record<'_>) -> io::Result<()>,
+) -> Result<(), Failure> {
+    while let Some(item) = reader.next()? {
+        match item {
+            Item::Damage(damage) => context.warn_of_damage(&at.key, &damage),
+            Item::Entry(entry) if entry.seq == 0 && entry.verified => {}
+            Item::Entry(entry) => match Record::of(&entry) {
+                Some(record) => act(&record)?,
+                None => context.warn(&format!("{}: record {} is not UTF-8", at.key, entry.seq)),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// The title that was given, or the first thing that the user said, or the key.
+fn title(store: &Store, at: &Address) -> Result<String, Failure> {
+    let (mut given, mut first) = (String::new(), String::new());
+    let mut reader = store.read(at, Start::First)?;
+    while let Some(item) = reader.next()? {
+        let Item::Entry(entry) = item else { continue };
+        let Some(record) = Record::of(&entry) else { continue };
+        if record.kind().as_deref() == Some("title") {
+            given = record.string("title").unwrap_or_default().into_owned();
+        } else if first.is_empty() && record.role().as_deref() == Some("user") {
+            let content = record.content();
+            let line = content.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+            first = line.chars().take(TITLE_CHARS_MAX).collect();
+        }
+    }
+    let title = [given, first].into_iter().find(|title| !title.trim().is_empty());
+    Ok(title.unwrap_or_else(|| at.key.to_string()))
+}
+
+/// A record for a reader. What is no turn is told in a line, or not at all.
+fn transcript(record: &Record<'_>) -> String {
+    let Some(role) = record.role() else {
+        return match record.kind().as_deref() {
+            Some("compaction") => {
+                "\n*From here on the model saw a summary of what came before.*\n".to_owned()
+            }
+            _ => String::new(),
+        };
+    };
+    let ts = record.ts().unwrap_or_default();
+    let time = when::parse_ms(&ts).map_or_else(|| line(&ts).into_owned(), when::minute);
+    let name = record.string("name").map(|name| format!(" {}", code(&name))).unwrap_or_default();
+    let mut text = format!("\n## {}{name} · {time} · {}\n", line(&role), record.seq());
+    let content = record.content();
+    let content = content.replace("\r\n", "\n");
+    if role == "tool" {
+        text.push_str(&fenced("", &content));
+        for (member, word) in [("exit_code", "exit code"), ("failed", "failed"), ("decision", "decision")] {
+            if let Some(value) = record.member(member) {
+                let _ = write!(text, "\n{word}: {}\n", line(value));
+            }
+        }
+    } else if !content.trim().is_empty() {
+        text.push('\n');
+        text.push_str(&term::block(content.trim_end()));
+        text.push('\n');
+    }
+    if let Some(calls) = record.member("tool_calls") {
+        text.push_str(&calls_of(calls));
+    }
+    text
+}
+
+/// The calls of a turn, each with what it was given.
+fn calls_of(json: &str) -> String {
+    let Ok(Value::Array(calls)) = serde_json::from_str(json) else { return fenced("json", json) };
+    let mut text = String::new();
+    for call in &calls {
+        let function = call.get("function").unwrap_or(call);
+        let name = function.get("name").and_then(Value::as_str).unwrap_or("?");
+        let given = match function.get("arguments") {
+            // Providers write JSON into a string.
+            Some(Value::String(written)) => match serde_json::from_str::<Value>(written) {
+                Ok(value) => format!("{value:#}"),
+                Err(_) => written.clone(),
+            },
+            Some(value) => format!("{value:#}"),
+            None => String::new(),
+        };
+        let _ = write!(text, "\ncalls {}\n{}", code(name), fenced("json", &given));
+    }
+    text
+}
+
+/// A block that nothing in it can end: its fence is longer than any in it.
+fn fenced(language: &str, text: &str) -> String {
+    let text = term::block(text);
+    let fence = "`".repeat(longest_run(&text).max(2) + 1);
+    format!("\n{fence}{language}\n{}\n{fence}\n", text.trim_end_matches('\n'))
+}
+
+/// A word in a line, whatever is in it.
+fn code(text: &str) -> String {
+    let text = line(text);
+    let ticks = "`".repeat(longest_run(&text) + 1);
+    let blank = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{ticks}{blank}{text}{blank}{ticks}")
+}
+
+fn longest_run(text: &str) -> usize {
+    let (mut longest, mut now) = (0, 0);
+    for c in text.chars() {
+        now = if c == '`' { now + 1 } else { 0 };
+        longest = longest.max(now);
+    }
+    longest
+}
+
+fn line(text: &str) -> Cow<'_, str> {
+    term::line(text)
+}
+
+/// Where it goes.
+enum Sink<'a> {
+    Standard(Output),
+    File(&'a mut NewFile),
+}
+
+impl Sink<'_> {
+    fn text(&mut self, text: &str) -> io::Result<()> {
+        match self {
+            Sink::Standard(output) => output.text(text),
+            Sink::File(file) => file.write(text.as_bytes()),
+        }
+    }
+
+    fn record(&mut self, line: &str) -> io::Result<()> {
+        match self {
+            Sink::Standard(output) => output.json_line(line),
+            Sink::File(file) => {
+                file.write(line.as_bytes())?;
+                file.write(b"\n")
+            }
+        }
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        match self {
+            Sink::Standard(output) => output.flush(),
+            Sink::File(_) => Ok(()),
+        }
+    }
+}
+
+/// A file that is there when it is whole.
+struct NewFile {
+    path: PathBuf,
+    dir: PathBuf,
+    beside: PathBuf,
+    file: Box<dyn DiskFile>,
+    waiting: Vec<u8>,
+    force: bool,
+    done: bool,
+}
+
+impl NewFile {
+    fn begin(path: &Path, force: bool) -> Result<NewFile, Failure> {
+        let failed =
+            |e: io::Error| Failure::new(Exit::Failed, format!("cannot write {}: {e}", path.display()));
+        match RealDisk.inspect(path) {
+            Ok(info) if info.shape == Shape::Directory => {
+                let why = format!("{} is a directory; name a file in it", path.display());
+                return Err(Failure::new(Exit::Usage, why));
+            }
+            Ok(_) if !force => return Err(in_the_way(path)),
+            _ => {}
+        }
+        let (Some(name), Some(dir)) = (path.file_name(), path.parent()) else {
+            return Err(Failure::new(Exit::Usage, format!("{} is no name of a file", path.display())));
+        };
+        let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir.to_owned() };
+        let mut beside_name = std::ffi::OsString::from(".");
+        beside_name.push(name);
+        beside_name.push(format!(".{}.new", std::process::id()));
+        let beside = dir.join(beside_name);
+        let file = RealDisk.open(&beside, Access::CreateNew).map_err(failed)?;
+        Ok(NewFile { path: path.to_owned(), dir, beside, file, waiting: Vec::new(), force, done: false })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.waiting.extend_from_slice(bytes);
+        if self.waiting.len() < WRITE_BYTES { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let written = write_fully(&*self.file, &self.waiting).map_err(|(_, e)| e);
+        self.waiting.clear();
+        written
+    }
+
+    fn end(mut self) -> Result<(), Failure> {
+        self.flush().and_then(|()| self.file.sync()).map_err(|e| self.failed(&e))?;
+        let renamed = if self.force {
+            RealDisk.rename(&self.beside, &self.path)
+        } else {
+            RealDisk.rename_new(&self.beside, &self.path)
+        };
+        match renamed {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(in_the_way(&self.path)),
+            renamed => renamed.map_err(|e| self.failed(&e))?,
+        }
+        self.done = true;
+        RealDisk.sync_dir(&self.dir).map_err(|e| self.failed(&e))
+    }
+
+    fn failed(&self, e: &io::Error) -> Failure {
+        Failure::new(
+            Exit::Failed,
+            format!("cannot write {}: {e}; nothing was written there", self.path.display()),
+        )
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.done {
+            let _ = RealDisk.remove(&self.beside);
+        }
+    }
+}
+
+fn in_the_way(path: &Path) -> Failure {
+    let hint = "take another name, or replace it with --force";
+    Failure::new(Exit::Conflict, format!("{} is there already; {hint}", path.display()))
+}
+
+const TITLE_CHARS_MAX: usize = 80;
+const WRITE_BYTES: usize = 64 << 10;

@@ -1,0 +1,173 @@
+//! `manent retro`: what the runs of skills say, with how sure one may be.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use manent::log::RealDisk;
+use manent::log::fs::{Access, Disk, write_fully};
+use manent::retrospective::{Narrative, Question, Report};
+use manent_agent::skills::Standing;
+
+use super::retro_text;
+use crate::args::retro::Retro;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::model::Answering;
+use crate::{term, when};
+
+pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure> {
+    if let (Some(since), Some(until)) = (given.since, given.until)
+        && since.ms >= until.ms
+    {
+        let words =
+            "--since is not before --until, so there is no time between them; swap them, or leave one out";
+        return Err(Failure::new(Exit::Usage, words));
+    }
+    let store = context.store(given.wait.time)?;
+    let runs = store.runs()?;
+    if let Some(session) = &given.session
+        && !runs.sessions()?.iter().any(|listed| listed.address.key.as_str() == session)
+    {
+        let hint = "`manent retro` without --session looks at all of them";
+        let what = format!("there are no runs of a session {}; {hint}", term::shell_word(session));
+        return Err(Failure::new(Exit::NotFound, what));
+    }
+    let known = known_skills(context);
+    let project = given.project.as_deref().map(project_path);
+    let stop = Arc::new(AtomicBool::new(false));
+    // Ctrl-C tells what was read until then. The second one ends us at once.
+    let _ = signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, stop.clone());
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone());
+    let question = Question {
+        now_ms: when::now_ms(),
+        since_ms: given.since.map(|since| since.ms),
+        until_ms: given.until.map(|until| until.ms),
+        project: project.as_deref(),
+        skill: given.skill.as_deref(),
+        session: given.session.as_deref(),
+        known_skills: &known,
+        stop: Some(&*stop),
+        ..Question::default()
+    };
+    let bar = context.progress(runs.sessions()?.iter().map(|listed| listed.bytes).sum());
+    let report = runs.retrospective(&question, &|done, _| bar.set_position(done))?;
+    bar.finish_and_clear();
+    let narrative = narrated(context, given, &store, &report)?;
+    show(context, given, &report, narrative.as_ref())?;
+    if given.remember {
+        remember(context, given, &store, &report)?;
+    }
+    Ok(if stop.load(Ordering::Relaxed) { Exit::Interrupted } else { Exit::Done })
+}
+
+/// The skills that are used here. Whatever is wrong with them is not our question.
+fn known_skills(context: &Context<'_>) -> Vec<String> {
+    let Ok(skills) = super::skills::skills_here(context) else { return Vec::new() };
+    let used = skills.all.iter().filter(|skill| skill.standing == Standing::Used);
+    used.map(|skill| skill.name().to_owned()).collect()
+}
+
+/// What was typed, or where it leads if it says where from here.
+fn project_path(typed: &str) -> String {
+    if typed != "." && !typed.starts_with("./") && !typed.starts_with("..") {
+        return typed.to_owned();
+    }
+    let path = RealDisk.resolve(Path::new(typed)).unwrap_or_else(|_| PathBuf::from(typed));
+    path.to_string_lossy().into_owned()
+}
+
+fn narrated(
+    context: &Context<'_>,
+    given: &Retro,
+    store: &manent::Store,
+    report: &Report,
+) -> Result<Option<Narrative>, Failure> {
+    let asked = given.with_model || given.model.model.is_some() || given.model.provider.is_some();
+    if !asked || report.totals.runs == 0 {
+        return Ok(None);
+    }
+    let config = context.config_with(&given.model)?;
+    let answering = Answering::choose(&config, store)?;
+    if !answering.is_model() {
+        let why = answering.why.as_deref().unwrap_or("no model is configured");
+        context.warn(&format!("{why}; the facts are told without the prose"));
+        return Ok(None);
+    }
+    match report.narrated(&mut answering.asking()) {
+        Ok(narrative) => Ok(Some(narrative)),
+        Err(why) => {
+            context.warn(&format!("{why}; the facts are told without the prose"));
+            Ok(None)
+        }
+    }
+}
+
+fn show(
+    context: &Context<'_>,
+    given: &Retro,
+    report: &Report,
+    narrative: Option<&Narrative>,
+) -> Result<(), Failure> {
+    if let Some(file) = &given.html {
+        write_page(file, report.to_html(narrative).as_bytes())?;
+        context.note(&format!("{} runs, written to {}", term::count(report.totals.runs), file.display()));
+        return Ok(());
+    }
+    let mut output = context.output();
+    if output.json {
+        let told =
+            |e: serde_json::Error| Failure::new(Exit::Failed, format!("the report cannot be written: {e}"));
+        let mut value = serde_json::to_value(report).map_err(told)?;
+        value["narrative"] = serde_json::to_value(narrative).map_err(told)?;
+        output.json(&value)?;
+    } else if given.md {
+        output.block(report.to_markdown(narrative).trim_end())?;
+    } else {
+        retro_text::print(&mut output, report, narrative)?;
+    }
+    Ok(output.flush()?)
+}
+
+fn remember(
+    context: &Context<'_>,
+    given: &Retro,
+    store: &manent::Store,
+    report: &Report,
+) -> Result<(), Failure> {
+    let done = report.remember(&store.memory()?, given.wait.time)?;
+    let (added, replaced, known) = (done.added.len(), done.replaced.len(), done.known);
+    context.note(&format!(
+        "remembered: {added} new, {replaced} instead of what was said before, {known} known already; \
+         `manent memory list --tag retro` shows them"
+    ));
+    Ok(())
+}
+
+/// Writes a file as a whole: whoever reads it sees what was there before, or all that is there now.
+fn write_page(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| {
+        let hint = "name a file in a directory that you can write to";
+        Failure::new(Exit::Failed, format!("cannot write {}: {e}; {hint}", file.display()))
+    };
+    // Behind a link, the file that it leads to is meant.
+    let real = match RealDisk.resolve(file) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => file.to_owned(),
+        resolved => resolved.map_err(failed)?,
+    };
+    let name = real.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = name.ok_or_else(|| failed(std::io::ErrorKind::IsADirectory.into()))?;
+    let dir = real.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = dir.join(format!(".{name}.{}.tmp", std::process::id()));
+    let written = RealDisk.open(&beside, Access::CreateNew).and_then(|made| {
+        write_fully(&*made, bytes).map_err(|(_, e)| e)?;
+        made.sync()?;
+        RealDisk.rename(&beside, &real)?;
+        RealDisk.sync_dir(dir)
+    });
+    if written.is_err() {
+        // It may not be there at all.
+        let _ = RealDisk.remove(&beside);
+    }
+    written.map_err(failed)
+}

@@ -1,0 +1,308 @@
+//! A report of `manent retro` for a terminal.
+
+use std::io;
+
+use anstyle::{AnsiColor, Style};
+use manent::retrospective::{Group, Narrative, Report, Share, Statement, Topic};
+use unicode_width::UnicodeWidthStr;
+
+use crate::output::Output;
+use crate::term;
+
+pub(super) fn print(output: &mut Output, report: &Report, narrative: Option<&Narrative>) -> io::Result<()> {
+    let columns = output.columns().unwrap_or(COLUMNS).max(COLUMNS_MIN);
+    first_lines(output, report)?;
+    standing_out(output, report, columns)?;
+    if let Some(told) = narrative {
+        model(output, told, columns)?;
+    }
+    skills(output, report, columns)?;
+    failures(output, report, columns)?;
+    notes(output, report, columns)
+}
+
+fn first_lines(output: &mut Output, report: &Report) -> io::Result<()> {
+    let day = |time: &Option<String>| time.as_deref().map(|time| time.chars().take(10).collect::<String>());
+    let period = &report.period;
+    let when = match (day(&period.since).or(day(&period.first)), day(&period.until).or(day(&period.last))) {
+        (Some(first), Some(last)) => format!("  {first} to {last}"),
+        _ => String::new(),
+    };
+    output.line(&[(Style::new().bold(), "Retrospective"), (term::FAINT, &when)])?;
+    let totals = &report.totals;
+    let failed = totals.success.of - totals.success.count;
+    let counts = format!(
+        "{} runs: {} succeeded, {} failed, {} of unknown outcome, {} with a status unknown here",
+        term::count(totals.runs),
+        term::count(totals.success.count),
+        term::count(failed),
+        term::count(totals.unknown),
+        term::count(totals.other)
+    );
+    output.line(&[(Style::new(), &counts)])?;
+    let rates =
+        [("success", &totals.success), ("first attempt", &totals.first_try), ("checked", &totals.verified)];
+    let told = rates.map(|(name, share)| format!("{name} {}", with_interval(share)));
+    output.line(&[(term::FAINT, &told.join("; "))])
+}
+
+fn head(output: &mut Output, text: &str) -> io::Result<()> {
+    output.line(&[])?;
+    output.line(&[(Style::new().bold(), text)])
+}
+
+fn standing_out(output: &mut Output, report: &Report, columns: usize) -> io::Result<()> {
+    head(output, "What stands out")?;
+    let quiet = |topic: Topic| matches!(topic, Topic::Rate | Topic::TooFew | Topic::Failures);
+    let all: Vec<&Statement> = report.statements.iter().filter(|one| !quiet(one.topic)).collect();
+    if all.is_empty() {
+        return output.line(&[(term::FAINT, "  nothing that the numbers support")]);
+    }
+    for one in all.iter().take(STATEMENTS) {
+        let (word, color) = match one.topic {
+            Topic::Regression => ("worse", AnsiColor::Red),
+            Topic::Improvement => ("better", AnsiColor::Green),
+            Topic::Difference => ("differs", AnsiColor::Cyan),
+            Topic::Flaky => ("flaky", AnsiColor::Yellow),
+            Topic::Unused => ("unused", AnsiColor::Blue),
+            _ => ("unknown", AnsiColor::Blue),
+        };
+        let style = Style::new().fg_color(Some(color.into())).bold();
+        let lines = wrapped(&one.text, columns - WORD_COLUMNS - 2);
+        for (at, line) in lines.iter().enumerate() {
+            let word = term::pad(if at == 0 { word } else { "" }, WORD_COLUMNS);
+            output.line(&[(style, &format!("  {word}")), (Style::new(), line)])?;
+        }
+        runs(output, &one.runs, WORD_COLUMNS + 2, columns)?;
+    }
+    if all.len() > STATEMENTS {
+        let more = format!("  and {} more; --json has all", all.len() - STATEMENTS);
+        output.line(&[(term::FAINT, &more)])?;
+    }
+    Ok(())
+}
+
+fn runs(output: &mut Output, ids: &[String], indent: usize, columns: usize) -> io::Result<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    for line in wrapped(&format!("runs {}", ids.join(", ")), columns - indent) {
+        output.line(&[(term::FAINT, &format!("{}{line}", " ".repeat(indent)))])?;
+    }
+    Ok(())
+}
+
+fn model(output: &mut Output, told: &Narrative, columns: usize) -> io::Result<()> {
+    head(output, &format!("What {} makes of it", term::line(&told.model)))?;
+    for one in &told.passages {
+        for line in wrapped(&one.text, columns - 2) {
+            output.line(&[(Style::new(), &format!("  {line}"))])?;
+        }
+        runs(output, &one.runs, 2, columns)?;
+    }
+    for one in &told.edits {
+        let what = format!("{}: {}", one.skill, one.why);
+        for line in wrapped(&what, columns - 2) {
+            output.line(&[(Style::new().bold(), &format!("  {line}"))])?;
+        }
+        for line in one.text.lines() {
+            output.line(&[(Style::new(), &format!("  | {}", term::line(line)))])?;
+        }
+        runs(output, &one.runs, 2, columns)?;
+    }
+    let dropped = format!(
+        "  {} runs that it named do not exist, {} passages had nothing behind them; nothing was applied",
+        told.unknown_runs, told.dropped
+    );
+    output.line(&[(term::FAINT, &dropped)])
+}
+
+fn skills(output: &mut Output, report: &Report, columns: usize) -> io::Result<()> {
+    if report.groups.is_empty() {
+        return Ok(());
+    }
+    head(output, "Skills")?;
+    let heads =
+        ["SKILL", "MODEL", "PHASE", "N", "SUCCESS", "FIRST", "CHECKED", "TRIES", "MEDIAN", "P95", "UNKNOWN"];
+    let mut cells: Vec<Vec<String>> = vec![heads.map(str::to_owned).into()];
+    cells.extend(report.groups.iter().take(ROWS).map(row));
+    // A column in which nothing stands takes no room.
+    let is_empty = |column: usize| cells[1..].iter().all(|row| row[column].is_empty() || row[column] == "-");
+    let shown: Vec<usize> = (0..heads.len()).filter(|column| *column < 2 || !is_empty(*column)).collect();
+    let width = |column: &usize| cells.iter().map(|row| row[*column].width()).max().unwrap_or_default();
+    let widths: Vec<usize> = shown.iter().map(width).collect();
+    for (at, row) in cells.iter().enumerate() {
+        let mut line = String::from(" ");
+        for (column, width) in shown.iter().zip(&widths) {
+            let padding = " ".repeat(width - row[*column].width());
+            let is_name = *column < NAMES;
+            let parts = if is_name { [" ", &row[*column], &padding] } else { [" ", &padding, &row[*column]] };
+            line.extend(parts);
+            line.push(' ');
+        }
+        let style = if at == 0 { term::FAINT } else { Style::new() };
+        let line = if output.terminal { term::fit(line.trim_end(), columns) } else { line.trim_end().into() };
+        output.line(&[(style, &line)])?;
+    }
+    if report.groups.len() > ROWS {
+        let more = format!("  and {} more; --json has all", report.groups.len() - ROWS);
+        output.line(&[(term::FAINT, &more)])?;
+    }
+    Ok(())
+}
+
+fn row(group: &Group) -> Vec<String> {
+    let name = |text: &str| term::fit(&term::line(text), NAME_COLUMNS).into_owned();
+    let skill = if group.skill.is_empty() { "(no skill named)" } else { &group.skill };
+    let time = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), lasting);
+    let unknown = group.unknown + group.other;
+    let mut cells = vec![name(skill), name(&group.model), name(&group.phase), term::count(group.n)];
+    if group.enough {
+        let mean = group.attempts_mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.1}"));
+        cells.extend([with_interval(&group.success), rate(&group.first_try), rate(&group.verified), mean]);
+    } else {
+        let few = format!("too few runs ({}) to say", group.n);
+        cells.extend([few, "-".to_owned(), "-".to_owned(), "-".to_owned()]);
+    }
+    cells.extend([time(group.duration.median_ms), time(group.duration.p95_ms)]);
+    cells.push(if unknown == 0 { String::new() } else { term::count(unknown) });
+    cells
+}
+
+fn failures(output: &mut Output, report: &Report, columns: usize) -> io::Result<()> {
+    if report.failures.is_empty() {
+        return Ok(());
+    }
+    head(output, "What goes wrong")?;
+    let day =
+        |time: &Option<String>| time.as_deref().map_or("?", |time| time.get(..10).unwrap_or(time)).to_owned();
+    let width = term::count(report.failures[0].count).len();
+    for one in report.failures.iter().take(FAILURES) {
+        let count = term::count(one.count);
+        for (at, line) in wrapped(&one.signature, columns - width - 4).iter().enumerate() {
+            let count = if at == 0 { &count } else { "" };
+            output.line(&[(Style::new().bold(), &format!("  {count:>width$}  ")), (Style::new(), line)])?;
+        }
+        let meta = format!(
+            "{}; {}; {} to {}; runs {}",
+            one.skills.join(", "),
+            one.models.join(", "),
+            day(&one.first),
+            day(&one.last),
+            one.runs.join(", ")
+        );
+        for line in wrapped(&meta, columns - width - 4) {
+            output.line(&[(term::FAINT, &format!("{}{line}", " ".repeat(width + 4)))])?;
+        }
+    }
+    if report.failures.len() > FAILURES {
+        let more = format!("  and {} more kinds; --json has all", report.failures.len() - FAILURES);
+        output.line(&[(term::FAINT, &more)])?;
+    }
+    Ok(())
+}
+
+fn notes(output: &mut Output, report: &Report, columns: usize) -> io::Result<()> {
+    let asked = report.comparisons.iter().filter(|one| one.chance.is_some()).count();
+    let mut notes = vec![format!(
+        "n is the number of ended runs; intervals are Wilson's at 95 %; comparisons made: {asked}; the chance of any \
+         false alarm among them is under 5 %"
+    )];
+    notes.extend(report.notes.iter().cloned());
+    notes.extend(report.statuses.iter().take(FEW).map(|odd| {
+        format!("runs with the status \"{}\", which has no meaning here: {}", odd.what, odd.count)
+    }));
+    notes.extend(report.oddities.iter().map(|odd| format!("runs with {}: {}", odd.what, odd.count)));
+    head(output, "What this rests on")?;
+    for note in notes {
+        for (at, line) in wrapped(&note, columns - 4).iter().enumerate() {
+            let mark = if at == 0 { "  - " } else { "    " };
+            output.line(&[(term::FAINT, &format!("{mark}{line}"))])?;
+        }
+    }
+    Ok(())
+}
+
+/// Text in lines of so many columns, ready for a terminal. Words that are longer are broken.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let text = term::line(text);
+    let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        if used > 0 && used + 1 + word.width() > columns {
+            lines.push(std::mem::take(&mut line));
+            used = 0;
+        }
+        if used > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        for c in word.chars() {
+            let wide = c.to_string().width();
+            if used > 0 && used + wide > columns {
+                lines.push(std::mem::take(&mut line));
+                used = 0;
+            }
+            line.push(c);
+            used += wide;
+        }
+    }
+    lines.push(line);
+    lines
+}
+
+fn with_interval(share: &Share) -> String {
+    match (share.rate, share.low, share.high) {
+        (Some(rate), Some(low), Some(high)) if share.is_enough() => {
+            format!("{} ({} to {})", percent(rate), whole(low), percent(high))
+        }
+        _ => format!("too few ({})", share.of),
+    }
+}
+
+fn rate(share: &Share) -> String {
+    share.rate.filter(|_| share.is_enough()).map_or_else(|| "-".to_owned(), percent)
+}
+
+fn whole(rate: f64) -> String {
+    format!("{:.0}", rate * 100.0)
+}
+
+fn percent(rate: f64) -> String {
+    format!("{} %", whole(rate))
+}
+
+/// A duration in few characters.
+fn lasting(ms: u64) -> String {
+    let tenths = |unit: u64| format!("{}.{}", ms / unit, ms % unit * 10 / unit);
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..60_000 => format!("{} s", tenths(1000)),
+        60_000..3_600_000 => format!("{} min", tenths(60_000)),
+        _ => format!("{} h", tenths(3_600_000)),
+    }
+}
+
+const COLUMNS: usize = 100;
+const COLUMNS_MIN: usize = 40;
+const WORD_COLUMNS: usize = 9;
+const NAME_COLUMNS: usize = 32;
+/// The first columns are names.
+const NAMES: usize = 3;
+const STATEMENTS: usize = 20;
+const ROWS: usize = 50;
+const FAILURES: usize = 10;
+const FEW: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_as_wide_as_there_is_room() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("aaaaaaaaaa b", 4), ["aaaa", "aaaa", "aa b"]);
+        assert_eq!(wrapped("日本語", 4), ["日本", "語"]);
+        assert_eq!(wrapped("", 4), [""]);
+        assert_eq!(wrapped("a\x1b[31m", 80), ["a\\u{1b}[31m"]);
+    }
+}

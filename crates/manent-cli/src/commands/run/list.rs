@@ -1,0 +1,264 @@
+//! `manent run list`: runs, newest first. All logs are read as streams; only the newest that were asked for are kept in
+//! memory.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+use anstyle::Style;
+use manent::SessionKey;
+use manent::log::RealDisk;
+use manent::log::fs::Disk;
+use manent::runs::{Run, Status};
+use serde_json::json;
+use unicode_width::UnicodeWidthStr;
+
+use crate::args::run::List;
+use crate::context::{self, Context};
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::{term, when};
+
+pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> {
+    let runs = super::runs(context, Duration::ZERO)?;
+    let sessions: Vec<SessionKey> = match &given.session {
+        Some(text) => vec![context::key(text)?],
+        None => runs.sessions()?.into_iter().map(|listed| listed.address.key).collect(),
+    };
+    let projects = given.project.as_deref().map(projects);
+    let mut newest = Newest { rows: BinaryHeap::new(), limit: given.limit, matched: 0 };
+    let (mut all, mut worst) = (0, Exit::Done);
+    for session in &sessions {
+        let read = runs.each(session, |run| {
+            if is_wanted(given, projects.as_deref(), run) {
+                newest.offer(session, run);
+            }
+            ControlFlow::Continue(())
+        });
+        match read {
+            Ok(seen) => {
+                all += seen.runs;
+                super::warn_of_damage(context, session, &seen);
+            }
+            // One log that cannot be read hides no other.
+            Err(e) => {
+                let failure = Failure::from(e);
+                context.complain(&failure);
+                worst = worst.max(failure.exit);
+            }
+        }
+    }
+    let matched = newest.matched;
+    let rows = newest.in_order();
+    let mut output = context.output();
+    if output.json {
+        for row in &rows {
+            output.json(&row.json())?;
+        }
+    } else if !rows.is_empty() {
+        table(&rows, &mut output)?;
+    }
+    output.flush()?;
+    note(context, all, matched, rows.len());
+    Ok(worst)
+}
+
+fn note(context: &Context<'_>, all: u64, matched: u64, shown: usize) {
+    let shown = shown as u64;
+    match (all, matched) {
+        (0, _) => context.note("no runs are recorded; `manent run exec SKILL -- COMMAND` records one"),
+        (all, 0) => context.note(&format!("none of {} runs is asked for here", term::count(all))),
+        (_, matched) if matched > shown => {
+            let (shown, matched) = (term::count(shown), term::count(matched));
+            context.note(&format!("{shown} of {matched} are shown; --limit N shows more"));
+        }
+        _ => {}
+    }
+}
+
+/// A directory as it was typed, and as it is: runs are recorded with either.
+fn projects(typed: &str) -> Vec<String> {
+    let plain = typed.trim_end_matches('/');
+    let mut names = vec![if plain.is_empty() { "/" } else { plain }.to_owned()];
+    names.extend(RealDisk.resolve(Path::new(typed)).ok().map(|path| path.to_string_lossy().into_owned()));
+    names
+}
+
+fn is_wanted(given: &List, projects: Option<&[String]>, run: &Run<'_>) -> bool {
+    let is_in = |project: &String| {
+        let rest = run.project_root.strip_prefix(project.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || project == "/")
+    };
+    let uses = |model: &String| {
+        run.model_used == *model || run.attempts.iter().any(|attempt| attempt.model == *model)
+    };
+    given.skill.as_ref().is_none_or(|skill| run.skill == *skill)
+        && given.model.as_ref().is_none_or(uses)
+        && given.status.is_none_or(|status| run.status == Status::from(status))
+        && projects.is_none_or(|projects| projects.iter().any(is_in))
+        && given.since.is_none_or(|since| run.at_ms.is_some_and(|ms| ms >= since.ms))
+        && given.until.is_none_or(|until| run.at_ms.is_some_and(|ms| ms < until.ms))
+}
+
+/// The newest runs, the oldest of them on top.
+struct Newest {
+    rows: BinaryHeap<Reverse<Row>>,
+    limit: usize,
+    /// How many there were in all.
+    matched: u64,
+}
+
+impl Newest {
+    fn offer(&mut self, session: &SessionKey, run: &Run<'_>) {
+        self.matched += 1;
+        let is_full = self.rows.len() >= self.limit;
+        let order = (run.at_ms, session, run.seq);
+        if is_full && self.rows.peek().is_none_or(|oldest| oldest.0.order() >= order) {
+            return;
+        }
+        if is_full {
+            self.rows.pop();
+        }
+        self.rows.push(Reverse(Row::new(session, run)));
+    }
+
+    fn in_order(self) -> Vec<Row> {
+        self.rows.into_sorted_vec().into_iter().map(|row| row.0).collect()
+    }
+}
+
+/// What is kept of a run.
+#[derive(Debug)]
+struct Row {
+    at_ms: Option<i64>,
+    session: SessionKey,
+    seq: u64,
+    status: Status,
+    final_status: String,
+    run_id: String,
+    timestamp: String,
+    skill: String,
+    phase: String,
+    model: String,
+    project: String,
+    attempts: usize,
+    duration_ms: Option<u64>,
+    oddities: usize,
+}
+
+impl Row {
+    fn new(session: &SessionKey, run: &Run<'_>) -> Row {
+        let last = run.attempts.last().map_or("", |attempt| &attempt.model);
+        let model = if run.model_used.is_empty() { last } else { &run.model_used };
+        Row {
+            at_ms: run.at_ms,
+            session: session.clone(),
+            seq: run.seq,
+            status: run.status,
+            final_status: short(&run.final_status),
+            run_id: short(&run.run_id),
+            timestamp: short(&run.timestamp),
+            skill: short(&run.skill),
+            phase: short(&run.phase),
+            model: short(model),
+            project: short(&run.project_root),
+            attempts: run.attempts.len(),
+            duration_ms: run.duration_ms,
+            oddities: run.oddities.len(),
+        }
+    }
+
+    fn order(&self) -> (Option<i64>, &SessionKey, u64) {
+        (self.at_ms, &self.session, self.seq)
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "session": self.session.as_str(), "seq": self.seq, "run_id": self.run_id,
+            "timestamp": self.timestamp, "status": self.status.word(), "final_status": self.final_status,
+            "skill": self.skill, "phase": self.phase, "model": self.model, "attempts": self.attempts,
+            "duration_ms": self.duration_ms, "project_root": self.project, "oddities": self.oddities,
+        })
+    }
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Row) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Row {}
+
+impl PartialOrd for Row {
+    fn partial_cmp(&self, other: &Row) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Row {
+    fn cmp(&self, other: &Row) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+/// Names are short; what is not is no name, and a list of such must not fill the memory.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(NAME_CHARS_MAX) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+fn table(rows: &[Row], output: &mut Output) -> std::io::Result<()> {
+    let now = when::now_ms();
+    let cell = |text: &str| match term::fit(&term::line(text), CELL_COLUMNS).into_owned() {
+        text if text.is_empty() => "-".to_owned(),
+        text => text,
+    };
+    let at = |row: &Row| match row.at_ms {
+        Some(ms) if output.terminal => when::ago(ms, now),
+        Some(ms) => when::format_ms(ms),
+        None => "-".to_owned(),
+    };
+    let cells: Vec<[String; 7]> = rows
+        .iter()
+        .map(|row| {
+            [
+                at(row),
+                row.status.word().to_owned(),
+                cell(&row.skill),
+                cell(&row.model),
+                row.attempts.to_string(),
+                super::took(row.duration_ms),
+                format!("{}:{}", term::line(row.session.as_str()), row.seq),
+            ]
+        })
+        .collect();
+    let heads = ["WHEN", "STATUS", "SKILL", "MODEL", "TRIES", "TOOK", "RUN"];
+    let width = |column: usize| {
+        let widths = cells.iter().map(|row| row[column].width());
+        widths.chain([heads[column].width()]).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let parts = |row: [&str; 7]| {
+        let pad = |column: usize| format!("{}  ", term::pad(row[column], widths[column]));
+        [pad(0), pad(1), [2, 3, 4, 5].map(pad).concat() + row[6]]
+    };
+    let [when, status, rest] = parts(heads);
+    output.line(&[(term::FAINT, &format!("{when}{status}{rest}"))])?;
+    for (row, cells) in rows.iter().zip(&cells) {
+        let [when, status, rest] = parts(cells.each_ref().map(String::as_str));
+        output.line(&[
+            (Style::new(), &when),
+            (super::style_of(row.status), &status),
+            (Style::new(), &rest),
+        ])?;
+    }
+    Ok(())
+}
+
+const NAME_CHARS_MAX: usize = 1000;
+const CELL_COLUMNS: usize = 28;

@@ -1,0 +1,160 @@
+//! What the tab key offers: commands and their words, keys of sessions, names of files.
+//!
+//! A name that a terminal would obey is not offered: it could not be shown as it is.
+
+use std::path::{Path, PathBuf};
+
+use manent::log::RealDisk;
+use manent::log::fs::{Disk, Shape};
+use manent::{Place, Store};
+use rustyline::completion::Pair;
+
+use super::colon::{COMMANDS, Takes};
+use crate::term;
+
+/// Knows what could be meant.
+pub(super) struct Completing {
+    store: Store,
+}
+
+impl Completing {
+    pub(super) fn new(store: Store) -> Completing {
+        Completing { store }
+    }
+
+    /// Where the word at the cursor begins, and what could stand there.
+    pub(super) fn complete(&self, line: &str, pos: usize) -> (usize, Vec<Pair>) {
+        let before = &line[..pos.min(line.len())];
+        let start = before
+            .rfind(char::is_whitespace)
+            .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+        let word = &before[start..];
+        let Some(command) = before.strip_prefix(':') else {
+            return (start, if looks_like_path(word) { files(word) } else { Vec::new() });
+        };
+        let Some((name, _)) = command.split_once(char::is_whitespace) else {
+            let names = COMMANDS.iter().map(|command| format!(":{}", command.name));
+            return (0, beginning(names, word, " "));
+        };
+        let is_first = before[..start].trim_end().len() == name.len() + 1;
+        let takes = COMMANDS.iter().find(|command| command.name == name).map(|command| command.takes);
+        let offered = match takes {
+            Some(Takes::Words(words)) if is_first => {
+                beginning(words.iter().map(|w| (*w).to_owned()), word, " ")
+            }
+            Some(Takes::Key) if is_first => beginning(self.keys().into_iter(), word, ""),
+            Some(Takes::File) => files(word),
+            _ => Vec::new(),
+        };
+        (start, offered)
+    }
+
+    fn keys(&self) -> Vec<String> {
+        let mut listed = self.store.list(Place::Live).unwrap_or_default();
+        listed.sort_by_key(|listed| std::cmp::Reverse(listed.modified_ms));
+        listed.truncate(OFFERED_MAX);
+        listed.into_iter().map(|listed| listed.address.key.to_string()).collect()
+    }
+}
+
+fn beginning(all: impl Iterator<Item = String>, word: &str, behind: &str) -> Vec<Pair> {
+    let fits = |text: &String| text.starts_with(word) && term::line(text) == *text;
+    let pair = |text: String| Pair { replacement: format!("{text}{behind}"), display: text };
+    all.filter(fits).map(pair).collect()
+}
+
+/// In a question, only what can hardly be anything else.
+fn looks_like_path(word: &str) -> bool {
+    word.contains('/') || word.starts_with('~')
+}
+
+fn files(word: &str) -> Vec<Pair> {
+    let (dir, name) = word.rfind('/').map_or(("", word), |at| word.split_at(at + 1));
+    let from: PathBuf = match dir.strip_prefix("~/") {
+        Some(rest) => match crate::context::user_home() {
+            Some(home) => home.join(rest),
+            None => return Vec::new(),
+        },
+        None if dir.is_empty() => ".".into(),
+        None => dir.into(),
+    };
+    let mut found: Vec<Pair> = Vec::new();
+    for entry in RealDisk.list(&from).unwrap_or_default() {
+        let Some(text) = entry.name.to_str() else { continue };
+        // Those that hide are offered to who asks for them.
+        let hides = text.starts_with('.') && !name.starts_with('.');
+        if !text.starts_with(name) || hides || term::line(text) != text || text.contains(char::is_whitespace)
+        {
+            continue;
+        }
+        let slash = if is_directory(&from.join(text), entry.shape) { "/" } else { "" };
+        found.push(Pair { display: format!("{text}{slash}"), replacement: format!("{dir}{text}{slash}") });
+    }
+    found.sort_by(|a, b| a.display.cmp(&b.display));
+    found.truncate(OFFERED_MAX);
+    found
+}
+
+fn is_directory(path: &Path, shape: Shape) -> bool {
+    match shape {
+        Shape::Directory => true,
+        Shape::Link => {
+            let real = RealDisk.resolve(path).and_then(|real| RealDisk.inspect(&real));
+            real.is_ok_and(|info| info.shape == Shape::Directory)
+        }
+        _ => false,
+    }
+}
+
+const OFFERED_MAX: usize = 200;
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "files are made for it to find")]
+mod tests {
+    use super::*;
+
+    fn offered(store: &Store, line: &str) -> (usize, Vec<String>) {
+        let (start, pairs) = Completing::new(store.clone()).complete(line, line.len());
+        (start, pairs.into_iter().map(|pair| pair.replacement).collect())
+    }
+
+    #[test]
+    fn commands_their_words_keys_and_files_are_offered() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path().join("store")).unwrap();
+        for key in ["work", "work:two", "play", "wor\u{200b}k"] {
+            store.append(&manent::SessionKey::new(key).unwrap(), manent::turn("user", "x")).unwrap();
+        }
+        assert_eq!(offered(&store, ":res"), (0, vec![":resume ".to_owned()]));
+        assert!(offered(&store, ":").1.len() > 15);
+        assert_eq!(offered(&store, ":memory fo"), (8, vec!["forget ".to_owned()]));
+        assert_eq!(offered(&store, ":memory forget x").1, [""; 0]);
+        let (start, mut keys) = offered(&store, ":resume wo");
+        keys.sort();
+        assert_eq!(
+            (start, keys),
+            (8, vec!["work".to_owned(), "work:two".to_owned()]),
+            "no hidden characters"
+        );
+        assert_eq!(offered(&store, "a question of wo").1, [""; 0]);
+
+        let files = dir.path().join("files");
+        std::fs::create_dir_all(files.join("docs")).unwrap();
+        for name in ["done.md", "don\u{1b}[2Je", ".hidden"] {
+            std::fs::write(files.join(name), "").unwrap();
+        }
+        std::os::unix::fs::symlink(files.join("docs"), files.join("dlink")).unwrap();
+        let at = format!("look at {}/d", files.display());
+        let names: Vec<String> = offered(&store, &at)
+            .1
+            .iter()
+            .map(|path| path.rsplit_once("/files/").unwrap().1.to_owned())
+            .collect();
+        assert_eq!(names, ["dlink/", "docs/", "done.md"]);
+        assert_eq!(offered(&store, &format!(":export {}/.h", files.display())).1.len(), 1);
+        assert_eq!(offered(&store, "see /nowhere/at/all").1, [""; 0]);
+        // The cursor in the middle of a line, and behind something wide.
+        assert_eq!(Completing::new(store.clone()).complete("日本 :x", 7).0, 7);
+        assert_eq!(Completing::new(store).complete("", 0).1.len(), 0);
+    }
+}

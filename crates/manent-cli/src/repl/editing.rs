@@ -1,0 +1,299 @@
+//! The line that is being typed: keys, what goes on in the next line, hints, and what was typed before.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use manent::Store;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::{History as _, MemHistory};
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{
+    Cmd, ColorMode, CompletionType, ConditionalEventHandler, Config, Editor, Event, EventContext,
+    EventHandler, KeyCode, KeyEvent, Modifiers, RepeatCount,
+};
+
+use super::completing::Completing;
+use super::history::{self, Kept};
+use crate::context::Context;
+use crate::term;
+
+/// What a person typed at the prompt.
+pub(super) enum Typed {
+    Line(String),
+    /// Ctrl-C, on a line that was empty or not.
+    Interrupt {
+        empty: bool,
+    },
+    /// Ctrl-D, or a terminal that is gone.
+    End,
+    /// Bytes that are no text: the line is lost, the chat is not.
+    Garbled,
+}
+
+/// An editor of lines that remembers them.
+pub(super) struct Lines<'a> {
+    editor: Editor<Helper, MemHistory>,
+    kept: Option<Kept>,
+    context: &'a Context<'a>,
+    /// Whether the line was empty when Ctrl-C came.
+    was_empty: Arc<AtomicBool>,
+    /// What was typed and is not on the line yet.
+    burst: Burst,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn open(context: &'a Context<'a>, store: &Store) -> Result<Lines<'a>, ReadlineError> {
+        let config = config(context).max_history_size(history::ENTRIES_MAX)?.history_ignore_space(true);
+        let mut editor = Editor::with_history(config.build(), MemHistory::new())?;
+        editor.set_helper(Some(Helper { completing: Completing::new(store.clone()) }));
+        // Where Enter sends a line, this begins the next. Ctrl-J sends it too: programs that type press that for Enter.
+        editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+        let was_empty = Arc::new(AtomicBool::new(true));
+        let look = EventHandler::Conditional(Box::new(LookAtLine(was_empty.clone())));
+        editor.bind_sequence(KeyEvent::ctrl('c'), look);
+        let burst = Burst::default();
+        editor.bind_sequence(Event::Any, EventHandler::Conditional(Box::new(burst.clone())));
+        editor.history_mut().ignore_space(true);
+        let mut lines = Lines { editor, kept: None, context, was_empty, burst };
+        lines.load(store);
+        Ok(lines)
+    }
+
+    /// What was typed in earlier chats. In another program's store nothing is kept.
+    fn load(&mut self, store: &Store) {
+        let Some(room) = store.backend().room() else { return };
+        let mut kept = Kept::in_home(room.disk, room.dir);
+        match kept.load() {
+            Ok(entries) => {
+                for entry in entries {
+                    let _ = self.editor.history_mut().add_owned(entry);
+                }
+            }
+            Err(trouble) => self.context.warn(&trouble),
+        }
+        self.kept = Some(kept);
+    }
+
+    /// Waits for a line. One that ends with a backslash goes on in the next.
+    pub(super) fn read(&mut self, prompt: &(String, String)) -> Result<Typed, ReadlineError> {
+        let mut whole = match self.read_one(prompt)? {
+            Typed::Line(line) => line,
+            other => return Ok(other),
+        };
+        while whole.ends_with('\\') && !whole.starts_with(':') {
+            whole.pop();
+            whole.push('\n');
+            match self.read_one(&("… ".to_owned(), "… ".to_owned()))? {
+                Typed::Line(next) => whole.push_str(&next),
+                // What was said before the end is a question.
+                Typed::End => break,
+                other => return Ok(other),
+            }
+        }
+        self.remember(&whole);
+        Ok(Typed::Line(whole))
+    }
+
+    fn read_one(&mut self, prompt: &(String, String)) -> Result<Typed, ReadlineError> {
+        self.was_empty.store(true, Ordering::Relaxed);
+        let read = self.editor.readline(prompt);
+        let rest = self.burst.rest();
+        match read {
+            Ok(line) => Ok(Typed::Line(line + &rest)),
+            Err(ReadlineError::Interrupted) => {
+                Ok(Typed::Interrupt { empty: self.was_empty.load(Ordering::Relaxed) })
+            }
+            Err(ReadlineError::Io(e)) if e.kind() == std::io::ErrorKind::InvalidData => Ok(Typed::Garbled),
+            // The second: a terminal that was hung up.
+            Err(ReadlineError::Eof | ReadlineError::Errno(_)) => Ok(Typed::End),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// A line that begins with a space is not kept; nor one that was just typed before.
+    fn remember(&mut self, line: &str) {
+        let is_new = self.editor.history_mut().add(line).unwrap_or(false);
+        if !is_new || line.trim().is_empty() {
+            return;
+        }
+        if let Some(kept) = &mut self.kept
+            && let Err(trouble) = kept.add(line)
+        {
+            self.context.warn(&trouble);
+        }
+    }
+}
+
+/// An answer to a question of ours: it is never offered again, and nothing that was typed before is.
+pub(super) fn answer(context: &Context<'_>, prompt: &str) -> Option<String> {
+    let mut editor =
+        Editor::<(), MemHistory>::with_history(config(context).build(), MemHistory::new()).ok()?;
+    editor.readline(prompt).ok()
+}
+
+fn config(context: &Context<'_>) -> rustyline::config::Builder {
+    let color = if context.colored() { ColorMode::Enabled } else { ColorMode::Disabled };
+    Config::builder()
+        .color_mode(color)
+        .completion_type(CompletionType::List)
+        .completion_show_all_if_ambiguous(true)
+        .bell_style(rustyline::config::BellStyle::None)
+}
+
+/// Notes what was on the line when a key was pressed, and does nothing else.
+struct LookAtLine(Arc<AtomicBool>);
+
+impl ConditionalEventHandler for LookAtLine {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, at: &EventContext<'_>) -> Option<Cmd> {
+        self.0.store(at.line().is_empty(), Ordering::Relaxed);
+        None
+    }
+}
+
+/// A long line that comes faster than it can be drawn, without the marks of a paste. Drawing it anew at each break of
+/// its lines would take time by the square of its length, so what comes is held back while more is waiting.
+#[derive(Clone, Default)]
+struct Burst(Arc<Mutex<String>>);
+
+impl Burst {
+    /// What the line was sent without.
+    fn rest(&self) -> String {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ConditionalEventHandler for Burst {
+    fn handle(&self, key: &Event, _: RepeatCount, _: bool, at: &EventContext<'_>) -> Option<Cmd> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.is_empty() && at.line().len() < BURST_FROM_BYTES {
+            return None;
+        }
+        let waiting = rustix::io::ioctl_fionread(std::io::stdin()).unwrap_or(0);
+        let KeyEvent(code, modifiers) = key.get(0)?;
+        match code {
+            KeyCode::Char(c) if modifiers.is_empty() && (waiting > 0 || !held.is_empty()) => {
+                held.push(*c);
+                // More is there, so this is called again.
+                Some(if waiting > 0 { Cmd::Noop } else { Cmd::Insert(1, std::mem::take(&mut held)) })
+            }
+            _ if held.is_empty() => None,
+            // The rest is put behind it by whoever reads the line.
+            KeyCode::Enter => Some(Cmd::AcceptLine),
+            KeyCode::Char('J') if *modifiers == Modifiers::CTRL => Some(Cmd::AcceptLine),
+            KeyCode::Backspace => {
+                held.pop();
+                Some(Cmd::Noop)
+            }
+            _ => Some(Cmd::Insert(1, std::mem::take(&mut held))),
+        }
+    }
+}
+
+struct Helper {
+    completing: Completing,
+}
+
+impl rustyline::Helper for Helper {}
+
+impl rustyline::completion::Completer for Helper {
+    type Candidate = rustyline::completion::Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        pos: usize,
+        _: &rustyline::Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Self::Candidate>)> {
+        Ok(self.completing.complete(line, pos))
+    }
+}
+
+impl Hinter for Helper {
+    type Hint = Open;
+
+    fn hint(&self, line: &str, _: usize, _: &rustyline::Context<'_>) -> Option<Open> {
+        // Of a text that was pasted, nobody wants to be told at every key.
+        (line.len() < HINTED_BYTES_MAX && line.contains('\n') && is_open(line)).then_some(Open)
+    }
+}
+
+/// Says why Enter does not send.
+struct Open;
+
+impl rustyline::hint::Hint for Open {
+    fn display(&self) -> &'static str {
+        "   (``` is open: close it to send, Ctrl-C to drop it)"
+    }
+
+    fn completion(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl Highlighter for Helper {
+    /// What is pasted does not drive the terminal. As wide as it was.
+    fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
+        if term::block(line) == line {
+            return Cow::Borrowed(line);
+        }
+        let shown = |c: char| match term::block(c.encode_utf8(&mut [0; 4])) {
+            same if same.chars().eq([c]) => Some(c),
+            _ if c.is_control() => Some('\u{fffd}'),
+            _ => None,
+        };
+        Cow::Owned(line.chars().filter_map(shown).collect())
+    }
+
+    fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
+        Cow::Owned(format!("{}{hint}{:#}", term::FAINT, term::FAINT))
+    }
+}
+
+impl Validator for Helper {
+    fn validate(&self, typed: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let line = typed.input();
+        let goes_on = !line.starts_with(':') && is_open(line);
+        Ok(if goes_on { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+    }
+}
+
+/// Whether a fence of code is open at the end of a text.
+fn is_open(text: &str) -> bool {
+    let mut open: Option<(char, usize)> = None;
+    for line in text.lines() {
+        let line = line.trim_start();
+        let Some(mark) = line.chars().next().filter(|c| matches!(c, '`' | '~')) else { continue };
+        let count = line.chars().take_while(|c| *c == mark).count();
+        let rest = &line[count..];
+        open = match open {
+            None if count >= 3 && !rest.contains('`') => Some((mark, count)),
+            Some((of, at_least)) if mark == of && count >= at_least && rest.trim().is_empty() => None,
+            as_before => as_before,
+        };
+    }
+    open.is_some()
+}
+
+const HINTED_BYTES_MAX: usize = 16 << 10;
+/// Shorter lines are drawn as they come.
+const BURST_FROM_BYTES: usize = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_is_open_until_it_is_closed() {
+        for open in ["```", "look:\n```rust\nfn x() {}", "~~~\n```", "````\n```", "```\nx\n``` y", "  ```"] {
+            assert!(is_open(open), "{open:?}");
+        }
+        for closed in
+            ["", "``", "```\n```", "```rust\nx\n```\nwhy?", "````\n```\n````", "```x``` in a line", "a ```"]
+        {
+            assert!(!is_open(closed), "{closed:?}");
+        }
+    }
+}

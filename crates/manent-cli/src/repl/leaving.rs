@@ -1,0 +1,104 @@
+//! Being told to end: a terminal that is hung up, a shutdown. What came of an answer is kept before that is done.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use manent::log::RealDisk;
+use manent::log::fs::{Access, Disk, read_fully};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+
+/// Whether somebody wants this process to end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Leaving {
+    asked: Arc<AtomicBool>,
+    /// An answer is being made: it is stopped and kept, and then this ends by itself.
+    answering: Arc<AtomicBool>,
+    told: Arc<Notify>,
+}
+
+impl Leaving {
+    /// Begins to listen. Whoever ignores a hang-up (`nohup`) goes on ignoring it.
+    pub(crate) fn listen(runtime: &Runtime) -> io::Result<Leaving> {
+        let leaving = Leaving::default();
+        let (here, terminal) = (leaving.clone(), tcgetattr(io::stdin()).ok());
+        let _guard = runtime.enter();
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = if ignores_hangup() { None } else { Some(signal(SignalKind::hangup())?) };
+        runtime.spawn(async move {
+            loop {
+                let number = tokio::select! {
+                    _ = terminate.recv() => 15,
+                    () = async { match &mut hangup {
+                        Some(hangup) => drop(hangup.recv().await),
+                        None => std::future::pending().await,
+                    } } => 1,
+                };
+                here.leave(number, terminal.as_ref());
+            }
+        });
+        Ok(leaving)
+    }
+
+    fn leave(&self, signal: i32, terminal: Option<&Termios>) {
+        self.asked.store(true, Ordering::SeqCst);
+        if self.answering.load(Ordering::SeqCst) {
+            self.told.notify_one();
+            return;
+        }
+        // At a prompt: everything is on the disk, and the terminal is not ours any more.
+        if let Some(terminal) = terminal {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, terminal);
+        }
+        std::process::exit(SIGNALLED + signal);
+    }
+
+    /// From here on an answer is made, as long as what this gives lives.
+    pub(super) fn answering(&self) -> Answering<'_> {
+        self.answering.store(true, Ordering::SeqCst);
+        Answering(self)
+    }
+
+    /// A person is asked something in the middle of an answer: what was said before that is on the disk.
+    pub(super) fn resting<T>(&self, ask: impl FnOnce() -> T) -> T {
+        self.answering.store(false, Ordering::SeqCst);
+        let said = ask();
+        self.answering.store(true, Ordering::SeqCst);
+        said
+    }
+
+    pub(super) async fn told(&self) {
+        self.told.notified().await;
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+/// An answer is being made.
+pub(super) struct Answering<'a>(&'a Leaving);
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        self.0.answering.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Whether this process was started to outlive its terminal. Only Linux tells without unsafe code.
+fn ignores_hangup() -> bool {
+    let mut text = vec![0; 4096];
+    let read = RealDisk
+        .open("/proc/self/status".as_ref(), Access::Read)
+        .and_then(|file| read_fully(&*file, &mut text, 0));
+    text.truncate(read.unwrap_or(0));
+    let text = String::from_utf8_lossy(&text);
+    let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+    mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask & 1 == 1)
+}
+
+/// As shells count.
+const SIGNALLED: i32 = 128;

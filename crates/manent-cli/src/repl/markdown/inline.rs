@@ -1,0 +1,237 @@
+//! Marks within a line: bold, italic, struck out, code, links.
+
+use anstyle::Style;
+
+use super::{CODE, HELD_CHARS_MAX};
+use crate::term;
+
+/// A part of a line, in its style.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) text: String,
+    looks: Looks,
+}
+
+/// What marks say of a part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "marks within marks: each is there or not")]
+struct Looks {
+    bold: bool,
+    italic: bool,
+    struck: bool,
+    code: bool,
+    link: bool,
+    address: bool,
+}
+
+impl Span {
+    /// Its style on a line that is written in another.
+    pub(super) fn over(&self, base: Style) -> Style {
+        let looks = self.looks;
+        if looks.address {
+            return term::FAINT;
+        }
+        let mut style = if looks.code { CODE.effects(base.get_effects()) } else { base };
+        for (is_on, on) in [
+            (looks.bold, Style::new().bold()),
+            (looks.italic, Style::new().italic()),
+            (looks.struck, Style::new().strikethrough()),
+            (looks.link, Style::new().underline()),
+        ] {
+            if is_on {
+                style = style.effects(style.get_effects() | on.get_effects());
+            }
+        }
+        style
+    }
+}
+
+/// What is known of a text.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) spans: Vec<Span>,
+    /// How much of it that is; the rest may become a mark.
+    pub(super) bytes: usize,
+}
+
+/// Whether the line may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum More {
+    MayCome,
+    Never,
+}
+
+/// What a text at the front of `text` turns out to be.
+enum Mark {
+    /// Looks of what is in it, where that begins and ends, and where the text behind it begins.
+    Closed { looks: Looks, inside: (usize, usize), address: Option<(usize, usize)>, behind: usize },
+    /// No mark: so many bytes are shown as they are.
+    None(usize),
+    /// That cannot be said yet.
+    Open,
+}
+
+/// Reads a text from its beginning on, as far as can be said what it is.
+pub(super) fn known(text: &str, before: Option<char>, more: More) -> Known {
+    let mut known = Known::default();
+    let (mut before, mut plain_from) = (before, 0);
+    while known.bytes < text.len() {
+        let rest = &text[known.bytes..];
+        // Whoever reads along does not wait for ever.
+        let more = if rest.chars().nth(HELD_CHARS_MAX).is_some() { More::Never } else { more };
+        match mark(rest, before, more) {
+            Mark::Open => break,
+            Mark::None(bytes) => {
+                before = rest[..bytes].chars().next_back();
+                known.bytes += bytes;
+            }
+            Mark::Closed { looks, inside, address, behind } => {
+                known.push(&text[plain_from..known.bytes], Looks::default());
+                known.within(&rest[inside.0..inside.1], looks);
+                if let Some((from, to)) = address {
+                    let looks = Looks { address: true, ..Looks::default() };
+                    known.push(&format!(" ({})", &rest[from..to]), looks);
+                }
+                before = rest[..behind].chars().next_back();
+                known.bytes += behind;
+                plain_from = known.bytes;
+            }
+        }
+    }
+    known.push(&text[plain_from..known.bytes], Looks::default());
+    known
+}
+
+impl Known {
+    fn push(&mut self, text: &str, looks: Looks) {
+        if !text.is_empty() {
+            self.spans.push(Span { text: text.to_owned(), looks });
+        }
+    }
+
+    /// What stands within marks may hold others; code and links hold nothing but themselves.
+    fn within(&mut self, text: &str, looks: Looks) {
+        if looks.code || looks.link {
+            return self.push(text, looks);
+        }
+        for span in known(text, None, More::Never).spans {
+            let inner = span.looks;
+            let both = Looks {
+                bold: looks.bold || inner.bold,
+                italic: looks.italic || inner.italic,
+                struck: looks.struck || inner.struck,
+                ..inner
+            };
+            self.push(&span.text, both);
+        }
+    }
+}
+
+fn mark(text: &str, before: Option<char>, more: More) -> Mark {
+    let Some(first) = text.chars().next() else { return Mark::Open };
+    match first {
+        '`' => code(text, more),
+        '*' | '_' | '~' => emphasis(text, first, before, more),
+        '[' => link(text, more),
+        '\\' => match text[1..].chars().next() {
+            None if more == More::MayCome => Mark::Open,
+            None => Mark::None(1),
+            Some(next) => Mark::None(1 + next.len_utf8()),
+        },
+        _ => Mark::None(first.len_utf8()),
+    }
+}
+
+/// How many of a character stand at the front; nothing if more of them may come.
+fn run(text: &str, of: char, more: More) -> Option<usize> {
+    let count = text.chars().take_while(|c| *c == of).count();
+    (count < text.len() || more == More::Never).then_some(count)
+}
+
+fn open_or(more: More, bytes: usize) -> Mark {
+    if more == More::MayCome { Mark::Open } else { Mark::None(bytes) }
+}
+
+fn code(text: &str, more: More) -> Mark {
+    let Some(count) = run(text, '`', more) else { return Mark::Open };
+    let mut at = count;
+    while let Some(found) = text[at..].find('`') {
+        at += found;
+        let Some(closing) = run(&text[at..], '`', more) else { return Mark::Open };
+        if closing == count {
+            let looks = Looks { code: true, ..Looks::default() };
+            return Mark::Closed { looks, inside: (count, at), address: None, behind: at + closing };
+        }
+        at += closing;
+    }
+    open_or(more, count)
+}
+
+fn emphasis(text: &str, of: char, before: Option<char>, more: More) -> Mark {
+    let Some(count) = run(text, of, more) else { return Mark::Open };
+    let Some(looks) = looks_of(of, count) else { return Mark::None(count) };
+    let in_word = before.is_some_and(char::is_alphanumeric) && (of == '_' || count == 1);
+    let next = text[count..].chars().next();
+    if in_word || next.is_none_or(char::is_whitespace) {
+        return Mark::None(count);
+    }
+    let mut at = count;
+    while let Some(c) = text[at..].chars().next() {
+        if c == '`' {
+            match code(&text[at..], more) {
+                Mark::Closed { behind, .. } => at += behind,
+                Mark::None(bytes) => at += bytes,
+                Mark::Open => return Mark::Open,
+            }
+            continue;
+        }
+        if c == '\\' {
+            at += 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8);
+            continue;
+        }
+        if c != of {
+            at += c.len_utf8();
+            continue;
+        }
+        let Some(closing) = run(&text[at..], of, more) else { return Mark::Open };
+        let after = text[at + closing..].chars().next();
+        let is_behind_word = text[..at].chars().next_back().is_some_and(|c| !c.is_whitespace());
+        let ends_word = after.is_none_or(|c| !c.is_alphanumeric()) || (of != '_' && count > 1);
+        if closing == count && is_behind_word && ends_word {
+            return Mark::Closed { looks, inside: (count, at), address: None, behind: at + closing };
+        }
+        at += closing;
+    }
+    open_or(more, count)
+}
+
+fn looks_of(of: char, count: usize) -> Option<Looks> {
+    let (bold, italic, struck) = match (of, count) {
+        ('~', 2) => (false, false, true),
+        ('~', _) => return None,
+        (_, 1) => (false, true, false),
+        (_, 2) => (true, false, false),
+        (_, 3) => (true, true, false),
+        _ => return None,
+    };
+    Some(Looks { bold, italic, struck, ..Looks::default() })
+}
+
+/// `[text](address)`: the text, and behind it the address, which would else be lost.
+fn link(text: &str, more: More) -> Mark {
+    let Some(end) = text.find(']') else { return open_or(more, 1) };
+    let Some(next) = text[end + 1..].chars().next() else { return open_or(more, 1) };
+    if next != '(' || end == 1 || text[1..end].contains('[') {
+        return Mark::None(1);
+    }
+    let from = end + 2;
+    // One that would be shown half is none; a blank stands in no address.
+    let Some(length) = text[from..].find([')', ' ']) else { return open_or(more, 1) };
+    let to = from + length;
+    if text.as_bytes()[to] == b' ' || length == 0 {
+        return Mark::None(1);
+    }
+    let looks = Looks { link: true, ..Looks::default() };
+    let address = (text[1..end] != text[from..to]).then_some((from, to));
+    Mark::Closed { looks, inside: (1, end), address, behind: to + 1 }
+}
