@@ -9,9 +9,10 @@ pub(crate) const HELP: &str = "\
 Usage: manent-bench [GROUP…] [--json] [--quick] [--dir DIR]
 
 Groups: append, sync, create, group, sessions, load, tail, archive, fork, search,
-        catalogue, memory, context (all of these if none is named), and huge (a 10 GB
-        session; only when named). Search and catalogue also start the manent binary that lies
-        beside this one, and search compares with rg: what is not there is left out.
+        catalogue, memory, context, chat, runs (all of these if none is named), and huge (a
+        10 GB session; only when named). Search, catalogue and chat also start the manent binary that
+        lies beside this one; search compares with rg, chat with Python: what is not there is
+        left out.
 
   --json      one JSON object a line on stdout instead of a table
   --quick     fewer rounds, no 1 GB file, a tenth of the sessions or less
@@ -58,11 +59,13 @@ pub(crate) enum Topic {
     Catalogue,
     Memory,
     Context,
+    Chat,
+    Runs,
     Huge,
 }
 
 impl Topic {
-    const ALL: [Topic; 14] = [
+    const ALL: [Topic; 16] = [
         Topic::Append,
         Topic::Sync,
         Topic::Create,
@@ -76,6 +79,8 @@ impl Topic {
         Topic::Catalogue,
         Topic::Memory,
         Topic::Context,
+        Topic::Chat,
+        Topic::Runs,
         Topic::Huge,
     ];
 
@@ -94,6 +99,8 @@ impl Topic {
             Topic::Catalogue => "catalogue",
             Topic::Memory => "memory",
             Topic::Context => "context",
+            Topic::Chat => "chat",
+            Topic::Runs => "runs",
             Topic::Huge => "huge",
         }
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::{field, kibibytes};
 use crate::measure::median;
 use crate::session::Made;
-use crate::{Result, peers, remembered};
+use crate::{Result, peers, remembered, runs};
 
 /// What a child does.
 #[derive(Debug, Clone)]
@@ -39,6 +39,14 @@ pub(crate) enum Task {
     HoldMemory { home: PathBuf },
     /// The naive load of a memory, of the naive file.
     NaiveMemory { path: PathBuf },
+    /// Looks back on runs.
+    Retro { home: PathBuf },
+    /// Makes a data set of runs.
+    Train { home: PathBuf },
+    /// Reads the bytes of runs.
+    BareRuns { home: PathBuf },
+    /// The naive look back on runs.
+    NaiveRuns { home: PathBuf },
 }
 
 /// What a child found out.
@@ -93,6 +101,10 @@ impl Task {
             Task::Remember { home } => ("remember", home, ""),
             Task::HoldMemory { home } => ("hold-memory", home, ""),
             Task::NaiveMemory { path } => ("naive-memory", path, ""),
+            Task::Retro { home } => ("retro", home, ""),
+            Task::Train { home } => ("train", home, ""),
+            Task::BareRuns { home } => ("bare-runs", home, ""),
+            Task::NaiveRuns { home } => ("naive-runs", home, ""),
         };
         let output =
             Command::new(std::env::current_exe()?).args(["--child", word]).arg(place).arg(key).output()?;
@@ -116,6 +128,10 @@ impl Task {
             "remember" => Ok(Task::Remember { home: place }),
             "hold-memory" => Ok(Task::HoldMemory { home: place }),
             "naive-memory" => Ok(Task::NaiveMemory { path: place }),
+            "retro" => Ok(Task::Retro { home: place }),
+            "train" => Ok(Task::Train { home: place }),
+            "bare-runs" => Ok(Task::BareRuns { home: place }),
+            "naive-runs" => Ok(Task::NaiveRuns { home: place }),
             other => Err(format!("there is no task {other:?}")),
         }
     }
@@ -134,6 +150,10 @@ pub(crate) fn run(task: &Task) -> Result<()> {
         Task::Reindex { home } => once(|| reindex(home)),
         Task::Remember { home } => once(|| remembered::load(home)),
         Task::HoldMemory { home } => once(|| remembered::hold(home)),
+        Task::Retro { home } => once(|| runs::retro(home)),
+        Task::Train { home } => once(|| runs::train(home)),
+        Task::BareRuns { home } => once(|| runs::bare(home)),
+        Task::NaiveRuns { home } => once(|| runs::naive(home)),
         Task::NaiveMemory { path } => {
             loaded(|| peers::naive_memory(path), |all| walk(all.iter().map(|item| item.content.as_str())))
         }

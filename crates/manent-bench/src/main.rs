@@ -11,6 +11,9 @@
 //! | `load.rs`, `tail.rs`, `huge.rs` | what it costs to read |
 //! | `archive.rs`, `fork.rs` | what it costs to put a session away, and to branch off one |
 //! | `search.rs`, `catalogue.rs` | what it costs to find a turn, and to list the sessions |
+//! | `remembered.rs`, `seen.rs` | what it costs to remember, and to make what a model sees |
+//! | `chatting.rs` | a chat: its start, and what a turn takes besides the model |
+//! | `runs.rs` | what it costs to look back on runs of skills |
 //! | `commands.rs` | whole programs: the `manent` command, and ripgrep |
 //! | `peers.rs` | the naive store and SQLite |
 //! | `data.rs`, `session.rs` | the text, and the session files made of it |
@@ -28,6 +31,7 @@ mod append;
 mod archive;
 mod args;
 mod catalogue;
+mod chatting;
 mod child;
 mod commands;
 mod create;
@@ -41,6 +45,7 @@ mod measure;
 mod peers;
 mod remembered;
 mod row;
+mod runs;
 mod search;
 mod seen;
 mod session;
@@ -170,6 +175,8 @@ fn run_group(bench: &Bench, group: Topic) -> Result<Vec<Row>> {
         Topic::Catalogue => catalogue::run(bench),
         Topic::Memory => remembered::run(bench),
         Topic::Context => seen::run(bench),
+        Topic::Chat => chatting::run(bench),
+        Topic::Runs => runs::run(bench),
         Topic::Huge => huge::run(bench),
     }
 }
