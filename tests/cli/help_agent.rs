@@ -260,8 +260,8 @@ fn help_of_retro() {
           --json            Print JSON, one object a line
           --until <TIME>    Only runs until: 7d, 2026-11-01 (that day included)
           --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
-          --project <PATH>  Only of this project: its path, or the end of it; '.' is the current
-                            directory
+          --project <PATH>  Only in this project, or below it: its path, or the end of it; '.' is the
+                            current one
       -q, --quiet           No notes: only what was asked for and what went wrong
           --skill <NAME>    Only of this skill
           --session <KEY>   Only of this session

@@ -12,6 +12,7 @@ mod commands;
 mod context;
 mod exit;
 mod model;
+mod new_file;
 mod output;
 mod repl;
 mod term;

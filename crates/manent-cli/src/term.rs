@@ -193,6 +193,17 @@ fn window(cells: &[(bool, Cow<'_, str>)], columns: usize) -> Range<usize> {
     start..start + count
 }
 
+/// A duration in few characters.
+pub(crate) fn lasting(ms: u64) -> String {
+    let tenths = |unit: u64| format!("{}.{}", ms / unit, ms % unit * 10 / unit);
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..60_000 => format!("{} s", tenths(1000)),
+        60_000..3_600_000 => format!("{} min", tenths(60_000)),
+        _ => format!("{} h", tenths(3_600_000)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,8 @@ use std::fmt;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::body::without_lone_surrogates;
+
 /// Which of the two marks of a record a line carries as members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marks {
@@ -35,9 +37,10 @@ pub(crate) fn marks(line: &str) -> Marks {
         };
     }
     match marks_of_object(line) {
-        Marks::NotJson => {
-            without_lone_surrogates(line).map_or(Marks::NotJson, |mended| marks_of_object(&mended))
-        }
+        Marks::NotJson => match without_lone_surrogates(line) {
+            Cow::Owned(mended) => marks_of_object(&mended),
+            Cow::Borrowed(_) => Marks::NotJson,
+        },
         marks => marks,
     }
 }
@@ -62,7 +65,7 @@ pub fn list(object: &str) -> Option<Listed<'_>> {
     }
     // A name may hold half a surrogate pair, as any string of another program's may. The parser gives such names only
     // as bytes, without its other checks, so that the text is checked first with the halves replaced.
-    let mended = without_lone_surrogates(object)?;
+    let Cow::Owned(mended) = without_lone_surrogates(object) else { return None };
     if matches!(marks_of_object(&mended), Marks::NotJson) {
         return None;
     }
@@ -75,24 +78,6 @@ pub fn list(object: &str) -> Option<Listed<'_>> {
 pub fn lists(array: &str) -> Option<Vec<Listed<'_>>> {
     let objects: Vec<Object<'_>> = serde_json::from_str(array).ok()?;
     Some(objects.into_iter().map(|Object(members)| members).collect())
-}
-
-/// The text with every `\uD800` to `\uDFFF` replaced by `\uFFFD`; nothing if there is none. As long as before.
-fn without_lone_surrogates(text: &str) -> Option<String> {
-    let mut mended = text.as_bytes().to_vec();
-    let mut found = false;
-    for at in memchr::memmem::find_iter(text.as_bytes(), b"\\u") {
-        if matches!(
-            text.as_bytes().get(at + 2..at + 4),
-            Some([b'd' | b'D', b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F'])
-        ) {
-            found = true;
-            if let Some(escape) = mended.get_mut(at..at + 6) {
-                escape.copy_from_slice(b"\\ufffd");
-            }
-        }
-    }
-    found.then(|| String::from_utf8(mended).ok()).flatten()
 }
 
 /// Calls `see` for each member; false if the text is not exactly one JSON object.

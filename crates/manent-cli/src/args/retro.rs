@@ -17,7 +17,7 @@ pub(crate) struct Retro {
     /// Only runs until: 7d, 2026-11-01 (that day included)
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<Until>,
-    /// Only of this project: its path, or the end of it; '.' is the current directory
+    /// Only in this project, or below it: its path, or the end of it; '.' is the current one
     #[arg(long, value_name = "PATH")]
     pub(crate) project: Option<String>,
     /// Only of this skill

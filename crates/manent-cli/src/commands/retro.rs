@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use manent::log::RealDisk;
-use manent::log::fs::{Access, Disk, write_fully};
+use manent::log::fs::Disk;
 use manent::retrospective::{Narrative, Question, Report};
 use manent_agent::skills::Standing;
 
@@ -14,6 +14,7 @@ use crate::args::retro::Retro;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::model::Answering;
+use crate::new_file::NewFile;
 use crate::{term, when};
 
 pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure> {
@@ -69,7 +70,7 @@ fn known_skills(context: &Context<'_>) -> Vec<String> {
 }
 
 /// What was typed, or where it leads if it says where from here.
-fn project_path(typed: &str) -> String {
+pub(super) fn project_path(typed: &str) -> String {
     if typed != "." && !typed.starts_with("./") && !typed.starts_with("..") {
         return typed.to_owned();
     }
@@ -144,30 +145,11 @@ fn remember(
     Ok(())
 }
 
-/// Writes a file as a whole: whoever reads it sees what was there before, or all that is there now.
+/// Writes the page, in the place of an older one.
 fn write_page(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |e: std::io::Error| {
-        let hint = "name a file in a directory that you can write to";
-        Failure::new(Exit::Failed, format!("cannot write {}: {e}; {hint}", file.display()))
-    };
     // Behind a link, the file that it leads to is meant.
-    let real = match RealDisk.resolve(file) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => file.to_owned(),
-        resolved => resolved.map_err(failed)?,
-    };
-    let name = real.file_name().map(|name| name.to_string_lossy().into_owned());
-    let name = name.ok_or_else(|| failed(std::io::ErrorKind::IsADirectory.into()))?;
-    let dir = real.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let beside = dir.join(format!(".{name}.{}.tmp", std::process::id()));
-    let written = RealDisk.open(&beside, Access::CreateNew).and_then(|made| {
-        write_fully(&*made, bytes).map_err(|(_, e)| e)?;
-        made.sync()?;
-        RealDisk.rename(&beside, &real)?;
-        RealDisk.sync_dir(dir)
-    });
-    if written.is_err() {
-        // It may not be there at all.
-        let _ = RealDisk.remove(&beside);
-    }
-    written.map_err(failed)
+    let real = RealDisk.resolve(file).unwrap_or_else(|_| file.to_owned());
+    let mut page = NewFile::begin(&real, true)?;
+    page.write(bytes).map_err(|e| page.failed(&e))?;
+    page.end()
 }

@@ -154,7 +154,7 @@ fn skills(output: &mut Output, report: &Report, columns: usize) -> io::Result<()
 fn row(group: &Group) -> Vec<String> {
     let name = |text: &str| term::fit(&term::line(text), NAME_COLUMNS).into_owned();
     let skill = if group.skill.is_empty() { "(no skill named)" } else { &group.skill };
-    let time = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), lasting);
+    let time = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), term::lasting);
     let unknown = group.unknown + group.other;
     let mut cells = vec![name(skill), name(&group.model), name(&group.phase), term::count(group.n)];
     if group.enough {
@@ -183,14 +183,12 @@ fn failures(output: &mut Output, report: &Report, columns: usize) -> io::Result<
             let count = if at == 0 { &count } else { "" };
             output.line(&[(Style::new().bold(), &format!("  {count:>width$}  ")), (Style::new(), line)])?;
         }
-        let meta = format!(
-            "{}; {}; {} to {}; runs {}",
-            one.skills.join(", "),
-            one.models.join(", "),
-            day(&one.first),
-            day(&one.last),
-            one.runs.join(", ")
-        );
+        let times = format!("{} to {}", day(&one.first), day(&one.last));
+        let runs = format!("runs {}", one.runs.join(", "));
+        let mut meta = vec![one.skills.join(", "), one.models.join(", "), times, runs];
+        // Not every run says which model it was.
+        meta.retain(|part| !part.is_empty());
+        let meta = meta.join("; ");
         for line in wrapped(&meta, columns - width - 4) {
             output.line(&[(term::FAINT, &format!("{}{line}", " ".repeat(width + 4)))])?;
         }
@@ -269,17 +267,6 @@ fn whole(rate: f64) -> String {
 
 fn percent(rate: f64) -> String {
     format!("{} %", whole(rate))
-}
-
-/// A duration in few characters.
-fn lasting(ms: u64) -> String {
-    let tenths = |unit: u64| format!("{}.{}", ms / unit, ms % unit * 10 / unit);
-    match ms {
-        0..1000 => format!("{ms} ms"),
-        1000..60_000 => format!("{} s", tenths(1000)),
-        60_000..3_600_000 => format!("{} min", tenths(60_000)),
-        _ => format!("{} h", tenths(3_600_000)),
-    }
 }
 
 const COLUMNS: usize = 100;

@@ -7,6 +7,7 @@ use manent::dataset::{DatasetError, Existing, Format, Made, Reason, Recipe, make
 use manent::log::RealDisk;
 use serde_json::{Map, Value, json};
 
+use super::retro::project_path;
 use crate::args::train::{self, Train};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -46,7 +47,7 @@ fn recipe(given: &Train) -> Recipe {
     Recipe {
         since_ms: given.since.map(|since| since.ms),
         until_ms: given.until.map(|until| until.ms),
-        project: given.project.clone(),
+        project: given.project.as_deref().map(project_path),
         skill: given.skill.clone(),
         model: given.model.clone(),
         validation: given.validation,

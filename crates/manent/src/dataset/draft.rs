@@ -5,7 +5,7 @@
 //! nothing says what: it is left out. A summary is not what a model said: what has nothing else is left out, too.
 //! Whoever wants both all the same says so, and gets them counted.
 
-use crate::runs::{Attempt, Passage, Run};
+use crate::runs::{Attempt, Passage, Run, bare};
 
 use super::{Reason, Recipe};
 
@@ -223,24 +223,13 @@ pub(super) fn is_wanted(run: &Run<'_>, recipe: &Recipe) -> bool {
     let since = recipe.since_ms.is_none_or(|since| run.at_ms.is_some_and(|at| at >= since));
     let until = recipe.until_ms.is_none_or(|until| run.at_ms.is_some_and(|at| at < until));
     let skill = recipe.skill.as_deref().is_none_or(|skill| run.skill == skill);
-    let project = recipe.project.as_deref().is_none_or(|project| is_in(&run.project_root, project));
+    let project = recipe.project.as_deref().is_none_or(|project| run.is_in(project));
     since && until && skill && project
 }
 
 /// A project by its directory: without a slash at its end, however it was written.
 pub(super) fn project_of<'a>(run: &'a Run<'_>) -> &'a str {
     bare(&run.project_root)
-}
-
-fn bare(path: &str) -> &str {
-    let trimmed = path.trim().trim_end_matches(['/', '\\']);
-    if trimmed.is_empty() { path.trim() } else { trimmed }
-}
-
-fn is_in(path: &str, project: &str) -> bool {
-    let (path, project) = (bare(path), bare(project));
-    let rest = path.strip_prefix(project);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '\\']) || project == "/")
 }
 
 /// No model is given more at once: about a million tokens.

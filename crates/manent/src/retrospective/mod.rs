@@ -63,7 +63,7 @@ pub struct Question<'a> {
     pub since_ms: Option<i64>,
     /// Only runs before this time.
     pub until_ms: Option<i64>,
-    /// Only of this project: its path, or the last parts of its path.
+    /// Only of this project, or below it: see [`Run::is_in`].
     pub project: Option<&'a str>,
     /// Only of this skill.
     pub skill: Option<&'a str>,
@@ -81,11 +81,8 @@ pub struct Question<'a> {
 
 impl Question<'_> {
     fn wants(&self, run: &Run<'_>) -> bool {
-        let in_project = |wanted: &str| {
-            let (root, wanted) = (run.project_root.trim_end_matches('/'), wanted.trim_end_matches('/'));
-            root == wanted || root.strip_suffix(wanted).is_some_and(|rest| rest.ends_with('/'))
-        };
-        self.skill.is_none_or(|skill| run.skill.trim() == skill) && self.project.is_none_or(in_project)
+        self.skill.is_none_or(|skill| run.skill.trim() == skill)
+            && self.project.is_none_or(|project| run.is_in(project))
     }
 
     /// Where the period before begins: it is as long as the one that was asked for.

@@ -186,6 +186,25 @@ impl Status {
     }
 }
 
+impl Run<'_> {
+    /// Whether it was made in a project, or below it. A project that is no whole path is known by the last parts of
+    /// its path.
+    pub fn is_in(&self, project: &str) -> bool {
+        let root = bare(&self.project_root);
+        let project = bare(project);
+        let below = |rest: &str| rest.is_empty() || rest.starts_with(['/', '\\']) || project == "/";
+        root.strip_prefix(project).is_some_and(below)
+            || (!project.starts_with('/')
+                && root.strip_suffix(project).is_some_and(|rest| rest.ends_with(['/', '\\'])))
+    }
+}
+
+/// A path of a project: without a slash at its end, however it was written.
+pub(crate) fn bare(path: &str) -> &str {
+    let trimmed = path.trim().trim_end_matches(['/', '\\']);
+    if trimmed.is_empty() { path.trim() } else { trimmed }
+}
+
 impl<'a> Line<'a> {
     /// Reads a line. Nothing: it is no run, but a header, a record of another kind, or no JSON object.
     pub fn read(seq: u64, line: &'a str) -> Option<Line<'a>> {

@@ -33,6 +33,7 @@ use crate::files::Files;
 use crate::key::SessionKey;
 use crate::store::{Store, StoreOptions};
 
+pub(crate) use entry::bare;
 pub use entry::{Attempt, Line, Oddity, Passage, Run, Status};
 pub use incoming::{Ended, EntryError, NewAttempt, NewEntry, NewRun};
 pub use recording::{Recorded, Started};

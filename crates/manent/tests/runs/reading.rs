@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use manent::runs::{Runs, Status};
+use manent::runs::{Run, Runs, Status};
 use manent::{Body, Durability, Store};
 
 use super::{all, key};
@@ -83,4 +83,24 @@ fn no_shape_of_a_line_hides_the_runs_around_it() {
     assert_eq!(skills, wanted);
     let seen = runs.each(&key("a"), |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((seen.runs, seen.unknown, seen.others, seen.damage.len()), (7, 1, 1, 1), "{:?}", seen.damage);
+}
+
+#[test]
+fn a_project_is_its_path_what_is_below_it_or_the_end_of_its_path() {
+    let run = |root: &'static str| Run { project_root: root.into(), ..Run::default() };
+    for (root, project, is_in) in [
+        ("/home/u/app", "/home/u/app", true),
+        ("/home/u/app/", "/home/u/app//", true),
+        ("/home/u/app/web", "/home/u/app", true),
+        ("/home/u/apple", "/home/u/app", false),
+        ("/home/u/app", "/", true),
+        ("/home/u/app", "app", true),
+        ("/home/u/app", "u/app", true),
+        ("/home/u/my-app", "app", false),
+        ("/srv/home/u/app", "/home/u/app", false),
+        ("C:\\work\\app", "C:\\work", true),
+        ("", "app", false),
+    ] {
+        assert_eq!(run(root).is_in(project), is_in, "{root} in {project}");
+    }
 }

@@ -80,24 +80,19 @@ fn note(context: &Context<'_>, all: u64, matched: u64, shown: usize) {
 
 /// A directory as it was typed, and as it is: runs are recorded with either.
 fn projects(typed: &str) -> Vec<String> {
-    let plain = typed.trim_end_matches('/');
-    let mut names = vec![if plain.is_empty() { "/" } else { plain }.to_owned()];
+    let mut names = vec![typed.to_owned()];
     names.extend(RealDisk.resolve(Path::new(typed)).ok().map(|path| path.to_string_lossy().into_owned()));
     names
 }
 
 fn is_wanted(given: &List, projects: Option<&[String]>, run: &Run<'_>) -> bool {
-    let is_in = |project: &String| {
-        let rest = run.project_root.strip_prefix(project.as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || project == "/")
-    };
     let uses = |model: &String| {
         run.model_used == *model || run.attempts.iter().any(|attempt| attempt.model == *model)
     };
     given.skill.as_ref().is_none_or(|skill| run.skill == *skill)
         && given.model.as_ref().is_none_or(uses)
         && given.status.is_none_or(|status| run.status == Status::from(status))
-        && projects.is_none_or(|projects| projects.iter().any(is_in))
+        && projects.is_none_or(|projects| projects.iter().any(|project| run.is_in(project)))
         && given.since.is_none_or(|since| run.at_ms.is_some_and(|ms| ms >= since.ms))
         && given.until.is_none_or(|until| run.at_ms.is_some_and(|ms| ms < until.ms))
 }
@@ -232,7 +227,7 @@ fn table(rows: &[Row], output: &mut Output) -> std::io::Result<()> {
                 cell(&row.skill),
                 cell(&row.model),
                 row.attempts.to_string(),
-                super::took(row.duration_ms),
+                row.duration_ms.map_or_else(|| "-".to_owned(), term::lasting),
                 format!("{}:{}", term::line(row.session.as_str()), row.seq),
             ]
         })

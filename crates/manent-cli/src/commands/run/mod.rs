@@ -55,13 +55,3 @@ fn style_of(status: Status) -> Style {
     };
     Style::new().fg_color(Some(color.into())).bold()
 }
-
-/// How long something took, as a person reads it.
-fn took(ms: Option<u64>) -> String {
-    match ms {
-        None => "-".to_owned(),
-        Some(ms @ ..1000) => format!("{ms} ms"),
-        Some(ms @ 1000..60_000) => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
-        Some(ms) => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1000),
-    }
-}

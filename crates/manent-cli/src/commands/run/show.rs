@@ -144,7 +144,7 @@ fn print(session: &SessionKey, run: &Run<'_>, output: &mut Output) -> std::io::R
     output.line(&[(Style::new().bold(), &skill), (super::style_of(run.status), &format!("  {status}"))])?;
     let at = run.at_ms.map_or_else(|| run.timestamp.to_string(), when::format_ms);
     let said = if run.final_status.eq_ignore_ascii_case(status) { "" } else { &run.final_status };
-    let took = run.duration_ms.map_or_else(String::new, |ms| super::took(Some(ms)));
+    let took = run.duration_ms.map_or_else(String::new, term::lasting);
     let place = format!("{session}:{}", run.seq);
     for (name, text) in [
         ("run", &*run.run_id),
@@ -180,7 +180,7 @@ fn print_attempt(attempt: &Attempt<'_>, nth: u64, output: &mut Output) -> std::i
         None => "",
     };
     output.line(&[(Style::new().bold(), &format!("attempt {number}")), (Style::new(), "")])?;
-    let took = attempt.duration_ms.map_or_else(String::new, |ms| super::took(Some(ms)));
+    let took = attempt.duration_ms.map_or_else(String::new, term::lasting);
     let exit = attempt.exit_code.map_or_else(String::new, |code| code.to_string());
     for (name, text) in [
         ("checked", verified),
