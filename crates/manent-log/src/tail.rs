@@ -237,7 +237,7 @@ pub(crate) struct Place {
 /// Relies on numbers that rise. Where a damaged file breaks that, the place may lie too early or be none at all, and
 /// the caller reads on from it to the first number that is large enough.
 pub(crate) fn place_before(file: &dyn DiskFile, path: &Path, seq: u64) -> Result<Option<Place>> {
-    if detect(file, path)?.is_none_or(|o| o.kind != FileKind::Native) {
+    if detect_at_once(file, path)?.is_none_or(|o| o.kind != FileKind::Native) {
         return Ok(None);
     }
     let len = file.state().map_err(Error::io("inspect", path))?.len;

@@ -335,6 +335,10 @@ impl Disk for SimDisk {
         self.run(Call::on("remove", path), |world, _| world.tree.remove(path))
     }
 
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        self.run(Call::on("remove_dir", dir), |world, _| world.tree.remove_dir(dir))
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.run(Call::on("sync_dir", dir), |world, _| {
             let ino = world.tree.resolve(dir)?;

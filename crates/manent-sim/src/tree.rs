@@ -172,6 +172,16 @@ impl Tree {
         Ok(())
     }
 
+    /// Removes a directory that is empty.
+    pub(crate) fn remove_dir(&mut self, path: &Path) -> io::Result<()> {
+        let (dir, name) = self.entry(path)?;
+        if !self.names(self.resolve(path)?)?.is_empty() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        self.change(vec![Edit::new(dir, name, None)]);
+        Ok(())
+    }
+
     /// Makes the changes of a directory durable; a rename waits for its other directory.
     pub(crate) fn sync_dir(&mut self, dir: Ino) -> io::Result<()> {
         self.names(dir)?;

@@ -105,6 +105,35 @@ pub enum Error {
         /// The store.
         store: String,
     },
+    /// No run of this name.
+    #[error("there is no run {run:?} in the session {session:?}; `manent run list` shows what is there")]
+    NoRun {
+        /// The session.
+        session: String,
+        /// The id of the run, or the number of its record.
+        run: String,
+    },
+    /// The run has no attempt of this number.
+    #[error("the run {run:?} of the session {session:?} has no attempt {attempt}{}", last_attempt(*last))]
+    NoAttempt {
+        /// The session.
+        session: String,
+        /// The id of the run, or the number of its record.
+        run: String,
+        /// The number.
+        attempt: u64,
+        /// The last number there is.
+        last: Option<u64>,
+    },
+    /// Somebody else is at work on this run.
+    #[error(
+        "a run with this key is under way{}, and is not begun a second time; wait for its end, or use another key",
+        pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
+    )]
+    Running {
+        /// Who, if the system can tell.
+        pid: Option<u32>,
+    },
     /// The index cannot be kept.
     #[error("the index: {0}")]
     Index(String),
@@ -313,6 +342,11 @@ fn whereabouts(place: Place) -> &'static str {
 
 fn last_hint(last: Option<u64>) -> String {
     last.map_or_else(String::new, |last| format!("; the last is {last}"))
+}
+
+fn last_attempt(last: Option<u64>) -> String {
+    let there = last.map_or_else(|| "it has none".to_owned(), |last| format!("the last is {last}"));
+    format!("; {there}: leave the number out to mean the run as it ended")
 }
 
 fn holder(pid: Option<u32>) -> String {

@@ -21,6 +21,8 @@ pub struct Purged {
     pub forks: Vec<Address>,
     /// Keys of which nothing is left, and whose runs are gone too.
     pub runs: Vec<SessionKey>,
+    /// Whether the report of runs that was kept is gone too, because it may have shown them.
+    pub report: bool,
 }
 
 impl Store {
@@ -125,11 +127,33 @@ impl Store {
         }
         for Address { key, .. } in doomed {
             let stays = |kin: &Kin| kin.address.key == *key && !doomed.contains(&kin.address);
-            if !everything.iter().any(stays) && runs.purge_within(key, Duration::ZERO)? {
+            if everything.iter().any(stays) || runs.log(key)?.is_none() {
+                continue;
+            }
+            // Before the runs, for the same reason.
+            purged.report |= self.reports()?.forget()?;
+            if runs.purge_within(key, Duration::ZERO)? {
                 purged.runs.push(key.clone());
             }
         }
         Ok(())
+    }
+
+    /// Removes the runs of a key for good, and the report that is kept, which may show them. Its sessions, if it has
+    /// any, are left alone.
+    pub fn purge_runs_of(&self, key: &SessionKey) -> Result<Purged> {
+        let runs = self.runs()?;
+        let mut purged = Purged::default();
+        self.moving(|| {
+            if runs.log(key)?.is_some() {
+                purged.report |= self.reports()?.forget()?;
+                if runs.purge_within(key, Duration::ZERO)? {
+                    purged.runs.push(key.clone());
+                }
+            }
+            Ok(())
+        })?;
+        Ok(purged)
     }
 
     /// Does something with the right to move sessions. For a session that somebody writes it waits without that right:

@@ -8,10 +8,12 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use regex::Regex;
 
 use starts::{Case, Starts};
 
+mod beside;
 mod starts;
 #[cfg(test)]
 mod tests;
@@ -46,7 +48,7 @@ pub fn secrets(text: &str) -> Vec<Range<usize>> {
 /// In no order. An expression is made only when a text holds what it begins with. Nothing: one could not be made.
 fn found_in(text: &str) -> Option<Vec<Range<usize>>> {
     let mut found = Vec::new();
-    if memchr::memmem::find(text.as_bytes(), b"-----BEGIN ").is_some() {
+    if BEGIN.find(text.as_bytes()).is_some() {
         found.extend(BLOCKS.as_ref()?.find_iter(text).map(|block| block.range()));
     }
     if may_have_shapes(text) {
@@ -56,6 +58,7 @@ fn found_in(text: &str) -> Option<Vec<Range<usize>>> {
         values::find_values(text, values::HEADS.as_ref()?, &mut found);
     }
     values::find_addresses(text, &mut found);
+    beside::find_logins(text, &mut found);
     Some(found)
 }
 
@@ -136,6 +139,8 @@ static SHAPES: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static SHAPE_STARTS: LazyLock<Starts> =
     LazyLock::new(|| Starts::of(SHAPED.iter().flat_map(|(starts, _)| starts.iter().copied()), Case::Exact));
 
+static BEGIN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("-----BEGIN "));
+
 /// Private keys as files hold them, also with escaped line ends. One whose end is cut off is one all the same.
 static BLOCKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let gap = r"(?:[ \t\r\n]|\\[rnt])*";
@@ -181,6 +186,9 @@ fn find_shapes(text: &str, shapes: &Regex, found: &mut Vec<Range<usize>>) {
         if is_secret && !is_filler(whole) {
             let digits = if whole.starts_with(':') { digits_before(text, start) } else { 0 };
             found.push(start - digits..at);
+            if begins(&["AKIA", "ASIA"]) {
+                found.extend(beside::partner_of_key(text, at));
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use super::denied::turns_round;
 use super::passage::Passage;
 use crate::index::words::{Words, is_stop, stem};
 use crate::memory::Kind;
@@ -193,7 +194,8 @@ fn is_third_person(verb: &str, other: &str) -> bool {
         || verb.strip_suffix('y').is_some_and(|stem| other.strip_suffix("ies") == Some(stem))
 }
 
-/// Whether what a model tells of a passage names only what was named there, and is mostly about it.
+/// Whether what a model tells of a passage names only what was named there, is mostly about it, and does not turn it
+/// round.
 pub(super) fn is_about(told: &str, transcript: &str) -> bool {
     let mut known = HashSet::new();
     Words::default().split(transcript, |term, _| {
@@ -212,7 +214,7 @@ pub(super) fn is_about(told: &str, transcript: &str) -> bool {
         found += usize::from(is_known);
         invented |= is_name && !is_known;
     });
-    all > 0 && !invented && found * 100 >= all * ABOUT_PERCENT
+    all > 0 && !invented && found * 100 >= all * ABOUT_PERCENT && !turns_round(told, transcript)
 }
 
 /// Before the words of the user, where they are remembered as they were said.
@@ -363,6 +365,7 @@ mod tests {
         assert!(!is_about("Anna baked bread with rye flour and water.", transcript));
         assert!(!is_about("The user asked an iPhone how to bake bread.", transcript));
         assert!(!is_about("Many interesting topics were explored in depth today.", transcript));
+        assert!(!is_about("The user asked how not to bake rye bread.", transcript));
         assert!(!is_about("", transcript));
     }
 }

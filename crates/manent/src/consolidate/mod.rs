@@ -13,11 +13,12 @@
 //! | `journal.rs` | what was looked at, and by whom |
 //! | `passage.rs`, `sentences.rs` | what happened, and the user's own words |
 //! | `reply.rs` | what a model answered, read |
-//! | `grounding.rs` | whether the user said so |
+//! | `grounding.rs`, `denied.rs` | whether the user said so, and not the opposite |
 //! | `merging.rs` | whether it is known, or contradicts what is |
 //! | `inbox.rs` | what waits until a person accepts it |
 //! | `unaided.rs` | doing without a model |
 
+mod denied;
 mod grounding;
 mod inbox;
 mod journal;

@@ -5,6 +5,9 @@
 //! have four bytes in a row in common, at one of eight places, are compared. That takes 40 bytes a row, finds 98 of a
 //! hundred pairs that share four fifths of their triples, and depends on nothing but the texts and their order.
 
+use std::panic::resume_unwind;
+use std::thread;
+
 /// The signature of a text.
 pub(super) type Signature = [u8; BINS];
 
@@ -82,8 +85,9 @@ fn mixed(hash: u64) -> u64 {
 }
 
 /// How many places of two signatures are equal.
-fn equal(a: &Signature, b: &Signature) -> usize {
-    a.iter().zip(b).filter(|(a, b)| a == b).count()
+fn equal(a: &Signature, b: &Signature) -> u8 {
+    // Bytes into a byte: one instruction for many of them.
+    a.iter().zip(b).fold(0, |count, (a, b)| count + u8::from(a == b))
 }
 
 /// What is known of a row that may be like another.
@@ -107,26 +111,60 @@ pub(super) enum Alike {
 
 /// Finds rows that say nearly what an earlier one does, where rows to train on are earlier than all for validation.
 /// `row` gives each by its number; nothing for those that are not compared.
-pub(super) fn alike(count: usize, row: impl Fn(usize) -> Option<Likeness>) -> Vec<(usize, Alike)> {
+pub(super) fn alike(count: usize, row: impl Fn(usize) -> Option<Likeness> + Sync) -> Vec<(usize, Alike)> {
     let mut gone = vec![None; count];
-    let mut keys: Vec<(u32, bool, u32)> = Vec::new();
     for band in 0..BINS / BAND {
-        keys.clear();
-        keys.extend((0..count).filter(|at| gone[*at].is_none()).filter_map(|at| {
-            let row = row(at)?;
-            let bytes = row.signature[band * BAND..].first_chunk::<BAND>()?;
-            Some((u32::from_le_bytes(*bytes), row.in_validation, at as u32))
-        }));
-        keys.sort_unstable();
-        for bucket in keys.chunk_by(|a, b| a.0 == b.0).filter(|bucket| bucket.len() > 1) {
-            thin(bucket, &row, &mut gone);
+        let left = |at: usize| row(at).filter(|_| gone[at].is_none());
+        // Rows are only compared with rows of the same bucket, so that each thread takes half of the buckets.
+        let halves = if count < FEW {
+            [thinned(count, band, |_| true, left), Vec::new()]
+        } else {
+            thread::scope(|scope| {
+                let upper = || thinned(count, band, |key| key > u32::MAX / 2, left);
+                let other = thread::Builder::new().spawn_scoped(scope, upper);
+                let lower = thinned(count, band, |key| key <= u32::MAX / 2, left);
+                let upper = other.map_or_else(
+                    // The system gives no more threads.
+                    |_| upper(),
+                    |other| other.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                );
+                [lower, upper]
+            })
+        };
+        for (at, why) in halves.into_iter().flatten() {
+            gone[at] = Some(why);
         }
     }
     gone.into_iter().enumerate().filter_map(|(at, why)| Some((at, why?))).collect()
 }
 
+/// Puts rows that have a band in common into buckets, and compares those in the buckets that are wanted.
+fn thinned(
+    count: usize,
+    band: usize,
+    is_wanted: impl Fn(u32) -> bool,
+    row: impl Fn(usize) -> Option<Likeness>,
+) -> Vec<(usize, Alike)> {
+    let mut keys: Vec<(u32, bool, u32)> = Vec::new();
+    keys.extend((0..count).filter_map(|at| {
+        let row = row(at)?;
+        let key = u32::from_le_bytes(*row.signature[band * BAND..].first_chunk::<BAND>()?);
+        is_wanted(key).then_some((key, row.in_validation, at as u32))
+    }));
+    keys.sort_unstable();
+    let mut gone = Vec::new();
+    for bucket in keys.chunk_by(|a, b| a.0 == b.0).filter(|bucket| bucket.len() > 1) {
+        thin(bucket, &row, &mut gone);
+    }
+    gone
+}
+
 /// Compares the rows of a bucket, each with those before it that stay.
-fn thin(bucket: &[(u32, bool, u32)], row: impl Fn(usize) -> Option<Likeness>, gone: &mut [Option<Alike>]) {
+fn thin(
+    bucket: &[(u32, bool, u32)],
+    row: impl Fn(usize) -> Option<Likeness>,
+    gone: &mut Vec<(usize, Alike)>,
+) {
     let mut kept: Vec<Likeness> = Vec::new();
     for (_, _, at) in bucket {
         let at = *at as usize;
@@ -136,8 +174,8 @@ fn thin(bucket: &[(u32, bool, u32)], row: impl Fn(usize) -> Option<Likeness>, go
                 && equal(&other.signature, &row.signature) >= EQUAL_MIN
         });
         match like {
-            Some(other) if other.in_validation == row.in_validation => gone[at] = Some(Alike::Here),
-            Some(_) => gone[at] = Some(Alike::InTrain),
+            Some(other) if other.in_validation == row.in_validation => gone.push((at, Alike::Here)),
+            Some(_) => gone.push((at, Alike::InTrain)),
             None => kept.push(row),
         }
     }
@@ -146,11 +184,13 @@ fn thin(bucket: &[(u32, bool, u32)], row: impl Fn(usize) -> Option<Likeness>, go
 const BINS: usize = 32;
 const BAND: usize = 4;
 /// Three quarters: two texts that share four fifths of their triples have as many in nearly all cases.
-const EQUAL_MIN: usize = 24;
+const EQUAL_MIN: u8 = 24;
 /// A text of fewer words is like many others, and only compared to the letter.
 const WORDS_MIN: u64 = 8;
 /// In one bucket, with so many of those that stay: a bucket of thousands is no reason to take hours.
 const COMPARED_MAX: usize = 256;
+/// So few that a second thread is not worth it.
+const FEW: usize = 10_000;
 const SPREAD: u64 = 0xFF51_AFD7_ED55_8CCD;
 
 #[cfg(test)]

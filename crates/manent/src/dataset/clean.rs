@@ -88,9 +88,14 @@ impl Cleaner {
         }
     }
 
-    /// Values that were cleaned before are among the texts.
-    pub(super) fn note_values(&mut self) {
-        self.has_values = true;
+    /// What was cleaned by another one belongs to this row, too: what it took out is looked for here.
+    pub(super) fn take_up(&mut self, other: &Cleaner) {
+        self.secrets += other.secrets;
+        self.homes += other.homes;
+        self.has_values |= other.has_values;
+        for secret in &other.known {
+            self.learn(secret);
+        }
     }
 
     /// `hunter2` tells nothing, `"password":"hunter2"` does.

@@ -1,12 +1,13 @@
 //! From a run to what may become rows.
 //!
-//! An attempt has a verdict if somebody checked it. What it was given is what it quotes; the first attempt of a run
-//! that quotes nothing was given the run's input. A later one was given more, usually how the one before it failed, and
-//! nothing says what: it is left out. A summary is not what a model said: what has nothing else is left out, too.
-//! Whoever wants both all the same says so, and gets them counted.
+//! An attempt has a verdict if somebody checked it, then or afterwards. What it was given is what it quotes; the first
+//! attempt of a run that quotes nothing was given the run's input. A later one was given more, usually how the one
+//! before it failed, and nothing says what: it is left out. A summary is not what a model said: what has nothing else
+//! is left out, too. Whoever wants both all the same says so, and gets them counted.
 
-use crate::runs::{Attempt, Passage, Run, bare};
+use crate::runs::{Attempt, INTERRUPTED, NOT_CHECKED, Passage, Run, bare};
 
+use super::quote::Quoted;
 use super::{Reason, Recipe};
 
 /// What one attempt may become.
@@ -16,6 +17,10 @@ pub(super) struct Draft {
     pub(super) source: u32,
     /// Which run of that log.
     pub(super) seq: u64,
+    /// Which run of its batch.
+    pub(super) run: u32,
+    /// Its place among the drafts of its batch.
+    pub(super) order: u32,
     /// In which group.
     pub(super) node: u32,
     pub(super) verdict: Verdict,
@@ -27,6 +32,10 @@ pub(super) struct Draft {
     /// Whether the prompt holds one of these failures.
     pub(super) is_repair: bool,
     pub(super) tools: Option<String>,
+    /// What was looked up for it.
+    pub(super) quoted: Vec<Quoted>,
+    /// A block of memory was left out of the prompt.
+    pub(super) memory_left_out: bool,
 }
 
 /// How an attempt came out.
@@ -82,8 +91,9 @@ pub(super) enum Answered {
 pub(super) struct Failure {
     /// What it had answered.
     pub(super) output: Option<Passage>,
-    /// What whoever checked it printed.
-    pub(super) printed: String,
+    /// How what whoever checked it printed begins and ends: programs that tell a model of it cut what is long. Nothing
+    /// if that is so short that it stands everywhere.
+    pub(super) printed: Vec<String>,
 }
 
 impl Draft {
@@ -105,34 +115,67 @@ impl Draft {
             Answered::Summary(text) => text.len(),
             Answered::Messages(said) => of_said(said),
         };
-        let failures: usize = self.failures.iter().map(|failure| failure.printed.len()).sum();
+        let failures = self.failures.iter().flat_map(|failure| &failure.printed).map(|ends| ends.len() + 100);
+        let failures: usize = failures.sum();
         asked + answered + failures + self.tools.as_ref().map_or(0, String::len) + 300
     }
 }
 
 /// The drafts of a run, and why its other attempts give none.
-pub(super) fn drafts(
+pub(super) fn drafts<E>(
     run: &Run<'_>,
     recipe: &Recipe,
-    node: u32,
-    source: u32,
-    mut take: impl FnMut(Result<Draft, Reason>),
-) {
+    mut take: impl FnMut(Result<Draft, Reason>) -> Result<(), E>,
+) -> Result<(), E> {
     let mut order: Vec<usize> = (0..run.attempts.len()).collect();
     order.sort_by_key(|at| run.attempts[*at].attempt.unwrap_or(*at as u64 + 1));
-    let mut before: Vec<&Attempt<'_>> = Vec::new();
-    for at in order {
-        let attempt = &run.attempts[at];
-        if before.contains(&attempt) {
-            take(Err(Reason::Repeated));
-            continue;
+    let mut attempts: Vec<&Attempt<'_>> = Vec::new();
+    for attempt in order.into_iter().map(|at| &run.attempts[at]) {
+        match attempts.iter_mut().find(|other| is_repeated(other, attempt)) {
+            Some(other) => {
+                // Of one that is written twice, what somebody said of it afterwards counts.
+                if other.judged.is_none() {
+                    *other = attempt;
+                }
+                take(Err(Reason::Repeated))?;
+            }
+            None => attempts.push(attempt),
         }
-        take(draft(run, attempt, &before, recipe).map(|draft| Draft { source, node, ..draft }));
-        before.push(attempt);
-        if before.len() >= ATTEMPTS_MAX {
+        if attempts.len() >= ATTEMPTS_MAX {
             break;
         }
     }
+    for (nth, attempt) in attempts.iter().enumerate() {
+        take(draft(run, attempt, &attempts[..nth], recipe))?;
+    }
+    Ok(())
+}
+
+/// Whether two are the same attempt, whatever was said of either.
+fn is_repeated(a: &Attempt<'_>, b: &Attempt<'_>) -> bool {
+    // Every member by its name, so that a new one is not forgotten here.
+    let Attempt {
+        attempt,
+        model,
+        output_summary,
+        runner_output,
+        verified: _,
+        judged: _,
+        prompt_ref,
+        output_ref,
+        params,
+        usage,
+        error_class,
+        exit_code,
+        skill_hash,
+        sandbox,
+        duration_ms,
+    } = a;
+    (attempt, exit_code, duration_ms) == (&b.attempt, &b.exit_code, &b.duration_ms)
+        && (prompt_ref, output_ref) == (&b.prompt_ref, &b.output_ref)
+        && (output_summary, runner_output) == (&b.output_summary, &b.runner_output)
+        && (model, error_class, skill_hash, sandbox) == (&b.model, &b.error_class, &b.skill_hash, &b.sandbox)
+        && (params, usage) == (&b.params, &b.usage)
 }
 
 fn draft(
@@ -144,6 +187,10 @@ fn draft(
     let model = if attempt.model.is_empty() { &run.model_used } else { &attempt.model };
     if recipe.model.as_deref().is_some_and(|wanted| wanted != model) {
         return Err(Reason::Filtered);
+    }
+    // As `manent run exec` records them: what a command printed is nothing that a model said.
+    if model.is_empty() && !attempt.sandbox.is_empty() && attempt.output_ref.is_none() {
+        return Err(Reason::NoModel);
     }
     let verdict = verdict(attempt)?;
     if verdict == Verdict::Bad && !recipe.format.takes_failures() {
@@ -170,15 +217,36 @@ fn draft(
     let is_repair = matches!(asked, Asked::Told(..));
     let failures = if matches!(asked, Asked::Passage(_)) { failures(attempt, before) } else { Vec::new() };
     let (seq, model) = (run.seq, model.to_string());
-    Ok(Draft { source: 0, seq, node: 0, verdict, model, asked, answered, failures, is_repair, tools: None })
+    Ok(Draft {
+        source: 0,
+        seq,
+        run: 0,
+        order: 0,
+        node: 0,
+        verdict,
+        model,
+        asked,
+        answered,
+        failures,
+        is_repair,
+        tools: None,
+        quoted: Vec::new(),
+        memory_left_out: false,
+    })
 }
 
-/// Only what was checked has a verdict; that nobody complained is none.
+/// Only what was checked has a verdict; that nobody complained is none, nor that somebody broke it off, nor that it
+/// could not be checked. Whoever said afterwards what it was worth knew how it had ended.
 fn verdict(attempt: &Attempt<'_>) -> Result<Verdict, Reason> {
+    if let (Some(_), Some(is_good)) = (attempt.judged, attempt.verified) {
+        return Ok(if is_good { Verdict::Good } else { Verdict::Bad });
+    }
     let ended_badly = !attempt.error_class.is_empty() || attempt.exit_code.is_some_and(|code| code != 0);
     match attempt.verified {
         Some(true) if ended_badly => Err(Reason::Doubtful),
         Some(true) => Ok(Verdict::Good),
+        None if attempt.error_class == NOT_CHECKED => Err(Reason::Unverified),
+        _ if attempt.error_class == INTERRUPTED => Err(Reason::Unverified),
         Some(false) => Ok(Verdict::Bad),
         None if ended_badly => Ok(Verdict::Bad),
         None => Err(Reason::Unverified),
@@ -193,24 +261,33 @@ fn failed(attempt: &Attempt<'_>) -> bool {
 fn failures(attempt: &Attempt<'_>, before: &[&Attempt<'_>]) -> Vec<Failure> {
     let other = before.iter().filter(|earlier| earlier.prompt_ref != attempt.prompt_ref);
     let failed = other.filter(|earlier| failed(earlier));
-    let short = failed.filter(|attempt| attempt.runner_output.len() <= ROW_BYTES_MAX);
-    short
+    failed
         .map(|attempt| Failure {
             output: attempt.output_ref.clone(),
-            printed: attempt.runner_output.trim().to_owned(),
+            printed: ends_of(attempt.runner_output.trim()),
         })
         .collect()
 }
 
+fn ends_of(printed: &str) -> Vec<String> {
+    if printed.len() < PRINTED_BYTES_MIN {
+        return Vec::new();
+    }
+    let head = &printed[..printed.floor_char_boundary(PRINTED_BYTES)];
+    let tail = &printed[printed.ceil_char_boundary(printed.len().saturating_sub(PRINTED_BYTES))..];
+    if head == tail { vec![head.to_owned()] } else { vec![head.to_owned(), tail.to_owned()] }
+}
+
 /// What earlier attempts answered, and how each failed. One of which that is not known makes the rest unknown.
 fn told(before: &[&Attempt<'_>]) -> Result<Vec<(String, String)>, Reason> {
-    let mut told = Vec::with_capacity(before.len());
+    let (mut told, mut bytes) = (Vec::with_capacity(before.len()), 0);
     for attempt in before {
         let (answered, printed) = (attempt.output_summary.trim(), attempt.runner_output.trim());
         if answered.is_empty() || printed.is_empty() || !failed(attempt) {
             return Err(Reason::UnknownPrompt);
         }
-        if answered.len() + printed.len() > ROW_BYTES_MAX {
+        bytes += answered.len() + printed.len();
+        if bytes > ROW_BYTES_MAX {
             return Err(Reason::TooLong);
         }
         told.push((answered.to_owned(), printed.to_owned()));
@@ -236,3 +313,7 @@ pub(super) fn project_of<'a>(run: &'a Run<'_>) -> &'a str {
 pub(super) const ROW_BYTES_MAX: usize = 4 << 20;
 /// Nobody tries more often; whoever wrote such a run made it up.
 const ATTEMPTS_MAX: usize = 1000;
+/// So much of what was printed must stand in a prompt that tells of it.
+const PRINTED_BYTES: usize = 200;
+/// Less than this stands everywhere.
+const PRINTED_BYTES_MIN: usize = 8;

@@ -3,9 +3,9 @@
 //! A row is one attempt of which somebody checked how it came out: what the model was given, and what it answered. All
 //! of it is taken from the logs of runs and the sessions they quote; the same logs give the same files, to the byte.
 //!
-//! Runs are read once, in order. Attempts become drafts; what they quote of sessions is looked up, each session read
-//! forwards; in other threads a draft becomes the text of a row, without credentials, and goes to a spool on the disk.
-//! In memory there are some hundred bytes for each row. When all are there it is decided which are alike, which side
+//! Runs are read once, in several threads. Attempts become drafts; what they quote of sessions is looked up, each
+//! session read forwards; a draft becomes the text of a row, without credentials, and goes to a spool on the disk. In
+//! memory there are some hundred bytes for each row. When all are there it is decided which are alike, which side
 //! each is on and which make a pair, and the files are written under a temporary name. The last step is a rename.
 //!
 //! | file | about |
@@ -16,7 +16,9 @@
 //! | `shape.rs` | messages as each format writes them |
 //! | `row.rs` | from a draft to the text of a row |
 //! | `clean.rs` | credentials and names |
-//! | `gather.rs`, `spool.rs` | all of this in order, in several threads; where rows wait |
+//! | `rows_of.rs` | all of this with some lines of a log |
+//! | `crew.rs`, `gather.rs` | with all lines of all logs, in several threads; what came of it |
+//! | `spool.rs` | where rows wait |
 //! | `split.rs`, `alike.rs`, `choose.rs` | sides, what says nearly the same, pairs |
 //! | `place.rs` | the directory: new, whole, or not at all |
 //! | `manifest.rs`, `card.rs` | what is said about it |
@@ -25,12 +27,14 @@ mod alike;
 mod card;
 mod choose;
 mod clean;
+mod crew;
 mod draft;
 mod gather;
 mod manifest;
 mod place;
 mod quote;
 mod row;
+mod rows_of;
 mod shape;
 mod split;
 mod spool;
@@ -145,6 +149,8 @@ pub enum Reason {
     Doubtful,
     /// It failed, and this format takes none that did.
     Failed,
+    /// A command in a sandbox, in which no model had a part.
+    NoModel,
     /// Nothing says what the model was given.
     NoPrompt,
     /// A later attempt of a run: it was given more than the run was, and nothing says what.
@@ -187,6 +193,7 @@ impl Reason {
             Reason::Unverified => "not_verified",
             Reason::Doubtful => "verified_with_error",
             Reason::Failed => "failed",
+            Reason::NoModel => "no_model",
             Reason::NoPrompt => "no_prompt",
             Reason::UnknownPrompt => "prompt_unknown",
             Reason::NoOutput => "no_output",
@@ -232,20 +239,6 @@ pub struct Counts {
 impl Counts {
     fn leave_out(&mut self, why: Reason) {
         *self.left_out.entry(why).or_default() += 1;
-    }
-
-    fn add(&mut self, other: &Counts) {
-        for (why, count) in &other.left_out {
-            *self.left_out.entry(*why).or_default() += count;
-        }
-        self.runs += other.runs;
-        self.attempts += other.attempts;
-        self.secrets += other.secrets;
-        self.homes += other.homes;
-        self.from_summaries += other.from_summaries;
-        self.memory_left_out += other.memory_left_out;
-        self.beside_calls += other.beside_calls;
-        self.unreadable += other.unreadable;
     }
 }
 
@@ -320,6 +313,12 @@ pub enum DatasetError {
         /// The directory.
         dir: PathBuf,
     },
+    /// Nothing that was read gives a row. What is in the directory stays.
+    #[error("there are no rows, so nothing is written")]
+    NoRows {
+        /// What was read, and why nothing came of it.
+        counts: Box<Counts>,
+    },
     /// The disk refused.
     #[error("cannot write {}: {source}; {}", path.display(), hint(source))]
     Write {
@@ -363,6 +362,9 @@ pub fn make(
     let place = place::Place::prepare(disk, dir, existing)?;
     let mut gathered = gather::gather(store, recipe, &place, progress)?;
     let chosen = choose::choose(recipe, &mut gathered);
+    if chosen.items.is_empty() {
+        return Err(DatasetError::NoRows { counts: Box::new(gathered.counts) });
+    }
     let made = manifest::write(recipe, &place, &mut gathered, &chosen, progress)?;
     place.finish()?;
     Ok(made)

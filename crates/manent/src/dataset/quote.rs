@@ -1,16 +1,32 @@
 //! What drafts quote of sessions. Drafts come in the order of the runs, which is nearly that of the sessions, so each
 //! session is read forwards once; within a handful of drafts, what they quote is looked up in the order of the records.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::draft::{Answered, Asked, Draft, Failure, ROW_BYTES_MAX, Role, Said};
-use super::{Counts, Reason, Recipe};
+use super::{Reason, Recipe};
 use crate::backend::{Address, Place};
 use crate::context::{Follower, Gone, Message, Origin};
 use crate::error::Result;
 use crate::key::SessionKey;
 use crate::runs::Passage;
 use crate::store::Store;
+
+/// What was quoted: of which session, by its key and its id, and its first and last record.
+pub(super) type Quoted = ((String, String), (u64, u64));
+
+/// What is remembered now, by the numbers of the items.
+pub(super) type Remembered = Arc<HashSet<u64>>;
+
+/// What is remembered; nothing if no prompt may hold it.
+pub(super) fn remembered(store: &Store, recipe: &Recipe) -> Result<Option<Remembered>> {
+    if !recipe.with_memory {
+        return Ok(None);
+    }
+    let items = store.memory()?.items(&crate::memory::Filter::default())?;
+    Ok(Some(Arc::new(items.into_iter().map(|item| item.id).collect())))
+}
 
 /// Looks up what drafts quote.
 #[derive(Debug)]
@@ -21,10 +37,7 @@ pub(super) struct Quotes<'a> {
     /// Where sessions are; nothing for those that are not there.
     found: HashMap<String, Option<Address>>,
     /// What is remembered now; nothing if no prompt may hold it.
-    remembered: Option<std::collections::HashSet<u64>>,
-    /// Of each session, what was quoted: its first and its last record.
-    pub(super) quoted: std::collections::BTreeMap<(String, String), (u64, u64)>,
-    pub(super) memory_left_out: u64,
+    remembered: Option<Remembered>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,24 +47,18 @@ enum Part {
 }
 
 impl<'a> Quotes<'a> {
-    pub(super) fn new(store: &'a Store, recipe: &Recipe) -> Result<Quotes<'a>> {
-        let remembered = if recipe.with_memory {
-            Some(store.memory()?.items(&crate::memory::Filter::default())?)
-        } else {
-            None
-        };
-        Ok(Quotes {
-            store,
-            open: Vec::new(),
-            found: HashMap::new(),
-            remembered: remembered.map(|items| items.into_iter().map(|item| item.id).collect()),
-            quoted: std::collections::BTreeMap::new(),
-            memory_left_out: 0,
-        })
+    pub(super) fn new(store: &'a Store, remembered: Option<Remembered>) -> Quotes<'a> {
+        Quotes { store, open: Vec::new(), found: HashMap::new(), remembered }
     }
 
-    /// Looks up what these drafts quote. Those for which something is not there are left out.
-    pub(super) fn look_up(&mut self, drafts: Vec<Draft>, counts: &mut Counts) -> Result<Vec<Draft>> {
+    /// Looks up what these drafts quote. Those for which something is not there are left out. What is quoted may be
+    /// much longer than what quotes it: when there is enough, the other drafts are given back as they are.
+    pub(super) fn look_up(
+        &mut self,
+        drafts: Vec<Draft>,
+        enough: usize,
+        left_out: &mut Vec<(u32, Reason, u64)>,
+    ) -> Result<(Vec<Draft>, Vec<Draft>)> {
         let mut wanted: Vec<(String, (u64, u64), usize, Part)> = Vec::new();
         for (at, draft) in drafts.iter().enumerate() {
             if let Asked::Passage(passage) = &draft.asked {
@@ -62,24 +69,34 @@ impl<'a> Quotes<'a> {
             }
         }
         if wanted.is_empty() {
-            return Ok(drafts);
+            return Ok((drafts, Vec::new()));
         }
         wanted.sort_unstable();
-        let mut drafts: Vec<std::result::Result<Draft, Reason>> = drafts.into_iter().map(Ok).collect();
+        let mut drafts: Vec<Option<Draft>> = drafts.into_iter().map(Some).collect();
+        // Those that quote nothing are done already.
+        let mut is_done = vec![true; drafts.len()];
+        for (_, _, at, _) in &wanted {
+            is_done[*at] = false;
+        }
+        let mut bytes = 0;
         for (_, _, at, part) in wanted {
-            let Ok(draft) = &mut drafts[at] else { continue };
+            let Some(draft) = &mut drafts[at] else { continue };
+            if bytes >= enough && !is_done[at] {
+                continue;
+            }
+            is_done[at] = true;
             if let Err(why) = self.fill(draft, part)? {
-                drafts[at] = Err(why);
+                left_out.push((draft.run, why, 1));
+                drafts[at] = None;
+            } else {
+                bytes += draft.bytes();
             }
         }
-        let mut whole = Vec::with_capacity(drafts.len());
-        for draft in drafts {
-            match draft {
-                Ok(draft) => whole.push(draft),
-                Err(why) => counts.leave_out(why),
-            }
+        let (mut whole, mut rest) = (Vec::new(), Vec::new());
+        for (draft, is_done) in drafts.into_iter().zip(is_done) {
+            if is_done { &mut whole } else { &mut rest }.extend(draft);
         }
-        Ok(whole)
+        Ok((whole, rest))
     }
 
     fn fill(&mut self, draft: &mut Draft, part: Part) -> Result<std::result::Result<(), Reason>> {
@@ -110,7 +127,7 @@ impl<'a> Quotes<'a> {
                 let held = seen.context.messages.len();
                 let mut messages = seen.context.messages;
                 messages.retain(|message| keeps_memory || message.origin != Origin::Memory);
-                self.memory_left_out += u64::from(messages.len() < held);
+                draft.memory_left_out = messages.len() < held;
                 draft.is_repair = draft.failures.iter().any(|failure| holds(&messages, &passage, failure));
                 draft.failures.clear();
                 draft.tools = seen.context.tools;
@@ -124,8 +141,7 @@ impl<'a> Quotes<'a> {
                 Err(gone) => return Ok(Err(reason(gone))),
             },
         }
-        let range = self.quoted.entry(place).or_insert(passage.seq);
-        *range = (range.0.min(passage.seq.0), range.1.max(passage.seq.1));
+        draft.quoted.push((place, passage.seq));
         Ok(Ok(()))
     }
 
@@ -201,14 +217,8 @@ fn holds(messages: &[Message], prompt: &Passage, failure: &Failure) -> bool {
     answered || was_printed(messages, &failure.printed)
 }
 
-/// Programs that tell a model of a failure cut long ones: the beginning or the end is enough.
-fn was_printed(messages: &[Message], printed: &str) -> bool {
-    if printed.len() < PRINTED_BYTES_MIN {
-        return false;
-    }
-    let head = &printed[..printed.floor_char_boundary(PRINTED_BYTES)];
-    let tail = &printed[printed.ceil_char_boundary(printed.len().saturating_sub(PRINTED_BYTES))..];
-    let finds = [head, tail].map(|text| memchr::memmem::Finder::new(text.as_bytes()));
+fn was_printed(messages: &[Message], printed: &[String]) -> bool {
+    let finds: Vec<_> = printed.iter().map(|text| memchr::memmem::Finder::new(text.as_bytes())).collect();
     messages.iter().any(|message| finds.iter().any(|find| find.find(message.content.as_bytes()).is_some()))
 }
 
@@ -261,7 +271,3 @@ const RECALLED: &str = "[what was recalled is not part of this data set]";
 /// Sessions that are read at the same time. Each takes up to twice a row.
 const OPEN_MAX: usize = 4;
 const FOUND_MAX: usize = 10_000;
-/// So much of what was printed must stand in the prompt.
-const PRINTED_BYTES: usize = 200;
-/// Less than this stands everywhere.
-const PRINTED_BYTES_MIN: usize = 8;

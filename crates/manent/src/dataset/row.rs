@@ -3,14 +3,19 @@
 use super::alike::{Shingles, Signature};
 use super::clean::Cleaner;
 use super::draft::{Answered, Asked, Draft, ROW_BYTES_MAX, Role, Said, Verdict};
+use super::gather::Counted;
+use super::quote::Quoted;
 use super::shape::{Part, messages_of_input, push_string, shape, tools};
-use super::{Counts, Format, Reason};
+use super::{Format, Reason};
 
 /// A row as it waits in the spool: pieces of JSON, of which its file's lines are put together.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) source: u32,
     pub(super) seq: u64,
+    /// Which run of its batch.
+    pub(super) run: u32,
+    pub(super) order: u32,
     pub(super) node: u32,
     pub(super) verdict: Verdict,
     pub(super) is_repair: bool,
@@ -26,24 +31,39 @@ pub(super) struct Row {
     /// Of that, and of what it answered.
     pub(super) hash: u64,
     pub(super) signature: Option<Signature>,
+    pub(super) counts: Counted,
+    pub(super) quoted: Vec<Quoted>,
 }
 
 /// What a thread keeps from row to row.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
-    /// Tools are the same in many rows: as they were given, and as they are written.
-    tools: Option<(String, String, u64)>,
-    pub(super) counts: Counts,
+    /// Tools are the same in many rows.
+    tools: Option<Tools>,
+}
+
+/// Tools as they were given, as they are written, and what was found in them.
+#[derive(Debug)]
+struct Tools {
+    given: String,
+    written: String,
+    cleaner: Cleaner,
 }
 
 impl Worker {
     /// Makes rows of drafts, in their order. Those of which nothing can be made are counted.
-    pub(super) fn rows(&mut self, drafts: Vec<Draft>, format: Format) -> Vec<Row> {
+    pub(super) fn rows(
+        &mut self,
+        drafts: Vec<Draft>,
+        format: Format,
+        left_out: &mut Vec<(u32, Reason, u64)>,
+    ) -> Vec<Row> {
         let mut rows = Vec::with_capacity(drafts.len());
         for draft in drafts {
+            let run = draft.run;
             match self.row(draft, format) {
                 Ok(row) => rows.push(row),
-                Err(why) => self.counts.leave_out(why),
+                Err(why) => left_out.push((run, why, 1)),
             }
         }
         rows
@@ -85,16 +105,14 @@ impl Worker {
         if prompt.len() + answer.len() + besides.len() > ROW_BYTES_MAX {
             return Err(Reason::TooLong);
         }
-        self.counts.secrets += cleaner.secrets;
-        self.counts.homes += cleaner.homes;
-        self.counts.beside_calls += beside_calls;
-        self.counts.from_summaries += u64::from(is_summary);
         let mut hasher = hasher(&[&prompt, &besides]);
         let prompt_hash = first_half(&hasher);
         hasher.update(answer.as_bytes());
         Ok(Row {
             source: draft.source,
             seq: draft.seq,
+            run: draft.run,
+            order: draft.order,
             node: draft.node,
             verdict: draft.verdict,
             is_repair: draft.is_repair,
@@ -102,6 +120,14 @@ impl Worker {
             hash: first_half(&hasher) as u64,
             prompt_hash,
             signature: signature(&asked, &answered),
+            counts: Counted {
+                secrets: cleaner.secrets,
+                homes: cleaner.homes,
+                beside_calls,
+                from_summary: is_summary,
+                memory_left_out: draft.memory_left_out,
+            },
+            quoted: draft.quoted,
             prompt,
             answer,
             besides,
@@ -109,17 +135,19 @@ impl Worker {
     }
 
     fn tools(&mut self, json: &str, cleaner: &mut Cleaner) -> Result<Option<String>, Reason> {
-        if let Some((given, written, secrets)) = &self.tools
-            && given == json
-        {
-            cleaner.secrets += secrets;
-            cleaner.note_values();
-            return Ok(Some(written.clone()).filter(|written| written != "[]"));
-        }
-        let before = cleaner.secrets;
-        let written = tools(json, cleaner)?;
-        self.tools = Some((json.to_owned(), written.clone(), cleaner.secrets - before));
-        Ok(Some(written).filter(|written| written != "[]"))
+        let known = self.tools.take().filter(|tools| tools.given == json);
+        let tools = if let Some(tools) = known {
+            tools
+        } else {
+            let mut cleaner = Cleaner::default();
+            let written = tools(json, &mut cleaner)?;
+            Tools { given: json.to_owned(), written, cleaner }
+        };
+        // Of every row, and not only of the first that has these tools.
+        cleaner.take_up(&tools.cleaner);
+        let written = Some(tools.written.clone()).filter(|written| written != "[]");
+        self.tools = Some(tools);
+        Ok(written)
     }
 }
 

@@ -43,6 +43,12 @@ impl Groups {
         node
     }
 
+    /// Puts one into the group of a session or a project.
+    pub(super) fn join_named(&mut self, node: u32, kind: Kind, name: &str) {
+        let other = self.node(kind, name);
+        self.join(node, other);
+    }
+
     /// Puts two into one group.
     pub(super) fn join(&mut self, a: u32, b: u32) {
         let (a, b) = (self.root(a), self.root(b));

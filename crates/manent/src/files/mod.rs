@@ -5,6 +5,7 @@
 //! | `mod.rs` | which file is meant; reading |
 //! | `lists.rs` | what is there |
 //! | `dirs.rs` | the directories: made, checked, and made durable |
+//! | `mention.rs` | whether a word stands in a file |
 //! | `streams.rs` | one file being written, one being read |
 //! | `names.rs` | directories and file names |
 //! | `writers.rs` | appending through a bounded number of open files |
@@ -16,6 +17,7 @@ mod dirs;
 mod forms;
 mod hold;
 mod lists;
+mod mention;
 mod moves;
 mod names;
 mod streams;
@@ -30,7 +32,7 @@ use std::time::Duration;
 
 use manent_log::frame::Reason;
 use manent_log::fs::{Access, Disk, PathInfo};
-use manent_log::{Body, Entry, Found, Item, Log, Options, Reader, RealDisk, Report, TailState, Trust};
+use manent_log::{Body, Entry, Found, Log, Options, Reader, RealDisk, Report, TailState, Trust};
 
 use crate::backend::{
     Address, Backend, Exclusive, Header, Lease, Listed, NewHeader, Place, Position, Progress, Receipt,
@@ -219,7 +221,7 @@ impl Files {
     }
 
     fn meta_at(&self, path: &Path) -> Result<Option<Meta>> {
-        meta_of(&mut Reader::open_small(&self.reading, path)?)
+        meta_of(&Reader::open_small(&self.reading, path)?)
     }
 
     /// The id in the header of a file; empty if there is none.
@@ -449,9 +451,7 @@ impl Files {
         };
         // Through the same open file: the header of one and the records of another would mix two sessions, or a fork's
         // with its parent's.
-        let header = reader.header_line()?;
-        let meta =
-            header.and_then(|line| Meta::of(&Entry { seq: 0, offset: 0, bytes: &line, verified: true }));
+        let meta = meta_of(&reader)?;
         // The session that is meant may have been put away, and another of its key begun.
         let id = meta.as_ref().map_or("", |meta| &meta.id);
         if at.place == Place::Live && !at.id.is_empty() && id != at.id {
@@ -466,9 +466,10 @@ impl Files {
     }
 }
 
-fn meta_of(reader: &mut Reader) -> Result<Option<Meta>> {
-    let Some(Item::Entry(entry)) = reader.next()? else { return Ok(None) };
-    Ok(Meta::of(&entry))
+/// What the header of a log says. Of another program's file, which has none, one line is read and no more.
+fn meta_of(reader: &Reader) -> Result<Option<Meta>> {
+    let header = reader.header_line()?;
+    Ok(header.and_then(|line| Meta::of(&Entry { seq: 0, offset: 0, bytes: &line, verified: true })))
 }
 
 /// Refuses a file whose header names another session.
@@ -486,6 +487,11 @@ const MARK: &str = ".archived";
 /// Half of what many systems allow a process, so that the program has some left for itself.
 const OPEN_FILES_MAX: usize = 256;
 const LOOKS_MAX: u32 = 8;
-/// Logs that stand beside the sessions in a home of our own, and are none.
-const BESIDE: [&str; 3] =
-    [memory::File::Memory.name(), memory::File::Inbox.name(), crate::consolidate::FILE_NAME];
+/// Files that stand beside the sessions in a home of our own, and are none; the last ones are the agent's.
+const BESIDE: [&str; 5] = [
+    memory::File::Memory.name(),
+    memory::File::Inbox.name(),
+    crate::consolidate::FILE_NAME,
+    "trusted.jsonl",
+    "approvals.jsonl",
+];

@@ -4,14 +4,14 @@
 //! All comparisons of a report are one family: the chance that any of them is a false alarm is kept under
 //! [`FALSE_ALARMS`] (Fisher's exact test, corrected by Holm's method).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
 use super::capped::Capped;
 use super::report::date;
 use super::statistics::{FALSE_ALARMS, Share, different, holm};
-use super::tally::{self, Ends, Version, earlier, later};
+use super::tally::{self, Ends, Input, Version, earlier, later, pair_key};
 
 /// What sets two shares of runs apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -50,6 +50,9 @@ pub struct Comparison {
     pub after: Share,
     /// Where the model differs: whether the version of the skill changed at the same time.
     pub version_too: bool,
+    /// Where the model differs, and the numbers support that it matters: whether nearly all runs of both were on inputs
+    /// that the other was given too. If not, or if nobody knows, it may be the tasks.
+    pub same_inputs: bool,
     /// How likely such a difference is if there is none behind it; nothing where there are too few runs to ask.
     pub chance: Option<f64>,
     /// The same, after the price for all comparisons of the report.
@@ -79,6 +82,7 @@ pub(super) fn trend(group: &tally::Group) -> Comparison {
         before: Share::new(group.before.success, group.before.ended()),
         after: Share::new(group.ends.success, group.ends.ended()),
         version_too: false,
+        same_inputs: false,
         chance: None,
         corrected: None,
         supported: false,
@@ -125,6 +129,7 @@ fn by_version(old: &Version, new: &Version) -> Comparison {
         before: share(&old.ends),
         after: share(&new.ends),
         version_too: false,
+        same_inputs: false,
         chance: None,
         corrected: None,
         supported: false,
@@ -195,6 +200,7 @@ fn by_model_pair(old: &OfModel<'_>, new: &OfModel<'_>, beside: bool) -> Comparis
         before: share(&old.ends),
         after: share(&new.ends),
         version_too: hashes(old) != hashes(new),
+        same_inputs: false,
         chance: None,
         corrected: None,
         supported: false,
@@ -223,6 +229,37 @@ pub(super) fn judge(all: &mut [Comparison]) {
     all.sort_by(|a, b| order(a).total_cmp(&order(b)));
 }
 
+/// Finds out of models that differ whether they were given the same. What the table of inputs let go counts as not the
+/// same: then it is not said.
+pub(super) fn find_same_inputs(all: &mut [Comparison], inputs: &Capped<Input>) {
+    let is_asked =
+        |one: &&mut Comparison| one.supported && matches!(one.differs, Differs::Model | Differs::ModelBeside);
+    let mut asked: Vec<&mut Comparison> = all.iter_mut().filter(is_asked).collect();
+    let of_both = |one: &Comparison| [&one.from, &one.to].map(|model| pair_key(&one.skill, model));
+    // How many runs each of them had on each input.
+    let mut tasks: HashMap<u64, HashMap<u64, u64>> =
+        asked.iter().flat_map(|one| of_both(one)).map(|of| (of, HashMap::new())).collect();
+    if tasks.is_empty() {
+        return;
+    }
+    for input in inputs.values() {
+        if let Some(of_model) = tasks.get_mut(&input.of) {
+            *of_model.entry(input.task).or_default() += u64::from(input.success) + u64::from(input.failure);
+        }
+    }
+    for one in &mut asked {
+        let [Some(old), Some(new)] = of_both(one).map(|of| tasks.get(&of)) else { continue };
+        let shared = |mine: &HashMap<u64, u64>, other: &HashMap<u64, u64>| -> u64 {
+            mine.iter().filter(|(task, _)| other.contains_key(task)).map(|(_, runs)| runs).sum()
+        };
+        let is_nearly_all = |runs: u64, of: u64| runs.saturating_mul(100) >= of.saturating_mul(SAME_PERCENT);
+        one.same_inputs =
+            is_nearly_all(shared(old, new), one.before.of) && is_nearly_all(shared(new, old), one.after.of);
+    }
+}
+
+/// So many of a hundred runs are nearly all.
+const SAME_PERCENT: u64 = 90;
 /// The most models of a skill that are compared, and the most changes of one.
 const MODELS: usize = 6;
 const CHANGES: usize = 12;

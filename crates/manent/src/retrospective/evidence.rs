@@ -52,10 +52,13 @@ impl Examples {
 pub(super) struct Names {
     kept: BTreeSet<String>,
     pub(super) more: bool,
+    /// Whether something without a name is among them.
+    nameless: bool,
 }
 
 impl Names {
     pub(super) fn add(&mut self, name: &str) {
+        self.nameless |= name.is_empty();
         if !name.is_empty() && !self.kept.contains(name) {
             self.kept.insert(name.to_owned());
         }
@@ -68,6 +71,12 @@ impl Names {
     pub(super) fn merge(&mut self, other: &Names) {
         other.kept.iter().for_each(|name| self.add(name));
         self.more |= other.more;
+        self.nameless |= other.nameless;
+    }
+
+    /// Whether [`Names::told`] names everything that this belongs to.
+    pub(super) fn are_all(&self) -> bool {
+        !self.more && !self.nameless && !self.kept.is_empty()
     }
 
     pub(super) fn told(&self) -> Vec<String> {

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use super::capped::Capped;
+use super::report::Group;
 use super::statistics::RUNS_MIN;
-use super::tally::{Group, Input, pair_key};
+use super::tally::{Input, pair_key};
 
 /// A skill, with a model, on inputs that it was given more than once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -28,9 +29,9 @@ pub struct Flaky {
 }
 
 /// Those with at least one input that ended both ways; most such inputs first.
-pub(super) fn find(inputs: Capped<Input>, groups: &Capped<Group>) -> Vec<Flaky> {
+pub(super) fn find(inputs: Capped<Input>, groups: &[Group]) -> Vec<Flaky> {
     let of_groups =
-        groups.values().map(|group| (pair_key(&group.skill, &group.model), (&group.skill, &group.model)));
+        groups.iter().map(|group| (pair_key(&group.skill, &group.model), (&group.skill, &group.model)));
     let names: HashMap<u64, (&String, &String)> = of_groups.collect();
     let mut found: BTreeMap<(&String, &String), Flaky> = BTreeMap::new();
     let mut slots: Vec<Input> = inputs.into_slots().into_iter().map(|(_, slot)| slot.value).collect();

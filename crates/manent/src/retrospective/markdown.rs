@@ -6,7 +6,7 @@ use super::narrative::Narrative;
 use super::page::{compared_name, counted, is_hidden, lasting};
 use super::report::{Report, runs_word};
 use super::statistics::Share;
-use super::words::{Topic, percent, too_few_words, with};
+use super::words::{Topic, chance_in_table, percent, too_few_words, with};
 
 impl Report {
     /// The report as Markdown, with what a model made of it, if one did.
@@ -54,7 +54,7 @@ impl Report {
             writeln!(out, "\n## Skills\n")?;
             writeln!(
                 out,
-                "| skill | n | success | first attempt | checked | attempts | median | p95 | unknown |"
+                "| skill | n | success | first attempt | checked and good | attempts | median | p95 | unknown |"
             )?;
             writeln!(out, "|---|---|---|---|---|---|---|---|---|")?;
         }
@@ -96,7 +96,7 @@ impl Report {
                 (false, Some(_)) => "may be equal".to_owned(),
                 (false, None) => too_few_words(one.before.of.min(one.after.of)),
             };
-            let p = one.corrected.map_or_else(|| "-".to_owned(), |p| format!("{p:.4}"));
+            let p = one.corrected.map_or_else(|| "-".to_owned(), chance_in_table);
             let name = plain(&compared_name(one));
             writeln!(out, "| {name} | {} | {} | {p} | {verdict} |", share(&one.before), share(&one.after))?;
         }

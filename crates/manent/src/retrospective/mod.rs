@@ -9,13 +9,16 @@
 //! |---|---|
 //! | `mod.rs` | [`Question`] and [`Runs::retrospective`]: what is asked, and how it is read |
 //! | `tally.rs`, `evidence.rs` | what is counted while runs go by; which of them are named |
-//! | `capped.rs` | tables that stay small, and know what they let go |
+//! | `capped.rs`, `merging.rs` | tables that stay small, and know what they let go; two of them put together |
 //! | `durations.rs`, `statistics.rs` | medians in bounded memory; intervals and tests |
-//! | `signature.rs`, `same_input.rs` | which failures look the same, and which inputs are |
+//! | `signature.rs`, `printed.rs` | which failures look the same, by what they printed, without credentials |
+//! | `same_input.rs` | which inputs are the same |
 //! | `report.rs`, `compare.rs`, `flaky.rs` | [`Report`]: what came of it |
 //! | `words.rs` | the statements, in words |
 //! | `markdown.rs`, `page/` | the report as Markdown, and as a page with charts |
-//! | `lessons.rs` | what of it is remembered |
+//! | `lessons.rs`, `retired.rs` | what of it is remembered, and what of that no longer holds |
+//! | `kept.rs`, `scheduled.rs` | [`Reports`]: the report that is kept, and made anew now and then |
+//! | `news.rs` | what of it somebody should hear of |
 //! | `narrative.rs` | what a model makes of it, and what of that is believed |
 
 mod capped;
@@ -23,12 +26,18 @@ mod compare;
 mod durations;
 mod evidence;
 mod flaky;
+mod kept;
 mod lessons;
 mod markdown;
+mod merging;
 mod narrative;
+mod news;
 mod page;
+mod printed;
 mod report;
+mod retired;
 mod same_input;
+mod scheduled;
 mod signature;
 mod statistics;
 mod tally;
@@ -46,9 +55,11 @@ use crate::runs::{Run, Runs};
 pub use compare::{Comparison, Differs};
 pub use durations::Lasted;
 pub use flaky::Flaky;
+pub use kept::{Last, Reports};
 pub use lessons::Remembered;
 pub use narrative::{Edit, Narrative, Narrator, Passage, TASK, schema};
 pub use report::{Day, Failures, Group, Odd, Period, Report, Totals};
+pub use scheduled::{Looked, Schedule};
 pub use statistics::{FALSE_ALARMS, RUNS_MIN, Share, different, holm, wilson};
 pub use words::{Statement, Topic};
 

@@ -1,14 +1,17 @@
 //! The report: what the tallies say, in an order that means something, with names and without bounds left open.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::capped::{Capped, Counted};
 use super::compare::{self, Comparison};
 use super::durations::Lasted;
 use super::flaky::{self, Flaky};
+use super::narrative::Narrative;
 use super::statistics::{RUNS_MIN, Share, float};
 use super::tally::{self, ATTEMPTS, DAY_MS, Ends, Tally};
 use super::words::{self, Statement};
@@ -45,6 +48,9 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Whether everything was read; else it was stopped.
     pub whole: bool,
+    /// Whether something could not be read or kept: what is not said may be so all the same.
+    #[serde(skip)]
+    pub(super) gaps: bool,
 }
 
 /// About which time, and which runs.
@@ -143,6 +149,8 @@ pub struct Failures {
     pub first: Option<String>,
     /// The last.
     pub last: Option<String>,
+    /// Of how many failures in this time: all those of its skills, or of all skills if not all of them are named.
+    pub of: u64,
     /// Of which skills.
     pub skills: Vec<String>,
     /// With which models.
@@ -151,6 +159,9 @@ pub struct Failures {
     pub runs: Vec<String>,
     /// So many may have been left out, for want of room.
     pub missed: u64,
+    /// Whether all skills are named of which they are.
+    #[serde(skip)]
+    pub(super) all_named: bool,
 }
 
 /// The runs of a day.
@@ -177,17 +188,38 @@ pub struct Odd {
     pub runs: Vec<String>,
 }
 
+impl Period {
+    /// The first day and the last: as was asked for, or else of the runs. Where it was asked for until some time, that
+    /// time is no longer in it.
+    pub fn days(&self) -> Option<(String, String)> {
+        let day = |time: &Option<String>| time.as_deref().map(|time| time.chars().take(10).collect());
+        let last_asked = self.until.as_deref().and_then(|until| until.parse::<Timestamp>().ok());
+        let last_asked = last_asked.map(|until| date(until.as_millisecond().saturating_sub(1)));
+        Some((day(&self.since).or(day(&self.first))?, last_asked.or(day(&self.last))?))
+    }
+}
+
+impl Report {
+    /// The report as JSON, with what a model made of it under `narrative`.
+    pub fn to_json(&self, narrative: Option<&Narrative>) -> Value {
+        // Neither has anything that JSON has no way to say.
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        value["narrative"] = serde_json::to_value(narrative).unwrap_or_default();
+        value
+    }
+}
+
 pub(super) fn make(question: &Question<'_>, tally: Tally<'_>, read: &Read) -> Report {
     let mut report = Report {
         period: period(question, &tally, read),
         notes: notes(question, &tally, read),
         whole: !read.stopped,
+        gaps: has_gaps(&tally, read),
         days: days(&tally),
         oddities: oddities(&tally),
         unused: unused(question, &tally, read),
         ..Report::default()
     };
-    report.flaky = flaky::find(tally.inputs, &tally.groups);
     report.statuses = statuses(tally.words);
     report.comparisons = compare::versions(tally.versions);
     let mut groups: Vec<(tally::Group, u64)> =
@@ -206,7 +238,9 @@ pub(super) fn make(question: &Question<'_>, tally: Tally<'_>, read: &Read) -> Re
         }
     }
     compare::judge(&mut report.comparisons);
-    report.failures = failures(tally.clusters);
+    compare::find_same_inputs(&mut report.comparisons, &tally.inputs);
+    report.flaky = flaky::find(tally.inputs, &report.groups);
+    report.failures = failures(tally.clusters, &report.groups, all.failure);
     report.totals = Totals {
         runs: all.all(),
         success: Share::new(all.success, all.ended()),
@@ -219,6 +253,12 @@ pub(super) fn make(question: &Question<'_>, tally: Tally<'_>, read: &Read) -> Re
     };
     report.statements = words::statements(&report);
     report
+}
+
+/// Whether anything is missing that was there: what cannot be read, and what there was no room for.
+fn has_gaps(tally: &Tally<'_>, read: &Read) -> bool {
+    let full = [tally.groups.left_out, tally.versions.left_out, tally.clusters.left_out];
+    !read.troubles.is_empty() || !read.damaged.is_empty() || full.iter().any(|left| left.keys > 0)
 }
 
 fn told(group: &tally::Group, missed: u64, has_before: bool) -> Group {
@@ -246,13 +286,29 @@ fn told(group: &tally::Group, missed: u64, has_before: bool) -> Group {
     }
 }
 
-fn failures(clusters: Capped<tally::Cluster>) -> Vec<Failures> {
+/// `failed`: how many runs failed, whatever their skill.
+fn failures(clusters: Capped<tally::Cluster>, groups: &[Group], failed: u64) -> Vec<Failures> {
+    let mut by_skill: HashMap<&str, u64> = HashMap::new();
+    for group in groups {
+        *by_skill.entry(&group.skill).or_default() += group.success.of - group.success.count;
+    }
+    let of = |cluster: &tally::Cluster| {
+        if !cluster.skills.are_all() {
+            return failed;
+        }
+        let named = cluster.skills.told();
+        let sum: u64 = named.iter().filter_map(|skill| by_skill.get(skill.as_str())).sum();
+        // For a skill that there was no room for, no failures are known but these.
+        sum.max(cluster.count)
+    };
     let told = |(cluster, missed): (tally::Cluster, u64)| Failures {
         // An output may hold a key or a token.
         signature: redact(&cluster.signature).into_owned(),
         count: cluster.count,
         first: cluster.first_ms.map(time),
         last: cluster.last_ms.map(time),
+        of: of(&cluster),
+        all_named: cluster.skills.are_all(),
         skills: cluster.skills.told(),
         models: cluster.models.told(),
         runs: cluster.examples.ids().collect(),
@@ -285,7 +341,8 @@ fn days(tally: &Tally<'_>) -> Vec<Day> {
 
 fn oddities(tally: &Tally<'_>) -> Vec<Odd> {
     let mut all: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
-    for (odd, count) in &tally.odd {
+    // Which words have no meaning is told apart, each with its runs.
+    for (odd, count) in tally.odd.iter().filter(|(odd, _)| **odd != Oddity::Status) {
         let what = match odd {
             Oddity::Shape(name) => format!("{name} of another shape"),
             Oddity::NegativeDuration => "a duration below zero, taken as unknown".to_owned(),

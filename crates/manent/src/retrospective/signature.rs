@@ -3,16 +3,24 @@
 //! one cause.
 //!
 //! Only the end of an output is looked at: that is where programs say what went wrong, and an output may be huge.
+//!
+//! Credentials are taken out first, of the few lines that are kept: in lower case and without its digits, a key is no
+//! longer known for one, and still helps whoever reads it.
 
-use crate::runs::{Attempt, Run};
+use super::printed::{LOOKED_AT_BYTES, after_escape, end_of, is_given_password, tail, without_escapes};
+use crate::runs::{Attempt, Run, Status};
+use crate::secrets::{REDACTED, redact};
 
 /// The signature of a run that failed: in one line, of bounded length.
 pub(super) fn signature(run: &Run<'_>) -> String {
+    if run.judged.is_some() && Status::of_word(&run.final_status) != Status::Failure {
+        return judged_bad(run);
+    }
     let last = last_attempt(run);
     let class = last.map_or("", |attempt| &*attempt.error_class).trim();
     let class = if class.is_empty() { run.final_status.trim() } else { class };
     let mut out = String::new();
-    normalise(tail(class, CLASS_BYTES), &mut out);
+    normalise(tail(&redact(tail(class, LOOKED_AT_BYTES)), CLASS_BYTES), &mut out);
     if let Some(code) = last.and_then(|attempt| attempt.exit_code) {
         out.push_str(" (exit ");
         out.push_str(&code.to_string());
@@ -25,9 +33,11 @@ pub(super) fn signature(run: &Run<'_>) -> String {
             &attempt.runner_output
         }
     });
-    for (at, line) in meaningful(tail(said, TAIL_BYTES)).into_iter().enumerate() {
+    for (at, line) in meaningful(&end_of(said)).into_iter().enumerate() {
         out.push_str(if at == 0 { ": " } else { " | " });
-        normalise(line, &mut out);
+        let line = without_escapes(line);
+        let line = redact(&line);
+        normalise(&line[..line.floor_char_boundary(LINE_BYTES)], &mut out);
         if out.len() > SIGNATURE_BYTES {
             break;
         }
@@ -37,23 +47,25 @@ pub(super) fn signature(run: &Run<'_>) -> String {
     if out.is_empty() { NOTHING_SAID.to_owned() } else { out }
 }
 
+/// Of what went well as far as it knew, only whoever judged it can say what is wrong: what it printed does not.
+fn judged_bad(run: &Run<'_>) -> String {
+    let mut out = JUDGED_BAD.to_owned();
+    if !run.judged_note.is_empty() {
+        out.push_str(": ");
+        normalise(&run.judged_note, &mut out);
+    }
+    out.truncate(out.floor_char_boundary(SIGNATURE_BYTES));
+    out.trim_end().to_owned()
+}
+
 /// The attempt that came last by its number, or by where it stands.
 pub(super) fn last_attempt<'r, 'a>(run: &'r Run<'a>) -> Option<&'r Attempt<'a>> {
     let numbered = run.attempts.iter().all(|attempt| attempt.attempt.is_some());
     if numbered { run.attempts.iter().max_by_key(|attempt| attempt.attempt) } else { run.attempts.last() }
 }
 
-/// The end of a text, from the beginning of a line on where there is one.
-fn tail(text: &str, bytes: usize) -> &str {
-    if text.len() <= bytes {
-        return text;
-    }
-    let cut = &text[text.ceil_char_boundary(text.len() - bytes)..];
-    // One line that is longer than that is better than nothing.
-    cut.split_once('\n').map_or(cut, |(_, rest)| if rest.trim().is_empty() { cut } else { rest })
-}
-
 /// The last lines that say what went wrong: those with a word for it, else the very last. In the order of the text.
+/// Somewhat more of each than is kept, so that it is seen what a credential is whose end is not.
 fn meaningful(text: &str) -> Vec<&str> {
     let mut telling = Vec::new();
     let mut last = Vec::new();
@@ -61,12 +73,12 @@ fn meaningful(text: &str) -> Vec<&str> {
         if line.chars().filter(|c| c.is_alphanumeric()).take(2).count() < 2 || is_noise(line) {
             continue;
         }
-        let line = &line[..line.floor_char_boundary(LINE_BYTES)];
+        let looked_at = &line[..line.floor_char_boundary(LOOKED_AT_BYTES)];
         if last.len() < LINES {
-            last.push(line);
+            last.push(looked_at);
         }
-        if tells(line) {
-            telling.push(line);
+        if tells(&line[..line.floor_char_boundary(LINE_BYTES)]) {
+            telling.push(looked_at);
             if telling.len() == LINES {
                 break;
             }
@@ -78,27 +90,48 @@ fn meaningful(text: &str) -> Vec<&str> {
 }
 
 fn tells(line: &str) -> bool {
-    contains_any(line, &TELLING)
+    contains_any(line, &TELLING, TELLING_LETTERS)
 }
 
 /// Lines that stand at the end of many outputs and say nothing of the cause.
 fn is_noise(line: &str) -> bool {
-    contains_any(line, &NOISE)
+    contains_any(line, &NOISE, NOISE_LETTERS)
 }
 
-/// Whether a line holds one of these, whatever its case. The words are in lower case.
-fn contains_any(line: &str, words: &[&str]) -> bool {
+/// Whether a line holds one of these, whatever its case. The words are in lower case, and begin with these letters.
+fn contains_any(line: &str, words: &[&str], letters: u32) -> bool {
     let line = line.as_bytes();
-    words.iter().any(|word| {
-        let word = word.as_bytes();
-        line.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+    line.iter().enumerate().any(|(at, byte)| {
+        let first = byte.to_ascii_lowercase();
+        letters & letter(first) != 0
+            && words.iter().any(|word| {
+                let word = word.as_bytes();
+                word[0] == first
+                    && line.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word))
+            })
     })
+}
+
+/// A bit for each letter that one of the words begins with.
+const fn first_letters(words: &[&str]) -> u32 {
+    let (mut bits, mut at) = (0, 0);
+    while at < words.len() {
+        bits |= letter(words[at].as_bytes()[0]);
+        at += 1;
+    }
+    bits
+}
+
+const fn letter(byte: u8) -> u32 {
+    if byte.is_ascii_lowercase() { 1 << (byte - b'a') } else { 0 }
 }
 
 /// Appends a line to a signature.
 fn normalise(line: &str, out: &mut String) {
     let mut rest = line;
     let mut before = String::new();
+    // Where the word before ended.
+    let mut gap_at = 0;
     while let Some(c) = rest.chars().next() {
         if c == '\u{1b}' {
             rest = after_escape(rest);
@@ -112,8 +145,13 @@ fn normalise(line: &str, out: &mut String) {
             let end = rest.find(|c: char| !is_part_of_word(c)).unwrap_or(rest.len());
             let (word, after) = rest.split_at(end);
             let inner = word.trim_end_matches(['.', ':', '!', '?', '-']);
-            word_to(inner, &before, out);
+            if is_given_password(&before, &line[gap_at..line.len() - rest.len()], inner) {
+                out.push_str(REDACTED);
+            } else {
+                word_to(inner, &before, out);
+            }
             out.push_str(&word[inner.len()..]);
+            gap_at = line.len() - rest.len() + inner.len();
             before = inner.to_ascii_lowercase();
             rest = after;
         } else {
@@ -131,16 +169,6 @@ fn space(out: &mut String) {
 
 fn is_part_of_word(c: char) -> bool {
     !c.is_whitespace() && !c.is_control() && !"()[]{}<>,;\"'`=|“”‘’«»*#".contains(c)
-}
-
-/// What comes behind a colour or another command to a terminal.
-fn after_escape(text: &str) -> &str {
-    let rest = &text[1..];
-    let Some(inside) = rest.strip_prefix('[') else { return rest };
-    match inside.find(|c: char| ('@'..='~').contains(&c)) {
-        Some(end) => &inside[end + 1..],
-        None => inside,
-    }
 }
 
 /// What comes behind a name in quotes, if a text begins with one. An apostrophe inside a word is part of a word.
@@ -236,6 +264,7 @@ fn is_code(word: &str) -> bool {
 
 /// What a failure is called of which nothing is known.
 pub(super) const NOTHING_SAID: &str = "(nothing is said)";
+const JUDGED_BAD: &str = "judged bad";
 /// Words behind which a number says what went wrong.
 const KEEPS_NUMBER: [&str; 6] = ["status", "code", "http", "errno", "signal", "http/1.1"];
 const TELLING: [&str; 26] = [
@@ -277,6 +306,8 @@ const NOISE: [&str; 9] = [
     "build failed, waiting",
     "short test summary",
 ];
+const TELLING_LETTERS: u32 = first_letters(&TELLING);
+const NOISE_LETTERS: u32 = first_letters(&NOISE);
 const EXTENSIONS: [&str; 46] = [
     "rs", "py", "js", "ts", "tsx", "jsx", "mjs", "go", "c", "h", "cc", "cpp", "hpp", "java", "kt", "rb",
     "php", "swift", "cs", "json", "jsonl", "toml", "yaml", "yml", "md", "txt", "log", "lock", "sh", "html",
@@ -284,7 +315,6 @@ const EXTENSIONS: [&str; 46] = [
     "gz",
 ];
 const LINES: usize = 2;
-const TAIL_BYTES: usize = 8 << 10;
 const CLASS_BYTES: usize = 80;
 const LINE_BYTES: usize = 400;
 const QUOTE_BYTES: usize = 160;
@@ -292,6 +322,7 @@ const SIGNATURE_BYTES: usize = 240;
 
 #[cfg(test)]
 mod tests {
+    use super::super::printed::TAIL_BYTES;
     use super::*;
 
     fn of(class: &'static str, code: Option<i64>, output: &str) -> String {
@@ -364,5 +395,46 @@ mod tests {
         let line = "é".repeat(1 << 20);
         assert!(of("x", None, &line).len() <= SIGNATURE_BYTES);
         assert_eq!(signature(&Run::default()), NOTHING_SAID);
+    }
+
+    #[test]
+    fn credentials_are_taken_out_before_anything_else() {
+        let wanted = "failed: login failed: password=[secret]";
+        assert_eq!(of("", None, "login failed: password=CorrectHorseBattery"), wanted);
+        assert_eq!(
+            of("", None, "login failed: \u{1b}[1mpassword\u{1b}[0m\u{1b}[K=CorrectHorseBattery"),
+            wanted
+        );
+        for given in ["DB_PASSWORD=hunter", "--password hunter", "pwd: CorrectHorse", "password:CorrectHorse"]
+        {
+            let signature = of("", None, given);
+            assert!(signature.ends_with("[secret]") || signature == "failed: [secret]", "{signature}");
+        }
+        for word in ["password: required", "invalid password", "password is wrong", "no such secret"] {
+            assert_eq!(of("", None, word), format!("failed: {word}"));
+        }
+        let class = of("password=CorrectHorseBattery", None, "");
+        assert_eq!(class, "password=[secret]");
+        let token = format!("error: /{} ghp_{}", "x".repeat(379), "aBcDeFgHiJ".repeat(4));
+        assert!(!of("", None, &token).contains("ghp_a"), "cut in the middle");
+        // A line of which the name of the password is not looked at.
+        for blanks in 0..40 {
+            let name = format!("{}password=", "y ".repeat(100));
+            let line = format!("{name}C0rrectHorseBattery error {}", "z".repeat(TAIL_BYTES - 40 + blanks));
+            assert!(!of("", None, &line).contains("battery"), "{blanks}");
+        }
+    }
+
+    #[test]
+    fn a_private_key_is_in_no_signature() {
+        let body = "qWeRtYuIoPaSdFgHjKlZxCvBnMqWeRtYuIoPaSdFgHjKlZxCvBnMqWeRtYuIoPa\n";
+        let key = |lines: usize| {
+            format!("-----BEGIN PRIVATE KEY-----\n{}-----END PRIVATE KEY-----\n", body.repeat(lines))
+        };
+        for text in
+            [key(5), key(60), key(200), format!("{}ok then\n", key(3)), key(5).replace("-----END", "")]
+        {
+            assert!(!of("", None, &text).contains("qwerty"), "{}", of("", None, &text));
+        }
     }
 }

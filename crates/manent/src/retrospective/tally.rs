@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::Question;
-use super::capped::{Capped, Counted, key_of, key_with};
+use super::capped::{Capped, key_of, key_with};
 use super::durations::Durations;
 use super::evidence::{Examples, Names, Spot, clip};
 use super::same_input;
 use super::signature::{last_attempt, signature};
 use crate::runs::{Attempt, Oddity, Run, Status};
+use crate::secrets::redact;
 
 /// How runs ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,6 +88,8 @@ pub(super) struct Version {
 pub(super) struct Input {
     /// Of which skill and model: see [`pair_key`]. Most inputs come once, and their names would be most of the table.
     pub(super) of: u64,
+    /// What it is, whoever was given it: by this it is known whether two models had the same.
+    pub(super) task: u64,
     pub(super) success: u32,
     pub(super) failure: u32,
     pub(super) good: Option<(Spot, Box<str>)>,
@@ -185,7 +188,7 @@ impl<'q> Tally<'q> {
             &run.model_used
         };
         let (model, phase) = (clip(model.trim()), clip(run.phase.trim()));
-        let facts = Facts { skill, model, phase, spot, id: id_of(key, run), last };
+        let facts = Facts { skill, model, phase, version: version_of(run, last), spot, id: id_of(key, run) };
         match when {
             When::Never => {}
             When::Before => {
@@ -216,14 +219,14 @@ impl<'q> Tally<'q> {
         }
     }
 
-    fn group(&mut self, facts: &Facts<'_, '_>) -> &mut Group {
+    fn group(&mut self, facts: &Facts<'_>) -> &mut Group {
         let names = [facts.skill, facts.model, facts.phase];
         self.groups.at(key_of(&names), |group| {
             [group.skill, group.model, group.phase] = names.map(str::to_owned);
         })
     }
 
-    fn count(&mut self, run: &Run<'_>, facts: &Facts<'_, '_>) {
+    fn count(&mut self, run: &Run<'_>, facts: &Facts<'_>) {
         if let Some(ms) = facts.spot.at_ms {
             earlier(&mut self.first_ms, ms);
             later(&mut self.last_ms, ms);
@@ -244,7 +247,8 @@ impl<'q> Tally<'q> {
                 self.input(run, facts);
             }
             Status::Other => {
-                let word = clip(run.final_status.trim());
+                let word = redact(beginning(run.final_status.trim()));
+                let word = clip(&word);
                 let slot = self.words.at(key_of(&[word]), |slot| word.clone_into(&mut slot.text));
                 slot.count += 1;
                 slot.examples.add(facts.spot, &facts.id);
@@ -258,9 +262,8 @@ impl<'q> Tally<'q> {
         }
     }
 
-    fn version(&mut self, status: Status, facts: &Facts<'_, '_>) {
-        let hash = facts.last.map_or("", |attempt| clip(attempt.skill_hash.trim()));
-        let names = [facts.skill, facts.model, hash];
+    fn version(&mut self, status: Status, facts: &Facts<'_>) {
+        let names = [facts.skill, facts.model, clip(facts.version)];
         let version = self.versions.at(key_of(&names), |version| {
             [version.skill, version.model, version.hash] = names.map(str::to_owned);
         });
@@ -275,16 +278,18 @@ impl<'q> Tally<'q> {
 
     /// A skill is flaky if the same version of it, with the same model, the same input and the same file, ends both
     /// ways. One that was changed in between is not.
-    fn input(&mut self, run: &Run<'_>, facts: &Facts<'_, '_>) {
+    fn input(&mut self, run: &Run<'_>, facts: &Facts<'_>) {
         let input = run.input.unwrap_or("");
         let file = &*run.file_path;
         if same_input::is_empty(input) && file.is_empty() {
             return;
         }
         let number = if input.is_empty() { 0 } else { same_input::number_of(input) };
-        let hash = facts.last.map_or("", |attempt| &*attempt.skill_hash);
-        let key = key_with(&[facts.skill, facts.model, hash, file, &run.project_root], number);
-        let input = self.inputs.at(key, |input| input.of = pair_key(facts.skill, facts.model));
+        let key = key_with(&[facts.skill, facts.model, facts.version, file, &run.project_root], number);
+        let input = self.inputs.at(key, |input| {
+            input.of = pair_key(facts.skill, facts.model);
+            input.task = key_with(&[file, &run.project_root], number);
+        });
         let (count, example) = match run.status {
             Status::Success => (&mut input.success, &mut input.good),
             _ => (&mut input.failure, &mut input.bad),
@@ -322,25 +327,34 @@ pub(super) fn pair_key(skill: &str, model: &str) -> u64 {
 }
 
 /// What of a run is needed in several places.
-struct Facts<'a, 'r> {
+struct Facts<'a> {
     skill: &'a str,
     model: &'a str,
     phase: &'a str,
+    /// The hash of the skill.
+    version: &'a str,
     spot: Spot,
     id: Cow<'a, str>,
-    last: Option<&'a Attempt<'r>>,
+}
+
+/// Which version of the skill it was: as its last attempt says, or else the whole run.
+fn version_of<'a>(run: &'a Run<'_>, last: Option<&'a Attempt<'_>>) -> &'a str {
+    match last.map_or("", |attempt| attempt.skill_hash.trim()) {
+        "" => run.skill_hash.trim(),
+        hash => hash,
+    }
 }
 
 /// What a run is called: its own id, or where it stands.
 fn id_of<'a>(key: &str, run: &'a Run<'_>) -> Cow<'a, str> {
     match clip(run.run_id.trim()) {
-        "" => Cow::Owned(format!("{key}#{}", run.seq)),
+        "" => Cow::Owned(format!("{key}:{}", run.seq)),
         id => Cow::Borrowed(id),
     }
 }
 
 impl Group {
-    fn add(&mut self, run: &Run<'_>, facts: &Facts<'_, '_>) {
+    fn add(&mut self, run: &Run<'_>, facts: &Facts<'_>) {
         self.ends.add(run.status);
         let examples = match run.status {
             Status::Success => &mut self.good,
@@ -383,7 +397,7 @@ fn attempts_to_success(run: &Run<'_>) -> usize {
 }
 
 impl Cluster {
-    fn add(&mut self, facts: &Facts<'_, '_>) {
+    fn add(&mut self, facts: &Facts<'_>) {
         self.count += 1;
         if let Some(ms) = facts.spot.at_ms {
             earlier(&mut self.first_ms, ms);
@@ -395,6 +409,11 @@ impl Cluster {
     }
 }
 
+/// So much of a word for an end as is looked at.
+fn beginning(word: &str) -> &str {
+    &word[..word.floor_char_boundary(WORD_BYTES)]
+}
+
 pub(super) fn earlier(first: &mut Option<i64>, ms: i64) {
     *first = Some(first.map_or(ms, |first| first.min(ms)));
 }
@@ -403,86 +422,9 @@ pub(super) fn later(last: &mut Option<i64>, ms: i64) {
     *last = Some(last.map_or(ms, |last| last.max(ms)));
 }
 
-fn keep_first(kept: &mut Option<(Spot, Box<str>)>, spot: Spot, id: &str) {
+pub(super) fn keep_first(kept: &mut Option<(Spot, Box<str>)>, spot: Spot, id: &str) {
     if kept.as_ref().is_none_or(|(other, _)| spot < *other) {
         *kept = Some((spot, id.into()));
-    }
-}
-
-impl Counted for Group {
-    fn weight(&self) -> u64 {
-        self.ends.all() + self.before.all()
-    }
-
-    fn merge(&mut self, other: Group) {
-        self.ends.merge(other.ends);
-        self.before.merge(other.before);
-        self.with_attempts += other.with_attempts;
-        self.first_try += other.first_try;
-        self.verified += other.verified;
-        self.attempts.iter_mut().zip(other.attempts).for_each(|(mine, theirs)| *mine += theirs);
-        self.attempts_sum += other.attempts_sum;
-        self.durations.merge(&other.durations);
-        self.good.merge(other.good);
-        self.bad.merge(other.bad);
-        self.open.merge(other.open);
-    }
-}
-
-impl Counted for Version {
-    fn weight(&self) -> u64 {
-        self.ends.all()
-    }
-
-    fn merge(&mut self, other: Version) {
-        self.ends.merge(other.ends);
-        other.first_ms.into_iter().for_each(|ms| earlier(&mut self.first_ms, ms));
-        other.last_ms.into_iter().for_each(|ms| later(&mut self.last_ms, ms));
-        self.good.merge(other.good);
-        self.bad.merge(other.bad);
-    }
-}
-
-impl Counted for Input {
-    fn weight(&self) -> u64 {
-        let mixed = self.success > 0 && self.failure > 0;
-        u64::from(self.success) + u64::from(self.failure) + if mixed { MIXED_WEIGHT } else { 0 }
-    }
-
-    fn merge(&mut self, other: Input) {
-        self.success = self.success.saturating_add(other.success);
-        self.failure = self.failure.saturating_add(other.failure);
-        for (kept, met) in [(&mut self.good, other.good), (&mut self.bad, other.bad)] {
-            if let Some((spot, id)) = met {
-                keep_first(kept, spot, &id);
-            }
-        }
-    }
-}
-
-impl Counted for Cluster {
-    fn weight(&self) -> u64 {
-        self.count
-    }
-
-    fn merge(&mut self, other: Cluster) {
-        self.count += other.count;
-        other.first_ms.into_iter().for_each(|ms| earlier(&mut self.first_ms, ms));
-        other.last_ms.into_iter().for_each(|ms| later(&mut self.last_ms, ms));
-        self.skills.merge(&other.skills);
-        self.models.merge(&other.models);
-        self.examples.merge(other.examples);
-    }
-}
-
-impl Counted for Word {
-    fn weight(&self) -> u64 {
-        self.count
-    }
-
-    fn merge(&mut self, other: Word) {
-        self.count += other.count;
-        self.examples.merge(other.examples);
     }
 }
 
@@ -496,5 +438,4 @@ const VERSIONS: usize = 8192;
 const INPUTS: usize = 100_000;
 const CLUSTERS: usize = 8192;
 const WORDS: usize = 256;
-/// An input that ended both ways is what the table is for, and goes last. Less than what is let go is told by.
-const MIXED_WEIGHT: u64 = 1 << 20;
+const WORD_BYTES: usize = 1 << 10;

@@ -67,6 +67,9 @@ pub struct Statement {
     pub runs: Vec<String>,
     /// What it is about, to the letter: a later report that speaks of the same thing has the same.
     pub about: String,
+    /// What of it is remembered, where that is not all.
+    #[serde(skip)]
+    pub(super) lesson: Option<String>,
 }
 
 pub(super) fn statements(report: &Report) -> Vec<Statement> {
@@ -76,8 +79,7 @@ pub(super) fn statements(report: &Report) -> Vec<Statement> {
     all.extend(supported.map(|one| compared(one, asked)));
     all.extend(report.flaky.iter().map(flaky));
     let many = report.failures.iter().filter(|one| one.count >= RUNS_MIN).take(FAILURES);
-    let failed = report.totals.success.of - report.totals.success.count;
-    all.extend(many.map(|one| failures(one, failed)));
+    all.extend(many.map(failures));
     all.extend(report.unused.iter().map(|name| unused(name)));
     for group in &report.groups {
         all.push(if group.enough { rate(group) } else { too_few(group) });
@@ -127,8 +129,12 @@ fn compared(one: &Comparison, asked: usize) -> Statement {
                 ((&one.to, &after), (&one.from, &before))
             };
             format!(
-                "{skill}: {} succeeded in {} and {} in {}; nobody gave them the same tasks, so that may be the reason",
-                better.0, better.1, worse.0, worse.1
+                "{skill}: {} succeeded in {} and {} in {}; {}",
+                better.0,
+                better.1,
+                worse.0,
+                worse.1,
+                what_else(one)
             )
         }
     };
@@ -143,7 +149,37 @@ fn compared(one: &Comparison, asked: usize) -> Statement {
         skill: Some(one.skill.clone()),
         model: Some(if one.model.is_empty() { one.to.clone() } else { one.model.clone() }),
         runs: one.runs.clone(),
-        about: about(&[word_of(one.differs), &one.skill, &one.model, &one.phase, &one.from, &one.to]),
+        about: one.about(),
+        // How sure it is depends on how much else was compared: runs of other skills would change what is remembered.
+        lesson: Some(said),
+    }
+}
+
+/// What else than the model may be the reason that two used in the same time differ.
+fn what_else(one: &Comparison) -> &'static str {
+    match (one.same_inputs, one.version_too) {
+        (true, false) => "nearly all runs of both were on inputs that the other was given too",
+        (true, true) => {
+            "both were given nearly the same inputs, but other versions of the skill, so it may be that"
+        }
+        (false, false) => "nobody drew by lot which of them got which task, so it may be the tasks",
+        (false, true) => {
+            "nobody drew by lot which of them got which task, and the versions of the skill differ, so it may be that"
+        }
+    }
+}
+
+impl Comparison {
+    /// What a statement on it is about.
+    pub(super) fn about(&self) -> String {
+        about(&[word_of(self.differs), &self.skill, &self.model, &self.phase, &self.from, &self.to])
+    }
+}
+
+impl Failures {
+    /// What a statement on them is about.
+    pub(super) fn about(&self) -> String {
+        about(&["failures", &self.signature])
     }
 }
 
@@ -176,10 +212,11 @@ fn flaky(one: &Flaky) -> Statement {
         model: Some(one.model.clone()),
         runs: one.pairs.iter().flat_map(|(good, bad)| [good.clone(), bad.clone()]).collect(),
         about: about(&["flaky", &one.skill, &one.model]),
+        lesson: None,
     }
 }
 
-fn failures(one: &Failures, failed: u64) -> Statement {
+fn failures(one: &Failures) -> Statement {
     let day =
         |time: &Option<String>| time.as_deref().map_or("?", |time| &time[..time.len().min(10)]).to_owned();
     let when = match (day(&one.first), day(&one.last)) {
@@ -187,19 +224,24 @@ fn failures(one: &Failures, failed: u64) -> Statement {
         (first, last) if first == last => format!("on {first}"),
         (first, last) => format!("between {first} and {last}"),
     };
-    let of = match one.skills.as_slice() {
-        [] => String::new(),
-        skills => format!(" of {}", skills.join(", ")),
+    let (count, of, skills) = (one.count, one.of, one.skills.join(", "));
+    let alike = match (one.all_named, one.skills.is_empty()) {
+        (true, _) => format!("{count} of {of} failures of {skills} look the same"),
+        (false, true) => format!("{count} of {of} failures look the same"),
+        (false, false) => {
+            format!("{count} of {of} failures of all skills look the same ({skills} among them)")
+        }
     };
     Statement {
         topic: Topic::Failures,
-        text: format!("{} of {failed} failures{of} look the same, {when}: {}", one.count, one.signature),
+        text: format!("{alike}, {when}: {}", one.signature),
         n: one.count,
         chance: None,
         skill: (one.skills.len() == 1).then(|| one.skills[0].clone()),
         model: (one.models.len() == 1).then(|| one.models[0].clone()),
         runs: one.runs.clone(),
-        about: about(&["failures", &one.signature]),
+        about: one.about(),
+        lesson: None,
     }
 }
 
@@ -213,6 +255,7 @@ fn unused(name: &str) -> Statement {
         model: None,
         runs: Vec::new(),
         about: about(&["unused", name]),
+        lesson: None,
     }
 }
 
@@ -267,6 +310,7 @@ fn statement_of(group: &Group, topic: Topic, text: String) -> Statement {
         model: Some(group.model.clone()),
         runs: group.failed_runs.iter().chain(&group.good_runs).cloned().collect(),
         about: about(&[word, &group.skill, &group.model, &group.phase]),
+        lesson: None,
     }
 }
 
@@ -314,6 +358,11 @@ pub(super) fn percent(rate: f64) -> String {
 
 fn chance(p: f64) -> String {
     if p < 0.001 { "under 0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+/// As [`chance`], where there is a column for it. What is not nothing is not told as nothing.
+pub(super) fn chance_in_table(p: f64) -> String {
+    if p < 0.0001 { "under 0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
 fn about(parts: &[&str]) -> String {

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::verdict::{Judgement, Verdict};
 use crate::clock;
 use crate::when;
 
@@ -41,10 +42,15 @@ pub struct Run<'a> {
     pub input: Option<&'a str>,
     /// What was tried, in the order of the line.
     pub attempts: Vec<Attempt<'a>>,
-    /// How it ended.
+    /// How it ended: as the entry says, or as somebody said afterwards.
     pub status: Status,
     /// The word for that in the entry.
     pub final_status: Cow<'a, str>,
+    /// Who says how it ended is not the entry, but a verdict that was given afterwards.
+    pub judged: Option<Judgement>,
+    /// What was said with a verdict that it is bad: the beginning of its first line, without credentials.
+    /// [`Runs::verdict`](super::Runs::verdict) tells all of it.
+    pub judged_note: Cow<'a, str>,
     /// The file it was about.
     pub file_path: Cow<'a, str>,
     /// The model that did it in the end.
@@ -68,6 +74,8 @@ pub struct Attempt<'a> {
     pub runner_output: Cow<'a, str>,
     /// Whether it was checked and found good.
     pub verified: Option<bool>,
+    /// That it was checked is not from the entry, but from a verdict that was given afterwards.
+    pub judged: Option<Judgement>,
     /// What the model was given.
     pub prompt_ref: Option<Passage>,
     /// What it answered.
@@ -107,7 +115,8 @@ pub enum Status {
     Success,
     /// It did not.
     Failure,
-    /// It was begun, and nothing tells how it ended: its process died, or still works on it.
+    /// It was begun, and nothing tells what it was worth: its process died, or still works on it, or somebody broke
+    /// it off.
     #[default]
     Unknown,
     /// The entry says something that we have no meaning for. Counted as neither.
@@ -142,6 +151,8 @@ pub enum Line<'a> {
     Run(Run<'a>),
     /// A run that was begun.
     Start(Run<'a>),
+    /// What somebody said of a run afterwards.
+    Verdict(Verdict<'a>),
 }
 
 impl fmt::Display for Oddity {
@@ -178,7 +189,7 @@ impl Status {
             Status::Success
         } else if is(FAILURES) {
             Status::Failure
-        } else if is(&["", "unknown", "started", "running"]) {
+        } else if is(UNKNOWN) {
             Status::Unknown
         } else {
             Status::Other
@@ -206,11 +217,20 @@ pub(crate) fn bare(path: &str) -> &str {
 }
 
 impl<'a> Line<'a> {
-    /// Reads a line. Nothing: it is no run, but a header, a record of another kind, or no JSON object.
+    /// As [`Line::read`], of bytes. Nothing also if they are no text.
+    pub fn of_bytes(seq: u64, line: &'a [u8]) -> Option<Line<'a>> {
+        Line::read(seq, std::str::from_utf8(line).ok()?)
+    }
+
+    /// Reads a line. Nothing: it is neither a run nor a verdict on one, but a header, a record of another kind, a
+    /// verdict that nobody could understand, or no JSON object.
     pub fn read(seq: u64, line: &'a str) -> Option<Line<'a>> {
         let members = Members(manent_log::members_of(line)?);
         if members.get("meta").is_some() {
             return None;
+        }
+        if members.get("kind") == Some(Verdict::KIND) {
+            return members.verdict(seq).map(Line::Verdict);
         }
         let kind = members.get("kind").map(text);
         match kind.as_deref() {
@@ -224,20 +244,21 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// What it says, whichever it is.
-    pub fn run(self) -> Run<'a> {
+    /// The run that it tells of, whether it begins or ends; nothing if it is a verdict.
+    pub fn run(self) -> Option<Run<'a>> {
         match self {
-            Line::Run(run) | Line::Start(run) => run,
+            Line::Run(run) | Line::Start(run) => Some(run),
+            Line::Verdict(_) => None,
         }
     }
 }
 
 /// The members of an object, each as it stands.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a str)>);
+pub(super) struct Members<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
 impl<'a> Members<'a> {
     /// The JSON of a member; of several with one name the last, as most readers have it.
-    fn get(&self, name: &str) -> Option<&'a str> {
+    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rfind(|(n, _)| n == name).map(|(_, json)| *json)
     }
 
@@ -251,7 +272,14 @@ impl<'a> Members<'a> {
 
     fn run(&self, seq: u64, line: &'a str) -> Run<'a> {
         let mut odd = Vec::new();
-        let timestamp = string(self.get("timestamp").or_else(|| self.get("ts")), "timestamp", &mut odd);
+        let written = self.get("timestamp").or_else(|| self.get("ts"));
+        // Seconds and milliseconds are written as numbers, too.
+        let is_number = written.is_some_and(|json| json.starts_with(|c: char| c.is_ascii_digit()));
+        let timestamp = if is_number {
+            written.map(text).unwrap_or_default()
+        } else {
+            string(written, "timestamp", &mut odd)
+        };
         let at_ms = time(&timestamp);
         match at_ms {
             None => odd.push(Oddity::NoTime),
@@ -285,6 +313,8 @@ impl<'a> Members<'a> {
             timestamp,
             status,
             final_status,
+            judged: None,
+            judged_note: Cow::Borrowed(""),
             oddities: odd,
         }
     }
@@ -296,6 +326,7 @@ impl<'a> Members<'a> {
             output_summary: self.string("output_summary", odd),
             runner_output: self.string("runner_output", odd),
             verified: self.parsed("verified", odd),
+            judged: None,
             prompt_ref: self.parsed("prompt_ref", odd),
             output_ref: self.parsed("output_ref", odd),
             params: self.get("params"),
@@ -346,7 +377,7 @@ fn string<'a>(json: Option<&'a str>, name: &'static str, odd: &mut Vec<Oddity>) 
     text(json)
 }
 
-fn text(json: &str) -> Cow<'_, str> {
+pub(super) fn text(json: &str) -> Cow<'_, str> {
     let Some(inside) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
         return Cow::Borrowed(json);
     };
@@ -385,7 +416,7 @@ fn duration(json: Option<&str>, odd: &mut Vec<Oddity>) -> Option<u64> {
 }
 
 /// A time as records write it, or a number of seconds or milliseconds since 1970.
-fn time(text: &str) -> Option<i64> {
+pub(super) fn time(text: &str) -> Option<i64> {
     if let Some(ms) = clock::parse_own_ms(text.as_bytes()) {
         return Some(ms);
     }
@@ -410,10 +441,16 @@ const FAILURES: &[&str] = &[
     "timed_out",
     "exhausted",
     "rejected",
-    "aborted",
-    "interrupted",
     "crashed",
 ];
+/// Also what somebody broke off: that says nothing of what it was worth.
+const UNKNOWN: &[&str] =
+    &["", "unknown", "started", "running", INTERRUPTED, "cancelled", "canceled", "aborted"];
+/// The class of an attempt that somebody broke off, and the status of its run. It says nothing of what it was worth.
+pub const INTERRUPTED: &str = "interrupted";
+/// The class of an attempt that could not be checked, because whoever was to do that could not. It says nothing of what
+/// it was worth.
+pub const NOT_CHECKED: &str = "verifier";
 const YEAR_2000_MS: i64 = 946_684_800_000;
 /// A number below this is a time in seconds (until the year 5138), one above it in milliseconds (from 1973 on).
 const SECONDS_BELOW: f64 = 1e11;

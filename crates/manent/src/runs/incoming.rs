@@ -8,7 +8,8 @@ use std::time::Duration;
 use manent_log::{Body, BodyError, frame};
 use serde_json::value::RawValue;
 
-use super::entry::{Line, Oddity, Passage, Status};
+use super::entry::{INTERRUPTED, Line, Oddity, Passage, Status};
+use super::verdict::Verdict;
 use crate::clock;
 use crate::key::{KeyError, SessionKey};
 
@@ -25,6 +26,9 @@ pub enum EntryError {
     /// Something else than a run.
     #[error("its `kind` is neither `run` nor `run-start`; leave it out, or append it to a session")]
     Kind,
+    /// What somebody said of a run.
+    #[error("it is a verdict on a run, which is given with `manent run judge`")]
+    Verdict,
     /// Nothing says what was run.
     #[error("it has neither `skill` nor `attempts`, so it is no run; name the skill")]
     NoSkill,
@@ -100,7 +104,7 @@ pub struct NewAttempt {
     pub params: Option<Box<RawValue>>,
     /// What it took.
     pub usage: Option<Box<RawValue>>,
-    /// What kind of error ended it.
+    /// What kind of error ended it; [`INTERRUPTED`] if somebody broke it off.
     pub error_class: String,
     /// How the command ended.
     pub exit_code: Option<i64>,
@@ -117,7 +121,7 @@ pub struct NewAttempt {
 pub struct Ended {
     /// What was tried, in order.
     pub attempts: Vec<NewAttempt>,
-    /// What came of it.
+    /// What came of it. Unknown where somebody broke it off, which the class of its last attempt tells.
     pub status: Status,
     /// The model that did it in the end.
     pub model_used: String,
@@ -145,12 +149,13 @@ impl NewEntry {
         let kind = match json_of("kind") {
             None | Some(r#""run""#) => Kind::Run,
             Some(r#""run-start""#) => Kind::Start,
+            Some(Verdict::KIND) => return Err(EntryError::Verdict),
             Some(_) => return Err(EntryError::Kind),
         };
         if !has("skill") && !has("attempts") {
             return Err(EntryError::NoSkill);
         }
-        let run = Line::read(0, &braced).map(Line::run).unwrap_or_default();
+        let run = Line::read(0, &braced).and_then(Line::run).unwrap_or_default();
         let mut oddities = run.oddities;
         let mut members = Body::new();
         if !has("timestamp") && !has("ts") {
@@ -228,7 +233,7 @@ impl NewEntry {
         members.string("timestamp", &clock::now());
         run.write(&mut members)?;
         some(&mut members, "model_used", &ended.model_used);
-        members.string("final_status", ended.status.word());
+        members.string("final_status", ended.word());
         number(&mut members, "duration_ms", Some(ms(ended.duration)));
         let attempts = ended.attempts.iter().zip(1..).map(|(attempt, nth)| attempt.object(nth, run));
         add(&mut members, "attempts", &format!("[{}]", attempts.collect::<Vec<_>>().join(",")));
@@ -251,6 +256,12 @@ impl NewEntry {
 }
 
 impl Ended {
+    /// The word for how it ended.
+    fn word(&self) -> &'static str {
+        let is_interrupted = self.attempts.last().is_some_and(|attempt| attempt.error_class == INTERRUPTED);
+        if self.status == Status::Unknown && is_interrupted { INTERRUPTED } else { self.status.word() }
+    }
+
     /// The same with as little output of each attempt as fits in any case, and with counts of what was left out.
     pub(super) fn shortened(&self) -> Ended {
         // Two texts of each attempt; and a byte takes six if it must be escaped.

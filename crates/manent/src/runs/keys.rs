@@ -1,4 +1,5 @@
-//! Which entries a log holds already: by the ids and keys under which somebody may record them again.
+//! Which entries a log holds already: by the ids and keys under which somebody may record them again. And which verdict
+//! was the last on an attempt.
 //!
 //! The log is read once, by whoever first records such an entry; from then on only what was added is read. It is done
 //! under the lease of the log, so that between looking and appending nobody else appends.
@@ -11,8 +12,9 @@ use std::sync::Arc;
 use foldhash::quality::FixedState;
 use manent_log::Item;
 
-use super::entry::{Line, Run};
+use super::entry::Line;
 use super::incoming::{Kind, NewEntry};
+use super::verdict::Verdict;
 use crate::backend::{Address, Position, Start};
 use crate::error::Result;
 use crate::key::SessionKey;
@@ -57,13 +59,14 @@ pub(super) struct Known {
 
 impl Name {
     fn new(sense: u8, text: &str) -> Option<Name> {
-        if text.is_empty() {
-            return None;
-        }
+        (!text.is_empty()).then(|| Name::hashed(sense, text))
+    }
+
+    fn hashed(sense: u8, text: &str) -> Name {
         let hash = blake3::Hasher::new().update(&[sense]).update(text.as_bytes()).finalize();
         let mut half = [0; 16];
         half.copy_from_slice(&hash.as_bytes()[..16]);
-        Some(Name(half))
+        Name(half)
     }
 
     /// Under what an entry is known from now on.
@@ -73,6 +76,25 @@ impl Name {
             Kind::Run => (ENDED, ENDED_BY_KEY),
         };
         [Name::new(id, run_id), Name::new(by_key, key)].into_iter().flatten()
+    }
+
+    /// Under what a run is known that has this id: its end, or else its beginning.
+    pub(super) fn of_run(run_id: &str) -> Vec<Name> {
+        [ENDED, STARTED].into_iter().filter_map(|sense| Name::new(sense, run_id)).collect()
+    }
+
+    /// Under what the last verdict on an attempt is known.
+    pub(super) fn of_verdict(verdict: &Verdict<'_>) -> Name {
+        Name::verdict(&verdict.run_id, verdict.run_seq, verdict.attempt)
+    }
+
+    /// As [`Name::of_verdict`], of a run that is known by its id, or by the number of its record.
+    pub(super) fn verdict(run_id: &str, run_seq: Option<u64>, attempt: Option<u64>) -> Name {
+        let attempt = attempt.map_or_else(String::new, |number| number.to_string());
+        match run_seq {
+            None => Name::hashed(VERDICT, &format!("{attempt}:{run_id}")),
+            Some(seq) => Name::hashed(VERDICT_BY_SEQ, &format!("{attempt}:{seq}")),
+        }
     }
 
     /// What makes an entry one that was recorded before. The end of a run is its beginning too.
@@ -97,6 +119,17 @@ impl Name {
 impl Keys {
     pub(super) fn len(&self) -> usize {
         self.places.len()
+    }
+
+    /// Reads a log of which nothing is known yet while nobody holds it: a long one takes its time, and others record to
+    /// it. What is added meanwhile is read under its lease.
+    pub(super) fn read_ahead(&mut self, streams: &Store, key: &SessionKey) -> Result<()> {
+        let listed = if self.last.is_none() { streams.live(key)? } else { None };
+        if let Some(listed) = listed {
+            self.id = listed.address.id.into();
+            self.read(streams, key, Start::First, None)?;
+        }
+        Ok(())
     }
 
     /// Reads what was added since last time; or everything, if it is another log, or not what it was.
@@ -148,10 +181,15 @@ impl Keys {
                 continue;
             }
             self.last = Some(now);
-            let line = std::str::from_utf8(entry.bytes).ok().and_then(|line| Line::read(entry.seq, line));
-            let Some(line) = line else { continue };
-            let (kind, run) = taken_apart(line);
-            self.note(kind, &run.run_id, &run.idempotency_key, (now.seq, now.position));
+            let line = Line::of_bytes(entry.seq, entry.bytes);
+            let place = (now.seq, now.position);
+            match line {
+                None => {}
+                Some(Line::Start(run)) => self.note(Kind::Start, &run.run_id, &run.idempotency_key, place),
+                Some(Line::Run(run)) => self.note(Kind::Run, &run.run_id, &run.idempotency_key, place),
+                // The last counts.
+                Some(Line::Verdict(verdict)) => drop(self.places.insert(Name::of_verdict(&verdict), place)),
+            }
         }
         Ok(first.is_none())
     }
@@ -166,8 +204,19 @@ impl Keys {
         }
     }
 
-    fn is_doubtful(&self, seq: u64) -> bool {
+    /// Whether it was written when a sync failed.
+    pub(super) fn is_doubtful(&self, seq: u64) -> bool {
         self.doubtful.iter().any(|range| range.contains(&seq))
+    }
+
+    /// Where what has this name stood when it was read.
+    pub(super) fn place_of(&self, name: Name) -> Option<(u64, Position)> {
+        self.places.get(&name).copied()
+    }
+
+    /// What is known is not so any more: all of it is read next time.
+    pub(super) fn forget(&mut self) {
+        self.last = None;
     }
 
     /// The entry that is known by one of these names. What only seems to be there is not.
@@ -234,21 +283,20 @@ fn at(streams: &Store, key: &SessionKey, seq: u64, position: Position, name: Nam
         return Ok(None);
     }
     let Some(Item::Entry(entry)) = reader.item() else { return Ok(None) };
-    let line = std::str::from_utf8(entry.bytes).ok().and_then(|line| Line::read(entry.seq, line));
-    let Some((kind, run)) = line.map(taken_apart) else { return Ok(None) };
+    let line = Line::of_bytes(entry.seq, entry.bytes);
+    let (kind, run) = match line {
+        Some(Line::Start(run)) => (Kind::Start, run),
+        Some(Line::Run(run)) => (Kind::Run, run),
+        Some(Line::Verdict(_)) | None => return Ok(None),
+    };
     let mut names = Name::all_of(kind, &run.run_id, &run.idempotency_key);
     let is_it = entry.seq == seq && entry.offset == position.raw() && names.any(|n| n == name);
     Ok(is_it.then(|| Known { seq, position, run_id: run.run_id.into_owned(), kind }))
-}
-
-fn taken_apart(line: Line<'_>) -> (Kind, Run<'_>) {
-    match line {
-        Line::Start(run) => (Kind::Start, run),
-        Line::Run(run) => (Kind::Run, run),
-    }
 }
 
 const STARTED: u8 = b's';
 const STARTED_BY_KEY: u8 = b't';
 const ENDED: u8 = b'r';
 const ENDED_BY_KEY: u8 = b'k';
+const VERDICT: u8 = b'v';
+const VERDICT_BY_SEQ: u8 = b'w';

@@ -1,8 +1,9 @@
 //! Runs: what skills did, with every attempt. Raw material for looking back, and for training.
 //!
 //! One log a session, in `runs/` beside the sessions. A run that is begun is a record (`run-start`), and its end is
-//! another (`run`) with the same `run_id`: one without an end shows as a run whose outcome is unknown. Entries that
-//! other programs wrote, without numbers and checksums, are read as they are.
+//! another (`run`) with the same `run_id`: one without an end shows as a run whose outcome is unknown. What somebody
+//! says of a run afterwards is a third (`run-verdict`). Entries that other programs wrote, without numbers and
+//! checksums, are read as they are.
 //!
 //! | file | about |
 //! |---|---|
@@ -10,21 +11,27 @@
 //! | `entry.rs` | [`Run`] and [`Attempt`]: what a line says |
 //! | `incoming.rs` | [`NewRun`], [`NewEntry`]: what is to be recorded, checked |
 //! | `recording.rs` | recording it: [`Runs::begin`], [`Runs::finish`], [`Runs::record`] |
-//! | `keys.rs` | which entries are there already |
+//! | `verdict.rs` | [`Verdict`]: what was said of a run afterwards, and what follows from it |
+//! | `judging.rs` | saying it: [`Runs::judge`] |
+//! | `alone.rs` | [`Runs::alone`]: one at a time at work on a run |
+//! | `keys.rs` | which entries are there already, for whoever records |
+//! | `known.rs` | which runs were met, for whoever reads |
 
+mod alone;
 mod entry;
 mod incoming;
+mod judging;
 mod keys;
+mod known;
 mod recording;
+mod verdict;
 
-use std::collections::{HashMap, HashSet};
-use std::hash::BuildHasher;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use foldhash::quality::RandomState;
-use manent_log::{Body, Damage, Durability, Expect, Item, Report};
+use manent_log::{Body, Damage, Disk, Durability, End, Expect, Item, Report};
 
 use crate::backend::{Address, Backend, Listed, Place, Receipt, Repaired, Start};
 use crate::clock;
@@ -33,10 +40,15 @@ use crate::files::Files;
 use crate::key::SessionKey;
 use crate::store::{Store, StoreOptions};
 
+pub use alone::Alone;
 pub(crate) use entry::bare;
-pub use entry::{Attempt, Line, Oddity, Passage, Run, Status};
+pub use entry::{Attempt, INTERRUPTED, Line, NOT_CHECKED, Oddity, Passage, Run, Status};
 pub use incoming::{Ended, EntryError, NewAttempt, NewEntry, NewRun};
+pub use judging::{Judged, NewVerdict, RunName};
+pub(crate) use known::{Known, Namer, Names};
 pub use recording::{Recorded, Started};
+pub(crate) use verdict::Verdicts;
+pub use verdict::{Judgement, Verdict};
 
 /// The runs of a store. Clones share everything.
 ///
@@ -67,6 +79,10 @@ pub(crate) struct Core {
     home: Arc<dyn Backend>,
     /// The logs, as a store of one directory: leases, open files and names are those that sessions have.
     streams: Store,
+    /// The same, where their bytes count and not their records.
+    files: Arc<Files>,
+    /// On which they lie.
+    disk: Arc<dyn Disk>,
     /// What is known of the logs to which entries were recorded that may be there already.
     keys: Mutex<HashMap<SessionKey, Arc<Mutex<keys::Keys>>>>,
 }
@@ -76,14 +92,16 @@ pub(crate) struct Core {
 pub struct Seen {
     /// How many runs were given.
     pub runs: u64,
-    /// How many of them were begun and did not end.
+    /// How many of them were begun and did not end, and nobody said since how they did.
     pub unknown: u64,
     /// How many were passed over because they were recorded before.
     pub repeated: u64,
-    /// Lines that are no runs.
+    /// Lines that are neither runs nor verdicts on them.
     pub others: u64,
     /// What could not be read.
     pub damage: Vec<Damage>,
+    /// What stands behind the last record: torn by a crash, or being written now.
+    pub torn: Option<Damage>,
 }
 
 impl Store {
@@ -91,12 +109,12 @@ impl Store {
     pub fn runs(&self) -> Result<Runs> {
         let room = self.backend().room().ok_or_else(|| Error::NoRoom { store: self.backend().name() })?;
         let core = self.runs_core(|| {
-            let files = Files::flat_on(room.disk, room.dir.join(DIR)).trusting(room.trust);
+            let files = Arc::new(Files::flat_on(room.disk.clone(), room.dir.join(DIR)).trusting(room.trust));
             let app = self.app().to_owned();
             let options =
                 StoreOptions { wait: self.wait(), trust: room.trust, app, ..StoreOptions::default() };
-            let streams = Store::on(Arc::new(files), options);
-            Core { home: self.parts().0.clone(), streams, keys: Mutex::default() }
+            let streams = Store::on(files.clone(), options);
+            Core { home: self.parts().0.clone(), streams, files, disk: room.disk, keys: Mutex::default() }
         });
         Ok(Runs { core })
     }
@@ -144,17 +162,27 @@ impl Runs {
         self.core.streams.backend().repair(session, &clock::now(), self.core.streams.wait())
     }
 
-    /// The id of the run that a record is about, its beginning or its end; empty if it has none. Nothing: it is no
-    /// record about a run.
+    /// The id of the run that a record is about: its beginning, its end, or a verdict on it; empty if it has none.
+    /// Nothing: it is no record about a run.
     pub fn run_of(&self, session: &SessionKey, seq: u64) -> Result<Option<String>> {
+        self.line(session, seq, |line| match line {
+            Line::Run(run) | Line::Start(run) => Some(run.run_id.into_owned()),
+            Line::Verdict(verdict) => Some(verdict.run_id.into_owned()),
+        })
+    }
+
+    /// What is taken of the record of this number, if it is there and about a run.
+    fn line<T>(
+        &self,
+        session: &SessionKey,
+        seq: u64,
+        take: impl FnOnce(Line<'_>) -> Option<T>,
+    ) -> Result<Option<T>> {
         let mut reader = self.core.streams.stream(session, Start::Seq(seq))?;
         while reader.advance()? {
             let Some(Item::Entry(entry)) = reader.item() else { continue };
-            if entry.seq != seq {
-                break;
-            }
-            let line = std::str::from_utf8(entry.bytes).ok().and_then(|line| Line::read(seq, line));
-            return Ok(line.map(|line| line.run().run_id.into_owned()));
+            let is_it = entry.seq == seq;
+            return Ok(Line::of_bytes(seq, entry.bytes).filter(|_| is_it).and_then(take));
         }
         Ok(None)
     }
@@ -177,118 +205,86 @@ impl Runs {
     }
 
     /// Gives the runs of a session, each once, in the order in which they ended; then those that were begun and did
-    /// not end, as runs of [`Status::Unknown`]. None if it has none. Memory is bounded by the longest line and some
-    /// bytes for each run.
+    /// not end, as runs of [`Status::Unknown`]. None if it has none. What was said of a run afterwards counts, wherever
+    /// it stands in the log: what is there when this is called. Memory is bounded by the longest line and some bytes
+    /// for each run and each verdict.
     pub fn each(
         &self,
         session: &SessionKey,
         mut take: impl FnMut(&Run<'_>) -> ControlFlow<()>,
     ) -> Result<Seen> {
         let mut seen = Seen::default();
-        let mut known = Known::default();
-        let mut reader = self.core.streams.stream(session, Start::First)?;
-        while reader.advance()? {
-            let entry = match reader.item() {
-                Some(Item::Damage(damage)) => {
-                    seen.damage.push(damage);
-                    continue;
-                }
-                Some(Item::Entry(entry)) => entry,
-                None => continue,
-            };
-            let line = std::str::from_utf8(entry.bytes).ok().and_then(|line| Line::read(entry.seq, line));
-            match line {
-                None if entry.seq == 0 => {}
-                None => seen.others += 1,
-                Some(Line::Start(run)) => known.begun(&run),
-                Some(Line::Run(run)) if !known.ended(&run) => seen.repeated += 1,
-                Some(Line::Run(run)) => {
-                    seen.runs += 1;
-                    if take(&run).is_break() {
-                        return Ok(seen);
-                    }
-                }
-            }
-        }
-        let Some(first) = known.open.values().copied().min() else { return Ok(seen) };
-        // Of those that did not end, only where they stand was kept: there may be many, and long ones.
-        // Where numbers are not in order, a number is no way to find a record.
-        let start = if seen.damage.is_empty() { Start::Seq(first) } else { Start::First };
-        let mut reader = self.core.streams.stream(session, start)?;
-        while reader.advance()? {
-            let Some(Item::Entry(entry)) = reader.item() else { continue };
-            let line = std::str::from_utf8(entry.bytes).ok().and_then(|line| Line::read(entry.seq, line));
-            let Some(Line::Start(mut run)) = line else { continue };
-            if !known.is_open(&run) {
-                continue;
-            }
-            run.status = Status::Unknown;
+        let (namer, mut known) = (Namer::default(), Known::default());
+        let verdicts = self.verdicts(session)?;
+        let mut give = |seen: &mut Seen, run: &Run<'_>| {
             seen.runs += 1;
-            seen.unknown += 1;
-            if take(&run).is_break() {
-                return Ok(seen);
+            take(run)
+        };
+        let mut faults = Faults::default();
+        let whole = self.lines(session, Start::First, &mut faults, |seq, line| {
+            match Line::of_bytes(seq, line) {
+                None if seq == 0 => {}
+                None => seen.others += 1,
+                Some(Line::Start(run)) => known.begun(namer.names(&run), seq),
+                Some(Line::Run(run)) if !known.ended(namer.names(&run)) => seen.repeated += 1,
+                Some(Line::Verdict(_)) => {}
+                Some(Line::Run(mut run)) => {
+                    verdicts.apply(&mut run);
+                    return give(&mut seen, &run);
+                }
             }
-        }
+            ControlFlow::Continue(())
+        })?;
+        (seen.damage, seen.torn) = (faults.damage, faults.torn);
+        let Some(first) = known.first_open().filter(|_| whole) else { return Ok(seen) };
+        // Of those that did not end, only where they stand was kept: there may be many, and long ones.
+        let start = start_at(first, seen.damage.is_empty());
+        self.lines(session, start, &mut Faults::default(), |seq, line| match Line::of_bytes(seq, line) {
+            Some(Line::Start(mut run)) if known.is_open(namer.names(&run), seq) => {
+                run.status = Status::Unknown;
+                verdicts.apply(&mut run);
+                seen.unknown += u64::from(run.status == Status::Unknown);
+                give(&mut seen, &run)
+            }
+            _ => ControlFlow::Continue(()),
+        })?;
         Ok(seen)
     }
+
+    /// Gives the lines of a log as they stand, with the numbers of their records, and notes what cannot be read. False:
+    /// it was stopped.
+    pub(crate) fn lines(
+        &self,
+        session: &SessionKey,
+        start: Start,
+        faults: &mut Faults,
+        mut take: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        let mut reader = self.core.streams.stream(session, start)?;
+        while reader.advance()? {
+            match reader.item() {
+                Some(Item::Damage(damage)) => faults.damage.push(damage),
+                Some(Item::Entry(entry)) if take(entry.seq, entry.bytes).is_break() => return Ok(false),
+                Some(Item::Entry(_)) | None => {}
+            }
+        }
+        if let End::Torn(damage) = reader.end() {
+            faults.torn = Some(damage);
+        }
+        Ok(true)
+    }
 }
 
-/// Which runs were met, by hashes of what they are known by.
+/// What is wrong with a log.
 #[derive(Debug, Default)]
-struct Known {
-    hasher: RandomState,
-    /// Begun and not ended: where they stand.
-    open: HashMap<u64, u64, foldhash::fast::RandomState>,
-    /// By the key of whoever records: which of these it is.
-    open_keys: HashMap<u64, u64, foldhash::fast::RandomState>,
-    ended: HashSet<u64, foldhash::fast::RandomState>,
+pub(crate) struct Faults {
+    pub(crate) damage: Vec<Damage>,
+    torn: Option<Damage>,
 }
 
-/// As what something is known. An id and a key may be the same word.
-#[derive(Debug, Clone, Copy, Hash)]
-enum As {
-    Run,
-    Key,
-    /// By where it stands, for want of an id.
-    Place(u64),
-}
-
-impl Known {
-    fn begun(&mut self, run: &Run<'_>) {
-        let id = self.id_of(run);
-        let key = self.hash(As::Key, &run.idempotency_key);
-        if [Some(id), key].into_iter().flatten().any(|id| self.ended.contains(&id)) {
-            return;
-        }
-        self.open.entry(id).or_insert(run.seq);
-        if let Some(key) = key {
-            self.open_keys.entry(key).or_insert(id);
-        }
-    }
-
-    /// False: it is known already.
-    fn ended(&mut self, run: &Run<'_>) -> bool {
-        let id = self.hash(As::Run, &run.run_id);
-        let key = self.hash(As::Key, &run.idempotency_key);
-        for begun in [id, key.and_then(|key| self.open_keys.remove(&key))].into_iter().flatten() {
-            self.open.remove(&begun);
-        }
-        // Both are noted, and one that was met is enough.
-        [id, key].into_iter().flatten().filter(|id| !self.ended.insert(*id)).count() == 0
-    }
-
-    fn is_open(&self, run: &Run<'_>) -> bool {
-        self.open.get(&self.id_of(run)) == Some(&run.seq)
-    }
-
-    fn id_of(&self, run: &Run<'_>) -> u64 {
-        let id = self.hash(As::Run, &run.run_id);
-        id.unwrap_or_else(|| self.hasher.hash_one(As::Place(run.seq)))
-    }
-
-    fn hash(&self, what: As, id: &str) -> Option<u64> {
-        (!id.is_empty()).then(|| self.hasher.hash_one((what, id)))
-    }
+/// Where to begin to read what stands from a record on. Where numbers are not in order, a number is no way to find it.
+pub(crate) fn start_at(seq: u64, in_order: bool) -> Start {
+    if in_order { Start::Seq(seq) } else { Start::First }
 }
 
 /// In the home of the store.

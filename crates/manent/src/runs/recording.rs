@@ -116,6 +116,7 @@ impl Runs {
         let keys = self.core.keys_of(session);
         let mut keys = lock(&keys);
         let streams = &self.core.streams;
+        keys.read_ahead(streams, session)?;
         let mut held = streams.session(session)?;
         for _ in 0..TRIES {
             keys.catch_up(streams, session, &held)?;
@@ -160,7 +161,7 @@ impl NewEntry {
 
 impl Core {
     /// What is known of the log of a session.
-    fn keys_of(&self, session: &SessionKey) -> Arc<Mutex<Keys>> {
+    pub(super) fn keys_of(&self, session: &SessionKey) -> Arc<Mutex<Keys>> {
         let mut all = lock(&self.keys);
         if let Some(keys) = all.get(session) {
             return keys.clone();
@@ -270,7 +271,7 @@ fn no_receipt(session: &SessionKey) -> Error {
 /// As long as an id of ours.
 const LONGEST_ID: &str = "00000000-0000-0000-0000-000000000000";
 /// How often another program may write in the moment between our look and our append.
-const TRIES: u32 = 8;
+pub(super) const TRIES: u32 = 8;
 /// What is kept of logs that nobody records to just now: some 60 MB.
 const NAMES_MAX: usize = 1_000_000;
 const LOGS_MAX: usize = 1000;

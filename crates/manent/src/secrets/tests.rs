@@ -279,3 +279,37 @@ fn what_an_expression_would_find_is_never_passed_over() {
     }
     assert!(some > 3_000 && none > 3_000, "{some} with one, {none} without");
 }
+
+#[test]
+fn what_only_its_neighbour_tells_is_found() {
+    let key = format!("AKIA{}", noise(16).to_uppercase());
+    let secret = format!("{}/K7+{}", noise(16), noise(20));
+    assert_eq!(secret.len(), 40);
+    for text in [
+        format!("AWS {key} secret {secret}"),
+        format!("{key}\n{secret}\n"),
+        format!("aws_access_key_id = {key}\nregion = eu\naws_it = {secret} # x"),
+    ] {
+        let clean = redact(&text);
+        assert!(!clean.contains(&secret) && !clean.contains(&key), "{clean}");
+    }
+    let hash = hex(40);
+    assert!(redact(&format!("{key} at commit {hash}")).contains(&hash), "a hash has no capitals");
+    let long = noise(60);
+    assert!(redact(&format!("{key} {long}")).contains(&long), "nor is it longer");
+    assert!(redact(&format!("see {secret}")).contains(&secret), "alone it is any word");
+    let word = "sup3rs3cret";
+    for login in [
+        format!("curl -u admin:{word} https://x.example/y"),
+        format!("curl -s --user 'admin:{word}' x"),
+        format!("$ curl -X POST -u \"admin:{word}\" x"),
+    ] {
+        let clean = redact(&login);
+        assert!(!clean.contains(word) && clean.contains("admin"), "{clean}");
+    }
+    for same in
+        ["curl -u admin x", "curl -u \"$USER:$PASS\" x", "docker run -u 1000:1000 x", "curl x\nps -u a:bcd"]
+    {
+        assert_eq!(redact(same), same);
+    }
+}

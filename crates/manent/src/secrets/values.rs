@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use regex::Regex;
 
 use super::starts::{Case, Starts};
@@ -262,10 +263,12 @@ fn bearer(text: &str, head: &str, start: usize) -> Option<Range<usize>> {
     is_one.then_some(start..start + value.len())
 }
 
+static SIGN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("://"));
+
 /// Passwords in addresses: `scheme://user:password@host`.
 pub(super) fn find_addresses(text: &str, found: &mut Vec<Range<usize>>) {
     let ends = |c: char| c.is_whitespace() || c.is_control() || "/\"'`<>\\?#".contains(c);
-    for sign in memchr::memmem::find_iter(text.as_bytes(), "://") {
+    for sign in SIGN.find_iter(text.as_bytes()) {
         let start = sign + 3;
         let near = &text[start..text.floor_char_boundary(start + VALUE_BYTES_LOOKED_AT)];
         let authority = &near[..near.find(ends).unwrap_or(near.len())];

@@ -1,6 +1,6 @@
 //! Logs that nobody sane would write: nothing panics, nothing is lost silently, and what is sound is there.
 
-use manent::dataset::{Format, Recipe};
+use manent::dataset::{Counts, DatasetError, Existing, Format, Recipe};
 use serde_json::{Value, json};
 
 use super::scene::{FORMATS, Scene, passage, words};
@@ -8,9 +8,8 @@ use super::scene::{FORMATS, Scene, passage, words};
 fn one(scene: &Scene, run: &Value, why: &str) {
     scene.run("odd", run);
     for format in [Format::TrlSft, Format::Kto] {
-        let rows = scene.make_all(format);
-        assert!(rows.left_out(why) > 0, "{why}: {:?}", rows.made.counts.left_out);
-        assert_eq!(rows.made.files.iter().map(|file| file.rows).sum::<u64>(), 0, "{why}");
+        let left_out = scene.make_none(&Recipe::new(format)).left_out;
+        assert!(left_out.keys().any(|reason| reason.word() == why), "{why}: {left_out:?}");
     }
     let path = scene.dir.path().join("store/runs/odd.jsonl");
     std::fs::remove_file(path).unwrap();
@@ -123,17 +122,22 @@ fn what_is_longer_than_any_model_reads_is_left_out_and_hides_nothing() {
 }
 
 #[test]
-fn nothing_at_all_is_a_data_set_without_rows() {
+fn without_rows_nothing_is_written_and_nothing_replaced() {
     let scene = Scene::new();
     for format in FORMATS {
-        let rows = scene.make(&Recipe::new(format));
-        assert_eq!(rows.made.files.iter().map(|file| file.rows + file.bytes).sum::<u64>(), 0);
+        assert_eq!(scene.make_none(&Recipe::new(format)), Counts::default());
     }
     scene.run("s", &json!({}));
     scene.run("s", &json!({"attempts": []}));
     let odd = json!({"verified": "yes", "prompt_ref": 7, "output_ref": {"session": 1}});
     scene.run("s", &json!({"attempts": [{}, null, 3, odd]}));
     scene.run("s", &json!({"input": null, "attempts": {"not": "a list"}}));
+    assert_eq!(scene.make_none(&Recipe::new(Format::Kto)).runs, 4);
+    scene.asked("s", "", &words(1, 20), &words(2, 20), true);
     let rows = scene.make_all(Format::Kto);
-    assert_eq!((rows.made.counts.runs, rows.made.rows("train.jsonl")), (4, 0));
+    let before = rows.files();
+    let recipe = Recipe { skill: Some("another".to_owned()), ..Recipe::new(Format::Kto) };
+    let replaced = scene.try_make(&recipe, &rows.dir, Existing::Replace);
+    assert!(matches!(replaced, Err(DatasetError::NoRows { .. })), "{replaced:?}");
+    assert_eq!(rows.files(), before, "a good one is not replaced by nothing");
 }

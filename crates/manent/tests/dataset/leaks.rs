@@ -148,10 +148,41 @@ fn what_is_asked_for_is_told_without_credentials_too() {
     let recipe = Recipe {
         skill: Some(token.clone()),
         model: Some(format!("/home/zaphodb/{token}")),
+        summaries: true,
         ..Recipe::new(Format::Kto)
     };
+    let attempt = json!({"verified": true, "model": recipe.model, "output_summary": "done"});
+    scene.run("s", &json!({"skill": token, "input": "mend it", "attempts": [attempt]}));
     for (name, bytes) in scene.make(&recipe).files() {
         let text = String::from_utf8(bytes).unwrap();
         assert!(!text.contains(&token) && !text.contains("zaphodb"), "{name}");
+    }
+}
+
+/// Tools are the same in many rows. What is found in them is taken out of every row, and counted in each.
+#[test]
+fn a_credential_in_tools_is_taken_out_of_every_row_that_has_them() {
+    let scene = Scene::new();
+    let mut session = scene.store.session(&key("s")).unwrap();
+    let about = "reads /home/zaphodb/notes, log in with password=tr0ub4dor99xyz";
+    let tools = json!([{"type": "function", "function": {"name": "read", "description": about}}]);
+    let setting = Setting { tools: Some(tools.to_string()), ..Setting::default() };
+    session.set_context(&scene.store, &setting).unwrap();
+    drop(session);
+    for n in 0..20 {
+        let asked = format!("{} log in with tr0ub4dor99xyz", words(n, 20));
+        scene.asked("s", "/p", &asked, &words(n + 100, 20), true);
+    }
+    for format in FORMATS {
+        let rows = scene.make_all(format);
+        for (name, bytes) in rows.files() {
+            let text = String::from_utf8(bytes).unwrap();
+            assert!(!text.contains("tr0ub4dor"), "{format:?}: a credential is in {name}");
+            assert!(!text.contains("zaphodb"), "{format:?}: a name is in {name}");
+        }
+        let counts = &rows.made.counts;
+        assert_eq!(counts.homes, 20, "{format:?}: once in each row");
+        assert!(counts.secrets >= 40, "{format:?}: in the tools and in the question of each row: {counts:?}");
+        assert_eq!(rows.files(), scene.make_all(format).files());
     }
 }

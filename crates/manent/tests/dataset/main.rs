@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failing step fails the test")]
 #![expect(clippy::disallowed_methods, reason = "the tests play the other program and the vandal")]
 
+mod crashes;
 mod determinism;
 mod hostile;
+mod judged;
 mod leaks;
 mod pairs;
 mod places;

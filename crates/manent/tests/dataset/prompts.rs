@@ -1,7 +1,7 @@
 //! What a row holds: what the model was given and what it answered, and nothing else.
 
 use manent::context::Setting;
-use manent::dataset::{Format, Recipe};
+use manent::dataset::{Format, Reason, Recipe};
 use manent::memory::{Kind, NewItem};
 use serde_json::{Value, json};
 
@@ -198,14 +198,30 @@ fn summaries_are_taken_only_where_somebody_asks_for_them() {
         {"attempt": 1, "verified": false, "output_summary": "tried a cast", "runner_output": printed},
         {"attempt": 2, "verified": true, "output_summary": "changed the type"}]}),
     );
-    let rows = scene.make_all(Format::Kto);
-    assert_eq!(
-        (rows.made.rows("train.jsonl"), rows.left_out("only_summary"), rows.left_out("prompt_unknown")),
-        (0, 1, 1)
-    );
+    let left_out = scene.make_none(&Recipe::new(Format::Kto)).left_out;
+    assert_eq!((left_out[&Reason::OnlySummary], left_out[&Reason::UnknownPrompt]), (1, 1));
     let rows = scene.make(&Recipe { validation: 0, summaries: true, ..Recipe::new(Format::Kto) });
     assert_eq!(rows.made.counts.from_summaries, 2);
     assert_eq!(rows.of("train.jsonl")[0]["label"], false);
     let repair = &rows.of("repair-train.jsonl")[0];
     assert!(repair["prompt"].to_string().contains("mismatched types") && repair["label"] == true, "{repair}");
+}
+
+#[test]
+fn a_command_in_which_no_model_had_a_part_is_left_out() {
+    let scene = Scene::new();
+    let command = |more: Value| {
+        let mut attempt = json!({"attempt": 1, "verified": true, "sandbox": "bubblewrap", "exit_code": 0,
+            "output_summary": "exit code 0: all is well"});
+        attempt.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        attempt
+    };
+    scene.run("s", &json!({"input": {"command": ["true"]}, "attempts": [command(json!({}))]}));
+    scene.run("s", &json!({"input": "mend it", "attempts": [command(json!({"model": "m"}))]}));
+    scene.run("s", &json!({"input": "and that", "model_used": "m", "attempts": [command(json!({}))]}));
+    let recipe = Recipe { validation: 0, summaries: true, ..Recipe::new(Format::TrlSft) };
+    let rows = scene.make(&recipe);
+    assert_eq!(rows.left_out("no_model"), 1);
+    assert!(!rows.text("train.jsonl").contains("command"), "{}", rows.text("train.jsonl"));
+    assert_eq!(rows.made.counts.from_summaries, 2, "what a model did in a sandbox is taken");
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use manent::dataset::{DatasetError, Existing, Format, Made, Recipe, make};
+use manent::dataset::{Counts, DatasetError, Existing, Format, Made, Recipe, make};
 use manent::log::RealDisk;
 use manent::{Body, Durability, SessionKey, Store, turn};
 use serde_json::{Value, json};
@@ -90,6 +90,16 @@ impl Scene {
         let rows = Rows { dir, made };
         schema::check(recipe.format, &rows);
         rows
+    }
+
+    /// Makes none, because there are no rows: what was counted, and that nothing was written.
+    pub(crate) fn make_none(&self, recipe: &Recipe) -> Counts {
+        let dir = self.dir.path().join("none");
+        let Err(DatasetError::NoRows { counts }) = self.try_make(recipe, &dir, Existing::Keep) else {
+            panic!("there are rows, or something else is wrong");
+        };
+        assert!(!dir.exists(), "nothing is written");
+        *counts
     }
 
     /// Everything to train on: for tests that are not about sides.

@@ -4,9 +4,12 @@
 #![allow(clippy::disallowed_methods, reason = "tests lay files out as other programs do")]
 #![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "the numbers are small")]
 
+mod kept;
+mod kept_crashes;
 mod nulls;
 mod odd;
 mod planted;
 mod remembered;
+mod retired;
 mod told;
 mod world;

@@ -48,6 +48,8 @@ fn what_was_planted_is_said_with_its_numbers() {
          2026-11-11 (before: v1)"
     ));
     assert!(worse[0].chance.unwrap() < 1e-6 && worse[0].n == 120);
+    let markdown = report.to_markdown(None);
+    assert!(markdown.contains("| under 0.0001 | yes |") && !markdown.contains("0.0000"), "{markdown}");
 
     assert_eq!(text(Topic::TooFew), ["rare with small: too few runs (4) to say"]);
     assert_eq!(text(Topic::Unused), ["never was never used in this time (0 runs)"]);
@@ -99,6 +101,11 @@ fn every_number_of_a_group_is_the_number_that_was_planted() {
         (15, Some(700), Some(5000), Some(5000))
     );
     assert_eq!(report.statuses[0].what, "splendid");
+    assert!(
+        report.oddities.iter().all(|odd| !odd.what.contains("status")),
+        "said once: {:?}",
+        report.oddities
+    );
     assert_eq!((report.totals.runs, report.totals.success.of, report.totals.unknown), (22, 20, 1));
     assert_eq!(group.open_runs.len(), 2);
 }
@@ -143,6 +150,43 @@ fn failures_of_one_cause_fall_together_and_others_stay_apart() {
         assert_eq!(cluster.first.as_ref().unwrap()[..10], *"2026-11-01");
     }
     assert_eq!(said(&report, Topic::Failures).len(), 3);
+}
+
+#[test]
+fn failures_are_counted_among_those_of_the_skills_that_are_named() {
+    let mut world = World::new(10);
+    let mut fail = |skill: &str, class: &str, count: usize| {
+        for _ in 0..count {
+            let attempt = json!({"attempt": 1, "verified": false, "error_class": class});
+            world.run(&Plan::of("x"), false, &json!({"skill": skill, "attempts": [attempt]}));
+        }
+    };
+    fail("deploy", "denied", 22);
+    fail("deploy", "other", 4);
+    fail("lint", "shared", 5);
+    fail("review", "shared", 6);
+    fail("review", "own", 9);
+    fail("", "nameless", 7);
+    fail("", "partly", 3);
+    fail("deploy", "partly", 5);
+    (0..20).for_each(|n| fail(&format!("skill-{n:02}"), "everywhere", 1));
+    let report = world.report();
+    let said = said(&report, Topic::Failures);
+    let of = |class: &str| {
+        let one = said.iter().find(|one| one.text.ends_with(&format!(": {class}"))).unwrap();
+        one.text.split_once(", on ").unwrap().0.to_owned()
+    };
+    assert_eq!(of("denied"), "22 of 31 failures of deploy look the same");
+    assert_eq!(of("shared"), "11 of 20 failures of lint, review look the same");
+    assert_eq!(of("own"), "9 of 15 failures of review look the same");
+    assert_eq!(of("nameless"), "7 of 81 failures look the same");
+    assert_eq!(of("partly"), "8 of 81 failures of all skills look the same (deploy among them)");
+    let everywhere = of("everywhere");
+    assert!(
+        everywhere.starts_with("20 of 81 failures of all skills look the same (skill-00, "),
+        "{everywhere}"
+    );
+    assert!(everywhere.ends_with("skill-11, … among them)"), "{everywhere}");
 }
 
 #[test]
@@ -235,4 +279,76 @@ fn what_was_asked_for_is_all_that_counts() {
     let first_day = Question { until_ms: Some(START_MS + DAY_MS), ..Question::default() };
     assert_eq!(count(first_day), 20);
     assert_eq!(count(Question { since_ms: Some(START_MS + DAY_MS), ..Question::default() }), 0);
+}
+
+#[test]
+fn of_two_models_side_by_side_it_is_said_whether_they_had_the_same_tasks() {
+    let mut world = World::new(9);
+    for n in 0..60 {
+        for (model, is_good) in [("large", true), ("small", n % 2 == 0)] {
+            let plan = |skill, hash| Plan { model, hash, ..Plan::of(skill) };
+            world.run(&plan("same", "v1"), is_good, &json!({"input": {"task": n}}));
+            world.run(&plan("others", "v1"), is_good, &Value::Null);
+            world.run(&plan("none-known", "v1"), is_good, &json!({"input": null}));
+            // The same inputs, in other projects.
+            world.run(
+                &plan("elsewhere", "v1"),
+                is_good,
+                &json!({"input": {"task": n}, "project_root": model}),
+            );
+            // One input of the hundred that one of them had.
+            let task = if is_good { 0 } else { n };
+            world.run(&plan("one-shared", "v1"), is_good, &json!({"input": {"task": task}}));
+            world.run(&plan("versions", model), is_good, &json!({"input": {"task": n}}));
+        }
+    }
+    let report = world.report();
+    let differ = said(&report, Topic::Difference);
+    assert_eq!(differ.len(), 6, "{differ:#?}");
+    for one in differ {
+        let skill = one.skill.as_deref().unwrap();
+        assert!(
+            one.text.contains(": large succeeded in 100 % (60 of 60) and small in 50 % (30 of 60); "),
+            "{one:?}"
+        );
+        let compared = report.comparisons.iter().find(|all| all.skill == skill).unwrap();
+        assert_eq!(compared.same_inputs, matches!(skill, "same" | "versions"), "{one:?}");
+        let wanted = match skill {
+            "same" => "nearly all runs of both were on inputs that the other was given too (p",
+            "versions" => "nearly the same inputs, but other versions of the skill, so it may be that (p",
+            _ => "nobody drew by lot which of them got which task, so it may be the tasks (p",
+        };
+        assert!(one.text.contains(wanted), "{one:?}");
+    }
+}
+
+/// Programs may name the version once for the whole run, as FORMAT.md has it, and not with every attempt.
+#[test]
+fn a_version_that_only_the_whole_run_names_is_one() {
+    let mut world = World::new(8);
+    for n in 0..40 {
+        let hash = if n < 20 { "v1" } else { "v2" };
+        let attempt = json!({"attempt": 1, "model": "small", "verified": n < 20});
+        let more = json!({"input": {"x": 1}, "skill_hash": hash, "attempts": [attempt]});
+        world.run(&Plan::of("on-run"), n < 20, &more);
+        world.run(
+            &Plan::of("no-attempts"),
+            n < 20,
+            &json!({"input": {"x": 1}, "skill_hash": hash, "attempts": []}),
+        );
+        // What an attempt says of itself counts more.
+        world.run(
+            &Plan { hash, ..Plan::of("on-both") },
+            n < 20,
+            &json!({"input": {"x": 1}, "skill_hash": "other"}),
+        );
+    }
+    let report = world.report();
+    assert!(report.flaky.is_empty(), "{:#?}", report.flaky);
+    let worse = said(&report, Topic::Regression);
+    assert_eq!(worse.len(), 3, "{worse:#?}");
+    for one in worse {
+        let wanted = "with small: success fell from 100 % (20 of 20) to 0 % (0 of 20) with version v2";
+        assert!(one.text.contains(wanted), "{}", one.text);
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use manent::memory::{Filter, Kind, Who};
 use serde_json::json;
 
-use crate::world::{Plan, World};
+use crate::world::{DAY_MS, Plan, START_MS, World};
 
 #[test]
 fn two_who_remember_at_once_remember_each_lesson_once() {
@@ -51,4 +51,40 @@ fn names_that_are_no_labels_and_secrets_do_no_harm() {
     assert!(!all.contains("hunter2"), "{all}");
     let known = report.remember(&memory, Duration::from_secs(5)).unwrap();
     assert_eq!((known.added.len(), known.replaced.len(), known.known), (0, 0, 2));
+}
+
+/// How sure a report is depends on everything that it compares: that is no part of what is remembered of one skill.
+#[test]
+fn runs_of_other_skills_replace_no_lesson() {
+    let mut world = World::new(43);
+    let broken = |world: &mut World, skill: &'static str| {
+        world.plant(&Plan::of(skill), 40, 0);
+        world.plant(&Plan { hash: "v2", at_ms: START_MS + DAY_MS, ..Plan::of(skill) }, 10, 30);
+    };
+    broken(&mut world, "fix");
+    let memory = world.store.memory().unwrap();
+    let first = world.report();
+    assert!(
+        first.statements[0].text.ends_with("corrected as the only comparison)"),
+        "{:?}",
+        first.statements[0]
+    );
+    let done = first.remember(&memory, Duration::ZERO).unwrap();
+    assert_eq!(done.replaced, []);
+    for skill in ["other", "third"] {
+        broken(&mut world, skill);
+    }
+    let fact = |item: &&manent::memory::Item| item.kind == Kind::Fact && item.content.starts_with("fix ");
+    let before = memory.items(&Filter::default()).unwrap();
+    let before = before.iter().find(fact).unwrap();
+    assert!(before.content.ends_with("(before: v1)"), "{}", before.content);
+    let later = world.report();
+    assert!(
+        later.statements[0].text.ends_with("corrected as one of 3 comparisons)"),
+        "{:?}",
+        later.statements[0]
+    );
+    later.remember(&memory, Duration::ZERO).unwrap();
+    let after = memory.items(&Filter::default()).unwrap();
+    assert_eq!(after.iter().find(fact).unwrap().id, before.id, "the same item");
 }

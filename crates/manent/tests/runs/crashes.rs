@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent::runs::{Ended, NewEntry, NewRun, Runs, Started, Status};
+use manent::runs::{Ended, NewEntry, NewRun, NewVerdict, RunName, Runs, Started, Status};
 use manent::{Durability, Files, Store, StoreOptions};
 use manent_sim::{CrashKind, Errno, Fault, SimDisk};
 
@@ -250,6 +250,45 @@ fn two_processes_with_the_same_keys_record_each_run_once() {
     }
 }
 
+/// A program that knows of no lease appends the same run, as a line of its own, between any two operations of ours. In
+/// the moment between our look and our append that is found out: what it wrote before us is not written again. Between
+/// the last look at the length of the file and the write itself nobody can find out; then it is there twice, and read
+/// once.
+#[test]
+fn a_run_that_a_stranger_wrote_in_between_is_not_recorded_behind_it() {
+    let (_, image, _) = scenes().into_iter().nth(1).unwrap();
+    let (mut before, mut between, mut behind) = (0, 0, 0);
+    for operation in 0.. {
+        let disk = image.copy(operation);
+        let runs = open(&disk);
+        let stranger = disk.clone();
+        disk.visit_before(disk.op_count() + operation, move || {
+            let line = "{\"skill\":\"theirs\",\"idempotency_key\":\"k9\",\"final_status\":\"failed\"}\n";
+            stranger.raw_append(FILE, line.as_bytes()).unwrap();
+        });
+        let entry = NewEntry::parse(br#"{"skill":"ours","idempotency_key":"k9"}"#).unwrap();
+        let recorded = runs.record(&key("a"), &[entry], Durability::Sync);
+        if disk.cancel_visit() {
+            assert!(!recorded.unwrap()[0].repeated);
+            break;
+        }
+        let what = format!("a stranger before operation {operation}");
+        let recorded = recorded.unwrap_or_else(|e| panic!("{what}: {e}")).remove(0);
+        let file = String::from_utf8(disk.peek(FILE).unwrap()).unwrap();
+        let of_key: Vec<&str> = file.lines().filter(|line| line.contains("\"k9\"")).collect();
+        assert_eq!(recorded.repeated, of_key.len() == 1, "{what}: {of_key:?}");
+        match (of_key[0].contains("theirs"), of_key.len()) {
+            (true, 1) => before += 1,
+            (true, _) => between += 1,
+            (false, _) => behind += 1,
+        }
+        let told = all(&runs, "a").into_iter().filter(|(skill, _)| skill == "ours" || skill == "theirs");
+        assert_eq!(told.count(), 1, "{what}: it is one run");
+    }
+    assert!(before > 3 && behind > 0, "{before} before us, {behind} behind us");
+    assert!(between <= 2, "{between}: only what stands between the last look and the write is too late");
+}
+
 /// What was said to a skill goes with the session in which it was said, or is there with it.
 #[test]
 fn no_crash_of_a_purge_leaves_runs_of_a_session_that_is_gone() {
@@ -289,6 +328,138 @@ fn no_crash_of_a_purge_leaves_runs_of_a_session_that_is_gone() {
                 assert!(there().is_empty(), "{what}: {:?}", there());
             }
             assert!(store.live(&key("b")).unwrap().is_some());
+        }
+    }
+}
+
+/// Who gives verdicts, one behind the other: on a run that failed, and on one that never ended.
+const VERDICTS: [(&str, Option<bool>); 7] = [
+    ("failed", Some(true)),
+    ("open", Some(false)),
+    ("failed", Some(true)),
+    ("open", None),
+    ("failed", Some(false)),
+    ("open", Some(true)),
+    ("open", Some(true)),
+];
+
+/// What a verdict makes of the run.
+fn judged(skill: &str, verified: Option<bool>) -> Status {
+    match (verified, skill) {
+        (Some(true), _) => Status::Success,
+        (Some(false), _) | (None, "failed") => Status::Failure,
+        (None, _) => Status::Unknown,
+    }
+}
+
+/// Gives the verdicts from the `nth` on; how many were acknowledged.
+fn give(runs: &Runs, nth: usize) -> (usize, manent::Result<()>) {
+    for (done, (skill, verified)) in VERDICTS.iter().enumerate().skip(nth) {
+        let run = RunName::Id((*skill).to_owned());
+        let verdict = NewVerdict { run, attempt: None, verified: *verified, note: String::new() };
+        if let Err(e) = runs.judge(&key("a"), &verdict) {
+            return (done, Err(e));
+        }
+    }
+    (VERDICTS.len(), Ok(()))
+}
+
+/// Of what was acknowledged nothing is lost; what was on its way is there or not.
+fn check_verdicts(runs: &Runs, acknowledged: usize, what: &str) {
+    let after = |count: usize, skill: &str| {
+        let said = VERDICTS[..count].iter().rev().find(|(of, _)| *of == skill);
+        judged(skill, said.and_then(|(_, verified)| *verified))
+    };
+    let now: BTreeMap<String, Status> = all(runs, "a").into_iter().collect();
+    let may_be = |count: usize| ["failed", "open"].iter().all(|skill| now[*skill] == after(count, skill));
+    let next = (acknowledged + 1).min(VERDICTS.len());
+    assert!(may_be(acknowledged) || may_be(next), "{what}: after {acknowledged} verdicts: {now:?}");
+}
+
+fn to_be_judged() -> SimDisk {
+    let image = SimDisk::new(0);
+    image.poke_dir("/home").unwrap();
+    let lines = [
+        r#"{"kind":"run","run_id":"failed","skill":"failed","final_status":"failed","attempts":[{},{}]}"#,
+        r#"{"kind":"run-start","run_id":"open","skill":"open"}"#,
+    ];
+    let entries = lines.map(|line| NewEntry::parse(line.as_bytes()).unwrap());
+    open(&image).record(&key("a"), &entries, Durability::Sync).unwrap();
+    image
+}
+
+#[test]
+fn no_crash_and_no_error_loses_a_verdict_that_was_acknowledged() {
+    let image = to_be_judged();
+    for operation in 0.. {
+        let mut struck = false;
+        for fault in
+            [Fault::CrashKill, Fault::CrashPower, Fault::Fail(Errno::Io), Fault::Fail(Errno::NoSpace)]
+        {
+            for seed in 0..seeds() {
+                let what = format!("{fault:?} at operation {operation}, seed {seed}");
+                let disk = image.copy(operation * 1_000_003 + seed);
+                disk.add_fault(disk.op_count() + operation, fault);
+                let runs = open_or_none(&disk);
+                let (mut done, gave) = runs.as_ref().map_or((0, Ok(())), |runs| give(runs, 0));
+                if disk.faults_left() > 0 {
+                    gave.unwrap_or_else(|e| panic!("{what}: nothing was wrong, and yet: {e}"));
+                    continue;
+                }
+                struck = true;
+                let disk = if disk.crashed().is_some() { disk.restart() } else { disk };
+                disk.reset_faults();
+                if let (Some(runs), Fault::Fail(_)) = (&runs, fault) {
+                    // The same program goes on, and does not believe what it wrote when a sync failed.
+                    check_verdicts(runs, done, &what);
+                    let (more, gave) = give(runs, done);
+                    gave.unwrap_or_else(|e| panic!("{what}: the same program can no more: {e}"));
+                    done = more;
+                }
+                check_verdicts(&open(&disk), done, &what);
+                disk.crash(CrashKind::Power);
+                let disk = disk.restart();
+                check_verdicts(&open(&disk), done, &format!("{what}, and a power cut"));
+                let (done, gave) = give(&open(&disk), done);
+                gave.unwrap_or_else(|e| panic!("{what}: no more is taken: {e}"));
+                assert_eq!(done, VERDICTS.len());
+                check_verdicts(&open(&disk), done, &format!("{what}, in the end"));
+            }
+        }
+        if !struck {
+            assert!(operation > 30, "only {operation} operations");
+            break;
+        }
+    }
+}
+
+fn open_or_none(disk: &SimDisk) -> Option<Runs> {
+    try_open(disk).ok()
+}
+
+/// All that another process says, between any two operations of this one.
+#[test]
+fn two_processes_that_judge_the_same_run_both_have_their_say() {
+    let image = to_be_judged();
+    for operation in 0.. {
+        let disk = image.copy(operation);
+        let other = disk.as_process(77);
+        let said = Arc::new(std::sync::Mutex::new(0));
+        let saying = said.clone();
+        disk.visit_before(disk.op_count() + operation, move || {
+            // The log may be held, and then the other one is told so.
+            *saying.lock().unwrap() = give(&open(&other), 0).0;
+        });
+        let (done, gave) = give(&open(&disk), 0);
+        let visited = !disk.cancel_visit();
+        gave.unwrap_or_else(|e| panic!("visited before operation {operation}: {e}"));
+        check_verdicts(&open(&disk), done, &format!("visited before operation {operation}"));
+        let file = String::from_utf8(disk.peek(FILE).unwrap()).unwrap();
+        let verdicts = file.lines().filter(|line| line.contains("run-verdict")).count();
+        // Two of seven say what was said last; a visitor may say all of it once more, in between.
+        assert!((5..=5 + *said.lock().unwrap()).contains(&verdicts), "{verdicts} verdicts: {file}");
+        if !visited {
+            break;
         }
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `reading.rs` | what a log of runs says, whoever wrote it |
 //! | `recording.rs` | beginning, ending, and entries of other programs; each once |
+//! | `judging.rs` | verdicts that are given afterwards, and lines that only look like some |
 //! | `crashes.rs` | a simulated disk that crashes, loses power and fails |
 
 #![allow(
@@ -16,6 +17,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests do to files what people and other programs do")]
 
 mod crashes;
+mod judging;
 mod reading;
 mod recording;
 

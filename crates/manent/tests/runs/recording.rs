@@ -249,3 +249,33 @@ fn an_entry_of_fifty_megabytes_is_kept_whole_and_one_that_is_too_long_is_refused
     let json = format!(r#"{{"skill":"longer","phase":"{}"}}"#, "x".repeat(64 << 20));
     assert!(entry(&json).check_size(&key("a")).is_err());
 }
+
+#[test]
+fn one_at_a_time_is_at_work_on_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Store::open(dir.path()).unwrap().runs().unwrap();
+    let (one, other) = (open(), open());
+    let alone = one.alone(&key("a"), "k").unwrap();
+    let is_running = |runs: &Runs| matches!(runs.alone(&key("a"), "k"), Err(manent::Error::Running { .. }));
+    assert!(is_running(&one) && is_running(&other));
+    // Other keys, of other sessions, and however they are put together.
+    for (session, by_key) in [("a", "kk"), ("a", ""), ("ak", ""), ("b", "k"), ("a", "../../x\0\n")] {
+        other.alone(&key(session), by_key).unwrap();
+    }
+    // Meanwhile others record, and lists do not take the file for a log.
+    other.begin(&key("a"), NewRun { skill: "s".to_owned(), ..NewRun::default() }).unwrap();
+    assert_eq!(one.sessions().unwrap().len(), 1);
+    drop(alone);
+    let names = || std::fs::read_dir(dir.path().join("runs")).unwrap().map(|entry| entry.unwrap().path());
+    assert!(names().all(|path| path.ends_with("a.jsonl")), "nothing is left behind");
+    // A file that somebody left behind, or removed from under us, means nothing.
+    let alone = other.alone(&key("a"), "k").unwrap();
+    let file = names().find(|path| !path.ends_with("a.jsonl")).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    drop(alone);
+    std::fs::write(&file, "left behind").unwrap();
+    let alone = one.alone(&key("a"), "k").unwrap();
+    assert!(is_running(&other));
+    drop(alone);
+    assert!(!is_running(&other));
+}

@@ -5,6 +5,7 @@ use crate::retrospective::compare::{Comparison, Differs};
 use crate::retrospective::narrative::Narrative;
 use crate::retrospective::report::{Group, Report, runs_word};
 use crate::retrospective::statistics::Share;
+use crate::retrospective::words::chance_in_table;
 use crate::retrospective::words::{Statement, Topic, percent, skill_name, too_few_words, version_name, with};
 
 pub(super) fn open(title: &str, id: &str, page: &mut String) {
@@ -29,12 +30,11 @@ pub(super) fn headline(report: &Report) -> String {
 
 pub(super) fn head(report: &Report, title: &str, page: &mut String) {
     let period = &report.period;
-    let day = |time: &Option<String>| time.as_deref().map(|time| time.chars().take(10).collect::<String>());
     let mut about = Vec::new();
-    match (day(&period.since).or(day(&period.first)), day(&period.until).or(day(&period.last))) {
-        (Some(first), Some(last)) if first == last => about.push(first),
-        (Some(first), Some(last)) => about.push(format!("{first} to {last}")),
-        _ => {}
+    match period.days() {
+        Some((first, last)) if first == last => about.push(first),
+        Some((first, last)) => about.push(format!("{first} to {last}")),
+        None => {}
     }
     let only = [("project", &period.project), ("skill", &period.skill), ("session", &period.session)];
     about.extend(only.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_deref()?))));
@@ -185,7 +185,7 @@ pub(super) fn comparisons(report: &Report, page: &mut String) {
     );
     for one in report.comparisons.iter().take(TABLE_ROWS) {
         let cell = |share: &Share| format!("{} of {}", counted(share.count), counted(share.of));
-        let p = |chance: Option<f64>| chance.map_or_else(|| "-".to_owned(), |p| format!("{p:.4}"));
+        let p = |chance: Option<f64>| chance.map_or_else(|| "-".to_owned(), chance_in_table);
         let verdict = match (one.supported, one.chance) {
             (true, _) => "different".to_owned(),
             (false, Some(_)) => "may be equal".to_owned(),
@@ -226,7 +226,7 @@ pub(super) fn figures(report: &Report, page: &mut String) {
     page.push_str(
         "<details><summary>Skill by model by phase</summary><div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr>\
          <th scope=\"col\">skill</th><th scope=\"col\">n</th><th scope=\"col\">success</th>\
-         <th scope=\"col\">first attempt</th><th scope=\"col\">checked</th><th scope=\"col\">attempts</th>\
+         <th scope=\"col\">first attempt</th><th scope=\"col\">checked and good</th><th scope=\"col\">attempts</th>\
          <th scope=\"col\">median</th><th scope=\"col\">p95</th><th scope=\"col\">unknown</th></tr></thead><tbody>\n",
     );
     for group in report.groups.iter().take(TABLE_ROWS) {
