@@ -5,6 +5,8 @@
 //! is wrong in it is named with its place and what would be right; a name nobody knows is a mistake, not a wish for
 //! later.
 
+mod settings;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -12,6 +14,8 @@ use std::time::Duration;
 
 use manent::context::Limits;
 use manent::when;
+
+use settings::{SETTINGS, Setting};
 
 /// What is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub struct Config {
     pub inbox: bool,
     /// What models may take a day for consolidation, in tokens.
     pub tokens_per_day: u64,
+    /// The report of what skills did that is kept.
+    pub retro: Retro,
     origins: BTreeMap<&'static str, Origin>,
 }
 
@@ -79,6 +85,28 @@ impl When {
             When::End => ends,
         }
     }
+}
+
+/// The report of what skills did that is kept, and made anew now and then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retro {
+    /// How often.
+    pub every: Every,
+    /// How far back it looks.
+    pub since: Duration,
+    /// Whether its lessons go into the memory.
+    pub remember: bool,
+    /// Whether a model tells what stands out.
+    pub with_model: bool,
+}
+
+/// How often something is done by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Every {
+    /// Never.
+    Off,
+    /// With so long between two times.
+    Time(Duration),
 }
 
 /// Where a setting comes from.
@@ -153,6 +181,12 @@ impl Default for Config {
             consolidate: When::Every(1),
             inbox: false,
             tokens_per_day: 200_000,
+            retro: Retro {
+                every: Every::Time(Duration::from_hours(24)),
+                since: Duration::from_hours(24 * 30),
+                remember: false,
+                with_model: false,
+            },
             origins: BTreeMap::new(),
         }
     }
@@ -174,10 +208,6 @@ impl Config {
             })?;
             for (section, values) in table {
                 // Rules about tools are read elsewhere.
-                if section == "policy" {
-                    continue;
-                }
-                // Its rules are no settings: `policy` reads them.
                 if section == "policy" {
                     continue;
                 }
@@ -242,122 +272,6 @@ impl Config {
     }
 }
 
-/// One thing that can be set.
-struct Setting {
-    name: &'static str,
-    env: &'static [&'static str],
-    about: &'static str,
-    /// What a value must be.
-    wanted: &'static str,
-    get: fn(&Config) -> String,
-    /// Nothing: the value makes no sense.
-    set: fn(&mut Config, &str) -> Option<()>,
-}
-
-const SETTINGS: [Setting; 11] = [
-    Setting {
-        name: "agent.model",
-        env: &["MANENT_MODEL"],
-        about: "the model",
-        wanted: "the name of a model",
-        get: |c| c.model.clone(),
-        set: |c, v| named(v).map(|v| c.model = v),
-    },
-    Setting {
-        name: "agent.provider",
-        env: &["MANENT_PROVIDER"],
-        about: "who serves it: auto, ollama, openai, or recall (no model, the record itself)",
-        wanted: "auto, ollama, openai or recall",
-        get: |c| c.provider.word().to_owned(),
-        set: |c, v| Provider::of_word(v).map(|v| c.provider = v),
-    },
-    Setting {
-        name: "agent.max_context_tokens",
-        env: &[],
-        about: "more tokens than this are compacted",
-        wanted: "a number, 1000 or more",
-        get: |c| c.limits.max_tokens.to_string(),
-        set: |c, v| v.parse().ok().filter(|n| *n >= 1000).map(|n| c.limits.max_tokens = n),
-    },
-    Setting {
-        name: "agent.max_history_messages",
-        env: &[],
-        about: "more messages than this are compacted",
-        wanted: "a number, 4 or more",
-        get: |c| c.limits.max_messages.to_string(),
-        set: |c, v| v.parse().ok().filter(|n| *n >= 4).map(|n| c.limits.max_messages = n),
-    },
-    Setting {
-        name: "ollama.url",
-        env: &["OLLAMA_HOST"],
-        about: "where Ollama answers",
-        wanted: "an address like http://127.0.0.1:11434",
-        get: |c| c.ollama_url.clone(),
-        set: |c, v| address(v, "11434").map(|v| c.ollama_url = v),
-    },
-    Setting {
-        name: "ollama.keep_alive",
-        env: &[],
-        about: "how long Ollama keeps the model in memory",
-        wanted: "a time like 5m, or -1 for ever",
-        get: |c| c.ollama_keep_alive.clone(),
-        set: |c, v| {
-            let is_time = v == "-1" || v == "0" || when::duration(v).is_ok();
-            is_time.then(|| v.clone_into(&mut c.ollama_keep_alive))
-        },
-    },
-    Setting {
-        name: "openai.url",
-        env: &["OPENAI_BASE_URL"],
-        about: "where a server answers that speaks like OpenAI; empty: none",
-        wanted: "an address like https://example.org/v1",
-        get: |c| c.openai_url.clone(),
-        set: |c, v| match v {
-            "" => {
-                c.openai_url.clear();
-                Some(())
-            }
-            v => address(v, "").map(|v| c.openai_url = v),
-        },
-    },
-    Setting {
-        name: "openai.key_env",
-        env: &[],
-        about: "the variable of the environment that has its key",
-        wanted: "the name of a variable, not the key itself",
-        get: |c| c.openai_key_env.clone(),
-        set: |c, v| {
-            let is_name =
-                !v.is_empty() && v.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
-            is_name.then(|| v.clone_into(&mut c.openai_key_env))
-        },
-    },
-    Setting {
-        name: "consolidation.when",
-        env: &[],
-        about: "when what was said becomes memory: turn, every N, idle TIME, end, off",
-        wanted: "turn, every N, idle TIME, end or off",
-        get: |c| c.consolidate.to_string(),
-        set: |c, v| When::of_words(v).map(|v| c.consolidate = v),
-    },
-    Setting {
-        name: "consolidation.inbox",
-        env: &[],
-        about: "what is learned waits until you accept it",
-        wanted: "true or false",
-        get: |c| c.inbox.to_string(),
-        set: |c, v| v.parse().ok().map(|v| c.inbox = v),
-    },
-    Setting {
-        name: "consolidation.tokens_per_day",
-        env: &[],
-        about: "what models may take a day for it, in tokens",
-        wanted: "a number",
-        get: |c| c.tokens_per_day.to_string(),
-        set: |c, v| v.parse().ok().map(|v| c.tokens_per_day = v),
-    },
-];
-
 impl Provider {
     const ALL: [Provider; 4] = [Provider::Auto, Provider::Ollama, Provider::OpenAi, Provider::Recall];
 
@@ -390,6 +304,38 @@ impl When {
     }
 }
 
+impl Every {
+    fn of_words(text: &str) -> Option<Every> {
+        if text == "off" { Some(Every::Off) } else { length(text).map(Every::Time) }
+    }
+}
+
+impl fmt::Display for Every {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Every::Off => f.write_str("off"),
+            Every::Time(time) => f.write_str(&length_words(*time)),
+        }
+    }
+}
+
+/// A length of time of a second or more, with its unit: a bare number may be meant as days.
+fn length(text: &str) -> Option<Duration> {
+    let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
+    when::duration(text).ok().filter(|time| has_unit && *time >= Duration::from_secs(1))
+}
+
+/// `30d`, `90m`, `45s`: in the largest unit that says it to the second.
+pub fn length_words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    if time.subsec_nanos() > 0 {
+        return format!("{}ms", time.as_millis());
+    }
+    let units = [(86_400, "d"), (3600, "h"), (60, "m")];
+    let fits = units.iter().find(|(length, _)| seconds > 0 && seconds.is_multiple_of(*length));
+    fits.map_or_else(|| format!("{seconds}s"), |(length, unit)| format!("{}{unit}", seconds / length))
+}
+
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -402,34 +348,7 @@ impl fmt::Display for When {
     }
 }
 
-fn named(text: &str) -> Option<String> {
-    let is_name = !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control);
-    is_name.then(|| text.to_owned())
-}
-
-/// An address as people write it: with or without what stands before and behind the name of the host.
-fn address(text: &str, port: &str) -> Option<String> {
-    if text.is_empty()
-        || text.len() > NAME_BYTES_MAX
-        || text.chars().any(|c| c.is_whitespace() || c.is_control())
-    {
-        return None;
-    }
-    let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
-    if !matches!(scheme, "http" | "https") || rest.is_empty() || rest.contains('@') {
-        return None;
-    }
-    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    // What a server listens on is not where it is reached.
-    let host = host.replacen("0.0.0.0", "127.0.0.1", 1);
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
-    let port =
-        if has_port || port.is_empty() || scheme == "https" { String::new() } else { format!(":{port}") };
-    Some(format!("{scheme}://{host}{port}{}", path.trim_end_matches('/')))
-}
-
 const SHOWN_CHARS: usize = 60;
-const NAME_BYTES_MAX: usize = 500;
 
 #[cfg(test)]
 mod tests {
@@ -473,6 +392,10 @@ mod tests {
             ("[openai]\nkey_env = \"sk-123\"", "not the key itself"),
             ("[openai]\nurl = \"ftp://x\"", "an address like"),
             ("[consolidation]\nwhen = \"now and then\"", "turn, every N, idle TIME, end or off"),
+            ("[retro]\nevery = \"daily\"", "it must be a time like 1d, a second or more, or off"),
+            ("[retro]\nevery = 0", "it must be a time like 1d"),
+            ("[retro]\nevery = \"500ms\"", "it must be a time like 1d"),
+            ("[retro]\nsince = 30", "it must be a time like 30d"),
         ] {
             let error = read(file, &[]).unwrap_err().to_string();
             assert!(error.contains(said), "{file}: {error}");
@@ -486,6 +409,10 @@ mod tests {
             config.set_flag(name, &value).unwrap();
         }
         assert_eq!(config.consolidate, When::Idle(Duration::from_mins(10)));
+        for (text, shown) in [("36h", "36h"), ("2w", "14d"), ("90s", "90s"), ("off", "off"), ("120m", "2h")] {
+            config.set_flag("retro.every", text).unwrap();
+            assert_eq!(config.retro.every.to_string(), shown);
+        }
     }
 
     #[test]

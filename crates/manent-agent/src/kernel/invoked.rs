@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use manent::SessionKey;
-use manent::runs::{Ended, NewAttempt, NewRun, Passage, Started, Status};
+use manent::runs::{Ended, INTERRUPTED, NewAttempt, NewRun, Passage, Started, Status};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 use tokio::sync::mpsc;
@@ -70,7 +70,7 @@ impl Invoked {
         let run = NewRun {
             skill: invocation.skill.clone(),
             skill_hash: invocation.hash.clone(),
-            phase: PHASE.to_owned(),
+            phase: CHAT_PHASE.to_owned(),
             project_root: hands.toolbox.workspace.to_string_lossy().into_owned(),
             input: to_raw_value(&json!({"question": question})).ok(),
             ..NewRun::default()
@@ -116,7 +116,7 @@ impl Invoked {
 
     fn ended(&self, open: &Open, answered: &Result<Answered, TurnError>) -> Ended {
         let (status, error_class) = match answered {
-            Ok(answered) if answered.stopped => (Status::Failure, "interrupted"),
+            Ok(answered) if answered.stopped => (Status::Unknown, INTERRUPTED),
             Ok(_) => (Status::Success, ""),
             Err(TurnError::Model(_)) => (Status::Failure, "model"),
             Err(TurnError::Rounds { .. }) => (Status::Failure, "rounds"),
@@ -147,5 +147,6 @@ impl Invoked {
     }
 }
 
-const PHASE: &str = "chat";
+/// The phase of runs of skills in conversations.
+pub const CHAT_PHASE: &str = "chat";
 const SUMMARY_CHARS: usize = 400;

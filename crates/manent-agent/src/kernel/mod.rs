@@ -20,6 +20,7 @@
 //! | `invoked.rs` | the runs of skills: begun, ended |
 //! | `memory.rs` | the actor of the memory: what is chosen, and what is written |
 //! | `consolidating.rs` | the actor that makes memory of what was said, while nobody waits |
+//! | `reviewing.rs` | the actor that looks back on what skills did, now and then |
 
 mod calling;
 mod consolidating;
@@ -29,6 +30,7 @@ mod invoked;
 mod mailbox;
 mod memory;
 mod models;
+mod reviewing;
 mod saying;
 mod skilled;
 mod tooling;
@@ -42,19 +44,23 @@ use manent::context::Limits;
 use manent::tokens::Tokens;
 use manent::{SessionKey, Store};
 use tokio::runtime::Handle;
+use tokio::sync::broadcast;
 
 use crate::config::Config;
 use crate::providers::Model;
 
 pub use calling::{Approval, Calling, Toolbox, Word};
 pub use conversation::{Conversation, Hearing};
+pub use invoked::CHAT_PHASE;
 pub use mailbox::KernelError;
+pub use reviewing::{Review, Reviewed};
 pub use turn::{Answered, Event, TurnError};
 
 use calling::Hands;
 use consolidating::Consolidating;
 use memory::Memory;
 use models::Models;
+use reviewing::Reviewing;
 
 /// What runs conversations.
 #[derive(Debug, Clone)]
@@ -67,6 +73,7 @@ struct Core {
     shared: Arc<Shared>,
     open: Mutex<HashMap<SessionKey, Conversation>>,
     consolidating: Option<Consolidating>,
+    reviewing: Option<Reviewing>,
 }
 
 /// What all conversations share.
@@ -119,7 +126,8 @@ impl Kernel {
             config,
         });
         let consolidating = Consolidating::start(&shared);
-        Kernel { core: Arc::new(Core { shared, open: Mutex::default(), consolidating }) }
+        let reviewing = Reviewing::start(&shared);
+        Kernel { core: Arc::new(Core { shared, open: Mutex::default(), consolidating, reviewing }) }
     }
 
     /// The conversation of a key: the one that is open, or a new one that goes on where the log ends.
@@ -140,9 +148,19 @@ impl Kernel {
         self.core.shared.limits
     }
 
+    /// What comes of looking back on what skills did, from now on; nothing if it is off. Whoever does not listen loses
+    /// the oldest.
+    pub fn reviews(&self) -> Option<broadcast::Receiver<Reviewed>> {
+        self.core.reviewing.as_ref().map(Reviewing::listen)
+    }
+
     /// Ends everything: questions that are being answered come to their end, what is left to consolidate is looked at,
     /// as long as there is time. What is not done by then is done next time: the journal knows.
     pub async fn end(self, within: Duration) {
+        // Nobody waits for this one: what it was at is done next time.
+        if let Some(reviewing) = &self.core.reviewing {
+            reviewing.end();
+        }
         let open: Vec<Conversation> = {
             let mut open = self.core.open.lock().unwrap_or_else(PoisonError::into_inner);
             open.drain().map(|(_, conversation)| conversation).collect()

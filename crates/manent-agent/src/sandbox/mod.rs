@@ -50,7 +50,7 @@ pub use entrance::enter_if_asked;
 pub use error::SandboxError;
 pub use outcome::{Captured, Ending, Limit, Outcome};
 pub use policy::{Limits, Network, Policy, Streams};
-pub use run::Line;
+pub use run::{Line, Onlooker};
 use scratch::Scratch;
 pub use shell::SandboxShell;
 pub use stop::{Stop, StopOnDrop};

@@ -50,6 +50,14 @@ impl Policy {
             streams: Streams::Merged,
         }
     }
+
+    /// Whether a path without symbolic links lies in something that is shown.
+    pub fn shows(&self, path: &Path) -> bool {
+        let own =
+            std::iter::once(&self.workspace).chain(&self.read_only).map(|dir| resolve_what_is_there(dir));
+        let system = SYSTEM.iter().map(|dir| resolve_what_is_there(Path::new(dir)));
+        own.chain(system).any(|dir| path.starts_with(dir))
+    }
 }
 
 /// Whether a command reaches the internet.
@@ -193,6 +201,10 @@ fn hidden_paths(policy: &Policy) -> Vec<PathBuf> {
     if let Some(home) = policy.home.as_ref().filter(|home| home.is_absolute() && *home != Path::new("/")) {
         hidden.extend(SECRET_IN_HOME.map(|name| home.join(name)));
     }
+    // Cargo keeps its own wherever its home is.
+    if let Some(cargo) = std::env::var_os("CARGO_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute()) {
+        hidden.extend(["credentials", "credentials.toml"].map(|name| cargo.join(name)));
+    }
     hidden
 }
 
@@ -223,6 +235,12 @@ pub(super) fn environment(policy: &Policy, view: &View, scratch: &Path) -> Vec<(
     let mut variables: Vec<(OsString, OsString)> =
         names.filter_map(|name| Some((name.into(), value(name, view)?))).collect();
     variables.extend(own.map(|name| (name.into(), scratch.into())));
+    variables.extend(TOOLS_IN_HOME.into_iter().filter_map(|(name, dir)| {
+        let said = std::env::var_os(name).map(PathBuf::from);
+        let place = RealDisk.resolve(&said.or_else(|| Some(policy.home.as_ref()?.join(dir)))?).ok()?;
+        let is_let_in = view.read_only.iter().any(|shown| place.starts_with(shown));
+        is_let_in.then(|| (name.into(), place.into_os_string()))
+    }));
     variables
 }
 
@@ -237,9 +255,23 @@ fn value(name: &str, view: &View) -> Option<OsString> {
         |dir: &PathBuf| shown(&view.workspace, &view.read_only).any(|(_, place)| dir.starts_with(place));
     let usual = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from);
     let mut dirs: Vec<PathBuf> = std::env::split_paths(&value).filter(seen).collect();
-    dirs.extend(usual.into_iter().filter(|_| dirs.is_empty()).collect::<Vec<_>>());
+    // Whoever lets in a directory with programs wants to use them, and they come first.
+    let let_in: Vec<PathBuf> = view.read_only.iter().filter_map(|dir| programs_in(dir)).collect();
+    let is_there = !dirs.is_empty();
+    dirs.splice(0..0, let_in);
+    dirs.extend(usual.into_iter().filter(|_| !is_there));
     std::env::join_paths(dirs).ok()
 }
+
+/// Where the programs of a directory are, if it has any.
+fn programs_in(dir: &Path) -> Option<PathBuf> {
+    let programs = if dir.ends_with("bin") { dir.to_owned() } else { dir.join("bin") };
+    programs.is_dir().then_some(programs)
+}
+
+/// Where tools look for their own, if nothing else is said: in a home, and inside that is another one. Told where they
+/// are let in.
+const TOOLS_IN_HOME: [(&str, &str); 2] = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")];
 
 /// Programs and what they need: can be read and started, wherever they exist.
 pub(super) const SYSTEM: [&str; 8] =

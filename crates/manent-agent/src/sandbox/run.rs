@@ -51,23 +51,41 @@ impl Line {
     }
 }
 
+/// Who is given what a command writes, as it comes. Neither call may wait: meanwhile nobody looks at the clock.
+pub trait Onlooker {
+    /// Whether more can be taken now. Until then nothing more is read, so that the command waits; its time goes on.
+    fn has_room(&mut self) -> bool;
+    /// Takes this, also if there was no room: when a command is at its end, what is left in its pipes comes at once.
+    fn tell(&mut self, bytes: &[u8]);
+}
+
+/// Nobody looks on.
+struct Nobody;
+
+impl Onlooker for Nobody {
+    fn has_room(&mut self) -> bool {
+        true
+    }
+
+    fn tell(&mut self, _: &[u8]) {}
+}
+
 impl Sandbox {
     /// Runs a command to its end and gives what came of it. Blocks this thread meanwhile.
     ///
     /// When this comes back, nothing that the command started is running any more. Memory is bounded by the limit for
     /// output, whatever the command prints.
     pub fn run(&self, policy: &Policy, line: &Line, stop: &Stop) -> Result<Outcome, SandboxError> {
-        self.run_telling(policy, line, stop, &mut |_| {})
+        self.run_telling(policy, line, stop, &mut Nobody)
     }
 
-    /// As [`Sandbox::run`], and `tell` is given everything that the command writes, as it comes. It must not wait:
-    /// meanwhile nobody looks at the clock.
+    /// As [`Sandbox::run`], and somebody is given everything that the command writes, as it comes.
     pub fn run_telling(
         &self,
         policy: &Policy,
         line: &Line,
         stop: &Stop,
-        tell: &mut dyn FnMut(&[u8]),
+        onlooker: &mut dyn Onlooker,
     ) -> Result<Outcome, SandboxError> {
         let words = line.words()?;
         let view = View::new(policy, self.kind)?;
@@ -91,7 +109,7 @@ impl Sandbox {
             told: Vec::new(),
             closed: false,
         };
-        let cut_short = run.follow(begun + policy.limits.wall, stop, tell);
+        let cut_short = run.follow(begun + policy.limits.wall, stop, onlooker);
         run.leave();
         let ending = match (cut_short, run.told.split_first()) {
             (Some(ending), _) => ending,
@@ -102,6 +120,11 @@ impl Sandbox {
         run.captured.iter_mut().for_each(Captured::trim);
         let [stdout, stderr] = run.captured.each_mut().map(std::mem::take);
         Ok(Outcome { ending, stdout, stderr, duration: begun.elapsed(), sandbox: self.to_string() })
+    }
+
+    /// Whether commands can be run by this policy: what is wrong with its paths can be told before anything begins.
+    pub fn check(&self, policy: &Policy) -> Result<(), SandboxError> {
+        View::new(policy, self.kind).map(drop)
     }
 
     fn not_entered(&self, run: &Run) -> SandboxError {
@@ -171,7 +194,7 @@ struct Run {
 
 impl Run {
     /// Reads until everything is closed. Gives why it was ended, if we did that.
-    fn follow(&mut self, mut deadline: Instant, stop: &Stop, tell: &mut dyn FnMut(&[u8])) -> Option<Ending> {
+    fn follow(&mut self, mut deadline: Instant, stop: &Stop, onlooker: &mut dyn Onlooker) -> Option<Ending> {
         let mut ended = None;
         let mut buffer = vec![0; 64 << 10];
         while !self.closed || self.outputs.iter().any(Option::is_some) {
@@ -183,7 +206,9 @@ impl Run {
                 ended = Some(self.end(Ending::Timeout, &mut deadline));
                 continue;
             }
-            let ready = self.wait(stop, ended, left);
+            // Of the dead nothing more comes than their pipes hold, and that is read in any case.
+            let is_read = self.closed || onlooker.has_room();
+            let ready = self.wait(stop, ended, if is_read { left } else { left.min(LOOK_EVERY) }, is_read);
             if ready.stop && ended.is_none() && !self.closed {
                 ended = Some(self.end(Ending::Stopped, &mut deadline));
             }
@@ -196,7 +221,7 @@ impl Run {
                 }
             }
             for at in ready.outputs.into_iter().flatten() {
-                self.read(at, &mut buffer, tell);
+                self.read(at, &mut buffer, onlooker);
             }
         }
         ended
@@ -209,7 +234,7 @@ impl Run {
         why
     }
 
-    fn wait(&self, stop: &Stop, ended: Option<Ending>, left: Duration) -> Ready {
+    fn wait(&self, stop: &Stop, ended: Option<Ending>, left: Duration, is_read: bool) -> Ready {
         let mut waited = Vec::with_capacity(4);
         let mut owners = Vec::with_capacity(4);
         let mut add = |fd, owner| {
@@ -223,7 +248,7 @@ impl Run {
             add(stop.as_fd(), Owner::Stop);
         }
         for (at, output) in self.outputs.iter().enumerate() {
-            if let Some(output) = output {
+            if let Some(output) = output.as_ref().filter(|_| is_read) {
                 add(output.as_fd(), Owner::Output(at));
             }
         }
@@ -241,14 +266,14 @@ impl Run {
         ready
     }
 
-    fn read(&mut self, at: usize, buffer: &mut [u8], tell: &mut dyn FnMut(&[u8])) {
+    fn read(&mut self, at: usize, buffer: &mut [u8], onlooker: &mut dyn Onlooker) {
         let Some(output) = &mut self.outputs[at] else { return };
         match output.read(buffer) {
             Ok(n) if n > 0 => {
                 self.captured[at].push(&buffer[..n]);
                 // Before it is inside, only what went wrong is said, and that becomes an error.
                 if self.told.first() == Some(&report::ENTERED) {
-                    tell(&buffer[..n]);
+                    onlooker.tell(&buffer[..n]);
                 }
             }
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
@@ -298,5 +323,7 @@ struct Ready {
 
 /// The longest word that the kernel takes on a command line.
 const WORD_BYTES_MAX: usize = 128 << 10;
+/// How often to look whether there is room again for what a command writes.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long the end may take, once it has come.
 const GRACE: Duration = Duration::from_secs(5);

@@ -8,6 +8,7 @@
 //! | `troubles.rs` | servers that break off, stall, refuse; whoever stops an answer |
 //! | `compaction.rs` | contexts that grow too large |
 //! | `background.rs` | memory that is made while nobody waits |
+//! | `reviews.rs` | looking back on what skills did, on a schedule |
 //! | `tools.rs` | tools: what is called, by whose word, and what is kept of it |
 //! | `hands.rs` | tools that panic, never end, or want the same at once |
 //! | `crowd.rs` | many conversations at once, and two kernels on one store |
@@ -20,6 +21,7 @@ mod compaction;
 mod crowd;
 mod exact;
 mod hands;
+mod reviews;
 mod scene;
 mod tools;
 mod troubles;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use manent::{Item, Record, SessionKey, Start, Store, StoreOptions};
-use manent_agent::config::{Config, When};
+use manent_agent::config::{Config, Every, When};
 use manent_agent::kernel::{Answered, Conversation, Event, Kernel, TurnError};
 use manent_agent::providers::{Model, Ollama, OpenAi, Patience, Server};
 use manent_sim::model_server::{ModelServer, Request, Script, replies};
@@ -78,6 +78,7 @@ pub(crate) fn open_waiting(dir: &Path, wait: Duration) -> Store {
 pub(crate) fn quiet() -> Config {
     let mut config = Config::default();
     config.consolidate = When::Off;
+    config.retro.every = Every::Off;
     config
 }
 

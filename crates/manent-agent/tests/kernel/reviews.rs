@@ -1,0 +1,259 @@
+//! Looking back on what skills did, on a schedule: nobody waits for it, and nothing that goes wrong in it is anybody
+//! else's trouble.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use manent::memory::{Filter, Kind, NewItem};
+use manent::runs::{Ended, NewEntry, NewRun, Status};
+use manent::{Files, Store, StoreOptions};
+use manent_agent::config::{Config, Every};
+use manent_agent::kernel::{Kernel, Review, Reviewed};
+use manent_agent::providers::Recall;
+use manent_sim::SimDisk;
+use manent_sim::model_server::{Script, replies};
+use serde_json::{Value, json};
+use tokio::sync::broadcast::Receiver;
+
+use crate::scene::{LONG, Scene, ask, is_chat, key, open, quiet, said, start, task};
+
+fn often() -> Config {
+    let mut config = quiet();
+    config.retro.every = Every::Time(Duration::from_millis(30));
+    config
+}
+
+fn chatty() -> Scene {
+    Scene::new(|_| replies::ollama("Aye."))
+}
+
+/// A kernel without a model.
+fn alone(scene: &Scene, config: &Config) -> Kernel {
+    start(scene.store.clone(), Recall::new(scene.store.clone()).into(), config)
+}
+
+fn plant(scene: &Scene, count: usize, status: Status) {
+    let runs = scene.store.runs().unwrap();
+    for _ in 0..count {
+        let started = runs.begin(&key("a"), NewRun { skill: "fix".to_owned(), ..NewRun::default() }).unwrap();
+        runs.finish(&started, &Ended { status, ..Ended::default() }).unwrap();
+    }
+}
+
+async fn next(reviews: &mut Receiver<Reviewed>) -> Reviewed {
+    tokio::time::timeout(LONG, reviews.recv()).await.expect("it is told").unwrap()
+}
+
+async fn made(reviews: &mut Receiver<Reviewed>) -> Review {
+    match next(reviews).await {
+        Reviewed::Made(review) => review,
+        other => panic!("no report: {other:?}"),
+    }
+}
+
+fn retro(scene: &Scene) -> PathBuf {
+    scene.store.reports().unwrap().dir().to_owned()
+}
+
+fn kept(scene: &Scene) -> Value {
+    serde_json::from_slice(&std::fs::read(retro(scene).join("latest.json")).unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_is_made_whenever_there_are_new_runs() {
+    let scene = chatty();
+    plant(&scene, 6, Status::Success);
+    let kernel = alone(&scene, &often());
+    let mut reviews = kernel.reviews().unwrap();
+    let first = made(&mut reviews).await;
+    assert_eq!((first.runs, first.whole, first.alarms, first.remembered), (6, true, 0, None));
+    assert!(std::fs::read_to_string(&first.page).unwrap().starts_with("<!doctype html>"));
+    assert_eq!(kept(&scene)["totals"]["runs"], 6);
+    plant(&scene, 2, Status::Failure);
+    // It may have been at it while the second was recorded.
+    while made(&mut reviews).await.runs < 8 {}
+    assert_eq!(kept(&scene)["totals"]["runs"], 8);
+    kernel.end(LONG).await;
+    assert!(scene.store.memory().unwrap().items(&Filter::default()).unwrap().is_empty(), "not asked for");
+}
+
+/// Whoever never ran a skill pays nothing for it, and finds nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_runs_or_when_it_is_off_nothing_is_written() {
+    let scene = chatty();
+    let kernel = scene.kernel_with(&often());
+    let mut reviews = kernel.reviews().unwrap();
+    for n in 0..20 {
+        ask(&kernel.conversation(&key("a")), &format!("question {n}")).await;
+    }
+    assert!(reviews.try_recv().is_err());
+    assert!(!retro(&scene).exists());
+    kernel.end(LONG).await;
+    plant(&scene, 6, Status::Success);
+    let mut off = often();
+    off.retro.every = Every::Off;
+    let kernel = scene.kernel_with(&off);
+    assert!(kernel.reviews().is_none());
+    ask(&kernel.conversation(&key("a")), "one more").await;
+    kernel.end(LONG).await;
+    assert!(!retro(&scene).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_kernels_have_one_schedule() {
+    let scene = chatty();
+    plant(&scene, 6, Status::Success);
+    let mut config = often();
+    config.retro.every = Every::Time(Duration::from_secs(2));
+    let other = open(scene.dir.path());
+    let kernels = [
+        start(scene.store.clone(), Recall::new(scene.store.clone()).into(), &config),
+        start(other.clone(), Recall::new(other).into(), &config),
+    ];
+    let [mut one, mut two] = kernels.each_ref().map(|kernel| kernel.reviews().unwrap());
+    let first = tokio::select! {
+        reviewed = next(&mut one) => reviewed,
+        reviewed = next(&mut two) => reviewed,
+    };
+    assert!(matches!(first, Reviewed::Made(_)), "{first:?}");
+    plant(&scene, 1, Status::Success);
+    let second = tokio::select! {
+        reviewed = next(&mut one) => reviewed,
+        reviewed = next(&mut two) => reviewed,
+    };
+    assert!(matches!(second, Reviewed::Made(Review { runs: 7, .. })), "{second:?}");
+    assert!(one.try_recv().is_err() && two.try_recv().is_err(), "each report is made once");
+    for kernel in kernels {
+        kernel.end(LONG).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lessons_are_remembered_and_retired_where_that_is_set() {
+    let scene = chatty();
+    let weeks_ago = jiff::Timestamp::now() - Duration::from_hours(24 * 20);
+    let failed = json!({"skill": "fix", "final_status": "failed", "timestamp": weeks_ago.to_string()});
+    let failed = NewEntry::parse(failed.to_string().as_bytes()).unwrap();
+    scene.store.runs().unwrap().record(&key("a"), &vec![failed; 6], manent::Durability::Sync).unwrap();
+    let memory = scene.store.memory().unwrap();
+    let mine = memory.add(&NewItem::new(Kind::Fact, "I fix things")).unwrap();
+    let mut config = often();
+    config.retro.remember = true;
+    let kernel = alone(&scene, &config);
+    let first = made(&mut kernel.reviews().unwrap()).await.remembered.unwrap();
+    kernel.end(LONG).await;
+    assert_eq!(first.added.len(), 2, "how often it succeeds, and failures that look the same");
+    // Looking back on a day, that is no longer so.
+    plant(&scene, 6, Status::Success);
+    config.retro.since = Duration::from_hours(24);
+    let kernel = alone(&scene, &config);
+    let second = made(&mut kernel.reviews().unwrap()).await.remembered.unwrap();
+    kernel.end(LONG).await;
+    assert_eq!((second.replaced.len(), second.retired.len()), (1, 1), "{second:?}");
+    let items = memory.items(&Filter::default()).unwrap();
+    assert!(items.iter().any(|item| item.id == mine.id) && items.len() == 2, "{items:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_adds_to_it_where_that_is_set_and_only_there() {
+    let scene = Scene::new(|request| {
+        if is_chat(request) {
+            return replies::ollama("Aye.");
+        }
+        let facts = request.json()["messages"][1]["content"].as_str().unwrap().to_owned();
+        let facts: Value = serde_json::from_str(&facts[facts.find('{').unwrap()..]).unwrap_or_default();
+        let runs = facts["statements"][0]["runs"].clone();
+        replies::ollama(&json!({"passages": [{"text": "It works.", "runs": runs}], "edits": []}).to_string())
+    });
+    plant(&scene, 6, Status::Success);
+    let kernel = scene.kernel_with(&often());
+    made(&mut kernel.reviews().unwrap()).await;
+    kernel.end(LONG).await;
+    assert!(scene.server.requests().is_empty() && kept(&scene)["narrative"].is_null());
+    plant(&scene, 1, Status::Success);
+    let mut config = often();
+    config.retro.with_model = true;
+    let kernel = scene.kernel_with(&config);
+    let review = made(&mut kernel.reviews().unwrap()).await;
+    assert_eq!(review.troubles, [] as [String; 0]);
+    kernel.end(LONG).await;
+    let asked = scene.server.requests();
+    assert!(asked.len() == 1 && task(&asked[0]).starts_with("You are given facts about runs"));
+    assert_eq!(kept(&scene)["narrative"]["model"], replies::MODEL);
+}
+
+/// The model that is asked for it never answers: neither a conversation nor the end waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_it_and_what_it_was_at_is_done_next_time() {
+    let scene =
+        Scene::new(|request| if is_chat(request) { replies::ollama("Aye.") } else { Script::new().stall() });
+    plant(&scene, 6, Status::Success);
+    let mut config = often();
+    config.retro.with_model = true;
+    let kernel = scene.kernel_with(&config);
+    let is_asked = || scene.server.requests().iter().any(|request| !is_chat(request));
+    let began = Instant::now();
+    while !is_asked() {
+        assert!(began.elapsed() < LONG, "nobody is asked");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for n in 0..5 {
+        ask(&kernel.conversation(&key("a")), &format!("question {n}")).await;
+    }
+    kernel.end(LONG).await;
+    assert!(!retro(&scene).join("latest.json").exists(), "what is stopped is not kept");
+    let kernel = alone(&scene, &often());
+    made(&mut kernel.reviews().unwrap()).await;
+    kernel.end(LONG).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_wrong_is_told_and_ends_nothing_else() {
+    let scene = chatty();
+    plant(&scene, 6, Status::Success);
+    std::fs::write(retro(&scene), "in the way").unwrap();
+    let mut config = often();
+    config.retro.every = Every::Time(Duration::from_millis(10));
+    let kernel = scene.kernel_with(&config);
+    let mut reviews = kernel.reviews().unwrap();
+    let Reviewed::Failed(why) = next(&mut reviews).await else { panic!("there is no place for it") };
+    assert!(why.contains("retro"), "{why}");
+    ask(&kernel.conversation(&key("a")), "Are you there?").await;
+    std::fs::remove_file(retro(&scene)).unwrap();
+    while !matches!(next(&mut reviews).await, Reviewed::Made(_)) {}
+    kernel.end(LONG).await;
+    assert_eq!(said(&scene.store, &key("a")).len(), 2);
+}
+
+/// A panic in it, wherever: it is told, and the next look is as good as any.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_in_it_ends_nothing_else() {
+    for nth in [0, 7, 40] {
+        let disk = SimDisk::new(nth);
+        disk.poke_dir("/home").unwrap();
+        let files = Files::open_on(Arc::new(disk.clone()), "/home/store".into()).unwrap();
+        let store = Store::on(Arc::new(files), StoreOptions::default());
+        let run = br#"{"skill":"fix","final_status":"success"}"#;
+        let run = NewEntry::parse(run).unwrap();
+        store.runs().unwrap().record(&key("a"), &vec![run; 6], manent::Durability::Sync).unwrap();
+        disk.visit_before(disk.op_count() + nth, || panic!("as asked"));
+        let kernel = start(store.clone(), Recall::new(store.clone()).into(), &often());
+        let mut reviews = kernel.reviews().unwrap();
+        let Reviewed::Failed(why) = next(&mut reviews).await else { panic!("it did not panic") };
+        assert!(why.contains("broke off"), "{why}");
+        assert!(matches!(next(&mut reviews).await, Reviewed::Made(_)));
+        kernel.end(LONG).await;
+    }
+}
+
+/// A kernel that is dropped and not ended leaves nothing running.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_ends_with_its_kernel() {
+    let scene = chatty();
+    let kernel = alone(&scene, &often());
+    let mut reviews = kernel.reviews().unwrap();
+    drop(kernel);
+    let closed = tokio::time::timeout(LONG, reviews.recv()).await.expect("it ends");
+    assert!(closed.is_err());
+}
