@@ -333,7 +333,7 @@ fn what_was_said_in_a_pipe_is_remembered_before_it_ends() {
     });
     env.serve(&server);
     let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
-    env.configure(&config.replace("\"off\"", "\"turn\""));
+    env.configure(&config.replace("when = \"off\"", "when = \"turn\""));
     env.chat(&["a"], "My boat is called Bertha.").assert_code(0);
     let learned = env.mem_json(&["list", "--kind", "fact"]);
     assert_eq!(learned.len(), 1, "{learned:?}");

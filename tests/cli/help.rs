@@ -28,7 +28,7 @@ fn help_of_the_whole() {
       title        Give a session a title
       memory       What is remembered across sessions: add, forget, list, search, and where it came from
       skills       What models can be taught by files: list, show, check skills, and whose are used
-      run          What skills did, with every attempt: run and record, list, show
+      run          What skills did, with every attempt: run and record, list, show, judge
       retro        Look back on what skills did: how often they succeed, what goes wrong, what changed
       train        Make data sets of what skills did, to train models on
       sandbox      Show where the commands of an agent would run, and try to get out of there
@@ -57,7 +57,8 @@ fn help_of_the_whole() {
       -V, --version         Print version
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 damage found, 4 not found, 5 held by another writer,
-                6 conflict (expected seq, or a session in the way), 130 interrupted
+                6 conflict (expected seq, or a session in the way), 130 interrupted,
+                129 hung up, 143 terminated
     [exit 0]
     ");
 }

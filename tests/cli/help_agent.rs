@@ -275,6 +275,8 @@ fn help_of_retro() {
                             what was said before
           --with-model      Have a model tell what stands out and propose changes to skills; nothing is
                             applied
+          --every <TIME>    Stay, and keep a report in the store up to date: look this often whether
+                            there are new runs
           --model <NAME>    The model [default: what `manent config` says]
           --provider <WHO>  Who serves it: auto, ollama, openai or recall
           --wait <TIME>     How long to wait if another process is writing [default: 5s]
@@ -284,10 +286,15 @@ fn help_of_retro() {
     corrected for all that was compared; each statement names runs that it rests on. Runs of unknown
     outcome are neither successes nor failures: they are counted apart.
 
+    A chat, and --every in a process of its own, make a report of the last 30 days once a day if there
+    are new runs, and keep it: retro/latest.html and retro/latest.json in the store. However many
+    processes there are, one makes it. `manent config` has the settings (retro.*).
+
     Examples:
       manent retro --since 30d
       manent retro --since 2026-11 --html november.html
       manent retro --skill review --json | jq '.statements[].text'
+      manent retro --every 1d --remember
     [exit 0]
     ");
 }

@@ -5,7 +5,7 @@ use crate::support::TestEnvironment;
 #[test]
 fn help_of_run() {
     insta::assert_snapshot!(TestEnvironment::new().manent(&["run", "--help"]), @"
-    What skills did, with every attempt: run and record, list, show
+    What skills did, with every attempt: run and record, list, show, judge
 
     Usage: manent run [OPTIONS] <COMMAND>
 
@@ -15,6 +15,7 @@ fn help_of_run() {
       record  Record runs that another program made: one JSON entry, or one a line on standard input
       list    List runs, newest first
       show    Show everything of one run
+      judge   Say of a run afterwards whether it was good; the last word counts
       help    Print this message or the help of the given subcommand(s)
 
     Options:
@@ -58,16 +59,22 @@ fn help_of_run_exec() {
       -v, --verbose                Say more
           --any-filesystem         Write also on network and unknown file systems, where appends and
                                    locks may not be safe [env: MANENT_ANY_FILESYSTEM]
-          --idempotency-key <KEY>  A run that came to its end under this key is not run again
+          --read <DIR>             Let a directory into the sandbox, to be read; if it is or has a bin,
+                                   that is on the PATH; repeatable
+          --idempotency-key <KEY>  A run that came to its end under this key, or is under way, is not
+                                   run again
           --wait <TIME>            How long to wait if another process is writing [default: 5s]
       -h, --help                   Print help
 
     That it begins is on the disk before it begins: if manent is killed, the run is listed with an
     unknown outcome. Exits with 0 if an attempt succeeded, and else with 1.
 
+    In the sandbox it sees programs of the system, the current directory, and what --read lets in, but
+    not your home; it has no network, no standard input, and of the environment PATH, LANG and the like.
+
     Examples:
-      manent run exec lint -- cargo clippy
-      manent run exec fix --attempts 3 --verify 'cargo test -q' -- ./fix.sh
+      manent run exec lint --read ~/.cargo --read ~/.rustup -- cargo clippy --offline
+      manent run exec fix --attempts 3 --verify 'make test' -- ./fix.sh
     [exit 0]
     ");
 }
@@ -159,6 +166,46 @@ fn help_of_run_show() {
           --any-filesystem  Write also on network and unknown file systems, where appends and locks may
                             not be safe [env: MANENT_ANY_FILESYSTEM]
       -h, --help            Print help
+    [exit 0]
+    ");
+}
+
+#[test]
+fn help_of_run_judge() {
+    insta::assert_snapshot!(TestEnvironment::new().manent(&["run", "judge", "--help"]), @"
+    Say of a run afterwards whether it was good; the last word counts
+
+    Usage: manent run judge [OPTIONS] <RUN_ID|SESSION:SEQ> <VERDICT>
+
+    Arguments:
+      <RUN_ID|SESSION:SEQ>  Its id or at least eight characters of it, or its session and number:
+                            work:12
+      <VERDICT>             What it was worth; none takes back what was said before [possible values:
+                            good, bad, none]
+
+    Options:
+          --attempt <N>     On which attempt [default: the last one, which makes it the verdict on the
+                            run]
+          --home <DIR>      The directory of the store [default: manent in the data directory of the
+                            user] [env: MANENT_HOME]
+          --json            Print JSON, one object a line
+          --note <TEXT>     What there is to say about it
+          --color <WHEN>    When to use colour [default: auto] [possible values: auto, always, never]
+          --session <KEY>   Look for the run in this session only
+      -q, --quiet           No notes: only what was asked for and what went wrong
+          --wait <TIME>     How long to wait if another process is writing [default: 5s]
+      -v, --verbose         Say more
+          --any-filesystem  Write also on network and unknown file systems, where appends and locks may
+                            not be safe [env: MANENT_ANY_FILESYSTEM]
+      -h, --help            Print help
+
+    A verdict counts from then on: in lists, in `manent retro`, and in `manent train`, which takes only
+    what has one. It also settles how a run ended that was cut off. Nothing of the run is changed: the
+    verdict is a record of its own, on the disk when the command returns.
+
+    Examples:
+      manent run judge work:12 good
+      manent run judge 0197c2d4 bad --attempt 2 --note 'it deleted the test'
     [exit 0]
     ");
 }

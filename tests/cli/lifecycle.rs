@@ -15,7 +15,7 @@ fn work() -> TestEnvironment {
 fn a_mistyped_command_touches_nothing() {
     let env = work();
     let before = env.tree();
-    let wrong: [&[&str]; 13] = [
+    let wrong: [&[&str]; 12] = [
         &["archive"],
         &["unarchive"],
         &["rm"],
@@ -25,7 +25,6 @@ fn a_mistyped_command_touches_nothing() {
         &["archive", "work", ""],
         &["rm", "work", &"x".repeat(1025)],
         &["rm", "--with-forks", "work"],
-        &["rm", "--yes", "work"],
         &["fork", "work", ""],
         &["fork", "work", "--at", "-1"],
         &["sessions", "--archived", "--trash"],

@@ -63,7 +63,7 @@ fn every_command_is_in_the_help_and_helps_who_mistypes_it() {
     for word in [
         "help", "sessions", "resume", "new", "save", "fork", "title", "memory", "context", "compact", "undo",
         "model", "tools", "skills", "export", "retry", "quit", "show", "search", "config", "doctor", "stats",
-        "runs",
+        "runs", "good", "bad",
     ] {
         assert!(help.contains(&format!("  :{word}")), "{word}: {help}");
     }

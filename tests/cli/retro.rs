@@ -85,6 +85,14 @@ fn only_what_is_asked_for_is_counted() {
     let after = env.manent(&["retro", "--since", "2026-11-05", "--until", "2026-11-04"]);
     after.assert_fails(2, &["--since", "--until"]);
     env.manent(&["retro", "--session", "none"]).assert_fails(4, &["none", "manent retro"]);
+    let unknown = env.manent(&["retro", "--skill", "nosuch"]);
+    unknown.assert_fails(4, &["no runs of a skill nosuch", "fix", "other", "review"]);
+    // It is there, and was not used in this time.
+    assert_eq!(count(&["--skill", "other", "--since", "2026-11-09"]), 0);
+    assert!(
+        env.done(&["retro", "--until", "2026-11-01"])
+            .starts_with("Retrospective  2026-11-01 to 2026-11-01\n")
+    );
     env.manent(&["retro", "--md", "--json"]).assert_code(2);
 }
 
@@ -124,6 +132,8 @@ fn a_page_is_there_as_a_whole_or_as_it_was() {
     assert!(std::fs::read_to_string(&file).unwrap().starts_with("<!doctype html>"));
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink(), "the link stays one");
     assert_eq!(names_in(&dir), ["link.html", "r.html"]);
+    let printed = env.done(&["retro", "--html", "-"]);
+    assert!(printed.starts_with("<!doctype html>") && printed.trim_end().ends_with("</html>"), "{printed}");
     env.manent(&["retro", "--html", dir.to_str().unwrap()]).assert_fails(2, &["pages"]);
     env.manent(&["retro", "--html", "/nowhere/at/all.html"]).assert_fails(1, &["/nowhere/at/all.html"]);
     assert_eq!(names_in(&dir), ["link.html", "r.html"]);
@@ -152,9 +162,21 @@ fn lessons_are_remembered_once_and_replaced_when_they_change() {
     env.plant_runs("a", &more);
     let third = env.manent(&["retro", "--remember"]);
     assert!(third.stderr().contains("0 new, 1 instead of what was said before, 3 known"), "{third}");
-    let items = env.mem_json(&["list", "--tag", "skill:review"]);
+    let items = env.mem_json(&["list", "--tag", "skill:review", "--tag", "topic:rate"]);
     assert_eq!(items.len(), 1, "{items:?}");
     assert!(items[0]["content"].as_str().unwrap().contains("29 of 30"), "{items:?}");
+
+    // Nothing fails any more: what is no longer so is forgotten, what broke when is not.
+    let mut good: Vec<Value> = (300..340).map(|n| run(n, "fix", "small", "v3", true)).collect();
+    good.extend((340..360).map(|n| run(n, "review", "large", "r1", true)));
+    env.plant_runs("a", &good);
+    let fourth = env.manent(&["retro", "--remember"]);
+    assert!(
+        fourth.stderr().contains("2 instead of what was said before, 0 known already, 1 forgotten"),
+        "{fourth}"
+    );
+    assert!(env.mem_json(&["list", "--tag", "topic:failures"]).is_empty());
+    assert_eq!(env.mem_json(&["list", "--tag", "topic:regression"]).len(), 1);
 }
 
 /// A model that answers so, whatever it is asked.

@@ -93,6 +93,18 @@ fn an_untrusted_folder_is_said_and_trusting_it_is_one_command() {
     assert!(world.skills(&["untrust"]).stderr().contains("was not trusted"));
 }
 
+/// What trusts and approvals are kept in is no session, and the home is no other program's.
+#[test]
+fn trusting_a_folder_may_be_the_first_thing_that_is_done_in_a_home() {
+    let world = furnished();
+    world.skills(&["trust"]).assert_code(0);
+    world.write("home/approvals.jsonl", "");
+    assert_eq!(world.env.done(&["sessions"]), "");
+    world.env.manent(&["run", "record", "a", r#"{"skill":"s"}"#]).assert_code(0);
+    world.env.manent(&["memory", "add", "tea"]).assert_code(0);
+    world.env.manent(&["verify"]).assert_code(0);
+}
+
 #[test]
 fn trust_is_told_in_json_and_refused_where_there_is_nothing() {
     let world = furnished();

@@ -166,13 +166,18 @@ fn what_is_in_the_way_is_kept_and_force_replaces_a_data_set_alone() {
 fn nothing_to_learn_from_is_said_with_why() {
     let env = TestEnvironment::new();
     let none = train(&env, "kto", &env.root().join("none"), &[]);
-    none.assert_code(0);
+    none.assert_code(4);
     assert!(String::from_utf8_lossy(&none.stderr).contains("there are no runs"), "{none}");
     runs(&env, "a", &plain_runs(30, 20));
     let none = train(&env, "kto", &env.root().join("data"), &[]);
-    none.assert_code(0);
+    none.assert_code(4);
     let said = String::from_utf8_lossy(&none.stderr).into_owned();
     assert!(said.contains("no rows") && said.contains("30 only summary"), "{none}");
+    assert!(said.contains("--summaries"), "what helps is said: {none}");
+    assert!(!env.root().join("data").exists(), "and nothing is in the way of the next one");
+    let none = train(&env, "kto", &env.root().join("data"), &["--skill", "nosuch"]);
+    none.assert_code(4);
+    assert!(none.stderr().contains("no run is one that was asked for"), "{none}");
 }
 
 #[test]

@@ -85,7 +85,8 @@ impl TestEnvironment {
     pub(crate) fn serve(&self, server: &ModelServer) {
         let url = server.url();
         self.configure(&format!(
-            "[agent]\nmodel = \"{MODEL}\"\n[ollama]\nurl = \"{url}\"\n[consolidation]\nwhen = \"off\"\n"
+            "[agent]\nmodel = \"{MODEL}\"\n[ollama]\nurl = \"{url}\"\n[retro]\nevery = \"off\"\n\
+             [consolidation]\nwhen = \"off\"\n"
         ));
     }
 

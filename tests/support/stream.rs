@@ -66,6 +66,17 @@ impl Stream {
         }
     }
 
+    /// The first line of standard error from here on that has these words.
+    #[track_caller]
+    pub(crate) fn error_with(&self, words: &str) -> String {
+        loop {
+            let line = self.errors.recv_timeout(HANG).unwrap_or_else(|_| panic!("it never says {words:?}"));
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
     /// Whether it says nothing on standard output for a while.
     pub(crate) fn is_silent_for(&self, while_: Duration) -> bool {
         matches!(self.lines.recv_timeout(while_), Err(RecvTimeoutError::Timeout))

@@ -131,7 +131,7 @@ pub(crate) enum Command {
     Memory(memory::Memory),
     /// What models can be taught by files: list, show, check skills, and whose are used
     Skills(skills::Skills),
-    /// What skills did, with every attempt: run and record, list, show
+    /// What skills did, with every attempt: run and record, list, show, judge
     Run(run::Run),
     /// Look back on what skills did: how often they succeed, what goes wrong, what changed
     Retro(retro::Retro),
@@ -326,7 +326,7 @@ pub(crate) struct Remove {
     #[arg(long, requires = "purge")]
     pub(crate) with_forks: bool,
     /// Do not ask
-    #[arg(short, long, requires = "purge")]
+    #[arg(short, long)]
     pub(crate) yes: bool,
 }
 
@@ -377,7 +377,8 @@ pub(crate) struct Man {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed, 2 usage, 3 damage found, 4 not found, 5 held by another writer,
-            6 conflict (expected seq, or a session in the way), 130 interrupted";
+            6 conflict (expected seq, or a session in the way), 130 interrupted,
+            129 hung up, 143 terminated";
 
 const RM_NOTES: &str = "\
 What is in the trash stays there until it is purged; `manent restore` brings it back.

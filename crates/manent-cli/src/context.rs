@@ -48,6 +48,11 @@ impl<'a> Context<'a> {
         Output::new(self.global)
     }
 
+    /// Whether JSON is asked for.
+    pub(crate) fn is_json(&self) -> bool {
+        self.global.json
+    }
+
     /// What was said about colours.
     pub(crate) fn color(&self) -> Color {
         self.global.color

@@ -11,6 +11,10 @@ pub(crate) enum Exit {
     Done,
     /// By Ctrl-C.
     Interrupted,
+    /// By SIGHUP: its terminal is gone.
+    HungUp,
+    /// By SIGTERM.
+    Terminated,
     NotFound,
     Conflict,
     Held,
@@ -24,6 +28,8 @@ impl From<Exit> for ExitCode {
         ExitCode::from(match exit {
             Exit::Done => 0,
             Exit::Interrupted => 130,
+            Exit::HungUp => 129,
+            Exit::Terminated => 143,
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Damage => 3,
@@ -61,9 +67,12 @@ fn exit_of(error: &manent::Error) -> Exit {
         manent::Error::NotFound { .. }
         | manent::Error::NoSuchRecord { .. }
         | manent::Error::NotProposed { .. }
+        | manent::Error::NoRun { .. }
+        | manent::Error::NoAttempt { .. }
         | manent::Error::NoItem { .. } => Exit::NotFound,
         manent::Error::InTheWay { .. } | manent::Error::Replaced { .. } => Exit::Conflict,
         manent::Error::Busy { .. }
+        | manent::Error::Running { .. }
         | manent::Error::MemoryHeld { .. }
         | manent::Error::ConsolidationHeld { .. } => Exit::Held,
         manent::Error::Archive { .. } => Exit::Damage,

@@ -1,20 +1,26 @@
 //! Times as people read them: *3 minutes ago*. Those that they write are read by [`manent::when`].
 
 use std::str::FromStr;
+use std::time::Duration;
 
-use manent::when::{TimeError, moment};
+use manent::when::{TimeError, duration, moment};
 
 /// A point in the past, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Since {
     pub(crate) ms: i64,
+    /// How long before now, where that was typed and not a day.
+    pub(crate) length: Option<Duration>,
 }
 
 impl FromStr for Since {
     type Err = TimeError;
 
     fn from_str(text: &str) -> Result<Since, TimeError> {
-        moment(text, now_ms()).map(|moment| Since { ms: moment.start_ms })
+        // A bare number may be a year.
+        let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
+        let length = duration(text).ok().filter(|_| has_unit);
+        moment(text, now_ms()).map(|moment| Since { ms: moment.start_ms, length })
     }
 }
 
@@ -82,6 +88,9 @@ mod tests {
     fn a_length_of_time_is_counted_from_now() {
         let week = now_ms() - "7d".parse::<Since>().expect("a length").ms;
         assert!((604_800_000..604_860_000).contains(&week));
+        let length = |text: &str| text.parse::<Since>().expect("a time").length;
+        assert_eq!(length("7d"), Some(Duration::from_hours(168)));
+        assert_eq!((length("2026"), length("today"), length("2026-11-01")), (None, None, None));
     }
 
     #[test]

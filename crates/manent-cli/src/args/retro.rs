@@ -38,10 +38,21 @@ pub(crate) struct Retro {
     /// Have a model tell what stands out and propose changes to skills; nothing is applied
     #[arg(long)]
     pub(crate) with_model: bool,
+    /// Stay, and keep a report in the store up to date: look this often whether there are new runs
+    #[arg(long, value_name = "TIME")]
+    #[arg(conflicts_with_all = ["until", "project", "skill", "session", "md", "html", "json"])]
+    pub(crate) every: Option<String>,
     #[command(flatten)]
     pub(crate) model: ModelChoice,
     #[command(flatten)]
     pub(crate) wait: Wait,
+}
+
+impl Retro {
+    /// Whoever names a model wants one.
+    pub(crate) fn wants_model(&self) -> bool {
+        self.with_model || self.model.model.is_some() || self.model.provider.is_some()
+    }
 }
 
 const RETRO_NOTES: &str = "\
@@ -49,7 +60,12 @@ Nothing is concluded from fewer than 5 runs. Two rates are called different only
 corrected for all that was compared; each statement names runs that it rests on. Runs of unknown
 outcome are neither successes nor failures: they are counted apart.
 
+A chat, and --every in a process of its own, make a report of the last 30 days once a day if there
+are new runs, and keep it: retro/latest.html and retro/latest.json in the store. However many
+processes there are, one makes it. `manent config` has the settings (retro.*).
+
 Examples:
   manent retro --since 30d
   manent retro --since 2026-11 --html november.html
-  manent retro --skill review --json | jq '.statements[].text'";
+  manent retro --skill review --json | jq '.statements[].text'
+  manent retro --every 1d --remember";

@@ -1,6 +1,7 @@
 //! What can be typed behind `manent run`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
@@ -26,6 +27,8 @@ pub(crate) enum RunCommand {
     List(List),
     /// Show everything of one run
     Show(Show),
+    /// Say of a run afterwards whether it was good; the last word counts
+    Judge(Judge),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -43,12 +46,15 @@ pub(crate) struct Exec {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) attempts: u32,
     /// A line of shell that says by its exit code whether an attempt is good; in the sandbox too
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = line_of_shell)]
     pub(crate) verify: Option<String>,
     /// How long an attempt may take, and its verification
-    #[arg(long, value_parser = duration, default_value = "10m", value_name = "TIME")]
+    #[arg(long, value_parser = some_time, default_value = "10m", value_name = "TIME")]
     pub(crate) timeout: Duration,
-    /// A run that came to its end under this key is not run again
+    /// Let a directory into the sandbox, to be read; if it is or has a bin, that is on the PATH; repeatable
+    #[arg(long, value_name = "DIR")]
+    pub(crate) read: Vec<PathBuf>,
+    /// A run that came to its end under this key, or is under way, is not run again
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
     #[command(flatten)]
@@ -109,6 +115,36 @@ pub(crate) struct Show {
     pub(crate) run: String,
 }
 
+#[derive(Debug, ClapArgs)]
+#[command(after_help = JUDGE_NOTES)]
+pub(crate) struct Judge {
+    /// Its id or at least eight characters of it, or its session and number: work:12
+    #[arg(value_name = "RUN_ID|SESSION:SEQ")]
+    pub(crate) run: String,
+    /// What it was worth; none takes back what was said before
+    #[arg(value_enum, value_name = "VERDICT")]
+    pub(crate) worth: Worth,
+    /// On which attempt [default: the last one, which makes it the verdict on the run]
+    #[arg(long, value_name = "N")]
+    pub(crate) attempt: Option<u64>,
+    /// What there is to say about it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
+    /// Look for the run in this session only
+    #[arg(long, value_name = "KEY")]
+    pub(crate) session: Option<String>,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+}
+
+/// What a run was worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Worth {
+    Good,
+    Bad,
+    None,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Ending {
     Success,
@@ -128,13 +164,30 @@ impl From<Ending> for Status {
     }
 }
 
+/// A line of shell that does something. An empty one is always right, and would call everything good.
+fn line_of_shell(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() { Err("it is empty; name a command") } else { Ok(text.to_owned()) }
+}
+
+/// A length of time in which something can happen.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text) {
+        Ok(Duration::ZERO) => Err("nothing can be done in no time; give a longer one".to_owned()),
+        Ok(time) => Ok(time),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
 const EXEC_NOTES: &str = "\
 That it begins is on the disk before it begins: if manent is killed, the run is listed with an
 unknown outcome. Exits with 0 if an attempt succeeded, and else with 1.
 
+In the sandbox it sees programs of the system, the current directory, and what --read lets in, but
+not your home; it has no network, no standard input, and of the environment PATH, LANG and the like.
+
 Examples:
-  manent run exec lint -- cargo clippy
-  manent run exec fix --attempts 3 --verify 'cargo test -q' -- ./fix.sh";
+  manent run exec lint --read ~/.cargo --read ~/.rustup -- cargo clippy --offline
+  manent run exec fix --attempts 3 --verify 'make test' -- ./fix.sh";
 
 const RECORD_NOTES: &str = "\
 An entry with an idempotency_key (or a run_id) that was recorded before is not recorded again, and
@@ -143,3 +196,12 @@ gets the receipt of then. What cannot be recorded is named, and the rest goes in
 Examples:
   manent run record '{\"session_id\":\"work\",\"skill\":\"lint\",\"final_status\":\"success\"}'
   cat runs.jsonl | manent run record --json";
+
+const JUDGE_NOTES: &str = "\
+A verdict counts from then on: in lists, in `manent retro`, and in `manent train`, which takes only
+what has one. It also settles how a run ended that was cut off. Nothing of the run is changed: the
+verdict is a record of its own, on the disk when the command returns.
+
+Examples:
+  manent run judge work:12 good
+  manent run judge 0197c2d4 bad --attempt 2 --note 'it deleted the test'";

@@ -34,6 +34,18 @@ impl Beside {
         Ok(all)
     }
 
+    /// Of each key that was named, the runs, if there are any.
+    pub(super) fn named(store: &Store, keys: &[String]) -> Vec<Option<Beside>> {
+        let runs = store.runs().ok();
+        let runs_of = |text: &String| {
+            let key = SessionKey::new(text.as_str()).ok()?;
+            let runs = runs.clone()?;
+            runs.log(&key).ok().flatten()?;
+            Some(Beside::Runs(runs, key))
+        };
+        keys.iter().map(runs_of).collect()
+    }
+
     /// What the JSON of it begins with.
     pub(super) fn head(&self) -> Value {
         match self {

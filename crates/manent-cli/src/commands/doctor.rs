@@ -72,6 +72,7 @@ impl Doctor<'_> {
         let newest = self.sessions(&store)?;
         self.memory(&store)?;
         self.runs(&store)?;
+        self.report(&store)?;
         self.clock(newest.as_ref())?;
         Ok(())
     }
@@ -175,11 +176,29 @@ impl Doctor<'_> {
         Ok(())
     }
 
+    /// When the report was made that is kept of the runs.
+    fn report(&mut self, store: &Store) -> io::Result<()> {
+        let Ok(reports) = store.reports() else { return Ok(()) };
+        let path = reports.page();
+        match (reports.last(), reports.bytes()) {
+            (Some(last), bytes) => {
+                let made = when::ago(last.at_ms, when::now_ms());
+                let found = format!("{}, made {made}, {}", path.display(), term::size(bytes));
+                self.tell(Health::Ok, "retro", &found, "")
+            }
+            (None, 0) => Ok(()),
+            (None, _) => {
+                let found = format!("{} does not say when it was made", path.display());
+                self.tell(Health::Warn, "retro", &found, "it is made anew when it is next time, or remove it")
+            }
+        }
+    }
+
     /// Whether nobody else can read or change what is in the store.
     fn directories(&mut self, home: &Path) -> io::Result<()> {
         let there = |name: &str| Some(home.join(name)).filter(|dir| RealDisk.inspect(dir).is_ok());
         let mut dirs = vec![("store", home.to_owned())];
-        for name in ["sessions", "archive", "trash", "runs"] {
+        for name in ["sessions", "archive", "trash", "runs", "retro"] {
             dirs.extend(there(name).map(|dir| ("directory", dir)));
         }
         for (what, dir) in dirs {

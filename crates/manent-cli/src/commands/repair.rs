@@ -17,7 +17,13 @@ pub(crate) fn run(context: &Context<'_>, given: &Repair) -> Result<Exit, Failure
     let store = context.store(given.wait)?;
     let mut output = context.output();
     let mut worst = Exit::Done;
-    for found in super::named_or_all(&store, &given.keys.keys, &[Place::Live])? {
+    let mut named = Beside::named(&store, &given.keys.keys);
+    for (nth, found) in super::named_or_all(&store, &given.keys.keys, &[Place::Live])?.into_iter().enumerate()
+    {
+        let has_runs = named.get(nth).is_some_and(Option::is_some);
+        if has_runs && found.as_ref().is_err_and(|failure| failure.exit == Exit::NotFound) {
+            continue;
+        }
         let repaired = found.and_then(|listed| Ok((repair(&store, &listed)?, listed.address.key)));
         match repaired {
             Ok((done, key)) => print(&json!({"session": key.as_str()}), key.as_str(), &done, &mut output)?,
@@ -29,12 +35,13 @@ pub(crate) fn run(context: &Context<'_>, given: &Repair) -> Result<Exit, Failure
         }
     }
     if given.keys.keys.is_empty() {
-        for beside in Beside::all(&store)? {
-            if let Err(failure) = repair_beside(&beside, &mut output) {
-                output.flush()?;
-                context.complain(&failure);
-                worst = worst.max(failure.exit);
-            }
+        named = Beside::all(&store)?.into_iter().map(Some).collect();
+    }
+    for beside in named.into_iter().flatten() {
+        if let Err(failure) = repair_beside(&beside, &mut output) {
+            output.flush()?;
+            context.complain(&failure);
+            worst = worst.max(failure.exit);
         }
     }
     output.flush()?;

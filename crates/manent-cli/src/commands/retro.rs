@@ -1,15 +1,17 @@
 //! `manent retro`: what the runs of skills say, with how sure one may be.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
-use manent::retrospective::{Narrative, Question, Report};
+use manent::retrospective::{Narrative, Question, Remembered, Report};
+use manent::runs::Runs;
 use manent_agent::skills::Standing;
 
-use super::retro_text;
+use super::{retro_every, retro_text};
 use crate::args::retro::Retro;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -18,6 +20,9 @@ use crate::new_file::NewFile;
 use crate::{term, when};
 
 pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure> {
+    if let Some(every) = &given.every {
+        return retro_every::run(context, given, every);
+    }
     if let (Some(since), Some(until)) = (given.since, given.until)
         && since.ms >= until.ms
     {
@@ -54,6 +59,9 @@ pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure>
     let bar = context.progress(runs.sessions()?.iter().map(|listed| listed.bytes).sum());
     let report = runs.retrospective(&question, &|done, _| bar.set_position(done))?;
     bar.finish_and_clear();
+    if report.totals.runs == 0 && report.whole {
+        refuse_unknown_skill(&runs, &question)?;
+    }
     let narrative = narrated(context, given, &store, &report)?;
     show(context, given, &report, narrative.as_ref())?;
     if given.remember {
@@ -67,6 +75,30 @@ fn known_skills(context: &Context<'_>) -> Vec<String> {
     let Ok(skills) = super::skills::skills_here(context) else { return Vec::new() };
     let used = skills.all.iter().filter(|skill| skill.standing == Standing::Used);
     used.map(|skill| skill.name().to_owned()).collect()
+}
+
+/// A skill that nobody ever ran and that is not there is a typing mistake, and no empty report.
+fn refuse_unknown_skill(runs: &Runs, question: &Question<'_>) -> Result<(), Failure> {
+    let Some(skill) =
+        question.skill.filter(|skill| !question.known_skills.iter().any(|known| known == skill))
+    else {
+        return Ok(());
+    };
+    let everything = Question { now_ms: question.now_ms, stop: question.stop, ..Question::default() };
+    let all = runs.retrospective(&everything, &|_, _| {})?;
+    let names: BTreeSet<&str> = all.groups.iter().map(|group| group.skill.trim()).collect();
+    if names.contains(skill) || !all.whole {
+        return Ok(());
+    }
+    let some: Vec<String> =
+        names.iter().filter(|name| !name.is_empty()).take(NAMES).map(|name| term::shell_word(name)).collect();
+    let hint = match (some.is_empty(), names.len() > NAMES) {
+        (true, _) => "no run names a skill".to_owned(),
+        (false, true) => format!("there are runs of {} and others", some.join(", ")),
+        (false, false) => format!("there are runs of {}", some.join(", ")),
+    };
+    let what = format!("there are no runs of a skill {}; {hint}", term::shell_word(skill));
+    Err(Failure::new(Exit::NotFound, what))
 }
 
 /// What was typed, or where it leads if it says where from here.
@@ -84,8 +116,7 @@ fn narrated(
     store: &manent::Store,
     report: &Report,
 ) -> Result<Option<Narrative>, Failure> {
-    let asked = given.with_model || given.model.model.is_some() || given.model.provider.is_some();
-    if !asked || report.totals.runs == 0 {
+    if !given.wants_model() || report.totals.runs == 0 {
         return Ok(None);
     }
     let config = context.config_with(&given.model)?;
@@ -110,6 +141,11 @@ fn show(
     report: &Report,
     narrative: Option<&Narrative>,
 ) -> Result<(), Failure> {
+    if given.html.as_ref().is_some_and(|file| file.as_os_str() == "-") {
+        let mut output = context.output();
+        output.block(report.to_html(narrative).trim_end())?;
+        return Ok(output.flush()?);
+    }
     if let Some(file) = &given.html {
         write_page(file, report.to_html(narrative).as_bytes())?;
         context.note(&format!("{} runs, written to {}", term::count(report.totals.runs), file.display()));
@@ -117,11 +153,7 @@ fn show(
     }
     let mut output = context.output();
     if output.json {
-        let told =
-            |e: serde_json::Error| Failure::new(Exit::Failed, format!("the report cannot be written: {e}"));
-        let mut value = serde_json::to_value(report).map_err(told)?;
-        value["narrative"] = serde_json::to_value(narrative).map_err(told)?;
-        output.json(&value)?;
+        output.json(&report.to_json(narrative))?;
     } else if given.md {
         output.block(report.to_markdown(narrative).trim_end())?;
     } else {
@@ -137,12 +169,21 @@ fn remember(
     report: &Report,
 ) -> Result<(), Failure> {
     let done = report.remember(&store.memory()?, given.wait.time)?;
-    let (added, replaced, known) = (done.added.len(), done.replaced.len(), done.known);
-    context.note(&format!(
-        "remembered: {added} new, {replaced} instead of what was said before, {known} known already; \
-         `manent memory list --tag retro` shows them"
-    ));
+    let words = remembered_words(&done);
+    context.note(&format!("{words}; `manent memory list --tag retro` shows them"));
     Ok(())
+}
+
+/// What remembering did.
+pub(super) fn remembered_words(done: &Remembered) -> String {
+    let (added, replaced, known) = (done.added.len(), done.replaced.len(), done.known);
+    let retired = match done.retired.len() {
+        0 => String::new(),
+        n => format!(", {n} forgotten because that is no longer so"),
+    };
+    format!(
+        "remembered: {added} new, {replaced} instead of what was said before, {known} known already{retired}"
+    )
 }
 
 /// Writes the page, in the place of an older one.
@@ -153,3 +194,6 @@ fn write_page(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     page.write(bytes).map_err(|e| page.failed(&e))?;
     page.end()
 }
+
+/// So many skills are named to whoever names one that is not there.
+const NAMES: usize = 8;

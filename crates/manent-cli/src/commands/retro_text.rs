@@ -22,11 +22,9 @@ pub(super) fn print(output: &mut Output, report: &Report, narrative: Option<&Nar
 }
 
 fn first_lines(output: &mut Output, report: &Report) -> io::Result<()> {
-    let day = |time: &Option<String>| time.as_deref().map(|time| time.chars().take(10).collect::<String>());
-    let period = &report.period;
-    let when = match (day(&period.since).or(day(&period.first)), day(&period.until).or(day(&period.last))) {
-        (Some(first), Some(last)) => format!("  {first} to {last}"),
-        _ => String::new(),
+    let when = match report.period.days() {
+        Some((first, last)) => format!("  {first} to {last}"),
+        None => String::new(),
     };
     output.line(&[(Style::new().bold(), "Retrospective"), (term::FAINT, &when)])?;
     let totals = &report.totals;
@@ -40,8 +38,11 @@ fn first_lines(output: &mut Output, report: &Report) -> io::Result<()> {
         term::count(totals.other)
     );
     output.line(&[(Style::new(), &counts)])?;
-    let rates =
-        [("success", &totals.success), ("first attempt", &totals.first_try), ("checked", &totals.verified)];
+    let rates = [
+        ("success", &totals.success),
+        ("first attempt", &totals.first_try),
+        ("checked and good", &totals.verified),
+    ];
     let told = rates.map(|(name, share)| format!("{name} {}", with_interval(share)));
     output.line(&[(term::FAINT, &told.join("; "))])
 }
@@ -122,8 +123,19 @@ fn skills(output: &mut Output, report: &Report, columns: usize) -> io::Result<()
         return Ok(());
     }
     head(output, "Skills")?;
-    let heads =
-        ["SKILL", "MODEL", "PHASE", "N", "SUCCESS", "FIRST", "CHECKED", "TRIES", "MEDIAN", "P95", "UNKNOWN"];
+    let heads = [
+        "SKILL",
+        "MODEL",
+        "PHASE",
+        "N",
+        "SUCCESS",
+        "FIRST",
+        "CHECKED GOOD",
+        "TRIES",
+        "MEDIAN",
+        "P95",
+        "UNKNOWN",
+    ];
     let mut cells: Vec<Vec<String>> = vec![heads.map(str::to_owned).into()];
     cells.extend(report.groups.iter().take(ROWS).map(row));
     // A column in which nothing stands takes no room.

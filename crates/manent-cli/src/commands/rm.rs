@@ -5,9 +5,10 @@ use std::io::{self, BufRead, IsTerminal};
 use anstyle::Style;
 use manent::log::RealDisk;
 use manent::memory::{Filter, Source};
-use manent::{Address, Memory, Place, SessionKey, Store};
+use manent::{Address, Memory, Place, Purged, SessionKey, Store};
 use serde_json::json;
 
+use super::taught::Taught;
 use super::{each, id_in, named, tell};
 use crate::args::Remove;
 use crate::context::{self, Context};
@@ -42,13 +43,14 @@ fn purge(
     let sessions = match doomed(store, text) {
         // Of a session that was never there, or is gone already, skills may have been run.
         Err(failure) if failure.exit == Exit::NotFound => {
-            return purge_runs_alone(store, given, text, output)?.then_some(()).ok_or(failure);
+            return purge_runs_alone(context, store, given, text, output)?.then_some(()).ok_or(failure);
         }
         sessions => sessions?,
     };
     if !given.yes && !confirmed(text, &sessions)? {
         return Err(Failure::new(Exit::Failed, "nothing was removed"));
     }
+    let taught = Taught::by(store, sessions.iter().map(|at| at.key.clone()));
     let purged = store.purge(&sessions, given.with_forks)?;
     for at in &purged.removed {
         if output.json {
@@ -60,6 +62,8 @@ fn purge(
     for key in &purged.runs {
         tell_of_runs(output, key)?;
     }
+    note_report(context, &purged);
+    taught.warn(context, &purged.runs);
     note_kept_runs(context, store, &purged.removed);
     for fork in &purged.forks {
         let (key, id) = (&fork.key, &fork.id);
@@ -83,7 +87,13 @@ fn forget_what_was_typed(context: &Context<'_>) {
 }
 
 /// Removes the runs of a key that has no session. False: it has no runs either, or they are to stay.
-fn purge_runs_alone(store: &Store, given: &Remove, text: &str, output: &mut Output) -> Result<bool, Failure> {
+fn purge_runs_alone(
+    context: &Context<'_>,
+    store: &Store,
+    given: &Remove,
+    text: &str,
+    output: &mut Output,
+) -> Result<bool, Failure> {
     let runs = match store.runs() {
         Err(manent::Error::NoRoom { .. }) => return Ok(false),
         runs => runs?,
@@ -96,11 +106,21 @@ fn purge_runs_alone(store: &Store, given: &Remove, text: &str, output: &mut Outp
     if !given.yes && !is_yes(&what)? {
         return Err(Failure::new(Exit::Failed, "nothing was removed"));
     }
-    let gone = runs.purge(&key)?;
-    if gone {
-        tell_of_runs(output, &key)?;
+    let taught = Taught::by(store, [key.clone()]);
+    let purged = store.purge_runs_of(&key)?;
+    for key in &purged.runs {
+        tell_of_runs(output, key)?;
     }
-    Ok(gone)
+    note_report(context, &purged);
+    taught.warn(context, &purged.runs);
+    Ok(!purged.runs.is_empty())
+}
+
+/// Says that the report is gone that may have shown what went.
+fn note_report(context: &Context<'_>, purged: &Purged) {
+    if purged.report {
+        context.note("the latest retrospective is gone too: it may have told of them");
+    }
 }
 
 fn tell_of_runs(output: &mut Output, key: &SessionKey) -> io::Result<()> {

@@ -28,6 +28,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Stats) -> Result<Exit, Failure>
             (listed.len() as u64, listed.iter().map(|listed| listed.bytes).sum())
         }
     };
+    counted.report = store.reports().map_or(0, |reports| reports.bytes());
     let mut output = context.output();
     if output.json {
         output.json(&counted.json())?;
@@ -48,6 +49,8 @@ struct Counted {
     trash: Candidates,
     /// How many sessions have runs, and how many bytes these take.
     runs: (u64, u64),
+    /// How many bytes the latest report of them takes.
+    report: u64,
 }
 
 struct Day {
@@ -88,7 +91,7 @@ impl Counted {
         };
         let idle = candidates(&|s| s.address.place == Place::Live && s.updated_ms < idle_since);
         let trash = candidates(&|s| s.address.place == Place::Trash);
-        Counted { total, days: shown, idle, trash, stats, runs: (0, 0) }
+        Counted { total, days: shown, idle, trash, stats, runs: (0, 0), report: 0 }
     }
 
     fn json(&self) -> Value {
@@ -107,7 +110,9 @@ impl Counted {
         json!({
             "total": json_of_share(&self.total), "places": places, "roles": self.stats.turns_by_role,
             "days": days, "largest": largest,
-            "storage": {"logs": self.total.bytes, "runs": self.runs.1, "index": self.stats.index_bytes},
+            "storage": {
+                "logs": self.total.bytes, "runs": self.runs.1, "retro": self.report, "index": self.stats.index_bytes,
+            },
             "archivable": idle, "purgeable": self.trash.json(),
         })
     }
@@ -185,6 +190,9 @@ impl Counted {
             (0, _) => {}
             (1, bytes) => rows.push(row("runs", bytes, "of 1 session".to_owned())),
             (n, bytes) => rows.push(row("runs", bytes, format!("of {} sessions", term::count(n)))),
+        }
+        if self.report > 0 {
+            rows.push(row("retro", self.report, "the latest report of them".to_owned()));
         }
         rows.push(row("index", index, share));
         columns(output, &rows)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anstyle::Style;
-use manent::dataset::{DatasetError, Existing, Format, Made, Reason, Recipe, make};
+use manent::dataset::{Counts, DatasetError, Existing, Format, Made, Reason, Recipe, make};
 use manent::log::RealDisk;
 use serde_json::{Map, Value, json};
 
@@ -21,14 +21,17 @@ pub(crate) fn run(context: &Context<'_>, given: &Train) -> Result<Exit, Failure>
     let made =
         make(&store, &recipe(given), &disk, &given.output, existing, &mut |done, all| bar.tell(done, all));
     drop(bar);
-    let made = made?;
+    let made = match made {
+        Err(DatasetError::NoRows { counts }) => {
+            tell_of_counts(context, &counts);
+            return Err(Failure::new(Exit::NotFound, nothing(&counts)));
+        }
+        made => made?,
+    };
     tell(context, &made)?;
-    let rows: u64 = made.files.iter().map(|file| file.rows).sum();
-    if rows == 0 {
-        context.warn(&nothing(&made));
-    } else if given.validation > 0 && made.validation_groups == 0 {
-        let one = "nothing is for validation: whole projects are on one side, else whole sessions, and there are few";
-        context.warn(&format!("{one} ({}); a larger --validation may take one", made.groups));
+    if given.validation > 0 && made.validation_groups == 0 {
+        let drawn = "nothing is for validation: whole projects, else whole sessions, are drawn by their names, and of";
+        context.warn(&format!("{drawn} {} none was; a larger --validation may take one", made.groups));
     } else if made.validation_groups == made.groups && given.validation < WHOLE {
         let few = "everything is for validation: whole projects are on one side, and there are few";
         context.warn(&format!("{few}; a smaller --validation, or 0, trains on them"));
@@ -84,8 +87,13 @@ fn tell(context: &Context<'_>, made: &Made) -> Result<(), Failure> {
         }
     }
     output.flush()?;
-    let left: Vec<String> = made
-        .counts
+    tell_of_counts(context, &made.counts);
+    Ok(())
+}
+
+/// What is not in it, and what was changed.
+fn tell_of_counts(context: &Context<'_>, counts: &Counts) {
+    let left: Vec<String> = counts
         .left_out
         .iter()
         .map(|(why, count)| format!("{} {}", term::count(*count), words(*why)))
@@ -93,15 +101,18 @@ fn tell(context: &Context<'_>, made: &Made) -> Result<(), Failure> {
     if !left.is_empty() {
         context.note(&format!("left out: {}", left.join(", ")));
     }
-    if made.counts.secrets > 0 {
-        let secrets = term::count(made.counts.secrets);
+    if counts.secrets > 0 {
+        let secrets = term::count(counts.secrets);
         context.note(&format!("{secrets} likely credentials were replaced; read it before you publish it"));
     }
-    if made.counts.unreadable > 0 {
-        let lines = term::count(made.counts.unreadable);
-        context.warn(&format!("{lines} lines of logs of runs could not be read as runs"));
+    match counts.unreadable {
+        0 => {}
+        1 => context.warn("a line of a log of runs could not be read as a run"),
+        lines => {
+            let lines = term::count(lines);
+            context.warn(&format!("{lines} lines of logs of runs could not be read as runs"));
+        }
     }
-    Ok(())
 }
 
 /// A reason as people read it.
@@ -109,14 +120,30 @@ fn words(why: Reason) -> String {
     why.word().replace('_', " ")
 }
 
-fn nothing(made: &Made) -> String {
-    let why = match made.counts.runs {
-        0 => "there are no runs of skills",
+/// Why there are no rows, by what most attempts lacked, and what helps.
+fn nothing(counts: &Counts) -> String {
+    let most = counts.left_out.iter().max_by_key(|(_, count)| **count).map(|(why, _)| *why);
+    let why = match most {
+        _ if counts.runs == 0 => {
+            "there are no runs of skills; `manent run exec` and skills in a chat make some"
+        }
+        Some(Reason::Filtered) => "no run is one that was asked for; ask for more",
+        Some(Reason::Unverified) => {
+            "nobody checked what was done; `manent run judge RUN good` says which was good"
+        }
+        Some(Reason::Failed) => "what was checked had failed, and this format takes only what is good",
+        Some(Reason::OnlySummary) => {
+            "of the answers only summaries are on record; --summaries takes them all the same, and `output_ref` in an \
+             entry (docs/FORMAT.md) says where the answer stands"
+        }
+        Some(Reason::NoPrompt | Reason::UnknownPrompt) => {
+            "nothing says what the model was given; `prompt_ref` or `input` in an entry does (docs/FORMAT.md)"
+        }
         _ => {
             "of no attempt it is known what the model was given, what it answered, and that somebody checked it"
         }
     };
-    format!("there are no rows: {why}")
+    format!("there are no rows, so nothing is written: {why}")
 }
 
 impl From<DatasetError> for Failure {

@@ -20,7 +20,12 @@ pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> 
     let store = context.store(Duration::ZERO)?;
     let mut output = context.output();
     let mut worst = Exit::Done;
-    for found in super::named_or_all(&store, &given.keys, &Place::ALL)? {
+    let mut named = Beside::named(&store, &given.keys);
+    for (nth, found) in super::named_or_all(&store, &given.keys, &Place::ALL)?.into_iter().enumerate() {
+        let has_runs = named.get(nth).is_some_and(Option::is_some);
+        if has_runs && found.as_ref().is_err_and(|failure| failure.exit == Exit::NotFound) {
+            continue;
+        }
         let checked = found.and_then(|listed| {
             let bar = context.progress(listed.bytes);
             let report = store.verify(&listed.address, &mut |done, all| {
@@ -46,14 +51,15 @@ pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> 
         }
     }
     if given.keys.is_empty() {
-        for beside in Beside::all(&store)? {
-            let checked = verify_beside(&beside, &mut output);
-            output.flush()?;
-            worst = worst.max(checked.unwrap_or_else(|failure| {
-                context.complain(&failure);
-                failure.exit
-            }));
-        }
+        named = Beside::all(&store)?.into_iter().map(Some).collect();
+    }
+    for beside in named.into_iter().flatten() {
+        let checked = verify_beside(&beside, &mut output);
+        output.flush()?;
+        worst = worst.max(checked.unwrap_or_else(|failure| {
+            context.complain(&failure);
+            failure.exit
+        }));
     }
     output.flush()?;
     Ok(worst)

@@ -1,9 +1,11 @@
 //! Commands of the REPL: the same that can be typed in a shell, about the session at hand.
 
 use std::fmt::Write;
+use std::ops::ControlFlow;
 
 use manent::SessionKey;
 use manent::tokens::Tokens;
+use manent_agent::kernel::CHAT_PHASE;
 
 use super::{picking, showing, switching, tools};
 use crate::commands::{self, chat::Chatting, chat::fresh_key};
@@ -44,7 +46,7 @@ const fn command(name: &'static str, takes: Takes, typed: &'static str, does: &'
     Command { name, takes, help: (typed, does) }
 }
 
-pub(super) const COMMANDS: [Command; 24] = [
+pub(super) const COMMANDS: [Command; 26] = [
     command(
         "sessions",
         Takes::Nothing,
@@ -83,6 +85,13 @@ pub(super) const COMMANDS: [Command; 24] = [
     command("tools", Takes::Nothing, ":tools", "what the model may do here, and what it must ask for"),
     command("skills", Takes::Words(&SKILLS), ":skills", "what models are taught by files"),
     command("runs", Takes::Nothing, ":runs", "what was run in this session"),
+    command(
+        "good",
+        Takes::Text,
+        ":good [WHY]",
+        "the last run of a skill here was good; models can learn from it",
+    ),
+    command("bad", Takes::Text, ":bad [WHY]", "it was not; the last word counts"),
     command("config", Takes::Nothing, ":config", "what is set, and where"),
     command("doctor", Takes::Nothing, ":doctor", "look whether everything is as it should be"),
     command("stats", Takes::Nothing, ":stats", "count what there is"),
@@ -150,6 +159,11 @@ fn about_session(chatting: &Chatting<'_>, word: &str, rest: &str) -> Result<(), 
             Ok(())
         }
         "search" if rest.is_empty() => Err(usage(":search WORDS")),
+        "good" | "bad" => {
+            let run = last_run(chatting)?;
+            let (session, note) = (format!("--session={key}"), format!("--note={rest}"));
+            type_it(chatting, &["run", "judge", &session, &note, "--", &run, word])
+        }
         "runs" => type_it(chatting, &["run", "list", &format!("--session={key}")]),
         "show" => type_it(chatting, &["show", "--tail", "10", "--", key]),
         "context" => in_context(chatting, rest),
@@ -250,6 +264,22 @@ fn last_question(chatting: &Chatting<'_>) -> Result<String, Failure> {
         }
         turns *= 8;
     }
+}
+
+/// The id of the last run of a skill in this conversation; of those that other programs recorded for it, none.
+fn last_run(chatting: &Chatting<'_>) -> Result<String, Failure> {
+    let mut last: Option<(u64, String)> = None;
+    chatting.store.runs()?.each(&chatting.key, |run| {
+        if run.phase == CHAT_PHASE && last.as_ref().is_none_or(|(seq, _)| run.seq > *seq) {
+            last = Some((run.seq, run.run_id.to_string()));
+        }
+        ControlFlow::Continue(())
+    })?;
+    last.map(|(_, run_id)| run_id).filter(|run_id| !run_id.is_empty()).ok_or_else(|| {
+        let hint = "`manent run judge` judges any other run";
+        let why = format!("no skill was used in {} yet, so there is nothing to judge; {hint}", chatting.key);
+        Failure::new(Exit::NotFound, why)
+    })
 }
 
 /// How full it is; with `all`, what is in it.

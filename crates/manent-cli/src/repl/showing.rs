@@ -287,8 +287,9 @@ pub(super) fn welcome(chatting: &Chatting<'_>) {
     let turns = tail.as_ref().map_or(0, |tail| tail.turns().count());
     let going_on = if turns == 0 { "a new session" } else { "going on with session" };
     chatting.context.note(&format!("{going_on} {key}, with {model}; :help lists commands, Ctrl-D leaves"));
-    let Some(tail) = tail else { return };
     let columns = chatting.context.output().columns().unwrap_or(RECENT_CHARS).min(RECENT_CHARS);
+    tell_news(chatting, columns);
+    let Some(tail) = tail else { return };
     // What was said last, so that one knows where one is.
     for turn in tail.turns() {
         let text: String = turn.content.trim().chars().take(RECENT_CHARS + 1).collect();
@@ -304,6 +305,17 @@ pub(super) fn welcome(chatting: &Chatting<'_>) {
     }
 }
 
+/// A line when a skill got worse, or is flaky, and nobody heard of it yet.
+fn tell_news(chatting: &Chatting<'_>, columns: usize) {
+    let news = chatting.store.reports().map(|reports| reports.news()).unwrap_or_default();
+    let Some(first) = news.first() else { return };
+    let more = if news.len() > 1 { format!(" (and {} more)", news.len() - 1) } else { String::new() };
+    let hint = format!("{more}; `manent retro` tells more");
+    let first = term::line(first);
+    let first = term::fit(&first, columns.saturating_sub(hint.len() + NEWS.len()).max(NEWS_COLUMNS_MIN));
+    faint(&format!("{NEWS}{first}{hint}"));
+}
+
 pub(super) fn farewell(chatting: &Chatting<'_>) {
     let key = term::shell_word(chatting.key.as_str());
     if chatting.store.exists(&chatting.key).unwrap_or(false) {
@@ -311,6 +323,8 @@ pub(super) fn farewell(chatting: &Chatting<'_>) {
     }
 }
 
+const NEWS: &str = "skills: ";
+const NEWS_COLUMNS_MIN: usize = 20;
 const RECENT: u64 = 4;
 const RECENT_CHARS: usize = 200;
 /// What stands before the words.

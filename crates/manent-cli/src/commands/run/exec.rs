@@ -1,28 +1,29 @@
 //! `manent run exec SKILL -- COMMAND…`: a command in the sandbox, recorded as a run.
 //!
-//! That it begins is on the disk before it begins, and its end before anybody hears of it. One thread runs and records,
-//! this one shows what comes: a terminal that stands still holds up neither the clock nor the record.
+//! That it begins is on the disk before it begins, and its end before anybody hears of it. This thread runs and
+//! records, another shows what comes (`shown.rs`).
 
 use std::fmt::Write as _;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use manent::log::RealDisk;
-use manent::runs::{Ended, NewAttempt, NewRun, Recorded, Runs, Started, Status};
+use manent::runs::{Ended, INTERRUPTED, NOT_CHECKED, NewAttempt, NewRun, Recorded, Runs, Started, Status};
 use manent_agent::sandbox::{Ending, Line, Outcome, Policy, Sandbox, SandboxError, Stop};
 use manent_agent::skills::project_of;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::hidden;
+use super::shown::Screen;
 use crate::args::run::Exec;
 use crate::commands::skills::skills_here;
 use crate::context::{self, Context, user_home};
 use crate::exit::{Exit, Failure};
-use crate::output::Output;
 
 pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> {
     let session = context::key(&given.session)?;
@@ -35,10 +36,12 @@ pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> 
     let skill_hash = skills_here(context)?.get(&given.skill).map(|skill| skill.hash.clone());
     let project = project_of(&RealDisk, &cwd, user_home().as_deref());
     let mut policy = Policy::new(&cwd, context.home()?);
+    policy.read_only.clone_from(&given.read);
     policy.limits.wall = given.timeout.min(TIMEOUT_MAX);
     policy.limits.cpu_seconds = policy.limits.cpu_seconds.max(given.timeout.as_secs().saturating_mul(CORES));
     // All of them together must fit into a record, also where each byte takes six.
     policy.limits.output_bytes = OUTPUT_BYTES_MAX.min(ALL_OUTPUT_BYTES_MAX / given.attempts as usize);
+    sandbox.check(&policy)?;
     let run = NewRun {
         skill: given.skill.clone(),
         skill_hash: skill_hash.unwrap_or_default(),
@@ -48,25 +51,51 @@ pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> 
         idempotency_key: given.idempotency_key.clone().unwrap_or_default(),
         ..NewRun::default()
     };
-    let (stop, interrupted) = stop_by_signals()?;
+    let (stop, signal) = stop_by_signals()?;
+    // Until its end is recorded: from then on the record says that it is not run again.
+    let key = Some(run.idempotency_key.as_str()).filter(|key| !key.is_empty());
+    let _alone = key.map(|key| runs.alone(&session, key)).transpose()?;
     let started = runs.begin(&session, run)?;
     if started.recorded.ended {
-        let id = started.run_id();
-        let what = format!(
-            "a run with this key has come to its end, so it is not run again; `manent run show {id}` shows it"
-        );
-        return Err(Failure::new(Exit::Conflict, what));
+        return Err(ended_before(context, &runs, &started)?);
     }
-    let work = Work { sandbox, policy, given, stop, interrupted };
-    let mut output = context.output();
-    let done = std::thread::scope(|scope| {
-        let (sender, pieces) = sync_channel(PIECES_MAX);
-        let running = scope.spawn(|| work.to_its_end(&runs, &started, sender));
-        show_as_it_comes(&mut output, &pieces);
-        running.join()
-    });
-    let done = done.map_err(|_| Failure::new(Exit::Failed, "the run broke off; its outcome is unknown"))?;
-    tell(context, &mut output, &started, done?)
+    let work = Work { sandbox, policy, given, stop, signal };
+    let mut screen = Screen::new(!context.is_json());
+    let done = work.to_its_end(&runs, &started, &mut screen)?;
+    // A reader has as long as the command had, also if that did not need it.
+    let shown = screen.close(|| work.is_interrupted() || done.deadline <= Instant::now());
+    tell(context, &started, done, shown)
+}
+
+/// Tells how the run with this key ended that is not run again.
+fn ended_before(context: &Context<'_>, runs: &Runs, started: &Started) -> Result<Failure, Failure> {
+    let id = started.run_id();
+    let mut status = Status::Unknown;
+    runs.each(started.session(), |run| {
+        if run.run_id != id {
+            return ControlFlow::Continue(());
+        }
+        status = run.status;
+        ControlFlow::Break(())
+    })?;
+    if context.is_json() {
+        let session = started.session().as_str();
+        let told = json!({"session": session, "run_id": id, "repeated": true, "status": status.word()});
+        let mut output = context.output();
+        output.json(&told)?;
+        output.flush()?;
+    }
+    let ended = match status {
+        Status::Success => "with success",
+        Status::Failure => "and failed",
+        Status::Unknown | Status::Other => "with an unknown outcome",
+    };
+    let again = "give another --idempotency-key to run it again";
+    let what = format!(
+        "a run with this key has come to its end, {ended}, so it is not run again; `manent run show {id}` shows it; \
+         {again}"
+    );
+    Ok(Failure::new(Exit::Conflict, what))
 }
 
 /// What the command is given, for the record.
@@ -79,21 +108,21 @@ fn input_of(given: &Exec) -> Option<Box<RawValue>> {
     RawValue::from_string(input.to_string()).ok()
 }
 
-/// A flag that the usual signals raise, and whether one did. A second Ctrl-C is not needed: the first stops everything.
-fn stop_by_signals() -> Result<(Stop, Arc<AtomicBool>), Failure> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, interrupted.clone())?;
+/// A flag that the usual signals raise, and which one did. A second Ctrl-C is not needed: the first stops everything.
+fn stop_by_signals() -> Result<(Stop, Arc<AtomicUsize>), Failure> {
+    let signal = Arc::new(AtomicUsize::new(0));
+    for number in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_usize(number, signal.clone(), number.unsigned_abs() as usize)?;
     }
     let stop = Stop::new()?;
-    let (flag, raised) = (stop.clone(), interrupted.clone());
+    let (flag, raised) = (stop.clone(), signal.clone());
     std::thread::spawn(move || {
-        while !raised.load(Ordering::Relaxed) {
+        while raised.load(Ordering::Relaxed) == 0 {
             std::thread::sleep(LOOK_EVERY);
         }
         flag.now();
     });
-    Ok((stop, interrupted))
+    Ok((stop, signal))
 }
 
 /// What is to be done.
@@ -102,7 +131,8 @@ struct Work<'a> {
     policy: Policy,
     given: &'a Exec,
     stop: Stop,
-    interrupted: Arc<AtomicBool>,
+    /// Which signal came; 0: none.
+    signal: Arc<AtomicUsize>,
 }
 
 /// What came of it.
@@ -111,101 +141,141 @@ struct Done {
     recorded: Recorded,
     /// Why the last attempt could not be made.
     refused: Option<SandboxError>,
-    interrupted: bool,
+    /// Why nothing is known of the last attempt.
+    unchecked: Option<Unchecked>,
+    /// What would have helped it.
+    hint: Option<String>,
+    /// How to exit, if a signal broke it off.
+    interrupted: Option<Exit>,
+    /// When the last attempt would have been out of time.
+    deadline: Instant,
 }
 
 /// One attempt, and whether it is the last.
 struct Tried {
     attempt: NewAttempt,
     is_good: bool,
+    /// What helps, if the sandbox hides the program.
+    hint: Option<String>,
     refused: Option<SandboxError>,
+    unchecked: Option<Unchecked>,
+}
+
+/// A verification that said nothing.
+struct Unchecked {
+    why: String,
+    /// It could not even be started.
+    is_missing: bool,
 }
 
 impl Work<'_> {
     /// Tries until it is good, and records what came of it.
-    fn to_its_end(
-        &self,
-        runs: &Runs,
-        started: &Started,
-        sender: SyncSender<Vec<u8>>,
-    ) -> Result<Done, Failure> {
+    fn to_its_end(&self, runs: &Runs, started: &Started, screen: &mut Screen) -> Result<Done, Failure> {
         let begun = Instant::now();
         let mut ended = Ended { status: Status::Failure, ..Ended::default() };
-        let mut refused = None;
+        let (mut refused, mut unchecked, mut hint) = (None, None, None);
+        let mut deadline = begun;
         for _ in 0..self.given.attempts {
-            let tried = self.attempt(&sender);
+            deadline = Instant::now() + self.policy.limits.wall;
+            let tried = self.attempt(screen);
             ended.attempts.push(tried.attempt);
-            refused = tried.refused;
-            if tried.is_good {
-                ended.status = Status::Success;
-            }
-            // What the sandbox refuses it refuses again.
-            if tried.is_good || refused.is_some() || self.is_interrupted() {
+            (refused, unchecked, hint) = (tried.refused, tried.unchecked, tried.hint);
+            // Whoever broke it off said nothing of what it was worth, nor did a verifier that was not there.
+            ended.status = match tried.is_good {
+                true => Status::Success,
+                false if self.is_interrupted() || unchecked.is_some() => Status::Unknown,
+                false => Status::Failure,
+            };
+            // What the sandbox refuses it refuses again, and a program that is missing stays so.
+            let is_unchecked = unchecked.as_ref().is_some_and(|unchecked| unchecked.is_missing);
+            let is_hopeless = refused.is_some() || hint.is_some() || is_unchecked;
+            if tried.is_good || is_hopeless || self.is_interrupted() {
                 break;
             }
         }
-        drop(sender);
         ended.duration = begun.elapsed();
         let recorded = runs.finish(started, &ended).map_err(|e| {
             let failure = Failure::from(e);
             let what = "the command ran, but how it ended could not be recorded, so its outcome is unknown";
             Failure::new(failure.exit, format!("{what}: {}", failure.message))
         })?;
-        Ok(Done { ended, recorded, refused, interrupted: self.is_interrupted() })
+        Ok(Done { ended, recorded, refused, unchecked, hint, interrupted: self.exit_by_signal(), deadline })
     }
 
-    fn attempt(&self, sender: &SyncSender<Vec<u8>>) -> Tried {
+    fn attempt(&self, screen: &mut Screen) -> Tried {
         let mut attempt = NewAttempt { sandbox: self.sandbox.to_string(), ..NewAttempt::default() };
-        let outcome = match self.run(&Line::Program(self.given.line.clone()), sender) {
+        let outcome = match self.run(&Line::Program(self.given.line.clone()), screen) {
             Ok(outcome) => outcome,
             Err(error) => return refused(attempt, error),
         };
-        let mut took = outcome.duration;
         let output = outcome.stdout.text();
+        attempt.duration = Some(outcome.duration);
         attempt.cut = (outcome.stdout.cut_bytes, outcome.stdout.cut_lines);
         attempt.output_summary = summary(&outcome, &output);
         attempt.runner_output = output;
         attempt.exit_code = code_of(&outcome);
         self.class_of(&outcome, "exit").clone_into(&mut attempt.error_class);
-        let mut is_good = outcome.ending == Ending::Exit(0);
-        if let Some(verify) = &self.given.verify {
-            attempt.verified = Some(false);
-            if is_good {
-                let checked = match self.run(&Line::Shell(verify.clone()), sender) {
-                    Ok(checked) => checked,
-                    Err(error) => return refused(attempt, error),
-                };
-                is_good = checked.ending == Ending::Exit(0);
-                attempt.verified = Some(is_good);
-                self.class_of(&checked, "verify").clone_into(&mut attempt.error_class);
-                took += checked.duration;
-                attempt.cut.0 += checked.stdout.cut_bytes;
-                attempt.cut.1 += checked.stdout.cut_lines;
-                end_line(&mut attempt.runner_output);
-                let (ending, said) = (checked.ending, checked.stdout.text());
-                let _ = write!(attempt.runner_output, "[verification: {ending}]\n{said}");
+        let is_missing = matches!(outcome.ending, Ending::Exit(126 | 127));
+        let program = self.given.line.first().filter(|_| is_missing);
+        let hint = program.and_then(|program| hidden::hint(&self.policy, program));
+        let is_good = outcome.ending == Ending::Exit(0);
+        match &self.given.verify {
+            Some(verify) if is_good => self.check(attempt, verify, screen),
+            verify => {
+                // Of what was broken off nothing is known.
+                let is_bad = verify.is_some() && attempt.error_class != INTERRUPTED;
+                attempt.verified = is_bad.then_some(false);
+                Tried { attempt, is_good, hint, refused: None, unchecked: None }
             }
         }
-        attempt.duration = Some(took);
-        Tried { attempt, is_good, refused: None }
     }
 
-    fn run(&self, line: &Line, sender: &SyncSender<Vec<u8>>) -> Result<Outcome, SandboxError> {
-        let mut left_out = 0_u64;
-        let outcome = self.sandbox.run_telling(&self.policy, line, &self.stop, &mut |bytes| {
-            if sender.try_send(bytes.to_vec()).is_err() {
-                left_out += bytes.len() as u64;
-            }
-        });
-        if left_out > 0 {
-            let note = format!("\n[{left_out} bytes came faster than they could be shown]\n");
-            let _ = sender.try_send(note.into_bytes());
+    /// Has an attempt that went well verified.
+    fn check(&self, mut attempt: NewAttempt, verify: &str, screen: &mut Screen) -> Tried {
+        let checked = match self.run(&Line::Shell(verify.to_owned()), screen) {
+            Ok(checked) => checked,
+            Err(error) => return refused(attempt, error),
+        };
+        attempt.duration = attempt.duration.map(|duration| duration + checked.duration);
+        attempt.cut.0 += checked.stdout.cut_bytes;
+        attempt.cut.1 += checked.stdout.cut_lines;
+        end_line(&mut attempt.runner_output);
+        let (ending, said) = (checked.ending, checked.stdout.text());
+        let _ = write!(attempt.runner_output, "[verification: {ending}]\n{said}");
+        let mut unchecked = unchecked(ending);
+        if let Some(unchecked) = unchecked.as_mut().filter(|unchecked| unchecked.is_missing)
+            && let Some(program) = verify.split_whitespace().next()
+            && let Some(hint) = hidden::hint(&self.policy, program.as_ref())
+        {
+            let _ = write!(unchecked.why, "; {hint}");
         }
+        let class = if unchecked.is_some() { NOT_CHECKED } else { self.class_of(&checked, "verify") };
+        class.clone_into(&mut attempt.error_class);
+        let is_good = ending == Ending::Exit(0);
+        let says_something = unchecked.is_none() && class != INTERRUPTED;
+        attempt.verified = says_something.then_some(is_good);
+        Tried { attempt, is_good, hint: None, refused: None, unchecked }
+    }
+
+    fn run(&self, line: &Line, screen: &mut Screen) -> Result<Outcome, SandboxError> {
+        let outcome = self.sandbox.run_telling(&self.policy, line, &self.stop, screen);
+        screen.tell_of_gaps();
         outcome
     }
 
     fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+        self.signal.load(Ordering::Relaxed) != 0
+    }
+
+    /// How to exit if a signal came.
+    fn exit_by_signal(&self) -> Option<Exit> {
+        let number = i32::try_from(self.signal.load(Ordering::Relaxed)).unwrap_or_default();
+        match number {
+            0 => None,
+            SIGTERM => Some(Exit::Terminated),
+            SIGHUP => Some(Exit::HungUp),
+            _ => Some(Exit::Interrupted),
+        }
     }
 
     /// What kind of error it was; nothing if it was none.
@@ -214,19 +284,31 @@ impl Work<'_> {
             Ending::Exit(0) => "",
             Ending::Exit(_) => failed,
             Ending::Timeout => "timeout",
-            Ending::Stopped => "interrupted",
-            Ending::Signal(_) if self.is_interrupted() => "interrupted",
+            Ending::Stopped => INTERRUPTED,
+            Ending::Signal(_) if self.is_interrupted() => INTERRUPTED,
             Ending::Signal(_) => "signal",
             Ending::Limit(_) => "limit",
         }
     }
 }
 
+/// Why a verification that ended so says nothing of what it was to verify: a shell gives 126 and 127 for a program that
+/// it cannot start.
+fn unchecked(ending: Ending) -> Option<Unchecked> {
+    let is_missing = matches!(ending, Ending::Exit(126 | 127));
+    let why = match ending {
+        Ending::Exit(126 | 127) => format!("it could not be started in the sandbox ({ending})"),
+        Ending::Timeout | Ending::Limit(_) => format!("it came to no end ({ending})"),
+        _ => return None,
+    };
+    Some(Unchecked { why, is_missing })
+}
+
 /// An attempt that the sandbox refused.
 fn refused(mut attempt: NewAttempt, error: SandboxError) -> Tried {
     "sandbox".clone_into(&mut attempt.error_class);
     attempt.output_summary = error.to_string();
-    Tried { attempt, is_good: false, refused: Some(error) }
+    Tried { attempt, is_good: false, hint: None, refused: Some(error), unchecked: None }
 }
 
 fn code_of(outcome: &Outcome) -> Option<i64> {
@@ -249,50 +331,20 @@ fn end_line(text: &mut String) {
     }
 }
 
-/// Shows what the command writes: as it is in a pipe, without what a terminal would obey on one.
-fn show_as_it_comes(output: &mut Output, pieces: &Receiver<Vec<u8>>) {
-    let mut left: Vec<u8> = Vec::new();
-    let mut is_read = !output.json;
-    for piece in pieces {
-        if !is_read {
-            continue;
-        }
-        let shown = if output.terminal {
-            left.extend_from_slice(&piece);
-            // Half a character waits for its other half.
-            let whole = whole_characters(&left);
-            let text = String::from_utf8_lossy(&left[..whole]).replace("\r\n", "\n");
-            left.drain(..whole);
-            output.text(&text)
-        } else {
-            output.raw(&piece)
-        };
-        // Whoever looked on has left. The command goes on, and is recorded.
-        is_read = shown.and_then(|()| output.flush()).is_ok();
-    }
-    if is_read && !left.is_empty() {
-        let _ = output.text(&String::from_utf8_lossy(&left));
-    }
-}
-
-/// How many bytes from the beginning can be shown: all but a character at the end that is not whole yet.
-fn whole_characters(bytes: &[u8]) -> usize {
-    let start = bytes.len().saturating_sub(3);
-    let begins = |at: &usize| bytes[*at] >= 0xC0;
-    match (start..bytes.len()).rev().find(begins) {
-        Some(at) if std::str::from_utf8(&bytes[at..]).is_err_and(|e| e.error_len().is_none()) => at,
-        _ => bytes.len(),
-    }
-}
-
-fn tell(context: &Context<'_>, output: &mut Output, started: &Started, done: Done) -> Result<Exit, Failure> {
-    let Done { ended, recorded, refused, interrupted } = done;
-    let exit = match ended.status {
-        Status::Success => Exit::Done,
-        _ if interrupted => Exit::Interrupted,
-        _ => Exit::Failed,
+fn tell(
+    context: &Context<'_>,
+    started: &Started,
+    done: Done,
+    shown: Result<(), String>,
+) -> Result<Exit, Failure> {
+    let Done { ended, recorded, refused, unchecked, hint, interrupted, .. } = done;
+    let exit = match (ended.status, interrupted) {
+        (Status::Success, _) => Exit::Done,
+        (_, Some(exit)) => exit,
+        (_, None) => Exit::Failed,
     };
-    if output.json {
+    if context.is_json() {
+        let mut output = context.output();
         match output.json(&json_of(started, &ended, &recorded)).and_then(|()| output.flush()) {
             // Whoever listened has left; the exit code is of the command all the same.
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
@@ -307,18 +359,33 @@ fn tell(context: &Context<'_>, output: &mut Output, started: &Started, done: Don
         n => format!(" after {n} attempts"),
     };
     let id = &recorded.run_id;
+    if let Err(unshown) = shown {
+        // Whoever uses what was shown must not take it for all.
+        if exit == Exit::Done {
+            let hint = format!("it succeeded; `manent run show {id}` shows what is recorded of it");
+            return Err(Failure::new(Exit::Failed, format!("{unshown}; {hint}")));
+        }
+        context.warn(&unshown);
+    }
     match exit {
         Exit::Done => {
             context.detail(&format!("recorded as {id}{tries}"));
             Ok(exit)
         }
-        Exit::Interrupted => Err(Failure::new(exit, format!("interrupted; recorded as {id}"))),
+        Exit::Interrupted | Exit::HungUp | Exit::Terminated => {
+            Err(Failure::new(exit, format!("interrupted; recorded as {id}")))
+        }
         _ => {
+            if let Some(Unchecked { why, .. }) = unchecked {
+                let what = format!("the command ran{tries}, but its verification says nothing of it: {why}");
+                let hint = format!("recorded as {id}, with an unknown outcome");
+                return Err(Failure::new(exit, format!("{what}; {hint}")));
+            }
             let why = ended.attempts.last().map_or_else(String::new, |attempt| match attempt.exit_code {
                 Some(code) if attempt.error_class == "exit" => format!("exit code {code}"),
                 _ => attempt.error_class.clone(),
             });
-            let hint = format!("`manent run show {id}` shows it");
+            let hint = hint.unwrap_or_else(|| format!("`manent run show {id}` shows it"));
             Err(Failure::new(exit, format!("it failed{tries} ({why}); {hint}")))
         }
     }
@@ -351,27 +418,7 @@ const OUTPUT_BYTES_MAX: usize = 256 << 10;
 const ALL_OUTPUT_BYTES_MAX: usize = 4 << 20;
 /// Longer than any command runs, and short enough for every clock.
 const TIMEOUT_MAX: Duration = Duration::from_hours(365 * 24);
-/// Pieces of at most 64 KiB that may wait to be shown.
-const PIECES_MAX: usize = 64;
 const SUMMARY_CHARS_MAX: usize = 300;
 /// How much work fits into a second of the clock, as far as a limit on work is concerned.
 const CORES: u64 = 64;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_character_that_comes_in_two_pieces_is_shown_whole() {
-        for text in ["plain", "é", "日本", "👩x", ""] {
-            assert_eq!(whole_characters(text.as_bytes()), text.len());
-            for cut in 0..=text.len() {
-                let whole = whole_characters(&text.as_bytes()[..cut]);
-                assert!(text.is_char_boundary(whole) && cut - whole < 4, "{text} cut at {cut}");
-            }
-        }
-        assert_eq!(whole_characters(b"\xff\xff"), 2, "what never becomes a character does not wait");
-        assert_eq!(whole_characters(b"\xf0\x28"), 2);
-    }
-}

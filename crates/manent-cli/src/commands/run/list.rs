@@ -11,7 +11,7 @@ use anstyle::Style;
 use manent::SessionKey;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
-use manent::runs::{Run, Status};
+use manent::runs::{Judgement, Run, Runs, Status};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
@@ -40,7 +40,7 @@ pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> 
         match read {
             Ok(seen) => {
                 all += seen.runs;
-                super::warn_of_damage(context, session, &seen);
+                super::warn_of_damage(context, &runs, session, &seen);
             }
             // One log that cannot be read hides no other.
             Err(e) => {
@@ -51,7 +51,10 @@ pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> 
         }
     }
     let matched = newest.matched;
-    let rows = newest.in_order();
+    let mut rows = newest.in_order();
+    for row in &mut rows {
+        row.note = row.judged.and_then(|judged| note_of(&runs, &row.session, judged)).unwrap_or_default();
+    }
     let mut output = context.output();
     if output.json {
         for row in &rows {
@@ -61,15 +64,29 @@ pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> 
         table(&rows, &mut output)?;
     }
     output.flush()?;
-    note(context, all, matched, rows.len());
+    match &given.session {
+        Some(session) if all == 0 => {
+            let hint = "`manent run list` without --session shows those of all";
+            context.note(&format!("there are no runs of a session {}; {hint}", term::shell_word(session)));
+        }
+        _ => note(context, all, matched, rows.len()),
+    }
     Ok(worst)
+}
+
+/// What was said with a verdict; only of runs that are shown, for there may be many, and long ones.
+fn note_of(runs: &Runs, session: &SessionKey, judged: Judgement) -> Option<String> {
+    let said = runs.verdict(session, judged.seq).ok().flatten()?;
+    Some(short(&said.note))
 }
 
 fn note(context: &Context<'_>, all: u64, matched: u64, shown: usize) {
     let shown = shown as u64;
     match (all, matched) {
         (0, _) => context.note("no runs are recorded; `manent run exec SKILL -- COMMAND` records one"),
-        (all, 0) => context.note(&format!("none of {} runs is asked for here", term::count(all))),
+        (all, 0) => {
+            context.note(&format!("none of the {} runs that were looked at is like that", term::count(all)));
+        }
         (_, matched) if matched > shown => {
             let (shown, matched) = (term::count(shown), term::count(matched));
             context.note(&format!("{shown} of {matched} are shown; --limit N shows more"));
@@ -141,6 +158,9 @@ struct Row {
     attempts: usize,
     duration_ms: Option<u64>,
     oddities: usize,
+    /// Somebody said afterwards how it ended.
+    judged: Option<Judgement>,
+    note: String,
 }
 
 impl Row {
@@ -162,6 +182,8 @@ impl Row {
             attempts: run.attempts.len(),
             duration_ms: run.duration_ms,
             oddities: run.oddities.len(),
+            judged: run.judged,
+            note: String::new(),
         }
     }
 
@@ -170,11 +192,15 @@ impl Row {
     }
 
     fn json(&self) -> serde_json::Value {
+        let judged = self.judged.map(|judged| {
+            json!({"seq": judged.seq, "timestamp": judged.at_ms.map(when::format_ms), "note": self.note})
+        });
         json!({
             "session": self.session.as_str(), "seq": self.seq, "run_id": self.run_id,
             "timestamp": self.timestamp, "status": self.status.word(), "final_status": self.final_status,
             "skill": self.skill, "phase": self.phase, "model": self.model, "attempts": self.attempts,
             "duration_ms": self.duration_ms, "project_root": self.project, "oddities": self.oddities,
+            "judged": judged,
         })
     }
 }
@@ -207,17 +233,18 @@ fn short(text: &str) -> String {
     }
 }
 
+/// A time for a person who looks on, or for a file.
+fn at_of(ms: i64, terminal: bool, now: i64) -> String {
+    if terminal { when::ago(ms, now) } else { when::format_ms(ms) }
+}
+
 fn table(rows: &[Row], output: &mut Output) -> std::io::Result<()> {
     let now = when::now_ms();
     let cell = |text: &str| match term::fit(&term::line(text), CELL_COLUMNS).into_owned() {
         text if text.is_empty() => "-".to_owned(),
         text => text,
     };
-    let at = |row: &Row| match row.at_ms {
-        Some(ms) if output.terminal => when::ago(ms, now),
-        Some(ms) => when::format_ms(ms),
-        None => "-".to_owned(),
-    };
+    let at = |row: &Row| row.at_ms.map_or_else(|| "-".to_owned(), |ms| at_of(ms, output.terminal, now));
     let cells: Vec<[String; 7]> = rows
         .iter()
         .map(|row| {
@@ -245,11 +272,18 @@ fn table(rows: &[Row], output: &mut Output) -> std::io::Result<()> {
     let [when, status, rest] = parts(heads);
     output.line(&[(term::FAINT, &format!("{when}{status}{rest}"))])?;
     for (row, cells) in rows.iter().zip(&cells) {
+        let judged = row.judged.map_or_else(String::new, |judged| {
+            let at =
+                judged.at_ms.map_or_else(String::new, |ms| format!(" {}", at_of(ms, output.terminal, now)));
+            let colon = if row.note.is_empty() { "" } else { ": " };
+            format!("  judged{at}{colon}{}", term::fit(&term::line(&row.note), CELL_COLUMNS))
+        });
         let [when, status, rest] = parts(cells.each_ref().map(String::as_str));
         output.line(&[
             (Style::new(), &when),
             (super::style_of(row.status), &status),
             (Style::new(), &rest),
+            (term::FAINT, &judged),
         ])?;
     }
     Ok(())

@@ -2,9 +2,15 @@
 
 #[cfg(target_os = "linux")]
 mod exec;
+mod finding;
+#[cfg(target_os = "linux")]
+mod hidden;
+mod judge;
 mod list;
 mod record;
 mod show;
+#[cfg(target_os = "linux")]
+mod shown;
 
 use std::time::Duration;
 
@@ -15,6 +21,7 @@ use manent::runs::{Runs, Seen, Status};
 use crate::args::run::{self as args, RunCommand};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
+use crate::term;
 
 pub(crate) fn run(context: &Context<'_>, given: &args::Run) -> Result<Exit, Failure> {
     match &given.command {
@@ -28,6 +35,7 @@ pub(crate) fn run(context: &Context<'_>, given: &args::Run) -> Result<Exit, Fail
         RunCommand::Record(given) => record::run(context, given),
         RunCommand::List(given) => list::run(context, given),
         RunCommand::Show(given) => show::run(context, given),
+        RunCommand::Judge(given) => judge::run(context, given),
     }
 }
 
@@ -37,13 +45,28 @@ fn runs(context: &Context<'_>, wait: Duration) -> Result<Runs, Failure> {
 }
 
 /// Says that something in a log could not be read.
-fn warn_of_damage(context: &Context<'_>, key: &SessionKey, seen: &Seen) {
-    let places = match seen.damage.len() {
-        0 => return,
-        1 => "1 place".to_owned(),
-        n => format!("{n} places"),
+/// Says what is wrong with a log, unless it is known and was acknowledged.
+fn warn_of_damage(context: &Context<'_>, runs: &Runs, key: &SessionKey, seen: &Seen) {
+    if let Some(torn) = &seen.torn {
+        context.warn(&format!(
+            "the runs of {key} end with {} bytes that are no record: somebody died while writing, or is at it now; \
+             `manent verify {}` tells more",
+            term::count(torn.length),
+            term::shell_word(key.as_str())
+        ));
+    }
+    if seen.damage.is_empty() {
+        return;
+    }
+    let report = runs.verify(key).ok().flatten();
+    let places = match report.map(|report| report.damage.iter().filter(|found| !found.acknowledged).count()) {
+        Some(0) => return,
+        None => format!("{} places", seen.damage.len()),
+        Some(1) => "1 place".to_owned(),
+        Some(n) => format!("{n} places"),
     };
-    context.warn(&format!("the runs of {key}: damaged in {places}; `manent verify` tells more"));
+    let word = term::shell_word(key.as_str());
+    context.warn(&format!("the runs of {key}: damaged in {places}; `manent verify {word}` tells more"));
 }
 
 fn style_of(status: Status) -> Style {

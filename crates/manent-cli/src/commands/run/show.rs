@@ -1,14 +1,16 @@
 //! `manent run show RUN_ID|SESSION:SEQ`: everything of one run.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use anstyle::Style;
 use manent::SessionKey;
-use manent::runs::{Attempt, Oddity, Passage, Run, Runs};
-use serde_json::json;
+use manent::runs::{Attempt, Judgement, Oddity, Passage, Run, Runs, Status, Verdict};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
+use super::finding::{Found, find};
 use crate::args::run::Show;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -17,84 +19,8 @@ use crate::{term, when};
 
 pub(crate) fn run(context: &Context<'_>, given: &Show) -> Result<Exit, Failure> {
     let runs = super::runs(context, Duration::ZERO)?;
-    let mut output = context.output();
-    if let Some((session, seq)) = place_in(&given.run)
-        && runs.log(&session)?.is_some()
-        && let Some(found) = by_number(&runs, &session, seq)?
-    {
-        return print_found(context, &runs, &found, &mut output);
-    }
-    let found = by_id(context, &runs, &given.run)?;
-    match &found[..] {
-        [] => {
-            let what = format!("there is no run {:?}; `manent run list` shows what is there", given.run);
-            Err(Failure::new(Exit::NotFound, what))
-        }
-        [one] => print_found(context, &runs, one, &mut output),
-        several => {
-            let places: Vec<String> = several.iter().map(Found::name).collect();
-            let what = format!("{:?} is the beginning of several: {}", given.run, places.join(", "));
-            Err(Failure::new(Exit::Usage, what))
-        }
-    }
-}
-
-/// A run that is meant.
-struct Found {
-    session: SessionKey,
-    seq: u64,
-    run_id: String,
-}
-
-impl Found {
-    fn name(&self) -> String {
-        format!("{}:{}", self.session, self.seq)
-    }
-}
-
-fn place_in(text: &str) -> Option<(SessionKey, u64)> {
-    let (session, seq) = text.rsplit_once(':')?;
-    Some((SessionKey::new(session).ok()?, seq.parse().ok()?))
-}
-
-/// The run that a record is about: of one that began a run which came to its end, that end.
-fn by_number(runs: &Runs, session: &SessionKey, seq: u64) -> Result<Option<Found>, Failure> {
-    let Some(run_id) = runs.run_of(session, seq)? else { return Ok(None) };
-    let mut found = None;
-    runs.each(session, |run| {
-        if run.seq != seq && (run_id.is_empty() || run.run_id != run_id) {
-            return ControlFlow::Continue(());
-        }
-        found = Some(Found { session: session.clone(), seq: run.seq, run_id: run.run_id.to_string() });
-        ControlFlow::Break(())
-    })?;
-    Ok(found)
-}
-
-/// The runs whose id begins so; the one whose id it is, if there is one.
-fn by_id(context: &Context<'_>, runs: &Runs, id: &str) -> Result<Vec<Found>, Failure> {
-    let mut found: Vec<Found> = Vec::new();
-    for listed in runs.sessions()? {
-        let session = listed.address.key;
-        let mut exact = None;
-        let read = runs.each(&session, |run| {
-            let is_it = run.run_id == id;
-            if is_it || (id.len() >= ID_CHARS_MIN && run.run_id.starts_with(id) && found.len() < FOUND_MAX) {
-                let one = Found { session: session.clone(), seq: run.seq, run_id: run.run_id.to_string() };
-                if is_it { exact = Some(one) } else { found.push(one) }
-            }
-            if is_it { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        match read {
-            Ok(seen) => super::warn_of_damage(context, &session, &seen),
-            // One log that cannot be read hides no other.
-            Err(e) => context.complain(&e.into()),
-        }
-        if let Some(exact) = exact {
-            return Ok(vec![exact]);
-        }
-    }
-    Ok(found)
+    let found = find(context, &runs, &given.run, None)?;
+    print_found(context, &runs, &found, &mut context.output())
 }
 
 fn print_found(
@@ -108,14 +34,15 @@ fn print_found(
         if run.seq != found.seq || run.run_id != found.run_id {
             return ControlFlow::Continue(());
         }
+        let said = said_afterwards(runs, &found.session, run);
         printed = Some(if output.json {
-            print_json(&found.session, run, output)
+            print_json(&found.session, run, &said, output)
         } else {
-            print(&found.session, run, output)
+            print(&found.session, run, &said, output)
         });
         ControlFlow::Break(())
     })?;
-    super::warn_of_damage(context, &found.session, &seen);
+    super::warn_of_damage(context, runs, &found.session, &seen);
     let Some(printed) = printed else {
         let what = format!("the run {} is gone; look again with `manent run list`", found.name());
         return Err(Failure::new(Exit::NotFound, what));
@@ -125,11 +52,45 @@ fn print_found(
     Ok(Exit::Done)
 }
 
-fn print_json(session: &SessionKey, run: &Run<'_>, output: &mut Output) -> std::io::Result<()> {
+/// The verdicts that count, by the numbers of their records. One that cannot be read any more is not there.
+type Said = BTreeMap<u64, Verdict<'static>>;
+
+fn said_afterwards(runs: &Runs, session: &SessionKey, run: &Run<'_>) -> Said {
+    let judged = run.attempts.iter().filter_map(|attempt| attempt.judged).chain(run.judged);
+    let read = |seq: u64| Some((seq, runs.verdict(session, seq).ok().flatten()?));
+    let seqs: BTreeSet<u64> = judged.map(|judgement| judgement.seq).collect();
+    seqs.into_iter().filter_map(read).collect()
+}
+
+/// A verdict as a person reads it: when it was given, and what was said with it.
+fn told_afterwards(word: &str, judged: Option<Judgement>, said: &Said) -> String {
+    let Some(judgement) = judged else { return word.to_owned() };
+    let at = judgement.at_ms.map_or_else(String::new, |ms| format!(" {}", when::format_ms(ms)));
+    let note = said.get(&judgement.seq).map_or("", |verdict| &*verdict.note);
+    let colon = if note.is_empty() { "" } else { ": " };
+    format!("{word}, said afterwards{at}{colon}{note}")
+}
+
+fn print_json(session: &SessionKey, run: &Run<'_>, said: &Said, output: &mut Output) -> std::io::Result<()> {
+    let verdict = |(attempt, verified, judged): (Option<u64>, Option<bool>, Judgement)| {
+        let said = said.get(&judged.seq);
+        json!({
+            "seq": judged.seq, "attempt": attempt, "verified": verified,
+            "timestamp": said.map(|verdict| &*verdict.timestamp), "note": said.map(|verdict| &*verdict.note),
+        })
+    };
+    let of_attempts = run
+        .attempts
+        .iter()
+        .enumerate()
+        .filter_map(|(nth, attempt)| Some((Some(run.number_of(nth)), attempt.verified, attempt.judged?)));
+    let is_good = Some(run.status == Status::Success);
+    let of_run = run.judged.filter(|_| run.attempts.is_empty()).map(|judged| (None, is_good, judged));
+    let verdicts: Vec<Value> = of_attempts.chain(of_run).map(verdict).collect();
     let odd: Vec<String> = run.oddities.iter().map(Oddity::to_string).collect();
     let head = json!({
         "session": session.as_str(), "seq": run.seq, "run_id": run.run_id, "status": run.status.word(),
-        "oddities": odd,
+        "oddities": odd, "verdicts": verdicts,
     });
     let head = head.to_string();
     // The entry itself goes out as it stands: numbers of any size, and members that we know nothing of.
@@ -138,12 +99,14 @@ fn print_json(session: &SessionKey, run: &Run<'_>, output: &mut Output) -> std::
     output.json_line(&format!("{},\"entry\":{line}}}", head.trim_end_matches('}')))
 }
 
-fn print(session: &SessionKey, run: &Run<'_>, output: &mut Output) -> std::io::Result<()> {
+fn print(session: &SessionKey, run: &Run<'_>, said: &Said, output: &mut Output) -> std::io::Result<()> {
     let status = run.status.word();
     let skill = term::line(&run.skill);
     output.line(&[(Style::new().bold(), &skill), (super::style_of(run.status), &format!("  {status}"))])?;
     let at = run.at_ms.map_or_else(|| run.timestamp.to_string(), when::format_ms);
-    let said = if run.final_status.eq_ignore_ascii_case(status) { "" } else { &run.final_status };
+    let entry_says = if run.final_status.eq_ignore_ascii_case(status) { "" } else { &run.final_status };
+    let word = if run.status == Status::Success { "good" } else { "bad" };
+    let judged = run.judged.map_or_else(String::new, |_| told_afterwards(word, run.judged, said));
     let took = run.duration_ms.map_or_else(String::new, term::lasting);
     let place = format!("{session}:{}", run.seq);
     for (name, text) in [
@@ -151,7 +114,8 @@ fn print(session: &SessionKey, run: &Run<'_>, output: &mut Output) -> std::io::R
         ("where", &place),
         ("when", &at),
         ("took", &took),
-        ("status", said),
+        ("status", entry_says),
+        ("verdict", &judged),
         ("session", if run.session_id == session.as_str() { "" } else { &run.session_id }),
         ("phase", &run.phase),
         ("project", &run.project_root),
@@ -167,24 +131,25 @@ fn print(session: &SessionKey, run: &Run<'_>, output: &mut Output) -> std::io::R
         member(output, "", "odd", &odd.to_string())?;
     }
     for (attempt, nth) in run.attempts.iter().zip(1_u64..) {
-        print_attempt(attempt, nth, output)?;
+        print_attempt(attempt, nth, said, output)?;
     }
     Ok(())
 }
 
-fn print_attempt(attempt: &Attempt<'_>, nth: u64, output: &mut Output) -> std::io::Result<()> {
+fn print_attempt(attempt: &Attempt<'_>, nth: u64, said: &Said, output: &mut Output) -> std::io::Result<()> {
     let number = attempt.attempt.unwrap_or(nth);
     let verified = match attempt.verified {
         Some(true) => "verified",
         Some(false) => "not verified",
         None => "",
     };
+    let checked = told_afterwards(verified, attempt.judged, said);
     output.line(&[(Style::new().bold(), &format!("attempt {number}")), (Style::new(), "")])?;
     let took = attempt.duration_ms.map_or_else(String::new, term::lasting);
     let exit = attempt.exit_code.map_or_else(String::new, |code| code.to_string());
     for (name, text) in [
-        ("checked", verified),
-        ("model", &*attempt.model),
+        ("checked", &*checked),
+        ("model", &attempt.model),
         ("took", &took),
         ("exit", &exit),
         ("error", &attempt.error_class),
@@ -221,7 +186,3 @@ fn member(output: &mut Output, indent: &str, name: &str, text: &str) -> std::io:
 }
 
 const NAME_COLUMNS: usize = 9;
-/// Less of an id is too little to mean one.
-const ID_CHARS_MIN: usize = 8;
-/// So many are named where only one can be meant.
-const FOUND_MAX: usize = 5;

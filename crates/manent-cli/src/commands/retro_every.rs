@@ -1,0 +1,124 @@
+//! `manent retro --every TIME`: a worker in the foreground that keeps the report of what skills did up to date, until
+//! it is told to end. The work itself is the kernel's, as in a chat; here it is started, and what it does is told.
+
+use std::time::Duration;
+
+use manent::Store;
+use manent_agent::choosing::{Chosen, choose};
+use manent_agent::config::{Config, Every, When, length_words};
+use manent_agent::kernel::{Kernel, Review, Reviewed};
+use manent_agent::providers::{Model, Patience, Recall};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::retro::remembered_words;
+use crate::args::retro::Retro;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::term;
+
+pub(crate) fn run(context: &Context<'_>, given: &Retro, every: &str) -> Result<Exit, Failure> {
+    let config = configured(context, given, every)?;
+    let store = context.store(given.wait.time)?;
+    let reports = store.reports()?;
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let (mut interrupt, mut terminate) = {
+        let _guard = runtime.enter();
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
+    let model = model(context, &runtime, &config, &store)?;
+    let kernel = Kernel::start(runtime.handle(), store, model, config.clone(), String::new());
+    let Some(mut reviews) = kernel.reviews() else {
+        return Err(Failure::new(Exit::Usage, "--every off does nothing; give a time, such as 1d"));
+    };
+    context.note(&format!(
+        "looking every {} whether there are new runs; the report of the last {} is {}; Ctrl-C ends this",
+        config.retro.every,
+        length_words(config.retro.since),
+        reports.page().display()
+    ));
+    runtime.block_on(async {
+        tokio::select! {
+            () = tell(context, &mut reviews) => {}
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        kernel.end(Duration::ZERO).await;
+        // What it was at stops by itself; what it had just done is told. If it does not stop, the next worker clears up
+        // behind it.
+        let _ = tokio::time::timeout(END_WITHIN, tell(context, &mut reviews)).await;
+    });
+    runtime.shutdown_timeout(Duration::ZERO);
+    Ok(Exit::Done)
+}
+
+/// What is set, with what was typed over it.
+fn configured(context: &Context<'_>, given: &Retro, every: &str) -> Result<Config, Failure> {
+    let mut config = context.config_with(&given.model)?;
+    let usage = |e: manent_agent::config::ConfigError| Failure::new(Exit::Usage, e.to_string());
+    config.set_flag("retro.every", every).map_err(usage)?;
+    if config.retro.every == Every::Off {
+        return Err(Failure::new(Exit::Usage, "--every off does nothing; give a time, such as 1d"));
+    }
+    if let Some(since) = given.since {
+        let Some(length) = since.length else {
+            let what =
+                "with --every, --since is a length of time, such as 30d: each report looks back as far";
+            return Err(Failure::new(Exit::Usage, what));
+        };
+        config.set_flag("retro.since", &length_words(length)).map_err(usage)?;
+    }
+    config.retro.remember |= given.remember;
+    config.retro.with_model |= given.wants_model();
+    // Nobody talks here.
+    config.consolidate = When::Off;
+    Ok(config)
+}
+
+/// Nobody is asked unless that is wanted.
+fn model(context: &Context<'_>, runtime: &Runtime, config: &Config, store: &Store) -> Result<Model, Failure> {
+    if !config.retro.with_model {
+        return Ok(Recall::new(store.clone()).into());
+    }
+    let key = std::env::var(&config.openai_key_env).ok();
+    let Chosen { model, why } =
+        runtime.block_on(choose(config, store, key.as_deref(), Patience::default()))?;
+    if let Some(why) = why {
+        context.warn(&format!("{why}; the facts are told without the prose"));
+    }
+    Ok(model)
+}
+
+/// Tells what is done, a line each time, until there is no more.
+async fn tell(context: &Context<'_>, reviews: &mut Receiver<Reviewed>) {
+    loop {
+        match reviews.recv().await {
+            Ok(Reviewed::Made(review)) => tell_of(context, &review),
+            Ok(Reviewed::Failed(why)) => context.warn(&format!("no report this time: {why}")),
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+fn tell_of(context: &Context<'_>, review: &Review) {
+    let runs = term::count(review.runs);
+    let plural = if review.runs == 1 { "run" } else { "runs" };
+    let alarms = match review.alarms {
+        0 => "nothing got worse".to_owned(),
+        1 => "1 skill got worse or is flaky".to_owned(),
+        n => format!("{n} times a skill got worse or is flaky"),
+    };
+    let whole = if review.whole { "" } else { "; there was no time to read all of them" };
+    let remembered =
+        review.remembered.as_ref().map_or_else(String::new, |r| format!("; {}", remembered_words(r)));
+    context
+        .note(&format!("{runs} {plural}, {alarms}{whole}{remembered}; written to {}", review.page.display()));
+    for trouble in &review.troubles {
+        context.warn(trouble);
+    }
+}
+
+const END_WITHIN: Duration = Duration::from_secs(2);
