@@ -269,8 +269,8 @@ fn help_of_retro() {
           --any-filesystem  Write also on network and unknown file systems, where appends and locks may
                             not be safe [env: MANENT_ANY_FILESYSTEM]
           --md              Print Markdown
-          --html <FILE>     Write a page with charts to this file: one file for any browser, without a
-                            network
+          --html <FILE>     Write a page with charts to this file (-: standard output): one file for any
+                            browser, without a network
           --remember        Keep what has enough runs behind it in the memory; said again, it replaces
                             what was said before
           --with-model      Have a model tell what stands out and propose changes to skills; nothing is

@@ -51,7 +51,7 @@ pub use frame::FileKind;
 pub use fs::{Disk, RealDisk};
 pub use header::{FORMAT, Header};
 pub use lines::line_at;
-pub use lock::Trust;
+pub use lock::{Hold, Trust};
 pub use log::{Expect, Log, Options, Receipt, RestingLog};
 pub use members::{list as members_of, lists as members_of_each};
 pub use reader::{Change, Damage, End, Entry, Item, Reader};

@@ -7,6 +7,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -107,6 +108,30 @@ impl Lease {
             return Ok(());
         }
         Err(Error::Gone { path: self.path.clone(), how: "moved or replaced" })
+    }
+}
+
+/// The right to be the only one, by a file that means nothing but that: held as a log is.
+#[derive(Debug)]
+pub struct Hold {
+    lease: Lease,
+    disk: Arc<dyn Disk>,
+}
+
+impl Hold {
+    /// Takes it, and makes the file if it is not there. Another holder is not waited for.
+    pub fn take(disk: &Arc<dyn Disk>, path: &Path, trust: Trust) -> Result<Hold> {
+        let lease = Lease::take(&**disk, path, IfMissing::Create, trust, Duration::ZERO)?;
+        Ok(Hold { lease, disk: disk.clone() })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // While it is held: afterwards the file may be somebody else's. One that stays is in nobody's way.
+        if self.lease.check_process().and_then(|()| self.lease.check_path(&*self.disk)).is_ok() {
+            let _ = self.disk.remove(&self.lease.path);
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Retro {
     /// Print Markdown
     #[arg(long, conflicts_with_all = ["json", "html"])]
     pub(crate) md: bool,
-    /// Write a page with charts to this file: one file for any browser, without a network
+    /// Write a page with charts to this file (-: standard output): one file for any browser, without a network
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) html: Option<PathBuf>,
     /// Keep what has enough runs behind it in the memory; said again, it replaces what was said before

@@ -180,7 +180,8 @@ fn some_time(text: &str) -> Result<Duration, String> {
 
 const EXEC_NOTES: &str = "\
 That it begins is on the disk before it begins: if manent is killed, the run is listed with an
-unknown outcome. Exits with 0 if an attempt succeeded, and else with 1.
+unknown outcome. Exits with 0 if an attempt succeeded, with 1 if none did, with 5 while a run of the
+same key is under way, with 6 if one has ended, and with 128 and its number after a signal.
 
 In the sandbox it sees programs of the system, the current directory, and what --read lets in, but
 not your home; it has no network, no standard input, and of the environment PATH, LANG and the like.

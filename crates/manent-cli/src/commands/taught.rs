@@ -1,15 +1,13 @@
-//! What runs have taught: lessons of retrospectives in the memory, by the runs that they name.
+//! What runs have taught, for whoever removes them.
 
-use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
+use std::collections::HashMap;
 
-use manent::memory::Filter;
 use manent::{SessionKey, Store};
 
 use crate::context::Context;
 use crate::exit::Failure;
 
-/// Lessons by the sessions whose runs they rest on. It is found out before these runs go.
+/// Lessons by the sessions whose runs they name. It is found out before these runs go.
 pub(super) struct Taught {
     lessons: Result<HashMap<SessionKey, Vec<u64>>, Failure>,
 }
@@ -52,32 +50,14 @@ fn lessons(
     store: &Store,
     sessions: impl IntoIterator<Item = SessionKey>,
 ) -> Result<HashMap<SessionKey, Vec<u64>>, Failure> {
-    let mut by_run: HashMap<String, Vec<u64>> = HashMap::new();
-    let memory = match store.memory() {
+    let (memory, runs) = match store.memory() {
         Err(manent::Error::NoRoom { .. }) => return Ok(HashMap::new()),
-        memory => memory?,
+        memory => (memory?, store.runs()?),
     };
-    for replaced in [false, true] {
-        let ours = Filter { replaced, tags: vec!["retro".to_owned()], ..Filter::default() };
-        for item in memory.items(&ours)? {
-            for run in item.tags.iter().filter_map(|tag| tag.strip_prefix("run:")) {
-                by_run.entry(run.to_owned()).or_default().push(item.id);
-            }
-        }
-    }
     let mut found = HashMap::new();
-    if by_run.is_empty() {
-        return Ok(found);
-    }
-    let runs = store.runs()?;
     for session in sessions {
-        let mut ids = HashSet::new();
-        runs.each(&session, |run| {
-            let by_place = || by_run.get(&format!("{session}:{}", run.seq));
-            ids.extend(by_run.get(run.run_id.trim()).or_else(by_place).into_iter().flatten());
-            ControlFlow::Continue(())
-        })?;
-        found.insert(session, ids.into_iter().collect());
+        let ids = runs.taught(&session, &memory)?;
+        found.insert(session, ids);
     }
     Ok(found)
 }

@@ -10,19 +10,25 @@ use crate::runs::{Attempt, INTERRUPTED, NOT_CHECKED, Passage, Run, bare};
 use super::quote::Quoted;
 use super::{Reason, Recipe};
 
-/// What one attempt may become.
-#[derive(Debug)]
-pub(super) struct Draft {
-    /// Which log it is from.
+/// Where something comes from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Origin {
+    /// Which log.
     pub(super) source: u32,
     /// Which run of that log.
     pub(super) seq: u64,
     /// Which run of its batch.
     pub(super) run: u32,
-    /// Its place among the drafts of its batch.
+    /// Its place among all that comes of its batch.
     pub(super) order: u32,
     /// In which group.
     pub(super) node: u32,
+}
+
+/// What one attempt may become.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) origin: Origin,
     pub(super) verdict: Verdict,
     pub(super) model: String,
     pub(super) asked: Asked,
@@ -216,13 +222,9 @@ fn draft(
     };
     let is_repair = matches!(asked, Asked::Told(..));
     let failures = if matches!(asked, Asked::Passage(_)) { failures(attempt, before) } else { Vec::new() };
-    let (seq, model) = (run.seq, model.to_string());
+    let model = model.to_string();
     Ok(Draft {
-        source: 0,
-        seq,
-        run: 0,
-        order: 0,
-        node: 0,
+        origin: Origin { seq: run.seq, ..Origin::default() },
         verdict,
         model,
         asked,

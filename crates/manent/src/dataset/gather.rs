@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::alike::Signature;
 use super::crew::Crew;
-use super::draft::Verdict;
+use super::draft::{Origin, Verdict};
 use super::place::Place;
 use super::quote::{Quoted, Quotes, remembered};
 use super::row::Row;
@@ -55,12 +55,9 @@ pub(super) struct Kept {
 /// A row in the spool, of which it is not known yet whether its run counts.
 #[derive(Debug)]
 pub(super) struct Pending {
-    /// Which run of its batch.
-    run: u32,
-    order: u32,
+    origin: Origin,
     kept: Kept,
     signature: Option<Signature>,
-    seq: u64,
     counts: Counted,
     quoted: Vec<Quoted>,
 }
@@ -68,7 +65,7 @@ pub(super) struct Pending {
 impl Pending {
     /// Its place among the rows of its batch.
     pub(super) fn order(&self) -> u32 {
-        self.order
+        self.origin.order
     }
 }
 
@@ -189,15 +186,15 @@ impl Gathered {
             prompt_hash: [row.prompt_hash as u64, (row.prompt_hash >> 64) as u64],
             hash: row.hash,
             slot,
-            node: row.node,
-            source: row.source,
+            node: row.origin.node,
+            source: row.origin.source,
             model: row.model,
             signature: NO_SIGNATURE,
             verdict: row.verdict,
             is_repair: row.is_repair,
         };
-        let Row { run, order, seq, signature, counts, quoted, .. } = row;
-        Ok(Pending { run, order, kept, signature, seq, counts, quoted })
+        let Row { origin, signature, counts, quoted, .. } = row;
+        Ok(Pending { origin, kept, signature, counts, quoted })
     }
 
     /// Keeps what came of a batch: of each of its runs it is known by now whether it counts.
@@ -211,7 +208,8 @@ impl Gathered {
         for (_, why, count) in finished.left_out.into_iter().filter(|(run, ..)| is_one(*run)) {
             *self.counts.left_out.entry(why).or_default() += count;
         }
-        for Pending { run, mut kept, signature, seq, counts, quoted, .. } in finished.rows {
+        for Pending { origin, mut kept, signature, counts, quoted } in finished.rows {
+            let Origin { run, seq, .. } = origin;
             if !is_one(run) {
                 continue;
             }

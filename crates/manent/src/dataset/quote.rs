@@ -86,7 +86,7 @@ impl<'a> Quotes<'a> {
             }
             is_done[at] = true;
             if let Err(why) = self.fill(draft, part)? {
-                left_out.push((draft.run, why, 1));
+                left_out.push((draft.origin.run, why, 1));
                 drafts[at] = None;
             } else {
                 bytes += draft.bytes();

@@ -2,7 +2,7 @@
 
 use super::alike::{Shingles, Signature};
 use super::clean::Cleaner;
-use super::draft::{Answered, Asked, Draft, ROW_BYTES_MAX, Role, Said, Verdict};
+use super::draft::{Answered, Asked, Draft, Origin, ROW_BYTES_MAX, Role, Said, Verdict};
 use super::gather::Counted;
 use super::quote::Quoted;
 use super::shape::{Part, messages_of_input, push_string, shape, tools};
@@ -11,12 +11,7 @@ use super::{Format, Reason};
 /// A row as it waits in the spool: pieces of JSON, of which its file's lines are put together.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) source: u32,
-    pub(super) seq: u64,
-    /// Which run of its batch.
-    pub(super) run: u32,
-    pub(super) order: u32,
-    pub(super) node: u32,
+    pub(super) origin: Origin,
     pub(super) verdict: Verdict,
     pub(super) is_repair: bool,
     /// Of the model's name; 0 if that is not known.
@@ -60,7 +55,7 @@ impl Worker {
     ) -> Vec<Row> {
         let mut rows = Vec::with_capacity(drafts.len());
         for draft in drafts {
-            let run = draft.run;
+            let run = draft.origin.run;
             match self.row(draft, format) {
                 Ok(row) => rows.push(row),
                 Err(why) => left_out.push((run, why, 1)),
@@ -109,11 +104,7 @@ impl Worker {
         let prompt_hash = first_half(&hasher);
         hasher.update(answer.as_bytes());
         Ok(Row {
-            source: draft.source,
-            seq: draft.seq,
-            run: draft.run,
-            order: draft.order,
-            node: draft.node,
+            origin: draft.origin,
             verdict: draft.verdict,
             is_repair: draft.is_repair,
             model: model_number(&draft.model),

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use super::crew::{Batch, Crew, End, Job, Log, Offered};
-use super::draft::{Draft, drafts, is_wanted, project_of};
+use super::draft::{Draft, Origin, drafts, is_wanted, project_of};
 use super::gather::{Gathered, Pending};
 use super::quote::Quotes;
 use super::row::Worker;
@@ -227,7 +227,8 @@ impl<'a> Hand<'a> {
                     waiting.bytes += draft.bytes();
                     waiting.met += 1;
                     let order = waiting.met;
-                    waiting.drafts.push(Draft { source, node: *node, run: nth, order, ..draft });
+                    let origin = Origin { source, node: *node, run: nth, order, ..draft.origin };
+                    waiting.drafts.push(Draft { origin, ..draft });
                 }
                 Err(why) => finished.left_out.push((nth, why, 1)),
             }

@@ -296,32 +296,7 @@ pub(super) fn read<T: for<'de> Deserialize<'de>>(json: &str) -> Option<T> {
     if let Ok(value) = serde_json::from_str(json) {
         return Some(value);
     }
-    serde_json::from_str(&whole_surrogates(json)?).ok()
-}
-
-/// The JSON with lone surrogates replaced; nothing if it has none.
-fn whole_surrogates(json: &str) -> Option<String> {
-    let unit = |at: usize| {
-        let digits = json.as_bytes().get(at..at + 6)?.strip_prefix(b"\\u")?;
-        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-    };
-    let (mut out, mut at, mut copied) = (String::with_capacity(json.len()), 0, 0);
-    while let Some(found) = memchr::memchr(b'\\', &json.as_bytes()[at..]) {
-        at += found;
-        match unit(at) {
-            Some(0xD800..=0xDBFF) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => at += 12,
-            Some(0xD800..=0xDFFF) => {
-                out.push_str(&json[copied..at]);
-                out.push_str("\\ufffd");
-                at += 6;
-                copied = at;
-            }
-            Some(_) => at += 6,
-            None => at = (at + 2).min(json.len()),
-        }
-    }
-    out.push_str(&json[copied..]);
-    (copied > 0).then_some(out)
+    serde_json::from_str(&manent_log::without_lone_surrogates(json)).ok()
 }
 
 /// Appends a text as a JSON string.

@@ -112,7 +112,7 @@ impl Report {
         }
         item.tags.extend(skills.into_iter().filter_map(|name| tag(SKILL, name)));
         item.tags.extend(models.into_iter().filter_map(|name| tag(MODEL, name)));
-        item.tags.extend(lesson.runs.iter().take(RUNS).filter_map(|run| tag("run", run)));
+        item.tags.extend(lesson.runs.iter().take(RUNS).filter_map(|run| tag(RUN, run)));
         item
     }
 }
@@ -146,11 +146,13 @@ pub(super) fn tag(label: &str, name: &str) -> Option<String> {
     (!name.trim().is_empty()).then(|| format!("{label}:{name}"))
 }
 
-const TAG: &str = "retro";
+/// On everything that a retrospective remembers.
+pub(super) const TAG: &str = "retro";
 /// Before what a lesson is about, in a tag: by this it is known again.
 pub(super) const ABOUT: &str = "about:";
 pub(super) const TOPIC: &str = "topic";
 pub(super) const SKILL: &str = "skill";
 pub(super) const MODEL: &str = "model";
+pub(super) const RUN: &str = "run";
 const NAME_CHARS: usize = 80;
 const RUNS: usize = 3;

@@ -17,6 +17,7 @@
 //! | `words.rs` | the statements, in words |
 //! | `markdown.rs`, `page/` | the report as Markdown, and as a page with charts |
 //! | `lessons.rs`, `retired.rs` | what of it is remembered, and what of that no longer holds |
+//! | `taught.rs` | which of these the runs of a session taught |
 //! | `kept.rs`, `scheduled.rs` | [`Reports`]: the report that is kept, and made anew now and then |
 //! | `news.rs` | what of it somebody should hear of |
 //! | `narrative.rs` | what a model makes of it, and what of that is believed |
@@ -41,6 +42,7 @@ mod scheduled;
 mod signature;
 mod statistics;
 mod tally;
+mod taught;
 mod words;
 
 use std::ops::ControlFlow;

@@ -346,7 +346,7 @@ fn version_of<'a>(run: &'a Run<'_>, last: Option<&'a Attempt<'_>>) -> &'a str {
 }
 
 /// What a run is called: its own id, or where it stands.
-fn id_of<'a>(key: &str, run: &'a Run<'_>) -> Cow<'a, str> {
+pub(super) fn id_of<'a>(key: &str, run: &'a Run<'_>) -> Cow<'a, str> {
     match clip(run.run_id.trim()) {
         "" => Cow::Owned(format!("{key}:{}", run.seq)),
         id => Cow::Borrowed(id),

@@ -3,13 +3,13 @@
 //! The run is looked for under the lease of its log, as an entry is that may be there already, and so is the last
 //! verdict on it: the very same one is not written twice.
 
-use manent_log::{Body, Durability, Expect, Item};
+use manent_log::{Body, Durability, Expect};
 use serde_json::value::RawValue;
 
-use super::Runs;
 use super::entry::{Line, Run};
 use super::keys::{Keys, Name};
 use super::verdict::Verdict;
+use super::{Runs, line_at};
 use crate::backend::{Receipt, Start};
 use crate::clock;
 use crate::error::{Error, Result};
@@ -234,28 +234,7 @@ fn read_run<T>(
     seq: u64,
     take: impl FnOnce(&Run<'_>) -> T,
 ) -> Result<Option<T>> {
-    let run = |line: Line<'_>| line.run().map(|run| take(&run));
-    Ok(read_line(streams, session, start, seq, run)?.flatten())
-}
-
-/// What a record says, if it is there.
-fn read_line<T>(
-    streams: &Store,
-    session: &SessionKey,
-    start: Start,
-    seq: u64,
-    take: impl FnOnce(Line<'_>) -> T,
-) -> Result<Option<T>> {
-    let mut reader = streams.stream(session, start)?;
-    while reader.advance()? {
-        let Some(Item::Entry(entry)) = reader.item() else { continue };
-        if entry.seq != seq {
-            break;
-        }
-        let line = Line::of_bytes(seq, entry.bytes);
-        return Ok(line.map(take));
-    }
-    Ok(None)
+    line_at(streams, session, start, seq, |line| line.run().map(|run| take(&run)))
 }
 
 /// The last verdict that was given on what is meant.
@@ -290,7 +269,7 @@ fn last_on(meant: &Meant, keys: &Keys, streams: &Store, session: &SessionKey) ->
         Line::Verdict(verdict) if is_meant(&verdict) => Some(verdict.into_owned()),
         _ => None,
     };
-    let read = read_line(streams, session, Start::At { position, seq }, seq, owned)?.flatten();
+    let read = line_at(streams, session, Start::At { position, seq }, seq, owned)?;
     let receipt = Receipt { id: "".into(), seq, position, durability: Durability::Sync };
     Ok(read.map_or(Last::Moved, |verdict| Last::Known(Box::new(Known { receipt, verdict }))))
 }

@@ -31,7 +31,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use manent_log::{Body, Damage, Disk, Durability, End, Expect, Item, Report};
+use manent_log::{Body, Damage, Disk, Durability, End, Expect, Item, Report, Trust};
 
 use crate::backend::{Address, Backend, Listed, Place, Receipt, Repaired, Start};
 use crate::clock;
@@ -83,6 +83,7 @@ pub(crate) struct Core {
     files: Arc<Files>,
     /// On which they lie.
     disk: Arc<dyn Disk>,
+    trust: Trust,
     /// What is known of the logs to which entries were recorded that may be there already.
     keys: Mutex<HashMap<SessionKey, Arc<Mutex<keys::Keys>>>>,
 }
@@ -114,7 +115,8 @@ impl Store {
             let options =
                 StoreOptions { wait: self.wait(), trust: room.trust, app, ..StoreOptions::default() };
             let streams = Store::on(files.clone(), options);
-            Core { home: self.parts().0.clone(), streams, files, disk: room.disk, keys: Mutex::default() }
+            let (home, disk, trust) = (self.parts().0.clone(), room.disk, room.trust);
+            Core { home, streams, files, disk, trust, keys: Mutex::default() }
         });
         Ok(Runs { core })
     }
@@ -165,26 +167,10 @@ impl Runs {
     /// The id of the run that a record is about: its beginning, its end, or a verdict on it; empty if it has none.
     /// Nothing: it is no record about a run.
     pub fn run_of(&self, session: &SessionKey, seq: u64) -> Result<Option<String>> {
-        self.line(session, seq, |line| match line {
+        line_at(&self.core.streams, session, Start::Seq(seq), seq, |line| match line {
             Line::Run(run) | Line::Start(run) => Some(run.run_id.into_owned()),
             Line::Verdict(verdict) => Some(verdict.run_id.into_owned()),
         })
-    }
-
-    /// What is taken of the record of this number, if it is there and about a run.
-    fn line<T>(
-        &self,
-        session: &SessionKey,
-        seq: u64,
-        take: impl FnOnce(Line<'_>) -> Option<T>,
-    ) -> Result<Option<T>> {
-        let mut reader = self.core.streams.stream(session, Start::Seq(seq))?;
-        while reader.advance()? {
-            let Some(Item::Entry(entry)) = reader.item() else { continue };
-            let is_it = entry.seq == seq;
-            return Ok(Line::of_bytes(seq, entry.bytes).filter(|_| is_it).and_then(take));
-        }
-        Ok(None)
     }
 
     /// Removes the log of a session for good, with what was set aside of it. False: it has none.
@@ -273,6 +259,23 @@ impl Runs {
         }
         Ok(true)
     }
+}
+
+/// What is taken of the record of this number, which stands first from there on, if it is about a run.
+fn line_at<T>(
+    streams: &Store,
+    session: &SessionKey,
+    start: Start,
+    seq: u64,
+    take: impl FnOnce(Line<'_>) -> Option<T>,
+) -> Result<Option<T>> {
+    let mut reader = streams.stream(session, start)?;
+    while reader.advance()? {
+        let Some(Item::Entry(entry)) = reader.item() else { continue };
+        let is_it = entry.seq == seq;
+        return Ok(Line::of_bytes(seq, entry.bytes).filter(|_| is_it).and_then(take));
+    }
+    Ok(None)
 }
 
 /// What is wrong with a log.

@@ -14,7 +14,7 @@ use foldhash::quality::RandomState;
 use memchr::memmem::Finder;
 
 use super::entry::{Line, Members, Run, Status, text, time};
-use super::{Faults, Runs};
+use super::{Faults, Runs, line_at};
 use crate::backend::Start;
 use crate::error::Result;
 use crate::key::SessionKey;
@@ -105,7 +105,7 @@ impl Run<'_> {
 impl Runs {
     /// All that a verdict says, by the number of its record. Nothing: that is no verdict, or is not there.
     pub fn verdict(&self, session: &SessionKey, seq: u64) -> Result<Option<Verdict<'static>>> {
-        self.line(session, seq, |line| match line {
+        line_at(&self.core.streams, session, Start::Seq(seq), seq, |line| match line {
             Line::Verdict(verdict) => Some(verdict.into_owned()),
             Line::Run(_) | Line::Start(_) => None,
         })
