@@ -177,6 +177,10 @@ pub(crate) struct Append {
     /// Append only if the (first) record gets this number; 1: the session must be new
     #[arg(long, value_name = "N")]
     pub(crate) expect_seq: Option<u64>,
+    /// A name for this record: appended again with the same one, it is there once, and gets its receipt again.
+    /// With --jsonl, turns have it as "idempotency_key"
+    #[arg(long = "key", value_name = "NAME", conflicts_with = "jsonl")]
+    pub(crate) idempotency_key: Option<String>,
     /// How long to wait if another process is writing
     #[arg(long, value_parser = duration, default_value = "5s", value_name = "TIME")]
     pub(crate) wait: Duration,
@@ -377,8 +381,8 @@ pub(crate) struct Man {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed, 2 usage, 3 damage found, 4 not found, 5 held by another writer,
-            6 conflict (expected seq, or a session in the way), 130 interrupted,
-            129 hung up, 143 terminated";
+            6 conflict (expected seq, or a session in the way), 7 unknown (the record may be kept),
+            130 interrupted, 129 hung up, 143 terminated";
 
 const RM_NOTES: &str = "\
 What is in the trash stays there until it is purged; `manent restore` brings it back.
@@ -393,6 +397,7 @@ const APPEND_EXAMPLES: &str = "\
 Examples:
   manent append work 'remember the milk'
   git diff | manent append work --role tool
+  manent append work 'done' --key job-17    # exit code 7, or killed? The same again is safe
   manent show old --json | manent append new --jsonl";
 
 const SEARCH_NOTES: &str = "\

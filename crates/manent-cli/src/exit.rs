@@ -21,6 +21,8 @@ pub(crate) enum Exit {
     Damage,
     Failed,
     Usage,
+    /// The record may be there or not. Nothing is worse to a script: whoever tries again may double it.
+    Unknown,
 }
 
 impl From<Exit> for ExitCode {
@@ -36,6 +38,7 @@ impl From<Exit> for ExitCode {
             Exit::NotFound => 4,
             Exit::Held => 5,
             Exit::Conflict => 6,
+            Exit::Unknown => 7,
         })
     }
 }
@@ -121,6 +124,7 @@ fn exit_of_log(error: &manent::log::Error) -> Exit {
         manent::log::Error::Held { .. } => Exit::Held,
         manent::log::Error::Conflict { .. } => Exit::Conflict,
         manent::log::Error::NotFound { .. } => Exit::NotFound,
+        manent::log::Error::Unknown { .. } => Exit::Unknown,
         _ => Exit::Failed,
     }
 }

@@ -10,6 +10,10 @@ use serde_json::value::RawValue;
 use crate::error::BodyError;
 use crate::members;
 
+/// The longest idempotency key, in bytes.
+pub const KEY_BYTES_MAX: usize = 1024;
+const KEY_MEMBER: &str = "idempotency_key";
+
 /// Members of a record, in the order in which they will stand in the file.
 ///
 /// ```
@@ -21,6 +25,7 @@ use crate::members;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Body {
     bytes: Vec<u8>,
+    key: Option<Box<str>>,
 }
 
 impl Body {
@@ -32,6 +37,27 @@ impl Body {
     /// Empties the body and keeps its memory, for the next record.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.key = None;
+    }
+
+    /// Adds the member `idempotency_key`, by which a log knows the record again: an append of a body with the same key
+    /// gives the receipt of the first one ([`Log::append`](crate::Log::append)). Once for each body, of 1 to
+    /// [`KEY_BYTES_MAX`] bytes.
+    pub fn idempotent(&mut self, key: &str) -> &mut Body {
+        self.key = Some(key.into());
+        self.string(KEY_MEMBER, key)
+    }
+
+    /// Takes the member `idempotency_key`, where there is one and it is a string, for the key of [`Body::idempotent`].
+    #[must_use]
+    pub fn keyed_by_member(mut self) -> Body {
+        self.key = idempotency_key(format!("{{{}}}", self.as_str()).as_bytes()).map(String::into_boxed_str);
+        self
+    }
+
+    /// The key by which a log knows the record again.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
     }
 
     /// Adds a string. The names `seq` and `crc` belong to the engine and are ignored.
@@ -75,10 +101,11 @@ impl Body {
             self.bytes.push(b',');
         }
         self.bytes.extend_from_slice(&other.bytes);
+        self.key = self.key.take().or_else(|| other.key.clone());
         self
     }
 
-    /// Whether a record of it is short enough for a log.
+    /// Whether a record of it is short enough for a log, and its key too.
     pub fn check_size(&self) -> Result<(), crate::Error> {
         crate::log::check_size(self)
     }
@@ -140,6 +167,20 @@ impl Body {
         }
         !reserved
     }
+}
+
+/// Gives the idempotency key of a record, whose line this is.
+pub fn idempotency_key(line: &[u8]) -> Option<String> {
+    // Most records have none, and a writer of ours does not escape the name. Inside a string its quotes are escaped.
+    memchr::memmem::find(line, b"\"idempotency_key\"")?;
+    let members = members::list(std::str::from_utf8(line).ok()?)?;
+    let (_, json) = members.iter().rfind(|(name, _)| name == KEY_MEMBER)?;
+    serde_json::from_str(json).ok()
+}
+
+/// Whether a body without a key may have a member of that name all the same.
+pub(crate) fn may_hide_a_key(body: &Body) -> bool {
+    body.key.is_none() && memchr::memmem::find(body.as_bytes(), KEY_MEMBER.as_bytes()).is_some()
 }
 
 fn first_duplicate(members: &[(std::borrow::Cow<'_, str>, &str)]) -> Option<String> {

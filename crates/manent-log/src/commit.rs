@@ -4,6 +4,9 @@
 //! form batches: the first to arrive leads, waits for the sync that is running, and then writes and syncs for
 //! everyone who joined meanwhile. Different logs have different leaders, whose syncs the kernel runs side by side.
 //! There is no second journal: what is acknowledged is in the file itself.
+//!
+//! A leader that panics ends its batch: a guard gives everyone in it an error, so that nobody waits for a thread that is
+//! gone, and the target is told before anybody uses it again.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -56,6 +59,10 @@ pub trait Commit {
         durability: Durability,
         expect: Expect,
     ) -> std::result::Result<Vec<Self::Receipt>, Self::Error>;
+    /// Gives the error for everyone whose commit was broken off by a panic, or came back without receipts: nobody knows
+    /// what was written. Called with the target locked, also by whoever takes it next; the target must not go on from
+    /// what the panic left of its state.
+    fn abandon(&mut self) -> Self::Error;
 }
 
 impl Commit for Log {
@@ -71,6 +78,11 @@ impl Commit for Log {
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
         self.append_batch(bodies, durability, expect)
+    }
+
+    /// A log that was in the middle of a commit refuses to write by itself.
+    fn abandon(&mut self) -> Error {
+        self.broken_off()
     }
 }
 
@@ -119,9 +131,8 @@ impl<T: Commit> Group<T> {
         durability: Durability,
     ) -> std::result::Result<T::Receipt, T::Error> {
         if durability != Durability::Group {
-            let receipts =
-                self.lock().commit(context, std::slice::from_ref(&body), durability, Expect::Any)?;
-            return Ok(receipts[0].clone());
+            let outcome = self.lock().commit_all(context, std::slice::from_ref(&body), durability)?;
+            return Ok(outcome[0].clone());
         }
         // Here and not in the batch, where it would fail for everyone.
         log::check_size(&body)?;
@@ -132,56 +143,98 @@ impl<T: Commit> Group<T> {
         batch.receipt(place)
     }
 
-    /// The target for oneself.
+    /// The target for oneself. One whose last user panicked is told before.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        lock(&self.target)
+        self.target.lock().unwrap_or_else(|poisoned| {
+            let mut target = poisoned.into_inner();
+            drop(target.abandon());
+            self.target.clear_poison();
+            target
+        })
     }
 
     /// Gives the target back.
     pub fn into_inner(self) -> T {
-        self.target.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let panicked = self.target.is_poisoned();
+        let mut target = self.target.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if panicked {
+            drop(target.abandon());
+        }
+        target
+    }
+
+    /// For tests: how many records wait in the batch that is open.
+    #[doc(hidden)]
+    pub fn waiting(&self) -> usize {
+        lock(&self.open).as_ref().map_or(0, |batch| lock(&batch.state).bodies.len())
     }
 
     /// Puts a record into the open batch, or opens one. Place 0 leads.
     fn join(&self, body: Body) -> (Arc<Batch<T>>, usize) {
         let mut open = lock(&self.open);
-        let batch = match &*open {
-            Some(batch) if lock(&batch.state).bytes + body.as_bytes().len() <= BATCH_BYTES_MAX => {
-                batch.clone()
+        let bytes = body.as_bytes().len();
+        if let Some(batch) = &*open {
+            let mut state = lock(&batch.state);
+            if state.bytes + bytes <= BATCH_BYTES_MAX {
+                let place = state.bodies.len();
+                state.bodies.push(body);
+                state.bytes += bytes;
+                drop(state);
+                return (batch.clone(), place);
             }
-            _ => {
-                let state = BatchState { bodies: Vec::new(), bytes: 0, outcome: None };
-                let batch = Arc::new(Batch { state: Mutex::new(state), committed: Condvar::new() });
-                *open = Some(batch.clone());
-                batch
-            }
-        };
-        let mut state = lock(&batch.state);
-        let place = state.bodies.len();
-        state.bytes += body.as_bytes().len();
-        state.bodies.push(body);
-        drop(state);
-        (batch, place)
+        }
+        // Others see it only when its first record is in it: whoever joins can rely on a leader.
+        let state = BatchState { bodies: vec![body], bytes, outcome: None };
+        let batch = Arc::new(Batch { state: Mutex::new(state), committed: Condvar::new() });
+        *open = Some(batch.clone());
+        (batch, 0)
     }
 
     /// Commits a batch for all who joined it.
     fn lead(&self, context: T::Context<'_>, batch: &Arc<Batch<T>>) {
+        let leader = Leader { group: self, batch };
         // Others join while we wait here for the commit before ours.
         let mut target = self.lock();
+        self.close(batch);
+        let bodies = std::mem::take(&mut lock(&batch.state).bodies);
+        let outcome = target.commit_all(context, &bodies, Durability::Group).map_err(Arc::new);
+        drop(target);
+        batch.end(outcome);
+        drop(leader);
+    }
+
+    /// Nobody joins this batch any more.
+    fn close(&self, batch: &Arc<Batch<T>>) {
         let mut open = lock(&self.open);
         if open.as_ref().is_some_and(|b| Arc::ptr_eq(b, batch)) {
             *open = None;
         }
-        drop(open);
-        let bodies = std::mem::take(&mut lock(&batch.state).bodies);
-        let outcome = target.commit(context, &bodies, Durability::Group, Expect::Any).map_err(Arc::new);
-        drop(target);
-        lock(&batch.state).outcome = Some(outcome);
-        batch.committed.notify_all();
+    }
+}
+
+/// The thread that commits a batch. However it ends, the batch ends with it.
+struct Leader<'a, T: Commit> {
+    group: &'a Group<T>,
+    batch: &'a Arc<Batch<T>>,
+}
+
+impl<T: Commit> Drop for Leader<'_, T> {
+    fn drop(&mut self) {
+        if lock(&self.batch.state).outcome.is_some() {
+            return;
+        }
+        self.group.close(self.batch);
+        let error = self.group.lock().abandon();
+        self.batch.end(Err(Arc::new(error)));
     }
 }
 
 impl<T: Commit> Batch<T> {
+    fn end(&self, outcome: Outcome<T>) {
+        lock(&self.state).outcome = Some(outcome);
+        self.committed.notify_all();
+    }
+
     fn receipt(&self, place: usize) -> std::result::Result<T::Receipt, T::Error> {
         let mut state = lock(&self.state);
         loop {
@@ -194,7 +247,23 @@ impl<T: Commit> Batch<T> {
     }
 }
 
-/// A panic in another thread leaves nothing half done behind these locks, so its poison is no reason to stop.
+/// [`Commit::commit`], with a receipt for each record or an error.
+trait CommitAll: Commit {
+    fn commit_all(
+        &mut self,
+        context: Self::Context<'_>,
+        bodies: &[Body],
+        durability: Durability,
+    ) -> std::result::Result<Vec<Self::Receipt>, Self::Error> {
+        let receipts = self.commit(context, bodies, durability, Expect::Any)?;
+        if receipts.len() == bodies.len() { Ok(receipts) } else { Err(self.abandon()) }
+    }
+}
+
+impl<T: Commit> CommitAll for T {}
+
+/// Locks what a panic in another thread cannot leave half done, so that its poison is no reason to stop. The target is
+/// locked by [`Group::lock`] instead.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

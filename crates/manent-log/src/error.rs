@@ -97,6 +97,19 @@ pub enum Error {
         /// The first failure.
         why: String,
     },
+    /// Nobody can tell whether the record is kept: a sync of it failed, a failed write could not be taken back, or a panic
+    /// broke off the commit. The record may be read, and may be gone after a power cut. The handle is closed for writing.
+    #[error(
+        "it is unknown whether the record is kept in {}: {why}; it may be there, so look before you append it again. \
+         One with an idempotency key (`append --key`) can be appended again and is there once",
+        path.display()
+    )]
+    Unknown {
+        /// The log.
+        path: PathBuf,
+        /// What happened.
+        why: String,
+    },
     /// The file was deleted, moved or replaced while it was open.
     #[error("{} was {how} while it was open; nothing was written, open it again", path.display())]
     Gone {
@@ -175,12 +188,25 @@ pub enum BodyError {
     /// Half a surrogate pair in a string.
     #[error("a record may not hold half of a surrogate pair (\\ud800 to \\udfff); replace it with \\ufffd")]
     LoneSurrogate,
+    /// An idempotency key that is empty or too long.
+    #[error("an idempotency key has 1 to {max} bytes, and this one has {bytes}; choose another")]
+    Key {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
 }
 
 impl Error {
     /// Borrows the path, and copies it only if there is an error: this stands on the path of every append.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io { action, path: path.to_owned(), source }
+    }
+
+    /// Whether nobody can tell if the record is kept: it may be there.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.root(), Error::Unknown { .. })
     }
 
     /// The error itself, also where several threads share it.

@@ -27,6 +27,9 @@ pub enum Access {
     Append,
     /// Read and append; the file must not exist, and is created with mode 0600 whatever the umask.
     CreateNew,
+    /// Read, and write at offsets ([`DiskFile::write_at`]). The file must exist. Without `O_APPEND`, with which Linux
+    /// writes at the end whatever the offset.
+    Overwrite,
     /// A directory that must exist, opened only to be locked: nothing is read or written through it, and its names
     /// are made durable with [`Disk::sync_dir`]. A symbolic link is followed, because a store may be reached
     /// through one. Anything but a directory is `NotADirectory`.
@@ -167,6 +170,10 @@ pub trait DiskFile: Send + Sync + std::fmt::Debug {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes at the end of the file in one call. May be short.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
+    /// Writes at an offset, through a file that was opened with [`Access::Overwrite`]. May be short.
+    fn write_at(&self, _bytes: &[u8], _offset: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Cuts or extends the file.
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Waits until content and length are on stable storage.
@@ -242,6 +249,33 @@ pub fn copy_range(from: &dyn DiskFile, offset: u64, length: u64, to: &dyn DiskFi
         }
         write_fully(to, &block[..n]).map_err(|(_, e)| e)?;
         done += n as u64;
+    }
+    Ok(())
+}
+
+/// Writes the bytes of a range again where they stand, through a file opened with [`Access::Overwrite`].
+///
+/// After a failed sync Linux takes the pages that it could not write for clean, and no later sync writes them; written
+/// again, they are dirty again.
+pub fn rewrite(file: &dyn DiskFile, range: std::ops::Range<u64>) -> io::Result<()> {
+    let mut block = vec![0; COPY_BLOCK_BYTES.min((range.end - range.start) as usize)];
+    let mut offset = range.start;
+    while offset < range.end {
+        let want = (range.end - offset).min(block.len() as u64) as usize;
+        let n = read_fully(file, &mut block[..want], offset)?;
+        if n == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut written = 0;
+        while written < n {
+            match file.write_at(&block[written..n], offset + written as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => written += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        offset += n as u64;
     }
     Ok(())
 }

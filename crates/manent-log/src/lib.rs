@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `log.rs` | the story of a write |
 //! | `log/rest.rs` | letting others write in between |
+//! | `log/keys.rs` | records that are known by an idempotency key; writing again what a failed sync may have lost |
 //! | `frame.rs` | a record and its bytes: the validity rule, `classify` |
 //! | `body.rs` | the members of a record, valid by construction |
 //! | `members.rs` | looking into a JSON object without parsing its values |
@@ -44,7 +45,7 @@ pub mod reverse;
 mod tail;
 pub mod verify;
 
-pub use body::{Body, without_lone_surrogates};
+pub use body::{Body, KEY_BYTES_MAX, idempotency_key, without_lone_surrogates};
 pub use commit::{Commit, Durability, Group, SharedLog};
 pub use error::{BodyError, Error, Result};
 pub use frame::FileKind;
@@ -52,7 +53,7 @@ pub use fs::{Disk, RealDisk};
 pub use header::{FORMAT, Header};
 pub use lines::line_at;
 pub use lock::{Hold, Trust};
-pub use log::{Expect, Log, Options, Receipt, RestingLog};
+pub use log::{Expect, Fate, KEY_RECORDS, Log, Options, Receipt, RestingLog, sort_out};
 pub use members::{list as members_of, lists as members_of_each};
 pub use reader::{Change, Damage, End, Entry, Item, Reader};
 pub use recover::SetAside;

@@ -56,20 +56,43 @@ impl Lease {
         loop {
             let (file, created) = open(disk, path, missing)?;
             let id = file.id().map_err(Error::io("inspect", path))?;
-            if file.try_lock().map_err(Error::io("lock", path))? {
+            let lease = Lease { file, path: path.to_owned(), created, trust, id, opener: std::process::id() };
+            match lease.file.try_lock() {
                 // Somebody may have renamed or removed the file between our open and our lock: then we hold the
                 // lock of a file that nobody else will ever open, and must start again.
-                if leads_to(disk, path, id)? {
-                    let path = path.to_owned();
-                    return Ok(Lease { file, path, created, trust, id, opener: std::process::id() });
+                Ok(true) => match leads_to(disk, path, id) {
+                    Ok(true) => return Ok(lease),
+                    Ok(false) => continue,
+                    Err(e) => {
+                        lease.remove_untouched(disk);
+                        return Err(e);
+                    }
+                },
+                Ok(false) if patience.is_over() => {
+                    return Err(Error::Held { path: path.to_owned(), pid: lease.file.lock_holder() });
                 }
-                continue;
+                Ok(false) => {}
+                Err(e) => {
+                    // Whoever was granted the lock that we were not keeps the file.
+                    if lease.file.lock_holder().is_none() {
+                        lease.remove_untouched(disk);
+                    }
+                    return Err(Error::io("lock", path)(e));
+                }
             }
-            if patience.is_over() {
-                return Err(Error::Held { path: path.to_owned(), pid: file.lock_holder() });
-            }
-            drop(file);
+            drop(lease);
             patience.pause();
+        }
+    }
+
+    /// Removes a file that taking this lease made and to which nothing was written. Whoever waits for it makes a new
+    /// one: the path is looked at again after the lock was taken.
+    pub(crate) fn remove_untouched(&self, disk: &dyn Disk) {
+        if self.created && self.check_process().is_ok() && self.check_path(disk).is_ok() {
+            let empty = self.file.state().is_ok_and(|state| state.len == 0);
+            if empty {
+                let _ = disk.remove(&self.path);
+            }
         }
     }
 

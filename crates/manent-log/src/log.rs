@@ -6,6 +6,7 @@
 //! ends the handle for good. Closing is dropping: nothing is buffered, so nothing can be lost by it. Between appends a
 //! log can rest ([`Log::rest`], in `log/rest.rs`), so that others may write.
 
+mod keys;
 mod rest;
 
 use std::io;
@@ -13,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::body::Body;
+use crate::body::{Body, KEY_BYTES_MAX};
 use crate::commit::Durability;
-use crate::error::{Error, Result};
+use crate::error::{BodyError, Error, Result};
 use crate::frame::{self, FileKind, RECORD_BYTES_MAX, SEQ_MAX};
 use crate::fs::{Disk, FileId, write_fully};
 use crate::header::Header;
@@ -23,6 +24,8 @@ use crate::lock::{IfMissing, Lease, Trust, directory_of};
 use crate::reader::{End, Entry, Reader};
 use crate::recover::{self, SetAside};
 
+use keys::RecentKeys;
+pub use keys::{Fate, KEY_RECORDS, sort_out};
 pub use rest::RestingLog;
 
 /// How a log is opened for writing.
@@ -101,6 +104,11 @@ pub struct Log {
     name_is_durable: bool,
     set_aside: Option<SetAside>,
     poison: Option<String>,
+    /// A commit is under way. Where it is seen at the beginning of another, a panic broke the first one off, and nobody
+    /// knows what it wrote: the handle is finished.
+    busy: bool,
+    /// The keys of the last records, once somebody appended a record with one.
+    recent: Option<RecentKeys>,
     /// The bytes of the commit in hand, and where each of its records begins in the file. Kept for their memory.
     buffer: Vec<u8>,
     starts: Vec<u64>,
@@ -111,7 +119,9 @@ impl Log {
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, options: &Options) -> Result<Log> {
         let missing = if options.header.is_some() { IfMissing::Create } else { IfMissing::Refuse };
         let lease = Lease::take(&**disk, path, missing, options.trust, options.wait)?;
-        let ready = recover::make_ready(&**disk, &lease, missing)?;
+        let ready = recover::make_ready(&**disk, &lease, missing).inspect_err(|_| {
+            lease.remove_untouched(&**disk);
+        })?;
         let header = if ready.unborn { options.header.clone() } else { None };
         Ok(Log {
             disk: disk.clone(),
@@ -127,25 +137,38 @@ impl Log {
             torn_end: ready.torn_end,
             set_aside: ready.set_aside,
             poison: None,
+            busy: false,
+            recent: None,
             buffer: Vec::new(),
             starts: Vec::new(),
         })
     }
 
-    /// Appends one record.
+    /// Appends one record. If one of the last [`KEY_RECORDS`] records has the key of this one ([`Body::idempotent`]),
+    /// nothing is appended, whatever the rest of the body and `expect` say, and the receipt is that of the first: after
+    /// its bytes were written again and synced, unless this very handle did that before. In another program's file
+    /// nothing is written again, and such an append is [`Error::Unknown`].
     pub fn append(&mut self, body: &Body, durability: Durability, expect: Expect) -> Result<Receipt> {
-        let seq = self.commit(std::slice::from_ref(body), durability, expect)?;
+        if body.key().is_some() {
+            let receipts = self.append_batch(std::slice::from_ref(body), durability, expect)?;
+            return Ok(receipts[0]);
+        }
+        let seq = self.guarded(|log| log.commit(std::slice::from_ref(body), durability, expect))?;
         Ok(Receipt { seq, offset: self.starts[0], durability })
     }
 
-    /// Appends several records with one write and one sync. Not atomic: a crash may leave the first few of them.
+    /// Appends several records with one write and one sync. Not atomic: a crash may leave the first few of them. What
+    /// [`Log::append`] says of keys holds for each of them, and for two with the same key among them.
     pub fn append_batch(
         &mut self,
         bodies: &[Body],
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        let first = self.commit(bodies, durability, expect)?;
+        if bodies.iter().any(|body| body.key().is_some()) {
+            return self.guarded(|log| log.commit_keyed(bodies, durability, expect));
+        }
+        let first = self.guarded(|log| log.commit(bodies, durability, expect))?;
         let numbered = (first..).zip(&self.starts);
         Ok(numbered.map(|(seq, offset)| Receipt { seq, offset: *offset, durability }).collect())
     }
@@ -153,13 +176,19 @@ impl Log {
     /// Writes the header alone, if it is still due: a log that is to exist before its first record. Whatever header
     /// the file has is then as durable as asked.
     pub fn write_header(&mut self, durability: Durability) -> Result<()> {
-        self.check_usable(durability)?;
-        if self.header.is_some() {
-            self.encode(&[])?;
-            return self.put_down(0, durability);
-        }
-        // It may be another's, who died before the sync of it.
-        if durability == Durability::Flush { Ok(()) } else { self.make_durable() }
+        self.guarded(|log| {
+            log.check_usable(durability)?;
+            if log.header.is_some() {
+                log.encode(&[])?;
+                return log.put_down(0, durability);
+            }
+            match (durability, log.kind) {
+                (Durability::Flush, _) => Ok(()),
+                // It may be another's, whose sync of it failed or never came.
+                (_, FileKind::Native) => log.rewrite_from(0),
+                (_, FileKind::Foreign | FileKind::Adopted) => log.make_durable(),
+            }
+        })
     }
 
     /// Whether the header is still to be written: there is nothing in the file yet.
@@ -206,7 +235,7 @@ impl Log {
 
     /// Why this handle will not write again, if it will not.
     pub fn poisoned(&self) -> Option<&str> {
-        self.poison.as_deref()
+        self.poison.as_deref().or(self.busy.then_some(BROKEN_OFF))
     }
 
     /// What opening the log, or waking it, had to cut off its end, and where it is kept.
@@ -216,6 +245,33 @@ impl Log {
 
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
+    }
+
+    /// Runs a commit on a handle that may write.
+    fn guarded<T>(&mut self, commit: impl FnOnce(&mut Log) -> Result<T>) -> Result<T> {
+        if let Some(why) = self.poisoned() {
+            return Err(Error::Poisoned { path: self.path().to_owned(), why: why.to_owned() });
+        }
+        self.busy = true;
+        let outcome = commit(self);
+        self.busy = false;
+        outcome
+    }
+
+    /// The error for whoever waits for a commit that a panic broke off.
+    pub(crate) fn broken_off(&self) -> Error {
+        self.unknown(BROKEN_OFF)
+    }
+
+    fn unknown(&self, why: impl Into<String>) -> Error {
+        Error::Unknown { path: self.path().to_owned(), why: why.into() }
+    }
+
+    /// Closes the handle for good, and says that nobody knows what of the commit is kept.
+    fn close_unknown(&mut self, why: String) -> Error {
+        let error = self.unknown(why.as_str());
+        self.poison = Some(why);
+        error
     }
 
     /// Writes the records and gives the number of the first; `starts` then holds the offset of each.
@@ -231,6 +287,7 @@ impl Log {
         if !bodies.is_empty() {
             self.put_down(bodies.len() as u64, durability)?;
         }
+        self.forget_keys_of(bodies);
         Ok(first)
     }
 
@@ -258,9 +315,6 @@ impl Log {
 
     /// Everything that must hold before a byte is written.
     fn check_usable(&mut self, durability: Durability) -> Result<()> {
-        if let Some(why) = &self.poison {
-            return Err(Error::Poisoned { path: self.path().to_owned(), why: why.clone() });
-        }
         self.lease.check_process()?;
         let state = self.lease.file.state().map_err(Error::io("inspect", self.path()))?;
         if state.links == 0 {
@@ -284,6 +338,7 @@ impl Log {
 
     /// Another program appended without asking for the lease. Its lines are counted, and we go on behind them.
     fn fold_in_others(&mut self) -> Result<()> {
+        self.recent = None;
         self.lease.check_path(&*self.disk)?;
         let mut reader =
             Reader::resume(&self.disk, &self.lease.path, self.kind, self.settled.0, self.settled.1)?;
@@ -302,7 +357,7 @@ impl Log {
     }
 
     /// Builds the bytes of a commit: the newline that is missing, the header that is due, the records.
-    fn encode(&mut self, bodies: &[Body]) -> Result<()> {
+    fn encode<'b>(&mut self, bodies: impl IntoIterator<Item = &'b Body>) -> Result<()> {
         self.buffer.clear();
         self.starts.clear();
         if self.newline_first {
@@ -326,7 +381,8 @@ impl Log {
     fn write_buffer(&mut self) -> Result<()> {
         let Err((written, source)) = write_fully(&*self.lease.file, &self.buffer) else { return Ok(()) };
         if let Err(why) = self.take_back(written) {
-            self.poison = Some(format!("a write failed ({source}) and could not be taken back ({why})"));
+            let why = format!("a write failed ({source}) and could not be taken back ({why})");
+            return Err(self.close_unknown(why));
         }
         Err(self.write_error(source))
     }
@@ -364,14 +420,16 @@ impl Log {
     /// After a failed sync nobody can tell what is on the disk: the kernel reports the error once and forgets it.
     fn make_durable(&mut self) -> Result<()> {
         if let Err(source) = self.lease.file.sync() {
-            self.poison = Some(format!("a sync failed ({source})"));
-            return Err(Error::io("sync", self.path())(source));
+            return Err(self.close_unknown(format!("a sync failed ({source})")));
         }
+        self.sync_name()
+    }
+
+    /// Waits until the name of the file is on stable storage, if it is not known to be.
+    fn sync_name(&mut self) -> Result<()> {
         if !self.name_is_durable {
-            let dir = directory_of(&self.lease.path);
-            if let Err(source) = self.disk.sync_dir(dir) {
-                self.poison = Some(format!("the directory could not be synced ({source})"));
-                return Err(Error::io("sync the directory", dir)(source));
+            if let Err(source) = self.disk.sync_dir(directory_of(&self.lease.path)) {
+                return Err(self.close_unknown(format!("the directory could not be synced ({source})")));
             }
             self.name_is_durable = true;
         }
@@ -379,8 +437,11 @@ impl Log {
     }
 }
 
-/// The limit on length, checked before any byte is written.
+/// The limits on lengths, checked before any byte is written.
 pub(crate) fn check_size(body: &Body) -> Result<()> {
+    if let Some(bytes) = body.key().map(str::len).filter(|bytes| !(1..=KEY_BYTES_MAX).contains(bytes)) {
+        return Err(BodyError::Key { bytes, max: KEY_BYTES_MAX }.into());
+    }
     let bytes = frame::encoded_len_max(body.as_bytes());
     if bytes > RECORD_BYTES_MAX {
         return Err(Error::TooLarge { bytes: bytes as u64, max: RECORD_BYTES_MAX as u64 });
@@ -398,12 +459,8 @@ impl Log {
     /// A log that was made and never written to leaves no file behind. Whoever waits for it makes a new one: the path
     /// is looked at again after the lock was taken.
     fn remove_untouched(&self) {
-        let untouched = self.lease.created && self.header.is_some() && self.poison.is_none();
-        if untouched && self.lease.check_process().is_ok() && self.lease.check_path(&*self.disk).is_ok() {
-            let empty = self.lease.file.state().is_ok_and(|state| state.len == 0);
-            if empty {
-                let _ = self.disk.remove(&self.lease.path);
-            }
+        if self.header.is_some() && self.poisoned().is_none() {
+            self.lease.remove_untouched(&*self.disk);
         }
     }
 }
@@ -412,6 +469,9 @@ impl Log {
 fn first_seq_of(header: &Body) -> u64 {
     Header::parse(format!("{{{}}}", header.as_str()).as_bytes()).first_seq
 }
+
+/// Why a handle is finished on which a commit began and did not come back.
+const BROKEN_OFF: &str = "a panic broke off a commit";
 
 /// One huge record must not keep its memory for ever.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;

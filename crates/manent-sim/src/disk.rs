@@ -240,7 +240,9 @@ impl Disk for SimDisk {
         let shared: Arc<Path> = Arc::clone(&call.path);
         let handle = self.run(call, |world, _| {
             let ino = match access {
-                Access::Read | Access::Append | Access::Directory => world.tree.resolve(path)?,
+                Access::Read | Access::Append | Access::Overwrite | Access::Directory => {
+                    world.tree.resolve(path)?
+                }
                 Access::CreateNew => {
                     let ino = world.tree.create_file(path)?;
                     world.stamp(ino);
@@ -413,6 +415,18 @@ impl DiskFile for SimFile {
             }
             world.append(self.handle.ino, bytes, extent)
         })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.run_counted(
+            self.call("write_at", Detail::Write { offset, bytes: bytes.len() }),
+            |world, extent| {
+                if self.access != Access::Overwrite {
+                    return Err(io::Error::from_raw_os_error(EBADF));
+                }
+                world.write_at(self.handle.ino, bytes, offset, extent)
+            },
+        )
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

@@ -38,9 +38,11 @@ pub enum Fault {
     /// The operation does nothing and returns this error. A failed sync also gives up its data: it stays
     /// readable, but no later sync writes it.
     Fail(Errno),
+    /// As [`Fault::Fail`] with EIO, of the next sync of a file.
+    FailSync,
     /// The operation does nothing and returns `Interrupted`.
     Interrupted,
-    /// An append writes a part, at least one byte and not all, and returns that count.
+    /// A write writes a part, at least one byte and not all, and returns that count.
     ShortWrite,
     /// As `ShortWrite`, and the next append to any file fails with ENOSPC: the way a disk fills up.
     PartialThenFail,
@@ -48,12 +50,17 @@ pub enum Fault {
     CrashKill,
     /// The power fails inside the operation, which may be done, not done, or done in part.
     CrashPower,
+    /// The thread panics before it does anything.
+    PanicBefore,
+    /// The operation is done, and the thread panics before it can tell.
+    PanicAfter,
 }
 
 /// The faults still to come.
 ///
 /// A fault strikes the first operation from its number on that it applies to: `ShortWrite` and
-/// `PartialThenFail` wait for an append of two bytes or more, the others strike any operation. One operation
+/// `PartialThenFail` wait for a write of two bytes or more, `FailSync` for the sync of a file, the others strike any
+/// operation. One operation
 /// is struck by one fault at most; of two with the same number, the second strikes a later operation.
 /// Operations of dead handles are not counted, so the numbers go on across a crash without a hole.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +79,8 @@ pub(crate) enum Verdict {
     Fail(Errno),
     Interrupted,
     Crash(CrashKind),
+    PanicBefore,
+    PanicAfter,
 }
 
 impl FaultPlan {
@@ -98,11 +107,25 @@ impl FaultPlan {
         self.queue.insert(place, (operation, fault));
     }
 
+    /// Decides about the sync of a file.
+    pub(crate) fn strike_sync(&mut self, operation: u64) -> Verdict {
+        let due = self.queue.iter().position(|(at, fault)| *at <= operation && *fault == Fault::FailSync);
+        match due {
+            Some(due) => {
+                self.queue.remove(due);
+                Verdict::Fail(Errno::Io)
+            }
+            None => self.strike(operation, None),
+        }
+    }
+
     /// Decides about one operation; `append_bytes` is given if it is an append.
     pub(crate) fn strike(&mut self, operation: u64, append_bytes: Option<usize>) -> Verdict {
         let splittable = append_bytes.is_some_and(|bytes| bytes >= 2);
-        let due = self.queue.iter().position(|(at, fault)| {
-            *at <= operation && (splittable || !matches!(fault, Fault::ShortWrite | Fault::PartialThenFail))
+        let due = self.queue.iter().position(|(at, fault)| match fault {
+            Fault::FailSync => false,
+            Fault::ShortWrite | Fault::PartialThenFail => *at <= operation && splittable,
+            _ => *at <= operation,
         });
         let Some(due) = due else {
             if append_bytes.is_some() && std::mem::take(&mut self.next_append_fails) {
@@ -112,6 +135,7 @@ impl FaultPlan {
         };
         match self.queue.remove(due).1 {
             Fault::Fail(errno) => Verdict::Fail(errno),
+            Fault::FailSync => Verdict::Fail(Errno::Io),
             Fault::Interrupted => Verdict::Interrupted,
             Fault::ShortWrite => Verdict::Short,
             Fault::PartialThenFail => {
@@ -120,6 +144,8 @@ impl FaultPlan {
             }
             Fault::CrashKill => Verdict::Crash(CrashKind::Kill),
             Fault::CrashPower => Verdict::Crash(CrashKind::Power),
+            Fault::PanicBefore => Verdict::PanicBefore,
+            Fault::PanicAfter => Verdict::PanicAfter,
         }
     }
 }

@@ -13,6 +13,7 @@
 //! | power cut: unsynced creations, renames and removals undone, in order or out of it | `changes.rs` |
 //! | kill -9: the cache survives, the call under way is done in part | [`Fault::CrashKill`] |
 //! | failed sync: told once, its data never written | [`Fault::Fail`], [`SimDisk::drop_caches`] |
+//! | a panic in the middle of a call, before or after it was done | [`Fault::PanicBefore`], [`Fault::PanicAfter`] |
 //! | errors and interruptions of any call, short writes, a full disk | [`Fault`], [`SimDisk::set_capacity`] |
 //!
 //! Not modelled: a disk that lies about a sync, bits that rot, a sector that is itself half written, and

@@ -11,6 +11,7 @@
 //! keep a synced record that shares a sector with the next one.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 
 use crate::rng::Rng;
@@ -72,6 +73,17 @@ impl Pages {
         self.touch(self.live.len()..end);
         self.live.extend_from_slice(bytes);
         self.lens.push(end);
+    }
+
+    /// Writes over bytes that are there. A hole behind the end is not modelled: nobody of ours makes one.
+    pub(crate) fn write_at(&mut self, bytes: &[u8], offset: usize) -> io::Result<()> {
+        let end = offset + bytes.len();
+        if end > self.live.len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.touch(offset..end);
+        self.live[offset..end].copy_from_slice(bytes);
+        Ok(())
     }
 
     pub(crate) fn set_len(&mut self, len: usize) {
@@ -313,6 +325,25 @@ mod tests {
             pages
         };
         assert_eq!(outcomes(build, &STYLES), [[vec![2; 100], vec![3; 100]].concat()]);
+    }
+
+    #[test]
+    fn the_same_bytes_written_again_to_a_stuck_sector_are_durable_after_the_next_sync() {
+        let build = |again: bool| {
+            move || {
+                let mut pages = Pages::durable(vec![1; 512]);
+                pages.append(&[2; 1024]);
+                pages.fail_sync();
+                if again {
+                    pages.write_at(&[2; 1024], 512).unwrap();
+                }
+                pages.sync();
+                pages
+            }
+        };
+        let full = [vec![1; 512], vec![2; 1024]].concat();
+        assert_eq!(outcomes(build(true), &STYLES), std::slice::from_ref(&full));
+        assert!(outcomes(build(false), &STYLES).len() > 1, "a sync alone does not bring them to the disk");
     }
 
     #[test]

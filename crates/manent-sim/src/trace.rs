@@ -30,12 +30,22 @@ pub(crate) enum Detail {
     Append(usize),
     Length(u64),
     Read { offset: u64, bytes: usize },
+    Write { offset: u64, bytes: usize },
 }
 
 /// Whether a line of a trace tells of an operation that changes the disk.
 pub(crate) fn is_change(line: &str) -> bool {
-    let changing =
-        ["append", "set_len", "sync", "sync_dir", "rename", "rename_new", "remove", "create_dir_all"];
+    let changing = [
+        "append",
+        "write_at",
+        "set_len",
+        "sync",
+        "sync_dir",
+        "rename",
+        "rename_new",
+        "remove",
+        "create_dir_all",
+    ];
     changing.contains(&line.split(' ').nth(3).unwrap_or_default()) || line.contains("CreateNew")
 }
 
@@ -117,7 +127,9 @@ impl fmt::Display for Entry {
             Detail::To(path) => write!(f, " to {}", path.display())?,
             Detail::Append(bytes) => write!(f, " {bytes} B")?,
             Detail::Length(len) => write!(f, " {len}")?,
-            Detail::Read { offset, bytes } => write!(f, " {bytes} B at {offset}")?,
+            Detail::Read { offset, bytes } | Detail::Write { offset, bytes } => {
+                write!(f, " {bytes} B at {offset}")?
+            }
         }
         match outcome {
             Outcome::Done => f.write_str(" -> ok")?,

@@ -115,11 +115,16 @@ impl World {
         }
         let number = self.operations;
         self.operations += 1;
-        let verdict = self.plan.strike(number, call.append_bytes());
+        let verdict = match call.verb {
+            "sync" => self.plan.strike_sync(number),
+            _ => self.plan.strike(number, call.written_bytes()),
+        };
         let result = match verdict {
             Verdict::Go => effect(self, Extent::Whole),
             Verdict::Short => effect(self, Extent::Short),
             Verdict::Interrupted => Err(io::ErrorKind::Interrupted.into()),
+            Verdict::PanicBefore => Err(io::Error::other(PANIC)),
+            Verdict::PanicAfter => effect(self, Extent::Whole),
             Verdict::Fail(errno) => {
                 on_failure(self);
                 Err(errno.into())
@@ -133,8 +138,10 @@ impl World {
             }
         };
         self.trace.call(number, who.pid, call, verdict, result.as_ref().err().map(ToString::to_string));
-        if let Verdict::Crash(kind) = verdict {
-            self.crash(kind);
+        match verdict {
+            Verdict::Crash(kind) => self.crash(kind),
+            Verdict::PanicBefore | Verdict::PanicAfter => std::panic::panic_any(PANIC),
+            Verdict::Go | Verdict::Short | Verdict::Fail(_) | Verdict::Interrupted => {}
         }
         result
     }
@@ -207,6 +214,25 @@ impl World {
         Ok(fitting)
     }
 
+    /// Writes over bytes that are there, as far as `extent` allows; gives the count.
+    pub(crate) fn write_at(
+        &mut self,
+        ino: Ino,
+        bytes: &[u8],
+        offset: u64,
+        extent: Extent,
+    ) -> io::Result<usize> {
+        let count = match extent {
+            Extent::Whole => bytes.len(),
+            Extent::Short => self.rng.range(1..=bytes.len() as u64 - 1) as usize,
+            Extent::Torn => self.torn_at(offset, bytes.len() as u64) as usize,
+        };
+        let offset = usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        self.tree.pages_mut(ino)?.write_at(&bytes[..count], offset)?;
+        self.stamp(ino);
+        Ok(count)
+    }
+
     pub(crate) fn free_bytes(&self) -> u64 {
         self.capacity_bytes.map_or(FREE_BYTES_UNLIMITED, |bytes| bytes.saturating_sub(self.tree.used_bytes()))
     }
@@ -233,10 +259,10 @@ impl World {
 }
 
 impl Call {
-    /// The length of an append; `None` for other calls.
-    fn append_bytes(&self) -> Option<usize> {
+    /// The length of a write; `None` for other calls.
+    fn written_bytes(&self) -> Option<usize> {
         match self.detail {
-            Detail::Append(bytes) => Some(bytes),
+            Detail::Append(bytes) | Detail::Write { bytes, .. } => Some(bytes),
             _ => None,
         }
     }
@@ -244,6 +270,8 @@ impl Call {
 
 /// The user who runs all simulated processes.
 pub(crate) const USER: u32 = 1000;
+/// What a thread panics with that a fault strikes.
+const PANIC: &str = "simulated panic";
 const PAGE_BYTES: u64 = 4096;
 const FREE_BYTES_UNLIMITED: u64 = 1 << 40;
 const CLOCK_START_MS: i64 = 1_700_000_000_000;

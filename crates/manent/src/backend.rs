@@ -23,6 +23,7 @@
 //! | another writer has the stream, and was waited for in vain | [`manent_log::Error::Held`] |
 //! | the record would not get the number that was expected | [`manent_log::Error::Conflict`] |
 //! | a record is longer than [`manent_log::frame::RECORD_BYTES_MAX`] | [`manent_log::Error::TooLarge`] |
+//! | it is unknown whether a record is kept: it may be there | [`manent_log::Error::Unknown`] |
 //! | no such stream | [`Error::NotFound`](crate::Error::NotFound) |
 //! | a stream where another one was to go | [`Error::InTheWay`](crate::Error::InTheWay) |
 //! | somebody else moves streams, and was waited for in vain | [`Error::Busy`](crate::Error::Busy) |
@@ -308,7 +309,15 @@ pub struct Repaired {
 pub trait Lease: fmt::Debug + Send {
     /// Appends records in order, and gives a receipt for each. Not atomic: a crash may leave the first few of
     /// them. What is refused (a conflict, a record too large) writes none of them and does not end the lease.
+    ///
+    /// A body whose key ([`Body::key`]) is that of one of the last [`manent_log::KEY_RECORDS`] records, or of one
+    /// before it in the same call, is not appended, whatever the rest of it and `expect` say: its receipt is that of the
+    /// first, which must be as durable by then as is asked for. Where that cannot be made sure, it is
+    /// [`manent_log::Error::Unknown`].
     fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>>;
+    /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of it
+    /// failed. [`manent_log::Error::Unknown`] where that cannot be made sure.
+    fn keep_from(&mut self, position: Position) -> Result<()>;
     /// The number that the next record will get, if nobody writes around the lease.
     fn next_seq(&self) -> u64;
     /// The session's id; empty for another program's.
@@ -478,7 +487,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// waited for.
     fn delete(&self, at: &Address, wait: Duration) -> Result<()>;
 
-    /// Makes everything that can be read of a stream survive power loss, whoever wrote it.
+    /// Makes everything that can be read of a stream survive power loss, whoever wrote it; but for what stands there
+    /// after a sync failed, of which a backend on files cannot know. [`Lease::keep_from`] makes sure of that too.
     fn settle(&self, at: &Address) -> Result<()>;
 
     /// Checks every byte of a stream.

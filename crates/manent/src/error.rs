@@ -301,6 +301,12 @@ impl Error {
         }
     }
 
+    /// Whether nobody can tell if the record is kept: it may be there. Append it again with the same idempotency key
+    /// ([`NewTurn::key`](crate::NewTurn::key)), or look before you do.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.root(), Error::Log(error) if error.is_unknown())
+    }
+
     /// Whether the system refused to answer, and so nothing is known: not what is damaged or not there.
     pub(crate) fn is_refusal(&self) -> bool {
         let refused = |e: &io::Error| e.raw_os_error().is_some() && e.kind() != io::ErrorKind::NotFound;

@@ -267,7 +267,7 @@ impl Backend for InMemory {
         // Without the lock: the records may come from a stream of this very backend.
         let bodies = records.collect::<Result<Vec<Body>>>()?;
         let stream = Stream::new(header)?;
-        stream.append(key, &bodies)?;
+        stream.append(key, &bodies.iter().collect::<Vec<_>>())?;
         let mut state = lock(&self.shared.state);
         state.check_free(key, Place::Live, &header.id)?;
         state.put(key, Spot::live(Arc::new(stream)));

@@ -13,7 +13,8 @@ use manent_log::fs::Disk;
 use manent_log::{Body, Damage, Found, RealDisk, Report, SetAside, Trust};
 
 use crate::backend::{
-    Address, Backend, Header, Lease, Listed, Place, Progress, Receipt, Repaired, Shelf, Start, Terms, Which,
+    Address, Backend, Header, Lease, Listed, Place, Position, Progress, Receipt, Repaired, Shelf, Start,
+    Terms, Which,
 };
 use crate::error::{Among, Error, Result};
 use crate::files::Files;
@@ -191,7 +192,8 @@ impl Store {
     }
 
     /// Appends one record to the live session of a key, or to a new one. When it returns, the record survives power
-    /// loss.
+    /// loss. If the error is one of unknown outcome ([`Error::is_unknown`]), the record may be there all the same; one with
+    /// a key ([`NewTurn::key`](crate::NewTurn::key)) can be appended again.
     pub fn append(&self, key: &SessionKey, record: impl Into<Body>) -> Result<Receipt> {
         let receipts = self.append_with(key, &[record.into()], Durability::Sync, Expect::Any)?;
         receipts.into_iter().next().ok_or_else(|| nothing_taken(key))
@@ -316,12 +318,20 @@ impl Store {
     /// Gives the live session of a key a title.
     pub fn set_title(&self, key: &SessionKey, title: &str) -> Result<Receipt> {
         let mut body = Body::new();
-        body.string("ts", &clock::now()).string("kind", "title").string("title", title);
-        let mut session = self.existing_session(key)?;
-        if session.id().is_empty() {
-            return Err(Error::Foreign { key: key.to_string() });
+        // A key of its own for each call: the same title given again is a new record.
+        let tried_as = uuid::Uuid::now_v7().to_string();
+        body.string("ts", &clock::now()).string("kind", "title").idempotent(&tried_as).string("title", title);
+        let append = || {
+            let mut session = self.existing_session(key)?;
+            if session.id().is_empty() {
+                return Err(Error::Foreign { key: key.to_string() });
+            }
+            session.append(body.clone())
+        };
+        match append() {
+            Err(e) if e.is_unknown() => append(),
+            titled => titled,
         }
-        session.append(body)
     }
 
     /// Checks every byte of a session, that what it was forked from is still there, and that it has all the records
@@ -395,6 +405,12 @@ impl Session {
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
         self.lease.append(bodies, durability, expect)
+    }
+
+    /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of it
+    /// failed; see [`Lease::keep_from`].
+    pub fn keep_from(&mut self, position: Position) -> Result<()> {
+        self.lease.keep_from(position)
     }
 
     /// Its key.

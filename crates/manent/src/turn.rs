@@ -216,6 +216,26 @@ impl NewTurn {
         self
     }
 
+    /// Gives the turn an idempotency key: if an append of it fails with an unknown outcome
+    /// ([`Error::is_unknown`](crate::Error::is_unknown)), or nobody heard of its end, it can be appended again with the
+    /// same key, by this or another process, and stands in the session once. The key counts among at least the last
+    /// 1,000 records of one session, whatever else the turn says; it has 1 to 1,024 bytes.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = manent::Store::open(dir.path())?;
+    /// # let key = manent::SessionKey::new("work")?;
+    /// let first = store.append(&key, manent::turn("user", "hello").key("message-17"))?;
+    /// let again = store.append(&key, manent::turn("user", "hello").key("message-17"))?;
+    /// assert_eq!(first.seq, again.seq);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn key(self, key: &str) -> NewTurn {
+        self.string("idempotency_key", key)
+    }
+
     /// Sets a member to what is JSON already: tool calls, usage, parts. What [`NewTurn::string`] says of names holds
     /// here, and `ts`, `role` and `content` must be strings.
     pub fn json(mut self, name: &str, json: &str) -> Result<NewTurn, RecordError> {
@@ -246,6 +266,9 @@ impl From<NewTurn> for Body {
         }
         // Last, so that a reader finds everything else without touching the text.
         body.string("content", &turn.content);
+        if turn.members.iter().any(|(name, _)| name == "idempotency_key") {
+            return body.keyed_by_member();
+        }
         body
     }
 }
@@ -279,7 +302,8 @@ pub fn write_turn(body: &mut Body, ts: &str, role: &str, content: &str) {
 }
 
 /// Makes a body of a JSON object, as `append --jsonl` takes it: `seq` and `crc` are dropped, so that what was read can
-/// be appended again; `ts` is added where it is missing; a turn without `content` gets an empty one.
+/// be appended again; `ts` is added where it is missing; a turn without `content` gets an empty one, and one with an
+/// `idempotency_key` is recorded once ([`NewTurn::key`]).
 pub fn body_of_json(object: &[u8], ts: &str) -> Result<Body, RecordError> {
     let parsed = Body::parse(object)?;
     let braced = format!("{{{}}}", parsed.as_str());
@@ -298,12 +322,16 @@ pub fn body_of_json(object: &[u8], ts: &str) -> Result<Body, RecordError> {
     }
     let add_ts = value("ts").is_none();
     let add_content = value("role").is_some() && value("content").is_none();
-    if !add_ts && !add_content {
-        return Ok(parsed);
-    }
-    let ts = if add_ts { format!(r#""ts":"{ts}","#) } else { String::new() };
-    let content = if add_content { r#","content":"""# } else { "" };
-    Ok(Body::parse(format!("{{{ts}{}{content}}}", parsed.as_str()).as_bytes())?)
+    // In records that are no turns the member may mean something else: the two ends of a run have the same.
+    let is_keyed = value("role").is_some() && value("idempotency_key").is_some();
+    let body = if add_ts || add_content {
+        let ts = if add_ts { format!(r#""ts":"{ts}","#) } else { String::new() };
+        let content = if add_content { r#","content":"""# } else { "" };
+        Body::parse(format!("{{{ts}{}{content}}}", parsed.as_str()).as_bytes())?
+    } else {
+        parsed
+    };
+    Ok(if is_keyed { body.keyed_by_member() } else { body })
 }
 
 #[cfg(test)]

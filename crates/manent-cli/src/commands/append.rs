@@ -43,7 +43,12 @@ pub(crate) fn run(context: &Context<'_>, given: &Append) -> Result<Exit, Failure
     }
     match first {
         Some(text) => {
-            let body = manent::turn_body(&manent::now(), &given.role, &text);
+            let mut body = Body::new();
+            body.string("ts", &manent::now()).string("role", &given.role);
+            if let Some(key) = &given.idempotency_key {
+                body.idempotent(key);
+            }
+            body.string("content", &text);
             writer.append(std::slice::from_ref(&body))?;
         }
         None => stream(&mut writer)?,

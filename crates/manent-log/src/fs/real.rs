@@ -60,6 +60,9 @@ impl Disk for RealDisk {
             Access::CreateNew => {
                 options.append(true).create_new(true);
             }
+            Access::Overwrite => {
+                options.write(true);
+            }
         }
         let file = options.open(path)?;
         let meta = file.metadata()?;
@@ -235,6 +238,10 @@ impl DiskFile for RealFile {
 
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(rustix::io::write(&self.file, bytes)?)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.file.write_at(bytes, offset)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

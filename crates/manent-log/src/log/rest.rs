@@ -37,6 +37,7 @@ impl Log {
         if !unborn {
             self.header = None;
         }
+        self.recent = None;
         self.next_seq = self.header.as_ref().map_or(next_seq, first_seq_of);
         self.kind = kind;
         self.header_line = header_line;
@@ -67,7 +68,7 @@ impl Log {
             return Err(Error::Gone { path: self.path().to_owned(), how: "deleted" });
         }
         self.lease.check_path(&*self.disk)?;
-        if self.poison.is_some() {
+        if self.poisoned().is_some() {
             // It will not write again, and so must not cut anything either.
             return Ok(());
         }
@@ -98,7 +99,7 @@ impl RestingLog {
     /// ([`Log::poisoned`]) stays so.
     pub fn wake(self, wait: Duration) -> Result<Log> {
         let mut log = self.log;
-        if log.is_new() && log.poison.is_none() {
+        if log.is_new() && log.poisoned().is_none() {
             log.begin_again(wait)?;
         } else {
             log.go_on(wait)?;

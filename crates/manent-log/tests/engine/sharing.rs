@@ -1,12 +1,13 @@
 //! Many threads, one log: group commit gives each its own number, and readers see whole records only.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use manent_log::frame::RECORD_BYTES_MAX;
-use manent_log::{Durability, End, Error, Receipt, SharedLog};
+use manent_log::{Body, Commit, Durability, End, Error, Expect, Group, Receipt, SharedLog};
 
 use crate::support::{Got, Scene, damages, seqs, turn};
 
@@ -143,4 +144,120 @@ fn a_record_that_is_too_large_fails_only_its_own_thread() {
         });
     });
     assert_eq!(seqs(&scene.read().0), (0..=80).collect::<Vec<_>>());
+}
+
+/// A target that takes records, and panics or forgets its receipts when it is told to.
+#[derive(Debug, Default)]
+struct Target {
+    taken: Vec<String>,
+    next: Act,
+    abandoned: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+enum Act {
+    #[default]
+    Commit,
+    Panic,
+    GiveNoReceipts,
+}
+
+impl Commit for Target {
+    type Receipt = usize;
+    type Error = Error;
+    type Context<'a> = ();
+
+    fn commit(
+        &mut self,
+        (): (),
+        bodies: &[Body],
+        _: Durability,
+        _: Expect,
+    ) -> manent_log::Result<Vec<usize>> {
+        match std::mem::take(&mut self.next) {
+            Act::Panic => panic!("the commit panics"),
+            Act::GiveNoReceipts => return Ok(Vec::new()),
+            Act::Commit => {}
+        }
+        let first = self.taken.len();
+        self.taken.extend(bodies.iter().map(|body| body.as_str().to_owned()));
+        Ok((first..self.taken.len()).collect())
+    }
+
+    fn abandon(&mut self) -> Error {
+        self.abandoned += 1;
+        Error::Unknown { path: "target".into(), why: "it was abandoned".to_owned() }
+    }
+}
+
+/// What each of some threads got that commit in one batch, the leader first. Nothing: it panicked.
+fn one_batch(group: &Group<Target>, act: Act, threads: usize) -> Vec<Option<Result<usize, Error>>> {
+    std::thread::scope(|scope| {
+        // As long as the target is held, all join the batch of the first.
+        let mut target = group.lock();
+        target.next = act;
+        let joined: Vec<_> = (0..threads)
+            .map(|nth| {
+                let thread = scope.spawn(|| group.append_with((), turn("x"), Durability::Group));
+                while group.waiting() <= nth {
+                    std::thread::yield_now();
+                }
+                thread
+            })
+            .collect();
+        drop(target);
+        joined.into_iter().map(|thread| thread.join().ok()).collect()
+    })
+}
+
+/// A group commit whose leader panicked left everyone else waiting for ever.
+#[test]
+fn everyone_in_a_group_gets_an_error_when_its_leader_panics() {
+    let group = Group::new(Target::default());
+    for threads in [1, 2, 8] {
+        let got = one_batch(&group, Act::Panic, threads);
+        assert!(got[0].is_none(), "the panic goes on in the thread in which it began");
+        for member in &got[1..] {
+            let Some(Err(error)) = member else { panic!("{member:?}") };
+            assert!(error.is_unknown(), "{error}");
+        }
+        assert_eq!(group.waiting(), 0, "nobody joins a batch that has ended");
+        let got = one_batch(&group, Act::Commit, threads);
+        assert!(got.iter().all(|got| matches!(got, Some(Ok(_)))), "{got:?}");
+    }
+    assert_eq!(group.lock().taken.len(), 1 + 2 + 8);
+    assert!(group.lock().abandoned >= 3, "the target was told each time");
+}
+
+#[test]
+fn target_is_told_of_a_panic_in_a_commit_of_ones_own_and_of_one_that_held_it() {
+    let group = Group::new(Target::default());
+    for durability in [Durability::Sync, Durability::Flush] {
+        group.lock().next = Act::Panic;
+        let panicked =
+            std::panic::catch_unwind(AssertUnwindSafe(|| group.append_with((), turn("x"), durability)));
+        assert!(panicked.is_err());
+        let before = group.lock().abandoned;
+        assert!(before > 0);
+        let held = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            let _target = group.lock();
+            panic!("while it is held");
+        }));
+        assert!(held.is_err());
+        assert_eq!(group.lock().abandoned, before + 1);
+        group.append_with((), turn("x"), durability).unwrap();
+    }
+    assert_eq!(group.into_inner().taken.len(), 2);
+}
+
+#[test]
+fn commit_without_receipts_is_unknown_to_everyone() {
+    let group = Group::new(Target::default());
+    for got in one_batch(&group, Act::GiveNoReceipts, 3) {
+        let Some(Err(error)) = got else { panic!("{got:?}") };
+        assert!(error.is_unknown(), "{error}");
+    }
+    group.lock().next = Act::GiveNoReceipts;
+    let error = group.append_with((), turn("x"), Durability::Sync).unwrap_err();
+    assert!(error.is_unknown(), "{error}");
 }

@@ -65,6 +65,8 @@ impl Consolidation {
 fn remember(memory: &Memory, proposal: Item) -> Result<Option<Item>> {
     let found = merging::compare(memory, &proposal.content)?;
     if found.is_known() {
+        // It goes from the inbox now: where it was found it must stay.
+        memory.keep()?;
         return Ok(None);
     }
     let Item { kind, content, tags, source, .. } = proposal;

@@ -271,8 +271,11 @@ impl<'a> Work<'a> {
         }
         let (memory, inbox) = (by.of.store.memory()?, by.of.store.inbox()?);
         if let Some(Written { item, is_proposed }) = self.learned_before(&learned) {
-            // By a step that was cut off.
+            // By a step that was cut off, perhaps by a sync that failed.
             let (learned, is_proposed) = (learned_of(item), *is_proposed);
+            if !self.rules.dry_run {
+                if is_proposed { inbox.keep()? } else { memory.keep()? }
+            }
             self.note(learned, is_proposed, (seq, nth));
             return Ok(());
         }

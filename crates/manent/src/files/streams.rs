@@ -33,6 +33,10 @@ impl Lease for FileLease {
         Ok(self.receipts(receipts))
     }
 
+    fn keep_from(&mut self, position: Position) -> Result<()> {
+        Ok(self.log.keep_from(position.raw())?)
+    }
+
     fn next_seq(&self) -> u64 {
         self.log.next_seq()
     }

@@ -6,6 +6,7 @@
 //! caller sees nothing of it. Threads that append to one session at a time share syncs.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,9 +39,11 @@ struct Slot {
 }
 
 /// The writing end of one session. Without a file it has not been opened yet, or an error closed it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Writer {
     file: Option<(RestingLog, Arc<str>)>,
+    /// For messages, if a commit does not come back.
+    path: PathBuf,
 }
 
 /// One append, for whoever leads a commit.
@@ -75,7 +78,7 @@ impl Writers {
         bodies: &[Body],
         terms: &Terms,
     ) -> Result<Vec<Receipt>> {
-        let slot = self.slot(key);
+        let slot = self.slot(files, key);
         let call = Call { files, key, new: Shut(new), wait: terms.wait };
         match bodies {
             [one] if terms.expect == Expect::Any && terms.durability == Durability::Group => {
@@ -86,7 +89,7 @@ impl Writers {
     }
 
     /// The slot of a session; a new one if it has none, for which those unused for longest go.
-    fn slot(&self, key: &SessionKey) -> Arc<Slot> {
+    fn slot(&self, files: &Files, key: &SessionKey) -> Arc<Slot> {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
         let mut slots = lock(&self.slots);
         if let Some(slot) = slots.get(key) {
@@ -94,7 +97,8 @@ impl Writers {
             return slot.clone();
         }
         let closed = if slots.len() < self.max { Vec::new() } else { self.make_room(&mut slots) };
-        let slot = Arc::new(Slot { used: AtomicU64::new(now), group: Group::new(Writer::default()) });
+        let writer = Writer { file: None, path: files.layout.sessions.join(key.file_name()) };
+        let slot = Arc::new(Slot { used: AtomicU64::new(now), group: Group::new(writer) });
         slots.insert(key.clone(), slot.clone());
         drop(slots);
         // Closing a file takes its time, and nobody else need wait for it.
@@ -165,6 +169,13 @@ impl Commit for Writer {
         let id = lease.id;
         self.file = lease.log.rest().ok().map(|log| (log, id));
         Ok(receipts)
+    }
+
+    /// The file was taken out for the commit, and closed by the panic: the next append opens it anew.
+    fn abandon(&mut self) -> Error {
+        self.file = None;
+        let why = "a panic broke off a commit".to_owned();
+        manent_log::Error::Unknown { path: self.path.clone(), why }.into()
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use manent_log::{Body, Durability, Expect};
+use manent_log::{Body, Durability, Expect, Fate};
 
 use super::stream::Stream;
 use super::{NAME, Shared, Spot, State, not_found, path_of};
@@ -84,26 +84,29 @@ impl MemoryLease {
 impl Lease for MemoryLease {
     fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>> {
         let next = self.next_seq();
-        if let Expect::Seq(expected) = expect
+        let (fates, fresh) = manent_log::sort_out(bodies, |key| self.stream.with_key(key));
+        if let (Expect::Seq(expected), None | Some(Fate::Written(_))) = (expect, fates.first())
             && expected != next
         {
             return Err(manent_log::Error::Conflict { path: path_of(&self.claim.key), expected, next }.into());
         }
-        if bodies.is_empty() {
-            return Ok(Vec::new());
-        }
-        let first = self.stream.append(&self.claim.key, bodies)?;
-        if self.unborn {
+        let first = self.stream.append(&self.claim.key, &fresh)?;
+        if self.unborn && !fresh.is_empty() {
             lock(&self.claim.shared.state).put(&self.claim.key, Spot::live(self.stream.clone()));
             self.unborn = false;
         }
-        let receipt = |at: u64| Receipt {
-            id: self.id().clone(),
-            seq: next + at,
-            position: Position::new(first + at),
-            durability,
+        let receipt = |fate: Fate<(u64, u64)>| {
+            let (seq, position) = match fate {
+                Fate::Known(place) => place,
+                Fate::Written(nth) => (next + nth as u64, first + nth as u64),
+            };
+            Receipt { id: self.id().clone(), seq, position: Position::new(position), durability }
         };
-        Ok((0..bodies.len() as u64).map(receipt).collect())
+        Ok(fates.into_iter().map(receipt).collect())
+    }
+
+    fn keep_from(&mut self, _position: Position) -> Result<()> {
+        Ok(())
     }
 
     fn next_seq(&self) -> u64 {

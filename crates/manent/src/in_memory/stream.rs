@@ -121,10 +121,11 @@ impl Stream {
     }
 
     /// Appends records and gives the position of the first. Called by whoever holds the lease.
-    pub(super) fn append(&self, key: &SessionKey, bodies: &[Body]) -> Result<u64> {
+    pub(super) fn append(&self, key: &SessionKey, bodies: &[&Body]) -> Result<u64> {
         // All of them are made before any is put down.
         let mut made = Vec::with_capacity(bodies.len());
         for (seq, body) in (self.next_seq()..).zip(bodies) {
+            body.check_size()?;
             if seq > SEQ_MAX {
                 return Err(manent_log::Error::Full { path: path_of(key), max: SEQ_MAX }.into());
             }
@@ -132,11 +133,20 @@ impl Stream {
         }
         let mut lines = lock(&self.lines);
         let first = lines.all.len() as u64;
-        for line in made {
-            lines.push(line);
+        if !made.is_empty() {
+            made.into_iter().for_each(|line| lines.push(line));
+            lines.written_ms = lines.written_ms.max(clock::now_ms());
         }
-        lines.written_ms = lines.written_ms.max(clock::now_ms());
         Ok(first)
+    }
+
+    /// Number and position of the first record with an idempotency key, among the last ones.
+    pub(super) fn with_key(&self, key: &str) -> Option<(u64, u64)> {
+        let lines = lock(&self.lines);
+        let first = lines.all.len().saturating_sub(manent_log::KEY_RECORDS).max(1);
+        let mut recent = lines.all.iter().enumerate().skip(first);
+        let is_it = |line: &Line| manent_log::idempotency_key(&line.bytes).as_deref() == Some(key);
+        recent.find(|(_, line)| is_it(line)).map(|(index, line)| (line.seq, index as u64))
     }
 
     pub(super) fn stamp(&self) -> Stamp {

@@ -62,7 +62,8 @@ fn quickly(body: &[u8]) -> Option<Effect> {
 
 /// What we write behind the members that count here.
 fn is_the_rest(rest: &[u8]) -> bool {
-    [&br#""tags":["#[..], br#""source":{"#, br#""content":""#].iter().any(|name| rest.starts_with(name))
+    let names = [&br#""tags":["#[..], br#""idempotency_key":""#, br#""source":{"#, br#""content":""#];
+    names.iter().any(|name| rest.starts_with(name))
 }
 
 fn until_quote(text: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -132,10 +133,10 @@ mod tests {
         let plain = NewItem::new(Kind::Fact, "a \"quoted\"\nword");
         let tagged = NewItem::new(Kind::Pref, r#"","id":9"#).tag(r#"x","id":7"#).replacing(3);
         for body in [
-            plain.body(4, TS),
-            tagged.body(u64::MAX, TS),
+            plain.body(4, TS, "k"),
+            tagged.body(u64::MAX, TS, r#"","id":8"#),
             tombstone(5, 4),
-            plain.clone().tag("t").body(1, TS),
+            plain.clone().tag("t").body(1, TS, "k"),
         ] {
             let line = frame::line(1, &body);
             let (quick, thorough) = both(line.trim_ascii_end());

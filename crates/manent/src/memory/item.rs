@@ -236,7 +236,7 @@ impl NewItem {
     }
 
     /// The record of it. What decides about other items stands first, the text last: see `effect.rs`.
-    pub(crate) fn body(&self, id: u64, ts: &str) -> Body {
+    pub(crate) fn body(&self, id: u64, ts: &str, key: &str) -> Body {
         let mut body = begun(self.kind.word(), id, ts);
         if let Some(replaced) = self.replaces {
             body.number("replaces", replaced);
@@ -246,7 +246,7 @@ impl NewItem {
         {
             body.json("tags", &raw);
         }
-        body.object("source", &self.source.body()).string("content", &self.content);
+        body.idempotent(key).object("source", &self.source.body()).string("content", &self.content);
         body
     }
 

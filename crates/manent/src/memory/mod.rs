@@ -283,6 +283,12 @@ impl Memory {
         self.hold(self.core.wait)?.add(item)
     }
 
+    /// Makes everything that is remembered survive power loss, whatever became of earlier syncs: for whoever found
+    /// something there and says that it is kept.
+    pub(crate) fn keep(&self) -> Result<()> {
+        self.hold(self.core.wait)?.keep()
+    }
+
     /// Forgets items. When it returns, that survives power loss. All of them must be there, or none is forgotten.
     pub fn forget(&self, ids: &[u64]) -> Result<Forgotten> {
         // Without a file there is nothing to hold, and none is made.

@@ -38,6 +38,13 @@ pub(super) struct Resting {
     next_id: u64,
 }
 
+/// Records that were appended: the number of the first, and its id.
+#[derive(Debug, Clone, Copy)]
+struct Appended {
+    seq: u64,
+    id: u64,
+}
+
 /// What forgetting did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forgotten {
@@ -100,10 +107,45 @@ impl<'a> Hold<'a> {
             }
         }
         let ts = clock::now();
-        let (seq, bodies) = self.append(1, durability, |id, _| item.body(id, &ts))?;
-        let line = bodies.first().map(|body| frame::line(seq, body)).unwrap_or_default();
+        // A key of its own for each call: the same text remembered again is another item.
+        let key = uuid::Uuid::now_v7().to_string();
+        let make = |id, _| item.body(id, &ts, &key);
+        let Appended { seq, id } = match self.append(1, durability, make) {
+            // Whatever becomes of the second try, it is unknown what became of the first.
+            Err(e) if e.is_unknown() => self.append_again(&key, durability, make).map_err(|_| e)?,
+            appended => appended?,
+        };
+        let line = frame::line(seq, &make(id, 0));
         let line = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line)).into_owned();
-        Ok(item.written(self.next_id - 1, ts, line))
+        Ok(item.written(id, ts, line))
+    }
+
+    /// Tries an append again of which it is unknown whether its record is there.
+    fn append_again(
+        &mut self,
+        key: &str,
+        durability: Durability,
+        make: impl Fn(u64, usize) -> Body,
+    ) -> Result<Appended> {
+        let id = self.next_id;
+        // Closed before it is opened again: the lock is the file's.
+        self.log = None;
+        let mut anew = Hold::open(self.core, self.core.wait)?;
+        (self.log, self.next_id) = (anew.log.take(), anew.next_id);
+        let kept = self.log.as_mut().map(|log| log.receipt_of(key, durability)).transpose()?;
+        match kept.flatten() {
+            Some(receipt) => Ok(Appended { seq: receipt.seq, id }),
+            None => self.append(1, durability, make),
+        }
+    }
+
+    /// Makes everything in the file survive power loss, whatever became of earlier syncs. Of another program's file
+    /// nothing is written again.
+    pub(crate) fn keep(&mut self) -> Result<()> {
+        match self.log.as_mut() {
+            Some(log) if log.kind() == FileKind::Native && !log.is_new() => Ok(log.keep_from(0)?),
+            _ => Ok(()),
+        }
     }
 
     /// Forgets items. All of them must be there, or none is forgotten.
@@ -147,13 +189,13 @@ impl<'a> Hold<'a> {
         self.log.as_ref().and_then(Log::set_aside)
     }
 
-    /// Appends records, each made with its id; gives them, and the number of the first.
+    /// Appends records, each made with its id.
     fn append(
         &mut self,
         count: usize,
         durability: Durability,
         make: impl Fn(u64, usize) -> Body,
-    ) -> Result<(u64, Vec<Body>)> {
+    ) -> Result<Appended> {
         for _ in 0..super::TRIES {
             if self.next_id == UNKNOWN {
                 self.count_anew()?;
@@ -169,9 +211,9 @@ impl<'a> Hold<'a> {
                 // Another program wrote without asking, and may have taken the id.
                 Err(manent_log::Error::Conflict { .. }) => self.next_id = UNKNOWN,
                 receipts => {
-                    let first = receipts?.first().map_or(0, |receipt| receipt.seq);
-                    self.next_id = end;
-                    return Ok((first, bodies));
+                    let seq = receipts?.first().map_or(0, |receipt| receipt.seq);
+                    let id = std::mem::replace(&mut self.next_id, end);
+                    return Ok(Appended { seq, id });
                 }
             }
         }

@@ -310,10 +310,10 @@ impl DiskFile for Packed {
 pub(crate) struct Unpacking(pub(crate) Arc<dyn Disk>);
 
 impl Disk for Unpacking {
-    /// A packed file can be read and created, but not opened to append: lines behind its table would ruin it.
+    /// A packed file can be read and created, but not opened to append or to overwrite: either would ruin it.
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
         match access {
-            Access::Append if is_packed(path) => Err(unsupported()),
+            Access::Append | Access::Overwrite if is_packed(path) => Err(unsupported()),
             Access::Read if is_packed(path) => Ok(Box::new(Packed::open(self.0.open(path, access)?)?)),
             _ => self.0.open(path, access),
         }

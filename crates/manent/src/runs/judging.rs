@@ -15,7 +15,6 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::key::SessionKey;
 use crate::store::{Session, Store};
-use crate::sync::lock;
 
 /// Which run of a session is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +74,7 @@ impl Runs {
             return Err(no_run(session, &verdict.run));
         }
         let keys = self.core.keys_of(session);
-        let mut keys = lock(&keys);
+        let mut keys = Keys::lock(&keys);
         keys.read_ahead(streams, session)?;
         let mut held = streams.session(session)?;
         for _ in 0..super::recording::TRIES {
@@ -85,7 +84,7 @@ impl Runs {
             let mut judged = meant.judged();
             match last_on(&meant, &keys, streams, session)? {
                 Last::Known(known) if known.verdict.is_same(verdict) => {
-                    keys.settle(streams, session, known.receipt.seq, next)?;
+                    keys.keep(&mut held, &[(known.receipt.seq, known.receipt.position)])?;
                     judged.repeated = true;
                     judged.receipt = Some(Receipt { id: held.id().into(), ..known.receipt });
                     return Ok(judged);
@@ -98,17 +97,14 @@ impl Runs {
                     keys.forget();
                     continue;
                 }
-                Last::None | Last::Doubtful | Last::Known(_) => {}
+                Last::None | Last::Known(_) => {}
             }
             match held.append_with(&[meant.body(verdict)], Durability::Sync, Expect::Seq(next)) {
                 // Another program wrote without asking, and may have written such a verdict.
                 Err(Error::Log(manent_log::Error::Conflict { .. })) => {}
-                Err(e) => {
-                    keys.doubt(next);
-                    return Err(e);
-                }
+                Err(e) => return Err(e),
                 Ok(receipts) => {
-                    keys.settled(held.next_seq());
+                    keys.kept(next..held.next_seq());
                     judged.receipt = receipts.into_iter().next();
                     return Ok(judged);
                 }
@@ -241,8 +237,6 @@ fn read_run<T>(
 enum Last {
     None,
     Known(Box<Known>),
-    /// It was written when a sync failed, and may be gone after a power cut.
-    Doubtful,
     /// Another program rewrote its file, and it is not where it was.
     Moved,
 }
@@ -258,9 +252,6 @@ fn last_on(meant: &Meant, keys: &Keys, streams: &Store, session: &SessionKey) ->
     let Some((seq, position)) = places.max_by_key(|(_, position)| position.raw()) else {
         return Ok(Last::None);
     };
-    if keys.is_doubtful(seq) {
-        return Ok(Last::Doubtful);
-    }
     let is_meant = |verdict: &Verdict<'_>| {
         let name = Name::of_verdict(verdict);
         meant.names().any(|one| one == name)

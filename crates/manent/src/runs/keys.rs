@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use foldhash::quality::FixedState;
 use manent_log::Item;
@@ -15,7 +15,7 @@ use manent_log::Item;
 use super::entry::Line;
 use super::incoming::{Kind, NewEntry};
 use super::verdict::Verdict;
-use crate::backend::{Address, Position, Start};
+use crate::backend::{Position, Start};
 use crate::error::Result;
 use crate::key::SessionKey;
 use crate::store::{Session, Store};
@@ -29,12 +29,8 @@ pub(super) struct Keys {
     places: HashMap<Name, (u64, Position)>,
     /// The last record that was read.
     last: Option<Last>,
-    /// Records with smaller numbers survive power loss.
-    settled: u64,
-    /// Records that were written when a sync failed: they can be read, and nobody knows whether they are on the disk.
-    doubtful: Vec<Range<u64>>,
-    /// A sync failed, and what was written then begins here.
-    doubtful_from: Option<u64>,
+    /// Records with these numbers survive power loss: this process saw to it.
+    kept: Vec<Range<u64>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +113,17 @@ impl Name {
 }
 
 impl Keys {
+    /// Takes what is known of a log. What a panic left of it is forgotten: a record that was read and not noted would be
+    /// recorded twice.
+    pub(super) fn lock(shared: &Mutex<Keys>) -> MutexGuard<'_, Keys> {
+        shared.lock().unwrap_or_else(|poisoned| {
+            let mut keys = poisoned.into_inner();
+            *keys = Keys::default();
+            shared.clear_poison();
+            keys
+        })
+    }
+
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
@@ -134,9 +141,6 @@ impl Keys {
 
     /// Reads what was added since last time; or everything, if it is another log, or not what it was.
     pub(super) fn catch_up(&mut self, streams: &Store, key: &SessionKey, held: &Session) -> Result<()> {
-        if let Some(from) = self.doubtful_from.take() {
-            self.doubtful.push(from..held.next_seq());
-        }
         let known = if *self.id == *held.id() { self.last } else { None };
         if let Some(last) = known
             && self.read(streams, key, Start::At { position: last.position, seq: last.seq }, Some(last))?
@@ -147,8 +151,7 @@ impl Keys {
     }
 
     fn read_all(&mut self, streams: &Store, key: &SessionKey, held: &Session) -> Result<()> {
-        let doubtful = std::mem::take(&mut self.doubtful);
-        *self = Keys { id: held.id().into(), doubtful, ..Keys::default() };
+        *self = Keys { id: held.id().into(), ..Keys::default() };
         self.read(streams, key, Start::First, None)?;
         Ok(())
     }
@@ -196,17 +199,9 @@ impl Keys {
 
     fn note(&mut self, kind: Kind, run_id: &str, key: &str, place: (u64, Position)) {
         for name in Name::all_of(kind, run_id, key) {
-            let known = self.places.get(&name).map(|(seq, _)| *seq);
-            // The first counts; but one that may be lost does not.
-            if known.is_none_or(|seq| self.is_doubtful(seq)) {
-                self.places.insert(name, place);
-            }
+            // The first counts.
+            self.places.entry(name).or_insert(place);
         }
-    }
-
-    /// Whether it was written when a sync failed.
-    pub(super) fn is_doubtful(&self, seq: u64) -> bool {
-        self.doubtful.iter().any(|range| range.contains(&seq))
     }
 
     /// Where what has this name stood when it was read.
@@ -231,9 +226,6 @@ impl Keys {
             let mut is_stale = false;
             for name in names.iter().copied() {
                 let Some((seq, position)) = self.places.get(&name).copied() else { continue };
-                if self.is_doubtful(seq) {
-                    continue;
-                }
                 match at(streams, key, seq, position, name)? {
                     Some(known) => return Ok(Some(known)),
                     None => is_stale = true,
@@ -250,29 +242,34 @@ impl Keys {
         Ok(None)
     }
 
-    /// Makes sure that an entry which is there survives power loss, whoever wrote it.
-    pub(super) fn settle(&mut self, streams: &Store, key: &SessionKey, seq: u64, next: u64) -> Result<()> {
-        if seq < self.settled {
+    /// Makes sure that records which are there survive power loss, whoever wrote them and whatever became of earlier
+    /// syncs: they are written again, unless this process saw to it before.
+    pub(super) fn keep(&mut self, held: &mut Session, records: &[(u64, Position)]) -> Result<()> {
+        let unsure = records.iter().filter(|(seq, _)| !self.is_kept(*seq));
+        let Some((seq, position)) = unsure.min_by_key(|(_, position)| position.raw()).copied() else {
             return Ok(());
-        }
-        match streams.backend().settle(&Address::live(key)) {
-            Ok(()) => self.settled = next,
-            Err(e) => {
-                self.doubt(seq);
-                return Err(e);
-            }
-        }
+        };
+        held.keep_from(position)?;
+        self.kept(seq..held.next_seq());
         Ok(())
     }
 
-    /// Everything with a smaller number survives power loss.
-    pub(super) fn settled(&mut self, next: u64) {
-        self.settled = self.settled.max(next);
+    /// Whether this process saw to it that a record survives power loss.
+    pub(super) fn is_kept(&self, seq: u64) -> bool {
+        self.kept.iter().any(|range| range.contains(&seq))
     }
 
-    /// An append failed: what it left from this number on may be read, and may not be on the disk.
-    pub(super) fn doubt(&mut self, from: u64) {
-        self.doubtful_from = Some(self.doubtful_from.map_or(from, |other| other.min(from)));
+    /// Records with these numbers survive power loss.
+    pub(super) fn kept(&mut self, seqs: Range<u64>) {
+        if let Some(last) = self.kept.last_mut().filter(|last| (last.start..=last.end).contains(&seqs.start))
+        {
+            last.end = last.end.max(seqs.end);
+            return;
+        }
+        if self.kept.len() >= RANGES_MAX {
+            self.kept.clear();
+        }
+        self.kept.push(seqs);
     }
 }
 
@@ -294,6 +291,8 @@ fn at(streams: &Store, key: &SessionKey, seq: u64, position: Position, name: Nam
     Ok(is_it.then(|| Known { seq, position, run_id: run.run_id.into_owned(), kind }))
 }
 
+/// What is not remembered is made sure of again.
+const RANGES_MAX: usize = 1000;
 const STARTED: u8 = b's';
 const STARTED_BY_KEY: u8 = b't';
 const ENDED: u8 = b'r';

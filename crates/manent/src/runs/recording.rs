@@ -12,7 +12,7 @@ use manent_log::{Body, Durability, Expect};
 use super::incoming::{Ended, Kind, NewEntry, NewRun};
 use super::keys::{Keys, Known, Name};
 use super::{Core, Runs};
-use crate::backend::Receipt;
+use crate::backend::{Position, Receipt};
 use crate::error::{Error, Result};
 use crate::key::SessionKey;
 use crate::store::Session;
@@ -77,11 +77,18 @@ impl Runs {
 
     fn record_one(&self, session: &SessionKey, entry: NewEntry, durability: Durability) -> Result<Recorded> {
         let recorded = self.record(session, &[entry], durability)?;
-        recorded.into_iter().next().ok_or_else(|| no_receipt(session))
+        let recorded = recorded.into_iter().next().ok_or_else(|| no_receipt(session))?;
+        if recorded.receipt.durability == durability {
+            return Ok(recorded);
+        }
+        let why = "it can be read there, but in another program's file nothing is written again to make sure";
+        Err(manent_log::Error::Unknown { path: session.as_str().into(), why: why.to_owned() }.into())
     }
 
     /// Records entries in the log of a session, in their order, and gives a receipt for each. One that was recorded
-    /// before, by the same `run_id` or the same `idempotency_key`, gets the receipt of then.
+    /// before, by the same `run_id` or the same `idempotency_key`, gets the receipt of then, after it was made sure that
+    /// it is as durable as asked. In another program's file, where nothing is written again, that cannot be made sure of
+    /// what another process recorded: the receipt of such an entry says [`Durability::Flush`].
     ///
     /// One that is too large is refused, and with it all of them; see [`NewEntry::check_size`].
     pub fn record(
@@ -114,7 +121,7 @@ impl Runs {
         durability: Durability,
     ) -> Result<Vec<Recorded>> {
         let keys = self.core.keys_of(session);
-        let mut keys = lock(&keys);
+        let mut keys = Keys::lock(&keys);
         let streams = &self.core.streams;
         keys.read_ahead(streams, session)?;
         let mut held = streams.session(session)?;
@@ -122,8 +129,10 @@ impl Runs {
             keys.catch_up(streams, session, &held)?;
             let next = held.next_seq();
             let plan = Plan::make(&mut keys, &self.core, session, &held, entries)?;
-            if let Some(last) = plan.last_known().filter(|_| durability != Durability::Flush) {
-                keys.settle(streams, session, last, next)?;
+            match keys.keep(&mut held, &plan.known()) {
+                // The receipts say so.
+                Err(e) if e.is_unknown() && held.id().is_empty() => {}
+                kept => kept?,
             }
             let appended = if plan.bodies.is_empty() {
                 Ok(Vec::new())
@@ -133,16 +142,13 @@ impl Runs {
             match appended {
                 // Another program wrote without asking, and may have written one of these.
                 Err(Error::Log(manent_log::Error::Conflict { .. })) => {}
-                Err(e) => {
-                    keys.doubt(next);
-                    return Err(e);
-                }
+                Err(e) => return Err(e),
                 Ok(receipts) => {
                     if durability != Durability::Flush && !receipts.is_empty() {
-                        keys.settled(held.next_seq());
+                        keys.kept(next..held.next_seq());
                     }
                     let id = held.id().into();
-                    return plan.receipts(session, &receipts, &id, durability);
+                    return plan.receipts(session, &receipts, &id, durability, &keys);
                 }
             }
         }
@@ -229,13 +235,13 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The highest number of an entry that is there.
-    fn last_known(&self) -> Option<u64> {
+    /// The entries that are there.
+    fn known(&self) -> Vec<(u64, Position)> {
         let known = self.fates.iter().filter_map(|fate| match fate {
-            Fate::Known(known) => Some(known.seq),
+            Fate::Known(known) => Some((known.seq, known.position)),
             Fate::Written { .. } => None,
         });
-        known.max()
+        known.collect()
     }
 
     fn receipts(
@@ -244,9 +250,11 @@ impl Plan {
         written: &[Receipt],
         id: &Arc<str>,
         durability: Durability,
+        keys: &Keys,
     ) -> Result<Vec<Recorded>> {
         let recorded = |fate: Fate| match fate {
             Fate::Known(Known { seq, position, run_id, kind }) => {
+                let durability = if keys.is_kept(seq) { durability } else { Durability::Flush };
                 let receipt = Receipt { id: id.clone(), seq, position, durability };
                 Ok(Recorded { run_id, receipt, repeated: true, ended: kind == Kind::Run })
             }

@@ -34,6 +34,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Record) -> Result<Exit, Failure
         worst: Exit::Done,
         troubles: 0,
         oddities: 0,
+        unsure: 0,
         refused: 0,
     };
     match entry {
@@ -71,6 +72,8 @@ struct Recorder<'a> {
     /// How often something was complained of, and how often something was odd.
     troubles: u64,
     oddities: u64,
+    /// How many entries were recorded before, and may be lost.
+    unsure: u64,
     refused: u64,
 }
 
@@ -178,6 +181,7 @@ impl Recorder<'_> {
             if !recorded.repeated {
                 self.remark(waiting);
             }
+            self.doubt(waiting, &recorded);
             self.tell(waiting, &recorded)?;
         }
         if let Some(output) = &mut self.output {
@@ -187,6 +191,22 @@ impl Recorder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Names an entry that was recorded before, and of which nobody knows whether it is as durable as asked.
+    fn doubt(&mut self, waiting: &Waiting, recorded: &Recorded) {
+        if recorded.receipt.durability == self.durability {
+            return;
+        }
+        self.worst = self.worst.max(Exit::Unknown);
+        self.unsure += 1;
+        if self.unsure <= TOLD_MAX {
+            let place = waiting.line.map_or_else(|| "the entry".to_owned(), |line| format!("line {line}"));
+            self.context.warn(&format!(
+                "{place} is recorded already, in another program's file, in which nothing is written again: it is \
+                 unknown whether it survives a power cut"
+            ));
+        }
     }
 
     /// Names what is odd about an entry that was recorded.
@@ -233,6 +253,10 @@ impl Recorder<'_> {
             let message =
                 format!("{} entries were not recorded; the first are named above", term::count(self.refused));
             self.context.complain(&Failure::new(self.worst, message));
+        }
+        if self.unsure > TOLD_MAX {
+            let unsure = term::count(self.unsure);
+            self.context.warn(&format!("of {unsure} entries it is unknown whether they survive a power cut"));
         }
         if self.oddities > TOLD_MAX {
             self.context.warn(&format!("{} entries are odd in some way", term::count(self.oddities)));
