@@ -74,13 +74,19 @@ pub fn sort_out<P>(bodies: &[Body], known: impl Fn(&str) -> Option<P>) -> (Vec<F
     (fates, fresh)
 }
 
+/// How it comes that records are as durable as asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Already,
+    ByWriting,
+}
+
 impl Log {
     /// Gives the receipt of the record with a key, if it is among the last [`KEY_RECORDS`]; made durable as by an
     /// append of a body with this key ([`Log::append`]).
     pub fn receipt_of(&mut self, key: &str, durability: Durability) -> Result<Option<Receipt>> {
         self.guarded(|log| {
-            log.check_usable(durability)?;
-            let Some(place) = log.recent_keys()?.get(key).copied() else { return Ok(None) };
+            let Some(place) = log.recent_keys(durability)?.get(key).copied() else { return Ok(None) };
             log.keep(&[place], durability)?;
             Ok(Some(Receipt { seq: place.seq, offset: place.offset, durability }))
         })
@@ -103,15 +109,8 @@ impl Log {
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        self.check_usable(durability)?;
-        let recent = self.recent_keys()?;
+        let recent = self.recent_keys(durability)?;
         let (fates, fresh) = sort_out(bodies, |key| recent.get(key).copied());
-        let first = self.next_seq;
-        if let (Expect::Seq(expected), Some(Fate::Written(_))) = (expect, fates.first())
-            && expected != first
-        {
-            return Err(Error::Conflict { path: self.path().to_owned(), expected, next: first });
-        }
         for body in &fresh {
             super::check_size(body)?;
         }
@@ -119,7 +118,16 @@ impl Log {
             Fate::Known(place) => Some(*place),
             Fate::Written(_) => None,
         });
-        self.keep(&known.collect::<Vec<_>>(), durability)?;
+        if self.keep(&known.collect::<Vec<_>>(), durability)? == Kept::ByWriting {
+            // That takes a while, in which another program may have written.
+            self.check_usable(durability)?;
+        }
+        let first = self.next_seq;
+        if let (Expect::Seq(expected), Some(Fate::Written(_))) = (expect, fates.first())
+            && expected != first
+        {
+            return Err(Error::Conflict { path: self.path().to_owned(), expected, next: first });
+        }
         self.encode(fresh.iter().copied())?;
         if !fresh.is_empty() {
             self.put_down(fresh.len() as u64, durability)?;
@@ -143,23 +151,33 @@ impl Log {
         Ok(receipts)
     }
 
-    /// The keys of the last records, read if that is not done yet.
-    fn recent_keys(&mut self) -> Result<&HashMap<Box<str>, Place>> {
-        let known = self.recent.take().filter(|recent| recent.places.len() <= KEYS_KEPT_MAX);
-        let recent = match known {
+    /// Checks that the log may be written, and gives the keys of its last records, which are read if they are not known.
+    fn recent_keys(&mut self, durability: Durability) -> Result<&HashMap<Box<str>, Place>> {
+        self.check_usable(durability)?;
+        if self.is_new() {
+            self.recent.get_or_insert_default();
+        }
+        for _ in 0..READS_MAX {
+            if self.recent.as_ref().is_some_and(|recent| recent.places.len() <= KEYS_KEPT_MAX) {
+                break;
+            }
+            self.recent = Some(RecentKeys::read(self)?);
+            // Reading takes a while, in which another program may have written: then nothing is known again.
+            self.check_usable(durability)?;
+        }
+        let recent = match self.recent.take() {
             Some(recent) => recent,
-            None if self.is_new() => RecentKeys::default(),
             None => RecentKeys::read(self)?,
         };
         Ok(&self.recent.insert(recent).places)
     }
 
     /// Makes records that were found as durable as asked.
-    fn keep(&mut self, places: &[Place], durability: Durability) -> Result<()> {
+    fn keep(&mut self, places: &[Place], durability: Durability) -> Result<Kept> {
         let not_kept = places.iter().filter(|place| !place.is_kept(durability));
         match not_kept.map(|place| place.offset).min() {
-            None => Ok(()),
-            Some(first) => self.rewrite_from(first),
+            None => Ok(Kept::Already),
+            Some(first) => self.rewrite_from(first).map(|()| Kept::ByWriting),
         }
     }
 
@@ -220,6 +238,8 @@ impl RecentKeys {
     }
 }
 
+/// After so many times another program that writes all the time is not waited for: what it writes has no keys of ours.
+const READS_MAX: u32 = 8;
 /// So many keys are remembered before the log is read again.
 const KEYS_KEPT_MAX: usize = 4 * KEY_RECORDS;
 /// Up to here a log is written again from its beginning: no header is longer.
