@@ -9,6 +9,7 @@
 //! a short write is not an error.
 
 mod real;
+mod settling;
 mod watch;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use real::RealDisk;
+pub use settling::Settling;
 pub use watch::Watch;
 
 /// How a file is opened.
@@ -62,7 +64,9 @@ pub struct PathInfo {
     pub links: u64,
     /// Time of the last change of the content, in milliseconds since 1970.
     pub modified_ms: i64,
-    /// Time of the last change of anything about it, in nanoseconds since 1970. Nobody can set it back.
+    /// Time of the last change of anything about it, in nanoseconds since 1970. A program cannot choose it, but whoever
+    /// sets the clock back makes old times come again, and file systems keep it more or less exactly: see
+    /// [`Settling`].
     pub changed_ns: i64,
 }
 
@@ -117,6 +121,11 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     fn inspect(&self, path: &Path) -> io::Result<PathInfo>;
     /// Follows symbolic links to what a path means: the store itself may be one.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
+    /// The time, in nanoseconds since 1970, by the clock that time stamps of files are taken from.
+    fn now_ns(&self) -> i64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    }
     /// Whether a file of this owner belongs to whoever runs this process.
     fn is_own(&self, owner: u32) -> bool;
     /// The names in a directory, in no order.

@@ -3,7 +3,7 @@
 //! [`SimDisk`] and its files implement the traits of `manent_log::fs` by turning each call into one numbered
 //! operation of the shared world. They behave as `RealDisk` does on Linux, down to the kinds of errors.
 //!
-//! The invariant: trait calls (but `is_own`) are the only things that are counted and struck by faults. The
+//! The invariant: trait calls (but `is_own` and `now_ns`) are the only things that are counted and struck by faults. The
 //! methods of `SimDisk` itself stand outside the simulated machine: they work before, after and between
 //! crashes and never fail by plan.
 //!
@@ -58,6 +58,7 @@ impl SimDisk {
         let (mut there, here) = (copy.world(), self.world());
         there.tree = here.tree.settled();
         there.operations = here.operations;
+        there.clock = here.clock;
         drop((there, here));
         copy
     }
@@ -204,7 +205,7 @@ impl SimDisk {
         struck.is_some_and(|line| crate::trace::is_change(&line))
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         // A test that panicked in another thread has its own message; the world itself is never left half
         // changed by anything but a broken invariant.
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
@@ -276,8 +277,8 @@ impl Disk for SimDisk {
                 mode,
                 owner: world.owner,
                 links: inode.links,
-                modified_ms: inode.modified_ms,
-                changed_ns: inode.modified_ms,
+                modified_ms: inode.modified_ns.div_euclid(1_000_000),
+                changed_ns: inode.changed_ns,
             })
         })
     }
@@ -287,6 +288,11 @@ impl Disk for SimDisk {
             world.tree.resolve(path)?;
             Ok(absolute(path))
         })
+    }
+
+    /// Not counted: reading the clock is no operation of a disk.
+    fn now_ns(&self) -> i64 {
+        self.clock().now_ns
     }
 
     /// Not counted: it asks about the process, not the disk, and has no way to fail.

@@ -14,6 +14,7 @@
 //! | kill -9: the cache survives, the call under way is done in part | [`Fault::CrashKill`] |
 //! | failed sync: told once, its data never written | [`Fault::Fail`], [`SimDisk::drop_caches`] |
 //! | a panic in the middle of a call, before or after it was done | [`Fault::PanicBefore`], [`Fault::PanicAfter`] |
+//! | clocks that jump, time stamps in whole seconds, files that arrive with times of their own | [`Clock`] |
 //! | errors and interruptions of any call, short writes, a full disk | [`Fault`], [`SimDisk::set_capacity`] |
 //!
 //! Not modelled: a disk that lies about a sync, bits that rot, a sector that is itself half written, and
@@ -25,6 +26,7 @@
 //!
 //! - `disk.rs`: [`SimDisk`], its files, and the ways around the faults that tests need. Start here.
 //! - `world.rs`: what all handles share: the operation counter, the crash, locks, capacity.
+//! - `clock.rs`: the time, and what of it a time stamp keeps.
 //! - `tree.rs`: inodes and directory entries.
 //! - `changes.rs`: changes to entries that are not durable yet.
 //! - `pages.rs`: the content of one file: the cache and what of it is on the disk.
@@ -45,6 +47,7 @@
 //! - `model_server/replies.rs`: the answers of Ollama and of servers like OpenAI's.
 
 mod changes;
+mod clock;
 mod disk;
 mod faults;
 pub mod life;
@@ -62,6 +65,7 @@ mod disk_tests;
 #[cfg(test)]
 mod lock_tests;
 
+pub use clock::Clock;
 pub use disk::SimDisk;
 pub use faults::{CrashKind, Errno, Fault, FaultPlan, is_crash};
 pub use pages::CutStyle;

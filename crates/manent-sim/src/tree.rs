@@ -16,6 +16,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::changes::{Edit, NamesCut, Pending};
+use crate::clock::Clock;
 use crate::pages::{CutStyle, Pages};
 use crate::rng::Rng;
 
@@ -29,6 +30,8 @@ pub(crate) struct Tree {
     pending: Pending,
     /// Numbers below the highest that nobody uses.
     free: Vec<Ino>,
+    /// The time stamp of what changes now.
+    pub(crate) stamp_ns: i64,
 }
 
 #[derive(Debug)]
@@ -37,7 +40,8 @@ pub(crate) struct Inode {
     /// Number of live names. The root has one although nobody wrote it.
     pub(crate) links: u64,
     handles: u64,
-    pub(crate) modified_ms: i64,
+    pub(crate) modified_ns: i64,
+    pub(crate) changed_ns: i64,
 }
 
 #[derive(Debug)]
@@ -49,12 +53,14 @@ enum Body {
 impl Tree {
     pub(crate) fn new() -> Self {
         let root = Inode { links: 1, ..Inode::new(Body::directory()) };
-        Self { inodes: BTreeMap::from([(ROOT, root)]), pending: Pending::default(), free: Vec::new() }
+        let (inodes, stamp_ns) = (BTreeMap::from([(ROOT, root)]), Clock::default().stamp_ns());
+        Self { inodes, pending: Pending::default(), free: Vec::new(), stamp_ns }
     }
 
     /// All that has a name, as it is seen now, under the same numbers; durable, and open nowhere.
     pub(crate) fn settled(&self) -> Self {
-        let mut tree = Self { inodes: BTreeMap::new(), pending: Pending::default(), free: self.free.clone() };
+        let (inodes, stamp_ns) = (BTreeMap::new(), self.stamp_ns);
+        let mut tree = Self { inodes, pending: Pending::default(), free: self.free.clone(), stamp_ns };
         for (&ino, inode) in &self.inodes {
             let body = match &inode.body {
                 Body::File(pages) => Body::File(Pages::durable(pages.bytes().to_vec())),
@@ -234,7 +240,7 @@ impl Tree {
             inode.links = 0;
             if let Body::Directory { live, durable } = &mut inode.body {
                 // What it was like at this time nobody has seen.
-                inode.modified_ms += CUT_MS;
+                (inode.modified_ns, inode.changed_ns) = (self.stamp_ns, self.stamp_ns);
                 live.clone_from(durable);
             }
         }
@@ -301,7 +307,8 @@ impl Tree {
 
     fn create(&mut self, dir: Ino, name: &OsStr, body: Body) -> Ino {
         let ino = self.free.pop().unwrap_or(ROOT + self.inodes.len() as u64);
-        let taken = self.inodes.insert(ino, Inode::new(body));
+        let (modified_ns, changed_ns) = (self.stamp_ns, self.stamp_ns);
+        let taken = self.inodes.insert(ino, Inode { modified_ns, changed_ns, ..Inode::new(body) });
         assert!(taken.is_none(), "numbers below the highest are in use or free");
         self.change(vec![Edit::new(dir, name, Some(ino))]);
         ino
@@ -309,16 +316,20 @@ impl Tree {
 
     /// Applies a change to the live names and remembers it until it is durable.
     fn change(&mut self, edits: Vec<Edit>) {
+        let stamp_ns = self.stamp_ns;
         for edit in &edits {
-            self.inode_mut(edit.dir).modified_ms += 1;
+            let dir = self.inode_mut(edit.dir);
+            (dir.modified_ns, dir.changed_ns) = (stamp_ns, stamp_ns);
             let Body::Directory { live, .. } = &mut self.inode_mut(edit.dir).body else {
                 unreachable!("only directories have entries")
             };
             if let Some(before) = apply(live, edit) {
-                self.inode_mut(before).links -= 1;
+                let before = self.inode_mut(before);
+                (before.links, before.changed_ns) = (before.links - 1, stamp_ns);
             }
             if let Some(to) = edit.to {
-                self.inode_mut(to).links += 1;
+                let to = self.inode_mut(to);
+                (to.links, to.changed_ns) = (to.links + 1, stamp_ns);
             }
         }
         self.pending.push(edits);
@@ -393,7 +404,7 @@ impl Inode {
     }
 
     fn new(body: Body) -> Self {
-        Self { body, links: 0, handles: 0, modified_ms: 0 }
+        Self { body, links: 0, handles: 0, modified_ns: 0, changed_ns: 0 }
     }
 }
 
@@ -433,9 +444,6 @@ fn components(path: &Path) -> Vec<&OsStr> {
 }
 
 const ROOT: Ino = 2;
-
-/// More than a directory changes between two cuts.
-const CUT_MS: i64 = 1 << 40;
 
 #[cfg(test)]
 mod tests {

@@ -15,6 +15,7 @@ use std::io;
 
 use manent_log::fs::FileSystem;
 
+use crate::clock::{Clock, REBOOT_NS};
 use crate::faults::{CrashKind, Errno, FaultPlan, Verdict, crash_error};
 use crate::pages::CutStyle;
 use crate::rng::Rng;
@@ -28,6 +29,7 @@ pub(crate) struct World {
     pub(crate) plan: FaultPlan,
     pub(crate) trace: Trace,
     pub(crate) rng: Rng,
+    pub(crate) clock: Clock,
     /// Operations begun.
     pub(crate) operations: u64,
     /// How each incarnation ended, so the present one is number `ends.len()`.
@@ -81,6 +83,7 @@ impl World {
             plan,
             trace: Trace::default(),
             rng: Rng::new(seed),
+            clock: Clock::default(),
             operations: 0,
             ends: Vec::new(),
             capacity_bytes: None,
@@ -115,6 +118,7 @@ impl World {
         }
         let number = self.operations;
         self.operations += 1;
+        self.pass(self.clock.step_ns);
         let verdict = match call.verb {
             "sync" => self.plan.strike_sync(number),
             _ => self.plan.strike(number, call.written_bytes()),
@@ -155,6 +159,7 @@ impl World {
                 self.trace.remark("kill -9".to_owned());
             }
             CrashKind::Power => {
+                self.pass(REBOOT_NS);
                 let report = self.tree.cut(self.cut_style, &mut self.rng);
                 self.trace.remark(report);
             }
@@ -237,9 +242,16 @@ impl World {
         self.capacity_bytes.map_or(FREE_BYTES_UNLIMITED, |bytes| bytes.saturating_sub(self.tree.used_bytes()))
     }
 
-    /// Sets the time of the last change. The clock of this world ticks once per operation.
+    fn pass(&mut self, ns: i64) {
+        self.clock.pass(ns);
+        self.tree.stamp_ns = self.clock.stamp_ns();
+    }
+
+    /// Sets the time of the last change to now.
     pub(crate) fn stamp(&mut self, ino: Ino) {
-        self.tree.inode_mut(ino).modified_ms = CLOCK_START_MS.saturating_add_unsigned(self.operations);
+        let stamp_ns = self.tree.stamp_ns;
+        let inode = self.tree.inode_mut(ino);
+        (inode.modified_ns, inode.changed_ns) = (stamp_ns, stamp_ns);
     }
 
     fn holds(&self, handle: Handle) -> bool {
@@ -274,4 +286,3 @@ pub(crate) const USER: u32 = 1000;
 const PANIC: &str = "simulated panic";
 const PAGE_BYTES: u64 = 4096;
 const FREE_BYTES_UNLIMITED: u64 = 1 << 40;
-const CLOCK_START_MS: i64 = 1_700_000_000_000;

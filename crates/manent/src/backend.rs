@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent_log::fs::Disk;
+use manent_log::fs::{Disk, Settling};
 use manent_log::{Body, Change, Damage, Durability, End, Expect, Item, Report, SetAside, Trust};
 
 use crate::error::Result;
@@ -137,11 +137,16 @@ pub struct Survey {
     pub stamps: Vec<Option<Stamp>>,
     /// The others.
     pub others: Vec<Sight>,
-    /// To be given to the next survey.
+    /// To be given to the next survey. [`Survey::UNSETTLED`] in it makes that one look for others in any case.
     pub note: Vec<u64>,
 }
 
-/// Another one whenever a stream changed.
+impl Survey {
+    /// In a note: the directory may change again without showing it.
+    pub const UNSETTLED: u64 = u64::MAX;
+}
+
+/// What tells whether a stream changed, as far as [`Backend::settling`] says that it can be relied on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// Which file it is, or what stands for that.
@@ -150,6 +155,23 @@ pub struct Stamp {
     pub bytes: u64,
     /// When it last changed, in nanoseconds since 1970.
     pub changed_ns: i64,
+}
+
+impl Stamp {
+    /// The time in a stamp that equals no other: the stream is looked at again.
+    pub(crate) const UNSETTLED_NS: i64 = i64::MIN;
+
+    /// The stamp to remember of a stream that is about to be read.
+    pub(crate) fn settled(self, settling: Settling) -> Stamp {
+        let is_settled = settling.is_settled(self.changed_ns);
+        Stamp { changed_ns: if is_settled { self.changed_ns } else { Stamp::UNSETTLED_NS }, ..self }
+    }
+
+    /// Whether a stream whose stamp is this one now is what it was when it had the other. A stamp that is no longer
+    /// settled tells nothing: the clock was set back since.
+    pub(crate) fn is_still(self, remembered: Stamp, settling: Settling) -> bool {
+        self == remembered && settling.is_settled(self.changed_ns)
+    }
 }
 
 /// Tells which streams changed since it was last asked.
@@ -412,6 +434,11 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// `seen` are streams that were there at an earlier survey, and `note` is what that one gave (nothing if there
     /// was none): a backend that can tell by it that no others came need not look for others.
     fn survey(&self, seen: &[(Place, &str)], note: &[u64]) -> Result<Survey>;
+
+    /// Which stamps can be relied on at this moment. Asked for before the streams are read that the stamps stand for.
+    fn settling(&self) -> Settling {
+        Settling::EXACT
+    }
 
     /// What a stream that was seen is; nothing if it is gone.
     fn identify(&self, sight: &Sight) -> Result<Option<Listed>>;

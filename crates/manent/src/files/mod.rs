@@ -31,7 +31,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use manent_log::frame::Reason;
-use manent_log::fs::{Access, Disk, PathInfo};
+use manent_log::fs::{Access, Disk, PathInfo, Settling};
 use manent_log::{Body, Entry, Found, Log, Options, Reader, RealDisk, Report, TailState, Trust};
 
 use crate::backend::{
@@ -324,6 +324,10 @@ impl Backend for Files {
 
     fn survey(&self, seen: &[(Place, &str)], note: &[u64]) -> Result<Survey> {
         self.survey_all(seen, note)
+    }
+
+    fn settling(&self) -> Settling {
+        self.settling_now()
     }
 
     fn identify(&self, sight: &Sight) -> Result<Option<Listed>> {

@@ -6,45 +6,49 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use manent_log::fs::{Disk, FileId, FileSystem, PathInfo, Shape, Watch};
+use manent_log::fs::{Disk, FileId, FileSystem, PathInfo, Settling, Shape, Watch};
 
 use super::hold::StoreLock;
 use super::names::{Form, Kept, Layout};
 use super::{Files, MARK};
 use crate::backend::{Changes, Listed, Place, Position, Shelf, Sight, Stamp, Survey, Watching};
-use crate::clock;
 use crate::error::{Result, io_error};
 use crate::key::SessionKey;
 
 impl Files {
     pub(super) fn survey_all(&self, seen: &[(Place, &str)], note: &[u64]) -> Result<Survey> {
-        let before = self.dir_notes()?;
-        let survey = self.survey_once(seen, note)?;
-        if !may_have_moved(&before, &self.dir_notes()?) {
+        let settling = self.settling_now();
+        let before = self.dir_notes(settling)?;
+        let survey = self.survey_once(seen, note, settling)?;
+        if !may_have_moved(&before, &self.dir_notes(settling)?) {
             return Ok(survey);
         }
         // Places are looked at one after the other: what was moved meanwhile may have been seen nowhere. Nobody of ours
         // moves anything as long as we have the lock; without it, two looks must do.
         let _still = StoreLock::take_soon(self);
-        self.survey_once(seen, note)
+        self.survey_once(seen, note, settling)
     }
 
-    /// Of every place.
-    fn dir_notes(&self) -> Result<[[u64; 2]; Place::ALL.len()]> {
+    pub(super) fn settling_now(&self) -> Settling {
+        Settling::begin(&*self.disk, &self.layout.sessions)
+    }
+
+    /// The notes of the directories of all places.
+    fn dir_notes(&self, settling: Settling) -> Result<[[u64; 2]; Place::ALL.len()]> {
         let mut notes = [UNSETTLED; Place::ALL.len()];
         for (note, place) in notes.iter_mut().zip(Place::ALL) {
-            *note = self.dir_note(self.layout.dir(place))?;
+            *note = self.dir_note(self.layout.dir(place), settling)?;
         }
         Ok(notes)
     }
 
-    fn survey_once(&self, seen: &[(Place, &str)], note: &[u64]) -> Result<Survey> {
+    fn survey_once(&self, seen: &[(Place, &str)], note: &[u64], settling: Settling) -> Result<Survey> {
         let mut survey = Survey { stamps: vec![None; seen.len()], ..Survey::default() };
         for (number, place) in Place::ALL.into_iter().enumerate() {
             let dir = self.layout.dir(place);
             self.refuse_link_unless(place == Place::Live, dir)?;
             // Looked at first: what is made after this look changes it.
-            let now = self.dir_note(dir)?;
+            let now = self.dir_note(dir, settling)?;
             let quiet = note.get(number * 2..number * 2 + 2) == Some(&now) && now != UNSETTLED;
             let known = seen.iter().filter(|seen| is_in(**seen, place)).count();
             let mut names = Vec::with_capacity(known);
@@ -83,15 +87,13 @@ impl Files {
         Ok(survey)
     }
 
-    /// Two numbers that are others as soon as a name is made, renamed or removed in a directory.
-    fn dir_note(&self, dir: &Path) -> Result<[u64; 2]> {
+    /// Two numbers that are others as soon as a name is made, renamed or removed in a directory; [`UNSETTLED`] if it
+    /// may change again without that.
+    fn dir_note(&self, dir: &Path, settling: Settling) -> Result<[u64; 2]> {
         let Some(info) = self.file_at(dir)? else { return Ok([0, 0]) };
-        let age = clock::now_ms().saturating_mul(1_000_000).saturating_sub(info.changed_ns);
-        // Changed just now, it may change again within the same tick of the disk's clock.
-        if (0..TICK_NS).contains(&age) {
-            return Ok(UNSETTLED);
-        }
-        Ok([info.id.inode, info.changed_ns.cast_unsigned()])
+        // The time of a link says nothing of the directory behind it.
+        let is_known = info.shape == Shape::Directory && settling.is_settled(info.changed_ns);
+        Ok(if is_known { [info.id.inode, info.changed_ns.cast_unsigned()] } else { UNSETTLED })
     }
 
     fn refuse_link_unless(&self, may_be: bool, dir: &Path) -> Result<()> {
@@ -199,10 +201,8 @@ fn sights(dir: Place, files: Vec<(&str, Stamp)>, there: &HashSet<&str>) -> Vec<S
     kept.map(|(name, stamp)| Sight { place: dir, name: name.to_owned(), stamp }).collect()
 }
 
-/// Of no directory.
-const UNSETTLED: [u64; 2] = [0, u64::MAX];
-/// Longer than any disk's clock takes from tick to tick.
-const TICK_NS: i64 = 20_000_000;
+/// The note of a directory that must be listed again.
+const UNSETTLED: [u64; 2] = [0, Survey::UNSETTLED];
 
 /// Hears of changes in the directories of a store.
 #[derive(Debug)]

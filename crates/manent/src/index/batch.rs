@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use manent_log::fs::Settling;
+
 use crate::backend::{Address, Sight};
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -74,6 +76,7 @@ pub(crate) fn read_batch(
     };
     let reading = Reading {
         store,
+        settling: store.backend().settling(),
         batch,
         moved,
         onto,
@@ -104,6 +107,8 @@ type Part = std::result::Result<(Vec<RowRef>, Vec<Held>), Stopped>;
 
 struct Reading<'a> {
     store: &'a Store,
+    /// Made before anything is read.
+    settling: Settling,
     batch: &'a [Changed],
     moved: &'a Moved,
     onto: Option<&'a Kept>,
@@ -137,7 +142,9 @@ impl Reading<'_> {
             let by_name = changed.old.clone().filter(|old| old.id == id);
             let old = by_name.or_else(|| self.take_moved(&listed.address));
             let number = self.number.fetch_add(1, Ordering::Relaxed);
-            let row = gather(self.store, &changed.sight, &listed, old.as_deref(), number, &mut intake)?;
+            let stamp = changed.sight.stamp.settled(self.settling);
+            let sight = Sight { stamp, ..changed.sight.clone() };
+            let row = gather(self.store, &sight, &listed, old.as_deref(), number, &mut intake)?;
             if !row.unreadable.is_empty() && !self.is_there(&changed.sight)? {
                 self.lost.store(true, Ordering::Relaxed);
             }

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use manent_log::fs::Settling;
+
 use crate::backend::{Changes, Place, Sight, Stamp, Watching};
 use crate::clock;
 use crate::error::Error;
@@ -39,7 +41,9 @@ pub(crate) fn heard(
     let all_read = snapshot.is_some_and(|snapshot| snapshot.all_read);
     if let Some(watch) = watching {
         match watch.changes() {
-            Changes::These(names) if known.is_swept && all_read => return told(&known.rows, names).map(Some),
+            Changes::These(names) if known.is_swept && all_read => {
+                return told(&known.rows, names, store.backend().settling()).map(Some);
+            }
             // Everything is looked at now, also what changed until here.
             Changes::These(_) => {}
             Changes::Unknown => *watching = None,
@@ -85,12 +89,13 @@ pub(crate) fn survey(known: &Known, store: &Store) -> Result<Surveyed, Stopped> 
     }
     let swept_ms = clock::now_ms();
     let news_bytes = store.index().kept().map_or(0, Kept::news_bytes);
+    let settling = store.backend().settling();
     let survey = store.backend().survey(&seen, &known.note)?;
     let (mut changed, mut gone) = (Vec::new(), Vec::new());
     for ((row, (place, name)), stamp) in known.rows.iter().zip(seen).zip(survey.stamps) {
         match stamp {
             None => gone.push(row.row()?),
-            Some(stamp) if stamp == row.stamp() => {}
+            Some(stamp) if stamp.is_still(row.stamp(), settling) => {}
             Some(stamp) => {
                 let sight = Sight { place, name: name.to_owned(), stamp };
                 changed.push(Changed { sight, old: Some(row.row()?) });
@@ -120,7 +125,11 @@ pub(crate) fn is_all_there(known: &Known, store: &Store) -> Result<bool, Stopped
 }
 
 /// What is new or changed among the streams of which a watch told, and what is gone.
-fn told(rows: &[RowRef], names: Vec<(Place, String, Option<Stamp>)>) -> Read<Differences> {
+fn told(
+    rows: &[RowRef],
+    names: Vec<(Place, String, Option<Stamp>)>,
+    settling: Settling,
+) -> Read<Differences> {
     let (mut changed, mut gone) = (Vec::new(), Vec::new());
     let mut seen = HashSet::new();
     // The last word on a name counts.
@@ -131,7 +140,7 @@ fn told(rows: &[RowRef], names: Vec<(Place, String, Option<Stamp>)>) -> Read<Dif
         let is_it = |row: &&RowRef| row.place() == place && row.name().is_ok_and(|other| other == name);
         let old = rows.iter().find(is_it);
         match (stamp, old) {
-            (Some(stamp), Some(old)) if old.stamp() == stamp => {}
+            (Some(stamp), Some(old)) if stamp.is_still(old.stamp(), settling) => {}
             (Some(stamp), old) => {
                 let old = old.map(RowRef::row).transpose()?;
                 changed.push(Changed { sight: Sight { place, name, stamp }, old });
@@ -204,7 +213,7 @@ pub(crate) fn settle_forks(rows: &mut [RowRef]) -> Read<bool> {
         if row.lineage != 0 {
             settled = false;
             row.doubtful = true;
-            row.stamp.changed_ns = i64::MIN;
+            row.stamp.changed_ns = Stamp::UNSETTLED_NS;
         }
         row.lineage = now;
         *slot = row.into();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use manent_log::{End, Entry, Item};
 
-use crate::backend::{Address, Backend, Listed, Place, Position, Records, Sight, Start};
+use crate::backend::{Address, Backend, Listed, Place, Position, Records, Sight, Stamp, Start};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -86,7 +86,7 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// Reads a session that was seen. `old` is what was known of it; `number` marks its turns if it must be read anew.
+/// Reads a session that was seen, and whose stamp is the one to remember. `old` is what was known of it; `number` marks its turns if it must be read anew.
 ///
 /// What cannot be read is a row too, which says so. An error is about the index, not about the session.
 pub(crate) fn gather(
@@ -104,7 +104,7 @@ pub(crate) fn gather(
         name: sight.name.clone(),
         key: listed.address.key.as_str().to_owned(),
         id: listed.address.id.clone(),
-        stamp: settled(sight),
+        stamp: sight.stamp,
         number,
         ..Row::default()
     };
@@ -115,7 +115,7 @@ pub(crate) fn gather(
         let read = store.backend().sight(&listed.address.key)?;
         if read.is_some_and(|read| read.name != sight.name) {
             SHADOWED.clone_into(&mut row.unreadable);
-            row.stamp.changed_ns = UNSETTLED;
+            row.stamp.changed_ns = Stamp::UNSETTLED_NS;
             return Ok(row);
         }
     }
@@ -146,7 +146,7 @@ pub(crate) fn gather(
                 row = Row { place, from, name, stamp, ..old.clone() };
             }
             row.unreadable = e.to_string();
-            row.stamp.changed_ns = UNSETTLED;
+            row.stamp.changed_ns = Stamp::UNSETTLED_NS;
             if row.updated.is_empty() {
                 (row.created_ms, row.updated_ms) = (listed.modified_ms, listed.modified_ms);
             }
@@ -158,11 +158,12 @@ pub(crate) fn gather(
 /// Whether all that was read of a session before can be trusted to stand where it stood, if its last record does.
 ///
 /// Another program may change anything in its own files. Ours only grow: one that changed without growing was changed
-/// by something else, unless it was just moved, or was looked at again because it was so young.
+/// by something else, unless it was just moved, or was looked at again because its time stamp was not settled. A file
+/// that another one took the place of (a copy that was restored, say) is read as a whole.
 fn only_grew(old: &Row, sight: &Sight) -> bool {
     let moved = old.place() != sight.place || old.name != sight.name;
-    let grew = sight.stamp.bytes > old.stamp.bytes || old.stamp.changed_ns == UNSETTLED;
-    old.native && !old.doubtful && (moved || grew)
+    let grew = sight.stamp.bytes > old.stamp.bytes || old.stamp.changed_ns == Stamp::UNSETTLED_NS;
+    old.native && !old.doubtful && (moved || (grew && sight.stamp.file == old.stamp.file))
 }
 
 struct Gathering<'a, 'b> {
@@ -348,22 +349,9 @@ pub(crate) fn seconds(ms: i64) -> u32 {
     u32::try_from((ms.div_euclid(1000)).max(0)).unwrap_or(u32::MAX)
 }
 
-/// A stamp to be trusted: where the stream changed just now, it may change again within the same tick of the disk's
-/// clock.
-fn settled(sight: &Sight) -> crate::backend::Stamp {
-    let age = clock::now_ms().saturating_mul(1_000_000).saturating_sub(sight.stamp.changed_ns);
-    let young = (0..TICK_NS).contains(&age);
-    let changed_ns = if young { UNSETTLED } else { sight.stamp.changed_ns };
-    crate::backend::Stamp { changed_ns, ..sight.stamp }
-}
-
 pub(crate) fn place_number(place: Place) -> u8 {
     Place::ALL.iter().position(|other| *other == place).unwrap_or_default() as u8
 }
 
 /// Why a session is not read.
 const SHADOWED: &str = "another file of the same key is read in its place; give one of them another name";
-/// No stream changed then: it is looked at again.
-const UNSETTLED: i64 = i64::MIN;
-/// Longer than any disk's clock takes from tick to tick.
-const TICK_NS: i64 = 20_000_000;

@@ -143,11 +143,12 @@ fn bring_up(
     if let Some(broken) = failed {
         return Err(broken.into());
     }
+    let settling = store.backend().settling();
     let mut changed = Vec::with_capacity(sights.len());
     for sight in sights {
         let known = old.iter().find(|row| row.name().is_ok_and(|name| name == sight.name));
         match known {
-            Some(row) if row.stamp() == sight.stamp => rows.push(row.clone()),
+            Some(row) if sight.stamp.is_still(row.stamp(), settling) => rows.push(row.clone()),
             known => changed.push(Changed { sight, old: known.map(RowRef::row).transpose()? }),
         }
     }

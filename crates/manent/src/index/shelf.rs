@@ -33,7 +33,7 @@ pub(crate) struct Kept {
     shelf: Shelf,
 }
 
-/// Tells one catalogue file from the next.
+/// Tells one catalogue file from the next, as long as the file is held open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Edition {
     file: FileId,
@@ -71,6 +71,15 @@ impl Kept {
     pub(crate) fn edition(&self) -> Option<Edition> {
         let info = self.shelf.disk.inspect(&self.path(CATALOGUE)).ok()?;
         Some(Edition { file: info.id, bytes: info.len, changed_ns: info.changed_ns })
+    }
+
+    /// As [`Kept::edition`], with the file held open: until it is closed, no other file gets its number, and no other
+    /// catalogue can be taken for this one, however coarse the time stamps are.
+    pub(crate) fn hold_edition(&self) -> (Option<Edition>, Option<Box<dyn DiskFile>>) {
+        let file = self.shelf.disk.open(&self.path(CATALOGUE), Access::Read).ok();
+        let held = file.as_ref().and_then(|file| file.id().ok());
+        let is_held = |edition: &Edition| held.is_none_or(|held| held == edition.file);
+        (self.edition().filter(is_held), file)
     }
 
     /// How long the catalogue is; 0 if there is none.

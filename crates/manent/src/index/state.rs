@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use manent_log::fs::DiskFile;
+
 use crate::backend::Place;
 
 use super::catalogue::{self, Head, Named};
@@ -22,6 +24,8 @@ pub(crate) struct Known {
     pub(crate) segments: Vec<Held>,
     /// The catalogue on the disk that this goes on from.
     pub(crate) edition: Option<Edition>,
+    /// Keeps the number of that file from being used again.
+    pub(crate) catalogue: Option<Box<dyn DiskFile>>,
     /// Bytes of logs, and rows, that are not on the disk yet.
     pub(crate) unsaved_bytes: u64,
     pub(crate) unsaved_rows: usize,
@@ -29,6 +33,8 @@ pub(crate) struct Known {
     pub(crate) news_bytes: u64,
     /// What the backend wants to be told before the next survey.
     pub(crate) note: Vec<u64>,
+    /// The note in the catalogue on the disk.
+    pub(crate) saved_note: Vec<u64>,
     /// When everything was last looked at, in milliseconds since 1970.
     pub(crate) swept_ms: i64,
     /// Everything was looked at since it was loaded: what changed since then is told.
@@ -64,7 +70,7 @@ impl Held {
 impl Known {
     /// What is on the disk; nothing known if there is nothing.
     pub(crate) fn load(kept: &Kept) -> Read<Known> {
-        let edition = kept.edition();
+        let (edition, catalogue) = kept.hold_edition();
         let Some((head, filed)) = kept.catalogue()? else {
             let has_strays = kept.strays(&[]).is_ok_and(|strays| !strays.is_empty());
             return Ok(Known { has_strays, ..Known::default() });
@@ -77,7 +83,9 @@ impl Known {
         let filed = Arc::new(filed);
         let rows = (0..filed.len() as u32).map(|at| RowRef::Filed(filed.clone(), at)).collect();
         let Head { next_number, note, swept_ms, .. } = head;
-        Ok(Known { rows, next_number, segments, edition, note, swept_ms, has_strays, ..Known::default() })
+        let saved_note = note.clone();
+        let found = Known { rows, next_number, segments, edition, note, saved_note, ..Known::default() };
+        Ok(Known { swept_ms, has_strays, catalogue, ..found })
     }
 
     /// What was on the disk is there no longer.
@@ -158,8 +166,9 @@ impl Known {
         let (next_number, note, swept_ms) = (self.next_number, self.note.clone(), self.swept_ms);
         let head = Head { next_number, segments: named, note, swept_ms };
         kept.put_catalogue(catalogue::encode(&rows, &head), &head.segments)?;
+        self.saved_note = head.note;
         self.segments = segments;
-        self.edition = kept.edition();
+        (self.edition, self.catalogue) = kept.hold_edition();
         kept.drop_news(self.news_bytes);
         (self.unsaved_bytes, self.unsaved_rows, self.has_strays) = (0, 0, false);
         Ok(())

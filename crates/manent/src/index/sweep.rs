@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Address, Place, Progress, Watching};
+use crate::backend::{Address, Place, Progress, Stamp, Survey, Watching};
 use crate::error::{Error, Result};
 use crate::key::SessionKey;
 use crate::store::Store;
@@ -253,7 +253,7 @@ impl Index {
             {
                 let mut row = Arc::unwrap_or_clone(row);
                 row.doubtful = true;
-                row.stamp.changed_ns = i64::MIN;
+                row.stamp.changed_ns = Stamp::UNSETTLED_NS;
                 *slot = row.into();
             }
         }
@@ -412,7 +412,12 @@ impl Index {
             Save::Sometimes => {
                 let small = known.rows.len() <= SMALL_STORE_ROWS && known.unsaved_rows > 0;
                 let soon = (small || known.has_strays) && !just_now;
-                known.unsaved_bytes >= SAVE_BYTES || soon || (known.unsaved_rows > 0 && known.holds_gone())
+                // Written once more when the directories have come to rest: until then, every process lists them.
+                let at_rest = known.saved_note.contains(&Survey::UNSETTLED)
+                    && !known.note.contains(&Survey::UNSETTLED)
+                    && !just_now;
+                let gone = known.unsaved_rows > 0 && known.holds_gone();
+                known.unsaved_bytes >= SAVE_BYTES || soon || at_rest || gone
             }
         };
         if !wanted {

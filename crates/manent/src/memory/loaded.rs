@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use manent_log::fs::{Access, Disk, PathInfo};
+use manent_log::fs::{Access, Disk, PathInfo, Settling};
 use manent_log::{Change, End, FileKind, Item, Reader};
 
 use super::active::Active;
@@ -14,8 +14,10 @@ use crate::error::{Result, io_error};
 pub(super) struct Loaded {
     reader: Reader,
     active: Arc<Active>,
-    /// What the file looked like from outside when all of it was read; nothing if that cannot be told.
+    /// What the file looked like from outside before all of it was read; nothing if it grew meanwhile.
     looked: Option<PathInfo>,
+    /// Whether every change since then shows in that.
+    settled: bool,
 }
 
 impl Loaded {
@@ -36,7 +38,7 @@ impl Loaded {
             }
             let bytes = file.state().map_err(io_error("inspect", path))?.len;
             let active = Arc::new(Active::new(Some(file.into()), bytes));
-            let mut loaded = Loaded { reader, active, looked: None };
+            let mut loaded = Loaded { reader, active, looked: None, settled: false };
             loaded.read_on(disk, path)?;
             return Ok(Some(loaded));
         }
@@ -49,7 +51,10 @@ impl Loaded {
     /// Reads what was added. False: the file is another one, or may have changed in place, and must be read anew.
     pub(super) fn catch_up(&mut self, disk: &Arc<dyn Disk>, path: &Path) -> Result<bool> {
         let Ok(now) = disk.inspect(path) else { return Ok(false) };
-        if self.looked == Some(now) {
+        let is_native = self.reader.kind() == Some(FileKind::Native);
+        // Ours only grow: one of the same length is the same. Another program may change a byte within a tick of the
+        // clock.
+        if self.looked == Some(now) && (self.settled || is_native) {
             return Ok(true);
         }
         if now.id != self.reader.file_id() {
@@ -58,7 +63,7 @@ impl Loaded {
         }
         match self.reader.change()? {
             // Ours only grow. Another program may change anything in its file.
-            Change::Grew if self.reader.kind() == Some(FileKind::Native) => {
+            Change::Grew if is_native => {
                 self.read_on(disk, path)?;
                 Ok(true)
             }
@@ -67,6 +72,8 @@ impl Loaded {
     }
 
     fn read_on(&mut self, disk: &Arc<dyn Disk>, path: &Path) -> Result<()> {
+        let settling = Settling::begin(&**disk, path);
+        let before = disk.inspect(path).ok();
         let active = Arc::make_mut(&mut self.active);
         while let Some(item) = self.reader.next()? {
             match item {
@@ -79,7 +86,8 @@ impl Loaded {
             End::Clean => None,
         };
         let whole = |info: &PathInfo| info.id == self.reader.file_id() && info.len == self.reader.read_to();
-        self.looked = disk.inspect(path).ok().filter(whole);
+        self.looked = before.filter(whole);
+        self.settled = self.looked.is_some_and(|info| settling.is_settled(info.changed_ns));
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent_log::fs::{Disk, PathInfo, Shape};
+use manent_log::fs::{Disk, PathInfo, Settling, Shape};
 use manent_log::{Body, Change, End, Item, Reader, Report};
 
 use super::File;
@@ -145,6 +145,10 @@ impl Backend for OneFile {
             seen.iter().map(|one| now.as_ref().filter(|_| is_it(one)).map(|sight| sight.stamp)).collect();
         let others = if seen.iter().any(is_it) { None } else { now };
         Ok(Survey { stamps, others: others.into_iter().collect(), note: Vec::new() })
+    }
+
+    fn settling(&self) -> Settling {
+        Settling::begin(&*self.disk, &self.home)
     }
 
     fn identify(&self, _sight: &Sight) -> Result<Option<Listed>> {

@@ -327,6 +327,10 @@ impl Disk for Unpacking {
         self.0.resolve(path)
     }
 
+    fn now_ns(&self) -> i64 {
+        self.0.now_ns()
+    }
+
     fn is_own(&self, owner: u32) -> bool {
         self.0.is_own(owner)
     }

@@ -8,6 +8,7 @@ use manent::backend::{
     Records, Repaired, Sight, Start, Survey, Terms, Which,
 };
 use manent::log::Report;
+use manent::log::fs::Settling;
 use manent::{Body, Files, Result, SessionKey, Store, StoreOptions};
 
 #[derive(Debug)]
@@ -53,6 +54,10 @@ impl Backend for Bare {
 
     fn survey(&self, seen: &[(Place, &str)], note: &[u64]) -> Result<Survey> {
         self.0.survey(seen, note)
+    }
+
+    fn settling(&self) -> Settling {
+        self.0.settling()
     }
 
     fn sight(&self, key: &SessionKey) -> Result<Option<Sight>> {

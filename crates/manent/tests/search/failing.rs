@@ -76,6 +76,10 @@ impl Disk for Failing {
         self.disk.resolve(path)
     }
 
+    fn now_ns(&self) -> i64 {
+        self.disk.now_ns()
+    }
+
     fn is_own(&self, owner: u32) -> bool {
         self.disk.is_own(owner)
     }
