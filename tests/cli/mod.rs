@@ -2,6 +2,7 @@
 
 mod append;
 mod chat;
+mod chat_limits;
 mod colour;
 mod config;
 mod consolidate;
@@ -38,6 +39,7 @@ mod run_judge;
 mod search;
 mod show;
 mod skills;
+mod skills_held;
 mod snapshots;
 mod snapshots_memory;
 mod snapshots_moves;

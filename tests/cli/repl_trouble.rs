@@ -255,3 +255,28 @@ fn a_window_of_one_column_and_one_that_changes_its_size_are_survived() {
     assert_eq!(sitting.leaves().0.code(), Some(0));
     assert_eq!(env.turns("a").len(), 10);
 }
+
+#[test]
+fn a_prefix_of_a_command_is_offered_with_what_it_makes_possible() {
+    for (command, offered) in [
+        (
+            "git log",
+            "[b] every `git log` with these options in this chat (may run programs and change files here)",
+        ),
+        ("ls -l", "[b] every `ls` in this project"),
+    ] {
+        let env = TestEnvironment::new();
+        let server = wanting(command);
+        env.serve(&server);
+        let mut sitting = Sitting::down(&env, &["chat", "a"]);
+        sitting.sees("a new session a");
+        sitting.types("go\r");
+        sitting.sees("allow?");
+        let seen = sitting.seen().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(seen.contains(offered), "{seen}");
+        sitting.types("\r");
+        sitting.sees("I see.");
+        sitting.types("\u{4}");
+        sitting.leaves();
+    }
+}

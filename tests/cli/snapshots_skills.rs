@@ -125,7 +125,9 @@ fn help_of_skills() {
       validate  Check skills against the specification (all that are found, if none is named)
       doctor    Show what models are told of the skills, to the letter, and what was cut, skipped or
                 held back
-      trust     Use the skills of a folder from now on
+      diff      Show how the skills of a folder differ from what was trusted
+      trust     Use the skills of a folder as they are now, and show what changed since they were last
+                trusted
       untrust   No longer use the skills of a folder
       help      Print this message or the help of the given subcommand(s)
     ");

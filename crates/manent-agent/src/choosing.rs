@@ -17,12 +17,8 @@ pub struct Chosen {
 /// Looks who is there. `key`: for a server that wants one.
 ///
 /// Where a provider is named, nothing else is taken in its place: whoever wants a model and gets another is misled.
-pub async fn choose(
-    config: &Config,
-    store: &Store,
-    key: Option<&str>,
-    patience: Patience,
-) -> Result<Chosen, ModelError> {
+pub async fn choose(config: &Config, store: &Store, key: Option<&str>) -> Result<Chosen, ModelError> {
+    let patience = config.patience();
     let sure = |model: Model| Ok(Chosen { model, why: None });
     match config.provider {
         Provider::Recall => sure(Recall::new(store.clone()).into()),

@@ -15,6 +15,7 @@ use std::time::Duration;
 use manent::context::Limits;
 use manent::when;
 
+use crate::providers::Patience;
 use settings::{SETTINGS, Setting};
 
 /// What is set.
@@ -26,6 +27,12 @@ pub struct Config {
     pub provider: Provider,
     /// How large a context may grow.
     pub limits: Limits,
+    /// The longest answer of a model, in bytes, with thoughts and calls.
+    pub max_answer_bytes: usize,
+    /// How long a server may send nothing once its answer has begun; before that, twice as long.
+    pub max_silence: Duration,
+    /// How long a model may take for an answer that nobody reads as it comes.
+    pub background_timeout: Duration,
     /// Where Ollama answers.
     pub ollama_url: String,
     /// How long Ollama keeps a model in memory after a question.
@@ -174,6 +181,9 @@ impl Default for Config {
             model: "gemma4:e4b".to_owned(),
             provider: Provider::Auto,
             limits: Limits::default(),
+            max_answer_bytes: Patience::default().answer_bytes,
+            max_silence: Duration::from_mins(5),
+            background_timeout: Duration::from_mins(10),
             ollama_url: "http://127.0.0.1:11434".to_owned(),
             ollama_keep_alive: "5m".to_owned(),
             openai_url: String::new(),
@@ -241,6 +251,17 @@ impl Config {
             }
         }
         Ok(config)
+    }
+
+    /// Returns the limits for what a server sends.
+    pub fn patience(&self) -> Patience {
+        Patience {
+            first_byte: self.max_silence.saturating_mul(2),
+            between: self.max_silence,
+            call: self.max_silence,
+            answer_bytes: self.max_answer_bytes,
+            ..Patience::default()
+        }
     }
 
     /// Sets what was given on the command line.
@@ -396,6 +417,10 @@ mod tests {
             ("[retro]\nevery = 0", "it must be a time like 1d"),
             ("[retro]\nevery = \"500ms\"", "it must be a time like 1d"),
             ("[retro]\nsince = 30", "it must be a time like 30d"),
+            ("[agent]\nmax_answer_bytes = 100", "a number of bytes from 1000 to 8388608"),
+            ("[agent]\nmax_answer_bytes = 8388609", "a number of bytes from 1000 to 8388608"),
+            ("[agent]\nmax_silence = 5", "it must be a time like 5m"),
+            ("[agent]\nbackground_timeout = \"soon\"", "it must be a time like 10m"),
         ] {
             let error = read(file, &[]).unwrap_err().to_string();
             assert!(error.contains(said), "{file}: {error}");

@@ -1,10 +1,12 @@
 //! The model that a command asks, and waiting for its answer.
 
+use std::time::Duration;
+
 use manent::Store;
 use manent_agent::asking::Asking;
 use manent_agent::choosing::{Chosen, choose};
 use manent_agent::config::{Config, ConfigError};
-use manent_agent::providers::{Model, ModelError, Patience};
+use manent_agent::providers::{Model, ModelError};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::agent::ModelChoice;
@@ -15,6 +17,8 @@ use crate::exit::{Exit, Failure};
 pub(crate) struct Answering {
     runtime: Runtime,
     model: Model,
+    /// How long one answer may take: nobody reads it as it comes.
+    within: Duration,
     /// Why it is not the model that was wanted.
     pub(crate) why: Option<String>,
 }
@@ -23,9 +27,9 @@ impl Answering {
     pub(crate) fn choose(config: &Config, store: &Store) -> Result<Answering, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let key = std::env::var(&config.openai_key_env).ok();
-        let chosen = runtime.block_on(choose(config, store, key.as_deref(), Patience::default()))?;
+        let chosen = runtime.block_on(choose(config, store, key.as_deref()))?;
         let Chosen { model, why } = chosen;
-        Ok(Answering { runtime, model, why })
+        Ok(Answering { runtime, model, within: config.background_timeout, why })
     }
 
     /// Whether it is a model at all.
@@ -37,7 +41,7 @@ impl Answering {
     pub(crate) fn asking(&self) -> Asking<'_> {
         let window = self.model.window().unwrap_or(WINDOW);
         Asking::new(self.model.name(), window, |request| {
-            self.runtime.block_on(self.model.chat(request, &mut |_| {}))
+            self.runtime.block_on(self.model.ask_within(request, self.within))
         })
     }
 }

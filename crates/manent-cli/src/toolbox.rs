@@ -24,9 +24,12 @@ pub(crate) fn toolbox(context: &Context<'_>, asking: Asking, calling: Calling) -
         None => Rules::default(),
     };
     let disk = RealDisk::shared();
-    let approvals = Approvals::load(&disk, &home, &workspace);
+    let mut approvals = Approvals::load(&disk, &home, &workspace);
     if let Some(trouble) = approvals.trouble() {
         context.warn(trouble);
+    }
+    if let Some(note) = approvals.take_note() {
+        context.note(&note);
     }
     let mut hidden = vec![home.clone()];
     if let Some(user) = std::env::home_dir() {

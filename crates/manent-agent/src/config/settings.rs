@@ -16,7 +16,7 @@ pub(super) struct Setting {
     pub(super) set: fn(&mut Config, &str) -> Option<()>,
 }
 
-pub(super) const SETTINGS: [Setting; 15] = [
+pub(super) const SETTINGS: [Setting; 18] = [
     Setting {
         name: "agent.model",
         env: &["MANENT_MODEL"],
@@ -48,6 +48,33 @@ pub(super) const SETTINGS: [Setting; 15] = [
         wanted: "a number, 4 or more",
         get: |c| c.limits.max_messages.to_string(),
         set: |c, v| v.parse().ok().filter(|n| *n >= 4).map(|n| c.limits.max_messages = n),
+    },
+    Setting {
+        name: "agent.max_answer_bytes",
+        env: &[],
+        about: "a longer answer of a model is cut off, and what came is kept",
+        wanted: "a number of bytes from 1000 to 8388608",
+        get: |c| c.max_answer_bytes.to_string(),
+        set: |c, v| {
+            let bytes = v.parse().ok().filter(|n| (1000..=ANSWER_BYTES_MAX).contains(n));
+            bytes.map(|n| c.max_answer_bytes = n)
+        },
+    },
+    Setting {
+        name: "agent.max_silence",
+        env: &[],
+        about: "how long a server may send nothing in an answer; twice as long before its first word",
+        wanted: "a time like 5m, a second or more",
+        get: |c| length_words(c.max_silence),
+        set: |c, v| length(v).map(|v| c.max_silence = v),
+    },
+    Setting {
+        name: "agent.background_timeout",
+        env: &[],
+        about: "how long an answer may take that nobody reads as it comes: summaries, consolidation, reports",
+        wanted: "a time like 10m, a second or more",
+        get: |c| length_words(c.background_timeout),
+        set: |c, v| length(v).map(|v| c.background_timeout = v),
     },
     Setting {
         name: "ollama.url",
@@ -178,4 +205,6 @@ fn address(text: &str, port: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{port}{}", path.trim_end_matches('/')))
 }
 
+/// In JSON a byte may take six, and a record of the log has at most 64 MiB.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
 const NAME_BYTES_MAX: usize = 500;

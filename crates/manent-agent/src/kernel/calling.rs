@@ -17,7 +17,7 @@ use super::mailbox::KernelError;
 use super::skilled::{self, Given, Skilled, USE_SKILL};
 use super::tooling::Tooling;
 use super::turn::Event;
-use crate::policy::{Answer, Asking, Grant, Policy, Verdict};
+use crate::policy::{Answer, Asking, Grant, Policy, Prefix, Verdict};
 use crate::providers::Call;
 use crate::skills::Skills;
 use crate::tools::{Done, Keeper, Prepared, Shell, Surroundings, ToolError, Tools, beginning};
@@ -180,7 +180,7 @@ impl Hands {
             what: prepared.what.clone(),
             why: decision.why,
             preview,
-            beginning: Policy::beginning_of(&prepared),
+            prefix: Policy::prefix_of(&prepared),
             reply: Arc::new(Mutex::new(Some(reply))),
         };
         let _ = events.send(Event::Approve(approval)).await;
@@ -214,8 +214,8 @@ pub struct Approval {
     pub why: String,
     /// What would change.
     pub preview: Option<String>,
-    /// Words with which commands may begin that are allowed with it.
-    pub beginning: Option<Vec<String>>,
+    /// The prefix that can be allowed with it; `None`: only the very same can be.
+    pub prefix: Option<Prefix>,
     reply: Arc<Mutex<Option<oneshot::Sender<Word>>>>,
 }
 

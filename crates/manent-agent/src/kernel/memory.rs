@@ -1,5 +1,8 @@
 //! The actor of the memory: what fits a question is chosen by it, and what a conversation wants remembered is written
 //! by it, one item after the other. So two conversations that learn the same thing at once write it once.
+//!
+//! A conversation goes on without a memory that is slow or cannot be read: it is waited for only shortly, and what goes
+//! wrong with it is told and ends no answer.
 
 use std::time::Duration;
 
@@ -31,13 +34,18 @@ impl Memory {
         Memory { mailbox, runtime: runtime.clone() }
     }
 
-    /// What is remembered, fits a question, and takes no more than so many tokens.
-    pub(super) async fn select(
-        &self,
-        question: String,
-        tokens: u64,
-    ) -> Result<manent::Result<Selection>, KernelError> {
-        self.mailbox.ask(|reply| Letter::Select { question, tokens, reply }, Some(WITHIN)).await
+    /// Returns what is remembered, fits a question, and takes no more than so many tokens; or why that cannot be told
+    /// now.
+    pub(super) async fn select(&self, question: String, tokens: u64) -> Result<Selection, String> {
+        let letter = |reply| Letter::Select { question, tokens, reply };
+        match self.mailbox.ask(letter, Some(SELECT_WITHIN)).await {
+            Ok(chosen) => chosen.map_err(|e| e.to_string()),
+            Err(KernelError::Late { after, .. }) => Err(format!(
+                "it took longer than {} s to read; see what keeps the disk busy",
+                after.as_secs()
+            )),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 
@@ -45,8 +53,9 @@ impl Keeper for Memory {
     /// Called by a tool, on a thread for what waits.
     fn keep(&self, item: &NewItem) -> Result<Remembered, String> {
         let item = Box::new(item.clone());
-        let asked = self.mailbox.ask(|reply| Letter::Keep { item, reply }, Some(WITHIN));
-        self.runtime.block_on(asked).map_err(|e| e.to_string())?
+        let asked = self.mailbox.ask(|reply| Letter::Keep { item, reply }, Some(KEEP_WITHIN));
+        // It may be written after all: whoever asked is not told that it was not.
+        self.runtime.block_on(asked).map_err(|e| format!("{e}; it is not known whether it was kept"))?
     }
 }
 
@@ -55,6 +64,9 @@ async fn serve(letters: Letters<Letter>, store: Store) {
     while let Some(letter) = letters.recv().await {
         let store = store.clone();
         let served = tokio::task::spawn_blocking(move || match letter {
+            // Whoever asked may have gone on without an answer.
+            Letter::Select { reply, .. } if reply.is_closed() => {}
+            Letter::Keep { reply, .. } if reply.is_closed() => {}
             Letter::Select { question, tokens, reply } => {
                 let _ = reply.send(select(&store, &question, tokens));
             }
@@ -80,5 +92,8 @@ fn select(store: &Store, question: &str, tokens: u64) -> manent::Result<Selectio
     }
 }
 
+/// A person waits for this before every answer. A memory of 100,000 items is chosen from in some milliseconds; the first
+/// time, when it is read from a slow disk, in a second or two.
+const SELECT_WITHIN: Duration = Duration::from_secs(3);
 /// Longer than any writer of the memory is waited for.
-const WITHIN: Duration = Duration::from_secs(30);
+const KEEP_WITHIN: Duration = Duration::from_secs(30);

@@ -115,7 +115,7 @@ impl Kernel {
         let memory_tokens = limits.max_tokens * MEMORY_PERCENT / 100;
         let shared = Arc::new(Shared {
             runtime: runtime.clone(),
-            models: Models::open(runtime, model.clone()),
+            models: Models::open(runtime, model.clone(), config.background_timeout),
             memory: Memory::open(runtime, &store),
             hands: tools.map(|toolbox| Hands::open(runtime, store.clone(), toolbox)),
             store,
@@ -141,6 +141,11 @@ impl Kernel {
     /// The model that answers.
     pub fn model(&self) -> &Model {
         &self.core.shared.model
+    }
+
+    /// Returns the tools of all conversations and what they may do, or `None` if models are told of no tools.
+    pub fn toolbox(&self) -> Option<&Toolbox> {
+        self.core.shared.hands.as_ref().map(|hands| &*hands.toolbox)
     }
 
     /// How large contexts may grow: what is configured, and no more than the model can read.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the lease of the session is taken | nobody else writes it until the answer is at its end |
 //! | the question is appended | it survives power loss, before any model is asked |
-//! | what is remembered and fits is chosen, and noted | the log says what will be sent |
+//! | what is remembered and fits is chosen, and noted | the log says what will be sent; without a memory, nothing is |
 //! | if the context is too large, it is compacted | the user is told, with numbers |
 //! | the context is made from the log and sent | |
 //! | pieces of the answer are told as they come | |
@@ -17,6 +17,7 @@
 use std::sync::Arc;
 
 use manent::context::{Compacted, Context, Setting, Summariser};
+use manent::memory::Selection;
 use manent::tokens::Tokens;
 use manent::{NewTurn, Receipt, Session, SessionKey, turn};
 use tokio::runtime::Handle;
@@ -163,7 +164,7 @@ impl Talk {
         mut stop: watch::Receiver<bool>,
         invoked: &mut Invoked,
     ) -> Result<Answered, TurnError> {
-        let mut session = self.set(session, question.to_owned()).await?;
+        let mut session = self.set(session, question.to_owned(), events).await?;
         let mut unclear_before = false;
         for _ in 0..ROUNDS_MAX {
             let context;
@@ -278,8 +279,14 @@ impl Talk {
         Ok(session)
     }
 
-    /// Notes what is sent besides the turns.
-    async fn set(&self, session: Session, question: String) -> Result<Session, TurnError> {
+    /// Notes what is sent besides the turns. Without a memory that can be read, nothing remembered is sent, and the user
+    /// is told.
+    async fn set(
+        &self,
+        session: Session,
+        question: String,
+        events: &mpsc::Sender<Event>,
+    ) -> Result<Session, TurnError> {
         // The record itself reads no system text, and remembers by searching.
         if matches!(self.shared.model, Model::Recall(_)) {
             return Ok(session);
@@ -288,7 +295,15 @@ impl Talk {
         let schemas = hands.map(|(hands, tools)| hands.schemas(tools));
         let protocol = hands.map(|(hands, _)| hands.toolbox.calling.word().to_owned());
         let shared = self.shared.clone();
-        let chosen = shared.memory.select(question, shared.memory_tokens).await??;
+        let chosen = match shared.memory.select(question, shared.memory_tokens).await {
+            Ok(chosen) => chosen,
+            Err(why) => {
+                let note =
+                    format!("nothing remembered is used for this answer, because of the memory: {why}");
+                let _ = events.send(Event::Note(note)).await;
+                Selection::default()
+            }
+        };
         blocking(move || {
             let (mut session, store) = (session, &shared.store);
             let setting = Setting {

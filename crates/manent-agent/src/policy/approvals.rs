@@ -1,17 +1,18 @@
-//! What a person allowed: for a session in memory, for a project in a list in the store.
+//! Approvals of a person: for a session in memory, for a project in a list in the store.
 //!
 //! The list, `approvals.jsonl`, has a line of JSON for each answer, with the workspace by its path behind all links. It
-//! is only ever added to, and believed only if nobody else can write it.
+//! is only ever added to, and believed only if nobody else can write it. Earlier versions stored prefixes of any
+//! program; only those of [`READERS`](super::READERS) count, the others are named once.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use manent::log::fs::Disk;
 use serde_json::{Value, json};
 
-use super::Answer;
 use super::error::PolicyError;
+use super::{Answer, Decision, MAY_CHANGE, Verdict, line, prefix};
 use crate::ledger;
 
 /// What a person allowed.
@@ -20,6 +21,8 @@ pub struct Approvals {
     allowed: HashSet<(String, Allowed)>,
     list: Option<List>,
     trouble: Option<String>,
+    /// Prefixes in the list that no longer count, and that nobody was told of yet.
+    retired: BTreeSet<Vec<String>>,
 }
 
 /// One thing that is allowed with a tool.
@@ -27,8 +30,10 @@ pub struct Approvals {
 pub(super) enum Allowed {
     /// This very command or path.
     Same(String),
-    /// Commands that begin with these words.
-    Beginning(Vec<String>),
+    /// Commands of a program that only reads, beginning with these words.
+    Prefix(Vec<String>),
+    /// Commands that begin with these words and have no other options than these. For a session only.
+    PrefixWith { words: Vec<String>, options: BTreeSet<String> },
     /// All.
     Tool,
 }
@@ -57,8 +62,8 @@ impl Approvals {
         let list = List { disk: Arc::clone(disk), store: store.to_owned(), workspace };
         match ledger::read(&**disk, &path) {
             Ok(lines) => {
-                let allowed = read(&lines, &list.workspace);
-                Approvals { allowed, list: Some(list), trouble: None }
+                let (allowed, retired) = read(&lines, &list.workspace);
+                Approvals { allowed, list: Some(list), trouble: None, retired }
             }
             Err(why) => Approvals { list: Some(list), ..nothing(format!("{} {why}", path.display())) },
         }
@@ -73,9 +78,59 @@ impl Approvals {
         self.allowed.contains(&(tool.to_owned(), allowed.clone()))
     }
 
-    /// Whether commands that begin as this one does are allowed.
-    pub(super) fn allows_beginning(&self, tool: &str, words: &[String]) -> bool {
-        (1..=words.len()).any(|n| self.holds(tool, &Allowed::Beginning(words[..n].to_vec())))
+    /// Returns a note about prefixes that were allowed earlier and no longer count, if there are any that nobody was
+    /// told of. Asked again, or by another process, there is no note: that it was given is in the list.
+    pub fn take_note(&mut self) -> Option<String> {
+        let retired = std::mem::take(&mut self.retired);
+        if retired.is_empty() {
+            return None;
+        }
+        let shown: Vec<String> = retired.iter().map(|words| format!("`{}`", line::shown(words))).collect();
+        if let Some(List { disk, store, workspace }) = &self.list {
+            let words: Vec<&Vec<String>> = retired.iter().collect();
+            let told = json!({"workspace": workspace.to_str(), "retired": words, "ts": manent::now()});
+            // If that cannot be kept, the note is given once more next time.
+            let _ = ledger::add(&**disk, store, &store.join(FILE_NAME), &told);
+        }
+        Some(format!(
+            "what you allowed earlier for every command that begins with {} no longer counts, because arguments of \
+             it may run programs or change files; you are asked again, and a rule in config.toml can allow it",
+            shown.join(", ")
+        ))
+    }
+
+    /// Returns whether a prefix of a command is allowed.
+    pub(super) fn allows_prefix(&self, tool: &str, words: &[String]) -> bool {
+        self.allowed.iter().filter(|(of, _)| of == tool).any(|(_, allowed)| match allowed {
+            Allowed::Prefix(prefix) => words.starts_with(prefix),
+            Allowed::PrefixWith { words: prefix, options } => {
+                words.starts_with(prefix) && prefix::options(words).is_subset(options)
+            }
+            Allowed::Same(_) | Allowed::Tool => false,
+        })
+    }
+
+    /// Lists what is allowed with a tool beyond its default, sorted.
+    pub(super) fn outlook(&self, tool: &str) -> Vec<Decision> {
+        let of_tool = self.allowed.iter().filter(|(of, _)| of == tool).map(|(_, allowed)| allowed);
+        let mut whys: Vec<String> = of_tool
+            .filter_map(|allowed| match allowed {
+                Allowed::Same(what) => Some(format!("you allowed `{}`", line::shown(&[what.clone()]))),
+                Allowed::Prefix(words) => Some(format!("you allowed every `{}`", line::shown(words))),
+                Allowed::PrefixWith { words, options } => {
+                    let options: Vec<String> = options.iter().cloned().collect();
+                    let with = match options.as_slice() {
+                        [] => "without options".to_owned(),
+                        options => format!("with no other options than {}", line::shown(options)),
+                    };
+                    let words = line::shown(words);
+                    Some(format!("you allowed every `{words}` {with} in this chat; {MAY_CHANGE}"))
+                }
+                Allowed::Tool => None,
+            })
+            .collect();
+        whys.sort();
+        whys.into_iter().map(|why| Decision { verdict: Verdict::Allow, why }).collect()
     }
 
     pub(super) fn add(&mut self, tool: &str, allowed: Allowed, answer: Answer) -> Result<(), PolicyError> {
@@ -102,7 +157,11 @@ impl Approvals {
         let mut line = json!({"workspace": workspace, "tool": tool});
         match allowed {
             Allowed::Same(what) => line["same"] = what.as_str().into(),
-            Allowed::Beginning(words) => line["beginning"] = words.clone().into(),
+            Allowed::Prefix(words) => line["beginning"] = words.clone().into(),
+            Allowed::PrefixWith { .. } => {
+                let why = "such a prefix is allowed for a session only".to_owned();
+                return Err(not_noted(file, why));
+            }
             Allowed::Tool => line["all"] = true.into(),
         }
         line["ts"] = manent::now().into();
@@ -110,25 +169,38 @@ impl Approvals {
     }
 }
 
-/// A line of any other shape allows nothing.
-fn read(lines: &[Value], workspace: &Path) -> HashSet<(String, Allowed)> {
-    let one = |line: &Value| {
-        if Path::new(line["workspace"].as_str()?) != workspace {
-            return None;
+/// Returns what the lines allow in a workspace, and the prefixes among them that no longer count. A line of any other
+/// shape allows nothing.
+fn read(lines: &[Value], workspace: &Path) -> (HashSet<(String, Allowed)>, BTreeSet<Vec<String>>) {
+    let (mut allowed, mut retired) = (HashSet::new(), BTreeSet::new());
+    let is_here = |line: &&Value| line["workspace"].as_str().is_some_and(|dir| Path::new(dir) == workspace);
+    for line in lines.iter().filter(is_here) {
+        for told in line["retired"].as_array().into_iter().flatten().filter_map(words) {
+            retired.remove(&told);
         }
-        let allowed = if let Some(same) = line["same"].as_str() {
+        let Some(tool) = line["tool"].as_str() else { continue };
+        let one = if let Some(same) = line["same"].as_str() {
             Allowed::Same(same.to_owned())
-        } else if let Some(words) = line["beginning"].as_array().filter(|words| !words.is_empty()) {
-            let words = words.iter().map(|word| word.as_str().map(str::to_owned));
-            Allowed::Beginning(words.collect::<Option<_>>()?)
-        } else if line["all"].as_bool() == Some(true) && line["tool"] != "run_command" {
+        } else if let Some(words) = words(&line["beginning"]) {
+            if !prefix::is_reader(&words) {
+                retired.insert(words);
+                continue;
+            }
+            Allowed::Prefix(words)
+        } else if line["all"].as_bool() == Some(true) && tool != "run_command" {
             Allowed::Tool
         } else {
-            return None;
+            continue;
         };
-        Some((line["tool"].as_str()?.to_owned(), allowed))
-    };
-    lines.iter().filter_map(one).collect()
+        allowed.insert((tool.to_owned(), one));
+    }
+    (allowed, retired)
+}
+
+/// Returns the words of a prefix, of which there is at least one.
+fn words(value: &Value) -> Option<Vec<String>> {
+    let words = value.as_array().filter(|words| !words.is_empty())?;
+    words.iter().map(|word| word.as_str().map(str::to_owned)).collect()
 }
 
 const FILE_NAME: &str = "approvals.jsonl";

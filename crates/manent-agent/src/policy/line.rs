@@ -7,6 +7,7 @@
 //!
 //! To deny is easier than to allow: an unclear line may run whatever is named in it anywhere.
 
+use super::prefix::{base, runs_others};
 use crate::tools::one_line;
 
 /// A line, taken apart.
@@ -61,22 +62,6 @@ fn begins(words: &[String], beginning: &[String]) -> bool {
         }
         _ => false,
     }
-}
-
-fn base(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
-}
-
-/// Whether commands that begin so may run any other program, named in their arguments.
-pub(super) fn runs_others(words: &[String]) -> bool {
-    let Some((program, rest)) = words.split_first() else { return false };
-    let program = base(program);
-    // Interpreters come with their version: python3.12.
-    let name = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    if LAUNCHERS.contains(&name) || LAUNCHERS.contains(&program) {
-        return true;
-    }
-    INTERPRETERS.contains(&name) && rest.first().is_none_or(|first| first.starts_with('-'))
 }
 
 /// Why a simple command is not as simple as it looks.
@@ -342,12 +327,3 @@ const CHANGERS: [&str; 27] = [
     "complete",
     "ulimit",
 ];
-/// Programs that run others.
-const LAUNCHERS: [&str; 38] = [
-    "sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox", "toybox", "sudo", "doas", "su",
-    "env", "nohup", "nice", "ionice", "timeout", "time", "xargs", "parallel", "watch", "find", "ssh",
-    "setsid", "stdbuf", "strace", "chroot", "unshare", "nsenter", "flock", "script", "command", "builtin",
-    "exec", "eval", "npx", "awk",
-];
-/// Programs that run a text they are given.
-const INTERPRETERS: [&str; 9] = ["python", "perl", "ruby", "node", "php", "lua", "deno", "bun", "osascript"];

@@ -28,6 +28,7 @@
 //! | `mod.rs` | [`Policy`]: deciding, and keeping what a person allowed |
 //! | `rules.rs` | [`Rules`]: reading them, and which of them match |
 //! | `line.rs` | a line of shell as far as it is understood; `line_tests.rs` asks real shells |
+//! | `prefix.rs` | [`Prefix`]: which prefixes of commands can be allowed, and for how long |
 //! | `approvals.rs` | [`Approvals`]: what a person allowed, for a session or a project |
 //! | `error.rs` | [`PolicyError`] |
 
@@ -36,6 +37,7 @@ mod error;
 mod line;
 #[cfg(test)]
 mod line_tests;
+mod prefix;
 mod rules;
 
 use std::fmt;
@@ -47,6 +49,7 @@ use rules::Rule;
 
 pub use approvals::Approvals;
 pub use error::PolicyError;
+pub use prefix::{Prefix, READERS, RUNNERS};
 pub use rules::Rules;
 
 /// Whether something may be done.
@@ -112,8 +115,8 @@ pub enum Answer {
 pub enum Grant {
     /// This very command; this very file, with this tool.
     Same,
-    /// Commands that begin with these words.
-    Beginning(Vec<String>),
+    /// Commands that begin with these words: for a project only those of [`READERS`], never those of [`RUNNERS`].
+    Prefix(Vec<String>),
     /// All that the tool does. Never of commands.
     Tool,
 }
@@ -154,14 +157,16 @@ impl Policy {
         if answer == Answer::Once {
             return Ok(());
         }
-        let allowed = allowed(prepared, grant)?;
+        let allowed = allowed(prepared, answer, grant)?;
         self.approvals.add(prepared.tool, allowed, answer)
     }
 
-    /// What would be decided about a tool: what its rules say of some of its calls, then what holds for all others.
+    /// Returns what would be decided about a tool: what its rules say of some of its calls, what a person allowed, then
+    /// what holds for all others.
     pub fn outlook(&self, tool: &str, asking: Asking) -> Vec<Decision> {
-        let mut all: Vec<Decision> = self.rules.of_tool(tool).map(Rule::decision).collect();
+        let mut all: Vec<Decision> = self.rules.of_tool(tool).map(Rule::outlook).collect();
         all.sort_by_key(|decision| std::cmp::Reverse(decision.verdict));
+        all.extend(self.approvals.outlook(tool));
         let rest = match tools::effect_of(tool) {
             _ if self.approvals.holds(tool, &Allowed::Tool) => {
                 Decision { verdict: Verdict::Allow, why: "you allowed this before".to_owned() }
@@ -179,21 +184,10 @@ impl Policy {
         all
     }
 
-    /// The words that a person may be offered to allow whatever begins with them: `cargo test`. Nothing: only the very
-    /// same can be allowed.
-    pub fn beginning_of(prepared: &Prepared) -> Option<Vec<String>> {
+    /// Returns the prefix that a person may be offered to allow, or `None` if only the very same can be allowed.
+    pub fn prefix_of(prepared: &Prepared) -> Option<Prefix> {
         let Subject::Command(command) = &prepared.subject else { return None };
-        let line = Line::read(command);
-        let [only] = line.commands.as_slice() else { return None };
-        if line.unclear.is_some() {
-            return None;
-        }
-        let is_word = |word: &String| {
-            word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') && !word.starts_with('-')
-        };
-        let words = 1 + usize::from(only.get(1).is_some_and(is_word));
-        let beginning = only[..words].to_vec();
-        (!line::runs_others(&beginning)).then_some(beginning)
+        Prefix::of(&Line::read(command))
     }
 
     fn decide_command(&self, tool: &str, command: &str) -> Decision {
@@ -218,11 +212,14 @@ impl Policy {
         }
         let is_allowed = |words: &Vec<String>| {
             rules.iter().any(|rule| rule.verdict == Verdict::Allow && rule.takes_words(words))
-                || self.approvals.allows_beginning(tool, words)
+                || self.approvals.allows_prefix(tool, words)
         };
         match line.commands.iter().find(|words| !is_allowed(words)) {
             Some(words) => ask(format!("no rule allows `{}`", line::shown(words))),
-            None => Decision { verdict: Verdict::Allow, why: "rules allow every part of it".to_owned() },
+            None => {
+                let why = "rules, or what you allowed before, allow every part of it".to_owned();
+                Decision { verdict: Verdict::Allow, why }
+            }
         }
     }
 
@@ -260,7 +257,7 @@ fn by_default(effect: Effect) -> Decision {
     Decision { verdict, why: why.to_owned() }
 }
 
-fn allowed(prepared: &Prepared, grant: &Grant) -> Result<Allowed, PolicyError> {
+fn allowed(prepared: &Prepared, answer: Answer, grant: &Grant) -> Result<Allowed, PolicyError> {
     let cannot = |why: &'static str| Err(PolicyError::NoGrant { what: prepared.what.clone(), why });
     match (grant, &prepared.subject) {
         (Grant::Same, Subject::Command(command)) => Ok(Allowed::Same(command.clone())),
@@ -270,16 +267,29 @@ fn allowed(prepared: &Prepared, grant: &Grant) -> Result<Allowed, PolicyError> {
             cannot("not every command can be allowed; allow some, by a rule")
         }
         (Grant::Tool, _) => Ok(Allowed::Tool),
-        (Grant::Beginning(words), Subject::Command(command)) => {
-            let begins = |command: &Vec<String>| command.starts_with(words);
-            if words.is_empty() || !Line::read(command).commands.iter().any(begins) {
+        (Grant::Prefix(words), Subject::Command(command)) => {
+            let line = Line::read(command);
+            let begins = |command: &&Vec<String>| command.starts_with(words);
+            let Some(seen) = line.commands.iter().find(begins).filter(|_| !words.is_empty()) else {
                 return cannot("it does not begin so");
-            }
-            if line::runs_others(words) {
+            };
+            if prefix::runs_others(words) {
                 return cannot("whatever begins so can run anything; allow this very command, or once");
             }
-            Ok(Allowed::Beginning(words.clone()))
+            if prefix::is_reader(words) {
+                return Ok(Allowed::Prefix(words.clone()));
+            }
+            if answer == Answer::Project {
+                return cannot(
+                    "arguments of this program may write files or run programs; allow this very command, or the \
+                     prefix in this chat",
+                );
+            }
+            Ok(Allowed::PrefixWith { words: words.clone(), options: prefix::options(seen) })
         }
-        (Grant::Beginning(_), _) => cannot("only commands have a beginning; allow the file, or the tool"),
+        (Grant::Prefix(_), _) => cannot("only commands have a prefix; allow the file, or the tool"),
     }
 }
+
+/// Said of every prefix whose program is not one of [`READERS`], wherever it is offered or listed.
+pub const MAY_CHANGE: &str = "may run programs and change files here";

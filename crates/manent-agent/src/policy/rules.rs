@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::error::PolicyError;
 use super::line::{self, Line};
-use super::{Decision, Verdict};
+use super::{Decision, MAY_CHANGE, Verdict, prefix};
 use crate::tools;
 
 /// What the user set.
@@ -189,6 +189,21 @@ impl Rule {
         let because = self.because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         let why = format!("rule {} {verb} {}{because}", self.number, self.about());
         Decision { verdict: self.verdict, why }
+    }
+
+    /// Returns the decision as lists show it: marked as the user's own, with what it makes possible.
+    pub(super) fn outlook(&self) -> Decision {
+        let Decision { verdict, mut why } = self.decision();
+        why.push_str("; your rule in config.toml");
+        let is_wide = match &self.what {
+            What::All => self.tool == RUN_COMMAND,
+            What::Beginning(words) => !prefix::is_reader(words),
+            What::Path(_) => false,
+        };
+        if is_wide && verdict == Verdict::Allow {
+            why = format!("{why}, {MAY_CHANGE}");
+        }
+        Decision { verdict, why }
     }
 
     fn words(&self) -> String {

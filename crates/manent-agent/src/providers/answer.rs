@@ -1,7 +1,7 @@
 //! An answer while it is made: what came so far, told as it comes.
 
-use super::error::{ModelError, NAME_CHARS_MAX, shown};
-use super::http::{ANSWER_BYTES_MAX, Stream};
+use super::error::{MAX_ANSWER_BYTES, ModelError, NAME_CHARS_MAX, shown};
+use super::http::Stream;
 use super::patience::random;
 use super::peer::Peer;
 use super::{Call, Finish, Hear, Piece, Reply, Truncated};
@@ -12,12 +12,13 @@ pub(super) struct Answer<'a> {
     pub(super) peer: Peer,
     on: Hear<'a>,
     bytes: usize,
+    bytes_max: usize,
 }
 
 impl<'a> Answer<'a> {
     pub(super) fn new(stream: &Stream, on: Hear<'a>) -> Answer<'a> {
         let reply = Reply { tries: stream.tries, model: stream.peer.model.clone(), ..Reply::default() };
-        Answer { reply, peer: stream.peer.clone(), on, bytes: 0 }
+        Answer { reply, peer: stream.peer.clone(), on, bytes: 0, bytes_max: stream.answer_bytes() }
     }
 
     /// More text.
@@ -49,7 +50,7 @@ impl<'a> Answer<'a> {
     /// As [`Answer::call`], of one whose bytes were counted as they came.
     pub(super) fn call_counted(&mut self, id: &str, name: &str, arguments: String) -> Result<(), ModelError> {
         if self.reply.calls.len() == CALLS_MAX {
-            return Err(self.peer.too_large(ANSWER_BYTES_MAX));
+            return Err(self.too_many_calls());
         }
         let mut id = id.to_owned();
         while id.is_empty() || self.reply.calls.iter().any(|call| call.id == id) {
@@ -67,10 +68,18 @@ impl<'a> Answer<'a> {
         self.bytes > 0
     }
 
-    /// Whether so many more bytes are still an answer.
+    /// Counts so many more bytes; an error if the answer is too long with them.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), ModelError> {
-        self.bytes += bytes;
-        if self.bytes > ANSWER_BYTES_MAX { Err(self.peer.too_large(ANSWER_BYTES_MAX)) } else { Ok(()) }
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > self.bytes_max {
+            return Err(self.peer.too_large(self.bytes_max, Some(MAX_ANSWER_BYTES)));
+        }
+        Ok(())
+    }
+
+    /// The error of an answer with more than [`CALLS_MAX`] calls.
+    pub(super) fn too_many_calls(&self) -> ModelError {
+        self.peer.too_large(self.bytes_max, None)
     }
 
     /// What the server calls the model.

@@ -121,12 +121,24 @@ pub enum ModelError {
     Stopped,
     /// Nothing came for too long.
     #[error(
-        "nothing came from {url} for {} s; see whether it is overloaded, or allow it more time",
-        after.as_secs_f32()
+        "nothing came from {url} for {} s; see whether it is overloaded, or allow it more time{}",
+        after.as_secs_f32(), with(*setting)
     )]
     Stalled {
         /// The server.
         url: String,
+        /// How long was waited.
+        after: Duration,
+        /// The setting that allows more.
+        setting: Option<&'static str>,
+    },
+    /// The answer as a whole took too long, and nobody waits for it.
+    #[error(
+        "the model did not come to an end within {} s, which is the limit for work in the background; see whether it \
+         is overloaded, or allow it more time with agent.background_timeout",
+        after.as_secs_f32()
+    )]
+    OutOfTime {
         /// How long was waited.
         after: Duration,
     },
@@ -144,13 +156,17 @@ pub enum ModelError {
     },
     /// More came than anyone can mean.
     #[error(
-        "{url} sent more than {limit} bytes where an answer is expected; check its address and its model"
+        "{url} sent more than {limit} bytes where an answer is expected, and was cut off; check its address and its \
+         model, or allow longer answers{}",
+        with(*setting)
     )]
     TooLarge {
         /// The server.
         url: String,
         /// What is allowed.
         limit: u64,
+        /// The setting that allows more.
+        setting: Option<&'static str>,
     },
 }
 
@@ -162,6 +178,7 @@ impl ModelError {
             | Self::Busy { .. }
             | Self::Failed { .. }
             | Self::Stalled { .. }
+            | Self::OutOfTime { .. }
             | Self::Ended { .. } => true,
             Self::Server { status, .. } => matches!(status, 500 | 502 | 504),
             _ => false,
@@ -208,10 +225,17 @@ fn sizes(tokens: Option<u64>, window: Option<u64>) -> String {
     }
 }
 
+fn with(setting: Option<&'static str>) -> String {
+    setting.map(|setting| format!(" with {setting}")).unwrap_or_default()
+}
+
 fn times(tries: u32) -> String {
     if tries == 1 { "once".to_owned() } else { format!("{tries} times") }
 }
 
+/// The settings that change the limits of an answer.
+pub(super) const MAX_SILENCE: &str = "agent.max_silence";
+pub(super) const MAX_ANSWER_BYTES: &str = "agent.max_answer_bytes";
 const OTHERS_SHOWN: usize = 8;
 /// Names of models and the like.
 pub(super) const NAME_CHARS_MAX: usize = 100;

@@ -11,7 +11,7 @@ use reqwest::{Client, Method, Request, Response, Url};
 use tokio::time::{Instant, timeout};
 
 use super::answer::Answer;
-use super::error::{ModelError, shown};
+use super::error::{MAX_ANSWER_BYTES, MAX_SILENCE, ModelError, shown};
 use super::lines::Lines;
 use super::patience::{Patience, random, retry_after};
 use super::peer::{Peer, Told};
@@ -96,7 +96,7 @@ impl Connection {
             tries += 1;
             // The body is shared, not copied.
             let Some(copy) = request.try_clone() else { return Err(self.peer.broken()) };
-            let trouble = match self.send(copy, tries, self.patience.first_byte).await {
+            let trouble = match self.send(copy, tries, self.patience.first_byte, Some(MAX_SILENCE)).await {
                 Ok(stream) => return Ok(stream),
                 Err(trouble) => trouble,
             };
@@ -127,8 +127,9 @@ impl Connection {
         body: Option<String>,
         limit: Duration,
     ) -> Result<Vec<u8>, ModelError> {
-        let sent = self.send(self.request(path, body), 1, limit).await;
+        let sent = self.send(self.request(path, body), 1, limit, None).await;
         let mut stream = sent.map_err(|trouble| trouble.error)?;
+        stream.patience.answer_bytes = FETCHED_BYTES_MAX;
         stream.patience.first_byte = limit;
         stream.patience.between = limit.min(self.patience.between);
         stream.whole(Vec::new()).await
@@ -145,9 +146,15 @@ impl Connection {
         request
     }
 
-    async fn send(&self, request: Request, tries: u32, limit: Duration) -> Result<Stream, Trouble> {
+    async fn send(
+        &self,
+        request: Request,
+        tries: u32,
+        limit: Duration,
+        setting: Option<&'static str>,
+    ) -> Result<Stream, Trouble> {
         let response = match timeout(limit, self.client.execute(request)).await {
-            Err(_) => return Err(self.peer.stalled(limit).into()),
+            Err(_) => return Err(self.peer.stalled(limit, setting).into()),
             Ok(Err(error)) => return Err(self.peer.unreachable(error).into()),
             Ok(Ok(response)) => response,
         };
@@ -157,6 +164,8 @@ impl Connection {
             tries,
             peer: self.peer.clone(),
             patience: self.patience,
+            setting,
+            received: 0,
             is_begun: false,
             progressed: Instant::now(),
         };
@@ -207,6 +216,10 @@ pub(super) struct Stream {
     pub(super) tries: u32,
     pub(super) peer: Peer,
     patience: Patience,
+    /// What allows it more time.
+    setting: Option<&'static str>,
+    /// The bytes that came so far.
+    received: usize,
     /// Something of the answer itself came.
     is_begun: bool,
     progressed: Instant,
@@ -240,12 +253,17 @@ impl Stream {
         self.patience.between = self.patience.between.min(LINGER);
     }
 
-    /// All of it, behind what came already.
+    /// The longest answer that is taken.
+    pub(super) fn answer_bytes(&self) -> usize {
+        self.patience.answer_bytes
+    }
+
+    /// All of it, behind what came already. It is JSON, in which a byte may take six.
     pub(super) async fn whole(&mut self, begun: Vec<u8>) -> Result<Vec<u8>, ModelError> {
-        let mut whole = begun;
+        let (mut whole, most) = (begun, self.answer_bytes().saturating_mul(6));
         while self.append_to(&mut whole).await? == More::Yes {
-            if whole.len() > ANSWER_BYTES_MAX {
-                return Err(self.peer.too_large(ANSWER_BYTES_MAX));
+            if whole.len() > most {
+                return Err(self.peer.too_large(most, self.setting.map(|_| MAX_ANSWER_BYTES)));
             }
         }
         Ok(whole)
@@ -255,11 +273,16 @@ impl Stream {
         let alive = if self.is_begun { self.patience.between } else { self.patience.first_byte };
         let limit = alive.min(self.patience.first_byte.saturating_sub(self.progressed.elapsed()));
         match timeout(limit, self.response.chunk()).await {
-            Err(_) => Err(self.peer.stalled(alive.min(self.patience.first_byte))),
+            Err(_) => Err(self.peer.stalled(alive.min(self.patience.first_byte), self.setting)),
             // Reset, or closed before what was announced had come.
             Ok(Err(_)) => Err(self.peer.ended()),
             Ok(Ok(None)) => Ok(More::No),
             Ok(Ok(Some(bytes))) => {
+                self.received = self.received.saturating_add(bytes.len());
+                // A server can send for ever without saying anything.
+                if self.received > self.patience.wire_bytes() {
+                    return Err(self.peer.too_large(self.patience.wire_bytes(), Some(MAX_ANSWER_BYTES)));
+                }
                 take(&bytes);
                 Ok(More::Yes)
             }
@@ -288,5 +311,5 @@ const IDLE: Duration = Duration::from_secs(4);
 const LINGER: Duration = Duration::from_secs(5);
 const PLACE_CHARS_MAX: usize = 200;
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
-/// The longest answer.
-pub(super) const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Lists of models and what is told of one; some servers tell the vocabulary.
+const FETCHED_BYTES_MAX: usize = 8 << 20;

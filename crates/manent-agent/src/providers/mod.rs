@@ -39,7 +39,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub use error::ModelError;
-pub use model::Model;
+pub use model::{Client, Model};
 pub use ollama::Ollama;
 pub use openai::OpenAi;
 pub use patience::Patience;

@@ -1,5 +1,10 @@
 //! Whoever answers, of whatever kind.
 
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::error::ModelError;
 use super::ollama::Ollama;
 use super::openai::OpenAi;
@@ -16,6 +21,29 @@ pub enum Model {
     OpenAi(OpenAi),
     /// None: the record itself.
     Recall(Recall),
+    /// Any other client.
+    Other(Arc<dyn Client>),
+}
+
+/// A client of a model that this crate does not know: of another interface, or in the same process.
+///
+/// Whoever waits for an answer is told if the client panics, and what it had told until then is kept.
+pub trait Client: fmt::Debug + Send + Sync {
+    /// Returns what the model is called.
+    fn name(&self) -> &str;
+
+    /// Returns how many tokens prompt and answer may take together, where that is known.
+    fn window(&self) -> Option<u64> {
+        None
+    }
+
+    /// Asks, and tells what comes. Dropping the future cancels the request. The limits of [`super::Patience`] are the
+    /// client's to keep.
+    fn chat<'a>(
+        &'a self,
+        request: &'a Request,
+        on: &'a mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> Pin<Box<dyn Future<Output = Result<Reply, ModelError>> + Send + 'a>>;
 }
 
 impl Model {
@@ -29,7 +57,14 @@ impl Model {
             Model::Ollama(model) => model.chat(request, on).await,
             Model::OpenAi(model) => model.chat(request, on).await,
             Model::Recall(record) => record.chat(request, on).await,
+            Model::Other(client) => client.chat(request, on).await,
         }
+    }
+
+    /// Asks for an answer that nobody reads as it comes, and that must be whole within this time, tries included.
+    pub async fn ask_within(&self, request: &Request, within: Duration) -> Result<Reply, ModelError> {
+        let asked = tokio::time::timeout(within, self.chat(request, &mut |_| {})).await;
+        asked.unwrap_or(Err(ModelError::OutOfTime { after: within }))
     }
 
     /// What the model is called.
@@ -38,6 +73,7 @@ impl Model {
             Model::Ollama(model) => model.name(),
             Model::OpenAi(model) => model.name(),
             Model::Recall(_) => recall::NAME,
+            Model::Other(client) => client.name(),
         }
     }
 
@@ -47,6 +83,7 @@ impl Model {
             Model::Ollama(model) => Some(model.window()),
             Model::OpenAi(model) => model.window(),
             Model::Recall(_) => None,
+            Model::Other(client) => client.window(),
         }
     }
 
@@ -55,7 +92,7 @@ impl Model {
         match self {
             Model::Ollama(model) => model.abilities().await,
             Model::OpenAi(model) => model.abilities().await,
-            Model::Recall(_) => Ok(Abilities::default()),
+            Model::Recall(_) | Model::Other(_) => Ok(Abilities::default()),
         }
     }
 
@@ -71,7 +108,7 @@ impl Model {
         match self {
             Model::Ollama(model) => model.models().await,
             Model::OpenAi(model) => model.models().await,
-            Model::Recall(_) => Ok(vec![recall::NAME.to_owned()]),
+            Model::Recall(_) | Model::Other(_) => Ok(vec![self.name().to_owned()]),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! How long to wait for a server, and how often to ask it.
+//! Limits of time, tries and size for what a server sends.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-/// Limits of time and tries.
+/// Limits of time, tries and size. [`Config::patience`](crate::config::Config::patience) makes them of the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     /// For a connection.
@@ -11,7 +11,7 @@ pub struct Patience {
     /// For the beginning of an answer, and later for anything that is part of it: a server that only says that it is
     /// still there has this long. A large model takes minutes to load, and others to read a long prompt.
     pub first_byte: Duration,
-    /// For the next byte, whatever it says, once an answer has begun.
+    /// For the next byte, whatever it says, once an answer has begun: `agent.max_silence`.
     pub between: Duration,
     /// The same, where tools may be called: some servers say nothing until a call is whole, and a call may have a whole
     /// file in it.
@@ -27,6 +27,9 @@ pub struct Patience {
     pub first_wait: Duration,
     /// The longest wait, also where the server asks for a longer one.
     pub longest_wait: Duration,
+    /// The longest answer, with thoughts and calls: `agent.max_answer_bytes`. A server that goes on is cut off. On the
+    /// wire an answer may take [`WIRE_FACTOR`] times as much: each piece of it comes in an object of JSON.
+    pub answer_bytes: usize,
 }
 
 impl Default for Patience {
@@ -41,11 +44,17 @@ impl Default for Patience {
             reach_tries: 1,
             first_wait: Duration::from_millis(500),
             longest_wait: Duration::from_secs(30),
+            answer_bytes: 4 << 20,
         }
     }
 }
 
 impl Patience {
+    /// Returns the largest size of an answer on the wire.
+    pub(super) fn wire_bytes(&self) -> usize {
+        self.answer_bytes.saturating_mul(WIRE_FACTOR)
+    }
+
     /// How long to wait after so many tries, if the server asks for nothing or for so long.
     pub(super) fn wait(&self, tries: u32, asked: Option<Duration>, random: u64) -> Duration {
         if let Some(asked) = asked {
@@ -73,6 +82,8 @@ pub(super) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
+/// A token of a few bytes comes in some 200 bytes of JSON.
+pub(super) const WIRE_FACTOR: usize = 256;
 const DOUBLINGS_MAX: u32 = 16;
 const PARTS: u32 = 1 << 10;
 

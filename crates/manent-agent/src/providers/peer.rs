@@ -65,8 +65,8 @@ impl Peer {
         ModelError::Unreachable { url: self.url.clone(), why: root_cause(&error.without_url()) }
     }
 
-    pub(super) fn stalled(&self, after: Duration) -> ModelError {
-        ModelError::Stalled { url: self.url.clone(), after }
+    pub(super) fn stalled(&self, after: Duration, setting: Option<&'static str>) -> ModelError {
+        ModelError::Stalled { url: self.url.clone(), after, setting }
     }
 
     pub(super) fn ended(&self) -> ModelError {
@@ -77,13 +77,13 @@ impl Peer {
         ModelError::Broken { url: self.url.clone() }
     }
 
-    pub(super) fn too_large(&self, limit: usize) -> ModelError {
-        ModelError::TooLarge { url: self.url.clone(), limit: limit as u64 }
+    pub(super) fn too_large(&self, limit: usize, setting: Option<&'static str>) -> ModelError {
+        ModelError::TooLarge { url: self.url.clone(), limit: limit as u64, setting }
     }
 
     pub(super) fn bad_line(&self, error: LineError) -> ModelError {
         match error {
-            LineError::TooLong => self.too_large(LINE_BYTES_MAX),
+            LineError::TooLong => self.too_large(LINE_BYTES_MAX, None),
             LineError::NoText => self.broken(),
         }
     }

@@ -58,7 +58,13 @@ impl Recall {
             quoted += 1;
             quote(&mut out, quoted, &hit);
         }
-        let remembered = self.remembered(&query)?;
+        let remembered = self.remembered(&query).unwrap_or_else(|error| {
+            // What was said is there all the same.
+            format!(
+                "- nothing, because the memory cannot be read: {}",
+                one_line(&error.to_string(), QUOTE_CHARS)
+            )
+        });
         if !remembered.is_empty() {
             let _ = write!(out, "\n\nRemembered:\n{}", remembered.trim_end());
         }

@@ -4,6 +4,10 @@
 //! with a `SKILL.md` is a skill, and what lies in it is not looked through for others. A directory may be a symbolic
 //! link: in the user's places it may lead anywhere; in a project, which somebody else may have written, only into the
 //! project. A directory that was seen under another name is not seen again, so that links in a circle end.
+//!
+//! Skills of a project are compared with what was trusted there. So are those of the user that lie in the project, by a
+//! link or because somebody works in their home: commands that a model runs there could change them. Others lie where
+//! no sandboxed command writes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
@@ -15,8 +19,9 @@ use manent::log::fs::{Disk, FileId, Shape};
 
 use super::error::SkillError;
 use super::inside::is_passed_over;
-use super::skill::{Origin, Skill, Standing, skill_file};
-use super::trust::Trusted;
+use super::skill::{Origin, Skill, Standing, outside, skill_file};
+use super::snapshot::{ROOM_BYTES, Snapshot};
+use super::trust::{Copies, Trust, Trusted};
 
 /// Where skills may be.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +59,8 @@ pub struct Skills {
     pub all: Vec<Skill>,
     /// Where looking went no further.
     pub notes: Vec<Note>,
+    /// What was compared, or can be trusted, by directory from the folder of the project.
+    pub copies: Copies,
 }
 
 impl Skills {
@@ -62,21 +69,27 @@ impl Skills {
         let mut found = Skills::default();
         let user = places.user.as_ref().and_then(|path| disk.resolve(path).ok());
         let project = places.project.as_ref().and_then(|path| disk.resolve(path).ok());
+        let mut compared = project.as_ref().map(|project| Compared {
+            trust: trusted.of(&**disk, project),
+            folder: project.clone(),
+            room: ROOM_BYTES,
+        });
         // Who works in his home has no project there, only skills of his own.
-        if let Some(project) = project.filter(|project| user.as_ref() != Some(project)) {
-            let mut walk = Walk::new(disk, Origin::Project, Some(&project));
-            walk.places(&project, &mut found);
-            if !trusted.holds(&project) {
-                let unused = found.all.iter_mut().filter(|skill| skill.standing == Standing::Used);
-                unused.for_each(|skill| skill.standing = Standing::Untrusted);
-            }
+        if let Some(project) = project.as_ref().filter(|project| user.as_ref() != Some(project)) {
+            let mut walk = Walk::new(disk, Origin::Project, Some(project));
+            walk.compared = compared.take();
+            walk.places(project, &mut found);
+            compared = walk.compared.take();
         }
         let mut walk = Walk::new(disk, Origin::User, None);
+        // No command is run where all of the system is the workspace.
+        walk.compared = compared.filter(|compared| compared.folder.parent().is_some());
         if let Some(user) = &user {
             walk.places(user, &mut found);
         }
         if let Some(store) = &places.store {
-            walk.origin = Origin::Store;
+            // The store is hidden from commands, wherever it lies.
+            (walk.origin, walk.compared) = (Origin::Store, None);
             walk.root(&store.join("skills"), &mut found);
         }
         found.shadow();
@@ -113,7 +126,11 @@ impl Skills {
             Standing::Used if caller == Caller::Model && skill.manifest.disable_model_invocation => {
                 "only the user calls it".to_owned()
             }
-            Standing::Used => return Ok(skill),
+            Standing::Used => {
+                skill.compare_again()?;
+                return Ok(skill);
+            }
+            Standing::Held { why } => format!("{why}; the user trusts it again with `manent skills trust`"),
             Standing::Untrusted => {
                 "the folder that it comes from is not trusted; the user does that with `manent skills trust`"
                     .to_owned()
@@ -142,11 +159,40 @@ struct Walk<'a> {
     /// What links must not lead out of.
     within: Option<&'a Path>,
     seen: HashSet<FileId>,
+    compared: Option<Compared>,
+}
+
+/// What skills are compared with.
+struct Compared {
+    folder: PathBuf,
+    trust: Trust,
+    /// What may still be read, in bytes.
+    room: u64,
+}
+
+impl Compared {
+    /// Returns how a skill stands whose files are these, and that could be used otherwise.
+    fn standing(&self, place: &str, snapshot: &Result<Arc<Snapshot>, String>) -> Standing {
+        let held = |why: String| Standing::Held { why };
+        let trusted = match &self.trust {
+            Trust::None => return Standing::Untrusted,
+            Trust::WithoutCopy(why) => return held((*why).to_owned()),
+            Trust::As(copies) => copies.get(place),
+        };
+        match (snapshot, trusted) {
+            (Err(why), _) => held(format!("it cannot be compared with what was trusted: {why}")),
+            (Ok(_), None) => held("it was added after its folder was trusted".to_owned()),
+            (Ok(now), Some(trusted)) if **now == *trusted => Standing::Used,
+            (Ok(now), Some(trusted)) => {
+                held(format!("it differs from what was trusted: {}", now.summary(trusted)))
+            }
+        }
+    }
 }
 
 impl<'a> Walk<'a> {
     fn new(disk: &'a Arc<dyn Disk>, origin: Origin, within: Option<&'a Path>) -> Walk<'a> {
-        Walk { disk, origin, within, seen: HashSet::new() }
+        Walk { disk, origin, within, seen: HashSet::new(), compared: None }
     }
 
     fn places(&mut self, base: &Path, found: &mut Skills) {
@@ -182,7 +228,7 @@ impl<'a> Walk<'a> {
     }
 
     fn directory(
-        &self,
+        &mut self,
         dir: PathBuf,
         name: &OsString,
         depth: usize,
@@ -195,7 +241,7 @@ impl<'a> Walk<'a> {
         };
         if let Some(file) = skill_file(&entries) {
             if depth > 0 {
-                return found.all.push(Skill::load(self.disk, dir, name, &file, self.origin));
+                return self.found(dir, name, &file, found);
             }
             found.note(&dir.join(&file), "it is passed over; put it in a directory of its own");
         }
@@ -216,6 +262,25 @@ impl<'a> Walk<'a> {
             }
             left.push_back((real, entry.name, depth + 1));
         }
+    }
+
+    /// Adds a skill, compared with what was trusted if it lies where that is needed.
+    fn found(&mut self, dir: PathBuf, name: &OsString, file: &OsString, found: &mut Skills) {
+        let origin = self.origin;
+        let compared = self.compared.as_mut().filter(|compared| dir.starts_with(&compared.folder));
+        let Some(compared) = compared else {
+            return found.all.push(Skill::load(self.disk, dir, name, file, origin, None));
+        };
+        let place = dir.strip_prefix(&compared.folder).unwrap_or(&dir).to_string_lossy().into_owned();
+        let snapshot = Snapshot::take(&**self.disk, &dir, outside(origin), &mut compared.room).map(Arc::new);
+        let mut skill = Skill::load(self.disk, dir, name, file, origin, snapshot.clone().ok());
+        if skill.standing == Standing::Used {
+            skill.standing = compared.standing(&place, &snapshot);
+        }
+        if let Ok(snapshot) = snapshot {
+            found.copies.insert(place, (*snapshot).clone());
+        }
+        found.all.push(skill);
     }
 
     /// The directory that a link leads to, if it may.

@@ -76,7 +76,7 @@ fn refusal(error: io::Error, path: &str, full: &Path) -> SkillError {
 }
 
 /// The path if it is made of plain names only.
-fn plain(path: &str) -> Option<PathBuf> {
+pub(super) fn plain(path: &str) -> Option<PathBuf> {
     if path.is_empty() || path.contains('\0') {
         return None;
     }
@@ -143,7 +143,7 @@ pub(super) fn is_passed_over(name: &std::ffi::OsStr) -> bool {
     name == ".git" || name == "node_modules"
 }
 
-const FILES_MAX: usize = 100;
+pub(super) const FILES_MAX: usize = 100;
 const DEPTH_MAX: usize = 6;
 /// Names that are looked at, so that a directory with a million of them costs no more than this.
 const LOOKED_MAX: usize = 2000;

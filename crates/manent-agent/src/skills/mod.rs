@@ -5,7 +5,8 @@
 //! to a file, it gets that ([`Skill::file`]), and never one that lies elsewhere.
 //!
 //! A skill is text from anywhere. What is wrong with it is named and the rest is used; what a project brings is used
-//! only if the user trusts the folder ([`Trusted`]); and no text of it can end the block that it is given in.
+//! only as far as the user trusted it ([`Trusted`]): what was added or changed since then is held back. No text of a
+//! skill can end the block that it is given in.
 //!
 //! ```
 //! use manent::log::RealDisk;
@@ -21,7 +22,8 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `finding.rs`, `trust.rs` | where skills are looked for, what goes before what, whose are used |
+//! | `finding.rs` | where skills are looked for, what goes before what |
+//! | `trust.rs`, `snapshot.rs` | whose skills are used; copies of what was trusted, and what differs from them |
 //! | `skill.rs`, `inside.rs` | one skill: its instructions for a model, its files and no others |
 //! | `document.rs`, `frontmatter.rs`, `yaml.rs`, `mending.rs`, `manifest.rs` | reading a `SKILL.md` with goodwill |
 //! | `problem.rs`, `error.rs` | the rules; what is said when something cannot be given |
@@ -38,6 +40,7 @@ mod manifest;
 mod mending;
 mod problem;
 mod skill;
+mod snapshot;
 mod trust;
 mod yaml;
 
@@ -49,4 +52,5 @@ pub use inside::{Beside, Listing};
 pub use manifest::Manifest;
 pub use problem::{Grade, Problem, Rule};
 pub use skill::{Activation, Origin, Skill, SkillFile, Standing};
-pub use trust::{Decision, Trusted};
+pub use snapshot::{Difference, Snapshot};
+pub use trust::{Copies, SkillDifference, Trust, Trusted, differences};

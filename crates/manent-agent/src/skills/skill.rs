@@ -13,6 +13,7 @@ use super::error::SkillError;
 use super::inside::{self, Listing, NotRead};
 use super::manifest::Manifest;
 use super::problem::{Problem, Rule};
+use super::snapshot::{Outside, ROOM_BYTES, Snapshot};
 
 /// Where a skill comes from, the nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +44,11 @@ pub enum Standing {
     Used,
     /// The folder that it comes from is not trusted.
     Untrusted,
+    /// The folder is trusted, and this is not what was trusted, or cannot be compared with it.
+    Held {
+        /// What differs, or why it cannot be compared.
+        why: String,
+    },
     /// Another of the same name goes before it.
     Shadowed {
         /// The directory of the other.
@@ -58,6 +64,7 @@ impl Standing {
         match self {
             Standing::Used => "used",
             Standing::Untrusted => "untrusted",
+            Standing::Held { .. } => "held",
             Standing::Shadowed { .. } => "shadowed",
             Standing::Skipped(_) => "skipped",
         }
@@ -81,6 +88,9 @@ pub struct Skill {
     pub standing: Standing,
     /// The BLAKE3 of its `SKILL.md` when it was found, in hexadecimal; empty if it could not be read.
     pub hash: String,
+    /// Its files as they were compared with what was trusted: all that is given of it comes from here. `None`: it need
+    /// not be compared, and is read when it is called.
+    pub(super) snapshot: Option<Arc<Snapshot>>,
     /// What its directory is called where it was found.
     directory: String,
     disk: Arc<dyn Disk>,
@@ -128,7 +138,7 @@ impl Skill {
         let name = skill_file(&entries).ok_or_else(|| SkillError::NoFile { path: "SKILL.md".to_owned() })?;
         // `.` and `..` have no name of their own; what they lead to has.
         let directory = named.file_name().or_else(|| dir.file_name()).unwrap_or_default().to_owned();
-        Ok(Skill::load(disk, dir, &directory, &name, Origin::User))
+        Ok(Skill::load(disk, dir, &directory, &name, Origin::User, None))
     }
 
     /// Reads what a walk found. `dir` is behind all links.
@@ -138,6 +148,7 @@ impl Skill {
         directory: &OsStr,
         name: &OsStr,
         origin: Origin,
+        snapshot: Option<Arc<Snapshot>>,
     ) -> Skill {
         let mut skill = Skill {
             manifest: Manifest::default(),
@@ -147,6 +158,7 @@ impl Skill {
             problems: Vec::new(),
             standing: Standing::Used,
             hash: String::new(),
+            snapshot,
             directory: directory.to_string_lossy().into_owned(),
             disk: Arc::clone(disk),
         };
@@ -207,16 +219,68 @@ impl Skill {
 
     /// The files beside its `SKILL.md`, as many as a model is told of.
     pub fn files(&self) -> Listing {
-        inside::list(&*self.disk, &self.dir, &self.file)
+        match &self.snapshot {
+            Some(snapshot) => snapshot.listing(self.file_name(), inside::FILES_MAX),
+            None => inside::list(&*self.disk, &self.dir, &self.file),
+        }
     }
 
     /// A file of the skill, by its path from the directory of the skill. Never one that lies elsewhere.
     pub fn file(&self, path: &str) -> Result<SkillFile, SkillError> {
-        let bytes = inside::file(&*self.disk, &self.dir, path, FILE_BYTES_MAX)?;
+        let bytes = match &self.snapshot {
+            Some(snapshot) => self.file_in(snapshot, path)?,
+            None => inside::file(&*self.disk, &self.dir, path, FILE_BYTES_MAX)?,
+        };
         Ok(SkillFile { hash: blake3::hash(&bytes).to_hex().to_string(), bytes })
     }
 
+    /// Returns whether its files could be read to be compared with what was trusted.
+    pub fn is_comparable(&self) -> bool {
+        self.snapshot.is_some()
+    }
+
+    /// Compares a skill that was found as it was trusted with what is there now: a command may have changed it since.
+    pub(super) fn compare_again(&self) -> Result<(), SkillError> {
+        let Some(found) = &self.snapshot else { return Ok(()) };
+        let why = match self.take_snapshot(&mut { ROOM_BYTES }) {
+            Ok(now) if now == **found => return Ok(()),
+            Ok(now) => format!("it changed since it was found as it was trusted: {}", now.summary(found)),
+            Err(why) => why,
+        };
+        Err(SkillError::NotUsed { name: self.name().to_owned(), why })
+    }
+
+    fn take_snapshot(&self, room: &mut u64) -> Result<Snapshot, String> {
+        Snapshot::take(&*self.disk, &self.dir, outside(self.origin), room)
+    }
+
+    fn file_name(&self) -> &str {
+        self.file.file_name().and_then(OsStr::to_str).unwrap_or(FILE_NAME)
+    }
+
+    fn file_in(&self, snapshot: &Snapshot, path: &str) -> Result<Vec<u8>, SkillError> {
+        let outside = || SkillError::Outside { path: path.to_owned() };
+        let plain = inside::plain(path).ok_or_else(outside)?;
+        let none = || SkillError::NoFile { path: path.to_owned() };
+        let entry = plain.to_str().and_then(|plain| snapshot.get(plain)).ok_or_else(none)?;
+        if entry.leads_out() {
+            return Err(outside());
+        }
+        if entry.hash.is_empty() {
+            return Err(none());
+        }
+        let kept = entry.content.clone().filter(|_| entry.bytes <= FILE_BYTES_MAX);
+        let full = self.dir.join(&plain);
+        kept.ok_or(SkillError::TooLong { path: full, bytes: entry.bytes, max: FILE_BYTES_MAX })
+    }
+
     fn bytes(&self) -> Result<Vec<u8>, Problem> {
+        if let Some(entry) = self.snapshot.as_ref().and_then(|snapshot| snapshot.get(self.file_name())) {
+            if self.origin == Origin::Project && entry.leads_out() {
+                return Err(leads_out());
+            }
+            return entry.content.clone().ok_or_else(|| document::too_long(entry.bytes));
+        }
         let refused = |e: std::io::Error| {
             let what = format!("the file cannot be read: {e}; look what it is and at its rights");
             Problem::new(Rule::Unreadable, None, what)
@@ -224,14 +288,23 @@ impl Skill {
         let real = self.disk.resolve(&self.file).map_err(refused)?;
         // The user may keep his own files where he likes; what came with a project may not point at them.
         if self.origin == Origin::Project && !real.starts_with(&self.dir) {
-            let what = "the file is a link out of the skill's directory; put the file itself there";
-            return Err(Problem::new(Rule::LeadsOut, None, what));
+            return Err(leads_out());
         }
         inside::read(&*self.disk, &real, document::FILE_BYTES_MAX).map_err(|not| match not {
             NotRead::Io(e) => refused(e),
             NotRead::TooLong(bytes) => document::too_long(bytes),
         })
     }
+}
+
+fn leads_out() -> Problem {
+    let what = "the file is a link out of the skill's directory; put the file itself there";
+    Problem::new(Rule::LeadsOut, None, what)
+}
+
+/// Returns whether a snapshot of a skill from there holds what links out of it lead to.
+pub(super) fn outside(origin: Origin) -> Outside {
+    if origin == Origin::Project { Outside::HashOnly } else { Outside::Read }
 }
 
 /// The instructions between two marks that hold a part of their own hash: no text can hold that, so none can end the

@@ -26,19 +26,23 @@ impl Change {
 
     /// As a unified diff, as much of it as anybody reads.
     pub(super) fn shown(&self, path: &str) -> String {
-        let path = &text::one_line(path, text::WHAT_CHARS);
-        let before = self.before.as_deref().unwrap_or_default();
-        if let Some(what) = text::binary(before).or_else(|| text::binary(&self.after)) {
-            return format!("{path}: {what}, {} bytes before, {} after\n", before.len(), self.after.len());
-        }
-        let (old, new) = (lossy(before), lossy(&self.after));
-        // A difference that takes longer to find is shown coarser.
-        let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&*old, &*new);
-        let from = if self.before.is_some() { format!("a/{path}") } else { "/dev/null".to_owned() };
-        let shown =
-            diff.unified_diff().context_radius(CONTEXT).header(&from, &format!("b/{path}")).to_string();
-        if shown.is_empty() { format!("{path}: an empty file\n") } else { text::beginning(&shown) }
+        unified_diff(path, self.before.as_deref(), &self.after)
     }
+}
+
+/// Returns a unified diff of a file before and after, as much of it as anybody reads.
+pub(crate) fn unified_diff(path: &str, before: Option<&[u8]>, after: &[u8]) -> String {
+    let path = &text::one_line(path, text::WHAT_CHARS);
+    let from = if before.is_some() { format!("a/{path}") } else { "/dev/null".to_owned() };
+    let before = before.unwrap_or_default();
+    if let Some(what) = text::binary(before).or_else(|| text::binary(after)) {
+        return format!("{path}: {what}, {} bytes before, {} after\n", before.len(), after.len());
+    }
+    let (old, new) = (lossy(before), lossy(after));
+    // A difference that takes longer to find is shown coarser.
+    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&*old, &*new);
+    let shown = diff.unified_diff().context_radius(CONTEXT).header(&from, &format!("b/{path}")).to_string();
+    if shown.is_empty() { format!("{path}: an empty file\n") } else { text::beginning(&shown) }
 }
 
 fn lossy(bytes: &[u8]) -> Cow<'_, str> {

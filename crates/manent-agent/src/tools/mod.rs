@@ -46,6 +46,7 @@ use crate::providers::Call;
 use arguments::Spec;
 use workspace::Workspace;
 
+pub(crate) use change::unified_diff;
 pub use error::ToolError;
 pub use remember::{Keeper, Remembered};
 pub(crate) use text::{beginning, one_line};

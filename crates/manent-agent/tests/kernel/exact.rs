@@ -15,7 +15,7 @@ use crate::scene::{LONG, Scene, ask, hear, key, log, open, question, quiet, star
 
 /// Every request of the conversation is, message by message, what the log gives for the answer to it. Gives how many
 /// there were.
-fn assert_exact(scene: &Scene, store: &Store, key: &SessionKey) -> usize {
+pub(crate) fn assert_exact(scene: &Scene, store: &Store, key: &SessionKey) -> usize {
     let answers: Vec<u64> =
         log(store, key).iter().filter(|line| line.role == "assistant").map(|line| line.seq).collect();
     let sent = scene.chats();

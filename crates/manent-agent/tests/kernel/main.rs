@@ -11,6 +11,9 @@
 //! | `reviews.rs` | looking back on what skills did, on a schedule |
 //! | `tools.rs` | tools: what is called, by whose word, and what is kept of it |
 //! | `hands.rs` | tools that panic, never end, or want the same at once |
+//! | `without_memory.rs` | a memory that is slow or cannot be read |
+//! | `panics.rs` | every part that others wait for panics at every call in turn |
+//! | `hooked.rs` | a disk with a hook before every operation |
 //! | `crowd.rs` | many conversations at once, and two kernels on one store |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
@@ -21,8 +24,11 @@ mod compaction;
 mod crowd;
 mod exact;
 mod hands;
+mod hooked;
+mod panics;
 mod reviews;
 mod scene;
 mod tools;
 mod troubles;
 mod turns;
+mod without_memory;

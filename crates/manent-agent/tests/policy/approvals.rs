@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use manent::log::RealDisk;
-use manent_agent::policy::{Answer, Approvals, Grant, Policy, Verdict};
+use manent_agent::policy::{Answer, Approvals, Asking, Grant, Policy, Prefix, READERS, RUNNERS, Verdict};
 use serde_json::json;
 
 use super::{World, policy, verdict};
@@ -38,19 +38,137 @@ fn the_very_same_is_allowed_for_the_session_and_nothing_else() {
 }
 
 #[test]
-fn a_beginning_is_allowed_where_the_line_is_plain() {
+fn a_prefix_is_allowed_for_the_session_where_the_line_is_plain_and_has_no_new_option() {
     let (world, mut policy) = (World::new(), policy(""));
-    let beginning = Grant::Beginning(words(&["cargo", "test"]));
-    policy.remember(&world.command("cargo test -p x"), Answer::Session, &beginning).unwrap();
+    let prefix = Grant::Prefix(words(&["cargo", "test"]));
+    policy.remember(&world.command("cargo test -p x --color=never"), Answer::Session, &prefix).unwrap();
     for (line, wanted) in [
         ("cargo test", Verdict::Allow),
-        ("cargo test -p y && cargo test", Verdict::Allow),
+        ("cargo test -p y && cargo test some_name", Verdict::Allow),
+        ("cargo test --color=always", Verdict::Allow),
+        ("cargo test --config=build.rustc-wrapper='x'", Verdict::Ask),
+        ("cargo test -- --nocapture", Verdict::Ask),
+        ("cargo test A=b", Verdict::Ask),
+        ("cargo test +nightly", Verdict::Ask),
         ("cargo build", Verdict::Ask),
-        ("cargo test; ls", Verdict::Ask),
+        ("cargo test; rm x", Verdict::Ask),
         ("cargo test $X", Verdict::Ask),
     ] {
         assert_eq!(verdict(&policy, &world.command(line)), wanted, "{line}");
     }
+}
+
+/// Each choice that a chat offers for the first command, then the second one, which writes a file or runs a program.
+#[test]
+fn arguments_that_write_or_execute_are_asked_about_whatever_a_chat_allowed() {
+    for (allowed, attack) in [
+        ("git log", "git log --output=F"),
+        ("git log --oneline", "git log --oneline --output=F"),
+        ("git log --oneline", "git log --oneline --ext-diff -p"),
+        ("sed -n 1p a", "sed -n '1e touch F' a"),
+        ("sed -n 1p a", "sed -n 'w F' a"),
+        ("tar tf a.tar", "tar tf a.tar --checkpoint=1 --checkpoint-action=exec=id"),
+        ("tar tf a.tar", "tar tf a.tar -I id"),
+        ("tar tf a.tar", "tar tf a.tar --to-command=id"),
+        ("sort a", "sort -o F a"),
+        ("sort a", "sort --compress-program=id a"),
+        ("rg x", "rg --pre=id x"),
+        ("dd if=a", "dd if=a of=F"),
+        ("grep x a", "grep x a > F"),
+        ("ls", "ls $(id)"),
+        ("ls", "ls | sh"),
+        ("cat a", "cat a | tee F"),
+        ("echo a", "echo a >> F"),
+        ("ls", "./ls"),
+    ] {
+        let world = World::new();
+        let prepared = world.command(allowed);
+        let mut choices = vec![(Answer::Session, Grant::Same), (Answer::Project, Grant::Same)];
+        let prefix = Policy::prefix_of(&prepared);
+        choices.extend(prefix.map(|prefix| (prefix.longest, Grant::Prefix(prefix.words))));
+        for (answer, grant) in choices {
+            let mut policy = world.policy("");
+            policy.remember(&prepared, answer, &grant).unwrap();
+            assert_eq!(verdict(&policy, &prepared), Verdict::Allow, "{allowed}");
+            assert_eq!(verdict(&policy, &world.command(attack)), Verdict::Ask, "{attack} after {grant:?}");
+        }
+    }
+}
+
+#[test]
+fn a_prefix_is_stored_only_for_programs_that_read() {
+    let world = World::new();
+    let mut policy = world.policy("");
+    for reader in READERS {
+        let line = format!("{reader} a");
+        let Prefix { words, longest } = Policy::prefix_of(&world.command(&line)).unwrap();
+        assert_eq!((words.join(" ").as_str(), longest), (reader, Answer::Project));
+        policy.remember(&world.command(&line), longest, &Grant::Prefix(words)).unwrap();
+        assert_eq!(verdict(&world.policy(""), &world.command(&format!("{reader} -x b"))), Verdict::Allow);
+    }
+    for (line, prefix) in [("git log", &["git", "log"][..]), ("cargo test", &["cargo"]), ("./ls", &["./ls"])]
+    {
+        let told = policy.remember(&world.command(line), Answer::Project, &Grant::Prefix(words(prefix)));
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains("allow this very command, or the prefix in this chat"), "{told}");
+    }
+    for (_, programs) in RUNNERS {
+        for program in *programs {
+            let line = format!("{program} a");
+            assert_eq!(Policy::prefix_of(&world.command(&line)), None, "{line}");
+            let grant = Grant::Prefix(words(&[program]));
+            policy.remember(&world.command(&line), Answer::Session, &grant).unwrap_err();
+        }
+    }
+}
+
+#[test]
+fn wider_prefixes_stored_earlier_no_longer_count_and_are_named_once() {
+    let world = World::new();
+    let work = world.path("work").display().to_string();
+    let line = |prefix: &[&str]| {
+        json!({"workspace": work, "tool": "run_command", "beginning": prefix, "ts": "x"}).to_string() + "\n"
+    };
+    let elsewhere = line(&["make"]).replace(&work, "/elsewhere");
+    let list = world.path("store/approvals.jsonl");
+    std::fs::write(&list, line(&["git", "log"]) + &line(&["ls"]) + &line(&["cargo", "test"]) + &elsewhere)
+        .unwrap();
+    std::fs::set_permissions(&list, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let load = || Approvals::load(&RealDisk::shared(), &world.path("store"), &world.path("work"));
+    let mut approvals = load();
+    let note = approvals.take_note().unwrap();
+    assert!(note.contains("`cargo test`, `git log` no longer counts"), "{note}");
+    assert_eq!(approvals.take_note(), None);
+    assert_eq!(load().take_note(), None, "that it was told is in the list");
+    let policy = world.policy("");
+    for (line, wanted) in [("git log", Verdict::Ask), ("cargo test", Verdict::Ask), ("ls x", Verdict::Allow)]
+    {
+        assert_eq!(verdict(&policy, &world.command(line)), wanted, "{line}");
+    }
+}
+
+#[test]
+fn a_rule_written_by_hand_is_obeyed_and_marked_in_the_listing() {
+    let world = World::new();
+    let mut policy = world.policy(
+        "[[policy.rule]]\ntool = 'run_command'\nprefix = ['git', 'log']\ndecision = 'allow'\n\
+         [[policy.rule]]\ntool = 'run_command'\nprefix = ['ls']\ndecision = 'allow'\n",
+    );
+    assert_eq!(verdict(&policy, &world.command("git log --output=F")), Verdict::Allow);
+    let prefix = Grant::Prefix(words(&["cargo", "test"]));
+    policy.remember(&world.command("cargo test -q"), Answer::Session, &prefix).unwrap();
+    let listed = policy.outlook("run_command", Asking::Person);
+    let listed: Vec<&str> = listed.iter().map(|decision| decision.why.as_str()).collect();
+    assert_eq!(
+        listed,
+        [
+            "rule 1 allows run_command `git log`; your rule in config.toml, may run programs and change files here",
+            "rule 2 allows run_command `ls`; your rule in config.toml",
+            "you allowed every `cargo test` with no other options than -q in this chat; may run programs and change \
+             files here",
+            "running commands needs your word",
+        ]
+    );
 }
 
 #[test]
@@ -77,18 +195,14 @@ fn what_would_allow_anything_is_not_kept() {
     let (world, mut policy) = (World::new(), policy(""));
     let remember = json!({"content": "Likes tea", "quote": "I like green tea"});
     let cases = [
-        (world.command("bash -c ls"), Grant::Beginning(words(&["bash"])), "can run anything"),
-        (world.command("sudo ls"), Grant::Beginning(words(&["sudo", "ls"])), "can run anything"),
-        (world.command("/usr/bin/env ls"), Grant::Beginning(words(&["/usr/bin/env"])), "can run anything"),
-        (
-            world.command("python3.12 -c x"),
-            Grant::Beginning(words(&["python3.12", "-c"])),
-            "can run anything",
-        ),
-        (world.command("cargo test"), Grant::Beginning(words(&["ls"])), "does not begin so"),
-        (world.command("cargo test"), Grant::Beginning(Vec::new()), "does not begin so"),
+        (world.command("bash -c ls"), Grant::Prefix(words(&["bash"])), "can run anything"),
+        (world.command("sudo ls"), Grant::Prefix(words(&["sudo", "ls"])), "can run anything"),
+        (world.command("/usr/bin/env ls"), Grant::Prefix(words(&["/usr/bin/env"])), "can run anything"),
+        (world.command("python3.12 -c x"), Grant::Prefix(words(&["python3.12", "-c"])), "can run anything"),
+        (world.command("cargo test"), Grant::Prefix(words(&["ls"])), "does not begin so"),
+        (world.command("cargo test"), Grant::Prefix(Vec::new()), "does not begin so"),
         (world.command("cargo test"), Grant::Tool, "not every command"),
-        (world.edit("docs/a.md"), Grant::Beginning(words(&["docs"])), "only commands have a beginning"),
+        (world.edit("docs/a.md"), Grant::Prefix(words(&["docs"])), "only commands have a prefix"),
         (world.prepare("remember", &remember), Grant::Same, "never the same twice"),
     ];
     for (prepared, grant, wanted) in cases {
@@ -98,18 +212,22 @@ fn what_would_allow_anything_is_not_kept() {
 }
 
 #[test]
-fn a_person_is_offered_a_beginning_that_makes_sense() {
+fn a_person_is_offered_a_prefix_that_makes_sense() {
     let world = World::new();
     for (line, wanted) in [
-        ("cargo test -p x", Some(words(&["cargo", "test"]))),
-        ("ls -la", Some(words(&["ls"]))),
-        ("ls src/main.rs", Some(words(&["ls"]))),
+        ("cargo test -p x", Some(("cargo test", Answer::Session))),
+        ("ls -la", Some(("ls", Answer::Project))),
+        ("grep word src/main.rs", Some(("grep", Answer::Project))),
+        ("/bin/ls", Some(("/bin/ls", Answer::Session))),
         ("python3 run.py", None),
         ("bash -c x", None),
+        ("sed -n 1p x", None),
         ("cargo test | tail", None),
         ("cargo test $X", None),
     ] {
-        assert_eq!(Policy::beginning_of(&world.command(line)), wanted, "{line}");
+        let offered = Policy::prefix_of(&world.command(line));
+        let offered = offered.map(|prefix| (prefix.words.join(" "), prefix.longest));
+        assert_eq!(offered, wanted.map(|(words, longest)| (words.to_owned(), longest)), "{line}");
     }
 }
 
@@ -117,24 +235,24 @@ fn a_person_is_offered_a_beginning_that_makes_sense() {
 fn what_is_allowed_for_the_project_outlives_the_session_there_and_nowhere_else() {
     let world = World::new();
     let mut policy = world.policy("");
-    let beginning = Grant::Beginning(words(&["cargo", "test"]));
-    policy.remember(&world.command("cargo test -p x"), Answer::Project, &beginning).unwrap();
+    let prefix = Grant::Prefix(words(&["grep"]));
+    policy.remember(&world.command("grep -r x"), Answer::Project, &prefix).unwrap();
     policy.remember(&world.command("ls > out"), Answer::Project, &Grant::Same).unwrap();
     policy.remember(&world.edit("docs/a.md"), Answer::Project, &Grant::Tool).unwrap();
     let again = world.policy("");
-    for prepared in [world.command("cargo test"), world.command("ls > out"), world.edit("src/main.rs")] {
+    for prepared in [world.command("grep y z"), world.command("ls > out"), world.edit("src/main.rs")] {
         assert_eq!(verdict(&again, &prepared), Verdict::Allow, "{}", prepared.what);
     }
     let list = world.path("store/approvals.jsonl");
     assert_eq!(std::fs::metadata(&list).unwrap().permissions().mode() & 0o777, 0o600);
     let elsewhere = Approvals::load(&RealDisk::shared(), &world.path("store"), &world.path("work/docs"));
     let elsewhere = Policy::new(manent_agent::policy::Rules::default(), elsewhere);
-    assert_eq!(verdict(&elsewhere, &world.command("cargo test")), Verdict::Ask);
+    assert_eq!(verdict(&elsewhere, &world.command("grep y")), Verdict::Ask);
     // A link to the workspace is the workspace.
     std::os::unix::fs::symlink(world.path("work"), world.path("alias")).unwrap();
     let linked = Approvals::load(&RealDisk::shared(), &world.path("store"), &world.path("alias"));
     let linked = Policy::new(manent_agent::policy::Rules::default(), linked);
-    assert_eq!(verdict(&linked, &world.command("cargo test")), Verdict::Allow);
+    assert_eq!(verdict(&linked, &world.command("grep y")), Verdict::Allow);
 }
 
 #[test]

@@ -245,7 +245,7 @@ fn reasons_name_what_is_in_the_way() {
     assert_eq!(why("rm x"), "rule 7 denies run_command `rm`: use trash instead");
     assert_eq!(why("cargo test && curl -s x"), "no rule allows `curl -s x`");
     assert_eq!(why("cargo test > x"), "the command writes to a file or reads from one");
-    assert_eq!(why("cargo test"), "rules allow every part of it");
+    assert_eq!(why("cargo test"), "rules, or what you allowed before, allow every part of it");
 }
 
 /// What is put between words must never let something through that stands outside of quotes.

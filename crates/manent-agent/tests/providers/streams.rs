@@ -157,7 +157,9 @@ async fn signs_of_life_are_not_an_answer() {
     let ollama = ollama_within(patience, breath("\n")).await;
     let openai = openai_within(patience, breath(": still here\n\n")).await;
     for outcome in [ollama, openai] {
-        assert!(matches!(outcome, Err(ModelError::Stalled { .. })), "{outcome:?}");
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, ModelError::Stalled { .. }), "{error}");
+        assert!(error.to_string().contains("allow it more time with agent.max_silence"), "{error}");
     }
 }
 
@@ -208,10 +210,12 @@ async fn lines_and_answers_have_limits() {
     // Many lines, each of them as they should be.
     let line = ollama_line(&json!({ "role": "assistant", "content": mebi }));
     let event = openai_event(&json!({ "content": mebi }), None);
-    let many = |line: &str| (0..70).fold(Script::new(), |script, _| script.chunk(line));
+    let many = |line: &str| (0..6).fold(Script::new(), |script, _| script.chunk(line));
     for (reply, heard) in [ask_ollama(many(&line)).await, ask_openai(many(&event)).await] {
-        assert!(matches!(reply, Err(ModelError::TooLarge { limit, .. }) if limit == 64 << 20));
-        assert_eq!(heard.text.len(), 64 << 20);
+        let error = reply.unwrap_err();
+        assert!(matches!(error, ModelError::TooLarge { limit, .. } if limit == 4 << 20), "{error}");
+        assert!(error.to_string().contains("allow longer answers with agent.max_answer_bytes"), "{error}");
+        assert_eq!(heard.text.len(), 4 << 20);
     }
     // Calls without end.
     let calls: Vec<_> = (0..2000).map(|_| json!({ "function": { "name": "x" } })).collect();
@@ -219,6 +223,21 @@ async fn lines_and_answers_have_limits() {
     let event = openai_event(&json!({ "tool_calls": calls }), Some("stop"));
     for (reply, _) in [ask_ollama(Script::body(line)).await, ask_openai(Script::body(event)).await] {
         assert!(matches!(reply, Err(ModelError::TooLarge { .. })));
+    }
+}
+
+/// Objects without a word in them are no answer, and have an end too.
+#[tokio::test]
+async fn a_server_that_sends_without_saying_anything_is_cut_off() {
+    let patience = Patience { answer_bytes: 1000, ..patience() };
+    let ollama = ollama_line(&json!({ "role": "assistant", "content": "" }));
+    let openai = openai_event(&json!({ "content": "" }), None);
+    let endless =
+        |line: &str| (0..50).fold(Script::new(), |script, _| script.chunk(line.repeat(200))).stall();
+    let outcomes =
+        [ollama_within(patience, endless(&ollama)).await, openai_within(patience, endless(&openai)).await];
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(ModelError::TooLarge { limit: 256_000, .. })), "{outcome:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a model is told of the skills: within the budget, in order, and nothing breaks out of it.
 
 use manent::tokens::{Counting, Tokens};
-use manent_agent::skills::{Catalogue, Decision};
+use manent_agent::skills::Catalogue;
 
 use super::World;
 
@@ -36,10 +36,11 @@ fn it_is_one_line_of_json_a_skill_those_of_the_project_first() {
 
 #[test]
 fn what_is_not_trusted_is_not_told() {
-    let world = World::trusting();
+    let world = World::new();
     world.skill("project/.agents/skills/a", "x");
+    world.trust();
     assert_eq!(catalogue(&world, 1000).names, ["a"]);
-    world.decide(Decision::Distrust);
+    world.distrust();
     assert_eq!(catalogue(&world, 1000), Catalogue { budget: 1000, ..Catalogue::default() });
 }
 

@@ -213,11 +213,11 @@ fn the_project_is_what_git_knows_but_never_the_home() {
 }
 
 #[test]
-fn who_works_at_home_has_only_skills_of_his_own() {
+fn who_works_at_home_has_only_skills_of_his_own_which_commands_there_could_change() {
     let world = World::new();
     world.skill("user/.agents/skills/a", "x");
     let user = world.path("user");
     let places = manent_agent::skills::Places { project: Some(user.clone()), user: Some(user), store: None };
     let found = Skills::find(&world.disk, &places, &manent_agent::skills::Trusted::default());
-    assert_eq!(lines(&found), ["a user used"]);
+    assert_eq!(lines(&found), ["a user untrusted"]);
 }

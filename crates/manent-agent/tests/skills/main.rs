@@ -5,6 +5,7 @@
 //! | `corpus` | a `SKILL.md` of every kind that people and vandals write, and what becomes of it |
 //! | `finding` | where skills are looked for, what goes before what, links, bounds |
 //! | `trust` | whose skills are used |
+//! | `held` | what is held back because it is not what was trusted |
 //! | `catalogue` | what a model is told, within its budget, and that nothing breaks out of it |
 //! | `giving` | what a model gets when it calls one, and which files |
 //! | `mutations` | thousands of damaged files: no panic, no hang, no way out |
@@ -16,6 +17,7 @@ mod catalogue;
 mod corpus;
 mod finding;
 mod giving;
+mod held;
 mod mutations;
 mod trust;
 
@@ -24,32 +26,38 @@ use std::sync::Arc;
 
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
-use manent_agent::skills::{Decision, Places, Skill, Skills, Trusted};
+use manent_agent::skills::{Places, Skill, Skills, Trusted};
 
 /// A project, a user and a store in a directory of their own.
 struct World {
     root: tempfile::TempDir,
     disk: Arc<dyn Disk>,
+    /// The project is trusted as it is, before each look.
+    trusting: bool,
 }
 
 impl World {
     fn new() -> World {
-        let world = World { root: tempfile::tempdir().unwrap(), disk: RealDisk::shared() };
+        let world = World { root: tempfile::tempdir().unwrap(), disk: RealDisk::shared(), trusting: false };
         for dir in ["project", "user", "store"] {
             std::fs::create_dir_all(world.path(dir)).unwrap();
         }
         world
     }
 
-    /// With the project trusted.
+    /// With the project trusted, whatever is in it.
     fn trusting() -> World {
-        let world = World::new();
-        world.decide(Decision::Trust);
-        world
+        World { trusting: true, ..World::new() }
     }
 
-    fn decide(&self, decision: Decision) -> PathBuf {
-        Trusted::decide(&*self.disk, &self.path("store"), &self.path("project"), decision).unwrap()
+    /// Trusts the project as it is.
+    fn trust(&self) -> PathBuf {
+        let copies = self.look().copies;
+        Trusted::trust(&*self.disk, &self.path("store"), &self.path("project"), &copies).unwrap()
+    }
+
+    fn distrust(&self) -> PathBuf {
+        Trusted::distrust(&*self.disk, &self.path("store"), &self.path("project")).unwrap()
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -78,6 +86,13 @@ impl World {
     }
 
     fn find(&self) -> Skills {
+        if self.trusting {
+            self.trust();
+        }
+        self.look()
+    }
+
+    fn look(&self) -> Skills {
         let trusted = Trusted::load(&*self.disk, &self.path("store"));
         let places = Places {
             project: Some(self.path("project")),

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use manent_agent::skills::{Decision, Trusted};
+use manent_agent::skills::{Copies, Trusted};
 
 use super::{World, lines};
 
@@ -12,11 +12,11 @@ fn skills_of_a_project_are_used_once_its_folder_is_trusted() {
     world.skill("project/.agents/skills/a", "x");
     assert_eq!(lines(&world.find()), ["a project untrusted"]);
     assert_eq!(world.find().callable().count(), 0);
-    assert_eq!(world.decide(Decision::Trust), world.path("project"));
+    assert_eq!(world.trust(), world.path("project"));
     assert_eq!(lines(&world.find()), ["a project used"]);
-    world.decide(Decision::Distrust);
+    world.distrust();
     assert_eq!(lines(&world.find()), ["a project untrusted"]);
-    world.decide(Decision::Trust);
+    world.trust();
     assert_eq!(lines(&world.find()), ["a project used"]);
 }
 
@@ -25,7 +25,7 @@ fn trust_is_about_one_folder_behind_all_links() {
     let world = World::new();
     world.link("way", world.path("project"));
     let store = world.path("store");
-    let noted = Trusted::decide(&*world.disk, &store, &world.path("way"), Decision::Trust).unwrap();
+    let noted = Trusted::trust(&*world.disk, &store, &world.path("way"), &Copies::new()).unwrap();
     assert_eq!(noted, world.path("project"));
     let trusted = Trusted::load(&*world.disk, &store);
     assert!(trusted.holds(&world.path("project")));
@@ -36,21 +36,21 @@ fn trust_is_about_one_folder_behind_all_links() {
 #[test]
 fn a_torn_end_takes_no_decision_with_it() {
     let world = World::new();
-    world.decide(Decision::Trust);
+    world.trust();
     let list = world.path("store/trusted.jsonl");
     let mut bytes = std::fs::read(&list).unwrap();
     bytes.extend(b"{\"folder\":\"/half");
     std::fs::write(&list, bytes).unwrap();
     let trusted = || Trusted::load(&*world.disk, &world.path("store"));
     assert!(trusted().holds(&world.path("project")));
-    world.decide(Decision::Distrust);
+    world.distrust();
     assert!(!trusted().holds(&world.path("project")));
 }
 
 #[test]
 fn a_list_that_others_may_write_trusts_nothing() {
     let world = World::new();
-    world.decide(Decision::Trust);
+    world.trust();
     let list = world.path("store/trusted.jsonl");
     let mode = |mode| std::fs::set_permissions(&list, std::fs::Permissions::from_mode(mode)).unwrap();
     assert_eq!(std::fs::metadata(&list).unwrap().permissions().mode() & 0o777, 0o600);

@@ -21,7 +21,9 @@ pub(crate) enum SkillsCommand {
     Validate(Validate),
     /// Show what models are told of the skills, to the letter, and what was cut, skipped or held back
     Doctor(Doctor),
-    /// Use the skills of a folder from now on
+    /// Show how the skills of a folder differ from what was trusted
+    Diff(Folder),
+    /// Use the skills of a folder as they are now, and show what changed since they were last trusted
     Trust(Folder),
     /// No longer use the skills of a folder
     Untrust(Folder),
@@ -57,4 +59,6 @@ pub(crate) struct Folder {
 const PLACES: &str = "\
 Skills are looked for in .manent/skills, .agents/skills and .claude/skills of the project (the
 nearest directory above that git knows) and of your home, and in skills/ of the store. Of two with
-the same name the first counts. Those of a project are used once you trust its folder.";
+the same name the first counts. Those of a project are used once you trust its folder, as they were
+then: what is added or changed later is held back until you trust it again. So are those of your
+home that lie in the folder that you work in, where a command of a model could change them.";

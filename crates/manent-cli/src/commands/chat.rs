@@ -9,9 +9,9 @@ use manent::tokens::Tokens;
 use manent::{Place, SessionKey, Store};
 use manent_agent::choosing::{Chosen, choose};
 use manent_agent::config::Config;
-use manent_agent::kernel::{Calling, Kernel, Toolbox};
+use manent_agent::kernel::{Calling, Kernel};
 use manent_agent::policy::Asking;
-use manent_agent::providers::{Model, Patience};
+use manent_agent::providers::Model;
 use manent_agent::skills::budget;
 use tokio::runtime::{Builder, Runtime};
 
@@ -32,8 +32,6 @@ pub(crate) struct Chatting<'a> {
     pub(crate) key: SessionKey,
     pub(crate) config: Config,
     pub(crate) leaving: Leaving,
-    /// How the model calls tools; nothing: it has none.
-    pub(crate) calling: Option<Calling>,
     tools: ToolsWanted,
     asking: Asking,
 }
@@ -71,9 +69,8 @@ pub(crate) fn run(context: &Context<'_>, given: &Chat) -> Result<Exit, Failure> 
     }
     let tools = if given.no_tools { ToolsWanted::No } else { ToolsWanted::Yes };
     let asking = if question.is_some() { Asking::Nobody } else { Asking::Person };
-    let (kernel, calling) = begin(context, &runtime, &store, config.clone(), model, (tools, asking))?;
-    let mut chatting =
-        Chatting { context, runtime, kernel, store, key, config, leaving, calling, tools, asking };
+    let kernel = begin(context, &runtime, &store, config.clone(), model, (tools, asking))?;
+    let mut chatting = Chatting { context, runtime, kernel, store, key, config, leaving, tools, asking };
     let exit = match question {
         Some(question) => once(&mut chatting, &question, given.key.is_none() && !given.go_on),
         None => repl::run(&mut chatting),
@@ -94,26 +91,20 @@ impl Chatting<'_> {
     /// asked for again.
     pub(crate) fn answer_with(&mut self, config: Config, model: Model) -> Result<(), Failure> {
         let wanted = (self.tools, self.asking);
-        let (kernel, calling) =
-            begin(self.context, &self.runtime, &self.store, config.clone(), model, wanted)?;
+        let kernel = begin(self.context, &self.runtime, &self.store, config.clone(), model, wanted)?;
         let before = std::mem::replace(&mut self.kernel, kernel);
         self.runtime.block_on(before.end(END_WITHIN));
-        (self.config, self.calling) = (config, calling);
+        self.config = config;
         Ok(())
-    }
-
-    /// The tools of this chat, as they are set now.
-    pub(crate) fn toolbox(&self) -> Result<Option<Toolbox>, Failure> {
-        self.calling.map(|calling| toolbox(self.context, self.asking, calling)).transpose()
     }
 }
 
 fn choose_with(runtime: &Runtime, config: &Config, store: &Store) -> Result<Chosen, Failure> {
     let api_key = std::env::var(&config.openai_key_env).ok();
-    Ok(runtime.block_on(choose(config, store, api_key.as_deref(), Patience::default()))?)
+    Ok(runtime.block_on(choose(config, store, api_key.as_deref()))?)
 }
 
-/// A kernel with its tools, and how the model calls them.
+/// Starts a kernel with its tools.
 fn begin(
     context: &Context<'_>,
     runtime: &Runtime,
@@ -121,10 +112,10 @@ fn begin(
     config: Config,
     model: Model,
     (tools, asking): (ToolsWanted, Asking),
-) -> Result<(Kernel, Option<Calling>), Failure> {
+) -> Result<Kernel, Failure> {
     let mut system = system_text(&model);
-    let (tools, calling) = match (&model, tools) {
-        (Model::Recall(_), _) | (_, ToolsWanted::No) => (None, None),
+    let tools = match (&model, tools) {
+        (Model::Recall(_), _) | (_, ToolsWanted::No) => None,
         _ => {
             let calling = if runtime.block_on(model.calls_tools()) { Calling::Native } else { Calling::Text };
             let tools = toolbox(context, asking, calling)?;
@@ -133,10 +124,10 @@ fn begin(
                 system.push_str("\n\n");
                 system.push_str(&told.text);
             }
-            (Some(tools), Some(calling))
+            Some(tools)
         }
     };
-    Ok((Kernel::start_with(runtime.handle(), store.clone(), model, config, system, tools), calling))
+    Ok(Kernel::start_with(runtime.handle(), store.clone(), model, config, system, tools))
 }
 
 /// One question, one answer.

@@ -7,7 +7,7 @@ use manent::Store;
 use manent_agent::choosing::{Chosen, choose};
 use manent_agent::config::{Config, Every, When, length_words};
 use manent_agent::kernel::{Kernel, Review, Reviewed};
-use manent_agent::providers::{Model, Patience, Recall};
+use manent_agent::providers::{Model, Recall};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::Receiver;
@@ -83,8 +83,7 @@ fn model(context: &Context<'_>, runtime: &Runtime, config: &Config, store: &Stor
         return Ok(Recall::new(store.clone()).into());
     }
     let key = std::env::var(&config.openai_key_env).ok();
-    let Chosen { model, why } =
-        runtime.block_on(choose(config, store, key.as_deref(), Patience::default()))?;
+    let Chosen { model, why } = runtime.block_on(choose(config, store, key.as_deref()))?;
     if let Some(why) = why {
         context.warn(&format!("{why}; the facts are told without the prose"));
     }

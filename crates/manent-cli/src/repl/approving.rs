@@ -4,7 +4,7 @@ use std::io;
 
 use anstyle::{AnsiColor, Style};
 use manent_agent::kernel::{Approval, Word};
-use manent_agent::policy::{Answer, Grant};
+use manent_agent::policy::{Answer, Grant, MAY_CHANGE, Prefix};
 use rustix::termios::{QueueSelector, tcflush};
 
 use super::editing;
@@ -26,22 +26,31 @@ pub(super) fn ask(context: &Context<'_>, approval: &Approval) {
     if let Some(preview) = &approval.preview {
         show(preview);
     }
-    let beginning = approval.beginning.as_ref().map(|words| words.join(" "));
-    let more = beginning
-        .as_deref()
-        .map(|words| format!(", [b] all `{}` here", term::line(words)))
-        .unwrap_or_default();
-    tell(&format!("[y] yes, [s] in this chat, [p] in this project{more}, or no and why"));
+    tell(&format!(
+        "[y] yes, [s] this very one in this chat, [p] in this project{}, or no and why",
+        wider(approval)
+    ));
     let line = editing::answer(context, "allow? ").unwrap_or_default();
     let said = line.trim();
-    approval.answer(match (said, &approval.beginning) {
+    approval.answer(match (said, &approval.prefix) {
         ("y" | "yes" | "Y", _) => Word::Yes(Answer::Once, Grant::Same),
         ("s", _) => Word::Yes(Answer::Session, Grant::Same),
         ("p", _) => Word::Yes(Answer::Project, Grant::Same),
-        ("b", Some(words)) => Word::Yes(Answer::Project, Grant::Beginning(words.clone())),
+        ("b", Some(prefix)) => Word::Yes(prefix.longest, Grant::Prefix(prefix.words.clone())),
         ("" | "n" | "no" | "N", _) => Word::No(None),
         (why, _) => Word::No(Some(why.to_owned())),
     });
+}
+
+/// Returns the choice of a prefix, with what it makes possible.
+fn wider(approval: &Approval) -> String {
+    let Some(Prefix { words, longest }) = &approval.prefix else { return String::new() };
+    let words = words.join(" ");
+    let words = term::line(&words);
+    match longest {
+        Answer::Project => format!(", [b] every `{words}` in this project"),
+        _ => format!(", [b] every `{words}` with these options in this chat ({MAY_CHANGE})"),
+    }
 }
 
 /// A diff, in the colours of one.

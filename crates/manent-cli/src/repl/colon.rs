@@ -100,7 +100,7 @@ pub(super) const COMMANDS: [Command; 26] = [
     command("exit", Takes::Nothing, "", ""),
 ];
 
-const SKILLS: [&str; 6] = ["list", "show", "validate", "doctor", "trust", "untrust"];
+const SKILLS: [&str; 7] = ["list", "show", "validate", "doctor", "diff", "trust", "untrust"];
 const MEMORY: [&str; 11] =
     ["list", "add", "forget", "search", "why", "inbox", "accept", "reject", "select", "audit", "compact"];
 
@@ -127,7 +127,10 @@ pub(super) fn run(chatting: &mut Chatting<'_>, line: &str) -> After {
             Ok(())
         }
         "model" => switching::switch(chatting, rest),
-        "tools" => tools::show(chatting),
+        "tools" => {
+            tools::show(chatting);
+            Ok(())
+        }
         other => about_session(chatting, other, rest),
     };
     // What went wrong with a command is no reason to leave.

@@ -10,14 +10,13 @@ use manent_agent::{skills::Skill, tools};
 
 use super::showing;
 use crate::commands::chat::Chatting;
-use crate::exit::Failure;
 use crate::term;
 
-pub(super) fn show(chatting: &Chatting<'_>) -> Result<(), Failure> {
+pub(super) fn show(chatting: &Chatting<'_>) {
     let model = term::line(chatting.kernel.model().name()).into_owned();
-    let Some(toolbox) = chatting.toolbox()? else {
+    let Some(toolbox) = chatting.kernel.toolbox() else {
         chatting.context.note(&format!("{model} has no tools in this chat"));
-        return Ok(());
+        return;
     };
     let way = match toolbox.calling {
         Calling::Native => "by its server's own way",
@@ -40,9 +39,8 @@ pub(super) fn show(chatting: &Chatting<'_>) -> Result<(), Failure> {
         let why = format!("{skills} to read; :skills lists them");
         row(&mut text, "use_skill", &Decision { verdict: Verdict::Allow, why });
     }
-    text.push_str(&sandbox(&toolbox));
+    text.push_str(&sandbox(toolbox));
     showing::tell(&text);
-    Ok(())
 }
 
 fn row(text: &mut String, tool: &str, decision: &Decision) {

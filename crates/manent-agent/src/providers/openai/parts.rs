@@ -8,7 +8,6 @@ use serde::Deserialize;
 
 use crate::providers::answer::{Answer, CALLS_MAX};
 use crate::providers::error::ModelError;
-use crate::providers::http::ANSWER_BYTES_MAX;
 use crate::providers::loose::{self, Function};
 
 /// A part of a call as it comes.
@@ -43,7 +42,7 @@ impl Parts {
         answer.grow(part.id.len() + name.len() + piece.len())?;
         let at = match self.find(part, name) {
             Some(at) => at,
-            None if self.0.len() == CALLS_MAX => return Err(answer.peer.too_large(ANSWER_BYTES_MAX)),
+            None if self.0.len() == CALLS_MAX => return Err(answer.too_many_calls()),
             None => {
                 self.0.push(Open { index: part.index, ..Open::default() });
                 self.0.len() - 1

@@ -1,5 +1,6 @@
 //! `manent skills …`: what models can be taught by files.
 
+mod diff;
 mod doctor;
 mod list;
 mod show;
@@ -25,6 +26,7 @@ pub(crate) fn run(context: &Context<'_>, given: &args::Skills) -> Result<Exit, F
         SkillsCommand::Show(given) => show::run(context, &here, given),
         SkillsCommand::Validate(given) => validate::run(context, &here, given),
         SkillsCommand::Doctor(given) => doctor::run(context, &here, given),
+        SkillsCommand::Diff(given) => diff::run(context, &here, given),
         SkillsCommand::Trust(given) => trust::trust(context, &here, given),
         SkillsCommand::Untrust(given) => trust::untrust(context, &here, given),
     }
@@ -32,7 +34,9 @@ pub(crate) fn run(context: &Context<'_>, given: &args::Skills) -> Result<Exit, F
 
 /// All skills that count where somebody types.
 pub(crate) fn skills_here(context: &Context<'_>) -> Result<Skills, Failure> {
-    Ok(Here::new(context)?.skills(context))
+    let skills = Here::new(context)?.skills(context);
+    note_held(context, &skills);
+    Ok(skills)
 }
 
 /// Where somebody types, and what belongs to that.
@@ -76,8 +80,19 @@ impl Here {
     }
 }
 
-/// Says that there are skills which are held back.
+/// Says which skills are held back because they are not what was trusted.
+fn note_held(context: &Context<'_>, skills: &Skills) {
+    for skill in &skills.all {
+        if let Standing::Held { why } = &skill.standing {
+            let name = skill.name();
+            context.warn(&format!("the skill {name} is held back: {why}; {HELD_HINT}"));
+        }
+    }
+}
+
+/// Says that there are skills which are not used because of trust.
 fn note_untrusted(context: &Context<'_>, skills: &Skills) {
+    note_held(context, skills);
     let count = skills.all.iter().filter(|skill| skill.standing == Standing::Untrusted).count();
     if count > 0 {
         let (are, them) = if count == 1 { ("skill is", "it") } else { ("skills are", "them") };
@@ -95,6 +110,7 @@ fn reason(skill: &Skill) -> Option<String> {
         Standing::Untrusted => {
             Some("its folder is not trusted; `manent skills trust` changes that".to_owned())
         }
+        Standing::Held { why } => Some(why.clone()),
         Standing::Shadowed { by } => Some(format!("the one in {} goes before it", by.display())),
         Standing::Skipped(problem) => Some(problem.to_string()),
     }
@@ -116,3 +132,6 @@ fn json_of(skill: &Skill) -> Value {
         "problems": skill.problems.iter().map(json_of_problem).collect::<Vec<_>>(),
     })
 }
+
+const HELD_HINT: &str =
+    "`manent skills diff` shows what changed, `manent skills trust` trusts it as it is now";

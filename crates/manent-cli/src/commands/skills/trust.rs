@@ -1,12 +1,12 @@
-//! `manent skills trust|untrust [DIR]`: whose skills are used.
+//! `manent skills trust|untrust [DIR]`: whose skills are used, and as they were when.
 
 use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
-use manent_agent::skills::{Decision, Origin, Skill, SkillError, Trusted};
-use serde_json::json;
+use manent_agent::skills::{Skill, SkillDifference, SkillError, Trust, Trusted};
+use serde_json::{Value, json};
 
-use super::Here;
+use super::{Here, diff};
 use crate::args::skills::Folder;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -16,25 +16,33 @@ use crate::term;
 pub(crate) fn trust(context: &Context<'_>, here: &Here, given: &Folder) -> Result<Exit, Failure> {
     let dir = given.dir.clone().unwrap_or_else(|| here.cwd.clone());
     let folder = here.project(&dir);
-    let user = here.user.as_ref().and_then(|user| here.disk.resolve(user).ok());
-    if user.as_ref() == Some(&folder) {
-        context.note("this is your home, and skills in it are your own: they are used without this");
-        return Ok(Exit::Done);
-    }
     // A path of something else than a directory would wait for one to come.
     here.disk
         .list(&folder)
         .map_err(|source| Failure::from(SkillError::Unreadable { path: dir.clone(), source }))?;
-    let folder = Trusted::decide(&*here.disk, &here.store, &folder, Decision::Trust)?;
     let skills = here.skills_of(context, folder.clone());
-    let of_folder = skills.all.iter().filter(|skill| skill.origin == Origin::Project);
-    let names: Vec<&str> = of_folder.map(Skill::name).collect();
+    let before = Trusted::load(&*here.disk, &here.store).of(&*here.disk, &folder);
+    // What is shown and what is trusted is the same: it was read once.
+    let differing = if before == Trust::None { Vec::new() } else { diff::of(&before, &skills) };
     let mut output = context.output();
-    tell(&mut output, "trusted", &folder, &names)?;
+    if !output.json {
+        for difference in &differing {
+            diff::show(difference, &mut output)?;
+        }
+        output.flush()?;
+    }
+    let folder = Trusted::trust(&*here.disk, &here.store, &folder, &skills.copies)?;
+    let now = here.skills_of(context, folder.clone());
+    let of_folder = now.all.iter().filter(|skill| skill.is_comparable());
+    let names: Vec<&str> = of_folder.map(Skill::name).collect();
+    tell(&mut output, "trusted", &folder, &names, &differing)?;
     output.flush()?;
     if names.is_empty() {
-        context.note("there are no skills in it now; those that come later will be used");
+        context.note(
+            "there are no skills in it now; those that come later are held back until you trust it again",
+        );
     }
+    diff::note_incomparable(context, &now);
     Ok(Exit::Done)
 }
 
@@ -47,17 +55,26 @@ pub(crate) fn untrust(context: &Context<'_>, here: &Here, given: &Folder) -> Res
         context.note(&format!("{} was not trusted", folder.display()));
         return Ok(Exit::Done);
     }
-    let folder = Trusted::decide(&*here.disk, &here.store, &folder, Decision::Distrust)?;
+    let folder = Trusted::distrust(&*here.disk, &here.store, &folder)?;
     let mut output = context.output();
-    tell(&mut output, "untrusted", &folder, &[])?;
+    tell(&mut output, "untrusted", &folder, &[], &[])?;
     output.flush()?;
     Ok(Exit::Done)
 }
 
-fn tell(output: &mut Output, verb: &str, folder: &Path, names: &[&str]) -> std::io::Result<()> {
+fn tell(
+    output: &mut Output,
+    verb: &str,
+    folder: &Path,
+    names: &[&str],
+    differing: &[SkillDifference],
+) -> std::io::Result<()> {
     if output.json {
-        let folder = folder.to_string_lossy();
-        return output.json(&json!({"folder": folder, "trusted": verb == "trusted", "skills": names}));
+        let (folder, is_trusted) = (folder.to_string_lossy(), verb == "trusted");
+        let differing: Vec<Value> = differing.iter().map(diff::json_of).collect();
+        return output.json(
+            &json!({"folder": folder, "trusted": is_trusted, "skills": names, "differences": differing}),
+        );
     }
     let style = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
     let folder = format!(" {}", term::line(&folder.to_string_lossy()));

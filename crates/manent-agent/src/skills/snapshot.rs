@@ -1,0 +1,321 @@
+//! Snapshots of skills: every file of a skill's directory as it was read once, to be compared, stored, and given to a
+//! model from.
+//!
+//! A snapshot holds what a change could hide in: the content of every file, whether it is executable, and where links
+//! lead. Only `.git` directories are left out. What cannot be read as a whole (too large, too many files, not a file)
+//! cannot be compared, and so cannot be trusted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+use manent::log::fs::{Access, Disk, Shape};
+use serde_json::{Value, json};
+
+use super::inside::{Beside, Listing};
+use crate::tools::unified_diff;
+
+/// The files of one skill by their paths from its directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot(BTreeMap<String, Entry>);
+
+/// One file, or one link and the file behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Where a link leads: a path from the directory of the skill, or an absolute one if it leads out of that.
+    pub(super) link: Option<String>,
+    /// The permission bits that make something else of a file: to execute it, and as whom.
+    mode: u32,
+    pub(super) bytes: u64,
+    /// BLAKE3 in hexadecimal; empty if there is no file.
+    pub(super) hash: String,
+    /// What the file holds; `None` if it is longer than anybody is given, or lies outside of the skill.
+    pub(super) content: Option<Vec<u8>>,
+}
+
+impl Entry {
+    /// Returns whether it is a link that leads out of the directory of the skill.
+    pub(super) fn leads_out(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| Path::new(link).is_absolute())
+    }
+}
+
+/// Whether the content of files behind links that lead out of a skill is read too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outside {
+    /// The user may keep files of a skill where they like.
+    Read,
+    /// A project must not have the user's files copied by a link.
+    HashOnly,
+}
+
+/// One file that differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The path from the directory of the skill.
+    pub path: String,
+    /// `added`, `changed` or `removed`.
+    pub word: &'static str,
+    /// A unified diff, or sizes and hashes of what is not text. As it is in the files: to be made safe for terminals.
+    pub shown: String,
+}
+
+impl Snapshot {
+    /// Reads all files of a directory. `room` is what may still be read, in bytes. An error says what cannot be
+    /// compared.
+    pub(super) fn take(
+        disk: &dyn Disk,
+        dir: &Path,
+        outside: Outside,
+        room: &mut u64,
+    ) -> Result<Snapshot, String> {
+        let mut files = BTreeMap::new();
+        let mut left = vec![(dir.to_owned(), String::new(), 0)];
+        while let Some((at, prefix, depth)) = left.pop() {
+            let entries = disk.list(&at).map_err(|e| format!("{} cannot be listed: {e}", at.display()))?;
+            for entry in entries {
+                let Some(name) = entry.name.to_str() else {
+                    return Err(format!("the name of a file in {} is not UTF-8", at.display()));
+                };
+                let (path, full) = (format!("{prefix}{name}"), at.join(name));
+                if files.len() + left.len() > FILES_MAX {
+                    return Err(format!("it has more than {FILES_MAX} files"));
+                }
+                match entry.shape {
+                    Shape::Directory if name == ".git" => {}
+                    Shape::Directory if depth == DEPTH_MAX => {
+                        return Err(format!("it is deeper than {DEPTH_MAX} directories"));
+                    }
+                    Shape::Directory => left.push((full, format!("{path}/"), depth + 1)),
+                    Shape::File => drop(files.insert(path, read(disk, &full, Keep::Content, room)?)),
+                    Shape::Link => drop(files.insert(path, read_link(disk, dir, &full, outside, room)?)),
+                    Shape::Special => return Err(format!("{} is not a file", full.display())),
+                }
+            }
+        }
+        Ok(Snapshot(files))
+    }
+
+    pub(super) fn get(&self, path: &str) -> Option<&Entry> {
+        self.0.get(path)
+    }
+
+    /// Lists the files as a model is told of them.
+    pub(super) fn listing(&self, except: &str, most: usize) -> Listing {
+        let is_told = |path: &str, entry: &Entry| {
+            path != except
+                && !entry.hash.is_empty()
+                && !entry.leads_out()
+                && !path.split('/').any(|part| super::inside::is_passed_over(part.as_ref()))
+        };
+        let told = self.0.iter().filter(|(path, entry)| is_told(path, entry));
+        let mut files: Vec<Beside> =
+            told.map(|(path, entry)| Beside { path: path.clone(), bytes: entry.bytes }).collect();
+        let more = files.len() > most;
+        files.truncate(most);
+        Listing { files, more }
+    }
+
+    /// Returns what differs from an earlier snapshot, by path.
+    pub fn differences(&self, before: &Snapshot) -> Vec<Difference> {
+        let differing = differing(&before.0, &self.0).into_iter();
+        let shown = |path: &String| shown(path, before.0.get(path), self.0.get(path));
+        differing.map(|(path, word)| Difference { path: path.clone(), word, shown: shown(path) }).collect()
+    }
+
+    /// Says in a few words what differs from an earlier snapshot: `SKILL.md changed, run.sh added`.
+    pub(super) fn summary(&self, before: &Snapshot) -> String {
+        let all = differing(&before.0, &self.0);
+        let mut words: Vec<String> =
+            all.iter().take(SUMMARY_MAX).map(|(path, word)| format!("{path} {word}")).collect();
+        if all.len() > SUMMARY_MAX {
+            words.push(format!("{} more", all.len() - SUMMARY_MAX));
+        }
+        words.join(", ")
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let one = |entry: &Entry| {
+            let mut json = json!({"mode": entry.mode, "bytes": entry.bytes, "hash": entry.hash});
+            if let Some(link) = &entry.link {
+                json["link"] = link.as_str().into();
+            }
+            match entry.content.as_deref().map(|content| (content, std::str::from_utf8(content))) {
+                Some((_, Ok(text))) => json["text"] = text.into(),
+                Some((content, Err(_))) => json["hex"] = to_hex(content).into(),
+                None => {}
+            }
+            json
+        };
+        Value::Object(self.0.iter().map(|(path, entry)| (path.clone(), one(entry))).collect())
+    }
+
+    /// Reads what [`Snapshot::to_json`] wrote; `None` if it is anything else.
+    pub(super) fn of_json(value: &Value) -> Option<Snapshot> {
+        let one = |json: &Value| {
+            Some(Entry {
+                link: json.get("link").map(|link| link.as_str().map(str::to_owned)).unwrap_or_default(),
+                mode: u32::try_from(json["mode"].as_u64()?).ok()?,
+                bytes: json["bytes"].as_u64()?,
+                hash: json["hash"].as_str()?.to_owned(),
+                content: match (&json["text"], &json["hex"]) {
+                    (Value::String(text), _) => Some(text.clone().into_bytes()),
+                    (_, Value::String(hex)) => Some(of_hex(hex)?),
+                    _ => None,
+                },
+            })
+        };
+        let entries = value.as_object()?.iter().map(|(path, json)| Some((path.clone(), one(json)?)));
+        entries.collect::<Option<_>>().map(Snapshot)
+    }
+}
+
+/// Returns the keys whose values differ, in order, each with `added`, `changed` or `removed`.
+pub(super) fn differing<'a, T: PartialEq>(
+    before: &'a BTreeMap<String, T>,
+    now: &'a BTreeMap<String, T>,
+) -> Vec<(&'a String, &'static str)> {
+    let keys: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let word = |key: &'a String| match (before.get(key), now.get(key)) {
+        (Some(old), Some(new)) if old == new => None,
+        (Some(_), Some(_)) => Some((key, "changed")),
+        (None, _) => Some((key, "added")),
+        (_, None) => Some((key, "removed")),
+    };
+    keys.into_iter().filter_map(word).collect()
+}
+
+/// Whether the content of a file is kept, or only its hash.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Content,
+    Hash,
+}
+
+fn read(disk: &dyn Disk, path: &Path, keep: Keep, room: &mut u64) -> Result<Entry, String> {
+    let unreadable = |e: io::Error| format!("{} cannot be read: {e}", path.display());
+    let mode = disk.inspect(path).map_err(unreadable)?.mode & TELLING_BITS;
+    let file = disk.open(path, Access::Read).map_err(unreadable)?;
+    let (mut hash, mut content, mut bytes) = (blake3::Hasher::new(), Vec::new(), 0);
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let got = file.read_at(&mut buffer, bytes).map_err(unreadable)?;
+        if got == 0 {
+            break;
+        }
+        bytes += got as u64;
+        // As it is read, not as it is said to be: it may grow meanwhile.
+        *room = room.checked_sub(got as u64).ok_or_else(|| {
+            format!(
+                "it is too large: at {} the limit of {ROOM_BYTES} bytes for a folder is reached",
+                path.display()
+            )
+        })?;
+        hash.update(&buffer[..got]);
+        if bytes <= KEPT_BYTES_MAX {
+            content.extend_from_slice(&buffer[..got]);
+        }
+    }
+    let is_kept = keep == Keep::Content && bytes <= KEPT_BYTES_MAX;
+    Ok(Entry {
+        link: None,
+        mode,
+        bytes,
+        hash: hash.finalize().to_hex().to_string(),
+        content: is_kept.then_some(content),
+    })
+}
+
+fn read_link(
+    disk: &dyn Disk,
+    dir: &Path,
+    path: &Path,
+    outside: Outside,
+    room: &mut u64,
+) -> Result<Entry, String> {
+    let nothing =
+        |link: String| Entry { link: Some(link), mode: 0, bytes: 0, hash: String::new(), content: None };
+    let Ok(real) = disk.resolve(path) else { return Ok(nothing("(leads nowhere)".to_owned())) };
+    let Some(link) = real.strip_prefix(dir).unwrap_or(&real).to_str().map(str::to_owned) else {
+        return Err(format!("{} leads to a name that is not UTF-8", path.display()));
+    };
+    let is_inside = real.starts_with(dir);
+    match disk.inspect(&real).map(|info| info.shape) {
+        Ok(Shape::File) => {
+            let is_kept = is_inside || outside == Outside::Read;
+            let keep = if is_kept { Keep::Content } else { Keep::Hash };
+            Ok(Entry { link: Some(link), ..read(disk, &real, keep, room)? })
+        }
+        // What lies in it is in the snapshot by itself.
+        Ok(Shape::Directory) if is_inside => Ok(nothing(link)),
+        Ok(Shape::Directory) => Err(format!(
+            "{} is a link to a directory outside of the skill, whose files cannot be compared; put the directory itself \
+             there",
+            path.display()
+        )),
+        _ => Ok(nothing(link)),
+    }
+}
+
+/// Shows one file that differs.
+fn shown(path: &str, old: Option<&Entry>, new: Option<&Entry>) -> String {
+    let mut text = String::new();
+    let what =
+        |entry: Option<&Entry>, of: fn(&Entry) -> String| entry.map_or_else(|| "nothing".to_owned(), of);
+    let link = |entry: &Entry| {
+        entry.link.as_ref().map_or_else(|| "no link".to_owned(), |to| format!("a link to {to}"))
+    };
+    let mode = |entry: &Entry| format!("mode {:o}", entry.mode);
+    if old.and_then(|old| old.link.as_ref()) != new.and_then(|new| new.link.as_ref()) {
+        text.push_str(&format!("{path}: {} before, {} now\n", what(old, link), what(new, link)));
+    }
+    let modes = (old.map_or(0, |old| old.mode), new.map_or(0, |new| new.mode));
+    if modes.0 != modes.1 {
+        text.push_str(&format!("{path}: {} before, {} now\n", what(old, mode), what(new, mode)));
+    }
+    if old.map(|old| &old.hash) == new.map(|new| &new.hash) {
+        return text;
+    }
+    let content = |entry: Option<&Entry>| match entry {
+        None => Some(None),
+        Some(entry) => entry.content.clone().filter(|content| is_text(content)).map(Some),
+    };
+    text.push_str(&match (content(old), content(new)) {
+        (Some(old), Some(new)) => unified_diff(path, old.as_deref(), new.as_deref().unwrap_or_default()),
+        _ => {
+            let size = |entry: &Entry| {
+                format!("{} bytes ({})", entry.bytes, entry.hash.get(..16).unwrap_or("no file"))
+            };
+            format!("{path}: not text, {} before, {} now\n", what(old, size), what(new, size))
+        }
+    });
+    text
+}
+
+fn is_text(content: &[u8]) -> bool {
+    std::str::from_utf8(content).is_ok() && !content.contains(&0)
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn of_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let pair = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(high)? << 4 | digit(low)?),
+        _ => None,
+    };
+    text.as_bytes().chunks(2).map(pair).collect()
+}
+
+/// What may be read of all skills of a folder.
+pub(super) const ROOM_BYTES: u64 = 64 << 20;
+/// The longest file that a model is given, or that a diff is made of.
+const KEPT_BYTES_MAX: u64 = super::document::FILE_BYTES_MAX;
+const FILES_MAX: usize = 2000;
+const DEPTH_MAX: usize = 12;
+const SUMMARY_MAX: usize = 4;
+const BUFFER_BYTES: usize = 64 << 10;
+/// Execute bits, and those that change as whom.
+const TELLING_BITS: u32 = 0o7111;
