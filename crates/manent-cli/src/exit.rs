@@ -18,8 +18,9 @@ pub(crate) enum Exit {
     NotFound,
     Conflict,
     Held,
-    Damage,
     Failed,
+    /// Outranks what failed: of a store with damage, a script must hear of the damage, whatever else could not be read.
+    Damage,
     Usage,
     /// The record may be there or not. Nothing is worse to a script: whoever tries again may double it.
     Unknown,

@@ -318,6 +318,11 @@ impl Reader {
         self.id
     }
 
+    /// The file that is read, whatever its path leads to by now.
+    pub(crate) fn file(&self) -> &dyn DiskFile {
+        &*self.file
+    }
+
     /// Whose file it is; known once something was read.
     pub fn kind(&self) -> Option<FileKind> {
         self.origin.as_ref().map(|o| o.kind)

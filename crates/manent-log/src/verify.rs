@@ -67,7 +67,6 @@ pub fn verify(disk: &Arc<dyn Disk>, path: &Path) -> Result<Report> {
 
 /// As [`verify`], telling how far it is, in bytes.
 pub fn verify_with(disk: &Arc<dyn Disk>, path: &Path, mut progress: impl FnMut(u64)) -> Result<Report> {
-    let file = lock::open_for_reading(&**disk, path)?;
     let mut reader = Reader::open(disk, path)?;
     let (mut records, mut unverified) = (0, 0);
     let (mut damage, mut acknowledged) = (Vec::new(), Vec::new());
@@ -83,9 +82,11 @@ pub fn verify_with(disk: &Arc<dyn Disk>, path: &Path, mut progress: impl FnMut(u
             }
         }
     }
+    // Through the file that was read: the path may lead to another one by now.
+    let file = reader.file();
     let mut found = Vec::with_capacity(damage.len());
     for damage in damage {
-        let gap = Gap::of(&*file, path, &damage, Ending::AsItStands)?;
+        let gap = Gap::of(file, path, &damage, Ending::AsItStands)?;
         found.push(Found { damage, acknowledged: acknowledged.contains(&gap) });
     }
     let tail = match reader.end() {

@@ -427,6 +427,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
         Ok(listed)
     }
 
+    /// The keys whose live stream cannot be read because something stands in its place that is no stream, such as a
+    /// directory. Lists pass over these; a check of everything names them.
+    fn obstructed(&self) -> Result<Vec<SessionKey>> {
+        Ok(Vec::new())
+    }
+
     /// Every stream in every place, without opening any: this is asked before every search. Streams of which nothing
     /// was written are none; of two that are one (an archive that is just being packed) only the one that counts is
     /// new.

@@ -112,23 +112,36 @@ impl Store {
 
     /// What is wrong with the session that this one was forked from, if it was.
     pub(crate) fn check_parent(&self, at: &Address) -> Result<Vec<Found>> {
-        let records = self.backend().read(at, Start::Header, None);
-        // Whatever else is wrong with it is said by whoever reads it.
-        let Some(parent) = records.ok().and_then(|records| records.meta()?.parent.clone()) else {
-            return Ok(Vec::new());
+        let mut found = Vec::new();
+        // Others may move the parent while it is looked for, or purge it and give the fork a copy: what is missing is
+        // looked for again, from the header on.
+        for _ in 0..PARENT_LOOKS {
+            let records = self.backend().read(at, Start::Header, None);
+            // Whatever else is wrong with it is said by whoever reads it.
+            let Some(parent) = records.ok().and_then(|records| records.meta()?.parent.clone()) else {
+                return Ok(Vec::new());
+            };
+            let Some(reason) = self.fault_of_parent(&parent)? else { return Ok(Vec::new()) };
+            found = vec![Found { damage: break_at(parent.upto, reason), acknowledged: false }];
+        }
+        Ok(found)
+    }
+
+    /// What is wrong with the session that another one was forked from.
+    fn fault_of_parent(&self, parent: &Parent) -> Result<Option<Reason>> {
+        let Some(address) = self.find_parent(parent)? else { return Ok(Some(Reason::NoParent)) };
+        let mut records = match self.backend().read(&address, Start::Seq(parent.upto), None) {
+            Err(e) if e.is_not_found() => return Ok(Some(Reason::NoParent)),
+            read => read?,
         };
-        let wrong = match self.find_parent(&parent)? {
-            None => Some(Reason::NoParent),
-            Some(address) => {
-                let mut records = self.backend().read(&address, Start::Seq(parent.upto), None)?;
-                let shared = record_at(&mut *records, parent.upto)?;
-                (shared != Some((parent.upto, parent.crc))).then_some(Reason::OtherParent)
-            }
-        };
-        let found = |reason| Found { damage: break_at(parent.upto, reason), acknowledged: false };
-        Ok(wrong.map(found).into_iter().collect())
+        let shared = record_at(&mut *records, parent.upto)?;
+        let is_same = shared.is_some_and(|(seq, crc)| (seq, &crc) == (parent.upto, &parent.crc));
+        Ok((!is_same).then_some(Reason::OtherParent))
     }
 }
+
+/// How often a parent that is not found is looked for.
+const PARENT_LOOKS: u32 = 8;
 
 /// The record with this number, if the stream holds it itself.
 fn record_at(records: &mut dyn Records, seq: u64) -> Result<Option<(u64, String)>> {

@@ -66,6 +66,7 @@ mod sync;
 pub mod tokens;
 mod transcript;
 mod turn;
+mod verifying;
 pub mod when;
 
 pub use backend::{Address, Listed, Place, Position, Receipt, Repaired, Start};
@@ -91,3 +92,4 @@ pub use store::{Session, Store, StoreOptions};
 pub use summary::Summary;
 pub use transcript::{Transcript, Turn};
 pub use turn::{NewTurn, Record, RecordError, body_of_json, turn, turn_body, write_turn};
+pub use verifying::{Verified, VerifyAll};

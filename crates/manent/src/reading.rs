@@ -216,15 +216,19 @@ impl Store {
         if parent.id.is_empty() {
             return Ok(None);
         }
+        self.find_with_id(SessionKey::new(parent.key.as_str()).ok().as_ref(), &parent.id)
+    }
+
+    /// Where the session with this id is. The live one of its key is looked at first, where that is known.
+    pub(crate) fn find_with_id(&self, key: Option<&SessionKey>, id: &str) -> Result<Option<Address>> {
         let mut looks = Vec::with_capacity(4);
-        let key = SessionKey::new(parent.key.as_str()).ok();
-        looks.extend(key.as_ref().map(|key| (Place::Live, Which::Key(key))));
-        looks.extend(Place::ALL.iter().skip(1).map(|place| (*place, Which::Id(&parent.id))));
+        looks.extend(key.map(|key| (Place::Live, Which::Key(key))));
+        looks.extend(Place::ALL.iter().skip(1).map(|place| (*place, Which::Id(id))));
         // Last, because it looks into every live file: it was renamed by hand.
-        looks.push((Place::Live, Which::Id(&parent.id)));
+        looks.push((Place::Live, Which::Id(id)));
         for (place, which) in looks {
             let found = self.backend().list(place, which)?;
-            if let Some(listed) = found.into_iter().find(|listed| listed.address.id == parent.id) {
+            if let Some(listed) = found.into_iter().find(|listed| listed.address.id == id) {
                 return Ok(Some(listed.address));
             }
         }

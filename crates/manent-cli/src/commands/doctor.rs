@@ -346,6 +346,12 @@ impl Doctor<'_> {
         let bad = Health::Bad(Exit::Damage);
         let verify = format!("`manent verify {named}` tells more");
         if let Some(why) = &session.unread {
+            match store.verify_moving(at, &mut |_, _| {}) {
+                // Removed, or moved and sound, since it was listed.
+                Ok(None) => return Ok(()),
+                Ok(Some((now, report))) if now != *at && report.is_sound() => return Ok(()),
+                _ => {}
+            }
             return self.tell(bad, "session", &format!("{} cannot be read: {why}", at.key), &verify);
         }
         if let Some((_, seq)) = session.once {
@@ -355,8 +361,10 @@ impl Doctor<'_> {
             );
             return self.tell(bad, "session", &found, &advice);
         }
-        match store.verify(at, &mut |_, _| {}) {
-            Ok(report) if report.is_sound() => {
+        match store.verify_moving(at, &mut |_, _| {}) {
+            // Removed since it was listed.
+            Ok(None) => Ok(()),
+            Ok(Some((_, report))) if report.is_sound() => {
                 let found = format!("{} is damaged, which is known and acknowledged", at.key);
                 self.tell(Health::Ok, "session", &found, "")
             }

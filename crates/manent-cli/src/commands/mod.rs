@@ -138,12 +138,12 @@ fn named_or_all(store: &Store, named_keys: &[String], places: &[Place]) -> Resul
     let mut all = Vec::new();
     for place in places {
         let mut listed = match store.list(*place) {
-            // What was put away and cannot be listed hides nothing of what is live.
-            Err(e) if *place != Place::Live => {
+            // A place that cannot be listed hides nothing of the others.
+            Err(e) => {
                 all.push(Err(e.into()));
                 continue;
             }
-            listed => listed?,
+            Ok(listed) => listed,
         };
         listed.sort_by(|a, b| (&a.address.key, &a.address.id).cmp(&(&b.address.key, &b.address.id)));
         all.extend(listed.into_iter().map(Ok));

@@ -35,7 +35,15 @@ pub(crate) fn run(context: &Context<'_>, given: &Repair) -> Result<Exit, Failure
         }
     }
     if given.keys.keys.is_empty() {
-        named = Beside::all(&store)?.into_iter().map(Some).collect();
+        match Beside::all(&store) {
+            Ok(all) => named = all.into_iter().map(Some).collect(),
+            Err(e) => {
+                let failure = Failure::from(e);
+                output.flush()?;
+                context.complain(&failure);
+                worst = worst.max(failure.exit);
+            }
+        }
     }
     for beside in named.into_iter().flatten() {
         if let Err(failure) = repair_beside(&beside, &mut output) {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use manent::log::frame::Reason;
 use manent::log::{Report, TailState};
-use manent::{Address, Damage, Error, Listed, Place};
+use manent::{Address, Damage, Error, Listed, Place, Store, Verified};
 use serde_json::{Value, json};
 
 use super::beside::Beside;
+use super::word_for;
 use crate::args::Keys;
 use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
@@ -18,51 +19,100 @@ use crate::term;
 
 pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
-    let mut output = context.output();
-    let mut worst = Exit::Done;
-    let mut named = Beside::named(&store, &given.keys);
-    for (nth, found) in super::named_or_all(&store, &given.keys, &Place::ALL)?.into_iter().enumerate() {
-        let has_runs = named.get(nth).is_some_and(Option::is_some);
-        if has_runs && found.as_ref().is_err_and(|failure| failure.exit == Exit::NotFound) {
-            continue;
-        }
-        let checked = found.and_then(|listed| {
-            let bar = context.progress(listed.bytes);
-            let report = store.verify(&listed.address, &mut |done, all| {
-                bar.set_length(all);
-                bar.set_position(done);
-            });
-            bar.finish_and_clear();
-            Ok((report?, listed))
-        });
-        let failure = match checked {
-            Ok((report, listed)) => {
-                print_session(&listed.address, &report, &mut output)?;
-                worst = worst.max(if report.is_sound() { Exit::Done } else { Exit::Damage });
-                // A file in the wrong place is checked all the same: where it lies says nothing about its bytes.
-                misplaced(&listed)
-            }
-            Err(failure) => Some(failure),
-        };
-        if let Some(failure) = failure {
-            output.flush()?;
-            context.complain(&failure);
-            worst = worst.max(failure.exit);
-        }
-    }
+    let mut verifying = Verifying { context, output: context.output(), worst: Exit::Done };
     if given.keys.is_empty() {
-        named = Beside::all(&store)?.into_iter().map(Some).collect();
+        verifying.all(&store)?;
+    } else {
+        verifying.named(&store, &given.keys)?;
     }
-    for beside in named.into_iter().flatten() {
-        let checked = verify_beside(&beside, &mut output);
-        output.flush()?;
-        worst = worst.max(checked.unwrap_or_else(|failure| {
-            context.complain(&failure);
-            failure.exit
-        }));
+    verifying.output.flush()?;
+    Ok(verifying.worst)
+}
+
+struct Verifying<'a> {
+    context: &'a Context<'a>,
+    output: Output,
+    worst: Exit,
+}
+
+impl Verifying<'_> {
+    /// Verifies every session, also those that other processes move meanwhile, and every log beside them. One that
+    /// cannot be read keeps no other from being verified.
+    fn all(&mut self, store: &Store) -> Result<(), Failure> {
+        let mut sessions = store.verify_all();
+        loop {
+            let mut bar = self.context.catching_up();
+            let verified = sessions.next(&mut |done, all| bar.tell(done, all));
+            drop(bar);
+            match verified {
+                None => break,
+                Some(Err(e)) => self.complain(&e.into())?,
+                Some(Ok(Verified { listed, outcome })) => self.session(&listed, outcome)?,
+            }
+        }
+        match Beside::all(store) {
+            Ok(all) => all.iter().try_for_each(|beside| self.beside(beside)),
+            Err(e) => self.complain(&e.into()),
+        }
     }
-    output.flush()?;
-    Ok(worst)
+
+    fn named(&mut self, store: &Store, keys: &[String]) -> Result<(), Failure> {
+        let runs = Beside::named(store, keys);
+        for (found, runs) in super::named_or_all(store, keys, &Place::ALL)?.into_iter().zip(&runs) {
+            let listed = match found {
+                Ok(listed) => listed,
+                Err(failure) if runs.is_some() && failure.exit == Exit::NotFound => continue,
+                Err(failure) => {
+                    self.complain(&failure)?;
+                    continue;
+                }
+            };
+            let mut bar = self.context.catching_up();
+            let verified = store.verify_moving(&listed.address, &mut |done, all| bar.tell(done, all));
+            drop(bar);
+            let (listed, outcome) = match verified {
+                Ok(Some((address, report))) => (Listed { address, ..listed }, Ok(Some(report))),
+                Ok(None) => (listed, Ok(None)),
+                Err(e) => (listed, Err(e)),
+            };
+            self.session(&listed, outcome)?;
+        }
+        runs.iter().flatten().try_for_each(|runs| self.beside(runs))
+    }
+
+    fn session(&mut self, listed: &Listed, outcome: manent::Result<Option<Report>>) -> Result<(), Failure> {
+        match outcome {
+            Ok(Some(report)) => {
+                print_session(&listed.address, &report, &mut self.output)?;
+                self.worst = self.worst.max(if report.is_sound() { Exit::Done } else { Exit::Damage });
+                // A file in the wrong place is checked all the same: where it lies says nothing about its bytes.
+                misplaced(listed).map_or(Ok(()), |failure| self.complain(&failure))
+            }
+            Ok(None) => {
+                let name = word_for(&listed.address);
+                self.output.flush()?;
+                self.context.note(&format!("{name} was removed while it was being verified"));
+                Ok(())
+            }
+            Err(e) => self.complain(&e.into()),
+        }
+    }
+
+    fn beside(&mut self, beside: &Beside) -> Result<(), Failure> {
+        match verify_beside(beside, &mut self.output) {
+            Ok(exit) => self.worst = self.worst.max(exit),
+            Err(failure) => self.complain(&failure)?,
+        }
+        Ok(())
+    }
+
+    /// Names what could not be verified, and goes on.
+    fn complain(&mut self, failure: &Failure) -> Result<(), Failure> {
+        self.output.flush()?;
+        self.context.complain(failure);
+        self.worst = self.worst.max(failure.exit);
+        Ok(())
+    }
 }
 
 fn verify_beside(beside: &Beside, output: &mut Output) -> Result<Exit, Failure> {

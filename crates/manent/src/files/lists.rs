@@ -88,8 +88,12 @@ impl Files {
         // Gone since it was listed: another process archived or removed it.
         let Some(info) = self.file_at(&path)?.filter(was_written) else { return Ok(None) };
         let meta = match id {
-            // One that cannot be read hides no other.
-            None => self.meta_at(&path).ok().flatten(),
+            None => match self.meta_at(&path) {
+                // Archived or removed between our two looks.
+                Err(e) if e.is_not_found() => return Ok(None),
+                // One that cannot be read hides no other.
+                told => told.ok().flatten(),
+            },
             Some(_) => self.told_by(&path)?,
         };
         let meta = meta.unwrap_or_default();
@@ -163,6 +167,22 @@ impl Files {
     fn session_names(&self) -> Result<Vec<String>> {
         let files = self.entries(&self.layout.sessions)?.into_iter().filter(|e| e.shape == Shape::File);
         Ok(files.filter_map(|entry| entry.name.into_string().ok()).collect())
+    }
+
+    /// The keys of names that would be those of live sessions, and are not those of regular files.
+    pub(super) fn obstructed_keys(&self) -> Result<Vec<SessionKey>> {
+        let dir = &self.layout.sessions;
+        let mut keys = Vec::new();
+        for entry in self.entries(dir)?.into_iter().filter(|entry| entry.shape != Shape::File) {
+            let key = entry.name.to_str().and_then(SessionKey::of_file_name);
+            // Where the key leads to another file, this one is in nobody's place.
+            if let Some(key) = key
+                && self.find_live(&key, "")? == dir.join(&entry.name)
+            {
+                keys.push(key);
+            }
+        }
+        Ok(keys)
     }
 
     /// What is in a directory; nothing if it was not made yet.

@@ -322,6 +322,10 @@ impl Backend for Files {
         self.live_by_time(count)
     }
 
+    fn obstructed(&self) -> Result<Vec<SessionKey>> {
+        self.obstructed_keys()
+    }
+
     fn survey(&self, seen: &[(Place, &str)], note: &[u64]) -> Result<Survey> {
         self.survey_all(seen, note)
     }

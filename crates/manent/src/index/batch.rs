@@ -170,12 +170,11 @@ impl Reading<'_> {
     }
 
     /// On the disk if there is much, else in memory; in memory too if the disk does not take it.
-    fn keep(&self, bytes: Vec<u8>) -> Result<Held> {
+    fn keep(&self, mut bytes: Vec<u8>) -> Result<Held> {
         if let Some(kept) = self.onto
             && bytes.len() as u64 >= SAVE_BYTES
         {
-            // Written from a copy: it may have to be kept in memory after all.
-            if let Ok(named) = kept.put_segment(bytes.clone())
+            if let Ok(named) = kept.put_segment(&mut bytes)
                 && let Ok(segment) = kept.segment(&named)
             {
                 return Ok(Held { segment: Arc::new(segment), named: Some(named) });
@@ -192,5 +191,6 @@ pub(crate) const BATCH_BYTES: u64 = 1024 * 1024 * 1024;
 /// Less than this is read sooner than threads are begun.
 const ALONE_BYTES: u64 = 4 * 1024 * 1024;
 const THREADS_MAX: usize = 4;
-/// What a segment may take in memory while it is made, so that it comes out in a good size.
-const SEGMENT_MEMORY: usize = 160 * 1024 * 1024;
+/// The memory that a segment may take while it is made, in each thread: with it, the whole process stays below 100 MiB
+/// where one file is read, however many turns it holds.
+const SEGMENT_MEMORY: usize = 64 * 1024 * 1024;

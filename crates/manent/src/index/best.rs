@@ -52,6 +52,11 @@ impl<'a> Best<'a> {
         if !self.could_take(scored.score, scored.second) {
             return;
         }
+        // Of millions that are equally good, nearly all are turned away here, with one comparison.
+        let is_full = self.kept.len() >= self.limit;
+        if self.kept.last().is_some_and(|worst| is_full && self.order(worst, &scored) != Ordering::Greater) {
+            return;
+        }
         let at = self.kept.partition_point(|kept| self.order(kept, &scored) == Ordering::Less);
         self.kept.insert(at, scored);
         self.kept.truncate(self.limit);

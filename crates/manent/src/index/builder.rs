@@ -82,42 +82,46 @@ impl Builder {
     }
 
     /// The bytes of the segment.
-    pub(crate) fn finish(self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         let (begins, met) = self.sorted();
         let Builder { known, seconds, mut parts, .. } = self;
         parts.runs.retain(|run| run.count > 0);
-        for second in &seconds {
-            parts.seconds.extend_from_slice(&second.to_le_bytes());
-        }
         let mut words: Vec<(Box<str>, u32)> = known.into_iter().collect();
         words.sort_unstable();
         let mut dictionary = DictionaryWriter::default();
-        let (mut docs, mut times, mut tags) = (Vec::new(), Vec::new(), Vec::new());
-        for (word, number) in words {
-            docs.clear();
-            times.clear();
-            tags.clear();
-            for met in &met[begins[number as usize] as usize..begins[number as usize + 1] as usize] {
-                let (doc, tag) = (met >> TAG_BITS, (met & TAG_MASK) as u8);
-                if docs.last() == Some(&doc) {
-                    if let Some(last) = times.last_mut() {
-                        *last += 1;
+        {
+            let (mut docs, mut times, mut tags) = (Vec::new(), Vec::new(), Vec::new());
+            for (word, number) in words {
+                docs.clear();
+                times.clear();
+                tags.clear();
+                for met in &met[begins[number as usize] as usize..begins[number as usize + 1] as usize] {
+                    let (doc, tag) = (met >> TAG_BITS, (met & TAG_MASK) as u8);
+                    if docs.last() == Some(&doc) {
+                        if let Some(last) = times.last_mut() {
+                            *last += 1;
+                        }
+                    } else {
+                        docs.push(doc);
+                        times.push(1);
                     }
-                } else {
-                    docs.push(doc);
-                    times.push(1);
+                    tags.push(tag);
                 }
-                tags.push(tag);
+                parts.word(&mut dictionary, word.as_bytes(), &docs, &times, &tags, &seconds);
             }
-            parts.word(&mut dictionary, word.as_bytes(), &docs, &times, &tags, &seconds);
         }
+        drop(met);
+        parts.set_seconds(&seconds);
+        drop(seconds);
         (parts.words, parts.heads) = dictionary.finish();
         parts.bytes()
     }
 
     /// In which turn each word was said, and in the low bits the tag of what followed it: first all of the first
     /// word, then all of the second, and where each begins.
-    fn sorted(&self) -> (Vec<u32>, Vec<u32>) {
+    /// What they were made of is freed.
+    fn sorted(&mut self) -> (Vec<u32>, Vec<u32>) {
+        let (said, ends) = (std::mem::take(&mut self.said), std::mem::take(&mut self.ends));
         let mut begins = Vec::with_capacity(self.counts.len() + 1);
         let mut next = 0;
         for count in &self.counts {
@@ -126,10 +130,10 @@ impl Builder {
         }
         begins.push(next);
         let mut free = begins.clone();
-        let mut met = vec![0; self.said.len()];
+        let mut met = vec![0; said.len()];
         let mut from = 0;
-        for (doc, end) in self.ends.iter().enumerate() {
-            let turn = &self.said[from as usize..*end as usize];
+        for (doc, end) in ends.iter().enumerate() {
+            let turn = &said[from as usize..*end as usize];
             for (at, number) in turn.iter().enumerate() {
                 let tag = turn.get(at + 1).map_or(0, |next| self.tags[*next as usize]);
                 let slot = &mut free[*number as usize];
@@ -143,6 +147,14 @@ impl Builder {
 }
 
 impl Parts {
+    /// Sets when each turn was said.
+    pub(crate) fn set_seconds(&mut self, seconds: &[u32]) {
+        self.seconds.reserve_exact(seconds.len() * size_of::<u32>());
+        for second in seconds {
+            self.seconds.extend_from_slice(&second.to_le_bytes());
+        }
+    }
+
     /// Adds a word, which comes behind all that were added before.
     pub(crate) fn word(
         &mut self,
@@ -166,8 +178,10 @@ impl Parts {
     }
 }
 
-/// What a word costs besides its text, about.
+/// The bytes that a word costs besides its text, about.
 const WORD_BYTES: usize = 80;
+/// The bytes that a turn costs besides its words, about: 30 while turns are taken in, 40 while the segment is put
+/// together.
 const TURN_BYTES: usize = 40;
 const TAG_BITS: u32 = 4;
 const TAG_MASK: u32 = 15;

@@ -292,7 +292,8 @@ impl Gathering<'_, '_> {
             }
             row.recent.push(row.last);
             self.taken = true;
-            if let Err(e) = self.intake.take(row.number, &role, second, spot(&entry), &text) {
+            let spot = Spot { offset: entry.offset, seq: entry.seq, crc: row.last.crc };
+            if let Err(e) = self.intake.take(row.number, &role, second, spot, &text) {
                 self.trouble = Some(e);
                 return Ok(());
             }

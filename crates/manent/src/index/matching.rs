@@ -143,7 +143,8 @@ fn best_of_one(
         .filter_map(|block| list.bound(block).map(|bound| (bound.impact * weight, bound.newest, block)))
         .filter(|(score, newest, _)| best.could_take(*score, *newest))
         .collect();
-    order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+    // Of equally good ones the last turns of a session come first, and so those that are kept in the end.
+    order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)).then(b.2.cmp(&a.2)));
     if list.bound(0).is_none() {
         order.push((f32::INFINITY, u32::MAX, 0));
     }
@@ -157,7 +158,7 @@ fn best_of_one(
         }
         list.unpack(block)?;
         let (docs, times) = list.unpacked();
-        for (doc, times) in docs.iter().zip(times) {
+        for (doc, times) in docs.iter().zip(times).rev() {
             let score = weight * score::impact(*times, view.segment.norm(*doc)?);
             if !best.could_take(score, newest) {
                 continue;

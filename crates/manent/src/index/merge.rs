@@ -33,6 +33,9 @@ pub(crate) fn merge(views: &[View]) -> Read<Vec<u8>> {
             parts.word(&mut dictionary, &word, &docs, &times, &tags, &seconds);
         }
     }
+    drop((docs, times, tags));
+    parts.set_seconds(&seconds);
+    drop(seconds);
     (parts.words, parts.heads) = dictionary.finish();
     Ok(parts.bytes())
 }
@@ -65,7 +68,6 @@ fn take_over(view: &View, parts: &mut Parts, seconds: &mut Vec<u32>) -> Read<Shi
         parts.spots.extend_from_slice(&spots[range.start * SPOT_BYTES..range.end * SPOT_BYTES]);
         for doc in run.first..run.end() {
             seconds.push(said.of(doc));
-            parts.seconds.extend_from_slice(&said.of(doc).to_le_bytes());
         }
         parts.runs.push(Run { first, ..run.clone() });
         shifts.push((run.first, run.end(), first));

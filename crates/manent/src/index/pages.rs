@@ -43,8 +43,8 @@ struct Lately {
     bytes: usize,
 }
 
-/// Puts the checksums behind the bytes, for a file.
-pub(crate) fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
+/// Puts the checksums behind the bytes, for a file. In place, because the bytes may be many.
+pub(crate) fn seal(bytes: &mut Vec<u8>) {
     let len = bytes.len() as u64;
     let crcs: Vec<u32> = bytes.chunks(PAGE_BYTES).map(crc32c::crc32c).collect();
     let behind = bytes.len();
@@ -55,7 +55,6 @@ pub(crate) fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend_from_slice(&len.to_le_bytes());
     let crc = crc32c::crc32c(&bytes[behind..]);
     bytes.extend_from_slice(&crc.to_le_bytes());
-    bytes
 }
 
 impl Pages {

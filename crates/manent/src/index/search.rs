@@ -325,6 +325,15 @@ impl Asking<'_> {
 
     /// The order of hits that are equally good and equally old: the session that began later, then the later turn.
     fn tie(&self, a: &Scored, b: &Scored) -> Ordering {
+        let views = &self.snapshot.views;
+        let row_of = |scored: &Scored| views[scored.segment as usize].row_of(scored.doc);
+        let seq_of = |scored: &Scored| views[scored.segment as usize].segment.spot(scored.doc).map(|s| s.seq);
+        if let (Some(row_a), Some(row_b)) = (row_of(a), row_of(b))
+            && row_a == row_b
+            && let (Ok(seq_a), Ok(seq_b)) = (seq_of(a), seq_of(b))
+        {
+            return seq_b.cmp(&seq_a);
+        }
         match (self.place_of(a), self.place_of(b)) {
             (Ok((row_a, spot_a)), Ok((row_b, spot_b))) => {
                 let name = |row: &Row| (row.id.clone(), row.key.clone(), row.place);

@@ -196,18 +196,20 @@ impl Kept {
         }
     }
 
-    /// Puts a segment on the disk. It counts when a catalogue names it.
-    pub(crate) fn put_segment(&self, bytes: Vec<u8>) -> io::Result<Named> {
+    /// Puts a segment on the disk. It counts when a catalogue names it. The bytes are sealed for it, and are as they
+    /// were afterwards.
+    pub(crate) fn put_segment(&self, bytes: &mut Vec<u8>) -> io::Result<Named> {
         let name = format!("{}{SEGMENT}", uuid::Uuid::now_v7().simple());
-        let len = bytes.len() as u64;
-        self.put(&name, bytes)?;
-        Ok(Named { name, bytes: len })
+        let len = bytes.len();
+        let put = self.put(&name, bytes);
+        bytes.truncate(len);
+        put.map(|()| Named { name, bytes: len as u64 })
     }
 
     /// Replaces the catalogue, and removes what the new one does not name.
-    pub(crate) fn put_catalogue(&self, bytes: Vec<u8>, segments: &[Named]) -> io::Result<()> {
+    pub(crate) fn put_catalogue(&self, mut bytes: Vec<u8>, segments: &[Named]) -> io::Result<()> {
         let name = format!("{}{UNFINISHED}", uuid::Uuid::now_v7().simple());
-        self.put(&name, bytes)?;
+        self.put(&name, &mut bytes)?;
         let renamed = self.shelf.disk.rename(&self.path(&name), &self.path(CATALOGUE));
         if let Err(e) = renamed {
             let _ = self.shelf.disk.remove(&self.path(&name));
@@ -217,10 +219,11 @@ impl Kept {
         self.shelf.disk.sync_dir(&self.shelf.dir)
     }
 
-    fn put(&self, name: &str, bytes: Vec<u8>) -> io::Result<()> {
+    fn put(&self, name: &str, bytes: &mut Vec<u8>) -> io::Result<()> {
         let path = self.path(name);
         let file = self.shelf.disk.open(&path, Access::CreateNew)?;
-        let written = write_fully(&*file, &pages::seal(bytes)).map_err(|(_, e)| e);
+        pages::seal(bytes);
+        let written = write_fully(&*file, bytes).map_err(|(_, e)| e);
         let written = written.and_then(|()| file.sync());
         if written.is_err() {
             // What was begun takes room that may be wanted for better.

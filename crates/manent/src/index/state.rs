@@ -217,7 +217,7 @@ impl Places {
 
 /// One segment on the disk out of several, without what is gone.
 fn rewritten(kept: &Kept, views: &[View], known: &Known) -> Read<(Held, View)> {
-    let named = kept.put_segment(merge(views)?)?;
+    let named = kept.put_segment(&mut merge(views)?)?;
     let segment = Arc::new(kept.segment(&named)?);
     let view = known.view_of(segment.clone());
     Ok((Held { segment, named: Some(named) }, view))
@@ -256,8 +256,8 @@ fn crowded(segments: &[(Held, View)]) -> Option<u32> {
     counts.into_iter().filter(|(_, count)| *count >= CROWD).map(|(class, _)| class).min()
 }
 
-/// A purge rewrites the segments that hold what goes: none is so large that this takes long.
-pub(crate) const SEGMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// A purge rewrites the segments that hold what goes: none is so large that this takes long, or much memory.
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
 const SMALLEST_BYTES: u64 = 64 * 1024;
 const CROWD: usize = 8;
 /// Between so many numbers there must be a session for a list of them all to be worth its memory.

@@ -67,6 +67,12 @@ fn segment_bytes(reads: &[Read]) -> Vec<u8> {
     builder.finish()
 }
 
+/// The bytes with their checksums, as they stand in a file.
+fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    super::pages::seal(&mut bytes);
+    bytes
+}
+
 fn in_memory(bytes: Vec<u8>) -> Pages {
     Pages::Memory(Arc::new(bytes))
 }

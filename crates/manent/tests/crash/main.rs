@@ -8,6 +8,7 @@
 //! | `ops.rs` | the operations, and the cases they are tried on |
 //! | `sweep.rs` | a crash or an error at every disk operation of each case, and again in the repetition |
 //! | `pairs.rs` | two processes: all of one's operation at every point of the other's |
+//! | `verifying.rs` | a check of the whole store while another process moves its sessions |
 //! | `lives.rs`, `model.rs` | long random lives of several processes, with crashes |
 //!
 //! `MANENT_CRASH_SEEDS=n` tries n seeds at each disk operation, `MANENT_LIVES=n` lives n lives, `MANENT_LIFE_SEED=n`
@@ -28,6 +29,7 @@ mod pairs;
 mod scenes;
 mod state;
 mod sweep;
+mod verifying;
 
 fn number(name: &str) -> Option<u64> {
     manent_sim::seeds::number(name).unwrap()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bitpacking::{BitPacker, BitPacker4x};
 use manent_sim::{Rng, SimDisk};
 
-use super::{any_read, in_memory, open, segment_bytes};
+use super::{any_read, in_memory, open, sealed, segment_bytes};
 use crate::backend::Place;
 use crate::index::best::{Best, Scored};
 use crate::index::catalogue::{self, Head, Mark, Row};
@@ -15,7 +15,7 @@ use crate::index::dictionary::DictionaryWriter;
 use crate::index::matching::matching;
 use crate::index::merge::merge;
 use crate::index::numbers::put;
-use crate::index::pages::{seal, u64_at};
+use crate::index::pages::u64_at;
 use crate::index::query::Query;
 use crate::index::related::{Reach, related};
 use crate::index::segment::{Parts, Run, Segment};
@@ -297,14 +297,14 @@ fn a_store_with_an_index_that_lies_neither_panics_nor_hangs() {
         let disk = disk.copy(round);
         let files: Vec<_> = disk.paths().into_iter().filter(of_index).collect();
         let path = &files[rng.below(files.len() as u64) as usize];
-        let sealed = disk.peek(path).unwrap();
-        let len = u64_at(&sealed, sealed.len() - 12) as usize;
-        let mut bytes = sealed[..len].to_vec();
+        let file = disk.peek(path).unwrap();
+        let len = u64_at(&file, file.len() - 12) as usize;
+        let mut bytes = file[..len].to_vec();
         for _ in 0..rng.range(1..=4) {
             let at = rng.below(bytes.len() as u64) as usize;
             bytes[at] = [rng.next_u64() as u8, 0xff, 0, bytes[at] ^ 1][rng.below(4) as usize];
         }
-        disk.poke(path, seal(bytes)).unwrap();
+        disk.poke(path, sealed(bytes)).unwrap();
         let store = open(&disk);
         ask(&store);
         store.reindex(&mut |_, _| {}).unwrap();

@@ -5,8 +5,9 @@ use std::path::Path;
 use manent_log::fs::{Access, Disk};
 use manent_sim::{Rng, SimDisk};
 
+use super::sealed;
 use crate::index::damage::Read;
-use crate::index::pages::{Pages, seal};
+use crate::index::pages::Pages;
 
 const PAGE: usize = 8192;
 const PATH: &str = "/file";
@@ -28,7 +29,7 @@ fn what_was_sealed_is_read_wherever_one_looks() {
     let mut rng = Rng::new(1);
     for len in LENGTHS {
         let bytes = any_bytes(&mut rng, len);
-        let pages = opened(&seal(bytes.clone())).unwrap();
+        let pages = opened(&sealed(bytes.clone())).unwrap();
         assert_eq!(pages.len(), len as u64);
         for _ in 0..100 {
             let begin = rng.below(len as u64 + 1);
@@ -46,7 +47,7 @@ fn what_was_sealed_is_read_wherever_one_looks() {
 fn a_page_that_changed_is_not_read_and_the_others_are() {
     let mut rng = Rng::new(2);
     let bytes = any_bytes(&mut rng, 3 * PAGE + 5);
-    let sealed = seal(bytes.clone());
+    let sealed = sealed(bytes.clone());
     for at in (0..bytes.len()).step_by(61).chain([0, PAGE - 1, PAGE, 3 * PAGE, bytes.len() - 1]) {
         let mut changed = sealed.clone();
         changed[at] ^= 1 << (at % 8);
@@ -68,7 +69,7 @@ fn nothing_is_opened_whose_checksums_changed_or_that_has_another_length() {
     let mut rng = Rng::new(3);
     for len in LENGTHS {
         let bytes = any_bytes(&mut rng, len);
-        let sealed = seal(bytes);
+        let sealed = sealed(bytes);
         for at in len..sealed.len() {
             let mut changed = sealed.clone();
             changed[at] ^= 1 << (at % 8);
