@@ -2,7 +2,13 @@
 //!
 //! Faults fall on any operation, so also inside recovery and inside the recovery from that. Each life that fails is
 //! one number, and [`Trouble`] prints the command that lives it again.
+//!
+//! Some records have a key, and are tried again when they were refused or nobody knows what became of them: by the same
+//! process or a later one. Some are appended by threads that share a commit, whose leader may panic (`life/crowd.rs`).
 
+mod crowd;
+
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +39,18 @@ pub struct Stats {
     pub damaged_places: u64,
     /// Rests from which a log woke.
     pub rests: u64,
+    /// Appends of which nobody could tell whether they are kept.
+    pub unknown: u64,
+    /// Records that were tried again by their key, and were there.
+    pub found_again: u64,
+    /// Records that were tried again by their key, and were not there.
+    pub appended_again: u64,
+    /// Panics in the middle of an operation.
+    pub panics: u64,
+    /// Commits that several threads shared.
+    pub shared: u64,
+    /// Shared commits that failed, or whose leader panicked.
+    pub shared_failed: u64,
 }
 
 impl Stats {
@@ -46,6 +64,12 @@ impl Stats {
         self.poisoned += other.poisoned;
         self.damaged_places += other.damaged_places;
         self.rests += other.rests;
+        self.unknown += other.unknown;
+        self.found_again += other.found_again;
+        self.appended_again += other.appended_again;
+        self.panics += other.panics;
+        self.shared += other.shared;
+        self.shared_failed += other.shared_failed;
     }
 }
 
@@ -72,6 +96,7 @@ impl fmt::Display for Trouble {
 
 /// Lives one life.
 pub fn live(seed: u64) -> Result<Stats, Box<Trouble>> {
+    crowd::hush_simulated_panics();
     let mut life = Life::new(seed);
     life.run().map_err(|what| Box::new(Trouble { seed, what, trace: life.disk.trace() }))?;
     Ok(life.stats)
@@ -83,6 +108,8 @@ struct Life {
     model: Model,
     stats: Stats,
     bodies: u64,
+    /// Records with a key whose append was refused, or has an unknown outcome.
+    pending: Vec<Body>,
     /// Torn bytes that recovery cut, and the copy it made of them first.
     aside: Vec<(PathBuf, Vec<u8>)>,
 }
@@ -99,6 +126,7 @@ impl Life {
             model: Model::default(),
             stats: Stats::default(),
             bodies: 0,
+            pending: Vec::new(),
             aside: Vec::new(),
         }
     }
@@ -106,7 +134,11 @@ impl Life {
     fn run(&mut self) -> Result<(), String> {
         for _ in 0..self.rng.range(2..=6) {
             self.plan_faults();
-            self.epoch()?;
+            // Closing a log that was never written to is an operation too, and may panic as any other.
+            match crowd::unless_simulated_panic(|| self.epoch()) {
+                Some(lived) => lived?,
+                None => self.stats.panics += 1,
+            }
             self.disk.reset_faults();
             self.disk.set_capacity(None);
             self.end_epoch();
@@ -117,7 +149,7 @@ impl Life {
 
     fn plan_faults(&mut self) {
         for _ in 0..self.rng.below(3) {
-            let fault = match self.rng.below(10) {
+            let fault = match self.rng.below(14) {
                 0 | 1 => Fault::CrashKill,
                 2 | 3 => Fault::CrashPower,
                 4 => Fault::Fail(Errno::Io),
@@ -125,7 +157,10 @@ impl Life {
                 6 => Fault::PartialThenFail,
                 7 => Fault::Fail(Errno::TooManyFiles),
                 8 => Fault::Interrupted,
-                _ => Fault::ShortWrite,
+                9 => Fault::ShortWrite,
+                10 | 11 => Fault::FailSync,
+                12 => Fault::PanicBefore,
+                _ => Fault::PanicAfter,
             };
             let at = self.disk.op_count() + self.rng.below(60);
             self.disk.add_fault(at, fault);
@@ -148,7 +183,18 @@ impl Life {
                     None => return Ok(()),
                 };
             }
-            if !self.append(&mut log)? {
+            let goes_on = match self.rng.below(8) {
+                0 => match self.crowd(log)? {
+                    Some(again) => {
+                        log = again;
+                        true
+                    }
+                    None => return Ok(()),
+                },
+                1 | 2 if !self.pending.is_empty() => self.retry(&mut log)?,
+                _ => self.append(&mut log)?,
+            };
+            if !goes_on {
                 return Ok(());
             }
             if self.rng.chance(1, 6) && self.disk.faults_left() == 0 {
@@ -160,9 +206,10 @@ impl Life {
 
     /// Lets the log rest, and perhaps another writer in. Nothing: something stopped it.
     fn rest(&mut self, log: Log) -> Result<Option<Log>, String> {
-        let resting = match log.rest() {
-            Ok(resting) => resting,
-            Err(e) => return self.could_not_wake(&e),
+        let resting = match self.calmly(|| log.rest()) {
+            Some(Ok(resting)) => resting,
+            Some(Err(e)) => return self.could_not_wake(&e),
+            None => return Ok(None),
         };
         if self.rng.chance(1, 2) {
             let Some(mut other) = self.open()? else { return Ok(None) };
@@ -175,15 +222,23 @@ impl Life {
             }
         }
         let before = self.disk.peek(LOG).unwrap_or_default();
-        match resting.wake(Duration::ZERO) {
-            Ok(log) => {
+        match self.calmly(|| resting.wake(Duration::ZERO)) {
+            Some(Ok(log)) => {
                 self.stats.rests += 1;
                 self.stats.set_aside += u64::from(log.set_aside().is_some());
                 self.nothing_was_destroyed(&before, log.set_aside())?;
                 Ok(Some(log))
             }
-            Err(e) => self.could_not_wake(&e),
+            Some(Err(e)) => self.could_not_wake(&e),
+            None => Ok(None),
         }
+    }
+
+    /// Does something to the disk. Nothing: it panicked, as far as the faults want it.
+    fn calmly<T>(&mut self, work: impl FnOnce() -> T) -> Option<T> {
+        let done = crowd::unless_simulated_panic(work);
+        self.stats.panics += u64::from(done.is_none());
+        done
     }
 
     fn could_not_wake(&mut self, error: &Error) -> Result<Option<Log>, String> {
@@ -201,17 +256,18 @@ impl Life {
         let before = self.disk.peek(LOG).unwrap_or_default();
         let options = Options { header: Some(header()), ..Options::default() };
         let shared: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        match Log::open(&shared, Path::new(LOG), &options) {
-            Ok(log) => {
+        match self.calmly(|| Log::open(&shared, Path::new(LOG), &options)) {
+            Some(Ok(log)) => {
                 self.stats.set_aside += u64::from(log.set_aside().is_some());
                 self.nothing_was_destroyed(&before, log.set_aside())?;
                 Ok(Some(log))
             }
-            Err(_) if self.disk.crashed().is_some() => {
+            None => Ok(None),
+            Some(Err(_)) if self.disk.crashed().is_some() => {
                 self.stats.crashes_in_recovery += 1;
                 Ok(None)
             }
-            Err(_) => {
+            Some(Err(_)) => {
                 // The sync of a cut may be what failed.
                 self.model.sync_failed();
                 Ok(None)
@@ -245,17 +301,14 @@ impl Life {
     fn append(&mut self, log: &mut Log) -> Result<bool, String> {
         let first = log.next_seq();
         let bodies: Vec<Body> = (0..self.rng.range(1..=4)).map(|_| self.body()).collect();
-        let written: Vec<Written> = (first..)
-            .zip(&bodies)
-            .map(|(seq, body)| Written { seq, body: body.as_bytes().to_vec() })
-            .collect();
+        let written = numbered(first, &bodies);
         let durability = match self.rng.below(5) {
             0 | 1 => Durability::Sync,
             2 => Durability::Group,
             _ => Durability::Flush,
         };
-        match log.append_batch(&bodies, durability, Expect::Seq(first)) {
-            Ok(receipts) => {
+        match self.calmly(|| log.append_batch(&bodies, durability, Expect::Seq(first))) {
+            Some(Ok(receipts)) => {
                 if receipts.iter().map(|r| r.seq).ne(written.iter().map(|w| w.seq)) {
                     return Err("the receipts carry other numbers than the records".to_owned());
                 }
@@ -266,25 +319,69 @@ impl Life {
                 }
                 Ok(true)
             }
-            Err(_) if self.disk.crashed().is_some() => {
-                self.model.unknown(written);
-                Ok(false)
+            failed => {
+                self.pending.extend(bodies.into_iter().filter(|body| body.key().is_some()));
+                self.failed(log, written, failed.and_then(Result::err).as_ref())
             }
-            Err(error) => self.refused(log, written, &error),
         }
     }
 
-    fn refused(&mut self, log: &mut Log, written: Vec<Written>, error: &Error) -> Result<bool, String> {
-        self.stats.refused += 1;
-        if log.poisoned().is_none() {
-            return Ok(!matches!(error, Error::Gone { .. }));
+    /// Tries a record with a key again. It is there once, whatever became of it before.
+    fn retry(&mut self, log: &mut Log) -> Result<bool, String> {
+        let nth = self.rng.below(self.pending.len() as u64) as usize;
+        let body = self.pending[nth].clone();
+        let first = log.next_seq();
+        let durability = if self.rng.chance(3, 4) { Durability::Sync } else { Durability::Flush };
+        let written = numbered(first, std::slice::from_ref(&body));
+        match self.calmly(|| log.append(&body, durability, Expect::Any)) {
+            Some(Ok(receipt)) if receipt.seq == first => {
+                self.pending.swap_remove(nth);
+                self.stats.appended_again += 1;
+                match durability {
+                    Durability::Flush => self.model.flushed(written),
+                    Durability::Sync | Durability::Group => self.model.synced(written),
+                }
+                Ok(true)
+            }
+            Some(Ok(receipt)) => {
+                self.pending.swap_remove(nth);
+                self.stats.found_again += 1;
+                let found = Written { seq: receipt.seq, body: body.as_bytes().to_vec() };
+                self.model.kept_again(&found, durability != Durability::Flush)?;
+                Ok(true)
+            }
+            failed => self.failed(log, written, failed.and_then(Result::err).as_ref()),
         }
+    }
+
+    /// An append came to nothing, as far as the caller was told; without an error it panicked.
+    fn failed(
+        &mut self,
+        log: &mut Log,
+        written: Vec<Written>,
+        error: Option<&Error>,
+    ) -> Result<bool, String> {
+        if self.disk.crashed().is_some() {
+            self.model.unknown(written);
+            return Ok(false);
+        }
+        self.stats.refused += 1;
+        let is_unknown = error.is_none_or(Error::is_unknown);
+        if is_unknown != log.poisoned().is_some() {
+            return Err(format!("closed for writing: {:?}, and yet told: {error:?}", log.poisoned()));
+        }
+        if !is_unknown {
+            return Ok(!matches!(error, Some(Error::Gone { .. })));
+        }
+        self.stats.unknown += 1;
         self.stats.poisoned += 1;
         self.model.unknown(written);
+        // After a panic it may or may not have: the model expects less then.
         self.model.sync_failed();
-        match log.append(&self.body(), Durability::Flush, Expect::Any) {
-            Err(Error::Poisoned { .. }) => Ok(false),
-            Err(_) if self.disk.crashed().is_some() => Ok(false),
+        let body = self.body();
+        match self.calmly(|| log.append(&body, Durability::Flush, Expect::Any)) {
+            Some(Err(Error::Poisoned { .. })) => Ok(false),
+            _ if self.disk.crashed().is_some() => Ok(false),
             other => Err(format!("a poisoned handle answered {other:?}")),
         }
     }
@@ -312,6 +409,7 @@ impl Life {
     fn compare(&mut self, moment: &str) -> Result<(), String> {
         let shared: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let mut read = Vec::new();
+        let mut keys = HashSet::new();
         let mut damaged_places = 0;
         match Reader::open(&shared, Path::new(LOG)) {
             Err(Error::NotFound { .. }) => {}
@@ -322,6 +420,12 @@ impl Life {
                         Item::Damage(_) => damaged_places += 1,
                         Item::Entry(entry) if entry.seq == 0 => {}
                         Item::Entry(entry) => {
+                            let key = manent_log::idempotency_key(entry.bytes);
+                            if let Some(key) = key.filter(|key| !keys.insert(key.clone())) {
+                                return Err(format!(
+                                    "{moment}: the record with the key {key} is there twice"
+                                ));
+                            }
                             read.push(Written { seq: entry.seq, body: frame::body_of(entry.bytes).to_vec() });
                         }
                     }
@@ -344,9 +448,19 @@ impl Life {
         let letters = (0..length).map(|_| char::from(b' ' + self.rng.below(95) as u8));
         let text: String = letters.collect();
         let mut body = Body::new();
-        body.number("n", self.bodies).string("role", "user").string("content", &text);
+        body.number("n", self.bodies).string("role", "user");
+        if self.rng.chance(1, 3) {
+            body.idempotent(&format!("k{}", self.bodies));
+        }
+        body.string("content", &text);
         body
     }
+}
+
+/// Records as they stand in the log, from this number on.
+fn numbered(first: u64, bodies: &[Body]) -> Vec<Written> {
+    let numbered = (first..).zip(bodies);
+    numbered.map(|(seq, body)| Written { seq, body: body.as_bytes().to_vec() }).collect()
 }
 
 fn header() -> Body {

@@ -62,6 +62,16 @@ impl Model {
         self.add(records, Promise::Nothing);
     }
 
+    /// A record was tried again by its key, and found: its bytes were written again, and synced if it says so.
+    pub fn kept_again(&mut self, record: &Written, synced: bool) -> Result<(), String> {
+        let promise = if synced { Promise::Power } else { Promise::Kill };
+        let known = self.records.iter_mut().rfind(|known| known.written == *record);
+        let known = known.ok_or_else(|| format!("record {} was found, and never appended", record.seq))?;
+        known.promise = known.promise.max(promise);
+        known.given_up = false;
+        Ok(())
+    }
+
     /// A sync failed, or may have.
     pub fn sync_failed(&mut self) {
         self.holes_possible = true;
@@ -164,6 +174,19 @@ mod tests {
         model.synced(vec![record(2)]);
         model.crashed(CrashKind::Power);
         assert!(model.check(&[record(2)], 1).is_err());
+    }
+
+    #[test]
+    fn what_was_found_again_by_its_key_must_stay() {
+        let mut model = Model::default();
+        model.unknown(vec![record(1), record(2)]);
+        model.sync_failed();
+        assert!(model.kept_again(&record(3), true).is_err(), "never appended");
+        model.kept_again(&record(2), true).expect("it may be there");
+        model.caches_dropped();
+        model.crashed(CrashKind::Power);
+        assert!(model.clone().check(&[record(1)], 1).is_err());
+        assert!(model.check(&[record(2)], 1).is_ok(), "of the other nothing was promised");
     }
 
     #[test]

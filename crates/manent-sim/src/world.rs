@@ -283,6 +283,6 @@ impl Call {
 /// The user who runs all simulated processes.
 pub(crate) const USER: u32 = 1000;
 /// What a thread panics with that a fault strikes.
-const PANIC: &str = "simulated panic";
+pub(crate) const PANIC: &str = "simulated panic";
 const PAGE_BYTES: u64 = 4096;
 const FREE_BYTES_UNLIMITED: u64 = 1 << 40;

@@ -39,6 +39,12 @@ fn no_acknowledged_record_is_lost_or_altered_in_any_life() {
             ("refused appends", total.refused),
             ("damaged places", total.damaged_places),
             ("rests", total.rests),
+            ("unknown outcomes", total.unknown),
+            ("records found again by their key", total.found_again),
+            ("records appended again by their key", total.appended_again),
+            ("panics", total.panics),
+            ("shared commits", total.shared),
+            ("shared commits that failed", total.shared_failed),
         ] {
             assert!(seen * 200 >= count, "only {seen} {what} in {count} lives");
         }

@@ -76,13 +76,8 @@ impl Runs {
     }
 
     fn record_one(&self, session: &SessionKey, entry: NewEntry, durability: Durability) -> Result<Recorded> {
-        let recorded = self.record(session, &[entry], durability)?;
-        let recorded = recorded.into_iter().next().ok_or_else(|| no_receipt(session))?;
-        if recorded.receipt.durability == durability {
-            return Ok(recorded);
-        }
-        let why = "it can be read there, but in another program's file nothing is written again to make sure";
-        Err(manent_log::Error::Unknown { path: session.as_str().into(), why: why.to_owned() }.into())
+        let recorded = self.record_as(session, &[entry], durability, IfUnsure::WriteAgain)?;
+        recorded.into_iter().next().ok_or_else(|| no_receipt(session))
     }
 
     /// Records entries in the log of a session, in their order, and gives a receipt for each. One that was recorded
@@ -97,12 +92,22 @@ impl Runs {
         entries: &[NewEntry],
         durability: Durability,
     ) -> Result<Vec<Recorded>> {
+        self.record_as(session, entries, durability, IfUnsure::Tell)
+    }
+
+    fn record_as(
+        &self,
+        session: &SessionKey,
+        entries: &[NewEntry],
+        durability: Durability,
+        if_unsure: IfUnsure,
+    ) -> Result<Vec<Recorded>> {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
         self.core.home.make_room()?;
         if entries.iter().any(NewEntry::is_known_by_name) {
-            return self.record_known(session, entries, durability);
+            return self.record_known(session, entries, durability, if_unsure);
         }
         let ids: Vec<String> = entries.iter().map(run_id_of).collect();
         let bodies: Vec<Body> = entries.iter().zip(&ids).map(|(entry, id)| entry.body(id, session)).collect();
@@ -119,6 +124,7 @@ impl Runs {
         session: &SessionKey,
         entries: &[NewEntry],
         durability: Durability,
+        if_unsure: IfUnsure,
     ) -> Result<Vec<Recorded>> {
         let keys = self.core.keys_of(session);
         let mut keys = Keys::lock(&keys);
@@ -128,7 +134,7 @@ impl Runs {
         for _ in 0..TRIES {
             keys.catch_up(streams, session, &held)?;
             let next = held.next_seq();
-            let plan = Plan::make(&mut keys, &self.core, session, &held, entries)?;
+            let plan = Plan::make(&mut keys, &self.core, session, &held, entries, if_unsure)?;
             match keys.keep(&mut held, &plan.known()) {
                 // The receipts say so.
                 Err(e) if e.is_unknown() && held.id().is_empty() => {}
@@ -183,6 +189,16 @@ impl Core {
     }
 }
 
+/// What to do about an entry that is there already, in another program's file, and that nobody can make sure of without
+/// writing it again where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IfUnsure {
+    /// Give a receipt that says so.
+    Tell,
+    /// Append it once more: of several the first counts, and if that is lost, the next.
+    WriteAgain,
+}
+
 /// What becomes of each entry, and what has to be written for that.
 struct Plan {
     bodies: Vec<Body>,
@@ -203,6 +219,7 @@ impl Plan {
         session: &SessionKey,
         held: &Session,
         entries: &[NewEntry],
+        if_unsure: IfUnsure,
     ) -> Result<Plan> {
         let mut plan = Plan { bodies: Vec::new(), fates: Vec::with_capacity(entries.len()) };
         // What stands further up in the same batch.
@@ -214,11 +231,19 @@ impl Plan {
                 plan.fates.push(Fate::Written { nth: *nth, run_id: run_id.clone(), repeated: true, ended });
                 continue;
             }
-            if let Some(known) = keys.find(&core.streams, session, held, &names)? {
+            let known = keys.find(&core.streams, session, held, &names)?;
+            let is_unsure = |known: &Known| held.id().is_empty() && !keys.is_kept(known.seq);
+            let write_again = |known: &Known| {
+                if_unsure == IfUnsure::WriteAgain && known.kind == entry.kind && is_unsure(known)
+            };
+            let again = known.as_ref().filter(|known| write_again(known)).map(|known| known.run_id.clone());
+            if let Some(known) = known.filter(|_| again.is_none()) {
                 plan.fates.push(Fate::Known(known));
                 continue;
             }
+            let repeated = again.is_some();
             let begun = match Name::beginning_of(entry) {
+                _ if repeated => again,
                 None => None,
                 Some(name) if fresh.contains_key(&name) => fresh.get(&name).map(|(_, id, _)| id.clone()),
                 Some(name) => keys.find(&core.streams, session, held, &[name])?.map(|known| known.run_id),
@@ -230,7 +255,7 @@ impl Plan {
                 fresh.entry(name).or_insert((nth, run_id.clone(), entry.kind));
             }
             let ended = entry.kind == Kind::Run;
-            plan.fates.push(Fate::Written { nth, run_id, repeated: false, ended });
+            plan.fates.push(Fate::Written { nth, run_id, repeated, ended });
         }
         Ok(plan)
     }
