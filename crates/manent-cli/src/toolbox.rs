@@ -28,8 +28,9 @@ pub(crate) fn toolbox(context: &Context<'_>, asking: Asking, calling: Calling) -
     if let Some(trouble) = approvals.trouble() {
         context.warn(trouble);
     }
+    // Told once, and so not kept back by --quiet.
     if let Some(note) = approvals.take_note() {
-        context.note(&note);
+        context.warn(&note);
     }
     let mut hidden = vec![home.clone()];
     if let Some(user) = std::env::home_dir() {

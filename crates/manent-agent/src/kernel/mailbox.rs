@@ -49,18 +49,19 @@ impl<M: Send + 'static> Mailbox<M> {
     pub(super) fn open<F>(
         runtime: &Handle,
         actor: &'static str,
-        serve: impl Fn(Letters<M>) -> F + Send + 'static,
+        serve: impl Fn(Letters<M>) -> F + Send + Sync + 'static,
     ) -> Mailbox<M>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (sender, receiver) = mpsc::channel(LETTERS_MAX);
-        let letters = Arc::new(Mutex::new(receiver));
+        let (letters, serve) = (Arc::new(Mutex::new(receiver)), Arc::new(serve));
         runtime.spawn(async move {
             let mut panics = Panics::default();
             loop {
-                // In a task of its own, so that a panic ends there.
-                match tokio::spawn(serve(letters.clone())).await {
+                // In a task of its own, so that a panic ends there, also one before the first letter.
+                let (serve, letters) = (serve.clone(), letters.clone());
+                match tokio::spawn(async move { serve(letters).await }).await {
                     Ok(()) => break,
                     Err(broken) if !broken.is_panic() => break,
                     Err(_) => {
@@ -84,12 +85,13 @@ impl<M: Send + 'static> Mailbox<M> {
         runtime: &Handle,
         actor: &'static str,
         at_once: usize,
-        serve: impl Fn(M) -> F + Send + 'static,
+        serve: impl Fn(M) -> F + Send + Sync + 'static,
     ) -> Mailbox<M>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (sender, mut letters) = mpsc::channel(LETTERS_MAX);
+        let serve = Arc::new(serve);
         runtime.spawn(async move {
             let (mut served, mut panics) = (JoinSet::new(), Panics::default());
             loop {
@@ -100,7 +102,10 @@ impl<M: Send + 'static> Mailbox<M> {
                         }
                     }
                     letter = letters.recv(), if served.len() < at_once => match letter {
-                        Some(letter) if !panics.are_too_many() => drop(served.spawn(serve(letter))),
+                        Some(letter) if !panics.are_too_many() => {
+                            let serve = serve.clone();
+                            served.spawn(async move { serve(letter).await });
+                        }
                         Some(_) => {}
                         None => break,
                     },
@@ -199,6 +204,17 @@ mod tests {
         assert_eq!(add(3).await, Ok(5));
         mailbox.send(Letter::Panic).await.unwrap();
         assert_eq!(add(1).await, Ok(1), "begun anew, with the letters that waited");
+    }
+
+    #[tokio::test]
+    async fn an_actor_that_panics_before_its_first_letter_loses_none() {
+        let is_first = std::sync::atomic::AtomicBool::new(true);
+        let mailbox = Mailbox::open(&Handle::current(), "adder", move |letters| {
+            assert!(!is_first.swap(false, std::sync::atomic::Ordering::SeqCst), "as asked");
+            serve(letters)
+        });
+        let asked = mailbox.ask(|reply| Letter::Add(2, reply), Some(Duration::from_secs(50))).await;
+        assert_eq!(asked, Ok(2));
     }
 
     #[tokio::test]

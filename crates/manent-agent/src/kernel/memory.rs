@@ -92,8 +92,8 @@ fn select(store: &Store, question: &str, tokens: u64) -> manent::Result<Selectio
     }
 }
 
-/// A person waits for this before every answer. A memory of 100,000 items is chosen from in some milliseconds; the first
-/// time, when it is read from a slow disk, in a second or two.
+/// A person waits for this before every answer: long enough to read a large memory once from a slow disk, and short
+/// enough not to be taken for a hang.
 const SELECT_WITHIN: Duration = Duration::from_secs(3);
 /// Longer than any writer of the memory is waited for.
 const KEEP_WITHIN: Duration = Duration::from_secs(30);

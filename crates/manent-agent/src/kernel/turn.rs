@@ -279,8 +279,8 @@ impl Talk {
         Ok(session)
     }
 
-    /// Notes what is sent besides the turns. Without a memory that can be read, nothing remembered is sent, and the user
-    /// is told.
+    /// Notes what is sent besides the turns. Without a memory that can be read, nothing remembered is sent, and the
+    /// user is told.
     async fn set(
         &self,
         session: Session,

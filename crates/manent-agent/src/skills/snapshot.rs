@@ -249,8 +249,8 @@ fn read_link(
         // What lies in it is in the snapshot by itself.
         Ok(Shape::Directory) if is_inside => Ok(nothing(link)),
         Ok(Shape::Directory) => Err(format!(
-            "{} is a link to a directory outside of the skill, whose files cannot be compared; put the directory itself \
-             there",
+            "{} is a link to a directory outside of the skill, whose files cannot be compared; put the directory \
+             itself there",
             path.display()
         )),
         _ => Ok(nothing(link)),

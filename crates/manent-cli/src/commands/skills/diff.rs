@@ -1,7 +1,9 @@
 //! `manent skills diff [DIR]`: how skills differ from what was trusted.
 
 use anstyle::{AnsiColor, Style};
-use manent_agent::skills::{SkillDifference, Skills, Standing, Trust, Trusted, differences};
+use manent_agent::skills::{
+    Copies, Difference, SkillDifference, Skills, Standing, Trust, Trusted, differences,
+};
 use serde_json::{Value, json};
 
 use super::Here;
@@ -35,9 +37,7 @@ pub(crate) fn run(context: &Context<'_>, here: &Here, given: &Folder) -> Result<
 /// Returns what differs from what was trusted; without a copy, that is everything.
 pub(super) fn of(trust: &Trust, skills: &Skills) -> Vec<SkillDifference> {
     match trust {
-        Trust::None | Trust::WithoutCopy(_) => {
-            differences(&manent_agent::skills::Copies::new(), &skills.copies)
-        }
+        Trust::None | Trust::WithoutCopy(_) => differences(&Copies::new(), &skills.copies),
         Trust::As(before) => differences(before, &skills.copies),
     }
 }
@@ -54,7 +54,7 @@ pub(super) fn note_incomparable(context: &Context<'_>, skills: &Skills) {
 }
 
 pub(super) fn json_of(difference: &SkillDifference) -> Value {
-    let file = |file: &manent_agent::skills::Difference| json!({"path": file.path, "change": file.word, "diff": file.shown});
+    let file = |file: &Difference| json!({"path": file.path, "change": file.word, "diff": file.shown});
     let files: Vec<Value> = difference.files.iter().map(file).collect();
     json!({"dir": difference.dir, "change": difference.word, "files": files})
 }
