@@ -31,11 +31,14 @@ pub(super) fn ask(context: &Context<'_>, approval: &Approval) {
         .as_deref()
         .map(|words| format!(", [b] all `{}` here", term::line(words)))
         .unwrap_or_default();
-    tell(&format!("[y] yes, [s] in this chat, [p] in this project{more}, or no and why"));
+    let longer = if approval.is_for_once { "" } else { ", [s] in this chat, [p] in this project" };
+    tell(&format!("[y] yes{longer}{more}, or no and why"));
     let line = editing::answer(context, "allow? ").unwrap_or_default();
     let said = line.trim();
     approval.answer(match (said, &approval.beginning) {
         ("y" | "yes" | "Y", _) => Word::Yes(Answer::Once, Grant::Same),
+        // Not offered, so that it may be meant as anything.
+        ("s" | "p", _) if approval.is_for_once => Word::No(None),
         ("s", _) => Word::Yes(Answer::Session, Grant::Same),
         ("p", _) => Word::Yes(Answer::Project, Grant::Same),
         ("b", Some(words)) => Word::Yes(Answer::Project, Grant::Beginning(words.clone())),
