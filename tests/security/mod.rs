@@ -6,6 +6,7 @@ mod keys;
 mod memory;
 mod names;
 mod put_away;
+mod repositories;
 mod sandbox;
 mod secrets;
 mod terminal;

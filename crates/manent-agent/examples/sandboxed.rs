@@ -1,4 +1,4 @@
-//! Runs a command in a sandbox: `sandboxed KIND WORKSPACE LINE`. Also the program through which the tests of this
+//! Runs a command in a sandbox: `sandboxed KIND WORKSPACE STORE LINE`. Also the program through which the tests of this
 //! crate enter one.
 
 use std::io::Write;
@@ -11,11 +11,11 @@ fn main() -> ExitCode {
         return code;
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [kind, workspace, line] = words.as_slice() else {
-        let _ = writeln!(std::io::stderr(), "sandboxed KIND WORKSPACE LINE");
+    let [kind, workspace, store, line] = words.as_slice() else {
+        let _ = writeln!(std::io::stderr(), "sandboxed KIND WORKSPACE STORE LINE");
         return ExitCode::from(2);
     };
-    match run(kind, workspace, line) {
+    match run(kind, workspace, store, line) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             let _ = writeln!(std::io::stderr(), "{e}");
@@ -24,16 +24,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(kind: &str, workspace: &str, line: &str) -> Result<(), SandboxError> {
+fn run(kind: &str, workspace: &str, store: &str, line: &str) -> Result<(), SandboxError> {
     let sandbox = match kind {
         "bubblewrap" => Sandbox::probe_kind(Kind::Bubblewrap)?,
         "landlock" => Sandbox::probe_kind(Kind::Landlock)?,
         _ => Sandbox::probe()?,
     };
-    let policy = Policy::new(workspace, format!("{workspace}/.manent"));
+    let policy = Policy::new(workspace, store);
     let outcome = sandbox.run(&policy, &Line::Shell(line.to_owned()), &Stop::new()?)?;
     let mut stdout = std::io::stdout().lock();
     let _ = write!(stdout, "{}", outcome.stdout.text());
+    for note in &outcome.notes {
+        let _ = writeln!(stdout, "[{}]", note.text);
+    }
     let _ = writeln!(stdout, "[{} after {:?}, in {}]", outcome.ending, outcome.duration, outcome.sandbox);
     Ok(())
 }

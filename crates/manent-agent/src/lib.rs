@@ -11,6 +11,7 @@
 //! | [`kernel`] | conversations: actors, from a question to the end of its answer |
 //! | `ledger` | lists of what a person decided, which only grow |
 //! | [`policy`] | what tools may do: rules, and what a person allowed |
+//! | [`protected`] | names whose content other programs execute or obey |
 //! | [`protocol`] | calling tools by text, for models that cannot do it otherwise |
 //! | [`providers`] | models: Ollama, anything that speaks like OpenAI, and the record itself |
 //! | [`sandbox`] | where the commands of an agent run, and what keeps them there |
@@ -23,6 +24,7 @@ pub mod config;
 pub mod kernel;
 mod ledger;
 pub mod policy;
+pub mod protected;
 pub mod protocol;
 pub mod providers;
 #[cfg(target_os = "linux")]

@@ -9,9 +9,9 @@ pub(crate) const HELP: &str = "\
 Usage: manent-bench [GROUP…] [--json] [--quick] [--dir DIR]
 
 Groups: append, sync, create, group, sessions, load, tail, archive, fork, search,
-        catalogue, memory, context, chat, runs (all of these if none is named), and huge (a
-        10 GB session; only when named). Search, catalogue and chat also start the manent binary that
-        lies beside this one; search compares with rg, chat with Python: what is not there is
+        catalogue, memory, context, chat, runs, sandbox (all of these if none is named), and huge (a
+        10 GB session; only when named). Search, catalogue, chat and sandbox also start the manent binary
+        that lies beside this one; search compares with rg, chat with Python: what is not there is
         left out.
 
   --json      one JSON object a line on stdout instead of a table
@@ -61,11 +61,12 @@ pub(crate) enum Topic {
     Context,
     Chat,
     Runs,
+    Sandbox,
     Huge,
 }
 
 impl Topic {
-    const ALL: [Topic; 16] = [
+    const ALL: [Topic; 17] = [
         Topic::Append,
         Topic::Sync,
         Topic::Create,
@@ -81,6 +82,7 @@ impl Topic {
         Topic::Context,
         Topic::Chat,
         Topic::Runs,
+        Topic::Sandbox,
         Topic::Huge,
     ];
 
@@ -101,6 +103,7 @@ impl Topic {
             Topic::Context => "context",
             Topic::Chat => "chat",
             Topic::Runs => "runs",
+            Topic::Sandbox => "sandbox",
             Topic::Huge => "huge",
         }
     }

@@ -14,6 +14,7 @@
 //! | `remembered.rs`, `seen.rs` | what it costs to remember, and to make what a model sees |
 //! | `chatting.rs` | a chat: its start, and what a turn takes besides the model |
 //! | `runs.rs` | what it costs to look back on runs of skills |
+//! | `sandboxed.rs` | what a command in the sandbox takes more in a large workspace |
 //! | `commands.rs` | whole programs: the `manent` command, and ripgrep |
 //! | `peers.rs` | the naive store and SQLite |
 //! | `data.rs`, `session.rs` | the text, and the session files made of it |
@@ -46,6 +47,8 @@ mod peers;
 mod remembered;
 mod row;
 mod runs;
+#[cfg(target_os = "linux")]
+mod sandboxed;
 mod search;
 mod seen;
 mod session;
@@ -177,6 +180,10 @@ fn run_group(bench: &Bench, group: Topic) -> Result<Vec<Row>> {
         Topic::Context => seen::run(bench),
         Topic::Chat => chatting::run(bench),
         Topic::Runs => runs::run(bench),
+        #[cfg(target_os = "linux")]
+        Topic::Sandbox => sandboxed::run(bench),
+        #[cfg(not(target_os = "linux"))]
+        Topic::Sandbox => Ok(Vec::new()),
         Topic::Huge => huge::run(bench),
     }
 }

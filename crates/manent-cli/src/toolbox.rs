@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 
 use manent::log::RealDisk;
 use manent_agent::kernel::{Calling, Toolbox};
 use manent_agent::policy::{Approvals, Asking, Policy, Rules};
-use manent_agent::tools::{Ran, Shell};
+use manent_agent::tools::{Order, Ran, Shell};
 
 use crate::commands::skills::skills_here;
 use crate::context::Context;
@@ -76,13 +75,13 @@ struct Sandboxed {
 
 #[cfg(target_os = "linux")]
 impl Shell for Sandboxed {
-    fn run(&self, command: &str, timeout: Duration, stop: &dyn Fn() -> bool) -> Result<Ran, String> {
+    fn run(&self, order: &Order<'_>, stop: &dyn Fn() -> bool) -> Result<Ran, String> {
         use manent_agent::sandbox::{Policy, Sandbox, SandboxShell};
         let found = self.found.get_or_init(|| {
             let sandbox = Sandbox::probe().map_err(|e| e.to_string())?;
             Ok(SandboxShell::new(sandbox, Policy::new(&self.workspace, &self.home)))
         });
-        found.as_ref().map_err(Clone::clone)?.run(command, timeout, stop)
+        found.as_ref().map_err(Clone::clone)?.run(order, stop)
     }
 }
 

@@ -180,7 +180,8 @@ impl Hands {
             what: prepared.what.clone(),
             why: decision.why,
             preview,
-            prefix: Policy::prefix_of(&prepared),
+            prefix: Policy::prefix_of(&prepared).filter(|_| prepared.once_because.is_none()),
+            is_for_once: prepared.once_because.is_some(),
             reply: Arc::new(Mutex::new(Some(reply))),
         };
         let _ = events.send(Event::Approve(approval)).await;
@@ -216,6 +217,8 @@ pub struct Approval {
     pub preview: Option<String>,
     /// The prefix that can be allowed with it; `None`: only the very same can be.
     pub prefix: Option<Prefix>,
+    /// Whether a yes counts for this one time only, whatever is answered.
+    pub is_for_once: bool,
     reply: Arc<Mutex<Option<oneshot::Sender<Word>>>>,
 }
 

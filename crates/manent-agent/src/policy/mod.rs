@@ -20,6 +20,9 @@
 //! decision = "allow"
 //! ```
 //!
+//! Some calls only a person can allow, each time: a change of a protected file, and a command that is to write into a
+//! repository ([`Prepared::once_because`]).
+//!
 //! None of this is a wall. Whoever may run a command may do with it what that command can do; what holds it is the
 //! sandbox.
 //!
@@ -140,6 +143,11 @@ impl Policy {
             Subject::Command(command) => self.decide_command(prepared.tool, command),
             Subject::Path(_) | Subject::Record => self.decide_other(prepared),
         };
+        let decision = match prepared.once_because {
+            // Neither a rule nor an earlier answer stands for a person here.
+            Some(why) if decision.verdict != Verdict::Deny => ask_once(why, asking),
+            _ => decision,
+        };
         if decision.verdict == Verdict::Ask && asking == Asking::Nobody {
             let why = format!("{}, and nobody is there to be asked; a rule could allow it", decision.why);
             return Decision { verdict: Verdict::Deny, why };
@@ -156,6 +164,9 @@ impl Policy {
     ) -> Result<(), PolicyError> {
         if answer == Answer::Once {
             return Ok(());
+        }
+        if let Some(why) = prepared.once_because {
+            return Err(PolicyError::NoGrant { what: prepared.what.clone(), why });
         }
         let allowed = allowed(prepared, answer, grant)?;
         self.approvals.add(prepared.tool, allowed, answer)
@@ -243,6 +254,15 @@ impl Policy {
             Some(rule) => rule.decision(),
             None => by_default(prepared.effect),
         }
+    }
+}
+
+/// Has a person asked about this one call; where nobody is there, it is denied.
+fn ask_once(why: &str, asking: Asking) -> Decision {
+    let why = format!("{why}: a person allows it each time");
+    match asking {
+        Asking::Person => Decision { verdict: Verdict::Ask, why },
+        Asking::Nobody => Decision { verdict: Verdict::Deny, why: format!("{why}, and nobody is there") },
     }
 }
 

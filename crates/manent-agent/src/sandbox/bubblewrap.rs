@@ -85,7 +85,8 @@ impl Arguments {
     fn view(&mut self, view: &View) {
         let mut mounts: Vec<(PathBuf, Mount)> = vec![(view.workspace.clone(), Mount::Change)];
         let read_only = |path: &Path| view.read_only.iter().any(|dir| path.starts_with(dir));
-        mounts.extend(view.read_only.iter().map(|path| (path.clone(), Mount::Read)));
+        let closed = view.read_only.iter().chain(&view.protected);
+        mounts.extend(closed.map(|path| (path.clone(), Mount::Read)));
         mounts.extend(view.pinned().into_iter().map(|path| {
             let within =
                 view.read_only.iter().any(|dir| dir.starts_with(&view.workspace)) && read_only(&path);

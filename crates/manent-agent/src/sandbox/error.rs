@@ -58,6 +58,12 @@ pub enum SandboxError {
         /// What it said.
         why: String,
     },
+    /// Another command runs in the workspace, or above or below it, and did not end in time.
+    #[error("another command is running in {} or a directory around it; try again when it has ended", .workspace.display())]
+    Busy {
+        /// Resolved.
+        workspace: PathBuf,
+    },
     /// The system refused something that it usually does not.
     #[error("cannot {doing}: {source}")]
     Io {

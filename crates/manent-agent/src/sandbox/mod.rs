@@ -14,6 +14,7 @@
 //! | `run.rs`, `stop.rs`, `outcome.rs` | running one, stopping it, what came of it |
 //! | `bubblewrap.rs` | the first choice: name spaces, with an empty file system into which little is mounted |
 //! | `landlock.rs` | the second choice: rules that a process puts on itself |
+//! | `guard/` | repositories and protected names: read-only, put back, or moved to the quarantine |
 //! | `filter.rs`, `calls.rs` | which system calls there are, for both |
 //! | `entrance.rs`, `keeper.rs`, `plan.rs` | the processes inside: this same program; see [`enter_if_asked`] |
 //! | `shell.rs` | [`SandboxShell`]: the shell of the tools |
@@ -26,6 +27,7 @@ mod census;
 mod entrance;
 mod error;
 mod filter;
+mod guard;
 mod keeper;
 mod landlock;
 mod outcome;
@@ -48,6 +50,7 @@ use serde::{Deserialize, Serialize};
 
 pub use entrance::enter_if_asked;
 pub use error::SandboxError;
+pub use guard::{Cause, NewEntries, Note};
 pub use outcome::{Captured, Ending, Limit, Outcome};
 pub use policy::{Limits, Network, Policy, Streams};
 pub use run::{Line, Onlooker};

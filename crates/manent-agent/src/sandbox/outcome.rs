@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::guard::Note;
+
 /// A command that was run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -16,6 +18,8 @@ pub struct Outcome {
     pub duration: Duration,
     /// The sandbox it ran in, for the log.
     pub sandbox: String,
+    /// What of its changes was undone, and what there is to know about that.
+    pub notes: Vec<Note>,
 }
 
 /// How a command ended.

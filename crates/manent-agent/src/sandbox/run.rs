@@ -10,9 +10,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use manent::log::RealDisk;
+use manent::log::fs::Disk;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::error::SandboxError;
+use super::guard::Guard;
 use super::outcome::{Captured, Ending, Outcome};
 use super::plan::{ENTRANCE, KEEP, Plan, report};
 use super::policy::{Policy, Streams, View};
@@ -71,10 +74,12 @@ impl Onlooker for Nobody {
 }
 
 impl Sandbox {
-    /// Runs a command to its end and gives what came of it. Blocks this thread meanwhile.
+    /// Runs a command to its end and gives what came of it. Blocks this thread meanwhile, also while another command
+    /// runs in the same workspace.
     ///
-    /// When this comes back, nothing that the command started is running any more. Memory is bounded by the limit for
-    /// output, whatever the command prints.
+    /// When this comes back, nothing that the command started is running any more, and what it did to repositories and
+    /// protected names is undone ([`Outcome::notes`]). Memory is bounded by the limit for output, whatever the command
+    /// prints.
     pub fn run(&self, policy: &Policy, line: &Line, stop: &Stop) -> Result<Outcome, SandboxError> {
         self.run_telling(policy, line, stop, &mut Nobody)
     }
@@ -88,11 +93,29 @@ impl Sandbox {
         onlooker: &mut dyn Onlooker,
     ) -> Result<Outcome, SandboxError> {
         let words = line.words()?;
-        let view = View::new(policy, self.kind)?;
+        // If it lies in the workspace it must be there to be hidden: notes about this command are kept in it.
+        let made = RealDisk.create_dir_all(&policy.store);
+        made.map_err(SandboxError::io("make the home of the store"))?;
+        let mut view = View::new(policy, self.kind)?;
+        let guard = Guard::begin(policy, &mut view, self.kind, stop)?;
+        let outcome = self.run_in(&view, policy, &words, stop, onlooker);
+        // Whatever came of it, and before anybody hears of that.
+        let notes = guard.end();
+        outcome.map(|outcome| Outcome { notes, ..outcome })
+    }
+
+    fn run_in(
+        &self,
+        view: &View,
+        policy: &Policy,
+        words: &[OsString],
+        stop: &Stop,
+        onlooker: &mut dyn Onlooker,
+    ) -> Result<Outcome, SandboxError> {
         // With bubblewrap it is in memory, and gone by itself.
         let scratch = self.bubblewrap.is_none().then(Scratch::new).transpose()?;
         let home = scratch.as_ref().map_or(Path::new(bubblewrap::SCRATCH), Scratch::path);
-        let mut command = self.command(policy, &view, home, &words)?;
+        let mut command = self.command(policy, view, home, words)?;
         let (ours, theirs) = UnixStream::pair().map_err(SandboxError::io("make a line to the keeper"))?;
         let (outputs, writers) = streams(policy.streams)?;
         let [out, err] = writers;
@@ -119,7 +142,8 @@ impl Sandbox {
         };
         run.captured.iter_mut().for_each(Captured::trim);
         let [stdout, stderr] = run.captured.each_mut().map(std::mem::take);
-        Ok(Outcome { ending, stdout, stderr, duration: begun.elapsed(), sandbox: self.to_string() })
+        let (duration, sandbox) = (begun.elapsed(), self.to_string());
+        Ok(Outcome { ending, stdout, stderr, duration, sandbox, notes: Vec::new() })
     }
 
     /// Whether commands can be run by this policy: what is wrong with its paths can be told before anything begins.

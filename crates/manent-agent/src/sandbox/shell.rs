@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Ending, Limits, Line, Policy, Sandbox, Stop};
-use crate::tools::{Ran, Shell};
+use super::{Cause, Ending, Limits, Line, NewEntries, Note, Policy, Sandbox, Stop};
+use crate::protected::GIT;
+use crate::tools::{Order, Ran, Shell};
 
 /// Runs commands in a sandbox, by one policy.
 #[derive(Debug, Clone)]
@@ -20,9 +21,16 @@ impl SandboxShell {
 }
 
 impl Shell for SandboxShell {
-    fn run(&self, command: &str, timeout: Duration, stop: &dyn Fn() -> bool) -> Result<Ran, String> {
+    fn run(&self, order: &Order<'_>, stop: &dyn Fn() -> bool) -> Result<Ran, String> {
+        let Order { command, timeout, extras } = *order;
         let limits = Limits { wall: timeout.min(self.policy.limits.wall), ..self.policy.limits };
-        let policy = Policy { limits, ..self.policy.clone() };
+        let mut policy = Policy { limits, ..self.policy.clone() };
+        if extras.writable_git {
+            policy.writable_git.push(GIT.into());
+        }
+        if extras.new_repo {
+            policy.new_entries = NewEntries::Allowed;
+        }
         let flag = Stop::new().map_err(|e| e.to_string())?;
         let line = Line::Shell(command.to_owned());
         let outcome = std::thread::scope(|scope| {
@@ -50,7 +58,16 @@ impl Shell for SandboxShell {
             ended: outcome.ending.to_string(),
             sandbox: outcome.sandbox,
             duration: outcome.duration,
+            notes: outcome.notes.into_iter().map(told).collect(),
         })
+    }
+}
+
+/// A note for a model, with what it could do about it.
+fn told(note: Note) -> String {
+    match note.cause {
+        Cause::Appeared => format!("{}; set new_repo to true if it is needed", note.text),
+        Cause::Changed | Cause::Trouble | Cause::Limit => note.text,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::error::SandboxError;
 
@@ -28,6 +29,13 @@ impl Stop {
     pub fn now(&self) {
         // Full is raised too.
         let _ = rustix::io::write(&*self.raised, &1_u64.to_ne_bytes());
+    }
+
+    /// Waits for some time, and returns whether the flag is raised.
+    pub(super) fn is_raised_within(&self, time: Duration) -> bool {
+        let mut waited = [PollFd::new(&*self.raised, PollFlags::IN)];
+        let time = Timespec::try_from(time).ok();
+        poll(&mut waited, time.as_ref()).is_ok_and(|ready| ready > 0)
     }
 
     /// Raises the flag when it is dropped.

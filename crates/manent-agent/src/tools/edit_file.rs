@@ -54,12 +54,13 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared,
     if arguments.old == arguments.new {
         return Err(SPEC.wrong("\"old\" and \"new\" are the same".to_owned()));
     }
-    let (spot, _) = workspace.existing(&arguments.path)?;
-    replacing::check(&spot)?;
+    let (mut spot, _) = workspace.existing(&arguments.path)?;
+    replacing::check(workspace, &mut spot)?;
     let what = text::what("edit", &spot.shown);
     let subject = Subject::Path(spot.shown.clone());
+    let once_because = spot.once_because;
     let job = Editing { workspace: Arc::clone(workspace), spot, arguments, change: OnceLock::new() };
-    Ok(Prepared { tool: NAME, effect: Effect::Write, subject, what, job: Box::new(job) })
+    Ok(Prepared { tool: NAME, effect: Effect::Write, subject, what, once_because, job: Box::new(job) })
 }
 
 impl Editing {

@@ -75,7 +75,27 @@ pub struct Surroundings {
 pub trait Shell: fmt::Debug + Send + Sync {
     /// Runs a line of shell in the workspace and waits for its end; ends it when the time is over, or when `stop` says
     /// true. An error says why it could not be run at all.
-    fn run(&self, command: &str, timeout: Duration, stop: &dyn Fn() -> bool) -> Result<Ran, String>;
+    fn run(&self, order: &Order<'_>, stop: &dyn Fn() -> bool) -> Result<Ran, String>;
+}
+
+/// A command that is to be run.
+#[derive(Debug, Clone, Copy)]
+pub struct Order<'a> {
+    /// A line of shell.
+    pub command: &'a str,
+    /// After this time it is ended.
+    pub timeout: Duration,
+    /// What it may do beyond what every command may.
+    pub extras: Extras,
+}
+
+/// What a command may do to repositories because a person allowed it, for this one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extras {
+    /// Make commits and branches in the repository of the workspace.
+    pub writable_git: bool,
+    /// Leave new repositories and protected files behind.
+    pub new_repo: bool,
 }
 
 /// A command that was run.
@@ -91,6 +111,8 @@ pub struct Ran {
     pub sandbox: String,
     /// How long it took.
     pub duration: Duration,
+    /// What of its changes was undone, in sentences.
+    pub notes: Vec<String>,
 }
 
 /// What a tool does to the world.
@@ -127,6 +149,8 @@ pub struct Prepared {
     pub subject: Subject,
     /// The same for a person, in one line: `edit src/main.rs`.
     pub what: String,
+    /// Why only a person can allow it, and only this once; `None` if rules and earlier answers count.
+    pub once_because: Option<&'static str>,
     job: Box<dyn Job>,
 }
 

@@ -58,7 +58,7 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared,
     let first = offset.unwrap_or(1).max(1);
     let limit = limit.unwrap_or(text::LINES_MAX as u64).max(1);
     let job = Reading { workspace: Arc::clone(workspace), spot, first, limit };
-    Ok(Prepared { tool: NAME, effect: Effect::Read, subject, what, job: Box::new(job) })
+    Ok(Prepared { tool: NAME, effect: Effect::Read, subject, what, once_because: None, job: Box::new(job) })
 }
 
 impl Job for Reading {

@@ -52,7 +52,14 @@ pub(super) fn prepare(store: &Store, session: &SessionKey, raw: &str) -> Result<
     let what = text::what("recall", &asked);
     let limit = limit.unwrap_or(LIMIT).max(1) as usize;
     let job = Recalling { store: store.clone(), session: session.clone(), query, limit };
-    Ok(Prepared { tool: NAME, effect: Effect::Read, subject: Subject::Record, what, job: Box::new(job) })
+    Ok(Prepared {
+        tool: NAME,
+        effect: Effect::Read,
+        subject: Subject::Record,
+        what,
+        once_because: None,
+        job: Box::new(job),
+    })
 }
 
 impl Job for Recalling {

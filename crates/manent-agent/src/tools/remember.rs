@@ -125,7 +125,14 @@ pub(super) fn prepare(
     let kind = kind.and_then(|word| word.parse().ok()).unwrap_or(Kind::Fact);
     let what = text::what("remember", content);
     let job = Remembering { keeper: keeper.clone(), item: NewItem::new(kind, content).from(source) };
-    Ok(Prepared { tool: NAME, effect: Effect::Record, subject: Subject::Record, what, job: Box::new(job) })
+    Ok(Prepared {
+        tool: NAME,
+        effect: Effect::Record,
+        subject: Subject::Record,
+        what,
+        once_because: None,
+        job: Box::new(job),
+    })
 }
 
 /// The newest turn of the user that holds the words, whatever the blanks between them.

@@ -11,14 +11,21 @@ use manent::log::fs::{Access, Disk, DiskFile, Shape, write_fully};
 
 use super::error::ToolError;
 use super::workspace::{Spot, Workspace, system};
+use crate::protected::{Protection, protection};
 
-/// Refuses what cannot be written, or should not be.
-pub(super) fn check(spot: &Spot) -> Result<(), ToolError> {
+/// Refuses what cannot be written, or should not be, and notes in `spot` if a person must allow this one change.
+pub(super) fn check(workspace: &Workspace, spot: &mut Spot) -> Result<(), ToolError> {
     let unfit = |why: &str| Err(ToolError::Unfit { path: spot.shown.clone(), why: why.to_owned() });
-    // Whoever can write there can have the user's next `git` run anything, outside of any sandbox.
-    if spot.shown.split('/').any(|part| part.eq_ignore_ascii_case(".git")) {
-        return unfit("belongs to git and is not written by tools; run git commands instead");
-    }
+    // The user's next `git`, editor or agent executes what stands there, outside of any sandbox.
+    spot.once_because = match protection(workspace.disk(), workspace.root(), &spot.real) {
+        Some(Protection::Repository) => {
+            return unfit(
+                "belongs to a repository, or would make one, and is never written by tools; run git commands",
+            );
+        }
+        Some(Protection::Name) => Some("other programs obey this file without asking you"),
+        None => None,
+    };
     match spot.info {
         Some(info) if info.shape == Shape::Directory => unfit("is a directory; give the path of a file"),
         Some(info) if info.shape != Shape::File => unfit("is no file that can be written"),
@@ -34,8 +41,12 @@ pub(super) fn replace(
     before: Option<&[u8]>,
     after: &[u8],
 ) -> Result<(), ToolError> {
-    let now = workspace.again(spot)?;
-    check(&now)?;
+    let mut now = workspace.again(spot)?;
+    check(workspace, &mut now)?;
+    // Whoever allowed it must have been told why it was asked.
+    if now.once_because != spot.once_because {
+        return Err(changed(spot));
+    }
     let is_same = match (before, now.info) {
         (None, None) => true,
         (Some(before), Some(_)) => workspace.read(&now)? == before,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::arguments::{Form, Member, Need, Spec};
 use super::error::ToolError;
-use super::{Effect, Job, Output, Prepared, Shell, Subject, text};
+use super::{Effect, Extras, Job, Order, Output, Prepared, Shell, Subject, text};
 
 pub(super) const NAME: &str = "run_command";
 pub(super) const SPEC: Spec = Spec {
@@ -22,6 +22,18 @@ pub(super) const SPEC: Spec = Spec {
             need: Need::Optional,
             about: "Seconds until it is ended",
         },
+        Member {
+            name: "writable_git",
+            form: Form::Truth,
+            need: Need::Optional,
+            about: "Let git write commits and branches; the user is asked each time",
+        },
+        Member {
+            name: "new_repo",
+            form: Form::Truth,
+            need: Need::Optional,
+            about: "Keep new repositories and protected files such as AGENTS.md; the user is asked each time",
+        },
     ],
 };
 
@@ -30,16 +42,21 @@ pub(super) const SPEC: Spec = Spec {
 struct Arguments {
     command: String,
     timeout_s: Option<u64>,
+    #[serde(default)]
+    writable_git: bool,
+    #[serde(default)]
+    new_repo: bool,
 }
 
 struct Running {
     shell: Arc<dyn Shell>,
     command: String,
     timeout: Duration,
+    extras: Extras,
 }
 
 pub(super) fn prepare(shell: &Arc<dyn Shell>, raw: &str) -> Result<Prepared, ToolError> {
-    let Arguments { command, timeout_s } = SPEC.read(raw)?;
+    let Arguments { command, timeout_s, writable_git, new_repo } = SPEC.read(raw)?;
     if command.trim().is_empty() || command.contains('\0') {
         return Err(SPEC.wrong("\"command\" is no command".to_owned()));
     }
@@ -47,10 +64,23 @@ pub(super) fn prepare(shell: &Arc<dyn Shell>, raw: &str) -> Result<Prepared, Too
         return Err(SPEC.wrong(format!("\"command\" has {} bytes; write a file and run that", command.len())));
     }
     let timeout = Duration::from_secs(timeout_s.unwrap_or(TIMEOUT_S).max(1));
+    let extras = Extras { writable_git, new_repo };
+    let once_because = once_because(extras);
     let what = text::what("run", &command);
     let subject = Subject::Command(command.clone());
-    let job = Running { shell: Arc::clone(shell), command, timeout };
-    Ok(Prepared { tool: NAME, effect: Effect::Run, subject, what, job: Box::new(job) })
+    let job = Running { shell: Arc::clone(shell), command, timeout, extras };
+    Ok(Prepared { tool: NAME, effect: Effect::Run, subject, what, once_because, job: Box::new(job) })
+}
+
+fn once_because(extras: Extras) -> Option<&'static str> {
+    match extras {
+        Extras { writable_git: true, new_repo: true } => Some(
+            "it wants to write commits into .git, and to leave new repositories or protected files behind",
+        ),
+        Extras { writable_git: true, .. } => Some("it wants to write commits into .git"),
+        Extras { new_repo: true, .. } => Some("it wants to leave new repositories or protected files behind"),
+        Extras { .. } => None,
+    }
 }
 
 impl Job for Running {
@@ -61,13 +91,17 @@ impl Job for Running {
     }
 
     fn run(&self, stop: &dyn Fn() -> bool) -> Result<Output, ToolError> {
+        let order = Order { command: &self.command, timeout: self.timeout, extras: self.extras };
         let ran = self
             .shell
-            .run(&self.command, self.timeout, stop)
+            .run(&order, stop)
             .map_err(|why| ToolError::Refused { why: format!("the command could not be run: {why}") })?;
         let mut content = text::end(&ran.output);
         let seconds = ran.duration.as_secs_f64();
         let _ = writeln!(content, "[{}, {seconds:.1} s]", ran.ended);
+        for note in &ran.notes {
+            let _ = writeln!(content, "[sandbox: {}]", text::one_line(note, NOTE_CHARS_MAX));
+        }
         Ok(Output {
             content,
             failed: ran.exit_code != Some(0),
@@ -77,6 +111,7 @@ impl Job for Running {
     }
 }
 
+const NOTE_CHARS_MAX: usize = 1000;
 const TIMEOUT_S: u64 = 120;
 const TIMEOUT_MAX_S: u64 = 600;
 const COMMAND_BYTES_MAX: usize = 32 << 10;

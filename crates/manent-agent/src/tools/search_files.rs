@@ -96,7 +96,7 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared,
         glob: glob.as_deref().map(names).transpose()?,
         context: context.unwrap_or(0),
     };
-    Ok(Prepared { tool: NAME, effect: Effect::Read, subject, what, job: Box::new(job) })
+    Ok(Prepared { tool: NAME, effect: Effect::Read, subject, what, once_because: None, job: Box::new(job) })
 }
 
 fn matcher(pattern: &str) -> Result<RegexMatcher, ToolError> {

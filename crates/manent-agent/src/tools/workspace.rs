@@ -35,6 +35,8 @@ pub(super) struct Spot {
     pub(super) shown: String,
     /// What is there; nothing: nothing is.
     pub(super) info: Option<PathInfo>,
+    /// Why a person must allow each change of it; found out by whoever wants to change it.
+    pub(super) once_because: Option<&'static str>,
 }
 
 impl Workspace {
@@ -115,7 +117,7 @@ impl Workspace {
         };
         let from_root = real.strip_prefix(&self.root).unwrap_or(&real).to_string_lossy().into_owned();
         let shown = if from_root.is_empty() { ".".to_owned() } else { from_root };
-        Ok(Spot { asked: asked.to_owned(), real, shown, info })
+        Ok(Spot { asked: asked.to_owned(), real, shown, info, once_because: None })
     }
 
     /// Where something that is not there would be: behind the links of as much of its path as there is.

@@ -40,12 +40,13 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared,
     if content.len() as u64 > FILE_BYTES_MAX {
         return Err(SPEC.wrong(format!("\"content\" has {} bytes; write less", content.len())));
     }
-    let spot = workspace.spot(&path)?;
-    replacing::check(&spot)?;
+    let mut spot = workspace.spot(&path)?;
+    replacing::check(workspace, &mut spot)?;
     let what = text::what(if spot.info.is_some() { "replace" } else { "make" }, &spot.shown);
     let subject = Subject::Path(spot.shown.clone());
+    let once_because = spot.once_because;
     let job = Writing { workspace: Arc::clone(workspace), spot, content, change: OnceLock::new() };
-    Ok(Prepared { tool: NAME, effect: Effect::Write, subject, what, job: Box::new(job) })
+    Ok(Prepared { tool: NAME, effect: Effect::Write, subject, what, once_because, job: Box::new(job) })
 }
 
 impl Writing {

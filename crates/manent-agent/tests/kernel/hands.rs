@@ -12,7 +12,7 @@ use manent::runs::{Passage, Status};
 use manent_agent::kernel::{Calling, Event, Toolbox};
 use manent_agent::policy::Asking;
 use manent_agent::skills::Skills;
-use manent_agent::tools::{Ran, Shell};
+use manent_agent::tools::{Order, Ran, Shell};
 use manent_sim::model_server::{Closing, Script, replies};
 use serde_json::{Value, json};
 
@@ -27,8 +27,8 @@ static HANGS: AtomicBool = AtomicBool::new(false);
 static MAY_END: AtomicBool = AtomicBool::new(false);
 
 impl Shell for Wild {
-    fn run(&self, command: &str, _: Duration, _: &dyn Fn() -> bool) -> Result<Ran, String> {
-        assert!(command != "panic", "as asked");
+    fn run(&self, order: &Order<'_>, _: &dyn Fn() -> bool) -> Result<Ran, String> {
+        assert!(order.command != "panic", "as asked");
         HANGS.store(true, Ordering::SeqCst);
         while !MAY_END.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(5));

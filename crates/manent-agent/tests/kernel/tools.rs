@@ -13,7 +13,7 @@ use manent_agent::policy::{Answer, Approvals, Asking, Grant, Policy, Rules};
 use manent_agent::protocol;
 use manent_agent::providers::Request as Asked;
 use manent_agent::skills::Skills;
-use manent_agent::tools::{Ran, Shell};
+use manent_agent::tools::{Order, Ran, Shell};
 use manent_sim::model_server::{Request, Script, replies};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -27,14 +27,15 @@ static AT_WORK: AtomicBool = AtomicBool::new(false);
 struct Endless;
 
 impl Shell for Endless {
-    fn run(&self, _: &str, _: Duration, stop: &dyn Fn() -> bool) -> Result<Ran, String> {
+    fn run(&self, _: &Order<'_>, stop: &dyn Fn() -> bool) -> Result<Ran, String> {
         let begun = Instant::now();
         AT_WORK.store(true, Ordering::Relaxed);
         while !stop() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let (output, ended) = ("half of it".to_owned(), "stopped".to_owned());
-        Ok(Ran { output, exit_code: None, ended, sandbox: "none".to_owned(), duration: begun.elapsed() })
+        let (sandbox, duration) = ("none".to_owned(), begun.elapsed());
+        Ok(Ran { output, exit_code: None, ended, sandbox, duration, notes: Vec::new() })
     }
 }
 

@@ -308,3 +308,29 @@ fn a_torn_or_strange_list_allows_what_it_says_and_no_more() {
         "a torn end swallows nothing"
     );
 }
+
+#[test]
+fn no_rule_and_no_earlier_answer_allows_a_protected_change() {
+    let world = World::new();
+    let rules = "[[policy.rule]]\ntool = \"run_command\"\ndecision = \"allow\"\n\
+                 [[policy.rule]]\ntool = \"write_file\"\ndecision = \"allow\"\n";
+    let mut policy = world.policy(rules);
+    let write = world.prepare("write_file", &json!({"path": "AGENTS.md", "content": "x"}));
+    let commit = world.prepare("run_command", &json!({"command": "git commit", "writable_git": true}));
+    let repository = world.prepare("run_command", &json!({"command": "git init", "new_repo": true}));
+    for prepared in [write, commit, repository] {
+        assert_eq!(policy.decide(&prepared, Asking::Person).verdict, Verdict::Ask, "{prepared:?}");
+        let nobody = policy.decide(&prepared, Asking::Nobody);
+        assert_eq!(nobody.verdict, Verdict::Deny);
+        assert!(nobody.why.contains("a person allows it each time"), "{}", nobody.why);
+        policy.remember(&prepared, Answer::Once, &Grant::Same).unwrap();
+        for answer in [Answer::Session, Answer::Project] {
+            policy.remember(&prepared, answer, &Grant::Same).unwrap_err();
+        }
+        assert_eq!(policy.decide(&prepared, Asking::Person).verdict, Verdict::Ask, "it is asked again");
+    }
+    let deny = "[[policy.rule]]\ntool = \"write_file\"\ndecision = \"deny\"\n";
+    let write = world.prepare("write_file", &json!({"path": "AGENTS.md", "content": "x"}));
+    assert_eq!(world.policy(deny).decide(&write, Asking::Person).verdict, Verdict::Deny);
+    assert_eq!(policy.decide(&world.command("git commit"), Asking::Nobody).verdict, Verdict::Allow);
+}

@@ -15,13 +15,12 @@ mod rules;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use manent::log::RealDisk;
 use manent::{InMemory, SessionKey, Store, StoreOptions, turn};
 use manent_agent::policy::{Approvals, Asking, Decision, Policy, Rules, Verdict};
 use manent_agent::providers::Call;
-use manent_agent::tools::{Prepared, Ran, Shell, Surroundings, Tools};
+use manent_agent::tools::{Order, Prepared, Ran, Shell, Surroundings, Tools};
 use serde_json::{Value, json};
 
 /// A workspace with some files, and a home for the store.
@@ -35,7 +34,7 @@ struct World {
 struct NoShell;
 
 impl Shell for NoShell {
-    fn run(&self, _: &str, _: Duration, _: &dyn Fn() -> bool) -> Result<Ran, String> {
+    fn run(&self, _: &Order<'_>, _: &dyn Fn() -> bool) -> Result<Ran, String> {
         Err("nothing is run in these tests".to_owned())
     }
 }

@@ -32,7 +32,7 @@ use std::time::Duration;
 use manent::log::RealDisk;
 use manent::{SessionKey, Store};
 use manent_agent::providers::Call;
-use manent_agent::tools::{Done, Prepared, Ran, Shell, Surroundings, ToolError, Tools};
+use manent_agent::tools::{Done, Extras, Order, Prepared, Ran, Shell, Surroundings, ToolError, Tools};
 use serde_json::{Value, json};
 
 /// A workspace, a store, and something hidden inside of the workspace.
@@ -48,10 +48,14 @@ struct World {
 struct Said {
     commands: Mutex<Vec<(String, Duration)>>,
     answer: Mutex<Option<Result<Ran, String>>>,
+    /// What the last command was allowed to do.
+    extras: Mutex<Extras>,
 }
 
 impl Shell for Said {
-    fn run(&self, command: &str, timeout: Duration, _: &dyn Fn() -> bool) -> Result<Ran, String> {
+    fn run(&self, order: &Order<'_>, _: &dyn Fn() -> bool) -> Result<Ran, String> {
+        let Order { command, timeout, extras } = *order;
+        *self.extras.lock().unwrap() = extras;
         self.commands.lock().unwrap().push((command.to_owned(), timeout));
         let usual = Ran {
             output: format!("ran {command}\n"),
@@ -59,6 +63,7 @@ impl Shell for Said {
             ended: "exit code 0".to_owned(),
             sandbox: "none (test)".to_owned(),
             duration: Duration::from_millis(1500),
+            notes: Vec::new(),
         };
         self.answer.lock().unwrap().take().unwrap_or(Ok(usual))
     }

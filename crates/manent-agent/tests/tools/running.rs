@@ -29,16 +29,31 @@ fn a_command_that_fails_is_told_with_the_end_of_what_it_wrote() {
         ended: "exit code 101".to_owned(),
         sandbox: "none".to_owned(),
         duration: Duration::from_secs(2),
+        notes: vec!["x/.git was moved".to_owned()],
     };
     *world.shell.answer.lock().unwrap() = Some(Ok(ran));
     let done = world.done("run_command", &json!({"command": "false"}));
     assert_eq!((done.failed, done.exit_code), (true, Some(101)));
     assert!(done.content.starts_with("[3000 lines before these left out]\nline 3001\n"), "{}", done.content);
-    assert!(done.content.ends_with("line 5000\n[exit code 101, 2.0 s]\n"));
+    assert!(done.content.ends_with("line 5000\n[exit code 101, 2.0 s]\n[sandbox: x/.git was moved]\n"));
     *world.shell.answer.lock().unwrap() = Some(Err("no sandbox works here".to_owned()));
     let done = world.done("run_command", &json!({"command": "true"}));
     assert_eq!((done.failed, done.exit_code), (true, None));
     has(&done.content, "the command could not be run: no sandbox works here");
+}
+
+#[test]
+fn a_command_that_is_to_write_into_a_repository_is_for_a_person_to_allow_each_time() {
+    let world = World::new();
+    let usual = world.prepare("run_command", &json!({"command": "git log"})).unwrap();
+    assert_eq!(usual.once_because, None);
+    for (member, wanted) in [("writable_git", "write commits into .git"), ("new_repo", "new repositories")] {
+        let prepared = world.prepare("run_command", &json!({"command": "git log", (member): true})).unwrap();
+        has(prepared.once_because.unwrap(), wanted);
+        prepared.run(&|| false);
+        let extras = *world.shell.extras.lock().unwrap();
+        assert_eq!((extras.writable_git, extras.new_repo), (member == "writable_git", member == "new_repo"));
+    }
 }
 
 #[test]

@@ -111,3 +111,54 @@ fn previews_are_bounded_and_say_what_is_no_text() {
         "a.bin: nothing changes\n"
     );
 }
+
+#[test]
+fn nothing_of_a_repository_is_ever_written_and_none_is_made() {
+    let world = World::new();
+    for dir in ["r/.git/hooks", "bare/objects", "bare/refs", "half/objects", "half/refs", "tree"] {
+        std::fs::create_dir_all(world.path("work").join(dir)).unwrap();
+    }
+    for file in ["r/.git/config", "bare/HEAD", "bare/config", "tree/HEAD"] {
+        world.write(file, "text\n");
+    }
+    world.link("alias", "r/.git/config");
+    let paths =
+        ["r/.git/config", "r/.git/hooks/pre-commit", "alias", "bare/config", "bare/sub/x", "half/HEAD"];
+    let new = ["new/.git", "new/.git/config", ".GIT/config", "tree/commondir"];
+    for path in paths.into_iter().chain(new) {
+        let said = world.fails("write_file", &json!({"path": path, "content": "x"}));
+        has(&said, "belongs to a repository, or would make one");
+    }
+    for path in ["r/.git/config", "bare/config", "alias"] {
+        let said = world.fails("edit_file", &json!({"path": path, "old": "text", "new": "x"}));
+        has(&said, "belongs to a repository");
+    }
+    world.done("write_file", &json!({"path": "half/other", "content": "x"}));
+}
+
+#[test]
+fn a_protected_file_is_for_a_person_to_allow_each_time() {
+    let world = World::new();
+    for dir in ["r/.git", "plain", "docs"] {
+        std::fs::create_dir_all(world.path("work").join(dir)).unwrap();
+    }
+    world.write("AGENTS.md", "text\n");
+    world.write("docs/gemini", "text\n");
+    world.link("GEMINI.md", "docs/gemini");
+    let write = |path: &str| world.prepare("write_file", &json!({"path": path, "content": "x"})).unwrap();
+    let protected =
+        ["AGENTS.md", "agents.MD", ".envrc", ".vscode/tasks.json", "r/.mcp.json", "GEMINI.md", "docs/gemini"];
+    for path in protected {
+        has(write(path).once_because.unwrap_or(path), "obey this file without asking");
+    }
+    let edit = world.prepare("edit_file", &json!({"path": "AGENTS.md", "old": "text", "new": "x"})).unwrap();
+    assert!(edit.once_because.is_some());
+    for path in ["plain/AGENTS.md", "docs/.envrc", "r/src/.vscode/x", "README.md"] {
+        assert_eq!(write(path).once_because, None, "{path}");
+    }
+    // What has become protected since somebody allowed it was not allowed.
+    let before = write("plain/CLAUDE.md");
+    std::fs::create_dir(world.path("work/plain/.git")).unwrap();
+    has(&before.run(&|| false).content, "changed since this was prepared");
+    assert!(!world.path("work/plain/CLAUDE.md").exists());
+}

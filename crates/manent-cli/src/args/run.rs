@@ -54,6 +54,13 @@ pub(crate) struct Exec {
     /// Let a directory into the sandbox, to be read; if it is or has a bin, that is on the PATH; repeatable
     #[arg(long, value_name = "DIR")]
     pub(crate) read: Vec<PathBuf>,
+    /// Let git make commits and branches in this repository, a directory called .git; whatever else changes in it is put
+    /// back; repeatable
+    #[arg(long, value_name = ".git", value_parser = git_directory)]
+    pub(crate) writable: Vec<PathBuf>,
+    /// Keep repositories and protected files, such as AGENTS.md, that appear during the command
+    #[arg(long)]
+    pub(crate) new_repo: bool,
     /// A run that came to its end under this key, or is under way, is not run again
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
@@ -169,6 +176,15 @@ fn line_of_shell(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() { Err("it is empty; name a command") } else { Ok(text.to_owned()) }
 }
 
+/// The directory of a repository, by its name: nothing else becomes writable.
+fn git_directory(text: &str) -> Result<PathBuf, &'static str> {
+    let path = PathBuf::from(text);
+    match path.file_name() {
+        Some(name) if name == ".git" => Ok(path),
+        _ => Err("only a directory called .git can be made writable"),
+    }
+}
+
 /// A length of time in which something can happen.
 fn some_time(text: &str) -> Result<Duration, String> {
     match duration(text) {
@@ -186,9 +202,15 @@ same key is under way, with 6 if one has ended, and with 128 and its number afte
 In the sandbox it sees programs of the system, the current directory, and what --read lets in, but
 not your home; it has no network, no standard input, and of the environment PATH, LANG and the like.
 
+It cannot change what your own programs would execute afterwards: repositories (.git at any depth),
+and at the root of the directory and of each repository in it AGENTS.md, .envrc, .vscode and the
+like. Repositories and such files that appear are moved to quarantine/ in the home of the store
+before the command's end is told, and a warning says so; --new-repo keeps them.
+
 Examples:
   manent run exec lint --read ~/.cargo --read ~/.rustup -- cargo clippy --offline
-  manent run exec fix --attempts 3 --verify 'make test' -- ./fix.sh";
+  manent run exec fix --attempts 3 --verify 'make test' -- ./fix.sh
+  manent run exec release --writable .git -- git commit -am 'Version 2'";
 
 const RECORD_NOTES: &str = "\
 An entry with an idempotency_key (or a run_id) that was recorded before is not recorded again, and

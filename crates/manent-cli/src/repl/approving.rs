@@ -26,14 +26,14 @@ pub(super) fn ask(context: &Context<'_>, approval: &Approval) {
     if let Some(preview) = &approval.preview {
         show(preview);
     }
-    tell(&format!(
-        "[y] yes, [s] this very one in this chat, [p] in this project{}, or no and why",
-        wider(approval)
-    ));
+    let longer = if approval.is_for_once { "" } else { ", [s] this very one in this chat, [p] in this project" };
+    tell(&format!("[y] yes{longer}{}, or no and why", wider(approval)));
     let line = editing::answer(context, "allow? ").unwrap_or_default();
     let said = line.trim();
     approval.answer(match (said, &approval.prefix) {
         ("y" | "yes" | "Y", _) => Word::Yes(Answer::Once, Grant::Same),
+        // Not offered, so that it may be meant as anything.
+        ("s" | "p", _) if approval.is_for_once => Word::No(None),
         ("s", _) => Word::Yes(Answer::Session, Grant::Same),
         ("p", _) => Word::Yes(Answer::Project, Grant::Same),
         ("b", Some(prefix)) => Word::Yes(prefix.longest, Grant::Prefix(prefix.words.clone())),

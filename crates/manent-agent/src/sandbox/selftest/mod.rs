@@ -7,6 +7,7 @@
 pub(super) mod attempts;
 mod excess;
 mod raw;
+mod repositories;
 mod stage;
 
 use std::ffi::OsString;
@@ -77,8 +78,9 @@ pub fn selftest(sandbox: &Sandbox, tell: &mut dyn FnMut(&Trial)) -> Result<Vec<T
     let plain = PLAIN.iter().map(|attempt| plain(sandbox, attempt));
     let raw = raw::ALL.iter().map(|call| raw::trial(sandbox, call));
     let excess = excess::ALL.iter().map(|attempt| attempt(sandbox));
+    let repositories = repositories::ALL.iter().map(|attempt| repositories::trial(sandbox, attempt));
     let mut trials = Vec::new();
-    for trial in plain.chain(raw).chain(excess) {
+    for trial in plain.chain(raw).chain(excess).chain(repositories) {
         let trial = trial?;
         tell(&trial);
         trials.push(trial);

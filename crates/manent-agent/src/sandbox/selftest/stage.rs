@@ -206,7 +206,7 @@ impl Drop for Stage {
     }
 }
 
-fn plant(path: &Path, text: &str) -> Result<(), SandboxError> {
+pub(super) fn plant(path: &Path, text: &str) -> Result<(), SandboxError> {
     let planted = RealDisk
         .open(path, Access::CreateNew)
         .and_then(|file| write_fully(&*file, text.as_bytes()).map_err(|(_, e)| e));

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use manent::log::RealDisk;
 use manent::runs::{Ended, INTERRUPTED, NOT_CHECKED, NewAttempt, NewRun, Recorded, Runs, Started, Status};
-use manent_agent::sandbox::{Ending, Line, Outcome, Policy, Sandbox, SandboxError, Stop};
+use manent_agent::sandbox::{
+    Cause, Ending, Line, NewEntries, Note, Outcome, Policy, Sandbox, SandboxError, Stop,
+};
 use manent_agent::skills::project_of;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -37,6 +39,10 @@ pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> 
     let project = project_of(&RealDisk, &cwd, user_home().as_deref());
     let mut policy = Policy::new(&cwd, context.home()?);
     policy.read_only.clone_from(&given.read);
+    policy.writable_git.clone_from(&given.writable);
+    if given.new_repo {
+        policy.new_entries = NewEntries::Allowed;
+    }
     policy.limits.wall = given.timeout.min(TIMEOUT_MAX);
     policy.limits.cpu_seconds = policy.limits.cpu_seconds.max(given.timeout.as_secs().saturating_mul(CORES));
     // All of them together must fit into a record, also where each byte takes six.
@@ -105,6 +111,12 @@ fn input_of(given: &Exec) -> Option<Box<RawValue>> {
     if let Some(verify) = &given.verify {
         input["verify"] = json!(verify);
     }
+    if !given.writable.is_empty() {
+        input["writable"] = given.writable.iter().map(|path| path.to_string_lossy()).collect();
+    }
+    if given.new_repo {
+        input["new_repo"] = json!(true);
+    }
     RawValue::from_string(input.to_string()).ok()
 }
 
@@ -149,6 +161,8 @@ struct Done {
     interrupted: Option<Exit>,
     /// When the last attempt would have been out of time.
     deadline: Instant,
+    /// What of all attempts was undone.
+    notes: Vec<Note>,
 }
 
 /// One attempt, and whether it is the last.
@@ -159,6 +173,8 @@ struct Tried {
     hint: Option<String>,
     refused: Option<SandboxError>,
     unchecked: Option<Unchecked>,
+    /// What of it was undone.
+    notes: Vec<Note>,
 }
 
 /// A verification that said nothing.
@@ -174,11 +190,12 @@ impl Work<'_> {
         let begun = Instant::now();
         let mut ended = Ended { status: Status::Failure, ..Ended::default() };
         let (mut refused, mut unchecked, mut hint) = (None, None, None);
-        let mut deadline = begun;
+        let (mut deadline, mut notes) = (begun, Vec::new());
         for _ in 0..self.given.attempts {
             deadline = Instant::now() + self.policy.limits.wall;
             let tried = self.attempt(screen);
             ended.attempts.push(tried.attempt);
+            notes.extend(tried.notes);
             (refused, unchecked, hint) = (tried.refused, tried.unchecked, tried.hint);
             // Whoever broke it off said nothing of what it was worth, nor did a verifier that was not there.
             ended.status = match tried.is_good {
@@ -199,7 +216,8 @@ impl Work<'_> {
             let what = "the command ran, but how it ended could not be recorded, so its outcome is unknown";
             Failure::new(failure.exit, format!("{what}: {}", failure.message))
         })?;
-        Ok(Done { ended, recorded, refused, unchecked, hint, interrupted: self.exit_by_signal(), deadline })
+        let interrupted = self.exit_by_signal();
+        Ok(Done { ended, recorded, refused, unchecked, hint, interrupted, deadline, notes })
     }
 
     fn attempt(&self, screen: &mut Screen) -> Tried {
@@ -213,6 +231,7 @@ impl Work<'_> {
         attempt.cut = (outcome.stdout.cut_bytes, outcome.stdout.cut_lines);
         attempt.output_summary = summary(&outcome, &output);
         attempt.runner_output = output;
+        record_notes(&mut attempt, &outcome.notes);
         attempt.exit_code = code_of(&outcome);
         self.class_of(&outcome, "exit").clone_into(&mut attempt.error_class);
         let is_missing = matches!(outcome.ending, Ending::Exit(126 | 127));
@@ -220,12 +239,16 @@ impl Work<'_> {
         let hint = program.and_then(|program| hidden::hint(&self.policy, program));
         let is_good = outcome.ending == Ending::Exit(0);
         match &self.given.verify {
-            Some(verify) if is_good => self.check(attempt, verify, screen),
+            Some(verify) if is_good => {
+                let mut tried = self.check(attempt, verify, screen);
+                tried.notes.splice(0..0, outcome.notes);
+                tried
+            }
             verify => {
                 // Of what was broken off nothing is known.
                 let is_bad = verify.is_some() && attempt.error_class != INTERRUPTED;
                 attempt.verified = is_bad.then_some(false);
-                Tried { attempt, is_good, hint, refused: None, unchecked: None }
+                Tried { attempt, is_good, hint, refused: None, unchecked: None, notes: outcome.notes }
             }
         }
     }
@@ -242,6 +265,7 @@ impl Work<'_> {
         end_line(&mut attempt.runner_output);
         let (ending, said) = (checked.ending, checked.stdout.text());
         let _ = write!(attempt.runner_output, "[verification: {ending}]\n{said}");
+        record_notes(&mut attempt, &checked.notes);
         let mut unchecked = unchecked(ending);
         if let Some(unchecked) = unchecked.as_mut().filter(|unchecked| unchecked.is_missing)
             && let Some(program) = verify.split_whitespace().next()
@@ -254,7 +278,7 @@ impl Work<'_> {
         let is_good = ending == Ending::Exit(0);
         let says_something = unchecked.is_none() && class != INTERRUPTED;
         attempt.verified = says_something.then_some(is_good);
-        Tried { attempt, is_good, hint: None, refused: None, unchecked }
+        Tried { attempt, is_good, hint: None, refused: None, unchecked, notes: checked.notes }
     }
 
     fn run(&self, line: &Line, screen: &mut Screen) -> Result<Outcome, SandboxError> {
@@ -308,7 +332,7 @@ fn unchecked(ending: Ending) -> Option<Unchecked> {
 fn refused(mut attempt: NewAttempt, error: SandboxError) -> Tried {
     "sandbox".clone_into(&mut attempt.error_class);
     attempt.output_summary = error.to_string();
-    Tried { attempt, is_good: false, hint: None, refused: Some(error), unchecked: None }
+    Tried { attempt, is_good: false, hint: None, refused: Some(error), unchecked: None, notes: Vec::new() }
 }
 
 fn code_of(outcome: &Outcome) -> Option<i64> {
@@ -325,6 +349,15 @@ fn summary(outcome: &Outcome, output: &str) -> String {
     if last.is_empty() { outcome.ending.to_string() } else { format!("{}: {last}", outcome.ending) }
 }
 
+/// Adds to the output what was undone, one line each.
+fn record_notes(attempt: &mut NewAttempt, notes: &[Note]) {
+    for note in notes {
+        end_line(&mut attempt.runner_output);
+        let text = note.text.replace(char::is_control, " ");
+        let _ = writeln!(attempt.runner_output, "[sandbox: {text}]");
+    }
+}
+
 fn end_line(text: &mut String) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -337,7 +370,13 @@ fn tell(
     done: Done,
     shown: Result<(), String>,
 ) -> Result<Exit, Failure> {
-    let Done { ended, recorded, refused, unchecked, hint, interrupted, .. } = done;
+    let Done { ended, recorded, refused, unchecked, hint, interrupted, notes, .. } = done;
+    for note in &notes {
+        context.warn(&note.text);
+    }
+    if notes.iter().any(|note| note.cause == Cause::Appeared) {
+        context.note("`--new-repo` lets a command leave new repositories and protected files behind");
+    }
     let exit = match (ended.status, interrupted) {
         (Status::Success, _) => Exit::Done,
         (_, Some(exit)) => exit,

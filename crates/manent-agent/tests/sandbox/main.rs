@@ -10,6 +10,8 @@
 )]
 #![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
 
+mod repositories;
+
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -17,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use manent_agent::sandbox::{
-    Ending, Kind, Limit, Line, Network, Outcome, Policy, Sandbox, SandboxError, Stop, Streams,
+    Ending, Kind, Limit, Line, Network, NewEntries, Outcome, Policy, Sandbox, SandboxError, Stop, Streams,
 };
 
 /// The example, which is built with the tests: a program that calls `enter_if_asked`.
@@ -45,6 +47,10 @@ impl Place {
 
     fn run(&self, line: &str) -> Outcome {
         self.run_with(&self.policy(), line)
+    }
+
+    fn store(&self) -> PathBuf {
+        self.root.path().join("store")
     }
 
     fn work(&self, name: &str) -> PathBuf {
@@ -96,7 +102,8 @@ fn common_tools_work_inside() {
                     (echo a; echo b) | xargs -n1 echo got; test -w ~; find . -name f; \
                     mkdir -p d/e; cp -p f d; mv d/f d/e; ln d/e/f g; tar cf t.tar d; tar xf t.tar; touch f; \
                     python3 -c 'import subprocess; print(subprocess.check_output([\"echo\", \"py\"]))'";
-        let outcome = place.run(line);
+        let policy = Policy { new_entries: NewEntries::Allowed, ..place.policy() };
+        let outcome = place.run_with(&policy, line);
         assert_eq!(outcome.ending, Ending::Exit(0), "{}", outcome.stdout.text());
         assert_eq!(outcome.stdout.text(), "1\n3\nsubstituted\ngot a\ngot b\n./f\nb'py\\n'\n");
     });
@@ -265,7 +272,7 @@ fn nothing_outlives_a_killed_agent() {
             "trap '' HUP TERM; echo $HOME > home; echo > up; (setsid sleep 60 &); sleep 60; : {marker}"
         );
         let mut agent = Command::new(helper());
-        agent.arg(place.sandbox.kind().to_string()).arg(place.work("")).arg(line);
+        agent.arg(place.sandbox.kind().to_string()).args([place.work(""), place.store()]).arg(line);
         let mut agent =
             agent.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         wait_until("the command is up", || place.work("up").exists());

@@ -1,0 +1,361 @@
+//! Keeps a command from leaving something that a person's next `git status` or editor would execute.
+//!
+//! Before a command, the repositories and protected names of the workspace are found ([`crate::protected`]). With
+//! bubblewrap they are mounted read-only, and the directories above them cannot be renamed. What cannot be mounted is
+//! copied, compared after the command and put back: symbolic links, everything under Landlock, which can only grant
+//! rights, the parts of `.git` that stay closed if a person lets a command commit, and repositories beyond the number
+//! that bubblewrap mounts quickly. What appears during the command is moved to `<home>/quarantine/` before its result
+//! is given, when all of its processes are dead. Commands in the same workspace run one after another.
+//!
+//! | file | about |
+//! |---|---|
+//! | `mod.rs` | [`Guard`]: before and after a command |
+//! | `places.rs` | what must be protected because of what was found: links, `gitdir:`, `commondir` |
+//! | `walk.rs` | finding repositories and protected names |
+//! | `copy.rs` | copies, comparing, putting back |
+//! | `quarantine.rs` | moving something out of the workspace |
+//! | `state.rs` | what is on the disk meanwhile, for the next command after a kill |
+//! | `report.rs` | what is said about all this |
+
+mod copy;
+mod places;
+mod quarantine;
+mod report;
+mod state;
+mod walk;
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use manent::log::RealDisk;
+use manent::log::fs::Disk;
+
+use copy::{Extent, Kept, Undoing};
+use quarantine::{Moved, Quarantine, Spot};
+use report::Report;
+use state::{Heartbeat, Notes, RawPath, Seen, State, Turn, now_ns};
+use walk::{Found, IgnoreRules, Purpose};
+
+pub use report::{Cause, Note};
+pub use state::NewEntries;
+
+use super::Kind;
+use super::error::SandboxError;
+use super::policy::{Policy, View};
+use super::stop::Stop;
+use crate::protected::Marks;
+
+/// The protection of a workspace during one command.
+#[derive(Debug)]
+pub(super) struct Guard {
+    store: PathBuf,
+    notes: Notes,
+    state: State,
+    rules: IgnoreRules,
+    said: Vec<Note>,
+    _heartbeat: Heartbeat,
+}
+
+impl Guard {
+    /// Finds what must be protected, tells `view` what to mount, and makes copies of the rest. What a command whose
+    /// process was killed left undone is done first. Waits while another command runs in the same workspace, for no
+    /// longer than a command may take.
+    pub(super) fn begin(
+        policy: &Policy,
+        view: &mut View,
+        kind: Kind,
+        stop: &Stop,
+    ) -> Result<Guard, SandboxError> {
+        let deadline = Instant::now() + policy.limits.wall;
+        let mut said = Vec::new();
+        let failed = || SandboxError::io("keep a note of what must be protected in the home of the store");
+        let notes = loop {
+            let turn = Turn::take(&policy.store).map_err(failed())?;
+            said.extend(recover(&policy.store, &turn));
+            if let Some(notes) = turn.begin(&view.workspace).map_err(failed())? {
+                break notes;
+            }
+            drop(turn);
+            if stop.is_raised_within(LOOK_EVERY) || Instant::now() >= deadline {
+                return Err(SandboxError::Busy { workspace: view.workspace.clone() });
+            }
+        };
+        Guard::prepare(policy, view, kind, notes, said).map_err(failed())
+    }
+
+    fn prepare(
+        policy: &Policy,
+        view: &mut View,
+        kind: Kind,
+        mut notes: Notes,
+        mut said: Vec<Note>,
+    ) -> io::Result<Guard> {
+        let begun_ns = now_ns();
+        let hidden: HashSet<PathBuf> = view.hidden.iter().map(|(path, _)| path.clone()).collect();
+        let mut rules = IgnoreRules::default();
+        let found = walk::search(&view.workspace, &hidden, Purpose::Before(&mut rules));
+        let places = places::of(&found, view);
+        let mut bytes_left = COPIES_BYTES_MAX;
+        let mut kept = Vec::new();
+        let mut keep = |path: &Path, extent| match Kept::new(path, extent, &mut notes, &mut bytes_left) {
+            // Gone since it was found.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            made => made.map(|made| kept.push(made)),
+        };
+        for link in &places.links {
+            keep(link, Extent::Nothing)?;
+        }
+        for path in &view.writable {
+            keep(path, Extent::Commits)?;
+        }
+        match kind {
+            Kind::Bubblewrap => {
+                let unmounted = view.mount(places.guarded);
+                for path in &unmounted {
+                    keep(path, Extent::NothingUncopied)?;
+                }
+                if !unmounted.is_empty() {
+                    let text = format!(
+                        "{} repositories and protected files are more than are mounted read-only at once; they were \
+                         compared after the command instead, their commits and branches were not",
+                        unmounted.len()
+                    );
+                    said.push(Note { cause: Cause::Limit, text });
+                }
+            }
+            Kind::Landlock => {
+                for path in &places.guarded {
+                    keep(path, Extent::Nothing)?;
+                }
+            }
+        }
+        let state = State {
+            workspace: RawPath(view.workspace.clone()),
+            id: id_of(&view.workspace).ok_or(io::ErrorKind::NotFound)?,
+            hidden: hidden.into_iter().map(RawPath).collect(),
+            begun_ns,
+            found,
+            mounted: view.protected.iter().cloned().map(RawPath).collect(),
+            kept,
+            missing: places.missing.into_iter().map(RawPath).collect(),
+            new: policy.new_entries,
+        };
+        notes.save(&state)?;
+        let heartbeat = notes.beat();
+        Ok(Guard { store: policy.store.clone(), notes, state, rules, said, _heartbeat: heartbeat })
+    }
+
+    /// Undoes what the command must not have done. To be called when all of its processes are dead.
+    pub(super) fn end(self) -> Vec<Note> {
+        let mut said = self.said;
+        said.extend(settle(&self.store, &self.notes, &self.state, &self.rules, i64::MAX));
+        self.notes.remove();
+        said
+    }
+}
+
+/// Does what commands left undone whose process was killed.
+fn recover(store: &Path, turn: &Turn) -> Vec<Note> {
+    let mut said = Vec::new();
+    for notes in turn.left_behind() {
+        match notes.load() {
+            // The workspace may be gone, or another directory by now.
+            Ok(Some(state)) if id_of(&state.workspace.0) == Some(state.id) => {
+                // If that was a moment ago, its keeper may still be ending what it started.
+                let age_ns = now_ns().saturating_sub(notes.last_beat_ns());
+                let left_ns = KEEPER_NS.saturating_sub(age_ns).clamp(0, KEEPER_NS);
+                std::thread::sleep(Duration::from_nanos(left_ns.unsigned_abs()));
+                // What changed later was changed by somebody else.
+                let until_ns = notes.last_beat_ns().saturating_add(BEAT_SLACK_NS);
+                let late = settle(store, &notes, &state, &IgnoreRules::default(), until_ns);
+                let workspace = state.workspace.0.display();
+                said.extend(late.into_iter().map(|note| Note {
+                    text: format!("after an earlier command in {workspace} that was cut off: {}", note.text),
+                    ..note
+                }));
+                notes.remove();
+            }
+            // It was killed before the command began.
+            Ok(_) => notes.remove(),
+            Err(e) => {
+                let text = format!(
+                    "what an earlier command may have changed cannot be told, because {} cannot be read: {e}; look for \
+                     new repositories where it ran, then remove that directory",
+                    notes.dir().display()
+                );
+                said.push(Note { cause: Cause::Trouble, text });
+            }
+        }
+    }
+    said
+}
+
+fn id_of(path: &Path) -> Option<(u64, u64)> {
+    RealDisk.inspect(path).ok().map(|info| (info.id.device, info.id.inode))
+}
+
+/// Compares the workspace with what it was, puts back what is protected, and moves away what is new; but nothing that
+/// changed after `until_ns`.
+fn settle(store: &Path, notes: &Notes, state: &State, rules: &IgnoreRules, until_ns: i64) -> Vec<Note> {
+    let root = &state.workspace.0;
+    let hidden = state.hidden.iter().map(|path| path.0.clone()).collect();
+    let after = walk::search(root, &hidden, Purpose::After { rules, before: &state.found });
+    let mut end =
+        End { state, until_ns, quarantine: Quarantine::new(store, root), report: Report::new(root) };
+    for kept in &state.kept {
+        end.bring_back(kept, &after);
+        let undoing =
+            Undoing { root, until_ns, notes, quarantine: &mut end.quarantine, report: &mut end.report };
+        kept.settle(undoing);
+    }
+    if state.new == NewEntries::Quarantined {
+        end.remove_new(&after);
+    }
+    end.tell_of_limits(&after);
+    end.report.into_notes()
+}
+
+/// The work after a command.
+struct End<'a> {
+    state: &'a State,
+    until_ns: i64,
+    quarantine: Quarantine,
+    report: Report,
+}
+
+impl End<'_> {
+    /// Moves something protected back to its place, if it was renamed and is found somewhere else.
+    fn bring_back(&mut self, kept: &Kept, after: &Found) {
+        let (path, id) = (&kept.path.0, kept.id());
+        let info = RealDisk.inspect(path).ok();
+        let now = info.map(|info| (info.id.device, info.id.inode));
+        if now == id || info.is_some_and(|info| info.changed_ns > self.until_ns) {
+            return;
+        }
+        let Some((elsewhere, _)) = after.all().find(|(_, seen)| Some(seen.id) == id) else { return };
+        if now.is_some() {
+            self.take(path, path);
+        }
+        let root = &self.state.workspace.0;
+        let parent = path.parent().map_or(Ok(()), |parent| RealDisk.create_dir_all(parent));
+        let renamed = parent.and_then(|()| {
+            let (from, to) = (Spot::open(root, &elsewhere.0)?, Spot::open(root, path)?);
+            Ok(rustix::fs::renameat(&from.dir, &from.name, &to.dir, &to.name)?)
+        });
+        match renamed {
+            Ok(()) => self.report.put_back(path),
+            Err(e) => self.report.trouble(path, "be moved back to its place", &e),
+        }
+    }
+
+    /// Moves away repositories and protected names that were not there before.
+    fn remove_new(&mut self, after: &Found) {
+        let State { found: before, kept, missing, .. } = self.state;
+        let is_kept = |path: &Path| kept.iter().any(|kept| path.starts_with(&kept.path.0));
+        for (path, seen) in &after.repositories {
+            if !before.repositories.contains_key(path) && !is_kept(&path.0) && self.is_recent(&path.0, seen)
+            {
+                self.take(&path.0, &path.0);
+            }
+        }
+        let root = &self.state.workspace.0;
+        let is_root = |dir: &Path| {
+            let mut known = before.repositories.iter().filter(|(_, seen)| !seen.is_ignored);
+            dir == root || known.any(|(path, _)| path.0.parent() == Some(dir))
+        };
+        for (path, seen) in &after.names {
+            let is_new = !before.names.contains_key(path) && !is_kept(&path.0);
+            if is_new && path.0.parent().is_some_and(is_root) && self.is_recent(&path.0, seen) {
+                self.take(&path.0, &path.0);
+            }
+        }
+        for (path, seen) in &after.bare {
+            if !before.bare.contains_key(path) && !is_kept(&path.0) && self.is_recent(&path.0, seen) {
+                self.take_bare(&path.0);
+            }
+        }
+        for path in missing {
+            let Ok(info) = RealDisk.inspect(&path.0) else { continue };
+            if self.is_recent(&path.0, &Seen::of(&info, false)) {
+                self.take(&path.0, &path.0);
+            }
+        }
+    }
+
+    /// Moves away a directory that has become a repository: in whole if nothing else is in it, else the entries that
+    /// make it one.
+    fn take_bare(&mut self, dir: &Path) {
+        let Ok(listed) = RealDisk.list(dir) else { return };
+        let before = self.state.found.marks.get(dir).copied().unwrap_or_default();
+        let is_whole = before.is_empty() && *dir != self.state.workspace.0;
+        if is_whole && listed.iter().all(|entry| places::is_made_by_git(&entry.name)) {
+            return self.take(dir, &dir.join("HEAD"));
+        }
+        for entry in &listed {
+            let mut mark = Marks::default();
+            mark.add(&entry.name);
+            if !mark.is_empty() && !before.has(&entry.name) {
+                let path = dir.join(&entry.name);
+                self.take(&path, &path);
+            }
+        }
+    }
+
+    fn take(&mut self, path: &Path, armed: &Path) {
+        match self.quarantine.take(path, armed) {
+            Ok(moved @ (Moved::To(_) | Moved::Renamed(..))) => self.report.added(path, &moved),
+            // It was in something that was moved.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => self.report.trouble(path, "be moved to the quarantine", &e),
+        }
+    }
+
+    /// Whether something that is new can have been made by the command. Where not everything was searched before it,
+    /// what is found only afterwards may be old: that is told by its time, with room for file systems that round it.
+    fn is_recent(&mut self, path: &Path, seen: &Seen) -> bool {
+        if seen.changed_ns > self.until_ns {
+            self.report.later(path);
+            return false;
+        }
+        !self.state.found.is_bounded || seen.changed_ns >= self.state.begun_ns - CLOCK_SLACK_NS
+    }
+
+    fn tell_of_limits(&mut self, after: &Found) {
+        let before = &self.state.found;
+        for (path, why) in &after.unsearched {
+            if !before.unsearched.contains_key(path) {
+                let why = io::Error::other(why.clone());
+                self.report.trouble(&path.0, "be searched for repositories", &why);
+            }
+        }
+        for path in &self.state.mounted {
+            let seen = before.all().find(|(known, _)| *known == path).map(|(_, seen)| seen.id);
+            let now = id_of(&path.0);
+            if seen.is_some() && now.is_some() && now != seen {
+                let shown = self.report.shown(&path.0);
+                self.report.note(format!(
+                    "{shown} was replaced from outside while the command ran, which ends its protection; look at it"
+                ));
+            }
+        }
+        if before.is_bounded || after.is_bounded {
+            self.report.note(format!(
+                "directories that Git ignores hold more than {} entries; repositories beyond them were neither \
+                 protected nor looked for",
+                walk::IGNORED_ENTRIES_MAX
+            ));
+        }
+    }
+}
+
+/// How many bytes are copied before a command, at most. What is larger is compared by size and time.
+const COPIES_BYTES_MAX: u64 = 64 << 20;
+const CLOCK_SLACK_NS: i64 = 3_000_000_000;
+/// How long a command may go on after its process was last known to run: until the next beat, and until its keeper has
+/// seen that nobody is there any more.
+const BEAT_SLACK_NS: i64 = 6_000_000_000;
+/// How long after the last beat everything that a killed process had run is dead.
+const KEEPER_NS: i64 = 2_500_000_000;
+const LOOK_EVERY: Duration = Duration::from_millis(20);

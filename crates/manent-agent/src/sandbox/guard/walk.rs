@@ -1,0 +1,350 @@
+//! Finds the repositories and protected names of a workspace.
+//!
+//! The walk lists every directory once, breadth first and with several threads, follows no symbolic link, and looks at
+//! the attributes only of what it finds. Directories that Git ignores are searched for repositories alone, and only up
+//! to [`IGNORED_ENTRIES_MAX`] entries of all of them together: they hold what tools install and build, and can be far
+//! larger than the rest.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use manent::log::RealDisk;
+use manent::log::fs::{Disk, read_whole};
+use rustix::fs::{Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::state::{RawPath, Seen};
+use crate::protected::{GIT, Marks, is_git, is_protected};
+
+/// What a walk found. Paths are absolute.
+#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
+pub(super) struct Found {
+    /// Entries called `.git`.
+    pub(super) repositories: BTreeMap<RawPath, Seen>,
+    /// Directories that are repositories by what they hold.
+    pub(super) bare: BTreeMap<RawPath, Seen>,
+    /// Protected names at the root of the workspace and of repositories.
+    pub(super) names: BTreeMap<RawPath, Seen>,
+    /// Directories with some of the entries that make a repository.
+    pub(super) marks: BTreeMap<RawPath, Marks>,
+    /// Directories that could not be searched, and why.
+    pub(super) unsearched: BTreeMap<RawPath, String>,
+    /// Whether there was more in ignored directories than is searched.
+    pub(super) is_bounded: bool,
+}
+
+impl Found {
+    pub(super) fn all(&self) -> impl Iterator<Item = (&RawPath, &Seen)> {
+        self.repositories.iter().chain(&self.bare).chain(&self.names)
+    }
+}
+
+/// Which directories Git ignores, by the `.gitignore` files of the workspace.
+///
+/// They are read by the walk before a command and stay as they are for the one after it, so that a command cannot have
+/// a directory left out by ignoring it.
+#[derive(Debug, Default)]
+pub(super) struct IgnoreRules {
+    by_directory: HashMap<PathBuf, Vec<Gitignore>>,
+}
+
+impl IgnoreRules {
+    fn read(&mut self, dir: &Path, file: &Path) {
+        // A file that is no plain text of a reasonable size ignores nothing, so that everything is searched.
+        let Ok(bytes) = read_whole(&RealDisk, file, IGNORE_FILE_BYTES_MAX) else { return };
+        let mut builder = GitignoreBuilder::new(dir);
+        for line in String::from_utf8_lossy(&bytes).lines() {
+            let _ = builder.add_line(None, line);
+        }
+        if let Ok(rules) = builder.build() {
+            self.by_directory.entry(dir.to_owned()).or_default().push(rules);
+        }
+    }
+
+    fn ignores(&self, dir: &Path, root: &Path) -> bool {
+        if self.by_directory.is_empty() {
+            return false;
+        }
+        let above = dir.ancestors().skip(1).take_while(|above| above.starts_with(root));
+        let rules = above.filter_map(|above| self.by_directory.get(above)).flatten();
+        // The nearest rule that says something decides.
+        let said = rules.map(|rules| rules.matched(dir, true)).find(|said| !said.is_none());
+        said.is_some_and(|said| said.is_ignore())
+    }
+}
+
+/// Which walk it is.
+pub(super) enum Purpose<'a> {
+    /// Before a command: reads the ignore rules, and does not look into repositories.
+    Before(&'a mut IgnoreRules),
+    /// After a command: searches also what has become a repository since, and opens what was closed to us.
+    After { rules: &'a IgnoreRules, before: &'a Found },
+}
+
+/// Searches a workspace, but for what is hidden from commands.
+pub(super) fn search(root: &Path, hidden: &HashSet<PathBuf>, purpose: Purpose<'_>) -> Found {
+    search_up_to(IGNORED_ENTRIES_MAX, root, hidden, purpose)
+}
+
+fn search_up_to(
+    ignored_max: usize,
+    root: &Path,
+    hidden: &HashSet<PathBuf>,
+    mut purpose: Purpose<'_>,
+) -> Found {
+    let mut found = Found::default();
+    let mut ignored_entries = 0;
+    let mut level = vec![Directory { path: root.to_owned(), is_ignored: false }];
+    while !level.is_empty() {
+        let mut next = Vec::new();
+        for chunk in level.chunks(DIRECTORIES_AT_ONCE) {
+            let mut listed = list_all(chunk);
+            for (directory, listing) in chunk.iter().zip(&mut listed) {
+                if directory.is_ignored && ignored_entries >= ignored_max {
+                    found.is_bounded = true;
+                    continue;
+                }
+                let listing = match std::mem::replace(listing, Err(Errno::NOENT)) {
+                    Err(Errno::ACCESS) => reopen(&directory.path, &purpose),
+                    listing => listing,
+                };
+                match listing {
+                    Ok(listing) => {
+                        if directory.is_ignored {
+                            ignored_entries += listing.entries;
+                        }
+                        take(&mut found, directory, listing, root, &mut purpose, &mut next);
+                    }
+                    // Gone, or no directory any more.
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                    Err(e) => {
+                        let why = std::io::Error::from(e).to_string();
+                        found.unsearched.insert(RawPath(directory.path.clone()), why);
+                    }
+                }
+            }
+        }
+        next.retain(|directory| !hidden.contains(&directory.path));
+        level = next;
+    }
+    found
+}
+
+struct Directory {
+    path: PathBuf,
+    is_ignored: bool,
+}
+
+/// What matters of the entries of one directory.
+#[derive(Default)]
+struct Listing {
+    entries: usize,
+    directories: Vec<OsString>,
+    git: Vec<OsString>,
+    names: Vec<OsString>,
+    marks: Marks,
+    has_ignore_file: bool,
+}
+
+fn take(
+    found: &mut Found,
+    directory: &Directory,
+    listing: Listing,
+    root: &Path,
+    purpose: &mut Purpose<'_>,
+    next: &mut Vec<Directory>,
+) {
+    let dir = &directory.path;
+    let is_ignored = directory.is_ignored;
+    let see = |path: &Path| RealDisk.inspect(path).ok().map(|info| Seen::of(&info, is_ignored));
+    let is_known = match purpose {
+        Purpose::Before(_) => true,
+        Purpose::After { before, .. } => before.bare.contains_key(dir.as_path()),
+    };
+    // The workspace itself cannot be one when the command begins, whatever its entries are called.
+    if listing.marks.is_repository() && !(is_known && dir == root) {
+        if let Some(seen) = see(dir) {
+            found.bare.insert(RawPath(dir.clone()), seen);
+        }
+        // Read-only as a whole. What has become one since the command began is searched like any other directory.
+        if is_known {
+            return;
+        }
+    } else if !listing.marks.is_empty() {
+        found.marks.insert(RawPath(dir.clone()), listing.marks);
+    }
+    for name in &listing.git {
+        let path = dir.join(name);
+        if let Some(seen) = see(&path) {
+            found.repositories.insert(RawPath(path), seen);
+        }
+    }
+    if let Purpose::Before(rules) = purpose
+        && !is_ignored
+    {
+        if listing.has_ignore_file {
+            rules.read(dir, &dir.join(IGNORE_FILE));
+        }
+        if !listing.git.is_empty() {
+            rules.read(dir, &dir.join(GIT).join("info/exclude"));
+        }
+    }
+    let is_root = !is_ignored && (dir == root || !listing.git.is_empty());
+    for name in listing.names.iter().filter(|_| is_root) {
+        let path = dir.join(name);
+        if let Some(seen) = see(&path) {
+            found.names.insert(RawPath(path), seen);
+        }
+    }
+    let rules: &IgnoreRules = match purpose {
+        Purpose::Before(rules) => rules,
+        Purpose::After { rules, .. } => rules,
+    };
+    for name in listing.directories {
+        // What is protected is read-only or compared as a whole.
+        if is_git(&name) || (is_root && is_protected(&name)) {
+            continue;
+        }
+        let path = dir.join(name);
+        let is_ignored = is_ignored || rules.ignores(&path, root);
+        next.push(Directory { path, is_ignored });
+    }
+}
+
+/// Lists directories, by several threads where that pays.
+fn list_all(directories: &[Directory]) -> Vec<Result<Listing, Errno>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    if directories.len() < DIRECTORIES_ALONE_MAX || threads < 2 {
+        return directories.iter().map(|directory| list(&directory.path)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(directory) = directories.get(at) else { return done };
+            done.push((at, list(&directory.path)));
+        }
+    };
+    let mut all = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = work();
+        for other in others {
+            all.extend(other.join().unwrap_or_default());
+        }
+        all
+    });
+    all.sort_unstable_by_key(|(at, _)| *at);
+    let mut listed: Vec<Result<Listing, Errno>> = directories.iter().map(|_| Err(Errno::IO)).collect();
+    for (at, listing) in all {
+        listed[at] = listing;
+    }
+    listed
+}
+
+fn list(dir: &Path) -> Result<Listing, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(dir, flags, Mode::empty())?;
+    let mut listing = Listing::default();
+    for entry in Dir::read_from(&fd)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        listing.entries += 1;
+        listing.marks.add(name);
+        if is_git(name) {
+            listing.git.push(name.to_owned());
+        } else if is_protected(name) {
+            listing.names.push(name.to_owned());
+        }
+        listing.has_ignore_file |= name == IGNORE_FILE;
+        let is_directory = match entry.file_type() {
+            FileType::Directory => true,
+            FileType::Unknown => {
+                let stat = rustix::fs::statat(&fd, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+                stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+            }
+            _ => false,
+        };
+        if is_directory {
+            listing.directories.push(name.to_owned());
+        }
+    }
+    Ok(listing)
+}
+
+/// Lists a directory that the command may have closed to keep us out: it is opened again for its owner.
+fn reopen(dir: &Path, purpose: &Purpose<'_>) -> Result<Listing, Errno> {
+    let Purpose::After { before, .. } = purpose else { return Err(Errno::ACCESS) };
+    if before.unsearched.contains_key(dir) {
+        return Err(Errno::ACCESS);
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(dir, flags, Mode::empty())?;
+    super::quarantine::open_for_owner(&fd)?;
+    list(dir)
+}
+
+const IGNORE_FILE: &str = ".gitignore";
+/// Longer lists take long to compile. Nothing is ignored by them.
+const IGNORE_FILE_BYTES_MAX: u64 = 64 << 10;
+/// How many entries of ignored directories are looked at.
+pub(super) const IGNORED_ENTRIES_MAX: usize = 100_000;
+const THREADS_MAX: usize = 4;
+/// So few directories are listed faster than a thread is begun.
+const DIRECTORIES_ALONE_MAX: usize = 64;
+const DIRECTORIES_AT_ONCE: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn make(root: &Path, dirs: &[&str]) {
+        dirs.iter().for_each(|dir| std::fs::create_dir_all(root.join(dir)).unwrap());
+    }
+
+    fn names(root: &Path, found: &BTreeMap<RawPath, Seen>) -> Vec<String> {
+        found.keys().map(|path| path.0.strip_prefix(root).unwrap().display().to_string()).collect()
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test lays out the disk")]
+    fn ignored_directories_are_searched_for_repositories_alone_up_to_a_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        make(&root, &[".git/info", "built/a/.git", "built/b/c/.git", "kept/a/.git", "listed/.git"]);
+        std::fs::write(root.join(".gitignore"), "/built/\n").unwrap();
+        std::fs::write(root.join(".git/info/exclude"), "listed\n").unwrap();
+        for name in ["AGENTS.md", "built/a/AGENTS.md", "kept/a/AGENTS.md", "kept/AGENTS.md"] {
+            std::fs::write(root.join(name), "").unwrap();
+        }
+        let mut rules = IgnoreRules::default();
+        let found = search(&root, &HashSet::new(), Purpose::Before(&mut rules));
+        let repositories = [".git", "built/a/.git", "built/b/c/.git", "kept/a/.git", "listed/.git"];
+        assert_eq!(names(&root, &found.repositories), repositories);
+        assert_eq!(names(&root, &found.names), ["AGENTS.md", "kept/a/AGENTS.md"]);
+        assert!(!found.is_bounded);
+        // A command cannot have a directory left out by ignoring it afterwards.
+        std::fs::write(root.join(".gitignore"), "*\n").unwrap();
+        let after = Purpose::After { rules: &rules, before: &found };
+        let bounded = search_up_to(2, &root, &HashSet::new(), after);
+        assert!(bounded.is_bounded);
+        assert!(names(&root, &bounded.repositories).contains(&"kept/a/.git".to_owned()), "{bounded:?}");
+        assert!(!names(&root, &bounded.repositories).contains(&"built/b/c/.git".to_owned()), "{bounded:?}");
+    }
+
+    #[test]
+    fn a_path_that_is_not_utf_8_is_written_and_read() {
+        for bytes in [&b"/a/b"[..], b"/a/\xff\n\"", b""] {
+            let path = RawPath(OsStr::from_bytes(bytes).into());
+            let text = serde_json::to_string(&path).unwrap();
+            assert_eq!(serde_json::from_str::<RawPath>(&text).unwrap(), path);
+        }
+    }
+}
