@@ -20,7 +20,7 @@ use manent_agent::kernel::{Calling, Event, Kernel, Toolbox};
 use manent_agent::policy::{Approvals, Asking, Policy, Rules};
 use manent_agent::providers::{Call, Client, Finish, ModelError, Piece, Reply, Request};
 use manent_agent::skills::Skills;
-use manent_agent::tools::{Ran, Shell};
+use manent_agent::tools::{Order, Ran, Shell};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -139,11 +139,11 @@ fn calls() -> Vec<Call> {
 struct Trapped(Arc<Trap>);
 
 impl Shell for Trapped {
-    fn run(&self, _: &str, _: Duration, _: &dyn Fn() -> bool) -> Result<Ran, String> {
+    fn run(&self, _: &Order<'_>, _: &dyn Fn() -> bool) -> Result<Ran, String> {
         self.0.step();
         let (output, ended) = ("notes.txt\n".to_owned(), "exit code 0".to_owned());
         let (sandbox, duration) = ("none".to_owned(), Duration::ZERO);
-        Ok(Ran { output, exit_code: Some(0), ended, sandbox, duration })
+        Ok(Ran { output, exit_code: Some(0), ended, sandbox, duration, notes: Vec::new() })
     }
 }
 

@@ -26,7 +26,8 @@ pub(super) fn ask(context: &Context<'_>, approval: &Approval) {
     if let Some(preview) = &approval.preview {
         show(preview);
     }
-    let longer = if approval.is_for_once { "" } else { ", [s] this very one in this chat, [p] in this project" };
+    let longer =
+        if approval.is_for_once { "" } else { ", [s] this very one in this chat, [p] in this project" };
     tell(&format!("[y] yes{longer}{}, or no and why", wider(approval)));
     let line = editing::answer(context, "allow? ").unwrap_or_default();
     let said = line.trim();
