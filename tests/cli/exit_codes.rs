@@ -1,7 +1,7 @@
-//! The exit codes that scripts rely on: 0 done, 1 failed, 2 usage, 3 damage, 4 not found, 5 held, 6 conflict, and the
-//! end by Ctrl-C.
+//! The exit codes that scripts rely on: 0 done, 1 failed, 2 usage, 3 damage, 4 not found, 5 held, 6 conflict, 7 unknown,
+//! and the end by Ctrl-C.
 
-use crate::support::{Stream, TestEnvironment, records};
+use crate::support::{Stream, TestEnvironment, machine, records, strace};
 
 /// A session with one bad byte.
 fn plant_damaged(env: &TestEnvironment, key: &str) {
@@ -32,7 +32,8 @@ fn failed_is_1() {
 #[test]
 fn usage_is_2_and_nothing_is_touched() {
     let env = TestEnvironment::new();
-    let wrong: [&[&str]; 10] = [
+    let wrong: [&[&str]; 11] = [
+        &["append", "a", "--jsonl", "--key", "k"],
         &["frobnicate"],
         &["append"],
         &["append", "a", "text", "--jsonl"],
@@ -102,6 +103,20 @@ fn conflict_is_6_and_nothing_is_written() {
     }
     assert_eq!(env.bytes("a"), before);
     env.manent(&["append", "a", "two", "--expect-seq", "2"]).assert_code(0);
+}
+
+#[test]
+fn unknown_is_7_and_says_how_to_go_on() {
+    if !machine::can_trace() {
+        return machine::skip("unknown_is_7", "strace cannot trace here");
+    }
+    let env = TestEnvironment::new();
+    env.append("a", "one");
+    let log = env.log("a").to_string_lossy().into_owned();
+    let options = ["-P", &log, "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"];
+    let (output, _) = strace::traced(&env, &options, &["append", "a", "two"]);
+    output.assert_fails(7, &["unknown whether the record is kept", "look before you append it again", "--key"]);
+    assert!(output.stdout.is_empty(), "no receipt: {output}");
 }
 
 #[test]

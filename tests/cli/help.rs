@@ -57,8 +57,8 @@ fn help_of_the_whole() {
       -V, --version         Print version
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 damage found, 4 not found, 5 held by another writer,
-                6 conflict (expected seq, or a session in the way), 130 interrupted,
-                129 hung up, 143 terminated
+                6 conflict (expected seq, or a session in the way), 7 unknown (the record may be kept),
+                130 interrupted, 129 hung up, 143 terminated
     [exit 0]
     ");
 }
@@ -87,6 +87,9 @@ fn help_of_append() {
                                 survives kill -9 [default: sync] [possible values: sync, group, flush]
           --expect-seq <N>      Append only if the (first) record gets this number; 1: the session must
                                 be new
+          --key <NAME>          A name for this record: appended again with the same one, it is there
+                                once, and gets its receipt again. With --jsonl, turns have it as
+                                "idempotency_key"
       -q, --quiet               No notes: only what was asked for and what went wrong
       -v, --verbose             Say more
           --wait <TIME>         How long to wait if another process is writing [default: 5s]
@@ -97,6 +100,7 @@ fn help_of_append() {
     Examples:
       manent append work 'remember the milk'
       git diff | manent append work --role tool
+      manent append work 'done' --key job-17    # exit code 7, or killed? The same again is safe
       manent show old --json | manent append new --jsonl
     [exit 0]
     ");

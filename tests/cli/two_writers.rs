@@ -51,6 +51,26 @@ fn a_writer_that_was_killed_holds_nothing() {
     assert_eq!(env.file_names(), ["a.jsonl"]);
 }
 
+/// A key that several processes use at once is recorded once, and each gets its receipt.
+#[test]
+fn eight_writers_with_one_key_at_once_record_it_once() {
+    let env = TestEnvironment::new();
+    let writers: Vec<Stream> = (0..8)
+        .map(|_| Stream::start(&env, &["append", "a", "the same", "--key", "job-1", "--wait", "60s"]))
+        .collect();
+    for writer in writers {
+        assert_eq!(writer.line(), "a 1");
+        assert!(writer.finish().0.success());
+    }
+    assert_eq!(env.records("a").len(), 1);
+    // In a stream, turns have it as a member.
+    let lines = [r#"{"role":"user","content":"again","idempotency_key":"job-1"}"#, &records::plain("two")];
+    let output = env.output(env.command(&["append", "a", "--jsonl"]), lines.join("\n").as_bytes());
+    output.assert_code(0);
+    assert_eq!(output.stdout(), "a 1\na 2\n");
+    env.assert_clean("a");
+}
+
 #[test]
 fn sixteen_writers_at_once_lose_nothing_and_share_no_number() {
     let env = TestEnvironment::new();

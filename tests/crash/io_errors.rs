@@ -90,7 +90,7 @@ fn a_half_written_record_that_cannot_be_taken_back_is_torn_and_not_read() {
     let wrapper = ["strace", "-f", "-qq", "-o", &trace_log, "-P", &log, "-e", "trace=ftruncate"];
     let wrapper = [&wrapper[..], &["-e", "inject=ftruncate:error=EIO", "prlimit", &limit]].concat();
     let output = env.manent_under(&wrapper, &["append", "a", "three"]);
-    output.assert_fails(1, &["cannot append to", "a.jsonl"]);
+    output.assert_fails(7, &["unknown whether", "a.jsonl", "could not be taken back", "--key"]);
     assert!(output.stdout.is_empty(), "no receipt: {output}");
     assert_eq!(env.bytes("a").len(), before.len() + 25, "the fault was reached");
 
@@ -108,8 +108,9 @@ fn a_half_written_record_that_cannot_be_taken_back_is_torn_and_not_read() {
 fn a_failed_sync_gives_no_receipt_now_or_later() {
     let Some(env) = scene("a_failed_sync_gives_no_receipt") else { return };
     let output = failing(&env, &env.log("a"), "fdatasync", "error=EIO:when=1", &["append", "a", "three"]);
-    output.assert_fails(1, &["cannot sync", "a.jsonl", "Input/output error"]);
+    output.assert_fails(7, &["unknown whether", "a.jsonl", "a sync failed", "Input/output error", "--key"]);
     assert!(output.stdout.is_empty(), "no receipt: {output}");
+    assert_eq!(env.records("a").len(), 3, "it can be read, and nothing is cut");
     env.assert_clean("a");
 
     // Only the first sync fails, and every later one would succeed: the handle must not go on all the same.
@@ -121,7 +122,7 @@ fn a_failed_sync_gives_no_receipt_now_or_later() {
     let big = "x".repeat(300_000);
     let lines: String = (0..3).map(|n| records::plain(&format!("{n} {big}")) + "\n").collect();
     let output = env.output(command, lines.as_bytes());
-    output.assert_fails(1, &["cannot sync"]);
+    output.assert_fails(7, &["a sync failed"]);
     assert!(output.stdout.is_empty(), "no receipt for this record or any after it: {output}");
     env.assert_clean("a");
 }
@@ -131,7 +132,7 @@ fn a_failed_sync_gives_no_receipt_now_or_later() {
 fn a_directory_that_cannot_be_synced_gives_no_receipt() {
     let Some(env) = scene("a_directory_that_cannot_be_synced") else { return };
     let output = failing(&env, &env.sessions(), "fsync", "error=EIO", &["append", "new", "x"]);
-    output.assert_fails(1, &["cannot sync the directory", "sessions", "Input/output error"]);
+    output.assert_fails(7, &["the directory could not be synced", "sessions", "Input/output error"]);
     assert!(output.stdout.is_empty(), "no receipt: {output}");
 
     let fresh = TestEnvironment::new();
@@ -164,6 +165,104 @@ fn interrupted_calls_are_made_again() {
         assert!(env.records("a").last().unwrap().contains(r#""content":"again""#), "{call}");
     }
     env.assert_clean("a");
+}
+
+/// A record that was refused was readable, and a retry doubled it.
+#[test]
+fn append_with_a_key_is_tried_again_after_a_failed_sync_and_is_there_once() {
+    let Some(env) = scene("append_with_a_key_is_tried_again") else { return };
+    let args = ["append", "a", "three", "--key", "k-3", "--json"];
+    let output = failing(&env, &env.log("a"), "fdatasync", "error=EIO:when=1", &args);
+    output.assert_fails(7, &["unknown whether", "may be there", "--key"]);
+    assert!(output.stdout.is_empty(), "no receipt: {output}");
+    let before = env.bytes("a");
+
+    // The retry writes the same bytes again, and not at the end, before it syncs and says so.
+    let (output, log) = strace::traced(&env, &["-e", "trace=openat,pwrite64,fdatasync"], &args);
+    output.assert_code(0);
+    assert!(output.stdout().contains(r#""seq":3"#) && output.stdout().contains(r#""durability":"sync""#));
+    let at = |call: &str| log.find(call).unwrap_or_else(|| panic!("no {call}: {log}"));
+    let opened = log.lines().rfind(|line| line.contains("a.jsonl\"")).unwrap();
+    assert!(opened.contains("O_RDWR") && !opened.contains("O_APPEND"), "{opened}");
+    assert!(at("pwrite64(") < at("fdatasync("), "{log}");
+    assert_eq!(env.bytes("a"), before);
+    assert_eq!(env.records("a").len(), 3);
+
+    // One that is refused in the retry itself is unknown still.
+    let output = failing(&env, &env.log("a"), "pwrite64", "error=EIO", &args);
+    output.assert_fails(7, &["could not be written again", "Input/output error"]);
+    env.manent(&args).assert_code(0);
+    assert_eq!(env.bytes("a"), before);
+}
+
+/// A retry of `run record` in a new process said that the entry is synced, and had written nothing.
+#[test]
+fn run_record_is_tried_again_after_a_failed_sync_and_written_before_it_is_called_synced() {
+    let Some(env) = scene("run_record_is_tried_again") else { return };
+    let entry = r#"{"skill":"lint","idempotency_key":"k","final_status":"success"}"#;
+    let args = ["run", "record", "a", entry, "--json"];
+    let file = env.home().join("runs/a.jsonl");
+    failing(&env, &file, "fdatasync", "error=EIO:when=1", &args).assert_fails(7, &["unknown whether"]);
+    let before = std::fs::read(&file).unwrap();
+    let (output, log) = strace::traced(&env, &["-e", "trace=pwrite64,fdatasync"], &args);
+    output.assert_code(0);
+    for words in [r#""durability":"sync""#, r#""repeated":true"#] {
+        assert!(output.stdout().contains(words), "{output}");
+    }
+    let (written, synced) = (log.find("pwrite64("), log.find("fdatasync("));
+    assert!(written.is_some() && written < synced, "{log}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn title_and_memory_add_try_again_by_themselves_when_a_sync_fails() {
+    let Some(env) = scene("title_and_memory_add_try_again") else { return };
+    let once = "error=EIO:when=1";
+    failing(&env, &env.log("a"), "fdatasync", once, &["title", "a", "A name"]).assert_code(0);
+    let titles = |env: &TestEnvironment| {
+        env.records("a").iter().filter(|line| line.contains(r#""kind":"title""#)).count()
+    };
+    assert_eq!(titles(&env), 1);
+    // The same title given again is another record: no key is made of what it says.
+    env.manent(&["title", "a", "A name"]).assert_code(0);
+    assert_eq!(titles(&env), 2);
+    let all = failing(&env, &env.log("a"), "fdatasync", "error=EIO", &["title", "a", "Another"]);
+    all.assert_fails(7, &["unknown whether"]);
+
+    env.manent(&["memory", "add", "tea"]).assert_code(0);
+    let file = env.home().join("memory.jsonl");
+    let output = failing(&env, &file, "fdatasync", once, &["memory", "add", "coffee"]);
+    output.assert_code(0);
+    assert!(output.stdout().contains("remembered 2"), "{output}");
+    env.manent(&["memory", "add", "coffee"]).assert_code(0);
+    let lines = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(lines.matches(r#""content":"coffee""#).count(), 2, "one for each time it was added: {lines}");
+    let output = failing(&env, &file, "fdatasync", "error=EIO", &["memory", "add", "milk"]);
+    output.assert_fails(7, &["unknown whether"]);
+}
+
+/// In another program's file nothing is written but at its end.
+#[test]
+fn append_with_a_key_to_another_programs_file_stays_unknown() {
+    let Some(env) = scene("append_with_a_key_to_another_programs_file") else { return };
+    env.plant("theirs", b"{\"role\":\"user\",\"content\":\"hi\"}\n");
+    let args = ["append", "theirs", "ours", "--key", "k"];
+    failing(&env, &env.log("theirs"), "fdatasync", "error=EIO", &args).assert_fails(7, &["unknown whether"]);
+    let before = env.bytes("theirs");
+    let output = env.manent(&args);
+    output.assert_fails(7, &["can be read there", "another program's file"]);
+    assert!(output.stdout.is_empty() && env.bytes("theirs") == before, "{output}");
+}
+
+/// A lock that is refused left an empty file where a session was to begin.
+#[test]
+fn a_lock_that_fails_on_a_new_key_leaves_no_file() {
+    let Some(env) = scene("a_lock_that_fails_on_a_new_key") else { return };
+    let names = env.file_names();
+    let output = failing(&env, &env.log("new"), "flock", "error=ENOLCK", &["append", "new", "x"]);
+    output.assert_fails(1, &["cannot lock", "new.jsonl", "No locks available"]);
+    assert_eq!(env.file_names(), names);
+    assert_eq!(env.append("new", "x"), 1);
 }
 
 #[test]

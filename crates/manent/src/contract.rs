@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `subject.rs` | what the checks share: making records, reading them back |
 //! | `writing.rs` | numbers, receipts, expectations, bytes |
+//! | `retrying.rs` | records that are known by a key |
 //! | `reading.rs` | from where, to where, the last turns; what is not there |
 //! | `following.rs` | reading on as a stream grows, moves or goes |
 //! | `leasing.rs` | one writer at a time |
@@ -43,6 +44,7 @@ mod leasing;
 mod making;
 mod moving;
 mod reading;
+mod retrying;
 mod seeing;
 mod stores;
 mod subject;
@@ -59,6 +61,7 @@ pub use leasing::*;
 pub use making::*;
 pub use moving::*;
 pub use reading::*;
+pub use retrying::*;
 pub use seeing::*;
 pub use stores::*;
 pub use threads::*;
@@ -114,6 +117,12 @@ macro_rules! backend_contract {
             bodies_are_kept_to_the_byte
             a_record_over_the_limit_is_refused_with_its_batch
             every_durability_is_taken_and_repeated
+            a_key_is_recorded_once_and_gets_its_first_receipt
+            an_expectation_is_of_what_is_written
+            a_key_is_found_among_the_last_thousand_records
+            threads_with_one_key_record_once
+            a_key_of_no_length_or_too_much_is_refused
+            a_record_that_is_there_can_be_kept
             reading_begins_and_ends_where_it_is_told
             a_tail_counts_turns_and_gives_all_that_stands_behind
             a_tail_can_count_from_before_a_number

@@ -1,0 +1,113 @@
+//! Records that are known by a key: tried again, they are there once.
+
+use std::thread;
+
+use manent_log::{Body, Durability, Expect, KEY_BYTES_MAX, KEY_RECORDS};
+
+use super::Make;
+use super::subject::{LONG, Subject, conflict, key, numbers, said};
+use crate::backend::{Address, Place, Terms, Which};
+
+fn keyed(by: &str, text: &str) -> Body {
+    let mut body = Body::new();
+    body.string("ts", "2026-01-02T03:04:05.678Z").string("role", "user").idempotent(by);
+    body.string("content", text);
+    body
+}
+
+/// An append with the key of a record that is there writes nothing and gives the receipt of the first, whatever else it
+/// says: alone, in a batch, under a lease, with any durability.
+pub fn a_key_is_recorded_once_and_gets_its_first_receipt(make: Make<'_>) {
+    let subject = Subject::new(make);
+    let work = key("work");
+    let first = subject.append(&work, &[keyed("k", "one")], Expect::Any).expect("taken").remove(0);
+    for durability in [Durability::Sync, Durability::Group, Durability::Flush] {
+        let terms = Terms { durability, expect: Expect::Any, wait: LONG };
+        let again = subject.append_on(&work, &[keyed("k", "other words")], &terms).expect("known").remove(0);
+        assert_eq!((again.seq, again.position, &again.id), (first.seq, first.position, &first.id));
+        assert_eq!(again.durability, durability, "as durable as asked");
+    }
+    let mut lease = subject.lease(&work, LONG).expect("a lease");
+    let batch = [keyed("k", "one"), said("two"), keyed("l", "three"), keyed("l", "again")];
+    let receipts = lease.append(&batch, Durability::Flush, Expect::Seq(1)).expect("taken");
+    assert_eq!(receipts.iter().map(|receipt| receipt.seq).collect::<Vec<_>>(), [1, 2, 3, 3]);
+    assert_eq!(lease.next_seq(), 4, "what is known takes no number");
+    drop(lease);
+    assert_eq!(subject.texts(&Address::live(&work)), ["one", "two", "three"]);
+    assert_eq!(subject.say(&work, "four").seq, 4);
+    let other = subject.append(&key("other"), &[keyed("k", "its own")], Expect::Any).expect("taken");
+    assert_eq!(other[0].seq, 1, "a key counts within one stream");
+}
+
+/// What a record with a new key may expect is what any record may; one that is known has got its number.
+pub fn an_expectation_is_of_what_is_written(make: Make<'_>) {
+    let subject = Subject::new(make);
+    let work = key("work");
+    subject.append(&work, &[keyed("k", "one")], Expect::Seq(1)).expect("the right one");
+    let again = subject.append(&work, &[keyed("k", "one")], Expect::Seq(1)).expect("known");
+    assert_eq!(again[0].seq, 1, "the very same call gets the very same answer");
+    let refused = subject.append(&work, &[keyed("new", "no")], Expect::Seq(1)).expect_err("a wrong number");
+    assert_eq!(conflict(&refused), Some(2), "wanted manent_log::Error::Conflict, found: {refused}");
+    assert_eq!(subject.texts(&Address::live(&work)), ["one"]);
+}
+
+/// A key is found among the last 1,000 records at least, and stays what it was in the archive and back.
+pub fn a_key_is_found_among_the_last_thousand_records(make: Make<'_>) {
+    let subject = Subject::new(make);
+    let work = key("work");
+    subject.append(&work, &[keyed("k", "one")], Expect::Any).expect("taken");
+    let fill: Vec<Body> = (0..KEY_RECORDS - 1).map(|_| said("x")).collect();
+    subject.append(&work, &fill, Expect::Any).expect("taken");
+    assert_eq!(subject.append(&work, &[keyed("k", "one")], Expect::Any).expect("known")[0].seq, 1);
+    let moving = subject.moving();
+    let archived = subject.relocate(&subject.live(&work), Place::Archive);
+    subject.relocate(&archived, Place::Live);
+    drop(moving);
+    assert_eq!(subject.append(&work, &[keyed("k", "one")], Expect::Any).expect("known")[0].seq, 1);
+    assert_eq!(numbers(&subject.all(&Address::live(&work))).len(), KEY_RECORDS + 1);
+}
+
+/// Threads that record the same at once record it once, and all get its receipt.
+pub fn threads_with_one_key_record_once(make: Make<'_>) {
+    let subject = Subject::new(make);
+    let work = key("work");
+    let seqs: Vec<u64> = thread::scope(|scope| {
+        let append = |nth: usize| {
+            let durability = if nth % 2 == 0 { Durability::Group } else { Durability::Flush };
+            let terms = Terms { durability, expect: Expect::Any, wait: LONG };
+            subject.append_on(&work, &[keyed("k", "one")], &terms).expect("taken or known")[0].seq
+        };
+        let threads: Vec<_> = (0..8).map(|nth| scope.spawn(move || append(nth))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    assert_eq!(seqs, [1; 8]);
+    assert_eq!(subject.texts(&Address::live(&work)), ["one"]);
+}
+
+/// A key of no bytes, or of too many, is refused, and no stream begins.
+pub fn a_key_of_no_length_or_too_much_is_refused(make: Make<'_>) {
+    let subject = Subject::new(make);
+    let work = key("work");
+    for by in ["", &"k".repeat(KEY_BYTES_MAX + 1)] {
+        let refused = subject.append(&work, &[keyed(by, "no")], Expect::Any);
+        assert!(refused.is_err(), "a key of {} bytes was taken", by.len());
+        assert!(subject.list(Place::Live, Which::All).is_empty(), "nothing begins a stream that is refused");
+    }
+    subject.append(&work, &[keyed(&"k".repeat(KEY_BYTES_MAX), "one")], Expect::Any).expect("taken");
+}
+
+/// What is there can be made to stay, by whoever holds the lease.
+pub fn a_record_that_is_there_can_be_kept(make: Make<'_>) {
+    let subject = Subject::new(make);
+    let work = key("work");
+    let terms = Terms { durability: Durability::Flush, expect: Expect::Any, wait: LONG };
+    let receipts = subject.append_on(&work, &[said("one"), said("two")], &terms).expect("taken");
+    let before = subject.all(&Address::live(&work));
+    let mut lease = subject.lease(&work, LONG).expect("a lease");
+    for receipt in &receipts {
+        lease.keep_from(receipt.position).expect("kept");
+    }
+    assert_eq!(lease.append(&[said("three")], Durability::Sync, Expect::Any).expect("taken")[0].seq, 3);
+    drop(lease);
+    assert_eq!(subject.all(&Address::live(&work))[..3], before[..], "nothing was changed by it");
+}
