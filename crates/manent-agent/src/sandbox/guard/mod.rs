@@ -255,8 +255,7 @@ impl End<'_> {
         let State { found: before, kept, missing, .. } = self.state;
         let is_kept = |path: &Path| kept.iter().any(|kept| path.starts_with(&kept.path.0));
         for (path, seen) in &after.repositories {
-            if !before.repositories.contains_key(path) && !is_kept(&path.0) && self.is_recent(&path.0, seen)
-            {
+            if !before.repositories.contains_key(path) && !is_kept(&path.0) && self.is_recent(&path.0, seen) {
                 self.take(&path.0, &path.0);
             }
         }
