@@ -112,12 +112,12 @@ pub(crate) fn protection(disk: &dyn Disk, root: &Path, path: &Path) -> Option<Pr
             return Some(Protection::Repository);
         }
         if dir == root || disk.inspect(&dir.join(GIT)).is_ok() {
-            let is_target = |protected: &&str| {
+            let is_target = |protected: &str| {
                 let link = dir.join(protected);
                 let is_link = disk.inspect(&link).is_ok_and(|info| info.shape == Shape::Link);
                 is_link && disk.resolve(&link).is_ok_and(|target| path.starts_with(target))
             };
-            if is_protected(name) || PROTECTED_NAMES.iter().any(|name| is_target(&name)) {
+            if is_protected(name) || PROTECTED_NAMES.iter().any(|name| is_target(name)) {
                 protection = Some(Protection::Name);
             }
         }
@@ -134,7 +134,9 @@ mod tests {
     fn a_repository_is_known_by_head_with_objects_and_refs_or_with_commondir() {
         let is_repository = |names: &[&str]| {
             let mut marks = Marks::default();
-            names.iter().for_each(|name| marks.add(name.as_ref()));
+            for name in names {
+                marks.add(name.as_ref());
+            }
             marks.is_repository()
         };
         assert!(is_repository(&["HEAD", "objects", "refs", "src"]));

@@ -50,13 +50,13 @@ fn content(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 fn texts(outcome: &Outcome, cause: Cause) -> String {
     let of_cause = outcome.notes.iter().filter(|note| note.cause == cause);
-    of_cause.map(|note| format!("{}\n", note.text)).collect()
+    of_cause.flat_map(|note| [note.text.as_str(), "\n"]).collect()
 }
 
 /// Every path below the quarantine of a place, from the directory of a command.
 fn quarantined(place: &Place) -> String {
     let all = content(&place.store().join("quarantine"));
-    all.keys().map(|path| format!("{}\n", path.display())).collect()
+    all.keys().flat_map(|path| [path.display().to_string(), "\n".to_owned()]).collect()
 }
 
 /// Lines that change what is protected, or try to.

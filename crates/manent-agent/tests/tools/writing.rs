@@ -85,7 +85,7 @@ fn what_should_not_be_written_is_not() {
     set_mode(&world, "fixed.txt", 0o444);
     let write = |path: &str| world.fails("write_file", &json!({"path": path, "content": "x"}));
     for path in [".git/config", ".git/hooks/pre-commit", "sub/.git/hooks/x", ".GIT/config", "src/../.git/x"] {
-        has(&write(path), "belongs to git and is not written by tools");
+        has(&write(path), "belongs to a repository");
     }
     has(&write("fixed.txt"), "is read-only");
     has(&write("src"), "is a directory");

@@ -59,38 +59,28 @@ impl Quarantine {
 
     /// Returns a free path for something, with its directories.
     fn destination(&mut self, path: &Path) -> io::Result<PathBuf> {
-        let place = match &self.place {
-            Some(place) => place,
-            None => {
-                let place = self.home.join(unique_name());
-                RealDisk.create_dir_all(&place)?;
-                let file = RealDisk.open(&place.join(ORIGIN), Access::CreateNew)?;
-                let origin = [self.workspace.as_os_str().as_encoded_bytes(), b"\n"].concat();
-                write_fully(&*file, &origin).map_err(|(_, e)| e)?;
-                self.place.insert(place)
-            }
+        let place = if let Some(place) = &self.place {
+            place
+        } else {
+            let place = self.home.join(unique_name());
+            RealDisk.create_dir_all(&place)?;
+            let file = RealDisk.open(&place.join(ORIGIN), Access::CreateNew)?;
+            let origin = [self.workspace.as_os_str().as_encoded_bytes(), b"\n"].concat();
+            write_fully(&*file, &origin).map_err(|(_, e)| e)?;
+            self.place.insert(place)
         };
         // Below a directory of its own, where no name of the workspace meets ours.
         let to = place.join("files").join(path.strip_prefix(&self.workspace).unwrap_or(path));
-        if let Some(parent) = to.parent() {
-            RealDisk.create_dir_all(parent)?;
-        }
-        let name = to.file_name().unwrap_or_default().to_owned();
-        for number in 2.. {
-            let free = match number {
-                2 => to.clone(),
-                _ => {
-                    let mut name = name.clone();
-                    name.push(format!(".{}", number - 1));
-                    to.with_file_name(name)
-                }
-            };
-            match RealDisk.inspect(&free) {
-                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(free),
-                _ => {}
-            }
-        }
-        Err(io::ErrorKind::AlreadyExists.into())
+        make_directories(place, &to)?;
+        let is_free =
+            |path: &Path| RealDisk.inspect(path).is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
+        let numbered = (2..NAMES_MAX).map(|number| {
+            let mut name = to.file_name().unwrap_or_default().to_owned();
+            name.push(format!(".{number}"));
+            to.with_file_name(name)
+        });
+        let free = std::iter::once(to.clone()).chain(numbered).find(|path| is_free(path));
+        free.ok_or_else(|| io::ErrorKind::AlreadyExists.into())
     }
 }
 
@@ -176,6 +166,21 @@ impl Spot {
     }
 }
 
+/// Makes the directories between `above`, which is there, and `path`. They are not brought to the disk one by one: a
+/// command can leave thousands of repositories, and nobody should wait for that.
+fn make_directories(above: &Path, path: &Path) -> io::Result<()> {
+    let inside = path.strip_prefix(above).ok().and_then(Path::parent).unwrap_or(Path::new(""));
+    let mut dir = above.to_owned();
+    for name in inside {
+        dir.push(name);
+        match rustix::fs::mkdir(&dir, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Gives the owner of a directory all rights in it.
 pub(super) fn open_for_owner(dir: &OwnedFd) -> Result<(), Errno> {
     let mode = Mode::from_raw_mode(rustix::fs::fstat(dir)?.st_mode);
@@ -186,6 +191,8 @@ pub(super) fn open_for_owner(dir: &OwnedFd) -> Result<(), Errno> {
 }
 
 const ENTRY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// How many things of one name are moved after one command.
+const NAMES_MAX: u32 = 1000;
 const DIRECTORY: &str = "quarantine";
 /// The file that says which workspace it came from.
 const ORIGIN: &str = "workspace";
