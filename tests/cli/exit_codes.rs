@@ -1,6 +1,9 @@
 //! The exit codes that scripts rely on: 0 done, 1 failed, 2 usage, 3 damage, 4 not found, 5 held, 6 conflict, 7 unknown,
 //! and the end by Ctrl-C.
 
+use std::path::Path;
+
+use crate::support::machine::{Nobody, give, set_mode, skip};
 use crate::support::{Stream, TestEnvironment, machine, records, strace};
 
 /// A session with one bad byte.
@@ -162,4 +165,82 @@ fn ctrl_c_ends_a_follower_as_every_shell_expects() {
     let by_signal = std::os::unix::process::ExitStatusExt::signal(&status) == Some(2);
     assert!(by_signal || status.code() == Some(130), "{status:?}");
     assert!(errors.is_empty(), "{errors:?}");
+}
+
+/// Something in the place of a log, and what is said of it.
+type Obstacle = (&'static str, fn(&Path));
+
+const OBSTACLES: [Obstacle; 7] = [
+    ("UTF-16 text", |path| std::fs::write(path, [0xff, 0xfe, b'{', 0, b'}', 0, b'\n', 0]).unwrap()),
+    ("gzip data", |path| std::fs::write(path, [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]).unwrap()),
+    ("a SQLite database", |path| std::fs::write(path, b"SQLite format 3\0 and so on\n").unwrap()),
+    ("a directory", |path| std::fs::create_dir(path).unwrap()),
+    ("a symbolic link", |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap()),
+    ("a symbolic link", |path| std::os::unix::fs::symlink("nowhere", path).unwrap()),
+    ("a pipe, socket or device", |path| {
+        rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RUSR).unwrap();
+    }),
+];
+
+/// A file that is no log is named, with exit code 1; it hides neither the damage elsewhere nor its exit code.
+#[test]
+fn verify_names_what_is_no_log_and_exits_3_for_damage_elsewhere() {
+    for (what, make) in OBSTACLES {
+        let env = TestEnvironment::new();
+        env.append("good", "x");
+        make(&env.log("odd"));
+        let output = env.manent(&["verify"]);
+        output.assert_fails(1, &["odd.jsonl is not a log: it is", what]);
+        assert!(output.stdout().contains("ok       good"), "{output}");
+
+        plant_damaged(&env, "hurt");
+        plant_damaged(&env, "zebra");
+        for args in [&["verify"][..], &["verify", "good", "odd", "hurt", "zebra"]] {
+            let output = env.manent(args);
+            output.assert_fails(3, &["odd.jsonl is not a log: it is", what]);
+            for line in ["ok       good", "damaged  hurt", "damaged  zebra"] {
+                assert!(output.stdout().contains(line), "{what}: {output}");
+            }
+        }
+        env.manent(&["doctor"]).assert_code(3);
+    }
+}
+
+/// The same in the place of the logs that stand beside the sessions.
+#[test]
+fn verify_goes_on_behind_a_log_beside_the_sessions_that_cannot_be_read() {
+    for name in
+        ["memory.jsonl", "inbox.jsonl", "consolidation.jsonl", "runs/good.jsonl", "runs", "archive", "trash"]
+    {
+        let env = TestEnvironment::new();
+        env.append("good", "x");
+        plant_damaged(&env, "hurt");
+        let path = env.home().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, [0x1f, 0x8b, 8, 0, 0, 0]).unwrap();
+        let output = env.manent(&["verify"]);
+        output.assert_fails(3, &[name]);
+        assert!(output.stdout().contains("ok       good"), "{name}: {output}");
+        assert!(output.stdout().contains("damaged  hurt"), "{name}: {output}");
+    }
+}
+
+#[test]
+fn verify_goes_on_behind_a_file_that_may_not_be_read() {
+    let Some(nobody) = Nobody::new() else {
+        return skip("verify_goes_on_behind_a_file_that_may_not_be_read", "we cannot become somebody else");
+    };
+    let env = &nobody.env;
+    for key in ["good", "odd"] {
+        nobody.manent(&["append", key, "x"]).assert_code(0);
+    }
+    set_mode(&env.log("odd"), 0);
+    let output = nobody.manent(&["verify"]);
+    output.assert_fails(1, &["odd.jsonl: Permission denied"]);
+    assert!(output.stdout().contains("ok       good"), "{output}");
+    plant_damaged(env, "hurt");
+    give(&env.log("hurt"), Nobody::UID);
+    let output = nobody.manent(&["verify"]);
+    output.assert_fails(3, &["odd.jsonl: Permission denied"]);
+    assert!(output.stdout().contains("damaged  hurt"), "{output}");
 }

@@ -173,6 +173,64 @@ fn a_reader_finds_a_session_while_it_moves() {
     });
 }
 
+/// A check of the whole store that runs while sessions are put away, brought back and renamed. What is merely elsewhere
+/// by now is neither an error nor damage, and everything is checked.
+#[test]
+fn verify_and_doctor_find_nothing_wrong_while_sessions_move() {
+    let env = TestEnvironment::new();
+    for key in ["a", "b", "c"] {
+        env.append(key, "one");
+    }
+    env.done(&["fork", "a", "d"]);
+    env.append("d", "two");
+    let ids: Vec<String> = ["a", "b", "c", "d"].iter().map(|key| env.id_in("live", key)).collect();
+    let foreign = records::plain("of another program") + "\n";
+    let names = ["foreign", "renamed"].map(|key| env.plant(key, &foreign));
+    std::fs::remove_file(&names[1]).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let is_done = || done.load(std::sync::atomic::Ordering::Relaxed);
+    let moves = [
+        &[&["archive", "a"][..], &["unarchive", "a"]],
+        &[&["rm", "b"][..], &["restore", "b"]],
+        &[&["archive", "c"][..], &["rm", "c"]],
+    ];
+    std::thread::scope(|scope| {
+        let movers = moves.map(|both| {
+            let (env, is_done) = (&env, &is_done);
+            scope.spawn(move || {
+                let mut count = 0;
+                while !is_done() {
+                    both.iter().for_each(|args| drop(env.done(args)));
+                    if both[1][0] == "rm" {
+                        env.done(&["restore", "c"]);
+                        env.done(&["unarchive", "c"]);
+                    }
+                    count += 1;
+                }
+                count
+            })
+        });
+        let renamer = scope.spawn(|| {
+            while !is_done() {
+                std::fs::rename(&names[0], &names[1]).unwrap();
+                std::thread::sleep(Duration::from_micros(300));
+                std::fs::rename(&names[1], &names[0]).unwrap();
+            }
+        });
+        for _ in 0..VERIFICATIONS {
+            let verified = env.manent(&["verify", "--json"]);
+            verified.assert_code(0);
+            for id in &ids {
+                assert!(verified.stdout().contains(id.as_str()), "{id} was not checked: {verified}");
+            }
+            env.manent(&["doctor"]).assert_code(0);
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        renamer.join().unwrap();
+        assert!(movers.into_iter().all(|mover| mover.join().unwrap() > 1), "they moved meanwhile");
+    });
+}
+
 /// One is archived and the next one begun, between the moment in which somebody looked and that in which it acts: what
 /// was meant is what was seen.
 #[test]
@@ -281,3 +339,6 @@ fn twenty_processes_that_append_fork_and_move_lose_nothing() {
     }
     assert!(receipts.iter().all(|receipt| shown.contains(receipt)), "MANENT_SEED={seed}");
 }
+
+/// As often as a store is checked while its sessions move.
+const VERIFICATIONS: u32 = 20;

@@ -1,5 +1,6 @@
 //! Processes that die, disks that fail and fill up, and things that stand where a log should.
 
+mod chat;
 mod io_errors;
 mod kill;
 mod limits;
@@ -7,4 +8,5 @@ mod memory;
 mod moves;
 mod moves_refused;
 mod not_a_log;
+mod run_exec;
 mod syscalls;

@@ -1,21 +1,34 @@
 //! Kill -9 at each single system call of a command, by strace: before every step there is a moment, and in each of
 //! these moments the machine may take the process away.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::support::strace::{self, Call};
 use crate::support::{TestEnvironment, machine, records};
 
 /// Runs a case for each of its calls, on all processors.
 pub(super) fn at_each_call(calls: &[Call], case: impl Fn(&Call) + Sync) {
-    let next = std::sync::atomic::AtomicUsize::new(0);
+    on_all_processors(calls, |_, call| {
+        case(call);
+        true
+    });
+}
+
+/// Runs a case for each of these, on all processors. Gives for how many it was true.
+pub(super) fn on_all_processors<T: Sync>(all: &[T], case: impl Fn(usize, &T) -> bool + Sync) -> usize {
+    let (next, count) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while let Some(call) = calls.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-                    case(call);
+                loop {
+                    let nth = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(one) = all.get(nth) else { break };
+                    count.fetch_add(usize::from(case(nth, one)), Ordering::Relaxed);
                 }
             });
         }
     });
+    count.into_inner()
 }
 
 /// What must hold after `append a two` was killed: whatever was there is there, and the new record only as a whole.

@@ -115,6 +115,43 @@ fn a_long_session_is_read_checked_and_resumed_in_little_memory() {
     assert_eq!(run(&["append", "a", "next"]), "a 100001\n");
 }
 
+/// Another program's file of millions of tiny turns: what is kept of each while it is indexed must not add up.
+#[test]
+fn millions_of_tiny_lines_are_listed_and_searched_in_less_than_100_mib() {
+    let env = TestEnvironment::in_memory();
+    env.make_directories();
+    let mut file = std::fs::File::create(env.log("tiny")).unwrap();
+    let block = "{\"role\":\"user\",\"content\":\"a\"}\n".repeat(10_000);
+    for _ in 0..TINY_LINES / 10_000 {
+        file.write_all(block.as_bytes()).unwrap();
+    }
+    drop(file);
+    for (args, said) in [(&["sessions"][..], "2000000"), (&["search", "a"], "tiny")] {
+        let _ = std::fs::remove_dir_all(env.index());
+        let (output, peak_kib) = peak_of(&env, args);
+        output.assert_code(0);
+        assert!(output.stdout().replace(',', "").contains(said), "{output}");
+        assert!(peak_kib < 100 << 10, "{args:?} took {} MiB", peak_kib >> 10);
+    }
+}
+
+const TINY_LINES: usize = 2_000_000;
+
+/// Runs a command, and gives how much memory it had at most, in KiB.
+fn peak_of(env: &TestEnvironment, args: &[&str]) -> (Output, u64) {
+    let log = env.root().join("peak");
+    let script = "\"$@\" & pid=$!; \
+        while peak=$(grep VmHWM /proc/$pid/status 2> /dev/null); do echo \"$peak\" >> \"$PEAK\"; sleep 0.01; done; \
+        wait $pid";
+    let _ = std::fs::remove_file(&log);
+    let mut command = env.command_under(&["sh", "-c", script, "sh"], args);
+    command.env("PEAK", &log);
+    let output = env.output(command, b"");
+    let seen = std::fs::read_to_string(&log).unwrap();
+    let kib = seen.split_whitespace().filter_map(|word| word.parse::<u64>().ok()).max();
+    (output, kib.expect("the system tells how much memory a process has"))
+}
+
 /// Acceptance list 43.
 #[test]
 fn a_record_over_the_limit_is_refused_before_a_byte_is_written() {

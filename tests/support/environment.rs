@@ -18,6 +18,9 @@ pub(crate) const MANENT: &str = env!("CARGO_BIN_EXE_manent");
 /// Longer than any command here may take. One that takes longer hangs, and a hang is a failure of its own.
 pub(crate) const HANG: Duration = Duration::from_mins(1);
 
+/// The exit code of a command whose record was written, and whose sync failed.
+pub(crate) const SYNC_FAILED: i32 = 1;
+
 /// What all tests in memory may need together.
 const MEMORY_BYTES_MIN: u64 = 4 << 30;
 

@@ -14,5 +14,5 @@ pub(crate) mod strace;
 pub(crate) mod stream;
 pub(crate) mod terminal;
 
-pub(crate) use environment::{HANG, MANENT, Output, TestEnvironment};
+pub(crate) use environment::{HANG, MANENT, Output, SYNC_FAILED, TestEnvironment};
 pub(crate) use stream::Stream;

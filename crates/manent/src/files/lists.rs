@@ -7,7 +7,7 @@ use std::path::Path;
 use manent_log::fs::{DirEntry, PathInfo, Shape};
 
 use super::names::{Form, Kept};
-use super::{Files, MARK};
+use super::{Files, MARK, right_key};
 use crate::backend::{Address, Listed, Place, Which, newest_first};
 use crate::error::{Result, io_error};
 use crate::key::SessionKey;
@@ -161,6 +161,11 @@ impl Files {
             Err(e) if e.is_refusal() => Err(e),
             told => Ok(told.ok().flatten()),
         }
+    }
+
+    /// Reads the header of a file, and refuses one that names another session.
+    pub(super) fn check_key(&self, key: &SessionKey, path: &Path) -> Result<Option<Meta>> {
+        right_key(key, path, self.meta_at(path)?)
     }
 
     /// The names of regular files among the live sessions.

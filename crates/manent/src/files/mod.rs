@@ -233,10 +233,6 @@ impl Files {
         }
     }
 
-    fn check_key(&self, key: &SessionKey, path: &Path) -> Result<Option<Meta>> {
-        right_key(key, path, self.meta_at(path)?)
-    }
-
     /// Takes the lease of the live file of a key.
     fn open_log(&self, key: &SessionKey, new: Option<Header>, wait: Duration) -> Result<FileLease> {
         let (id, header) = new.map_or((String::new(), None), |header| (header.id, Some(header.body)));

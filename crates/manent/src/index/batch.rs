@@ -86,7 +86,9 @@ pub(crate) fn read_batch(
         lost: AtomicBool::new(false),
     };
     let parts: Vec<Part> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| reading.work(&mut |_| {}))).collect();
+        // Where no more threads can be started, those that are there do all of it.
+        let another = || std::thread::Builder::new().spawn_scoped(scope, || reading.work(&mut |_| {})).ok();
+        let others: Vec<_> = (1..threads).filter_map(|_| another()).collect();
         let mut parts = vec![reading.work(progress)];
         let died = |_| Err(Error::Index("a thread of it died".to_owned()).into());
         parts.extend(others.into_iter().map(|other| other.join().unwrap_or_else(died)));

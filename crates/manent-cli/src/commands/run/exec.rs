@@ -58,6 +58,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> 
         ..NewRun::default()
     };
     let (stop, signal) = stop_by_signals()?;
+    let mut screen = Screen::new(!context.is_json()).map_err(no_thread)?;
     // Until its end is recorded: from then on the record says that it is not run again.
     let key = Some(run.idempotency_key.as_str()).filter(|key| !key.is_empty());
     let _alone = key.map(|key| runs.alone(&session, key)).transpose()?;
@@ -66,7 +67,6 @@ pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> 
         return Err(ended_before(context, &runs, &started)?);
     }
     let work = Work { sandbox, policy, given, stop, signal };
-    let mut screen = Screen::new(!context.is_json());
     let done = work.to_its_end(&runs, &started, &mut screen)?;
     // A reader has as long as the command had, also if that did not need it.
     let shown = screen.close(|| work.is_interrupted() || done.deadline <= Instant::now());
@@ -128,13 +128,20 @@ fn stop_by_signals() -> Result<(Stop, Arc<AtomicUsize>), Failure> {
     }
     let stop = Stop::new()?;
     let (flag, raised) = (stop.clone(), signal.clone());
-    std::thread::spawn(move || {
+    let watching = std::thread::Builder::new().spawn(move || {
         while raised.load(Ordering::Relaxed) == 0 {
             std::thread::sleep(LOOK_EVERY);
         }
         flag.now();
     });
+    watching.map_err(no_thread)?;
     Ok((stop, signal))
+}
+
+/// The error of a machine that runs as many processes as it may. Nothing was begun.
+fn no_thread(error: io::Error) -> Failure {
+    let hint = "nothing was run; end other programs, or raise the limit on processes (ulimit -u)";
+    Failure::new(Exit::Failed, format!("cannot start a thread: {error}; {hint}"))
 }
 
 /// What is to be done.

@@ -39,8 +39,8 @@ struct Shared {
 }
 
 impl Screen {
-    /// Standard output, or nothing at all.
-    pub(super) fn new(is_shown: bool) -> Screen {
+    /// Standard output, or nothing at all. An error: no thread can be started.
+    pub(super) fn new(is_shown: bool) -> io::Result<Screen> {
         let terminal = io::stdout().is_terminal();
         let shared = Arc::new(Shared::default());
         let (sender, pieces) = channel();
@@ -48,13 +48,14 @@ impl Screen {
         if is_shown {
             let shared = shared.clone();
             // Never waited for without end: it may stand in a pipe that nobody reads.
-            std::thread::spawn(move || {
+            std::thread::Builder::new().spawn(move || {
                 let shown = show(terminal, &pieces, &shared);
                 shared.gone.store(true, Ordering::Release);
                 let _ = end.send(shown);
-            });
+            })?;
         }
-        Screen { pieces: is_shown.then_some(sender), shared, ended, terminal, told: 0, left_out: 0 }
+        let pieces = is_shown.then_some(sender);
+        Ok(Screen { pieces, shared, ended, terminal, told: 0, left_out: 0 })
     }
 
     /// Tells how much was left out of what one command wrote.
