@@ -19,7 +19,7 @@ pub(crate) const MANENT: &str = env!("CARGO_BIN_EXE_manent");
 pub(crate) const HANG: Duration = Duration::from_mins(1);
 
 /// The exit code of a command whose record was written, and whose sync failed.
-pub(crate) const SYNC_FAILED: i32 = 1;
+pub(crate) const SYNC_FAILED: i32 = 7;
 
 /// What all tests in memory may need together.
 const MEMORY_BYTES_MIN: u64 = 4 << 30;
