@@ -138,7 +138,7 @@ fn why_tells_the_whole_story() {
     [exit 0]
     ");
     insta::assert_snapshot!(env.mem(&["why", "1", "--json"]), @r#"
-    {"item":{"seq":1,"ts":"[time]","kind":"fact","id":1,"source":{"who":"model","session":"work","session_id":"[id]","quote":"prefer tabs","model":"m-1","turns":[1,1]},"content":"prefers tabs","crc":"[crc]"},"active":true,"replaced_by":[],"grounds":"quoted","quoted_seq":1,"grounded":true,"session":"work","passage":[{"seq":1,"role":"user","ts":"[time]","content":"I prefer tabs over spaces","source":true},{"seq":2,"role":"assistant","ts":"[time]","content":"noted: you hate spaces","source":false}],"recalls":0,"last_recall":""}
+    {"item":{"seq":1,"ts":"[time]","kind":"fact","id":1,"idempotency_key":"[id]","source":{"who":"model","session":"work","session_id":"[id]","quote":"prefer tabs","model":"m-1","turns":[1,1]},"content":"prefers tabs","crc":"[crc]"},"active":true,"replaced_by":[],"grounds":"quoted","quoted_seq":1,"grounded":true,"session":"work","passage":[{"seq":1,"role":"user","ts":"[time]","content":"I prefer tabs over spaces","source":true},{"seq":2,"role":"assistant","ts":"[time]","content":"noted: you hate spaces","source":false}],"recalls":0,"last_recall":""}
     [exit 0]
     "#);
 }
