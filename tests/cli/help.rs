@@ -65,7 +65,7 @@ fn help_of_the_whole() {
 
 #[test]
 fn help_of_append() {
-    insta::assert_snapshot!(TestEnvironment::new().manent(&["append", "--help"]), @"
+    insta::assert_snapshot!(TestEnvironment::new().manent(&["append", "--help"]), @r#"
     Append to a session; a new key starts a new one
 
     Usage: manent append [OPTIONS] <KEY> [TEXT]
@@ -103,7 +103,7 @@ fn help_of_append() {
       manent append work 'done' --key job-17    # exit code 7, or killed? The same again is safe
       manent show old --json | manent append new --jsonl
     [exit 0]
-    ");
+    "#);
 }
 
 #[test]
