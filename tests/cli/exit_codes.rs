@@ -111,7 +111,7 @@ fn conflict_is_6_and_nothing_is_written() {
 #[test]
 fn unknown_is_7_and_says_how_to_go_on() {
     if !machine::can_trace() {
-        return machine::skip("unknown_is_7", "strace cannot trace here");
+        return skip("unknown_is_7", "strace cannot trace here");
     }
     let env = TestEnvironment::new();
     env.append("a", "one");
