@@ -63,8 +63,8 @@ fn help_of_run_exec() {
                                    that is on the PATH; repeatable
           --writable <.git>        Let git make commits and branches in this repository, a directory
                                    called .git; whatever else changes in it is put back; repeatable
-          --new-repo               Keep repositories and protected files, such as AGENTS.md, that
-                                   appear during the command
+          --new-repo               Keep repositories and protected files, such as AGENTS.md, that appear
+                                   during the command
           --idempotency-key <KEY>  A run that came to its end under this key, or is under way, is not
                                    run again
           --wait <TIME>            How long to wait if another process is writing [default: 5s]

@@ -54,8 +54,8 @@ pub(crate) struct Exec {
     /// Let a directory into the sandbox, to be read; if it is or has a bin, that is on the PATH; repeatable
     #[arg(long, value_name = "DIR")]
     pub(crate) read: Vec<PathBuf>,
-    /// Let git make commits and branches in this repository, a directory called .git; whatever else changes in it is put
-    /// back; repeatable
+    /// Let git make commits and branches in this repository, a directory called .git; whatever else changes in it is
+    /// put back; repeatable
     #[arg(long, value_name = ".git", value_parser = git_directory)]
     pub(crate) writable: Vec<PathBuf>,
     /// Keep repositories and protected files, such as AGENTS.md, that appear during the command
