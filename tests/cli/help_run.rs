@@ -61,6 +61,10 @@ fn help_of_run_exec() {
                                    locks may not be safe [env: MANENT_ANY_FILESYSTEM]
           --read <DIR>             Let a directory into the sandbox, to be read; if it is or has a bin,
                                    that is on the PATH; repeatable
+          --writable <.git>        Let git make commits and branches in this repository, a directory
+                                   called .git; whatever else changes in it is put back; repeatable
+          --new-repo               Keep repositories and protected files, such as AGENTS.md, that appear
+                                   during the command
           --idempotency-key <KEY>  A run that came to its end under this key, or is under way, is not
                                    run again
           --wait <TIME>            How long to wait if another process is writing [default: 5s]
@@ -73,9 +77,16 @@ fn help_of_run_exec() {
     In the sandbox it sees programs of the system, the current directory, and what --read lets in, but
     not your home; it has no network, no standard input, and of the environment PATH, LANG and the like.
 
+    It cannot change what your own programs would execute afterwards: repositories (.git at any depth),
+    and at the root of the directory and of each repository in it AGENTS.md, .envrc, .vscode and the
+    like. Repositories and such files that appear are moved to quarantine/ in the home of the store
+    before the command's end is told, and a warning says so; --new-repo keeps them. Commands in one
+    directory, or in one below another, run one after another.
+
     Examples:
       manent run exec lint --read ~/.cargo --read ~/.rustup -- cargo clippy --offline
       manent run exec fix --attempts 3 --verify 'make test' -- ./fix.sh
+      manent run exec release --writable .git -- git commit -am 'Version 2'
     [exit 0]
     ");
 }

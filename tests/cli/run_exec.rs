@@ -356,30 +356,31 @@ fn a_run_that_is_under_way_is_not_begun_a_second_time() {
     let Some((env, work)) = workshop("a_run_that_is_under_way") else { return };
     let slow = "echo x >> ran; touch begun; sleep 60";
     let mut first = start(&env, &work, &["job", "--idempotency-key", "k", "--", "sh", "-c", slow]);
-    let quick = |more: &[&str]| {
-        exec(
-            &env,
-            &work,
-            &[&["job", "--idempotency-key", "k"], more, &["--", "sh", "-c", "echo x >> ran"]].concat(),
-        )
+    let quick_in = |dir: &Path, more: &[&str]| {
+        let line = format!("echo x >> {}/ran", dir.display());
+        exec(&env, dir, &[&["job", "--idempotency-key", "k"], more, &["--", "sh", "-c", &line]].concat())
     };
+    let quick = |more: &[&str]| quick_in(&work, more);
     quick(&[]).assert_fails(5, &["under way", &format!("(pid {})", first.id()), "another key"]);
     assert!(first.try_wait().unwrap().is_none(), "the second waits for nothing");
     let ran = || std::fs::read_to_string(work.join("ran")).unwrap().lines().count();
     assert_eq!(ran(), 1);
-    // Keys count within one session; and without one, nothing is the same run.
-    quick(&["--session", "another"]).assert_code(0);
-    exec(&env, &work, &["job", "--", "true"]).assert_code(0);
+    // Keys count within one session; and without one, nothing is the same run. In another directory: in one, commands
+    // run one after another.
+    let elsewhere = env.root().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    quick_in(&elsewhere, &["--session", "another"]).assert_code(0);
+    exec(&env, &elsewhere, &["job", "--", "true"]).assert_code(0);
     for _ in 0..2 {
-        exec(&env, &work, &["job", "--idempotency-key", "", "--", "true"]).assert_code(0);
+        exec(&env, &elsewhere, &["job", "--idempotency-key", "", "--", "true"]).assert_code(0);
     }
-    assert_eq!(ran(), 2);
+    assert_eq!(std::fs::read_to_string(elsewhere.join("ran")).unwrap().lines().count(), 1);
 
     // Killed, it does not keep anybody from it.
     signal(&first, Signal::KILL);
     first.wait().unwrap();
     quick(&[]).assert_code(0);
-    assert_eq!(ran(), 3);
+    assert_eq!(ran(), 2);
     quick(&[]).assert_fails(6, &["has come to its end"]);
     let names = crate::support::environment::names_in(&env.home().join("runs"));
     assert_eq!(names, ["another.jsonl", "runs.jsonl"], "nothing is left behind");

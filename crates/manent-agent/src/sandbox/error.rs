@@ -59,7 +59,10 @@ pub enum SandboxError {
         why: String,
     },
     /// Another command runs in the workspace, or above or below it, and did not end in time.
-    #[error("another command is running in {} or a directory around it; try again when it has ended", .workspace.display())]
+    #[error(
+        "another command is running in {}, or in a directory above or below it; try again when it has ended",
+        .workspace.display()
+    )]
     Busy {
         /// Resolved.
         workspace: PathBuf,

@@ -119,7 +119,7 @@ fn a_repository_or_protected_name_that_appears_is_moved_to_the_quarantine() {
         make_repository(&place.work("known"));
         std::fs::create_dir_all(place.work("there/objects")).unwrap();
         std::fs::write(place.work("there/own"), "mine\n").unwrap();
-        let evil = "mkdir -p $d && echo 'ref: refs/heads/x' > $d/HEAD && mkdir -p $d/objects $d/refs && echo x > $d/config";
+        let evil = "mkdir -p $d/objects $d/refs; echo 'ref: refs/heads/x' > $d/HEAD; echo x > $d/config";
         for (attack, moved, left) in [
             ("git init -q new".to_owned(), "new/.git", "new"),
             ("mkdir -p x/y; echo 'gitdir: /tmp' > x/y/.git".to_owned(), "x/y/.git", "x/y"),

@@ -54,8 +54,8 @@ pub(crate) struct Exec {
     /// Let a directory into the sandbox, to be read; if it is or has a bin, that is on the PATH; repeatable
     #[arg(long, value_name = "DIR")]
     pub(crate) read: Vec<PathBuf>,
-    /// Let git make commits and branches in this repository, a directory called .git; whatever else changes in it is put
-    /// back; repeatable
+    /// Let git make commits and branches in this repository, a directory called .git; whatever else changes in it is
+    /// put back; repeatable
     #[arg(long, value_name = ".git", value_parser = git_directory)]
     pub(crate) writable: Vec<PathBuf>,
     /// Keep repositories and protected files, such as AGENTS.md, that appear during the command
@@ -205,7 +205,8 @@ not your home; it has no network, no standard input, and of the environment PATH
 It cannot change what your own programs would execute afterwards: repositories (.git at any depth),
 and at the root of the directory and of each repository in it AGENTS.md, .envrc, .vscode and the
 like. Repositories and such files that appear are moved to quarantine/ in the home of the store
-before the command's end is told, and a warning says so; --new-repo keeps them.
+before the command's end is told, and a warning says so; --new-repo keeps them. Commands in one
+directory, or in one below another, run one after another.
 
 Examples:
   manent run exec lint --read ~/.cargo --read ~/.rustup -- cargo clippy --offline

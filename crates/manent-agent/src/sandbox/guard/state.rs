@@ -1,9 +1,9 @@
 //! What is remembered of a workspace while a command runs, on the disk: if this process is killed, the next command
 //! finds it and does what was left undone.
 //!
-//! Each command has a directory of its own in `<home>/sandbox/`, with a lock that lasts as long as its process and whose
-//! time tells when the command was last known to run, copies of files by number, and `state.json`, which is there in
-//! whole before the command begins.
+//! Each command has a directory of its own in `<home>/sandbox/`, with a lock that lasts as long as its process, copies
+//! of files by number, and `state.json`, which is there in whole before the command begins. The time of the lock tells
+//! when the command was last known to run.
 
 use std::borrow::Borrow;
 use std::ffi::OsString;
@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use super::copy::Kept;
 use super::walk::Found;
 
-/// A path of any bytes, as a string in JSON: one that is not UTF-8 is written in hexadecimal behind a NUL, which no path
-/// contains.
+/// A path of any bytes, as a string in JSON: one that is not UTF-8 is written in hexadecimal behind a NUL, which no
+/// path contains.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub(super) struct RawPath(pub(super) PathBuf);

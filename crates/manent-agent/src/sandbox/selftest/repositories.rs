@@ -1,5 +1,5 @@
-//! Attempts to leave something that a person's next `git status`, shell or editor would execute: in a repository that is
-//! there, in one that appears, or under a protected name.
+//! Attempts to leave something that a person's next `git status`, shell or editor would execute: in a repository that
+//! is there, in one that appears, or under a protected name.
 //!
 //! They are lines of shell. Whether one is refused, undone or moved away does not matter: afterwards everything that is
 //! protected must be as it was, and nothing of that kind be new.
