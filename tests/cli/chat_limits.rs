@@ -74,20 +74,15 @@ fn a_server_that_falls_silent_is_given_up_and_what_came_is_kept() {
 #[test]
 fn work_in_the_background_has_a_deadline_and_an_answer_that_is_read_has_none() {
     let env = TestEnvironment::new();
-    let server = ollama(|request| match task(request) {
-        Task::Chat => {
-            let slowly = |script: Script, _| script.chunk(piece("x")).pause(Duration::from_millis(500));
-            (0..4).fold(Script::new(), slowly).chunk(replies::ollama_done("stop", 1, 1))
-        }
-        _ => {
-            let slowly = |script: Script, _| script.chunk(piece("x")).pause(Duration::from_millis(100));
-            (0..6000).fold(Script::new(), slowly)
-        }
+    let server = ollama(|request| {
+        let slowly = |script: Script, _| script.chunk(piece("x")).pause(Duration::from_millis(500));
+        let (pieces, done) = (|n| (0..n).fold(Script::new(), slowly), replies::ollama_done("stop", 1, 1));
+        if task(request) == Task::Chat { pieces(4).chunk(done) } else { pieces(1200) }
     });
     serve(&env, &server, "background_timeout = \"1s\"");
     let output = env.chat(&["a"], "I live in Lisbon.");
     assert_eq!((output.code(), output.stdout().trim()), (Some(0), "xxxx"));
-    let output = env.manent(&["consolidate"]);
+    let output = env.manent(&["consolidate", "a"]);
     let said = format!("{}{}", output.stdout(), output.stderr());
     assert!(said.contains("within 1 s") && said.contains("agent.background_timeout"), "{output}");
 }

@@ -115,7 +115,9 @@ impl Approvals {
         let of_tool = self.allowed.iter().filter(|(of, _)| of == tool).map(|(_, allowed)| allowed);
         let mut whys: Vec<String> = of_tool
             .filter_map(|allowed| match allowed {
-                Allowed::Same(what) => Some(format!("you allowed `{}`", line::shown(&[what.clone()]))),
+                Allowed::Same(what) => {
+                    Some(format!("you allowed `{}`", line::shown(std::slice::from_ref(what))))
+                }
                 Allowed::Prefix(words) => Some(format!("you allowed every `{}`", line::shown(words))),
                 Allowed::PrefixWith { words, options } => {
                     let options: Vec<String> = options.iter().cloned().collect();

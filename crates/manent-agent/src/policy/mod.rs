@@ -225,13 +225,11 @@ impl Policy {
             rules.iter().any(|rule| rule.verdict == Verdict::Allow && rule.takes_words(words))
                 || self.approvals.allows_prefix(tool, words)
         };
-        match line.commands.iter().find(|words| !is_allowed(words)) {
-            Some(words) => ask(format!("no rule allows `{}`", line::shown(words))),
-            None => {
-                let why = "rules, or what you allowed before, allow every part of it".to_owned();
-                Decision { verdict: Verdict::Allow, why }
-            }
+        if let Some(words) = line.commands.iter().find(|words| !is_allowed(words)) {
+            return ask(format!("no rule allows `{}`", line::shown(words)));
         }
+        let why = "rules, or what you allowed before, allow every part of it".to_owned();
+        Decision { verdict: Verdict::Allow, why }
     }
 
     fn decide_other(&self, prepared: &Prepared) -> Decision {

@@ -6,6 +6,7 @@
 //! cannot be compared, and so cannot be trusted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
@@ -267,11 +268,11 @@ fn shown(path: &str, old: Option<&Entry>, new: Option<&Entry>) -> String {
     };
     let mode = |entry: &Entry| format!("mode {:o}", entry.mode);
     if old.and_then(|old| old.link.as_ref()) != new.and_then(|new| new.link.as_ref()) {
-        text.push_str(&format!("{path}: {} before, {} now\n", what(old, link), what(new, link)));
+        let _ = writeln!(text, "{path}: {} before, {} now", what(old, link), what(new, link));
     }
     let modes = (old.map_or(0, |old| old.mode), new.map_or(0, |new| new.mode));
     if modes.0 != modes.1 {
-        text.push_str(&format!("{path}: {} before, {} now\n", what(old, mode), what(new, mode)));
+        let _ = writeln!(text, "{path}: {} before, {} now", what(old, mode), what(new, mode));
     }
     if old.map(|old| &old.hash) == new.map(|new| &new.hash) {
         return text;
@@ -280,15 +281,13 @@ fn shown(path: &str, old: Option<&Entry>, new: Option<&Entry>) -> String {
         None => Some(None),
         Some(entry) => entry.content.clone().filter(|content| is_text(content)).map(Some),
     };
-    text.push_str(&match (content(old), content(new)) {
-        (Some(old), Some(new)) => unified_diff(path, old.as_deref(), new.as_deref().unwrap_or_default()),
-        _ => {
-            let size = |entry: &Entry| {
-                format!("{} bytes ({})", entry.bytes, entry.hash.get(..16).unwrap_or("no file"))
-            };
-            format!("{path}: not text, {} before, {} now\n", what(old, size), what(new, size))
-        }
-    });
+    if let (Some(old), Some(new)) = (content(old), content(new)) {
+        text.push_str(&unified_diff(path, old.as_deref(), new.as_deref().unwrap_or_default()));
+        return text;
+    }
+    let size =
+        |entry: &Entry| format!("{} bytes ({})", entry.bytes, entry.hash.get(..16).unwrap_or("no file"));
+    let _ = writeln!(text, "{path}: not text, {} before, {} now", what(old, size), what(new, size));
     text
 }
 
@@ -297,7 +296,11 @@ fn is_text(content: &[u8]) -> bool {
 }
 
 fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut hex = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
 }
 
 fn of_hex(text: &str) -> Option<Vec<u8>> {

@@ -75,7 +75,7 @@ enum Part {
 struct Scripted(Arc<Trap>);
 
 impl Client for Scripted {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         self.0.step();
         "scripted"
     }
@@ -90,7 +90,7 @@ impl Client for Scripted {
             self.0.step();
             let mut reply = Reply { model: "scripted".to_owned(), tries: 1, ..Reply::default() };
             if request.messages[0].content != SYSTEM {
-                reply.text = "{\"facts\":[]}".to_owned();
+                reply.text.push_str("{\"facts\":[]}");
                 return Ok(reply);
             }
             let question = request.messages.iter().rposition(|message| message.role == "user").unwrap();
@@ -234,8 +234,8 @@ async fn live(part: Part, at: usize) -> bool {
         assert!(lines.iter().any(|line| line.role == "user" && line.content == asked), "{what}");
     }
     for answered in [&outcome, &again].into_iter().flatten() {
-        let line = lines.iter().find(|line| Some(line.seq) == answered.seq).expect(&what);
-        assert_eq!((&line.role[..], &line.content), ("assistant", &answered.text), "{what}");
+        let record = lines.iter().find(|line| Some(line.seq) == answered.seq).expect(&what);
+        assert_eq!((&record.role[..], &record.content), ("assistant", &answered.text), "{what}");
     }
     let told: String = events
         .iter()

@@ -57,11 +57,9 @@ fn store(scene: &Scene) -> (Store, Switch) {
 }
 
 fn notes(events: &[Event]) -> Vec<&str> {
-    let note = |event| match event {
-        &Event::Note(ref note) => Some(note.as_str()),
-        _ => None,
-    };
-    events.iter().filter_map(note).collect()
+    let notes =
+        events.iter().filter_map(|event| if let Event::Note(note) = event { Some(note) } else { None });
+    notes.map(String::as_str).collect()
 }
 
 /// Whether something remembered was sent with the last question; what was sent is what the log says.

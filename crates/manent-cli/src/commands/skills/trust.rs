@@ -20,8 +20,12 @@ pub(crate) fn trust(context: &Context<'_>, here: &Here, given: &Folder) -> Resul
     here.disk
         .list(&folder)
         .map_err(|source| Failure::from(SkillError::Unreadable { path: dir.clone(), source }))?;
+    let trusted = Trusted::load(&*here.disk, &here.store);
+    if let Some(trouble) = trusted.trouble() {
+        return Err(Failure::new(Exit::Failed, trouble));
+    }
     let skills = here.skills_of(context, folder.clone());
-    let before = Trusted::load(&*here.disk, &here.store).of(&*here.disk, &folder);
+    let before = trusted.of(&*here.disk, &folder);
     // What is shown and what is trusted is the same: it was read once.
     let differing = if before == Trust::None { Vec::new() } else { diff::of(&before, &skills) };
     let mut output = context.output();
