@@ -115,7 +115,8 @@ fn unknown_is_7_and_says_how_to_go_on() {
     let log = env.log("a").to_string_lossy().into_owned();
     let options = ["-P", &log, "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"];
     let (output, _) = strace::traced(&env, &options, &["append", "a", "two"]);
-    output.assert_fails(7, &["unknown whether the record is kept", "look before you append it again", "--key"]);
+    output
+        .assert_fails(7, &["unknown whether the record is kept", "look before you append it again", "--key"]);
     assert!(output.stdout.is_empty(), "no receipt: {output}");
 }
 
