@@ -1,5 +1,5 @@
-//! The exit codes that scripts rely on: 0 done, 1 failed, 2 usage, 3 damage, 4 not found, 5 held, 6 conflict, 7 unknown,
-//! and the end by Ctrl-C.
+//! The exit codes that scripts rely on: 0 done, 1 failed, 2 usage, 3 damage, 4 not found, 5 held, 6 conflict,
+//! 7 unknown, and the end by Ctrl-C.
 
 use crate::support::{Stream, TestEnvironment, machine, records, strace};
 
