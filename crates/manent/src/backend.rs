@@ -310,8 +310,8 @@ pub trait Lease: fmt::Debug + Send {
     /// them. What is refused (a conflict, a record too large) writes none of them and does not end the lease.
     ///
     /// A body whose key ([`Body::key`]) one of the last [`manent_log::KEY_RECORDS`] records has, or one before it in
-    /// the same call, is not appended, whatever else it and `expect` say: its receipt is that of the first, which is made
-    /// as durable as asked; [`manent_log::Error::Unknown`] where that cannot be made sure.
+    /// the same call, is not appended, whatever else it and `expect` say: its receipt is that of the first, which is
+    /// made as durable as asked; [`manent_log::Error::Unknown`] where that cannot be made sure.
     fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>>;
     /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of
     /// it failed; [`manent_log::Error::Unknown`] where that cannot be made sure.

@@ -93,8 +93,8 @@ impl Log {
     }
 
     /// Makes the record at an offset, and everything behind it, survive power loss, whoever wrote it and whatever
-    /// became of earlier syncs: the bytes are written again and synced. [`Error::Unknown`] in another program's file, in which
-    /// nothing is written again.
+    /// became of earlier syncs: the bytes are written again and synced. [`Error::Unknown`] in another program's file, in
+    /// which nothing is written again.
     pub fn keep_from(&mut self, offset: u64) -> Result<()> {
         self.guarded(|log| {
             log.check_usable(Durability::Sync)?;
