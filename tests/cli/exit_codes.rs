@@ -1,5 +1,5 @@
-//! The exit codes that scripts rely on: 0 done, 1 failed, 2 usage, 3 damage, 4 not found, 5 held, 6 conflict, 7 unknown,
-//! and the end by Ctrl-C.
+//! The exit codes that scripts rely on: 0 done, 1 failed, 2 usage, 3 damage, 4 not found, 5 held, 6 conflict,
+//! 7 unknown, and the end by Ctrl-C.
 
 use std::path::Path;
 
@@ -118,7 +118,8 @@ fn unknown_is_7_and_says_how_to_go_on() {
     let log = env.log("a").to_string_lossy().into_owned();
     let options = ["-P", &log, "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"];
     let (output, _) = strace::traced(&env, &options, &["append", "a", "two"]);
-    output.assert_fails(7, &["unknown whether the record is kept", "look before you append it again", "--key"]);
+    output
+        .assert_fails(7, &["unknown whether the record is kept", "look before you append it again", "--key"]);
     assert!(output.stdout.is_empty(), "no receipt: {output}");
 }
 

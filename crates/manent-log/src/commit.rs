@@ -5,8 +5,8 @@
 //! everyone who joined meanwhile. Different logs have different leaders, whose syncs the kernel runs side by side.
 //! There is no second journal: what is acknowledged is in the file itself.
 //!
-//! A leader that panics ends its batch: a guard gives everyone in it an error, so that nobody waits for a thread that is
-//! gone, and the target is told before anybody uses it again.
+//! A leader that panics ends its batch: a guard gives everyone in it an error, so that nobody waits for a thread that
+//! is gone, and the target is told before anybody uses it again.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

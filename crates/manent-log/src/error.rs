@@ -97,8 +97,9 @@ pub enum Error {
         /// The first failure.
         why: String,
     },
-    /// Nobody can tell whether the record is kept: a sync of it failed, a failed write could not be taken back, or a panic
-    /// broke off the commit. The record may be read, and may be gone after a power cut. The handle is closed for writing.
+    /// Nobody can tell whether the record is kept: a sync of it failed, a failed write could not be taken back, or a
+    /// panic broke off the commit. The record may be read, and may be gone after a power cut. The handle is closed for
+    /// writing.
     #[error(
         "it is unknown whether the record is kept in {}: {why}; it may be there, so look before you append it again. \
          One with an idempotency key (`append --key`) can be appended again and is there once",

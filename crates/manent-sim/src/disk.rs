@@ -370,6 +370,7 @@ impl Disk for SimDisk {
 }
 
 /// An open file or directory of a [`SimDisk`]; dropping it closes it and frees its lock.
+#[derive(Debug)]
 struct SimFile {
     disk: SimDisk,
     handle: Handle,
@@ -496,15 +497,6 @@ impl DiskFile for SimFile {
 impl Drop for SimFile {
     fn drop(&mut self) {
         self.disk.world().close(self.disk.who, self.handle);
-    }
-}
-
-impl fmt::Debug for SimFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimFile")
-            .field("path", &self.path)
-            .field("handle", &self.handle)
-            .finish_non_exhaustive()
     }
 }
 

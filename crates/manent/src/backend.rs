@@ -296,8 +296,7 @@ pub enum Start {
 pub struct Terms {
     /// What the receipt promises.
     pub durability: Durability,
-    /// The number the (first) record must get. The first of a new stream gets 1, or in a fork the one after
-    /// what it shares.
+    /// The number the (first) record must get. The first of a new stream gets 1, or that after what a fork shares.
     pub expect: Expect,
     /// How long to wait for another writer.
     pub wait: Duration,
@@ -332,13 +331,12 @@ pub trait Lease: fmt::Debug + Send {
     /// Appends records in order, and gives a receipt for each. Not atomic: a crash may leave the first few of
     /// them. What is refused (a conflict, a record too large) writes none of them and does not end the lease.
     ///
-    /// A body whose key ([`Body::key`]) is that of one of the last [`manent_log::KEY_RECORDS`] records, or of one
-    /// before it in the same call, is not appended, whatever the rest of it and `expect` say: its receipt is that of the
-    /// first, which must be as durable by then as is asked for. Where that cannot be made sure, it is
-    /// [`manent_log::Error::Unknown`].
+    /// A body whose key ([`Body::key`]) one of the last [`manent_log::KEY_RECORDS`] records has, or one before it in
+    /// the same call, is not appended, whatever else it and `expect` say: its receipt is that of the first, which is
+    /// made as durable as asked; [`manent_log::Error::Unknown`] where that cannot be made sure.
     fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>>;
-    /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of it
-    /// failed. [`manent_log::Error::Unknown`] where that cannot be made sure.
+    /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of
+    /// it failed; [`manent_log::Error::Unknown`] where that cannot be made sure.
     fn keep_from(&mut self, position: Position) -> Result<()>;
     /// The number that the next record will get, if nobody writes around the lease.
     fn next_seq(&self) -> u64;
@@ -520,8 +518,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// waited for.
     fn delete(&self, at: &Address, wait: Duration) -> Result<()>;
 
-    /// Makes everything that can be read of a stream survive power loss, whoever wrote it; but for what stands there
-    /// after a sync failed, of which a backend on files cannot know. [`Lease::keep_from`] makes sure of that too.
+    /// Makes what can be read of a stream survive power loss; what a failed sync left, only [`Lease::keep_from`] does.
     fn settle(&self, at: &Address) -> Result<()>;
 
     /// Checks every byte of a stream.

@@ -192,8 +192,8 @@ impl Store {
     }
 
     /// Appends one record to the live session of a key, or to a new one. When it returns, the record survives power
-    /// loss. If the error is one of unknown outcome ([`Error::is_unknown`]), the record may be there all the same; one with
-    /// a key ([`NewTurn::key`](crate::NewTurn::key)) can be appended again.
+    /// loss. If the error is one of unknown outcome ([`Error::is_unknown`]), the record may be there all the same; one
+    /// with a key ([`NewTurn::key`](crate::NewTurn::key)) can be appended again.
     pub fn append(&self, key: &SessionKey, record: impl Into<Body>) -> Result<Receipt> {
         let receipts = self.append_with(key, &[record.into()], Durability::Sync, Expect::Any)?;
         receipts.into_iter().next().ok_or_else(|| nothing_taken(key))
@@ -407,8 +407,8 @@ impl Session {
         self.lease.append(bodies, durability, expect)
     }
 
-    /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of it
-    /// failed; see [`Lease::keep_from`].
+    /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of
+    /// it failed; see [`Lease::keep_from`].
     pub fn keep_from(&mut self, position: Position) -> Result<()> {
         self.lease.keep_from(position)
     }

@@ -132,9 +132,14 @@ impl Told {
                 store.unarchive(&store.find(&live).unwrap().address).unwrap();
             }
             let done = store.append(&live, said(text));
-            (session, done.unwrap_or_else(|e| panic!("{what}: {text} is not taken any more: {e}")), text.to_owned())
+            (
+                session,
+                done.unwrap_or_else(|e| panic!("{what}: {text} is not taken any more: {e}")),
+                text.to_owned(),
+            )
         };
-        let texts = [("shared", "again 0 1"), ("shared", "again 1 1"), ("alone", "again alone"), ("leased", "x")];
+        let texts =
+            [("shared", "again 0 1"), ("shared", "again 1 1"), ("alone", "again alone"), ("leased", "x")];
         for (session, _, text) in texts.map(|(session, text)| again(session, text)) {
             self.acknowledged.push((session, text));
         }

@@ -92,9 +92,9 @@ impl Log {
         })
     }
 
-    /// Makes the record at an offset, and everything behind it, survive power loss, whoever wrote it and whatever became
-    /// of earlier syncs: the bytes are written again and synced. [`Error::Unknown`] in another program's file, in which
-    /// nothing is written again.
+    /// Makes the record at an offset, and everything behind it, survive power loss, whoever wrote it and whatever
+    /// became of earlier syncs: the bytes are written again and synced. [`Error::Unknown`] in another program's file, in
+    /// which nothing is written again.
     pub fn keep_from(&mut self, offset: u64) -> Result<()> {
         self.guarded(|log| {
             log.check_usable(Durability::Sync)?;
@@ -151,7 +151,8 @@ impl Log {
         Ok(receipts)
     }
 
-    /// Checks that the log may be written, and gives the keys of its last records, which are read if they are not known.
+    /// Checks that the log may be written, and gives the keys of its last records; if they are not known, they are
+    /// read.
     fn recent_keys(&mut self, durability: Durability) -> Result<&HashMap<Box<str>, Place>> {
         self.check_usable(durability)?;
         if self.is_new() {

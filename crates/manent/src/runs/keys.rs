@@ -113,8 +113,8 @@ impl Name {
 }
 
 impl Keys {
-    /// Takes what is known of a log. What a panic left of it is forgotten: a record that was read and not noted would be
-    /// recorded twice.
+    /// Takes what is known of a log. What a panic left of it is forgotten: a record that was read and not noted
+    /// would be recorded twice.
     pub(super) fn lock(shared: &Mutex<Keys>) -> MutexGuard<'_, Keys> {
         shared.lock().unwrap_or_else(|poisoned| {
             let mut keys = poisoned.into_inner();

@@ -81,9 +81,9 @@ impl Runs {
     }
 
     /// Records entries in the log of a session, in their order, and gives a receipt for each. One that was recorded
-    /// before, by the same `run_id` or the same `idempotency_key`, gets the receipt of then, after it was made sure that
-    /// it is as durable as asked. In another program's file, where nothing is written again, that cannot be made sure of
-    /// what another process recorded: the receipt of such an entry says [`Durability::Flush`].
+    /// before, by the same `run_id` or the same `idempotency_key`, gets the receipt of then, after it was made sure
+    /// that it is as durable as asked. In another program's file, where nothing is written again, that cannot be made
+    /// sure of what another process recorded: the receipt of such an entry says [`Durability::Flush`].
     ///
     /// One that is too large is refused, and with it all of them; see [`NewEntry::check_size`].
     pub fn record(
