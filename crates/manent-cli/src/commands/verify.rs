@@ -10,6 +10,7 @@ use manent::{Address, Damage, Error, Listed, Place};
 use serde_json::{Value, json};
 
 use super::beside::Beside;
+use super::missing;
 use crate::args::Keys;
 use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
@@ -21,9 +22,12 @@ pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> 
     let mut output = context.output();
     let mut worst = Exit::Done;
     let mut named = Beside::named(&store, &given.keys);
+    let missing = missing::of(&store, &given.keys)?;
     for (nth, found) in super::named_or_all(&store, &given.keys, &Place::ALL)?.into_iter().enumerate() {
         let has_runs = named.get(nth).is_some_and(Option::is_some);
-        if has_runs && found.as_ref().is_err_and(|failure| failure.exit == Exit::NotFound) {
+        let is_missing =
+            given.keys.get(nth).is_some_and(|name| missing.iter().any(|m| missing::is_named(m, name)));
+        if (has_runs || is_missing) && found.as_ref().is_err_and(|failure| failure.exit == Exit::NotFound) {
             continue;
         }
         let checked = found.and_then(|listed| {
@@ -50,6 +54,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> 
             worst = worst.max(failure.exit);
         }
     }
+    worst = worst.max(missing::print(&missing, &mut output)?);
     if given.keys.is_empty() {
         named = Beside::all(&store)?.into_iter().map(Some).collect();
     }
