@@ -514,6 +514,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
         wait: Duration,
     ) -> Result<()>;
 
+    /// Whether a record that lay at a position and had this number is in what was set aside of a stream (a torn end)
+    /// since a time, in nanoseconds since 1970.
+    fn is_set_aside(&self, _at: &Address, _position: Position, _seq: u64, _since_ns: i64) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Removes a stream and everything that was set aside of it, for good. Its writer, if it has one, is
     /// waited for.
     fn delete(&self, at: &Address, wait: Duration) -> Result<()>;

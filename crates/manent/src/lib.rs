@@ -77,8 +77,8 @@ pub use files::Files;
 pub use fork::Forked;
 pub use in_memory::InMemory;
 pub use index::{
-    Found, Hit, IndexState, Listing, QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError, Reindexed,
-    SNIPPET_CHARS, Share, Snippet, Stats,
+    Found, Hit, IndexState, Listing, Missing, QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError,
+    Reindexed, SNIPPET_CHARS, Share, Snippet, Stats,
 };
 pub use key::{KEY_BYTES_MAX, KeyError, KeyParts, SessionKey};
 pub use lifecycle::Purged;

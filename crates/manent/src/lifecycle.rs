@@ -102,6 +102,7 @@ impl Store {
         }
         // Before the sessions: as long as one of these is there, whoever purges it again takes the runs along.
         self.purge_runs(&doomed, &everything, purged)?;
+        self.index().announce_purge(&doomed);
         for session in forks_first(doomed, &everything) {
             if !purged.removed.contains(&session) {
                 self.backend().delete(&session, Duration::ZERO)?;

@@ -6,6 +6,7 @@ use manent::log::frame::RECORD_BYTES_MAX;
 use manent::{Address, Body, Durability, Expect, Listed, Place, Receipt, Session, SessionKey, Store};
 use serde_json::json;
 
+use super::missing;
 use crate::args::{Append, Level};
 use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
@@ -30,6 +31,9 @@ pub(crate) fn run(context: &Context<'_>, given: &Append) -> Result<Exit, Failure
         expect: given.expect_seq.map_or(Expect::Any, Expect::Seq),
         output: Some(context.output()),
     };
+    if writer.session.next_seq() == 1 {
+        missing::warn_of(context, &store, &writer.key);
+    }
     if writer.session.names()? > 1 {
         context
             .warn(&format!("{} has a second name (a hard link): whoever has that reads along", writer.key));

@@ -11,7 +11,7 @@ use manent::log::fs::{Disk, FileSystem, Shape};
 use manent::{Memory, Place, Store, Summary};
 use serde_json::json;
 
-use super::{dashes_for, word_for};
+use super::{dashes_for, missing, word_for};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -336,7 +336,27 @@ impl Doctor<'_> {
         for session in &hurt {
             self.session(store, session)?;
         }
+        self.missing(store)?;
         Ok(newest)
+    }
+
+    /// Names the sessions whose logs vanished.
+    fn missing(&mut self, store: &Store) -> Result<(), Failure> {
+        let (ours, others): (Vec<_>, Vec<_>) =
+            missing::of(store, &[])?.into_iter().partition(|missing| missing.ours);
+        for missing in &ours {
+            let found = format!("{} is missing: {}", missing.address.key, missing::words(missing));
+            self.tell(Health::Bad(Exit::Damage), "session", &found, &missing::advice(missing))?;
+        }
+        if !others.is_empty() {
+            let names: Vec<&str> =
+                others.iter().take(NAMES_MAX).map(|gone| gone.address.key.as_str()).collect();
+            let more = if others.len() > NAMES_MAX { ", …" } else { "" };
+            let count = term::count(others.len() as u64);
+            let found = format!("{count} of other programs are gone since they were last seen: ");
+            self.tell(Health::Ok, "sessions", &format!("{found}{}{more}", names.join(", ")), "")?;
+        }
+        Ok(())
     }
 
     fn session(&mut self, store: &Store, session: &Summary) -> io::Result<()> {
@@ -406,6 +426,7 @@ const ROOM: &str = "make room: `manent stats` tells what is large";
 const TORN_MEMORY: &str = "`manent verify` tells more, `manent repair` sets it aside; so does the next item";
 const DAMAGED_MEMORY: &str = "`manent verify` tells more, `manent repair` acknowledges it";
 const WHAT_COLUMNS: usize = 11;
+const NAMES_MAX: usize = 5;
 const FREE_BYTES_MIN: u64 = 100 << 20;
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// 2024-01-01: before this was written.

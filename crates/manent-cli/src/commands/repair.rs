@@ -7,6 +7,7 @@ use manent::{Error, Listed, Place, Repaired, Store};
 use serde_json::{Value, json};
 
 use super::beside::Beside;
+use super::missing;
 use crate::args::Repair;
 use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
@@ -18,10 +19,13 @@ pub(crate) fn run(context: &Context<'_>, given: &Repair) -> Result<Exit, Failure
     let mut output = context.output();
     let mut worst = Exit::Done;
     let mut named = Beside::named(&store, &given.keys.keys);
+    let missing = missing::of(&store, &given.keys.keys)?;
     for (nth, found) in super::named_or_all(&store, &given.keys.keys, &[Place::Live])?.into_iter().enumerate()
     {
         let has_runs = named.get(nth).is_some_and(Option::is_some);
-        if has_runs && found.as_ref().is_err_and(|failure| failure.exit == Exit::NotFound) {
+        let name = given.keys.keys.get(nth);
+        let is_missing = name.is_some_and(|name| missing.iter().any(|m| missing::is_named(m, name)));
+        if (has_runs || is_missing) && found.as_ref().is_err_and(|failure| failure.exit == Exit::NotFound) {
             continue;
         }
         let repaired = found.and_then(|listed| Ok((repair(&store, &listed)?, listed.address.key)));
@@ -33,6 +37,11 @@ pub(crate) fn run(context: &Context<'_>, given: &Repair) -> Result<Exit, Failure
                 worst = worst.max(failure.exit);
             }
         }
+    }
+    if let Err(failure) = missing::acknowledge(&store, &given.keys.keys, &mut output) {
+        output.flush()?;
+        context.complain(&failure);
+        worst = worst.max(failure.exit);
     }
     if given.keys.keys.is_empty() {
         match Beside::all(&store) {

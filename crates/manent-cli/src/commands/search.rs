@@ -9,7 +9,7 @@ use manent::{Address, Found, Hit, Place, Query, Store};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
-use super::{dashes_for, id_in, word_for};
+use super::{dashes_for, id_in, missing, word_for};
 use crate::args::Search;
 use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
@@ -26,6 +26,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Search) -> Result<Exit, Failure
     for (at, why) in found.unread.iter().filter(|(at, _)| at.place != Place::Trash) {
         context.warn(&format!("{} was not searched: {why}", at.key));
     }
+    missing::mention(context, &store);
     if found.related {
         context.note("no turn holds all the words; these fit best");
     }

@@ -7,6 +7,7 @@ use manent::{Listing, Place, Store, Summary};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
+use super::missing;
 use crate::args::Sessions;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -32,6 +33,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Sessions) -> Result<Exit, Failu
         return look_behind(context, &store, &wanted, &page);
     }
     let listing = look(context, &store, &wanted)?;
+    missing::mention(context, &store);
     show(context, &store, &wanted, &listing)?;
     Ok(Exit::Done)
 }
@@ -74,6 +76,7 @@ fn look_behind(
 ) -> Result<Exit, Failure> {
     let as_of = when::ago(shown.as_of_ms.unwrap_or_default(), when::now_ms());
     let now = look(context, store, wanted)?;
+    missing::mention(context, store);
     context.note(&if now.sessions == shown.sessions {
         format!("shown as of {as_of}; nothing on the page has changed since")
     } else {

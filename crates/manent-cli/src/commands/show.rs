@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::Style;
 use manent::{Address, Damage, End, Growth, Item, Place, Reader, Record, SessionKey, Start, Store};
 
-use super::named;
+use super::{missing, named};
 use crate::args::Show;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -50,7 +50,8 @@ pub(crate) fn run(context: &Context<'_>, given: &Show) -> Result<Exit, Failure> 
 pub(super) fn open(store: &Store, name: &str, start: Start) -> Result<(Address, Reader), Failure> {
     let mut looks = LOOKS_MAX;
     loop {
-        let at = named(store, name, |key| store.find(key))?.address;
+        let found = named(store, name, |key| store.find(key));
+        let at = found.map_err(|failure| missing::explain(store, name, failure))?.address;
         looks -= 1;
         match store.read(&at, start) {
             Err(e) if e.is_not_found() && looks > 0 => {}

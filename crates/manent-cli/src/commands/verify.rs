@@ -6,11 +6,11 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use manent::log::frame::Reason;
 use manent::log::{Report, TailState};
-use manent::{Address, Damage, Error, Listed, Place, Store, Verified};
+use manent::{Address, Damage, Error, Listed, Missing, Place, Store, Verified};
 use serde_json::{Value, json};
 
 use super::beside::Beside;
-use super::word_for;
+use super::{missing, word_for};
 use crate::args::Keys;
 use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
@@ -20,11 +20,13 @@ use crate::term;
 pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
     let mut verifying = Verifying { context, output: context.output(), worst: Exit::Done };
+    let missing = missing::of(&store, &given.keys)?;
     if given.keys.is_empty() {
         verifying.all(&store)?;
     } else {
-        verifying.named(&store, &given.keys)?;
+        verifying.named(&store, &given.keys, &missing)?;
     }
+    verifying.worst = verifying.worst.max(missing::print(&missing, &mut verifying.output)?);
     verifying.output.flush()?;
     Ok(verifying.worst)
 }
@@ -56,12 +58,14 @@ impl Verifying<'_> {
         }
     }
 
-    fn named(&mut self, store: &Store, keys: &[String]) -> Result<(), Failure> {
+    fn named(&mut self, store: &Store, keys: &[String], missing: &[Missing]) -> Result<(), Failure> {
         let runs = Beside::named(store, keys);
-        for (found, runs) in super::named_or_all(store, keys, &Place::ALL)?.into_iter().zip(&runs) {
+        let found = super::named_or_all(store, keys, &Place::ALL)?;
+        for ((found, key), runs) in found.into_iter().zip(keys).zip(&runs) {
+            let is_missing = missing.iter().any(|missing| missing::is_named(missing, key));
             let listed = match found {
                 Ok(listed) => listed,
-                Err(failure) if runs.is_some() && failure.exit == Exit::NotFound => continue,
+                Err(failure) if (runs.is_some() || is_missing) && failure.exit == Exit::NotFound => continue,
                 Err(failure) => {
                     self.complain(&failure)?;
                     continue;

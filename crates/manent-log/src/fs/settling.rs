@@ -31,6 +31,16 @@ impl Settling {
         Settling { now_ns: Some(disk.now_ns()), age_min_ns }
     }
 
+    /// For a local file system, at another time than now.
+    pub fn at(now_ns: i64) -> Settling {
+        Settling { now_ns: Some(now_ns), age_min_ns: TICK_NS }
+    }
+
+    /// The time that was taken, in nanoseconds since 1970; `None` for [`Settling::EXACT`].
+    pub fn now_ns(self) -> Option<i64> {
+        self.now_ns
+    }
+
     /// Whether every change from now on sets another time stamp than this one.
     ///
     /// A time stamp in the future is not settled: the clock was set back, and will show that time again. Nor is one
@@ -59,7 +69,7 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     fn at(now_ns: i64) -> Settling {
-        Settling { now_ns: Some(now_ns), age_min_ns: TICK_NS }
+        Settling::at(now_ns)
     }
 
     #[test]

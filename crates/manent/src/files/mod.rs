@@ -394,6 +394,10 @@ impl Backend for Files {
         forms::absorb(self, fork, header, parent, upto, wait)
     }
 
+    fn is_set_aside(&self, at: &Address, position: Position, seq: u64, since_ns: i64) -> Result<bool> {
+        moves::is_set_aside(self, at, position.raw(), seq, since_ns)
+    }
+
     fn delete(&self, at: &Address, wait: Duration) -> Result<()> {
         moves::delete(self, at, wait)
     }

@@ -8,10 +8,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use manent_log::fs::{Access, Settling, read_fully};
 use manent_log::{Body, Log, Options};
 
 use super::hold::Held;
-use super::names::{Form, Kept, is_plain_id, is_temporary, packed_beside, stem_of, torn_suffix};
+use super::names::{Form, Kept, is_plain_id, is_temporary, packed_beside, stem_of, torn_offset, torn_suffix};
 use super::{Files, MARK, Spot, forms};
 use crate::backend::{Address, Place};
 use crate::error::{Error, Result, io_error};
@@ -298,6 +299,40 @@ fn torn_copies(files: &Files, dir: &Path, owner: &str) -> Result<Vec<(String, St
     Ok(names
         .filter_map(|name| torn_suffix(&name, owner).map(str::to_owned).map(|rest| (name, rest)))
         .collect())
+}
+
+/// Whether a record is in torn bytes that were set aside of a session since a time. Older copies are of other records:
+/// a number is used again after its record was cut.
+pub(super) fn is_set_aside(
+    files: &Files,
+    at: &Address,
+    offset: u64,
+    seq: u64,
+    since_ns: i64,
+) -> Result<bool> {
+    let spot = match files.locate(at) {
+        Err(e) if e.is_not_found() => return Ok(false),
+        spot => spot?,
+    };
+    let dir = spot.path.parent().unwrap_or(&files.layout.sessions);
+    let begin = format!("{{\"seq\":{seq},");
+    for (name, suffix) in torn_copies(files, dir, &owner_of(at, &spot))? {
+        let Some(from) = torn_offset(&suffix).filter(|from| *from <= offset) else { continue };
+        let path = dir.join(name);
+        let Some(info) = files.file_at(&path)? else { continue };
+        let is_older = Settling::at(since_ns).is_settled(info.modified_ms.saturating_mul(1_000_000));
+        if is_older || offset - from >= info.len {
+            continue;
+        }
+        let file = files.disk.open(&path, Access::Read).map_err(io_error("open", &path))?;
+        let mut bytes = vec![0; begin.len()];
+        let read = read_fully(&*file, &mut bytes, offset - from).map_err(io_error("read", &path))?;
+        // A power cut may have left NULs where the record was.
+        if begin.as_bytes().starts_with(&bytes[..read]) || bytes[..read].iter().all(|byte| *byte == 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn move_torn(files: &Files, from: &Path, owner: &str, to: &Path, new_owner: &str) -> Result<()> {

@@ -129,6 +129,11 @@ pub(super) fn torn_suffix<'a>(name: &'a str, owner: &str) -> Option<&'a str> {
     plain.then_some(rest)
 }
 
+/// The offset at which torn bytes lay, by what stands behind their owner's name.
+pub(super) fn torn_offset(suffix: &str) -> Option<u64> {
+    suffix.strip_prefix(TORN)?.split('-').next()?.parse().ok()
+}
+
 const TEMPORARY: &str = ".tmp";
 const TORN: &str = ".torn-";
 
@@ -164,5 +169,6 @@ mod tests {
         assert_eq!(torn_suffix("work.jsonl.torn-12-0", "work.jsonl"), Some(".torn-12-0"));
         assert_eq!(torn_suffix("work.jsonl.torn-12-0.jsonl", "work.jsonl"), None, "a session called so");
         assert_eq!(torn_suffix("workshop.jsonl.torn-12-0", "work.jsonl"), None);
+        assert_eq!(torn_offset(".torn-12-0"), Some(12));
     }
 }

@@ -146,7 +146,10 @@ impl Reading<'_> {
             let number = self.number.fetch_add(1, Ordering::Relaxed);
             let stamp = changed.sight.stamp.settled(self.settling);
             let sight = Sight { stamp, ..changed.sight.clone() };
-            let row = gather(self.store, &sight, &listed, old.as_deref(), number, &mut intake)?;
+            let mut row = gather(self.store, &sight, &listed, old.as_deref(), number, &mut intake)?;
+            if row.unreadable.is_empty() {
+                row.read_ns = self.settling.now_ns().unwrap_or_default();
+            }
             if !row.unreadable.is_empty() && !self.is_there(&changed.sight)? {
                 self.lost.store(true, Ordering::Relaxed);
             }

@@ -4,7 +4,7 @@
 //! front of all of them ([`rows`](super::rows)), so that the rest need not be read for a page, or for a search.
 //!
 //! ```text
-//! number of rows, next number, when swept, segments, note
+//! number of rows, next number, when swept, segments, note, sessions that are gone
 //! | front (64 bytes) × rows | name × rows | body × rows | where fronts begin
 //! ```
 
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::backend::{Place, Stamp};
 
 use super::damage::{Read, broken};
+use super::gone::Gone;
 use super::numbers::{Numbers, put, put_text};
 use super::pages::{Pages, u64_at};
 use super::rows::{Filed, put_front};
@@ -60,6 +61,8 @@ pub(crate) struct Row {
     pub(crate) torn: bool,
     /// Written by us: it only grows.
     pub(crate) native: bool,
+    /// Begun by us, whoever wrote to it since.
+    pub(crate) headed: bool,
     /// It is not what it was: all of it must be read again.
     pub(crate) doubtful: bool,
     /// Why it cannot be read.
@@ -67,6 +70,8 @@ pub(crate) struct Row {
     /// How long it was once, where it was found shorter than it had been.
     pub(crate) once_bytes: u64,
     pub(crate) once_seq: u64,
+    /// When it was last read, by the clock of its disk, in nanoseconds since 1970.
+    pub(crate) read_ns: i64,
 }
 
 /// A record that was read, by which the stream is known again.
@@ -95,7 +100,7 @@ impl Row {
 
     /// All but what stands in front: see [`rows`].
     fn put(&self, out: &mut Vec<u8>) {
-        let flags = [self.damaged, self.torn, self.native, self.last.is_set, self.doubtful];
+        let flags = [self.damaged, self.torn, self.native, self.last.is_set, self.doubtful, self.headed];
         let flags = flags.iter().rev().fold(0, |all, flag| all << 1 | u64::from(*flag));
         let numbers = [
             u64::from(self.from),
@@ -112,6 +117,7 @@ impl Row {
             self.created_ms.cast_unsigned(),
             self.once_bytes,
             self.once_seq,
+            self.read_ns.cast_unsigned(),
         ];
         for number in numbers {
             put(out, number);
@@ -145,6 +151,7 @@ impl Row {
         let flags = from.next()?;
         let flag = |at: u32| flags >> at & 1 == 1;
         (row.damaged, row.torn, row.native, row.doubtful) = (flag(0), flag(1), flag(2), flag(4));
+        row.headed = flag(5);
         let mark = |from: &mut Numbers<'_>, is_set| -> Read<Mark> {
             Ok(Mark { offset: from.next()?, seq: from.next()?, crc: from.next_u32()?, is_set })
         };
@@ -154,6 +161,7 @@ impl Row {
         (row.upto, row.lineage) = (from.next()?, from.next()?);
         row.created_ms = from.next()?.cast_signed();
         (row.once_bytes, row.once_seq) = (from.next()?, from.next()?);
+        row.read_ns = from.next()?.cast_signed();
         for _ in 0..from.next()? {
             row.recent.push(mark(&mut from, true)?);
         }
@@ -190,6 +198,8 @@ pub(crate) struct Head {
     pub(crate) note: Vec<u64>,
     /// When every stream was last looked at, in milliseconds since 1970.
     pub(crate) swept_ms: i64,
+    /// Sessions that are nowhere any more.
+    pub(crate) gone: Vec<Gone>,
 }
 
 /// The bytes of a catalogue file.
@@ -206,6 +216,10 @@ pub(crate) fn encode(rows: &[Arc<Row>], head: &Head) -> Vec<u8> {
     put(&mut out, head.note.len() as u64);
     for number in &head.note {
         put(&mut out, *number);
+    }
+    put(&mut out, head.gone.len() as u64);
+    for gone in &head.gone {
+        gone.put(&mut out);
     }
     let fronts_at = out.len() as u64;
     let (mut names, mut bodies) = (Vec::new(), Vec::new());
@@ -234,6 +248,9 @@ pub(crate) fn decode(pages: Pages) -> Read<(Head, Filed)> {
     }
     for _ in 0..from.next()? {
         head.note.push(from.next()?);
+    }
+    for _ in 0..from.next()? {
+        head.gone.push(Gone::take(&mut from)?);
     }
     Ok((head, Filed::open(pages, rows, fronts_at, end)?))
 }
@@ -273,14 +290,17 @@ mod tests {
             damaged: true,
             torn: true,
             native: true,
+            headed: true,
             doubtful: true,
             unreadable: text("why"),
             once_bytes: 40,
             once_seq: 41,
+            read_ns: -43,
         };
         let rows = [Arc::new(row), Arc::new(Row { number: 8, ..Row::default() })];
         let segments = vec![Named { name: text("s"), bytes: 5 }];
-        let head = Head { next_number: 9, segments, note: vec![1, u64::MAX], swept_ms: -3 };
+        let head =
+            Head { next_number: 9, segments, note: vec![1, u64::MAX], swept_ms: -3, ..Head::default() };
         let (same_head, filed) = decode(Pages::Memory(Arc::new(encode(&rows, &head)))).unwrap();
         assert_eq!(same_head, head);
         let filed = Arc::new(filed);

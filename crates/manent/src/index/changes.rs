@@ -42,7 +42,11 @@ pub(crate) fn heard(
     if let Some(watch) = watching {
         match watch.changes() {
             Changes::These(names) if known.is_swept && all_read => {
-                return told(&known.rows, names, store.backend().settling()).map(Some);
+                let told = told(&known.rows, names, store.backend().settling())?;
+                // What went may be elsewhere by now, without anybody having told of that yet.
+                if told.1.is_empty() {
+                    return Ok(Some(told));
+                }
             }
             // Everything is looked at now, also what changed until here.
             Changes::These(_) => {}

@@ -222,6 +222,7 @@ impl Gathering<'_, '_> {
     fn read_all(&mut self, store: &Store, at: &Address, old: Option<&Row>, row: &mut Row) -> Result<()> {
         let mut records = store.backend().read(at, Start::First, None)?;
         let parent = records.meta().and_then(|meta| meta.parent.clone());
+        row.headed = records.meta().is_some();
         // The disk may not have given the header when it was asked whose session this is.
         if let Some(meta) = records.meta().filter(|_| row.id.is_empty() && at.place == Place::Live) {
             row.id.clone_from(&meta.id);
@@ -235,7 +236,9 @@ impl Gathering<'_, '_> {
         // Ours only grow. One that no longer has the last record that was read has lost it.
         if let Some(old) = old.filter(|_| row.native) {
             (row.once_bytes, row.once_seq) = (old.once_bytes, old.once_seq);
-            if let Some(lost) = self.sought.take().filter(|lost| lost.seq >= row.once_seq) {
+            if let Some(lost) = self.sought.take().filter(|lost| lost.seq >= row.once_seq)
+                && !is_set_aside(store, at, old, records.end())?
+            {
                 (row.once_bytes, row.once_seq) = (old.stamp.bytes.max(lost.offset), lost.seq);
             }
         }
@@ -306,6 +309,16 @@ impl Gathering<'_, '_> {
             row.created_ms = self.modified_ms;
         }
         Ok(())
+    }
+}
+
+/// Whether the last record that was read of a session, and that is no longer there, stands in its torn end, or in what
+/// was set aside of that since. Then it is named there, and did not vanish without a trace.
+pub(crate) fn is_set_aside(store: &Store, at: &Address, old: &Row, end: End) -> Result<bool> {
+    let Mark { offset, seq, .. } = old.last;
+    match end {
+        End::Torn(torn) if torn.offset <= offset && offset - torn.offset < torn.length => Ok(true),
+        _ => store.backend().is_set_aside(at, Position::new(offset), seq, old.read_ns),
     }
 }
 

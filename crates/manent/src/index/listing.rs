@@ -13,6 +13,7 @@ use crate::summary::Summary;
 
 use super::catalogue::Row;
 use super::damage::Read;
+use super::gather::is_set_aside;
 use super::rows::RowRef;
 use super::search::address_of;
 use super::state::Snapshot;
@@ -164,11 +165,14 @@ impl Store {
         let mut records = self.backend().read(at, Start::Seq(row.last.seq), None)?;
         while let Some(item) = records.next()? {
             if let Item::Entry(entry) = item {
-                let same = entry.seq == row.last.seq && crc32c::crc32c(entry.bytes) == row.last.crc;
-                return Ok((!same).then_some((row.stamp.bytes, row.last.seq)));
+                if entry.seq == row.last.seq && crc32c::crc32c(entry.bytes) == row.last.crc {
+                    return Ok(None);
+                }
+                break;
             }
         }
-        Ok(Some((row.stamp.bytes, row.last.seq)))
+        let is_set_aside = is_set_aside(self, at, &row, records.end())?;
+        Ok((!is_set_aside).then_some((row.stamp.bytes, row.last.seq)))
     }
 }
 

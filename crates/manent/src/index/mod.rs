@@ -22,7 +22,8 @@
 //! | `sweep.rs`, `changes.rs`, `stopped.rs`, `background.rs` | brings all of it up to what the logs say |
 //! | `state.rs`, `shelf.rs`, `damage.rs` | what is known now; the files on the disk; what can be wrong with them |
 //! | `catalogue.rs`, `rows.rs` | a row for every session; rows that are read when somebody looks |
-//! | `listing.rs`, `by_key.rs`, `news.rs` | lists and counts; one session; a page at once |
+//! | `gone.rs` | sessions that vanished, until somebody acknowledges it |
+//! | `listing.rs`, `by_key.rs`, `noted.rs`, `news.rs` | lists and counts; one session; a page at once |
 
 mod background;
 mod batch;
@@ -36,10 +37,12 @@ mod damage;
 mod dates;
 mod dictionary;
 mod gather;
+mod gone;
 mod listing;
 mod matching;
 mod merge;
 mod news;
+mod noted;
 mod numbers;
 mod pages;
 mod postings;
@@ -63,11 +66,12 @@ mod view;
 pub(crate) mod words;
 
 pub(crate) use catalogue::Row;
+pub use gone::Missing;
 pub use listing::{IndexState, Listing, Reindexed, Share, Stats};
 pub use query::{QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError};
 pub(crate) use related::Reach;
 pub use search::{Found, Hit};
 pub(crate) use shelf::Kept;
 pub use snippet::{SNIPPET_CHARS, Snippet};
-pub(crate) use subject::Subject;
+pub(crate) use subject::{Losses, Subject};
 pub(crate) use sweep::Index;

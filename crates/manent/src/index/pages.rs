@@ -178,5 +178,5 @@ pub(crate) const PAGE_BYTES: usize = 8192;
 /// How much of a file is kept in memory.
 const LATELY_BYTES: usize = 2 * 1024 * 1024;
 /// Changes with everything that is kept in pages: an index of another version is made anew.
-const MAGIC: &[u8; 8] = b"manidx01";
+const MAGIC: &[u8; 8] = b"manidx02";
 const END_BYTES: usize = MAGIC.len() + 8 + 4;

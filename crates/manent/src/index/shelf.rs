@@ -4,6 +4,7 @@
 //! catalogue        which segments count, and a row for every session; replaced as a whole
 //! <uuid>.words     a segment; never changed
 //! news             who was written since, in large stores
+//! leaving          sessions that are being purged
 //! lock             held by whoever writes here, for as long as that lives
 //! ```
 //!
@@ -13,6 +14,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use manent_log::fs::{Access, DiskFile, FileId, Shape, read_fully, write_fully};
@@ -21,8 +23,9 @@ use crate::backend::Shelf;
 use crate::error::{Error, Result};
 use crate::key::SessionKey;
 
-use super::catalogue::{self, Head, Named};
+use super::catalogue::{self, Head, Named, Row};
 use super::damage::{Read, broken};
+use super::gone::Leaving;
 use super::pages::{self, Pages};
 use super::rows::Filed;
 use super::segment::Segment;
@@ -87,42 +90,87 @@ impl Kept {
         self.edition().map_or(0, |edition| edition.bytes)
     }
 
-    /// Adds a line to the news.
-    pub(crate) fn add_news(&self, line: &[u8]) -> io::Result<()> {
-        let path = self.path(NEWS);
+    /// Adds lines to the news or to what is leaving.
+    fn add_lines(&self, name: &str, lines: &[u8]) -> io::Result<Box<dyn DiskFile>> {
+        let path = self.path(name);
         let file = match self.shelf.disk.open(&path, Access::Append) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 self.shelf.disk.open(&path, Access::CreateNew)?
             }
             opened => opened?,
         };
-        file.append(line).map(|_| ())
+        write_fully(&*file, lines).map_err(|(_, e)| e)?;
+        Ok(file)
+    }
+
+    /// The lines of such a file, as far as they can be read, and their length.
+    fn lines<T: serde::de::DeserializeOwned>(&self, name: &str) -> io::Result<(Vec<T>, u64)> {
+        let file = match self.shelf.disk.open(&self.path(name), Access::Read) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+            opened => opened?,
+        };
+        let mut bytes = vec![0; file.state()?.len.min(LINES_BYTES_MAX) as usize];
+        let len = read_fully(&*file, &mut bytes, 0)?;
+        let lines = bytes[..len].split(|byte| *byte == b'\n');
+        Ok((lines.filter_map(|line| serde_json::from_slice(line).ok()).collect(), len as u64))
+    }
+
+    /// How long such a file is.
+    fn lines_bytes(&self, name: &str) -> u64 {
+        self.shelf.disk.inspect(&self.path(name)).map_or(0, |info| info.len)
+    }
+
+    /// Adds a line to the news.
+    pub(crate) fn add_news(&self, line: &[u8]) -> io::Result<()> {
+        self.add_lines(NEWS, line).map(|_| ())
     }
 
     /// The sessions that were written since everything was last looked at, each once.
     pub(crate) fn news(&self) -> io::Result<Vec<SessionKey>> {
-        let file = match self.shelf.disk.open(&self.path(NEWS), Access::Read) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            opened => opened?,
-        };
-        let mut bytes = vec![0; file.state()?.len.min(NEWS_BYTES_MAX) as usize];
-        let len = read_fully(&*file, &mut bytes, 0)?;
-        let lines = bytes[..len].split(|byte| *byte == b'\n');
-        let keys =
-            lines.filter_map(|line| SessionKey::new(serde_json::from_slice::<String>(line).ok()?).ok());
+        let (keys, _) = self.lines::<String>(NEWS)?;
         let mut seen = HashSet::new();
+        let keys = keys.into_iter().filter_map(|key| SessionKey::new(key).ok());
         Ok(keys.filter(|key| seen.insert(key.clone())).collect())
     }
 
     /// How long the news are.
     pub(crate) fn news_bytes(&self) -> u64 {
-        self.shelf.disk.inspect(&self.path(NEWS)).map_or(0, |info| info.len)
+        self.lines_bytes(NEWS)
     }
 
     /// Removes the news if nothing was added to them: everything was looked at since.
     pub(crate) fn drop_news(&self, bytes: u64) {
         if bytes > 0 && self.news_bytes() == bytes {
             let _ = self.remove(NEWS);
+        }
+    }
+
+    /// Notes sessions that are going to be purged, durably: if the purge is cut off, nobody takes them for lost.
+    pub(crate) fn add_leaving(&self, leaving: &[Leaving]) -> io::Result<()> {
+        // Without a catalogue, nobody knows of them.
+        if self.edition().is_none() || !self.is_ours()? {
+            return Ok(());
+        }
+        let mut lines = Vec::new();
+        for leaving in leaving {
+            serde_json::to_writer(&mut lines, leaving)?;
+            lines.push(b'\n');
+        }
+        self.add_lines(LEAVING, &lines)?.sync()?;
+        self.shelf.disk.sync_dir(&self.shelf.dir)
+    }
+
+    /// The sessions that are being purged.
+    pub(crate) fn leaving(&self) -> Vec<Leaving> {
+        self.lines(LEAVING).map(|(leaving, _)| leaving).unwrap_or_default()
+    }
+
+    /// Forgets them once the catalogue no longer knows any of them.
+    pub(crate) fn drop_leaving(&self, rows: &[Arc<Row>]) {
+        let Ok((leaving, bytes)) = self.lines::<Leaving>(LEAVING) else { return };
+        let is_known = |leaving: &Leaving| rows.iter().any(|row| leaving.is_row(row));
+        if bytes > 0 && !leaving.iter().any(is_known) && self.lines_bytes(LEAVING) == bytes {
+            let _ = self.remove(LEAVING);
         }
     }
 
@@ -283,6 +331,7 @@ impl Kept {
         // First the catalogue: segments without one count for nothing.
         self.remove(CATALOGUE)?;
         self.remove(NEWS)?;
+        self.remove(LEAVING)?;
         match self.tidy(&[]) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(e) => Err(e),
@@ -313,8 +362,9 @@ fn lock_within(file: &dyn DiskFile, wait: Duration) -> io::Result<bool> {
 const CATALOGUE: &str = "catalogue";
 const LOCK: &str = "lock";
 const NEWS: &str = "news";
-/// Nobody reads more of them: then everything is looked at.
-const NEWS_BYTES_MAX: u64 = 1024 * 1024;
+const LEAVING: &str = "leaving";
+/// Nobody reads more of news or of what is leaving.
+const LINES_BYTES_MAX: u64 = 1024 * 1024;
 const SEGMENT: &str = ".words";
 const UNFINISHED: &str = ".tmp";
 const PAUSE: Duration = Duration::from_millis(10);

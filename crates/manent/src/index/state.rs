@@ -9,6 +9,7 @@ use crate::backend::Place;
 
 use super::catalogue::{self, Head, Named};
 use super::damage::Read;
+use super::gone::Gone;
 use super::merge::merge;
 use super::pages::Pages;
 use super::rows::RowRef;
@@ -37,6 +38,8 @@ pub(crate) struct Known {
     pub(crate) saved_note: Vec<u64>,
     /// When everything was last looked at, in milliseconds since 1970.
     pub(crate) swept_ms: i64,
+    /// Sessions that are nowhere any more.
+    pub(crate) gone: Vec<Gone>,
     /// Everything was looked at since it was loaded: what changed since then is told.
     pub(crate) is_swept: bool,
     /// There are files beside it that no catalogue names, which go with the next save.
@@ -82,10 +85,10 @@ impl Known {
         }
         let filed = Arc::new(filed);
         let rows = (0..filed.len() as u32).map(|at| RowRef::Filed(filed.clone(), at)).collect();
-        let Head { next_number, note, swept_ms, .. } = head;
+        let Head { next_number, note, swept_ms, gone, .. } = head;
         let saved_note = note.clone();
         let found = Known { rows, next_number, segments, edition, note, saved_note, ..Known::default() };
-        Ok(Known { swept_ms, has_strays, catalogue, ..found })
+        Ok(Known { swept_ms, has_strays, catalogue, gone, ..found })
     }
 
     /// What was on the disk is there no longer.
@@ -164,12 +167,13 @@ impl Known {
         let named: Vec<Named> = segments.iter().filter_map(|held| held.named.clone()).collect();
         let rows = self.rows.iter().map(RowRef::row).collect::<Read<Vec<_>>>()?;
         let (next_number, note, swept_ms) = (self.next_number, self.note.clone(), self.swept_ms);
-        let head = Head { next_number, segments: named, note, swept_ms };
+        let head = Head { next_number, segments: named, note, swept_ms, gone: self.gone.clone() };
         kept.put_catalogue(catalogue::encode(&rows, &head), &head.segments)?;
         self.saved_note = head.note;
         self.segments = segments;
         (self.edition, self.catalogue) = kept.hold_edition();
         kept.drop_news(self.news_bytes);
+        kept.drop_leaving(&rows);
         (self.unsaved_bytes, self.unsaved_rows, self.has_strays) = (0, 0, false);
         Ok(())
     }

@@ -14,11 +14,21 @@ pub(crate) struct Subject {
     pub(crate) spoken: Spoken,
     /// What each is taken together with.
     pub(crate) reach: Reach,
+    /// What becomes of streams that vanish.
+    pub(crate) losses: Losses,
+}
+
+/// Whether streams that vanish are remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Losses {
+    Remembered,
+    Ignored,
 }
 
 impl Subject {
     /// Turns of conversations.
-    pub(crate) const TURNS: Subject = Subject { spoken: role, reach: Reach::Conversation };
+    pub(crate) const TURNS: Subject =
+        Subject { spoken: role, reach: Reach::Conversation, losses: Losses::Remembered };
 }
 
 /// Tells which records are found, and as whose words.

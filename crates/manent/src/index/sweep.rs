@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Address, Place, Progress, Stamp, Survey, Watching};
+use crate::backend::{Place, Progress, Stamp, Survey, Watching};
 use crate::error::{Error, Result};
 use crate::key::SessionKey;
 use crate::store::Store;
@@ -15,25 +15,26 @@ use crate::turn::Record;
 use super::background::Written;
 use super::batch::{BATCH_BYTES, Changed, Moved, SAVE_BYTES, in_batches, read_batch};
 use super::by_key::ByKey;
-use super::catalogue::Row;
 use super::changes::{
     Differences, Meanwhile, drop_copies, heard, is_all_there, settle_forks, survey, survey_while,
 };
 use super::damage::Broken;
+use super::gone::{Leaving, Present, known_by_id, note_gone, note_replaced};
 use super::listing::IndexState;
 use super::news::Noted;
 use super::related::Reach;
-use super::rows::RowRef;
 use super::shelf::{Kept, Writing};
 use super::state::{Known, Snapshot};
 use super::stopped::Stopped;
-use super::subject::Subject;
+use super::subject::{Losses, Subject};
 
 /// The index of a store, shared by all that use it in this process.
 #[derive(Debug)]
 pub(crate) struct Index {
     kept: Option<Kept>,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
+    /// What this process purges.
+    pub(super) purged: Mutex<Vec<Leaving>>,
     noted: Noted,
     appends: Written,
     /// Whether a thread may be begun that reads what is written.
@@ -44,12 +45,12 @@ pub(crate) struct Index {
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     /// Nothing: the disk was not looked at yet, or what is there is broken.
-    known: Option<Known>,
-    snapshot: Option<Arc<Snapshot>>,
+    pub(super) known: Option<Known>,
+    pub(super) snapshot: Option<Arc<Snapshot>>,
     /// What the catalogue on the disk says, for whoever asks for single sessions before anything is known.
-    by_key: Option<ByKey>,
+    pub(super) by_key: Option<ByKey>,
     /// Hears of what changes, once everything was looked at.
     watching: Option<Box<dyn Watching>>,
     was_asked: bool,
@@ -82,7 +83,7 @@ enum Try {
 impl Index {
     pub(crate) fn new(kept: Option<Kept>, in_background: bool, wait: Duration, subject: Subject) -> Index {
         let (state, noted, appends) = (Mutex::default(), Noted::default(), Written::default());
-        Index { kept, state, noted, appends, in_background, wait, subject }
+        Index { kept, state, purged: Mutex::default(), noted, appends, in_background, wait, subject }
     }
 
     /// Whose words a record is; nothing if it is not found.
@@ -93,6 +94,10 @@ impl Index {
     /// What a record is taken together with.
     pub(crate) fn reach(&self) -> Reach {
         self.subject.reach
+    }
+
+    pub(crate) fn losses(&self) -> Losses {
+        self.subject.losses
     }
 
     pub(crate) fn kept(&self) -> Option<&Kept> {
@@ -192,7 +197,10 @@ impl Index {
             // Whoever emptied it may have died before that was sure to last.
             return kept.sync().map_err(|e| Error::Index(e.to_string()));
         }
-        let Err(e) = self.refresh(store, Save::Anyway, &mut |_, _| {}) else { return Ok(()) };
+        let Err(e) = self.refresh(store, Save::Anyway, &mut |_, _| {}) else {
+            lock(&self.purged).clear();
+            return Ok(());
+        };
         let mut state = lock(&self.state);
         (state.known, state.snapshot) = (None, None);
         match kept.write(Duration::ZERO) {
@@ -201,43 +209,6 @@ impl Index {
             Err(_) if !kept.is_ours().unwrap_or(true) => kept.clear().map_err(|_| e),
             _ => Err(e),
         }
-    }
-
-    /// The row of a session as it was last written down or read, without looking whether it still holds.
-    pub(crate) fn noted(&self, at: &Address) -> Option<Row> {
-        let mut state = lock(&self.state);
-        let is_it = |row: &Row| {
-            let known = if at.id.is_empty() { row.place() == at.place } else { row.id == at.id };
-            known && row.key == at.key.as_str()
-        };
-        let find = |rows: &[RowRef]| rows.iter().filter_map(|row| row.row().ok()).find(|row| is_it(row));
-        if let Some(known) = &state.known {
-            return find(&known.rows).map(Arc::unwrap_or_clone);
-        }
-        let kept = self.kept.as_ref()?;
-        let by_key = state.by_key.take().filter(|by_key| by_key.is_of(kept));
-        state.by_key = by_key.or_else(|| ByKey::open(kept));
-        state.by_key.as_ref()?.find(at.key.as_str(), is_it)
-    }
-
-    /// Somebody knows that a session lacks its end: from now on it is what it is.
-    pub(crate) fn acknowledge(&self, store: &Store, at: &Address) -> Result<()> {
-        if self.noted(at).is_none() {
-            return Ok(());
-        }
-        self.refresh(store, Save::Sometimes, &mut |_, _| {})?;
-        let mut state = lock(&self.state);
-        let known = state.known.get_or_insert_default();
-        for slot in known.rows.iter_mut().filter(|row| row.place() == at.place) {
-            let Ok(row) = slot.row() else { continue };
-            if row.once_seq > 0 && row.key == at.key.as_str() && (at.id.is_empty() || row.id == at.id) {
-                *slot = Row { once_bytes: 0, once_seq: 0, ..Arc::unwrap_or_clone(row) }.into();
-                known.unsaved_rows += 1;
-            }
-        }
-        state.snapshot = None;
-        drop(state);
-        self.refresh(store, Save::Now, &mut |_, _| {}).map(|_| ())
     }
 
     /// Marks sessions as not read, because their records are not where they were.
@@ -312,7 +283,9 @@ impl Index {
         progress: Progress<'_>,
     ) -> std::result::Result<(), Stopped> {
         if changed.is_empty() && gone.is_empty() {
-            state.known.get_or_insert_default().is_swept = true;
+            let known = state.known.get_or_insert_default();
+            known.is_swept = true;
+            self.settle_gone(known, store, &Present::default())?;
             return self.save(state, store, save, this);
         }
         state.snapshot = None;
@@ -324,9 +297,9 @@ impl Index {
         known.is_swept = false;
         // Until everything was read, nobody may believe that nothing else came.
         let note = std::mem::take(&mut known.note);
-        let with_id = gone.iter().filter(|row| !row.id.is_empty());
-        let moved: Moved = Mutex::new(with_id.map(|row| (row.id.clone(), row.clone())).collect());
-        let (mut done, mut lost) = (0, false);
+        let with_id = gone.iter().filter(|row| !row.id.is_empty()).map(|row| (row.id.clone(), row.clone()));
+        let moved: Moved = Mutex::new(known_by_id(&known.gone).chain(with_id).collect());
+        let (mut done, mut lost, mut found) = (0, false, Present::default());
         for batch in in_batches(changed) {
             let bytes: u64 = batch.iter().map(Changed::bytes).sum();
             let onto = self.kept.as_ref().filter(|_| writing.is_some());
@@ -338,6 +311,8 @@ impl Index {
             let done_with: HashSet<u64> =
                 batch.iter().filter_map(|c| c.old.as_ref()).map(|old| old.number).collect();
             known.rows.retain(|row| !done_with.contains(&row.number()));
+            note_replaced(known, &batch, &read.rows)?;
+            found.note_rows(&read.rows)?;
             known.rows.extend(read.rows);
             known.segments.extend(read.segments);
             known.unsaved_bytes += bytes;
@@ -351,9 +326,13 @@ impl Index {
         let gone_names: HashSet<(Place, &str)> =
             gone.iter().map(|row| (row.place(), row.name.as_str())).collect();
         known.rows.retain(|row| row.name().is_ok_and(|name| !gone_names.contains(&(row.place(), name))));
+        note_gone(known, &gone);
         let has_copies = drop_copies(&mut known.rows)?;
         known.unsaved_rows += gone.len();
         let settled = settle_forks(&mut known.rows)? && !lost;
+        if settled {
+            self.settle_gone(known, store, &found)?;
+        }
         known.is_swept = settled && !has_copies;
         if !has_copies {
             // Copies have no rows, and count as soon as the others go: they are looked for every time.
@@ -362,10 +341,19 @@ impl Index {
         if !settled && this == Try::Early {
             return Err(Stopped::Unsettled);
         }
+        // Whoever purged what is gone may have written a new catalogue since ours was loaded.
+        if !known.gone.is_empty() && this == Try::Early && self.is_outdated(known) {
+            return Err(Stopped::Outdated);
+        }
         if let (Some(kept), Some(writing)) = (&self.kept, writing) {
             return write_down(state, store, kept, &writing, save);
         }
         self.save(state, store, save, this)
+    }
+
+    fn is_outdated(&self, known: &Known) -> bool {
+        let edition = self.kept.as_ref().and_then(Kept::edition);
+        edition.is_some() && edition != known.edition
     }
 
     /// Takes the right to write. Nothing if another process has it, or the disk does not let us: then everything is
@@ -492,7 +480,7 @@ fn note_saved(
 /// Why it could not be written.
 const BEING_WRITTEN: &str = "another process is writing it";
 /// How often to begin again when other processes write the index meanwhile.
-const TRIES: u32 = 5;
+pub(super) const TRIES: u32 = 5;
 /// A catalogue of so few rows is written in a moment: it is kept up with every change.
 const SMALL_STORE_ROWS: usize = 2000;
 /// But not with every question.

@@ -18,7 +18,7 @@ use crate::backend::{
     Records, Repaired, Room, Shelf, Sight, Stamp, Start, Survey, Terms, Which,
 };
 use crate::error::{Among, Error, Result, io_error};
-use crate::index::{Reach, Subject};
+use crate::index::{Losses, Reach, Subject};
 use crate::key::SessionKey;
 use crate::meta::Meta;
 use crate::store::{Store, StoreOptions};
@@ -29,7 +29,11 @@ pub(super) fn searched(room: &Room, file: File, wait: Duration) -> Store {
     let path = room.dir.join(file.name());
     let stream = OneFile { disk: room.disk.clone(), home: room.dir.clone(), file, path };
     let options = StoreOptions { wait, trust: room.trust, ..StoreOptions::default() };
-    Store::searching(Arc::new(stream), options, Subject { spoken, reach: Reach::Alone })
+    Store::searching(
+        Arc::new(stream),
+        options,
+        Subject { spoken, reach: Reach::Alone, losses: Losses::Ignored },
+    )
 }
 
 /// What of a line is found: an item, under its kind.

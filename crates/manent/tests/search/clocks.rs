@@ -16,11 +16,12 @@ use super::check::check_all;
 use super::key;
 use super::oracle::{Ask, ROLES, WORDS, any_ask, pick};
 use super::scenes::{HOME, open, truth};
+use super::vanishing::{By, Losses};
 
 const SECOND: i64 = 1_000_000_000;
 const MS: i64 = 1_000_000;
 
-fn path(name: &str) -> PathBuf {
+pub(crate) fn path(name: &str) -> PathBuf {
     Path::new(HOME).join("sessions").join(name)
 }
 
@@ -147,22 +148,25 @@ fn store_at_rest_is_neither_listed_nor_read_again() {
     }
 }
 
-struct Life {
-    rng: Rng,
-    disk: SimDisk,
-    handles: Vec<Store>,
-    did: Vec<String>,
+pub(crate) struct Life {
+    pub(crate) rng: Rng,
+    pub(crate) disk: SimDisk,
+    pub(crate) handles: Vec<Store>,
+    pub(crate) did: Vec<String>,
+    /// The sessions of ours that vanished.
+    pub(crate) losses: Losses,
     /// Copies that another program keeps of files, to restore them.
     copies: BTreeMap<String, Vec<u8>>,
-    stats: Stats,
+    pub(crate) stats: Stats,
 }
 
 #[derive(Debug, Default)]
-struct Stats {
+pub(crate) struct Stats {
     steps: u64,
     refused: u64,
     looks: u64,
     turns: u64,
+    pub(crate) losses: u64,
 }
 
 impl Stats {
@@ -171,12 +175,13 @@ impl Stats {
         self.refused += other.refused;
         self.looks += other.looks;
         self.turns += other.turns;
+        self.losses += other.losses;
     }
 }
 
-type Done = Result<(), String>;
+pub(crate) type Done = Result<(), String>;
 
-fn said(e: impl std::fmt::Display) -> String {
+pub(crate) fn said(e: impl std::fmt::Display) -> String {
     e.to_string()
 }
 
@@ -190,17 +195,21 @@ impl Life {
         disk.set_clock(Clock { now_ns, step_ns, tick_ns });
         disk.poke_dir(path("")).unwrap();
         let handles = (0..2).map(|_| open(&disk)).collect();
-        Life { rng, disk, handles, did: Vec::new(), copies: BTreeMap::new(), stats: Stats::default() }
+        let (did, copies, stats) = (Vec::new(), BTreeMap::new(), Stats::default());
+        Life { rng, disk, handles, did, losses: Losses::default(), copies, stats }
     }
 
     fn run(&mut self) -> Done {
         for _ in 0..self.rng.range(6..=20) {
             self.stats.steps += 1;
-            let acted = match self.rng.below(8) {
-                0..=2 => self.ours(),
-                3..=5 => self.theirs(),
-                _ => self.time(),
+            let before = self.ids()?;
+            let (by, acted) = match self.rng.below(9) {
+                0..=2 => (By::Us, self.ours()),
+                3..=5 => (By::Others, self.theirs()),
+                6 => (By::Others, self.lose_or_acknowledge()),
+                _ => (By::Others, self.time()),
             };
+            self.note_vanished(&before, by)?;
             if let Err(e) = acted {
                 self.stats.refused += 1;
                 self.did.push(format!("  refused: {e}"));
@@ -235,7 +244,7 @@ impl Life {
         for ask in [everything(), any_ask(&mut self.rng, &truth)] {
             check_all(&self.handles[at], &truth, &ask).map_err(|what| format!("program {at}: {what}"))?;
         }
-        Ok(())
+        self.check_losses(at)
     }
 
     fn text(&mut self) -> String {
@@ -343,6 +352,13 @@ impl Life {
         let nth = self.rng.below(copies.len().max(1) as u64) as usize;
         let Some((name, bytes)) = copies.nth(nth) else { return Ok(()) };
         let (name, bytes) = (name.clone(), bytes.clone());
+        // Two sessions of one id are another story.
+        let stem = name.trim_end_matches("jsonl");
+        let put_away = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(stem);
+        let live = path("");
+        if self.disk.paths().iter().any(|path| !path.starts_with(&live) && put_away(path)) {
+            return Ok(());
+        }
         self.did.push(format!("  restores {name}"));
         self.disk.poke("/elsewhere/copy", bytes).map_err(said)?;
         self.disk.set_modified("/elsewhere/copy", SECOND * self.rng.below(1000) as i64).map_err(said)?;
@@ -354,8 +370,8 @@ impl Life {
         let clock = self.disk.clock();
         let ahead = [0, 1000, MS, 15 * MS, 150 * MS, SECOND, 3 * SECOND, 3600 * SECOND];
         let mut ns = ahead[self.rng.below(8) as usize] + self.rng.below(MS as u64) as i64;
-        // Where time stamps are whole seconds, a second that comes again cannot be told from the one before.
-        if clock.tick_ns < SECOND && self.rng.chance(1, 3) {
+        // A tick that comes again cannot be told from the one before; that is not promised.
+        if clock.tick_ns == 1 && self.rng.chance(1, 3) {
             ns = -ns;
         }
         self.did.push(format!("{ns} ns pass"));
@@ -398,5 +414,6 @@ fn no_answer_misses_a_turn_whatever_the_clock_does() {
     if count >= 50 {
         assert!(total.looks > count * 5 && total.turns > total.looks, "too little happens: {total:?}");
         assert!(total.refused * 3 < total.steps, "too little happens: {total:?}");
+        assert!(total.losses > count / 4, "too little is lost: {total:?}");
     }
 }

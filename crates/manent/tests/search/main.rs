@@ -7,11 +7,11 @@
 //! | `bare.rs` | a backend on which no index is kept and nothing is watched |
 //! | `lives.rs`, `acts.rs`, `by_hand.rs` | random stores, and whatever programs and people do to their files |
 //! | `scenes.rs`, `crashes.rs` | a simulated disk that crashes, fails and fills up |
-//! | `clocks.rs` | coarse time stamps, clocks that jump, files with times of their own |
+//! | `clocks.rs`, `vanishing.rs` | coarse time stamps, clocks that jump, files with times of their own, logs that vanish |
 //! | `failing.rs` | a disk on which everything works but the index |
 //! | `rot.rs` | every byte of an index changed, every file of it cut short |
 //! | `odd.rs` | stores as nobody would make them on purpose |
-//! | `shorter.rs` | a log that lost its end |
+//! | `shorter.rs`, `lost.rs` | a log that lost its end, or vanished |
 //! | `threads.rs` | many at once |
 //! | `many.rs` | a question that is asked while everything is looked at |
 //!
@@ -36,6 +36,7 @@ mod clocks;
 mod crashes;
 mod failing;
 mod lives;
+mod lost;
 mod many;
 mod odd;
 mod oracle;
@@ -43,6 +44,7 @@ mod rot;
 mod scenes;
 mod shorter;
 mod threads;
+mod vanishing;
 
 fn number(name: &str) -> Option<u64> {
     manent_sim::seeds::number(name).unwrap()

@@ -207,6 +207,42 @@ fn another_programs_file_may_become_shorter() {
     assert_eq!(shorter(&scene.open(), &at), NONE);
 }
 
+/// A crash tears the last record; what is left of it is set aside by the next append. What was seen behind it is gone.
+#[test]
+fn tail_that_was_set_aside_is_not_a_loss_and_what_vanished_beside_it_is() {
+    for look in [false, true] {
+        let scene = Scene::new();
+        let at = scene.live();
+        let bytes = fs::read(scene.path()).unwrap();
+        // Record 4, torn.
+        fs::write(scene.path(), &bytes[..bytes.len() - 30]).unwrap();
+        assert_eq!(shorter(&scene.open(), &at), NONE, "it is torn, which is named");
+        if look {
+            scene.look();
+        }
+        scene.open().append(&key("work"), turn("user", "four again")).unwrap();
+        assert_eq!(shorter(&scene.open(), &at), NONE, "it was set aside, look: {look}");
+        scene.look();
+        assert_eq!(shorter(&scene.open(), &at), NONE, "and seen so, look: {look}");
+        // What is lost then is told anew.
+        scene.open().append(&key("work"), turn("user", "five")).unwrap();
+        scene.look();
+        scene.cut(2);
+        assert_eq!(shorter(&scene.open(), &at), [5], "lost without a trace, look: {look}");
+    }
+    // Torn in the third record, so that the fourth is lost as a whole.
+    let scene = Scene::new();
+    let at = scene.live();
+    let bytes = fs::read(scene.path()).unwrap();
+    let fourth = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap();
+    fs::write(scene.path(), &bytes[..fourth - 20]).unwrap();
+    assert_eq!(shorter(&scene.open(), &at), [4], "torn");
+    scene.open().append(&key("work"), turn("user", "three again")).unwrap();
+    assert_eq!(shorter(&scene.open(), &at), [4], "set aside");
+    scene.look();
+    assert_eq!(shorter(&scene.open(), &at), [4], "and seen");
+}
+
 /// Several sessions of one key, and one of them lost something.
 #[test]
 fn the_one_that_lost_something_is_told_and_no_other() {

@@ -1,0 +1,130 @@
+//! Sessions whose logs vanished: `verify` and `doctor` name them until `repair` acknowledges the loss, other commands
+//! mention each once.
+
+use std::io;
+
+use anstyle::{AnsiColor, Style};
+use manent::backend::Which;
+use manent::{Missing, Store};
+use serde_json::json;
+
+use super::{dashes_for, id_in};
+use crate::context::{Context, key};
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::term;
+
+/// The missing sessions that were named, or all of them.
+pub(super) fn of(store: &Store, names: &[String]) -> Result<Vec<Missing>, Failure> {
+    let mut missing = store.missing()?;
+    missing.retain(|missing| names.is_empty() || names.iter().any(|name| is_named(missing, name)));
+    missing.sort_by(|a, b| (&a.address.key, &a.address.id).cmp(&(&b.address.key, &b.address.id)));
+    Ok(missing)
+}
+
+/// Whether a name on the command line means this session.
+pub(super) fn is_named(missing: &Missing, name: &str) -> bool {
+    let by_id = id_in(name).is_some_and(|id| missing.address.id.starts_with(id));
+    by_id || missing.address.key.as_str() == name
+}
+
+/// Names what is missing. Other programs may remove their own files: that is told, and is no damage.
+pub(super) fn print(missing: &[Missing], output: &mut Output) -> io::Result<Exit> {
+    for missing in missing {
+        let (word, color) =
+            if missing.ours { ("missing", AnsiColor::Red) } else { ("gone", AnsiColor::Yellow) };
+        if output.json {
+            output.json(&json!({
+                "session": missing.address.key.as_str(), "id": missing.address.id, "status": word,
+                "last_seq": missing.last_seq, "bytes": missing.bytes,
+            }))?;
+            continue;
+        }
+        let style = Style::new().fg_color(Some(color.into())).bold();
+        let text = format!("  {}  {}", term::line(missing.address.key.as_str()), words(missing));
+        output.line(&[(style, &term::pad(word, 7)), (Style::new(), &text)])?;
+        if missing.ours {
+            output.line(&[(term::FAINT, &format!("           {}", advice(missing)))])?;
+        }
+    }
+    let is_loss = missing.iter().any(|missing| missing.ours);
+    Ok(if is_loss { Exit::Damage } else { Exit::Done })
+}
+
+/// What happened to it.
+pub(super) fn words(missing: &Missing) -> String {
+    let had = format!("it had records up to {}", missing.last_seq);
+    if missing.ours {
+        format!("its log was removed, emptied or replaced; {had}")
+    } else {
+        format!("its file, another program's, is no longer there; {had}")
+    }
+}
+
+/// What to do about it.
+pub(super) fn advice(missing: &Missing) -> String {
+    let word = term::shell_word(missing.address.key.as_str());
+    let named = format!("{}{word}", dashes_for(&word));
+    format!("bring it back from a backup, or `manent repair {named}` acknowledges the loss")
+}
+
+/// Acknowledges the losses that were named, or all of them, and tells of each.
+pub(super) fn acknowledge(store: &Store, names: &[String], output: &mut Output) -> Result<(), Failure> {
+    let mut acknowledged = Vec::new();
+    if names.is_empty() {
+        acknowledged = store.acknowledge_missing(Which::All)?;
+    }
+    for missing in of(store, names)?.iter().filter(|_| !names.is_empty()) {
+        acknowledged.extend(store.acknowledge_missing(Which::Key(&missing.address.key))?);
+    }
+    for missing in &acknowledged {
+        let name = missing.address.key.as_str();
+        if output.json {
+            let word = if missing.ours { "missing" } else { "gone" };
+            output.json(&json!({
+                "session": name, "id": missing.address.id, "acknowledged": word, "last_seq": missing.last_seq,
+            }))?;
+            continue;
+        }
+        let style = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
+        output.line(&[(style, "repaired"), (Style::new(), &format!(" {}", term::line(name)))])?;
+        output.line(&[(Style::new(), &format!("           acknowledged: {}", words(missing)))])?;
+    }
+    Ok(())
+}
+
+/// Mentions the losses that nobody was told of yet.
+pub(super) fn mention(context: &Context<'_>, store: &Store) {
+    for missing in store.newly_missing() {
+        context.warn(&format!(
+            "{} is missing: {}; {}",
+            missing.address.key,
+            words(&missing),
+            advice(&missing)
+        ));
+    }
+}
+
+/// Says of a session that is begun anew that there was one of its key, and that it vanished.
+pub(super) fn warn_of(context: &Context<'_>, store: &Store, key: &manent::SessionKey) {
+    // What cannot be told is no reason not to append.
+    if let Ok(Some(missing)) = store.missing_of(key) {
+        let what = format!("an earlier session of {key} is missing: {}", words(&missing));
+        context.warn(&format!("{what}; this is a new one; {}", advice(&missing)));
+    }
+}
+
+/// Says why a session is not found, if it is because its log vanished.
+pub(super) fn explain(store: &Store, name: &str, failure: Failure) -> Failure {
+    let missing = match key(name) {
+        Ok(key) if failure.exit == Exit::NotFound => store.missing_of(&key).ok().flatten(),
+        _ => None,
+    };
+    match missing {
+        Some(missing) => {
+            let why = format!("{name} is missing: {}; {}", words(&missing), advice(&missing));
+            Failure::new(failure.exit, why)
+        }
+        None => failure,
+    }
+}

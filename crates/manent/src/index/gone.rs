@@ -1,0 +1,425 @@
+//! Sessions that vanished without a move of ours, remembered by the catalogue until somebody acknowledges the loss.
+//!
+//! A session that is archived, deleted, restored or forked keeps its id, and is found by it wherever it went. One that
+//! is purged is announced first, in a file beside the catalogue ([`Leaving`]), so that a purge that crashed, or that
+//! another process is in the middle of, is not taken for a loss. What is left vanished: the log was removed, emptied or
+//! replaced by something else.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{Address, Place, Position, Stamp, Which};
+use crate::error::Result;
+use crate::key::SessionKey;
+use crate::store::Store;
+use crate::sync::lock;
+
+use super::batch::Changed;
+use super::catalogue::{Mark, Row};
+use super::changes::survey;
+use super::damage::Read;
+use super::numbers::{Numbers, put, put_text};
+use super::rows::RowRef;
+use super::shelf::Kept;
+use super::state::Known;
+use super::stopped::Stopped;
+use super::subject::Losses;
+use super::sweep::{Index, Save, TRIES};
+
+/// A session that the catalogue once read, and that is nowhere any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Where it was, and what it was called.
+    pub address: Address,
+    /// How many bytes it had when it was last seen.
+    pub bytes: u64,
+    /// The number of its last record then.
+    pub last_seq: u64,
+    /// Whether it was a log of ours, which nobody else may remove. Other programs may remove their own files.
+    pub ours: bool,
+}
+
+/// What the catalogue remembers of a session that is gone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Gone {
+    place: u8,
+    name: String,
+    key: String,
+    id: String,
+    bytes: u64,
+    last: Mark,
+    ours: bool,
+    /// Looked for everywhere, while nothing moved.
+    sure: bool,
+    /// A command mentioned it.
+    told: bool,
+    /// A file is in its place, which may be it, with a damaged header. Not kept: it is looked at before it is sure.
+    replaced: bool,
+}
+
+impl Gone {
+    /// Nothing if no record of it was ever read.
+    fn of(row: &Row) -> Option<Gone> {
+        let Row { place, name, key, id, stamp, last, .. } = row;
+        let (name, key, id) = (name.clone(), key.clone(), id.clone());
+        let gone = Gone { place: *place, name, key, id, bytes: stamp.bytes, ..Gone::default() };
+        last.is_set.then_some(Gone { last: *last, ours: row.native || row.headed, ..gone })
+    }
+
+    fn replaced(self) -> Gone {
+        Gone { replaced: true, ..self }
+    }
+
+    /// What a copy of it that comes back is compared with. All of the copy is read.
+    fn to_row(&self) -> Row {
+        let Gone { place, name, key, id, bytes, last, ours: native, .. } = self.clone();
+        let stamp = Stamp { bytes, changed_ns: Stamp::UNSETTLED_NS, ..Stamp::default() };
+        Row { place, name, key, id, stamp, last, native, doubtful: true, ..Row::default() }
+    }
+
+    pub(crate) fn is_of(&self, key: &SessionKey) -> bool {
+        self.key == key.as_str()
+    }
+
+    fn place(&self) -> Place {
+        Place::ALL.get(usize::from(self.place)).copied().unwrap_or(Place::Trash)
+    }
+
+    fn missing(&self) -> Option<Missing> {
+        let key = SessionKey::new(self.key.as_str()).ok()?;
+        let address = Address { place: self.place(), key, id: self.id.clone() };
+        Some(Missing { address, bytes: self.bytes, last_seq: self.last.seq, ours: self.ours })
+    }
+
+    /// Whether its last record still lies where it lay: then only its header is damaged, which is named elsewhere. What
+    /// the disk does not give may be there.
+    fn lies_there(&self, store: &Store) -> bool {
+        if !self.replaced {
+            return false;
+        }
+        match store.backend().line(self.place(), &self.name, Position::new(self.last.offset)) {
+            Ok(line) => line.is_some_and(|line| crc32c::crc32c(&line) == self.last.crc),
+            Err(e) => e.is_refusal(),
+        }
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        let flags = [self.ours, self.sure, self.told];
+        let flags = flags.iter().rev().fold(0, |all, flag| all << 1 | u64::from(*flag));
+        let Mark { offset, seq, crc, .. } = self.last;
+        for number in [u64::from(self.place), flags, self.bytes, offset, seq, u64::from(crc)] {
+            put(out, number);
+        }
+        for text in [&self.name, &self.key, &self.id] {
+            put_text(out, text);
+        }
+    }
+
+    pub(crate) fn take(from: &mut Numbers<'_>) -> Read<Gone> {
+        let (place, flags, bytes) = (from.next()? as u8, from.next()?, from.next()?);
+        let last = Mark { offset: from.next()?, seq: from.next()?, crc: from.next_u32()?, is_set: true };
+        let flag = |at: u32| flags >> at & 1 == 1;
+        let (ours, sure, told) = (flag(0), flag(1), flag(2));
+        let (name, key, id) = (from.text()?.to_owned(), from.text()?.to_owned(), from.text()?.to_owned());
+        Ok(Gone { place, name, key, id, bytes, last, ours, sure, told, replaced: false })
+    }
+}
+
+/// A session that is about to be purged, as a line of a file beside the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Leaving {
+    key: String,
+    id: String,
+}
+
+impl Leaving {
+    fn is(&self, gone: &Gone) -> bool {
+        if self.id.is_empty() { gone.id.is_empty() && self.key == gone.key } else { self.id == gone.id }
+    }
+
+    /// Whether a row still counts on it.
+    pub(crate) fn is_row(&self, row: &Row) -> bool {
+        if self.id.is_empty() { row.id.is_empty() && self.key == row.key } else { self.id == row.id }
+    }
+}
+
+/// The sessions that are there.
+#[derive(Debug, Default)]
+pub(crate) struct Present {
+    ids: HashSet<String>,
+    keys: HashSet<String>,
+}
+
+impl Present {
+    pub(crate) fn note_rows(&mut self, rows: &[RowRef]) -> Read<()> {
+        for row in rows {
+            let row = row.row()?;
+            self.note(&row.id, &row.key);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, id: &str, key: &str) {
+        self.ids.insert(id.to_owned());
+        self.keys.insert(key.to_owned());
+    }
+
+    /// Ours are known by their ids, wherever they go. Of another program's, any session of the key will do: it has no
+    /// id while it is live, or one that cannot be a name, and gets one when it is put away.
+    fn holds(&self, gone: &Gone) -> bool {
+        let is_name = |id: &str| !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        let by_id = gone.ours && is_name(&gone.id);
+        if by_id { self.ids.contains(&gone.id) } else { self.keys.contains(&gone.key) }
+    }
+}
+
+/// What was known of sessions that went, by their ids, for whoever finds them elsewhere.
+pub(crate) fn known_by_id(gone: &[Gone]) -> impl Iterator<Item = (String, Arc<Row>)> {
+    let with_id = gone.iter().filter(|gone| !gone.id.is_empty());
+    with_id.map(|gone| (gone.id.clone(), Arc::new(gone.to_row())))
+}
+
+/// Remembers the sessions in whose files others were found.
+pub(crate) fn note_replaced(known: &mut Known, batch: &[Changed], found: &[RowRef]) -> Read<()> {
+    let mut olds = batch.iter().filter_map(|changed| changed.old.as_ref()).peekable();
+    if olds.peek().is_none() {
+        return Ok(());
+    }
+    let mut present = Present::default();
+    present.note_rows(found)?;
+    known
+        .gone
+        .extend(olds.filter_map(|old| Gone::of(old)).map(Gone::replaced).filter(|gone| !present.holds(gone)));
+    Ok(())
+}
+
+/// Remembers sessions that are not where they were.
+pub(crate) fn note_gone(known: &mut Known, rows: &[Arc<Row>]) {
+    known.gone.extend(rows.iter().filter_map(|row| Gone::of(row)));
+}
+
+impl Index {
+    /// Decides which of the sessions that went are lost, when everything was looked at. `found`: what was read in this
+    /// sweep.
+    pub(crate) fn settle_gone(&self, known: &mut Known, store: &Store, found: &Present) -> Read<()> {
+        if self.losses() == Losses::Ignored {
+            known.gone.clear();
+        }
+        if known.gone.is_empty() {
+            return Ok(());
+        }
+        let before = known.gone.clone();
+        known.gone.retain(|gone| !found.holds(gone));
+        if known.gone.iter().any(|gone| !gone.sure) {
+            let mut present = Present::default();
+            present.note_rows(&known.rows)?;
+            let leaving = self.leaving();
+            let is_lost = |gone: &Gone| {
+                let leaves = leaving.iter().any(|leaving| leaving.is(gone));
+                gone.sure || !(leaves || present.holds(gone) || gone.lies_there(store))
+            };
+            known.gone.retain(is_lost);
+            known.gone.iter_mut().for_each(|gone| gone.sure = true);
+            drop_repeated(&mut known.gone);
+        }
+        known.unsaved_rows += usize::from(known.gone != before);
+        Ok(())
+    }
+
+    /// The sessions that are being purged, by this or another process.
+    fn leaving(&self) -> Vec<Leaving> {
+        let mut leaving = self.kept().map(Kept::leaving).unwrap_or_default();
+        leaving.extend(lock(&self.purged).iter().cloned());
+        leaving
+    }
+
+    /// Announces a purge, before anything is removed. A disk that is full does not hinder it: then a crash makes it
+    /// look like a loss.
+    pub(crate) fn announce_purge(&self, sessions: &[Address]) {
+        let leaving = |at: &Address| Leaving { key: at.key.as_str().to_owned(), id: at.id.clone() };
+        let leaving: Vec<Leaving> = sessions.iter().map(leaving).collect();
+        if let Some(kept) = self.kept() {
+            let _ = kept.add_leaving(&leaving);
+        }
+        lock(&self.purged).extend(leaving);
+    }
+
+    /// The sessions that the catalogue once read and that are nowhere now. Nothing is changed, and no record is read.
+    fn missing(&self, store: &Store) -> std::result::Result<Vec<Gone>, Stopped> {
+        let state = lock(&self.state);
+        let mut lost = Vec::new();
+        for _ in 0..TRIES {
+            let loaded;
+            let edition = self.kept().and_then(Kept::edition);
+            let known = match (&state.known, self.kept()) {
+                (Some(known), _) if edition.is_none() || known.edition == edition => known,
+                (_, Some(kept)) => {
+                    loaded = Known::load(kept)?;
+                    &loaded
+                }
+                (_, None) => return Ok(Vec::new()),
+            };
+            let settled;
+            (lost, settled) = self.missing_of(known, store)?;
+            // Somebody who purges may have finished between our looks.
+            if settled && self.kept().and_then(Kept::edition) == edition {
+                break;
+            }
+        }
+        Ok(lost)
+    }
+
+    /// What is lost of what is known; false if sessions moved meanwhile.
+    fn missing_of(&self, known: &Known, store: &Store) -> std::result::Result<(Vec<Gone>, bool), Stopped> {
+        let (changed, went) = survey(known, store)?.differences;
+        let olds = changed.iter().filter_map(|changed| changed.old.as_ref());
+        let doubtful: HashSet<u64> = olds.clone().chain(&went).map(|row| row.number).collect();
+        let mut lost = known.gone.clone();
+        lost.extend(olds.filter_map(|row| Gone::of(row)).map(Gone::replaced));
+        lost.extend(went.iter().filter_map(|row| Gone::of(row)));
+        let (mut present, mut settled) = (Present::default(), true);
+        for Changed { sight, .. } in changed.iter().filter(|_| !lost.is_empty()) {
+            match store.backend().identify(sight)? {
+                Some(listed) => present.note(&listed.address.id, listed.address.key.as_str()),
+                None => settled = false,
+            }
+        }
+        lost.retain(|gone| !present.holds(gone));
+        if lost.is_empty() {
+            return Ok((lost, settled));
+        }
+        for row in known.rows.iter().filter(|row| !doubtful.contains(&row.number())) {
+            let row = row.row()?;
+            present.note(&row.id, &row.key);
+        }
+        let leaving = self.leaving();
+        lost.retain(|gone| {
+            let leaves = leaving.iter().any(|leaving| leaving.is(gone));
+            !(leaves || present.holds(gone) || gone.lies_there(store))
+        });
+        drop_repeated(&mut lost);
+        Ok((lost, settled))
+    }
+
+    /// Forgets losses that somebody has taken note of: of a key, or all of them. Gives what is forgotten.
+    fn acknowledge_missing(&self, store: &Store, which: Which<'_>) -> Result<Vec<Gone>> {
+        self.refresh(store, Save::Sometimes, &mut |_, _| {})?;
+        let mut state = lock(&self.state);
+        let known = state.known.get_or_insert_default();
+        let is_meant = |gone: &Gone| is_meant(which, &gone.key, &gone.id);
+        let (meant, others): (Vec<Gone>, Vec<Gone>) =
+            std::mem::take(&mut known.gone).into_iter().partition(is_meant);
+        known.gone = others;
+        known.unsaved_rows += meant.len();
+        drop(state);
+        if !meant.is_empty() {
+            self.refresh(store, Save::Now, &mut |_, _| {})?;
+        }
+        Ok(meant)
+    }
+
+    /// The losses of which no command has told yet. From now on they are told.
+    fn untold(&self, store: &Store) -> Vec<Gone> {
+        let mut state = lock(&self.state);
+        let Some(known) = &mut state.known else { return Vec::new() };
+        let is_news = |gone: &&mut Gone| gone.ours && gone.sure && !gone.told;
+        let mut untold = Vec::new();
+        for gone in known.gone.iter_mut().filter(is_news) {
+            gone.told = true;
+            untold.push(gone.clone());
+        }
+        known.unsaved_rows += untold.len();
+        drop(state);
+        if !untold.is_empty() {
+            // Where it cannot be written down, the next command tells again.
+            let _ = self.refresh(store, Save::Now, &mut |_, _| {});
+        }
+        untold
+    }
+}
+
+impl Store {
+    /// Sessions that the catalogue once read, and that are nowhere now although no purge removed them: their logs were
+    /// removed, emptied, or replaced by something else. Only what the catalogue knows can be missed: after
+    /// [`Store::reindex`], nothing is.
+    pub fn missing(&self) -> Result<Vec<Missing>> {
+        let gone = self.index().missing(self).or_else(|stopped| match stopped {
+            // What cannot be read knows nothing; the next search makes it anew.
+            Stopped::Broken(_) | Stopped::Outdated | Stopped::Unsettled => Ok(Vec::new()),
+            Stopped::Failed(e) => Err(e),
+        });
+        gone.map(|gone| gone.iter().filter_map(Gone::missing).collect())
+    }
+
+    /// Takes note of missing sessions: they are no longer reported. Gives those sessions.
+    pub fn acknowledge_missing(&self, which: Which<'_>) -> Result<Vec<Missing>> {
+        let is_meant = |missing: &Missing| is_meant(which, missing.address.key.as_str(), &missing.address.id);
+        // Without anything missing, nothing is read or written.
+        if !self.missing()?.iter().any(is_meant) {
+            return Ok(Vec::new());
+        }
+        let gone = self.index().acknowledge_missing(self, which)?;
+        Ok(gone.iter().filter_map(Gone::missing).collect())
+    }
+
+    /// The missing sessions of ours that the last search or list came upon and that were never given by this before, by
+    /// any process.
+    pub fn newly_missing(&self) -> Vec<Missing> {
+        self.index().untold(self).iter().filter_map(Gone::missing).collect()
+    }
+
+    /// A live session of a key that the catalogue knows, and that is nowhere now. Asks for one key alone, so that it
+    /// can be asked whenever a session is begun or not found.
+    pub fn missing_of(&self, key: &SessionKey) -> Result<Option<Missing>> {
+        let (rows, gone) = self.index().noted_of(key);
+        let mut gone: Vec<Gone> = gone.into_iter().filter(|gone| gone.ours).collect();
+        let live = self.backend().sight(key)?;
+        let is_replaced = |row: &Row| live.as_ref().is_some_and(|live| live.name == row.name);
+        let rows = rows.iter().filter(|row| row.native || row.headed);
+        let of = |row: &Row| {
+            let gone = Gone::of(row)?;
+            Some(if is_replaced(row) { gone.replaced() } else { gone })
+        };
+        gone.extend(rows.filter_map(of));
+        if gone.is_empty() {
+            return Ok(None);
+        }
+        let leaving = self.index().leaving();
+        let mut present = Present::default();
+        for place in Place::ALL {
+            for listed in self.list_of(place, key)? {
+                present.note(&listed.address.id, key.as_str());
+            }
+        }
+        gone.retain(|gone| {
+            !present.holds(gone) && !leaving.iter().any(|leaving| leaving.is(gone)) && !gone.lies_there(self)
+        });
+        Ok(gone.iter().find_map(Gone::missing))
+    }
+}
+
+fn is_meant(which: Which<'_>, key: &str, id: &str) -> bool {
+    match which {
+        Which::All => true,
+        Which::Key(wanted) => wanted.as_str() == key,
+        Which::Id(begin) => id.starts_with(begin),
+    }
+}
+
+/// Keeps the last word on each, and of other programs' sessions only so many.
+fn drop_repeated(gone: &mut Vec<Gone>) {
+    let mut seen = HashSet::new();
+    let mut foreign = 0;
+    gone.reverse();
+    gone.retain(|gone| {
+        foreign += usize::from(!gone.ours);
+        let is_new = seen.insert((gone.place, gone.name.clone(), gone.id.clone()));
+        is_new && (gone.ours || foreign <= FOREIGN_MAX)
+    });
+    gone.reverse();
+}
+
+/// Other programs remove their sessions as they like, and for ever.
+const FOREIGN_MAX: usize = 1000;
