@@ -388,6 +388,17 @@ fn a_run_that_is_under_way_is_not_begun_a_second_time() {
 }
 
 #[test]
+fn command_that_waits_for_another_in_its_directory_says_so() {
+    let Some((env, work)) = workshop("command_that_waits_for_another") else { return };
+    let mut first = start(&env, &work, &["job", "--", "sh", "-c", "touch begun; sleep 60"]);
+    let refused = exec(&env, &work, &["other", "--timeout", "1s", "--", "true"]);
+    refused.assert_fails(1, &["note: another command runs in this directory", "try again when it has ended"]);
+    signal(&first, Signal::TERM);
+    first.wait().unwrap();
+    exec(&env, &work, &["other", "--", "true"]).assert_code(0);
+}
+
+#[test]
 fn of_many_that_begin_the_same_run_at_once_one_does() {
     let Some((env, work)) = workshop("of_many_that_begin_the_same_run") else { return };
     let codes: Vec<Option<i32>> = std::thread::scope(|scope| {

@@ -60,6 +60,8 @@ pub trait Onlooker {
     fn has_room(&mut self) -> bool;
     /// Takes this, also if there was no room: when a command is at its end, what is left in its pipes comes at once.
     fn tell(&mut self, bytes: &[u8]);
+    /// Called at most once, before the command begins, if another command in the same workspace must end first.
+    fn on_wait(&mut self) {}
 }
 
 /// Nobody looks on.
@@ -97,7 +99,7 @@ impl Sandbox {
         let made = RealDisk.create_dir_all(&policy.store);
         made.map_err(SandboxError::io("make the home of the store"))?;
         let mut view = View::new(policy, self.kind)?;
-        let guard = Guard::begin(policy, &mut view, self.kind, stop)?;
+        let guard = Guard::begin(policy, &mut view, self.kind, stop, &mut || onlooker.on_wait())?;
         let outcome = self.run_in(&view, policy, &words, stop, onlooker);
         // Whatever came of it, and before anybody hears of that.
         let notes = guard.end();

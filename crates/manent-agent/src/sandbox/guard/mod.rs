@@ -61,14 +61,16 @@ pub(super) struct Guard {
 impl Guard {
     /// Finds what must be protected, tells `view` what to mount, and makes copies of the rest. What a command whose
     /// process was killed left undone is done first. Waits while another command runs in the same workspace, for no
-    /// longer than a command may take.
+    /// longer than a command may take, and calls `on_wait` once before that.
     pub(super) fn begin(
         policy: &Policy,
         view: &mut View,
         kind: Kind,
         stop: &Stop,
+        on_wait: &mut dyn FnMut(),
     ) -> Result<Guard, SandboxError> {
         let deadline = Instant::now() + policy.limits.wall;
+        let mut is_waiting = false;
         let mut said = Vec::new();
         let failed = || SandboxError::io("keep a note of what must be protected in the home of the store");
         let notes = loop {
@@ -78,6 +80,9 @@ impl Guard {
                 break notes;
             }
             drop(turn);
+            if !std::mem::replace(&mut is_waiting, true) {
+                on_wait();
+            }
             if stop.is_raised_within(LOOK_EVERY) || Instant::now() >= deadline {
                 return Err(SandboxError::Busy { workspace: view.workspace.clone() });
             }

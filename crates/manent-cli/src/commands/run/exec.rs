@@ -58,7 +58,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> 
         ..NewRun::default()
     };
     let (stop, signal) = stop_by_signals()?;
-    let mut screen = Screen::new(!context.is_json()).map_err(no_thread)?;
+    let mut screen = Screen::new(context).map_err(no_thread)?;
     // Until its end is recorded: from then on the record says that it is not run again.
     let key = Some(run.idempotency_key.as_str()).filter(|key| !key.is_empty());
     let _alone = key.map(|key| runs.alone(&session, key)).transpose()?;
@@ -193,7 +193,7 @@ struct Unchecked {
 
 impl Work<'_> {
     /// Tries until it is good, and records what came of it.
-    fn to_its_end(&self, runs: &Runs, started: &Started, screen: &mut Screen) -> Result<Done, Failure> {
+    fn to_its_end(&self, runs: &Runs, started: &Started, screen: &mut Screen<'_>) -> Result<Done, Failure> {
         let begun = Instant::now();
         let mut ended = Ended { status: Status::Failure, ..Ended::default() };
         let (mut refused, mut unchecked, mut hint) = (None, None, None);
@@ -227,7 +227,7 @@ impl Work<'_> {
         Ok(Done { ended, recorded, refused, unchecked, hint, interrupted, deadline, notes })
     }
 
-    fn attempt(&self, screen: &mut Screen) -> Tried {
+    fn attempt(&self, screen: &mut Screen<'_>) -> Tried {
         let mut attempt = NewAttempt { sandbox: self.sandbox.to_string(), ..NewAttempt::default() };
         let outcome = match self.run(&Line::Program(self.given.line.clone()), screen) {
             Ok(outcome) => outcome,
@@ -261,7 +261,7 @@ impl Work<'_> {
     }
 
     /// Has an attempt that went well verified.
-    fn check(&self, mut attempt: NewAttempt, verify: &str, screen: &mut Screen) -> Tried {
+    fn check(&self, mut attempt: NewAttempt, verify: &str, screen: &mut Screen<'_>) -> Tried {
         let checked = match self.run(&Line::Shell(verify.to_owned()), screen) {
             Ok(checked) => checked,
             Err(error) => return refused(attempt, error),
@@ -288,7 +288,7 @@ impl Work<'_> {
         Tried { attempt, is_good, hint: None, refused: None, unchecked, notes: checked.notes }
     }
 
-    fn run(&self, line: &Line, screen: &mut Screen) -> Result<Outcome, SandboxError> {
+    fn run(&self, line: &Line, screen: &mut Screen<'_>) -> Result<Outcome, SandboxError> {
         let outcome = self.sandbox.run_telling(&self.policy, line, &self.stop, screen);
         screen.tell_of_gaps();
         outcome

@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 
 use manent_agent::sandbox::Onlooker;
 
+use crate::context::Context;
 use crate::term;
 
 /// Where the output of a command is shown.
-pub(super) struct Screen {
+pub(super) struct Screen<'a> {
+    context: &'a Context<'a>,
     /// Nothing if it is not shown.
     pieces: Option<Sender<Vec<u8>>>,
     shared: Arc<Shared>,
@@ -38,9 +40,11 @@ struct Shared {
     gone: AtomicBool,
 }
 
-impl Screen {
-    /// Standard output, or nothing at all. An error: no thread can be started.
-    pub(super) fn new(is_shown: bool) -> io::Result<Screen> {
+impl<'a> Screen<'a> {
+    /// Makes a screen of standard output; with `--json`, what a command writes is not shown. Fails if no thread can be
+    /// started.
+    pub(super) fn new(context: &'a Context<'a>) -> io::Result<Screen<'a>> {
+        let is_shown = !context.is_json();
         let terminal = io::stdout().is_terminal();
         let shared = Arc::new(Shared::default());
         let (sender, pieces) = channel();
@@ -55,7 +59,7 @@ impl Screen {
             })?;
         }
         let pieces = is_shown.then_some(sender);
-        Ok(Screen { pieces, shared, ended, terminal, told: 0, left_out: 0 })
+        Ok(Screen { context, pieces, shared, ended, terminal, told: 0, left_out: 0 })
     }
 
     /// Tells how much was left out of what one command wrote.
@@ -114,7 +118,7 @@ impl Screen {
     }
 }
 
-impl Onlooker for Screen {
+impl Onlooker for Screen<'_> {
     fn has_room(&mut self) -> bool {
         self.terminal || !self.is_full()
     }
@@ -125,6 +129,10 @@ impl Onlooker for Screen {
         } else {
             self.send(bytes);
         }
+    }
+
+    fn on_wait(&mut self) {
+        self.context.note("another command runs in this directory; this one begins when that one has ended");
     }
 }
 
