@@ -178,12 +178,10 @@ impl Reading<'_> {
     fn keep(&self, mut bytes: Vec<u8>) -> Result<Held> {
         if let Some(kept) = self.onto
             && bytes.len() as u64 >= SAVE_BYTES
+            && let Ok(named) = kept.put_segment(&mut bytes)
+            && let Ok(segment) = kept.segment(&named)
         {
-            if let Ok(named) = kept.put_segment(&mut bytes)
-                && let Ok(segment) = kept.segment(&named)
-            {
-                return Ok(Held { segment: Arc::new(segment), named: Some(named) });
-            }
+            return Ok(Held { segment: Arc::new(segment), named: Some(named) });
         }
         Held::in_memory(bytes).map_err(|broken| Error::Index(broken.to_string()))
     }

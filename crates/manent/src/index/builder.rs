@@ -149,7 +149,7 @@ impl Builder {
 impl Parts {
     /// Sets when each turn was said.
     pub(crate) fn set_seconds(&mut self, seconds: &[u32]) {
-        self.seconds.reserve_exact(seconds.len() * size_of::<u32>());
+        self.seconds.reserve_exact(size_of_val(seconds));
         for second in seconds {
             self.seconds.extend_from_slice(&second.to_le_bytes());
         }

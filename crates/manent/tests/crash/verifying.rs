@@ -36,18 +36,15 @@ impl Move {
 }
 
 /// Runs each move before the disk operation of the check that is as far behind the one before it as the number says.
-fn move_at(disk: &SimDisk, operation: u64, moves: Vec<(u64, Move)>, mover: Arc<Store>) {
-    let Some(((distance, first), rest)) = moves.split_first().map(|(first, rest)| (*first, rest.to_vec()))
-    else {
-        return;
-    };
-    let at = operation + distance;
+fn move_at(disk: &SimDisk, operation: u64, moves: &[(u64, Move)], other: Arc<Store>) {
+    let Some(((distance, first), rest)) = moves.split_first() else { return };
+    let (at, first, rest) = (operation + distance, *first, rest.to_vec());
     let theirs = disk.clone();
     disk.visit_before(at, move || {
         let operation = theirs.op_count();
-        first.run(&theirs.as_process(MOVER), &mover);
+        first.run(&theirs.as_process(OTHER), &other);
         let passed = theirs.op_count() - operation;
-        move_at(&theirs, at + passed, rest, mover);
+        move_at(&theirs, at + passed, &rest, other);
     });
 }
 
@@ -84,11 +81,11 @@ fn try_moves(image: &Image, moves: &[Move], may_be_removed: &[&str]) {
         for operation in 0.. {
             let disk = image.disk(1);
             let store = state::open(&disk, image.home).unwrap();
-            let mover = Arc::new(state::open(&disk.as_process(MOVER), image.home).unwrap());
+            let other = Arc::new(state::open(&disk.as_process(OTHER), image.home).unwrap());
             let moves: Vec<(u64, Move)> =
                 moves.iter().enumerate().map(|(n, act)| (if n == 0 { 0 } else { *distance }, *act)).collect();
             let case = format!("{moves:?} from disk operation {operation} on");
-            move_at(&disk, disk.op_count() + operation, moves, mover);
+            move_at(&disk, disk.op_count() + operation, &moves, other);
             let (sound, removed) = check(&store, &case);
             let none_came = disk.cancel_visit();
             let there = everything(&state::open(&disk, image.home).unwrap());
@@ -143,4 +140,5 @@ fn verifying_a_directory_of_another_program_takes_a_rename_for_no_damage() {
     }
 }
 
-const MOVER: u32 = 2000;
+/// The process that moves sessions.
+const OTHER: u32 = 2000;

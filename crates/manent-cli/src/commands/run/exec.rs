@@ -58,7 +58,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> 
         ..NewRun::default()
     };
     let (stop, signal) = stop_by_signals()?;
-    let mut screen = Screen::new(context).map_err(no_thread)?;
+    let mut screen = Screen::new(context).map_err(|e| no_thread(&e))?;
     // Until its end is recorded: from then on the record says that it is not run again.
     let key = Some(run.idempotency_key.as_str()).filter(|key| !key.is_empty());
     let _alone = key.map(|key| runs.alone(&session, key)).transpose()?;
@@ -134,12 +134,12 @@ fn stop_by_signals() -> Result<(Stop, Arc<AtomicUsize>), Failure> {
         }
         flag.now();
     });
-    watching.map_err(no_thread)?;
+    watching.map_err(|e| no_thread(&e))?;
     Ok((stop, signal))
 }
 
 /// The error of a machine that runs as many processes as it may. Nothing was begun.
-fn no_thread(error: io::Error) -> Failure {
+fn no_thread(error: &io::Error) -> Failure {
     let hint = "nothing was run; end other programs, or raise the limit on processes (ulimit -u)";
     Failure::new(Exit::Failed, format!("cannot start a thread: {error}; {hint}"))
 }
