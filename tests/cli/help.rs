@@ -89,7 +89,7 @@ fn help_of_append() {
                                 be new
           --key <NAME>          A name for this record: appended again with the same one, it is there
                                 once, and gets its receipt again. With --jsonl, turns have it as
-                                "idempotency_key"
+                                idempotency_key
       -q, --quiet               No notes: only what was asked for and what went wrong
       -v, --verbose             Say more
           --wait <TIME>         How long to wait if another process is writing [default: 5s]
