@@ -87,14 +87,14 @@ fn help_of_append() {
                                 survives kill -9 [default: sync] [possible values: sync, group, flush]
           --expect-seq <N>      Append only if the (first) record gets this number; 1: the session must
                                 be new
+      -q, --quiet               No notes: only what was asked for and what went wrong
           --key <NAME>          A name for this record: appended again with the same one, it is there
                                 once, and gets its receipt again. With --jsonl, turns have it as
-                                "idempotency_key"
-      -q, --quiet               No notes: only what was asked for and what went wrong
+                                idempotency_key
       -v, --verbose             Say more
-          --wait <TIME>         How long to wait if another process is writing [default: 5s]
           --any-filesystem      Write also on network and unknown file systems, where appends and locks
                                 may not be safe [env: MANENT_ANY_FILESYSTEM]
+          --wait <TIME>         How long to wait if another process is writing [default: 5s]
       -h, --help                Print help
 
     Examples:

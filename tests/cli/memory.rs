@@ -396,7 +396,7 @@ fn every_command_gives_scripts_the_same_fields_each_time() {
         let value = env.mem_json(args).remove(0);
         value.as_object().unwrap().keys().cloned().collect()
     };
-    let item = ["seq", "ts", "kind", "id", "source", "content", "crc"];
+    let item = ["seq", "ts", "kind", "id", "idempotency_key", "source", "content", "crc"];
     assert_eq!(fields(&["list"]), item);
     assert_eq!(fields(&["add", "three"]), item);
     assert_eq!(fields(&["search", "two"]), [&item[..], &["snippet", "score"]].concat());

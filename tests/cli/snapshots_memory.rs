@@ -78,7 +78,7 @@ fn list_search_and_select_say_what_there_is() {
     [exit 4]
     ");
     let found = env.mem(&["search", "house", "--json"]).to_string();
-    insta::assert_snapshot!(found.split(",\"score\":").next().unwrap(), @r#"{"seq":6,"ts":"[time]","kind":"context","id":6,"source":{"who":"user"},"content":"moving house\nuntil Friday","crc":"[crc]","snippet":"moving house until Friday""#);
+    insta::assert_snapshot!(found.split(",\"score\":").next().unwrap(), @r#"{"seq":6,"ts":"[time]","kind":"context","id":6,"idempotency_key":"[id]","source":{"who":"user"},"content":"moving house\nuntil Friday","crc":"[crc]","snippet":"moving house until Friday""#);
     insta::assert_snapshot!(steady(&TestEnvironment::new().mem(&["list"])), @"
     [stderr]
     note: nothing is remembered; `manent memory add TEXT` changes that

@@ -112,7 +112,7 @@ fn a_whole_life_as_people_see_it() {
     ");
     insta::assert_snapshot!(env.manent(&["sessions"]), @"
     SESSION  TURNS  UPDATED                    SIZE  TITLE
-    work         2  [time]  430 B  Shopping
+    work         2  [time]  487 B  Shopping
     [exit 0]
     ");
 }

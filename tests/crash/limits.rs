@@ -62,7 +62,9 @@ fn too_few_open_files_are_a_clear_error_and_no_record_is_lost() {
             continue;
         }
         failures += 1;
-        output.assert_fails(1, &["Too many open files", "ulimit -n"]);
+        // At the sync of the directory the record is there, and nobody knows whether its name is.
+        let code = if output.stderr().contains("unknown whether") { 7 } else { 1 };
+        output.assert_fails(code, &["Too many open files", "ulimit -n"]);
         assert!(output.stdout.is_empty(), "no receipt: {output}");
         assert!(env.bytes("a").starts_with(&before), "{files} files");
         let output = env.manent_under(&["prlimit", &limit], &["verify", "a"]);

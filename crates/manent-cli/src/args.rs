@@ -178,7 +178,7 @@ pub(crate) struct Append {
     #[arg(long, value_name = "N")]
     pub(crate) expect_seq: Option<u64>,
     /// A name for this record: appended again with the same one, it is there once, and gets its receipt again.
-    /// With --jsonl, turns have it as "idempotency_key"
+    /// With --jsonl, turns have it as idempotency_key
     #[arg(long = "key", value_name = "NAME", conflicts_with = "jsonl")]
     pub(crate) idempotency_key: Option<String>,
     /// How long to wait if another process is writing

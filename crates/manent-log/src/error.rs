@@ -234,7 +234,7 @@ fn holder(pid: Option<u32>) -> String {
     }
 }
 
-fn hint(source: &io::Error) -> &'static str {
+pub(crate) fn hint(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => "; check who owns it",
         io::ErrorKind::ReadOnlyFilesystem => "; it can be read, writing needs a writable disk",

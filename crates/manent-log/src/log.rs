@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::body::{Body, KEY_BYTES_MAX};
 use crate::commit::Durability;
-use crate::error::{BodyError, Error, Result};
+use crate::error::{BodyError, Error, Result, hint};
 use crate::frame::{self, FileKind, RECORD_BYTES_MAX, SEQ_MAX};
 use crate::fs::{Disk, FileId, write_fully};
 use crate::header::Header;
@@ -104,14 +104,20 @@ pub struct Log {
     name_is_durable: bool,
     set_aside: Option<SetAside>,
     poison: Option<String>,
-    /// A commit is under way. Where it is seen at the beginning of another, a panic broke the first one off, and nobody
-    /// knows what it wrote: the handle is finished.
-    busy: bool,
+    at: Stage,
     /// The keys of the last records, once somebody appended a record with one.
     recent: Option<RecentKeys>,
     /// The bytes of the commit in hand, and where each of its records begins in the file. Kept for their memory.
     buffer: Vec<u8>,
     starts: Vec<u64>,
+}
+
+/// What a log is doing. One that is found in the middle of a commit at the beginning of another was broken off by a
+/// panic, and nobody knows what it wrote: the handle is finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Rest,
+    Commit,
 }
 
 impl Log {
@@ -137,7 +143,7 @@ impl Log {
             torn_end: ready.torn_end,
             set_aside: ready.set_aside,
             poison: None,
-            busy: false,
+            at: Stage::Rest,
             recent: None,
             buffer: Vec::new(),
             starts: Vec::new(),
@@ -235,7 +241,7 @@ impl Log {
 
     /// Why this handle will not write again, if it will not.
     pub fn poisoned(&self) -> Option<&str> {
-        self.poison.as_deref().or(self.busy.then_some(BROKEN_OFF))
+        self.poison.as_deref().or((self.at == Stage::Commit).then_some(BROKEN_OFF))
     }
 
     /// What opening the log, or waking it, had to cut off its end, and where it is kept.
@@ -252,9 +258,9 @@ impl Log {
         if let Some(why) = self.poisoned() {
             return Err(Error::Poisoned { path: self.path().to_owned(), why: why.to_owned() });
         }
-        self.busy = true;
+        self.at = Stage::Commit;
         let outcome = commit(self);
-        self.busy = false;
+        self.at = Stage::Rest;
         outcome
     }
 
@@ -420,7 +426,7 @@ impl Log {
     /// After a failed sync nobody can tell what is on the disk: the kernel reports the error once and forgets it.
     fn make_durable(&mut self) -> Result<()> {
         if let Err(source) = self.lease.file.sync() {
-            return Err(self.close_unknown(format!("a sync failed ({source})")));
+            return Err(self.close_unknown(format!("a sync failed ({source}{})", hint(&source))));
         }
         self.sync_name()
     }
@@ -429,7 +435,8 @@ impl Log {
     fn sync_name(&mut self) -> Result<()> {
         if !self.name_is_durable {
             if let Err(source) = self.disk.sync_dir(directory_of(&self.lease.path)) {
-                return Err(self.close_unknown(format!("the directory could not be synced ({source})")));
+                let why = format!("the directory could not be synced ({source}{})", hint(&source));
+                return Err(self.close_unknown(why));
             }
             self.name_is_durable = true;
         }

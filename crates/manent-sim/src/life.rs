@@ -96,7 +96,6 @@ impl fmt::Display for Trouble {
 
 /// Lives one life.
 pub fn live(seed: u64) -> Result<Stats, Box<Trouble>> {
-    crowd::hush_simulated_panics();
     let mut life = Life::new(seed);
     life.run().map_err(|what| Box::new(Trouble { seed, what, trace: life.disk.trace() }))?;
     Ok(life.stats)

@@ -128,7 +128,7 @@ impl fmt::Display for Entry {
             Detail::Append(bytes) => write!(f, " {bytes} B")?,
             Detail::Length(len) => write!(f, " {len}")?,
             Detail::Read { offset, bytes } | Detail::Write { offset, bytes } => {
-                write!(f, " {bytes} B at {offset}")?
+                write!(f, " {bytes} B at {offset}")?;
             }
         }
         match outcome {

@@ -124,11 +124,10 @@ impl World {
             _ => self.plan.strike(number, call.written_bytes()),
         };
         let result = match verdict {
-            Verdict::Go => effect(self, Extent::Whole),
+            Verdict::Go | Verdict::PanicAfter => effect(self, Extent::Whole),
             Verdict::Short => effect(self, Extent::Short),
             Verdict::Interrupted => Err(io::ErrorKind::Interrupted.into()),
             Verdict::PanicBefore => Err(io::Error::other(PANIC)),
-            Verdict::PanicAfter => effect(self, Extent::Whole),
             Verdict::Fail(errno) => {
                 on_failure(self);
                 Err(errno.into())
@@ -144,7 +143,8 @@ impl World {
         self.trace.call(number, who.pid, call, verdict, result.as_ref().err().map(ToString::to_string));
         match verdict {
             Verdict::Crash(kind) => self.crash(kind),
-            Verdict::PanicBefore | Verdict::PanicAfter => std::panic::panic_any(PANIC),
+            // A panic that prints nothing.
+            Verdict::PanicBefore | Verdict::PanicAfter => std::panic::resume_unwind(Box::new(PANIC)),
             Verdict::Go | Verdict::Short | Verdict::Fail(_) | Verdict::Interrupted => {}
         }
         result

@@ -151,7 +151,7 @@ impl Told {
 }
 
 fn options() -> StoreOptions {
-    StoreOptions { wait: Duration::from_secs(60), ..StoreOptions::default() }
+    StoreOptions { wait: Duration::from_mins(1), ..StoreOptions::default() }
 }
 
 #[test]

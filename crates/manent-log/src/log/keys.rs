@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::{Body, Expect, Log, Receipt};
 use crate::body::{self, idempotency_key};
 use crate::commit::Durability;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, hint};
 use crate::frame::FileKind;
 use crate::fs::{Access, rewrite};
 use crate::reader::Item;
@@ -93,8 +93,8 @@ impl Log {
     }
 
     /// Makes the record at an offset, and everything behind it, survive power loss, whoever wrote it and whatever
-    /// became of earlier syncs: the bytes are written again and synced. [`Error::Unknown`] in another program's file, in
-    /// which nothing is written again.
+    /// became of earlier syncs: the bytes are written again and synced. [`Error::Unknown`] in another program's file,
+    /// in which nothing is written again.
     pub fn keep_from(&mut self, offset: u64) -> Result<()> {
         self.guarded(|log| {
             log.check_usable(Durability::Sync)?;
@@ -191,7 +191,7 @@ impl Log {
         // The header stands at the beginning, and a first record is little without it.
         let start = if offset <= REWRITTEN_WHOLE_BYTES { 0 } else { offset };
         if let Err(why) = self.rewrite(start) {
-            return Err(self.close_unknown(format!("it could not be written again ({why})")));
+            return Err(self.close_unknown(format!("it could not be written again ({why}{})", hint(&why))));
         }
         self.sync_name()
     }

@@ -4,7 +4,6 @@
 //! order each time: the seed alone decides what happens.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Once;
 
 use manent_log::{Body, Durability, Log, Receipt, SharedLog};
 
@@ -84,17 +83,4 @@ pub(super) fn unless_simulated_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
 
 fn is_simulated(payload: &dyn std::any::Any) -> bool {
     payload.downcast_ref() == Some(&crate::world::PANIC)
-}
-
-/// Keeps panics that a fault wanted out of the output, and the search for their place out of the time.
-pub(super) fn hush_simulated_panics() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let loud = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !is_simulated(panic.payload()) {
-                loud(panic);
-            }
-        }));
-    });
 }

@@ -71,7 +71,7 @@ pub fn threads_with_one_key_record_once(make: Make<'_>) {
     let work = key("work");
     let seqs: Vec<u64> = thread::scope(|scope| {
         let append = |nth: usize| {
-            let durability = if nth % 2 == 0 { Durability::Group } else { Durability::Flush };
+            let durability = if nth.is_multiple_of(2) { Durability::Group } else { Durability::Flush };
             let terms = Terms { durability, expect: Expect::Any, wait: LONG };
             subject.append_on(&work, &[keyed("k", "one")], &terms).expect("taken or known")[0].seq
         };

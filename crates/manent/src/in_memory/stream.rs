@@ -134,7 +134,9 @@ impl Stream {
         let mut lines = lock(&self.lines);
         let first = lines.all.len() as u64;
         if !made.is_empty() {
-            made.into_iter().for_each(|line| lines.push(line));
+            for line in made {
+                lines.push(line);
+            }
             lines.written_ms = lines.written_ms.max(clock::now_ms());
         }
         Ok(first)

@@ -232,9 +232,9 @@ impl Plan {
                 continue;
             }
             let known = keys.find(&core.streams, session, held, &names)?;
-            let is_unsure = |known: &Known| held.id().is_empty() && !keys.is_kept(known.seq);
+            let may_be_lost = |known: &Known| held.id().is_empty() && !keys.is_kept(known.seq);
             let write_again = |known: &Known| {
-                if_unsure == IfUnsure::WriteAgain && known.kind == entry.kind && is_unsure(known)
+                if_unsure == IfUnsure::WriteAgain && known.kind == entry.kind && may_be_lost(known)
             };
             let again = known.as_ref().filter(|known| write_again(known)).map(|known| known.run_id.clone());
             if let Some(known) = known.filter(|_| again.is_none()) {
