@@ -3,9 +3,9 @@
 //! [`SimDisk`] and its files implement the traits of `manent_log::fs` by turning each call into one numbered
 //! operation of the shared world. They behave as `RealDisk` does on Linux, down to the kinds of errors.
 //!
-//! The invariant: trait calls (but `is_own` and `now_ns`) are the only things that are counted and struck by faults. The
-//! methods of `SimDisk` itself stand outside the simulated machine: they work before, after and between
-//! crashes and never fail by plan.
+//! The invariant: trait calls (but `is_own` and `now_ns`) are the only things that are counted and struck by
+//! faults. The methods of `SimDisk` itself stand outside the simulated machine: they work before, after and
+//! between crashes and never fail by plan.
 //!
 //! What it does not do: permissions (all files are 0600, all directories 0700, of one owner) and symbolic
 //! links.

@@ -40,14 +40,13 @@ use crate::backend::{
 };
 use crate::error::{Among, Error, Result, io_error};
 use crate::key::SessionKey;
-use crate::memory;
 use crate::meta::Meta;
 use crate::pack::{self, Unpacking};
 use crate::reading::break_at;
 use crate::turn::is_turn;
 use hold::{STORE_WAIT_MIN, StoreLock};
 pub(crate) use names::is_plain_id;
-use names::{Form, Layout};
+use names::{BESIDE, Form, Layout};
 use streams::{FileLease, FileRecords};
 use writers::Writers;
 
@@ -495,11 +494,3 @@ const MARK: &str = ".archived";
 /// Half of what many systems allow a process, so that the program has some left for itself.
 const OPEN_FILES_MAX: usize = 256;
 const LOOKS_MAX: u32 = 8;
-/// Files that stand beside the sessions in a home of our own, and are none; the last ones are the agent's.
-const BESIDE: [&str; 5] = [
-    memory::File::Memory.name(),
-    memory::File::Inbox.name(),
-    crate::consolidate::FILE_NAME,
-    "trusted.jsonl",
-    "approvals.jsonl",
-];

@@ -134,6 +134,14 @@ pub(super) fn torn_offset(suffix: &str) -> Option<u64> {
     suffix.strip_prefix(TORN)?.split('-').next()?.parse().ok()
 }
 
+/// Files that stand beside the sessions in a home of our own, and are none; the last ones are the agent's.
+pub(super) const BESIDE: [&str; 5] = [
+    crate::memory::File::Memory.name(),
+    crate::memory::File::Inbox.name(),
+    crate::consolidate::FILE_NAME,
+    "trusted.jsonl",
+    "approvals.jsonl",
+];
 const TEMPORARY: &str = ".tmp";
 const TORN: &str = ".torn-";
 

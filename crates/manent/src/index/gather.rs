@@ -86,7 +86,8 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// Reads a session that was seen, and whose stamp is the one to remember. `old` is what was known of it; `number` marks its turns if it must be read anew.
+/// Reads a session that was seen, and whose stamp is the one to remember. `old` is what was known of it; `number` marks
+/// its turns if it must be read anew.
 ///
 /// What cannot be read is a row too, which says so. An error is about the index, not about the session.
 pub(crate) fn gather(

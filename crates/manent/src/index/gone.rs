@@ -175,29 +175,40 @@ impl Present {
     }
 }
 
-/// What was known of sessions that went, by their ids, for whoever finds them elsewhere.
-pub(crate) fn known_by_id(gone: &[Gone]) -> impl Iterator<Item = (String, Arc<Row>)> {
-    let with_id = gone.iter().filter(|gone| !gone.id.is_empty());
-    with_id.map(|gone| (gone.id.clone(), Arc::new(gone.to_row())))
+/// What was known of sessions that went earlier or just now, by their ids, for whoever finds them elsewhere.
+pub(crate) fn known_by_id(gone: &[Gone], went: &[Arc<Row>]) -> impl Iterator<Item = (String, Arc<Row>)> {
+    let rows = gone.iter().map(|gone| Arc::new(gone.to_row())).chain(went.iter().cloned());
+    rows.filter(|row| !row.id.is_empty()).map(|row| (row.id.clone(), row))
 }
 
-/// Remembers the sessions in whose files others were found.
-pub(crate) fn note_replaced(known: &mut Known, batch: &[Changed], found: &[RowRef]) -> Read<()> {
-    let mut olds = batch.iter().filter_map(|changed| changed.old.as_ref()).peekable();
-    if olds.peek().is_none() {
-        return Ok(());
+/// Puts rows that were read in the place of those that were known, and remembers the sessions in whose files others were
+/// found. Until a session was read again, what was known of it stays: its turns are in the segments.
+pub(crate) fn replace_rows(
+    known: &mut Known,
+    batch: &[Changed],
+    rows: Vec<RowRef>,
+    found: &mut Present,
+) -> Read<()> {
+    let olds = || batch.iter().filter_map(|changed| changed.old.as_ref());
+    let done_with: HashSet<u64> = olds().map(|old| old.number).collect();
+    known.rows.retain(|row| !done_with.contains(&row.number()));
+    if !done_with.is_empty() {
+        let mut present = Present::default();
+        present.note_rows(&rows)?;
+        let replaced = olds().filter_map(|old| Gone::of(old)).map(Gone::replaced);
+        known.gone.extend(replaced.filter(|gone| !present.holds(gone)));
     }
-    let mut present = Present::default();
-    present.note_rows(found)?;
-    known
-        .gone
-        .extend(olds.filter_map(|old| Gone::of(old)).map(Gone::replaced).filter(|gone| !present.holds(gone)));
+    found.note_rows(&rows)?;
+    known.rows.extend(rows);
     Ok(())
 }
 
-/// Remembers sessions that are not where they were.
-pub(crate) fn note_gone(known: &mut Known, rows: &[Arc<Row>]) {
-    known.gone.extend(rows.iter().filter_map(|row| Gone::of(row)));
+/// Takes out the rows of sessions that are not where they were, and remembers these.
+pub(crate) fn drop_gone(known: &mut Known, gone: &[Arc<Row>]) {
+    let names: HashSet<(Place, &str)> = gone.iter().map(|row| (row.place(), row.name.as_str())).collect();
+    known.rows.retain(|row| row.name().is_ok_and(|name| !names.contains(&(row.place(), name))));
+    known.gone.extend(gone.iter().filter_map(|row| Gone::of(row)));
+    known.unsaved_rows += gone.len();
 }
 
 impl Index {

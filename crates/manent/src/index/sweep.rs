@@ -1,11 +1,10 @@
 //! Brings the index up to what the logs say.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Place, Progress, Stamp, Survey, Watching};
+use crate::backend::{Progress, Stamp, Survey, Watching};
 use crate::error::{Error, Result};
 use crate::key::SessionKey;
 use crate::store::Store;
@@ -19,7 +18,7 @@ use super::changes::{
     Differences, Meanwhile, drop_copies, heard, is_all_there, settle_forks, survey, survey_while,
 };
 use super::damage::Broken;
-use super::gone::{Leaving, Present, known_by_id, note_gone, note_replaced};
+use super::gone::{Leaving, Present, drop_gone, known_by_id, replace_rows};
 use super::listing::IndexState;
 use super::news::Noted;
 use super::related::Reach;
@@ -297,8 +296,7 @@ impl Index {
         known.is_swept = false;
         // Until everything was read, nobody may believe that nothing else came.
         let note = std::mem::take(&mut known.note);
-        let with_id = gone.iter().filter(|row| !row.id.is_empty()).map(|row| (row.id.clone(), row.clone()));
-        let moved: Moved = Mutex::new(known_by_id(&known.gone).chain(with_id).collect());
+        let moved: Moved = Mutex::new(known_by_id(&known.gone, &gone).collect());
         let (mut done, mut lost, mut found) = (0, false, Present::default());
         for batch in in_batches(changed) {
             let bytes: u64 = batch.iter().map(Changed::bytes).sum();
@@ -307,13 +305,7 @@ impl Index {
             let read = read_batch(store, &batch, &moved, known.next_number, onto, &mut tell)?;
             known.next_number = read.next_number;
             lost |= read.lost;
-            // Until a session was read again, what was known of it stays: its turns are in the segments.
-            let done_with: HashSet<u64> =
-                batch.iter().filter_map(|c| c.old.as_ref()).map(|old| old.number).collect();
-            known.rows.retain(|row| !done_with.contains(&row.number()));
-            note_replaced(known, &batch, &read.rows)?;
-            found.note_rows(&read.rows)?;
-            known.rows.extend(read.rows);
+            replace_rows(known, &batch, read.rows, &mut found)?;
             known.segments.extend(read.segments);
             known.unsaved_bytes += bytes;
             known.unsaved_rows += batch.len();
@@ -323,12 +315,8 @@ impl Index {
                 let _ = known.save(kept);
             }
         }
-        let gone_names: HashSet<(Place, &str)> =
-            gone.iter().map(|row| (row.place(), row.name.as_str())).collect();
-        known.rows.retain(|row| row.name().is_ok_and(|name| !gone_names.contains(&(row.place(), name))));
-        note_gone(known, &gone);
+        drop_gone(known, &gone);
         let has_copies = drop_copies(&mut known.rows)?;
-        known.unsaved_rows += gone.len();
         let settled = settle_forks(&mut known.rows)? && !lost;
         if settled {
             self.settle_gone(known, store, &found)?;

@@ -7,7 +7,7 @@
 //! | `bare.rs` | a backend on which no index is kept and nothing is watched |
 //! | `lives.rs`, `acts.rs`, `by_hand.rs` | random stores, and whatever programs and people do to their files |
 //! | `scenes.rs`, `crashes.rs` | a simulated disk that crashes, fails and fills up |
-//! | `clocks.rs`, `vanishing.rs` | coarse time stamps, clocks that jump, files with times of their own, logs that vanish |
+//! | `clocks.rs`, `vanishing.rs` | coarse time stamps, clocks that jump, old times; logs that vanish |
 //! | `failing.rs` | a disk on which everything works but the index |
 //! | `rot.rs` | every byte of an index changed, every file of it cut short |
 //! | `odd.rs` | stores as nobody would make them on purpose |
