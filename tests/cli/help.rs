@@ -88,9 +88,9 @@ fn help_of_append() {
           --expect-seq <N>      Append only if the (first) record gets this number; 1: the session must
                                 be new
       -q, --quiet               No notes: only what was asked for and what went wrong
-          --key <NAME>          A name for this record: appended again with the same one, it is there
-                                once, and gets its receipt again. With --jsonl, turns have it as
-                                idempotency_key
+          --key <NAME>          Idempotency key: a retry with the same key adds no second record and
+                                returns the first receipt. With --jsonl, each turn may have one as its
+                                member `idempotency_key`
       -v, --verbose             Say more
           --any-filesystem      Write also on network and unknown file systems, where appends and locks
                                 may not be safe [env: MANENT_ANY_FILESYSTEM]

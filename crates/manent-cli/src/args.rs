@@ -177,8 +177,8 @@ pub(crate) struct Append {
     /// Append only if the (first) record gets this number; 1: the session must be new
     #[arg(long, value_name = "N")]
     pub(crate) expect_seq: Option<u64>,
-    /// A name for this record: appended again with the same one, it is there once, and gets its receipt again.
-    /// With --jsonl, turns have it as idempotency_key
+    /// Idempotency key: a retry with the same key adds no second record and returns the first receipt. With
+    /// --jsonl, each turn may have one as its member `idempotency_key`
     #[arg(long = "key", value_name = "NAME", conflicts_with = "jsonl")]
     pub(crate) idempotency_key: Option<String>,
     /// How long to wait if another process is writing

@@ -43,6 +43,7 @@ pub struct Missing {
 
 /// What the catalogue remembers of a session that is gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and all combinations occur")]
 pub(crate) struct Gone {
     place: u8,
     name: String,

@@ -88,7 +88,7 @@ impl Known {
         let Head { next_number, note, swept_ms, gone, .. } = head;
         let saved_note = note.clone();
         let found = Known { rows, next_number, segments, edition, note, saved_note, ..Known::default() };
-        Ok(Known { swept_ms, has_strays, catalogue, gone, ..found })
+        Ok(Known { catalogue, swept_ms, gone, has_strays, ..found })
     }
 
     /// What was on the disk is there no longer.

@@ -207,7 +207,10 @@ impl Life {
                 0..=2 => (By::Us, self.ours()),
                 3..=5 => (By::Others, self.theirs()),
                 6 => (By::Others, self.lose_or_acknowledge()),
-                _ => (By::Others, self.time()),
+                _ => {
+                    self.time();
+                    (By::Others, Ok(()))
+                }
             };
             self.note_vanished(&before, by)?;
             if let Err(e) = acted {
@@ -318,7 +321,7 @@ impl Life {
                 let file = disk.open(&there, Access::Append).map_err(said)?;
                 file.set_len(self.rng.below(200)).map_err(said)?;
             }
-            10 | 11 => self.copy()?,
+            10 | 11 => self.copy(),
             _ => self.restore()?,
         }
         Ok(())
@@ -334,16 +337,15 @@ impl Life {
     }
 
     /// Another program makes a copy of any live session.
-    fn copy(&mut self) -> Done {
+    fn copy(&mut self) {
         let live: Vec<PathBuf> = self.disk.paths().into_iter().filter(|p| p.starts_with(path(""))).collect();
         if live.is_empty() {
-            return Ok(());
+            return;
         }
         let from = &live[self.rng.below(live.len() as u64) as usize];
         let name = from.file_name().unwrap().to_str().unwrap().to_owned();
         self.did.push(format!("  copies {name}"));
         self.copies.insert(name, self.disk.peek(from).unwrap());
-        Ok(())
     }
 
     /// Another program puts a copy in its place again, with an old time.
@@ -366,7 +368,7 @@ impl Life {
     }
 
     /// Time passes, or the clock is set.
-    fn time(&mut self) -> Done {
+    fn time(&mut self) {
         let clock = self.disk.clock();
         let ahead = [0, 1000, MS, 15 * MS, 150 * MS, SECOND, 3 * SECOND, 3600 * SECOND];
         let mut ns = ahead[self.rng.below(8) as usize] + self.rng.below(MS as u64) as i64;
@@ -376,7 +378,6 @@ impl Life {
         }
         self.did.push(format!("{ns} ns pass"));
         self.disk.pass(ns);
-        Ok(())
     }
 }
 

@@ -131,7 +131,7 @@ fn interrupted_purge_is_no_loss() {
             let stays = open(&disk.as_process(2));
             look(&stays);
             at = at.max(disk.op_count());
-            disk.add_fault(at, crash.clone());
+            disk.add_fault(at, crash);
             let purged = try_open(&disk).and_then(|store| {
                 let at = store.find_in(manent::Place::Live, &key("work"))?.address;
                 store.purge(&[at], false)
