@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use manent_log::fs::{Access, DirEntry, Disk, DiskFile, FileId, FileState, FileSystem, PathInfo, Shape};
 
-use crate::faults::{CrashKind, Fault, FaultPlan};
+use crate::faults::{CrashKind, FaultPlan};
 use crate::pages::{CutStyle, Pages};
 use crate::trace::{Call, Detail};
 use crate::tree::absolute;
@@ -97,11 +97,6 @@ impl SimDisk {
         self.world().operations
     }
 
-    /// Adds a fault at the operation with this number.
-    pub fn add_fault(&self, operation: u64, fault: Fault) {
-        self.world().plan.add(operation, fault);
-    }
-
     /// Runs `act` once, before the first operation of this process that has at least this number, and outside of the
     /// world's lock: `act` may do to the disk what it likes. So a test can put all that another process does between
     /// any two operations of this one.
@@ -113,16 +108,6 @@ impl SimDisk {
     /// Forgets a visit that has not begun; says whether there was one.
     pub fn cancel_visit(&self) -> bool {
         self.visit.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
-    }
-
-    /// How many faults have not struck yet.
-    pub fn faults_left(&self) -> usize {
-        self.world().plan.left()
-    }
-
-    /// Forgets all faults that have not struck yet.
-    pub fn reset_faults(&self) {
-        self.world().plan = FaultPlan::new();
     }
 
     /// Makes all power cuts to come leave the content of files in this way; `None` leaves it to the dice

@@ -10,6 +10,8 @@
 
 use std::io;
 
+use crate::disk::SimDisk;
+
 /// How a simulated machine stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashKind {
@@ -191,6 +193,23 @@ impl std::fmt::Display for SimulatedCrash {
 }
 
 impl std::error::Error for SimulatedCrash {}
+
+impl SimDisk {
+    /// Adds a fault at the operation with this number.
+    pub fn add_fault(&self, operation: u64, fault: Fault) {
+        self.world().plan.add(operation, fault);
+    }
+
+    /// How many faults have not struck yet.
+    pub fn faults_left(&self) -> usize {
+        self.world().plan.left()
+    }
+
+    /// Forgets all faults that have not struck yet.
+    pub fn reset_faults(&self) {
+        self.world().plan = FaultPlan::new();
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -34,7 +34,8 @@ impl Shell for SandboxShell {
         let flag = Stop::new().map_err(|e| e.to_string())?;
         let line = Line::Shell(command.to_owned());
         let outcome = std::thread::scope(|scope| {
-            let running = scope.spawn(|| self.sandbox.run(&policy, &line, &flag));
+            let run = || self.sandbox.run(&policy, &line, &flag);
+            let running = std::thread::Builder::new().spawn_scoped(scope, run)?;
             // Whoever may say stop is asked here: it need not be known in other threads.
             while !running.is_finished() {
                 if stop() {
@@ -43,8 +44,9 @@ impl Shell for SandboxShell {
                 }
                 std::thread::sleep(LOOK_EVERY);
             }
-            running.join()
+            Ok::<_, std::io::Error>(running.join())
         });
+        let outcome = outcome.map_err(|e| format!("no thread can be started for the command: {e}"))?;
         let outcome =
             outcome.map_err(|_| "the sandbox broke off; what the command did is unknown".to_owned())?;
         let outcome = outcome.map_err(|e| e.to_string())?;

@@ -20,7 +20,13 @@ use crate::term;
 pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
     let mut verifying = Verifying { context, output: context.output(), worst: Exit::Done };
-    let missing = missing::of(&store, &given.keys)?;
+    let missing = match missing::of(&store, &given.keys) {
+        Ok(missing) => missing,
+        Err(failure) => {
+            verifying.complain(&failure)?;
+            Vec::new()
+        }
+    };
     if given.keys.is_empty() {
         verifying.all(&store)?;
     } else {

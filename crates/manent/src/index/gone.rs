@@ -182,8 +182,8 @@ pub(crate) fn known_by_id(gone: &[Gone], went: &[Arc<Row>]) -> impl Iterator<Ite
     rows.filter(|row| !row.id.is_empty()).map(|row| (row.id.clone(), row))
 }
 
-/// Puts rows that were read in the place of those that were known, and remembers the sessions in whose files others were
-/// found. Until a session was read again, what was known of it stays: its turns are in the segments.
+/// Puts rows that were read in the place of those that were known, and remembers the sessions in whose files others
+/// were found. Until a session was read again, what was known of it stays: its turns are in the segments.
 pub(crate) fn replace_rows(
     known: &mut Known,
     batch: &[Changed],

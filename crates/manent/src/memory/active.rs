@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::turn::Record;
 
 /// Where an item stands, and what is known of it without reading it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) id: u64,
     pub(crate) at_ms: i64,
@@ -106,6 +106,11 @@ impl Active {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
         }
+    }
+
+    /// Returns whether both list the same items at the same places, whichever load they come from.
+    pub(crate) fn has_same_slots(&self, other: &Active) -> bool {
+        self.slots == other.slots
     }
 
     /// Takes in the next line.

@@ -52,8 +52,9 @@ impl Memory {
             return Err(Error::Index(format!("{} could not be searched: {why}", self.core.path.display())));
         }
         let now = self.core.active()?;
-        // What was only added meanwhile moved nothing: the answer is that of the moment in which we looked.
-        if !active.is_of_same_load(&now) {
+        // What was only added meanwhile moved nothing: the answer is that of the moment in which we looked. Another
+        // program's file that changed a moment ago is read anew each time, and says the same unless it changed again.
+        if !active.is_of_same_load(&now) && !active.has_same_slots(&now) {
             return Ok(None);
         }
         let mut hits = Vec::with_capacity(found.hits.len());

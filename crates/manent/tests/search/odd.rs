@@ -321,8 +321,8 @@ fn a_record_that_was_rewritten_with_its_checksum_is_found() {
     }
     let asks = words(&["gamma", "alpha", "bravo", "delta"]);
     expect_right(dir.path(), &store, &asks);
-    // So long that it is no longer looked at just because it is young.
-    std::thread::sleep(std::time::Duration::from_millis(30));
+    // Until the time stamp is settled, so that the file is no longer read just because it changed a moment ago.
+    std::thread::sleep(std::time::Duration::from_millis(150));
     expect_right(dir.path(), &store, &asks);
     let path = sessions(dir.path()).join("work.jsonl");
     let text = fs::read_to_string(&path).unwrap();

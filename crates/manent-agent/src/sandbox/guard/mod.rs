@@ -148,7 +148,7 @@ impl Guard {
             new: policy.new_entries,
         };
         notes.save(&state)?;
-        let heartbeat = notes.beat();
+        let heartbeat = notes.beat()?;
         Ok(Guard { store: policy.store.clone(), notes, state, rules, said, _heartbeat: heartbeat })
     }
 

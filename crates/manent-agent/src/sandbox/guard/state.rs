@@ -215,7 +215,7 @@ impl Notes {
     }
 
     /// Says from time to time, by the time of the lock, that the command still runs.
-    pub(super) fn beat(&self) -> Heartbeat {
+    pub(super) fn beat(&self) -> io::Result<Heartbeat> {
         Heartbeat::start(self.dir.join(LOCK))
     }
 
@@ -247,7 +247,7 @@ pub(super) struct Heartbeat {
 }
 
 impl Heartbeat {
-    fn start(file: PathBuf) -> Heartbeat {
+    fn start(file: PathBuf) -> io::Result<Heartbeat> {
         let (is_over, over) = mpsc::channel::<()>();
         let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
         let times = Timestamps { last_access: now, last_modification: now };
@@ -256,7 +256,8 @@ impl Heartbeat {
                 let _ = rustix::fs::utimensat(CWD, &file, &times, AtFlags::SYMLINK_NOFOLLOW);
             }
         };
-        Heartbeat { is_over, thread: Some(std::thread::spawn(beat)) }
+        let thread = std::thread::Builder::new().spawn(beat)?;
+        Ok(Heartbeat { is_over, thread: Some(thread) })
     }
 }
 

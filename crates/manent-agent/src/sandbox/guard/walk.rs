@@ -232,7 +232,9 @@ fn list_all(directories: &[Directory]) -> Vec<Result<Listing, Errno>> {
         }
     };
     let mut all = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // Without another thread, this one does all of it.
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+        let others: Vec<_> = (1..threads).filter_map(start).collect();
         let mut all = work();
         for other in others {
             all.extend(other.join().unwrap_or_default());
