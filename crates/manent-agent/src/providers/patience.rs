@@ -28,7 +28,7 @@ pub struct Patience {
     /// The longest wait, also where the server asks for a longer one.
     pub longest_wait: Duration,
     /// The longest answer, with thoughts and calls: `agent.max_answer_bytes`. A server that goes on is cut off. On the
-    /// wire an answer may take [`WIRE_FACTOR`] times as much: each piece of it comes in an object of JSON.
+    /// wire an answer may take `WIRE_FACTOR` times as much: each piece of it comes in an object of JSON.
     pub answer_bytes: usize,
 }
 
