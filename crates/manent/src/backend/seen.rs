@@ -33,7 +33,8 @@ impl Survey {
     pub const UNSETTLED: u64 = u64::MAX;
 }
 
-/// Tells whether a stream changed, as far as [`Backend::settling`](super::Backend::settling) says that it can be relied on.
+/// Tells whether a stream changed, as far as [`Backend::settling`](super::Backend::settling) says that it can be
+/// relied on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// Which file it is, or what stands for that.
