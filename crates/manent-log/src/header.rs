@@ -26,7 +26,7 @@ pub struct Header {
 impl Header {
     /// Reads a record that was verified and has the number 0. Each member is looked at on its own: one of another type
     /// than we know, or of any depth, was written by somebody newer and must not hide the others.
-    pub(crate) fn parse(record: &[u8]) -> Header {
+    pub fn parse(record: &[u8]) -> Header {
         let line = std::str::from_utf8(record).unwrap_or_default();
         // Taken apart once: this is done for every file that is opened.
         let meta = member(line, "meta").and_then(members::list).unwrap_or_default();

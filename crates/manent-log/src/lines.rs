@@ -58,6 +58,14 @@ impl Lines {
         Lines { buffer: Buffer::new(block_bytes), unread: 0..0, scanned: 0, offset, ended: false }
     }
 
+    /// Forgets what was read and reads blocks of another size from now on.
+    pub(crate) fn set_block_bytes(&mut self, block_bytes: usize) {
+        if self.buffer.capacity() != block_bytes {
+            self.buffer = Buffer::new(block_bytes);
+        }
+        self.seek(0);
+    }
+
     /// Forgets what was read and goes on at another offset.
     pub(crate) fn seek(&mut self, offset: u64) {
         self.unread = 0..0;
@@ -401,6 +409,8 @@ impl Buffer {
 
 /// How much a stream reads at a time.
 pub(crate) const STREAM_BLOCK_BYTES: usize = 256 << 10;
+/// The least that is read at a time.
+pub(crate) const MIN_BLOCK_BYTES: usize = 512;
 /// How much is read where a few records are wanted.
 pub(crate) const SMALL_BLOCK_BYTES: usize = 16 << 10;
 /// How much is held where the last records are wanted: fifty turns, most of the time.

@@ -197,6 +197,12 @@ impl Log {
         })
     }
 
+    /// Returns where the next line begins, as far as this handle knows: another program that appends without the lease
+    /// is noticed at the next append.
+    pub fn end_offset(&self) -> u64 {
+        self.len
+    }
+
     /// Whether the header is still to be written: there is nothing in the file yet.
     pub fn is_new(&self) -> bool {
         self.header.is_some()

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::frame::{self, FileKind, Reason};
 use crate::fs::{Disk, DiskFile, FileId};
 use crate::header::Header;
-use crate::lines::{Line, Lines, SMALL_BLOCK_BYTES, STREAM_BLOCK_BYTES};
+use crate::lines::{Line, Lines, MIN_BLOCK_BYTES, SMALL_BLOCK_BYTES, STREAM_BLOCK_BYTES};
 use crate::lock;
 use crate::pieces::{self, Piece, What};
 use crate::tail::{self, Origin};
@@ -152,18 +152,7 @@ impl Reader {
     /// Opens a log and stands before the first entry whose number is at least `seq`.
     pub fn open_from(disk: &Arc<dyn Disk>, path: &Path, seq: u64) -> Result<Reader> {
         let mut reader = Reader::open(disk, path)?;
-        if let Some(start) = tail::place_before(&*reader.file, path, seq)? {
-            reader.origin = Some(Origin::of(FileKind::Native));
-            reader.go_to(Resume { offset: start.offset, next_seq: Some(start.seq), after_gap: false });
-        }
-        while let Some(item) = reader.next()? {
-            let Item::Entry(entry) = item else { continue };
-            if entry.seq >= seq {
-                let here = Resume { offset: entry.offset, next_seq: Some(entry.seq), after_gap: true };
-                reader.go_to(here);
-                break;
-            }
-        }
+        reader.seek_seq(seq)?;
         Ok(reader)
     }
 
@@ -171,11 +160,64 @@ impl Reader {
     /// log is another one by now, what comes first is something else, or damage, or nothing: compare.
     pub fn open_at(disk: &Arc<dyn Disk>, path: &Path, offset: u64, seq: u64) -> Result<Reader> {
         let mut reader = Reader::open_sized(disk, path, SMALL_BLOCK_BYTES)?;
-        reader.origin = tail::detect_at_once(&*reader.file, path)?;
-        if reader.origin.is_some() {
-            reader.go_to(Resume { offset, next_seq: Some(seq), after_gap: false });
-        }
+        reader.seek_offset(offset, seq)?;
         Ok(reader)
+    }
+
+    /// Moves to the beginning of the log, to read all of it.
+    pub fn seek_start(&mut self) {
+        self.reset(STREAM_BLOCK_BYTES);
+    }
+
+    /// Moves to the beginning of the log, to read only its first lines.
+    pub fn seek_header(&mut self) {
+        self.reset(SMALL_BLOCK_BYTES);
+    }
+
+    /// Moves to the beginning, to read blocks of this size from there or elsewhere.
+    fn reset(&mut self, block_bytes: usize) {
+        self.lines.set_block_bytes(block_bytes);
+        self.last_seq = u64::MAX;
+        self.origin = None;
+        self.go_to(Resume::default());
+    }
+
+    /// Moves before the first entry whose number is at least `seq`; to the end if there is none.
+    pub fn seek_seq(&mut self, seq: u64) -> Result<()> {
+        self.seek_start();
+        if let Some(start) = tail::place_before(&*self.file, &self.path, seq)? {
+            self.origin = Some(Origin::of(FileKind::Native));
+            self.go_to(Resume { offset: start.offset, next_seq: Some(start.seq), after_gap: false });
+        }
+        while let Some(item) = self.next()? {
+            let Item::Entry(entry) = item else { continue };
+            if entry.seq >= seq {
+                let here = Resume { offset: entry.offset, next_seq: Some(entry.seq), after_gap: true };
+                self.go_to(here);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves before the line at `offset`, where the caller read the number `seq` before. See [`Reader::open_at`].
+    pub fn seek_offset(&mut self, offset: u64, seq: u64) -> Result<()> {
+        self.reset(SMALL_BLOCK_BYTES);
+        self.origin = tail::detect_at_once(&*self.file, &self.path)?;
+        if self.origin.is_some() {
+            self.go_to(Resume { offset, next_seq: Some(seq), after_gap: false });
+        }
+        Ok(())
+    }
+
+    /// Returns the line at `offset` as it stands, without its newline, or `None` at the end of the file. The reader
+    /// stays where it is. For a caller that read there before and compares. `bytes` is how long the line is believed to
+    /// be: a wrong guess costs another read.
+    pub fn line_at(&self, offset: u64, bytes: usize) -> Result<Option<Vec<u8>>> {
+        // With its newline.
+        let mut lines = Lines::new(offset, (bytes + 1).clamp(MIN_BLOCK_BYTES, SMALL_BLOCK_BYTES));
+        let line = lines.next(&*self.file).map_err(Error::io("read", &self.path))?;
+        Ok(line.filter(|line| !line.too_long()).map(|line| lines.bytes(line.range).to_vec()))
     }
 
     fn open_sized(disk: &Arc<dyn Disk>, path: &Path, block_bytes: usize) -> Result<Reader> {

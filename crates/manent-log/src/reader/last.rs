@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::frame;
 use crate::fs::{Disk, read_fully};
 use crate::header::Header;
-use crate::lines::{Lines, SMALL_BLOCK_BYTES, TAIL_BYTES};
+use crate::lines::{SMALL_BLOCK_BYTES, TAIL_BYTES};
 use crate::reverse::ReverseReader;
 use crate::tail::{self, Origin};
 
@@ -38,18 +38,29 @@ impl Reader {
         count: u64,
         wanted: impl Fn(&[u8]) -> bool,
     ) -> Result<(Reader, u64)> {
-        let Some(seq) = before else {
-            let mut reader = Reader::open_sized(disk, path, TAIL_BYTES)?;
-            if let Some(left) = reader.glance_back(count, &wanted)? {
-                return Ok((reader, left));
-            }
-            reader.lines = Lines::new(0, SMALL_BLOCK_BYTES);
-            let left = reader.walk_back(count, wanted, None)?;
-            return Ok((reader, left));
-        };
-        let mut reader = Reader::open_from(disk, path, seq)?;
-        let left = reader.walk_back(count, wanted, Some(reader.resume))?;
-        Ok((reader, left))
+        let mut reader = Reader::open_sized(disk, path, TAIL_BYTES)?;
+        let missing = reader.seek_last(before, count, wanted)?;
+        Ok((reader, missing))
+    }
+
+    /// Moves before the last `count` entries for which `wanted` is true, of those before the number `before`, and
+    /// returns how many of them were not there. The reader itself goes on behind that number.
+    pub fn seek_last(
+        &mut self,
+        before: Option<u64>,
+        count: u64,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<u64> {
+        if let Some(seq) = before {
+            self.seek_seq(seq)?;
+            return self.walk_back(count, wanted, Some(self.resume));
+        }
+        self.reset(TAIL_BYTES);
+        if let Some(left) = self.glance_back(count, &wanted)? {
+            return Ok(left);
+        }
+        self.reset(SMALL_BLOCK_BYTES);
+        self.walk_back(count, wanted, None)
     }
 
     /// The first line, where the file is ours and nothing damaged stands before it.

@@ -9,62 +9,80 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use manent_log::fs::{Access, DiskFile, read_fully, write_fully};
-use manent_log::{Body, Durability, Expect, Item, Log, Options, Reader};
+use manent_log::{Body, Item, Reader, frame};
 
-use super::hold::{Held, StoreLock};
+use super::hold::Held;
 use super::moves::{self, Guard};
 use super::names::{Form, packed_beside, temporary};
-use super::{Files, Spot};
-use crate::backend::{Address, Header, Place, Progress};
+use super::store_dir::{Spot, StoreDir};
 use crate::error::{Error, Result, io_error};
-use crate::key::SessionKey;
 use crate::pack::{self, Packed};
+use crate::streams::{Header, Part, Parts, Place, Progress, Space, StreamId};
 
-/// Makes a live session as a whole. See [`crate::backend::Backend::create`].
-pub(super) fn create(
-    files: &Files,
-    key: &SessionKey,
-    header: &Header,
-    records: &mut dyn Iterator<Item = Result<Body>>,
-) -> Result<()> {
+/// Makes a live stream as a whole. See [`crate::Streams::create`].
+pub(super) fn create(files: &StoreDir, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
     let in_the_way = || Error::InTheWay {
-        key: key.to_string(),
+        key: id.key.to_string(),
         place: Place::Live,
         hint: "choose another key, or archive that session first",
     };
-    let target = files.find_live(key, "")?;
+    let dir = files.layout.dir(id.space, Place::Live);
+    let target = files.find_live(id.space, &id.key, "")?;
     if files.file_at(&target)?.is_some_and(|info| info.len > 0) {
         return Err(in_the_way());
     }
-    let temp = Temporary::new(files, temporary(&files.layout.sessions, &header.id));
-    let options = Options { header: Some(header.body.clone()), trust: files.trust, ..Options::default() };
-    let mut log = Log::open(&files.disk, &temp.path, &options)?;
-    let mut batch = Vec::new();
-    let mut bytes = 0;
-    loop {
-        let record = records.next().transpose()?;
-        let done = record.is_none();
-        if let Some(body) = record {
-            bytes += body.as_bytes().len();
-            batch.push(body);
+    let temp = Temporary::new(files, temporary(dir, &header.id));
+    let file = new_locked(files, &temp.path)?;
+    write_parts(files, &*file, &temp.path, Some(&header.body), parts)?;
+    file.sync().map_err(io_error("sync", &temp.path))?;
+    temp.becomes(|path| moves::claim(files, path, &target, in_the_way))?;
+    files.sync_dir(dir)
+}
+
+/// Writes a header and parts to a new file.
+pub(super) fn write_parts(
+    files: &StoreDir,
+    to: &dyn DiskFile,
+    to_path: &Path,
+    header: Option<&Body>,
+    parts: Parts<'_>,
+) -> Result<()> {
+    let put = |bytes: &[u8]| write_fully(to, bytes).map_err(|(_, e)| io_error("write", to_path)(e));
+    let mut buffer = Vec::new();
+    if let Some(header) = header {
+        header.check_size()?;
+        buffer.extend_from_slice(&frame::line(0, header));
+    }
+    for part in parts {
+        match part? {
+            Part::Record { seq, body } => {
+                body.check_size()?;
+                if seq > frame::SEQ_MAX {
+                    let path = to_path.to_owned();
+                    return Err(manent_log::Error::Full { path, max: frame::SEQ_MAX }.into());
+                }
+                buffer.extend_from_slice(&frame::line(seq, &body));
+            }
+            Part::Line(line) => {
+                buffer.extend_from_slice(&line);
+                buffer.push(b'\n');
+            }
+            Part::Lines { of, upto } => {
+                put(&buffer)?;
+                buffer.clear();
+                copy(files, &files.locate(&of)?.path, to, to_path, upto)?;
+            }
         }
-        if done || bytes > COPY_BLOCK_BYTES {
-            log.append_batch(&batch, Durability::Flush, Expect::Any)?;
-            batch.clear();
-            bytes = 0;
-        }
-        if done {
-            break;
+        if buffer.len() > COPY_BLOCK_BYTES {
+            put(&buffer)?;
+            buffer.clear();
         }
     }
-    log.write_header(Durability::Flush)?;
-    sync(files, &temp.path)?;
-    temp.becomes(|path| moves::claim(files, path, &target, in_the_way))?;
-    files.sync_dir(&files.layout.sessions)
+    put(&buffer)
 }
 
 /// Packs an archived session that is still plain; nothing to do for any other.
-pub(super) fn condense(files: &Files, at: &Address, progress: Progress<'_>) -> Result<()> {
+pub(super) fn condense(files: &StoreDir, at: &StreamId, progress: Progress<'_>) -> Result<()> {
     for _ in 0..PACKINGS_MAX {
         let spot = files.locate(at)?;
         if at.place != Place::Archive || spot.form != Form::Plain {
@@ -85,7 +103,7 @@ pub(super) fn condense(files: &Files, at: &Address, progress: Progress<'_>) -> R
 }
 
 /// Whether it is packed now; not, if it grew meanwhile.
-fn pack_at(files: &Files, at: &Address, spot: &Spot, progress: Progress<'_>) -> Result<bool> {
+fn pack_at(files: &StoreDir, at: &StreamId, spot: &Spot, progress: Progress<'_>) -> Result<bool> {
     let held = Held::take(&*files.disk, &spot.path, Duration::ZERO)?;
     moves::sweep(files, &files.layout.archive)?;
     refuse_if_open_elsewhere(files, &spot.path)?;
@@ -94,8 +112,8 @@ fn pack_at(files: &Files, at: &Address, spot: &Spot, progress: Progress<'_>) -> 
 
 /// A program that knows nothing of our lease may have its file open, and would go on writing to one that is gone. Such
 /// a file stays plain, where nothing that is written to it is lost. Our own writers need the lease, which we hold.
-fn refuse_if_open_elsewhere(files: &Files, path: &Path) -> Result<()> {
-    if files.meta_at(path)?.is_some_and(|meta| !meta.id.is_empty()) {
+fn refuse_if_open_elsewhere(files: &StoreDir, path: &Path) -> Result<()> {
+    if files.names_at(path)?.is_some_and(|names| !names.id.is_empty()) {
         return Ok(());
     }
     let Some(pid) = files.disk.opened_by(path) else { return Ok(()) };
@@ -104,12 +122,18 @@ fn refuse_if_open_elsewhere(files: &Files, path: &Path) -> Result<()> {
 }
 
 /// As [`pack_at`], of a file that is held.
-fn pack_held(files: &Files, at: &Address, spot: &Spot, held: &Held, progress: Progress<'_>) -> Result<bool> {
+fn pack_held(
+    files: &StoreDir,
+    at: &StreamId,
+    spot: &Spot,
+    held: &Held,
+    progress: Progress<'_>,
+) -> Result<bool> {
     let dir = &files.layout.archive;
     let len = held.file.state().map_err(io_error("inspect", &spot.path))?.len;
     let temp = Temporary::new(files, temporary(dir, &at.id));
     let _lock = pack_into(files, &*held.file, len, &temp.path, progress)?;
-    let _store = StoreLock::take(files, Duration::ZERO)?;
+    let _store = files.lock_moves(Space::Sessions, Duration::ZERO)?;
     if held.file.state().map_err(io_error("inspect", &spot.path))?.len != len {
         return Ok(false);
     }
@@ -123,7 +147,7 @@ fn pack_held(files: &Files, at: &Address, spot: &Spot, held: &Held, progress: Pr
 
 /// Packs a plain file into a new one, and reads it back: only what was compared byte for byte counts as packed.
 fn pack_into(
-    files: &Files,
+    files: &StoreDir,
     plain: &dyn DiskFile,
     len: u64,
     path: &Path,
@@ -140,7 +164,7 @@ fn pack_into(
 }
 
 /// Makes a packed file plain, in its own directory.
-pub(super) fn unpack(files: &Files, spot: &Spot, wait: Duration) -> Result<(Spot, Guard)> {
+pub(super) fn unpack(files: &StoreDir, spot: &Spot, wait: Duration) -> Result<(Spot, Guard)> {
     let held = Held::take(&*files.disk, &spot.path, wait)?;
     let dir = spot.path.parent().unwrap_or(&files.layout.archive);
     moves::sweep(files, dir)?;
@@ -166,39 +190,46 @@ pub(super) fn unpack(files: &Files, spot: &Spot, wait: Duration) -> Result<(Spot
     Ok((Spot { path: plain, form: Form::Plain }, Guard::Lock(Held { file: target })))
 }
 
-/// Rewrites a fork so that it stands on its own. See [`crate::backend::Backend::absorb`].
-pub(super) fn absorb(
-    files: &Files,
-    fork: &Address,
-    header: &Body,
-    parent: &Address,
-    upto: u64,
-    wait: Duration,
-) -> Result<()> {
-    let spot = files.locate(fork)?;
-    let _guard = moves::guard(files, &spot, fork.place, wait)?;
+/// Replaces a file that is held by a header and parts, in the form it has. Returns the new length of what it holds,
+/// and the new file with its lock, which nobody else may have before its name is durable.
+pub(super) fn replace(
+    files: &StoreDir,
+    at: &StreamId,
+    spot: &Spot,
+    header: Option<&Body>,
+    parts: Parts<'_>,
+    before_rename: impl FnOnce() -> Result<()>,
+) -> Result<(u64, Box<dyn DiskFile>)> {
     let dir = spot.path.parent().unwrap_or(&files.layout.sessions);
-    let temp = Temporary::new(files, temporary(dir, &fork.id));
+    let temp = Temporary::new(files, replacement(&spot.path, at));
     let target = new_locked(files, &temp.path)?;
-    let line = manent_log::frame::line(0, header);
-    write_fully(&*target, &line).map_err(|(_, e)| io_error("write", &temp.path)(e))?;
-    let parent_path = files.locate(parent)?.path;
-    copy(files, &parent_path, &*target, &temp.path, Some(upto))?;
-    copy(files, &spot.path, &*target, &temp.path, None)?;
+    write_parts(files, &*target, &temp.path, header, parts)?;
     target.sync().map_err(io_error("sync", &temp.path))?;
+    let len = target.state().map_err(io_error("inspect", &temp.path))?.len;
+    before_rename()?;
     if spot.form == Form::Packed {
-        let packed = Temporary::new(files, temporary(dir, &fork.id));
-        let len = target.state().map_err(io_error("inspect", &temp.path))?.len;
-        let _lock = pack_into(files, &*target, len, &packed.path, &mut |_, _| {})?;
+        let packed = Temporary::new(files, temporary(dir, &at.id));
+        let lock = pack_into(files, &*target, len, &packed.path, &mut |_, _| {})?;
         packed.becomes(|path| files.disk.rename(path, &spot.path).map_err(io_error("rename", path)))?;
-    } else {
-        temp.becomes(|path| files.disk.rename(path, &spot.path).map_err(io_error("rename", path)))?;
+        return Ok((len, lock));
     }
-    files.sync_dir(dir)
+    temp.becomes(|path| files.disk.rename(path, &spot.path).map_err(io_error("rename", path)))?;
+    Ok((len, target))
+}
+
+/// The name under which the replacement of a file is written. That of the only stream of a space is always the same,
+/// so that the next writer can remove what a crash left: it may hold what was forgotten since.
+pub(super) fn replacement(path: &Path, at: &StreamId) -> PathBuf {
+    if at.space.single_key().is_some() {
+        let mut name = path.to_owned().into_os_string();
+        name.push(".new");
+        return PathBuf::from(name);
+    }
+    temporary(path.parent().unwrap_or(Path::new(".")), &at.id)
 }
 
 /// Copies what stands behind the header, up to and with the record `upto`, as it stands: damage too.
-fn copy(files: &Files, from: &Path, to: &dyn DiskFile, to_path: &Path, upto: Option<u64>) -> Result<()> {
+fn copy(files: &StoreDir, from: &Path, to: &dyn DiskFile, to_path: &Path, upto: Option<u64>) -> Result<()> {
     let mut reader = Reader::open_small(&files.reading, from)?;
     let start = match reader.next()? {
         Some(Item::Entry(entry)) if entry.seq == 0 && entry.verified => {
@@ -235,7 +266,7 @@ fn copy(files: &Files, from: &Path, to: &dyn DiskFile, to_path: &Path, upto: Opt
 }
 
 /// A new file that nobody takes for a leftover as long as we live.
-fn new_locked(files: &Files, path: &Path) -> Result<Box<dyn DiskFile>> {
+fn new_locked(files: &StoreDir, path: &Path) -> Result<Box<dyn DiskFile>> {
     for _ in 0..LOCKS_TRIED {
         let file = match files.disk.open(path, Access::CreateNew) {
             // Whoever took it for a leftover before it was locked is just removing it.
@@ -251,20 +282,15 @@ fn new_locked(files: &Files, path: &Path) -> Result<Box<dyn DiskFile>> {
     Err(io_error("lock", path)(io::ErrorKind::WouldBlock.into()))
 }
 
-fn sync(files: &Files, path: &Path) -> Result<()> {
-    let file = files.disk.open(path, Access::Read).map_err(io_error("open", path))?;
-    file.sync().map_err(io_error("sync", path))
-}
-
 /// A file that is removed again unless it becomes something.
 struct Temporary<'a> {
-    files: &'a Files,
+    files: &'a StoreDir,
     path: PathBuf,
     kept: bool,
 }
 
 impl<'a> Temporary<'a> {
-    fn new(files: &'a Files, path: PathBuf) -> Temporary<'a> {
+    fn new(files: &'a StoreDir, path: PathBuf) -> Temporary<'a> {
         Temporary { files, path, kept: false }
     }
 

@@ -13,10 +13,11 @@ use manent_log::{Body, Log, Options};
 
 use super::hold::Held;
 use super::names::{Form, Kept, is_plain_id, is_temporary, packed_beside, stem_of, torn_offset, torn_suffix};
-use super::{Files, MARK, Spot, forms};
-use crate::backend::{Address, Place};
+use super::store_dir::{Spot, StoreDir, places_of};
+use super::{MARK, changes, forms};
 use crate::error::{Error, Result, io_error};
 use crate::key::SessionKey;
+use crate::streams::{Place, Space, StreamId, Version};
 
 /// Whatever keeps others off a file: the writer's lease, or a lock.
 #[derive(Debug)]
@@ -25,8 +26,8 @@ pub(super) enum Guard {
     Lock(#[expect(dead_code, reason = "held, not used")] Held),
 }
 
-/// Brings a session to another place. See [`crate::backend::Backend::relocate`].
-pub(super) fn relocate(files: &Files, at: &Address, to: Place, wait: Duration) -> Result<Address> {
+/// Brings a session to another place. See [`crate::Streams::relocate`].
+pub(super) fn relocate(files: &StoreDir, at: &StreamId, to: Place, wait: Duration) -> Result<StreamId> {
     let spot = files.locate(at)?;
     match (at.place, to) {
         (Place::Live, Place::Archive | Place::Trash) => put_away(files, at, &spot, to, wait),
@@ -40,21 +41,21 @@ pub(super) fn relocate(files: &Files, at: &Address, to: Place, wait: Duration) -
 }
 
 /// Removes a session for good. The file itself goes last: until then the session can be found, and removed again.
-pub(super) fn delete(files: &Files, at: &Address, wait: Duration) -> Result<()> {
+pub(super) fn delete(files: &StoreDir, at: &StreamId, wait: Duration) -> Result<()> {
     let spot = files.locate(at)?;
     let _guard = guard(files, &spot, at.place, wait)?;
     // While we waited for its writer, it may have been moved away by hand and another one begun.
     files.locate(at)?;
-    let dir = files.layout.dir(at.place);
+    let dir = files.layout.dir(at.space, at.place);
     // Whoever made forks independent of it, or removed them, may have died before that was durable. A power cut must
     // not bring back a fork that needs what is removed here.
-    files.sync_places()?;
+    files.sync_places(at.space)?;
     // They move on their own, so an interrupted move left some of them in another place.
-    let owners = [
-        (dir, owner_of(at, &spot)),
-        (&files.layout.archive, at.id.clone()),
-        (&files.layout.trash, at.id.clone()),
-    ];
+    let mut owners = vec![(dir, owner_of(at, &spot))];
+    if at.space == Space::Sessions {
+        owners.push((&files.layout.archive, at.id.clone()));
+        owners.push((&files.layout.trash, at.id.clone()));
+    }
     for (dir, owner) in owners {
         let copies = torn_copies(files, dir, &owner)?;
         for (name, _) in &copies {
@@ -64,8 +65,8 @@ pub(super) fn delete(files: &Files, at: &Address, wait: Duration) -> Result<()> 
             files.sync_dir(dir)?;
         }
     }
-    for place in Place::ALL {
-        sweep(files, files.layout.dir(place))?;
+    for place in places_of(at.space) {
+        sweep(files, files.layout.dir(at.space, *place))?;
     }
     let mut last = spot.path.clone();
     if at.place == Place::Archive && spot.form == Form::Plain {
@@ -77,11 +78,11 @@ pub(super) fn delete(files: &Files, at: &Address, wait: Duration) -> Result<()> 
         }
     }
     remove(files, &last)?;
-    files.sync_places()
+    files.sync_places(at.space)
 }
 
 /// Keeps writers and other movers off a file. A live one is made ready first, so that a torn end is set aside here.
-pub(super) fn guard(files: &Files, spot: &Spot, place: Place, wait: Duration) -> Result<Guard> {
+pub(super) fn guard(files: &StoreDir, spot: &Spot, place: Place, wait: Duration) -> Result<Guard> {
     if place == Place::Live {
         let options = Options { wait, trust: files.trust, ..Options::default() };
         match Log::open(&files.disk, &spot.path, &options) {
@@ -97,14 +98,14 @@ pub(super) fn guard(files: &Files, spot: &Spot, place: Place, wait: Duration) ->
 }
 
 /// Live to archive or trash.
-fn put_away(files: &Files, at: &Address, spot: &Spot, to: Place, wait: Duration) -> Result<Address> {
-    let dir = files.layout.dir(to);
+fn put_away(files: &StoreDir, at: &StreamId, spot: &Spot, to: Place, wait: Duration) -> Result<StreamId> {
+    let dir = files.layout.dir(Space::Sessions, to);
     files.make_durable_dir(dir)?;
     let _guard = guard(files, spot, Place::Live, wait)?;
     // While we waited for its writer, it may have been moved away by hand and another one begun.
     files.locate(at)?;
     // It may have been named by its key alone.
-    let id = files.check_key(&at.key, &spot.path)?.map_or_else(|| at.id.clone(), |meta| meta.id);
+    let id = files.check_key(&at.key, &spot.path)?.map_or_else(|| at.id.clone(), |names| names.id);
     let mut kept = Kept { stem: stem_of(&spot.path), id: name_id(&id), form: Form::Plain };
     if to == Place::Archive {
         // A copy of this session is there: this one goes on, the copy makes way, and nothing is thrown away.
@@ -121,11 +122,11 @@ fn put_away(files: &Files, at: &Address, spot: &Spot, to: Place, wait: Duration)
     move_torn(files, &files.layout.sessions, &live_name(&spot.path), dir, &kept.id)?;
     rename(files, &spot.path, &dir.join(kept.name()))?;
     sync_both(files, dir, &files.layout.sessions)?;
-    Ok(Address { place: to, key: at.key.clone(), id: kept.id })
+    Ok(StreamId { space: Space::Sessions, place: to, key: at.key.clone(), id: kept.id })
 }
 
 /// Archive to trash.
-fn throw_away(files: &Files, at: &Address, spot: &Spot, wait: Duration) -> Result<Address> {
+fn throw_away(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> Result<StreamId> {
     let dir = &files.layout.trash;
     files.make_durable_dir(dir)?;
     let _guard = guard(files, spot, at.place, wait)?;
@@ -142,11 +143,11 @@ fn throw_away(files: &Files, at: &Address, spot: &Spot, wait: Duration) -> Resul
     move_torn(files, &files.layout.archive, &at.id, dir, &kept.id)?;
     rename(files, &spot.path, &dir.join(kept.name()))?;
     sync_both(files, dir, from)?;
-    Ok(Address { place: Place::Trash, key: at.key.clone(), id: kept.id })
+    Ok(StreamId { space: Space::Sessions, place: Place::Trash, key: at.key.clone(), id: kept.id })
 }
 
 /// Trash to archive.
-fn bring_back(files: &Files, at: &Address, spot: &Spot, wait: Duration) -> Result<Address> {
+fn bring_back(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> Result<StreamId> {
     let Some(kept) = kept_at(&spot.path) else { return Err(files.not_found(at)) };
     let _guard = guard(files, spot, at.place, wait)?;
     let (dir, name, id) = match kept.form {
@@ -158,23 +159,22 @@ fn bring_back(files: &Files, at: &Address, spot: &Spot, wait: Duration) -> Resul
     let in_the_way = || Error::InTheWay {
         key: at.key.to_string(),
         place: Place::Archive,
-        hint: "it has the same name or id: `manent sessions --archived` shows it",
+        hint: "it has the same name or id, and is listed among the archived sessions",
     };
     rename_or(files, &spot.path, &target, in_the_way)?;
     sync_both(files, dir, &files.layout.trash)?;
     move_torn(files, &files.layout.trash, &kept.id, &files.layout.archive, &kept.id)?;
-    Ok(Address { place: Place::Archive, key: at.key.clone(), id })
+    Ok(StreamId { space: Space::Sessions, place: Place::Archive, key: at.key.clone(), id })
 }
 
 /// Archive or trash to live.
-fn revive(files: &Files, at: &Address, spot: &Spot, wait: Duration) -> Result<Address> {
+fn revive(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> Result<StreamId> {
     let in_the_way = || Error::InTheWay {
         key: at.key.to_string(),
         place: Place::Live,
         hint: "archive it or give it up first, then try again",
     };
-    files.prepare()?;
-    if !is_free(files, &files.find_live(&at.key, "")?)? {
+    if !is_free(files, &files.find_live(at.space, &at.key, "")?)? {
         return Err(in_the_way());
     }
     let (spot, _guard) = match spot.form {
@@ -200,13 +200,13 @@ fn revive(files: &Files, at: &Address, spot: &Spot, wait: Duration) -> Result<Ad
     if !id.is_empty() {
         move_torn(files, from, &id, &files.layout.sessions, &live_name(&target))?;
     }
-    let id = files.meta_at(&target)?.map(|meta| meta.id).unwrap_or_default();
-    Ok(Address { place: Place::Live, key: at.key.clone(), id })
+    let id = files.names_at(&target)?.map(|names| names.id).unwrap_or_default();
+    Ok(StreamId { space: Space::Sessions, place: Place::Live, key: at.key.clone(), id })
 }
 
 /// Packing or unpacking an archive was interrupted, and there are two files, of which the plain one counts. Before that
 /// one leaves, the other has to go: it would be taken for the session.
-fn drop_second_form(files: &Files, spot: &Spot) -> Result<()> {
+fn drop_second_form(files: &StoreDir, spot: &Spot) -> Result<()> {
     let packed = packed_beside(&spot.path);
     if spot.form != Form::Plain || files.file_at(&packed)?.is_none() {
         return Ok(());
@@ -219,7 +219,7 @@ fn drop_second_form(files: &Files, spot: &Spot) -> Result<()> {
 }
 
 /// Renames to where no session may be. What a crash left of one that was never written is no session.
-pub(super) fn claim(files: &Files, from: &Path, to: &Path, in_the_way: impl Fn() -> Error) -> Result<()> {
+pub(super) fn claim(files: &StoreDir, from: &Path, to: &Path, in_the_way: impl Fn() -> Error) -> Result<()> {
     if files.file_at(to)?.is_some_and(|info| info.len == 0) {
         let empty = Held::take(&*files.disk, to, Duration::ZERO).map_err(|_| in_the_way())?;
         if empty.file.state().is_ok_and(|state| state.len == 0) {
@@ -232,7 +232,7 @@ pub(super) fn claim(files: &Files, from: &Path, to: &Path, in_the_way: impl Fn()
 /// Another program's file may come back under a name that we would not have given it. Until it is there, nobody may
 /// begin a session of its key under the name that we would give.
 fn reserve(
-    files: &Files,
+    files: &StoreDir,
     key: &SessionKey,
     target: &Path,
     in_the_way: impl Fn() -> Error,
@@ -250,22 +250,22 @@ fn reserve(
     }
 }
 
-fn is_free(files: &Files, live: &Path) -> Result<bool> {
+fn is_free(files: &StoreDir, live: &Path) -> Result<bool> {
     Ok(files.file_at(live)?.is_none_or(|info| info.len == 0))
 }
 
-fn rename(files: &Files, from: &Path, to: &Path) -> Result<()> {
+fn rename(files: &StoreDir, from: &Path, to: &Path) -> Result<()> {
     files.disk.rename_new(from, to).map_err(io_error("rename", from))
 }
 
-fn rename_or(files: &Files, from: &Path, to: &Path, in_the_way: impl Fn() -> Error) -> Result<()> {
+fn rename_or(files: &StoreDir, from: &Path, to: &Path, in_the_way: impl Fn() -> Error) -> Result<()> {
     match files.disk.rename_new(from, to) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(in_the_way()),
         renamed => renamed.map_err(io_error("rename", from)),
     }
 }
 
-pub(super) fn remove(files: &Files, path: &Path) -> Result<()> {
+pub(super) fn remove(files: &StoreDir, path: &Path) -> Result<()> {
     match files.disk.remove(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(io_error("remove", path)),
@@ -273,7 +273,7 @@ pub(super) fn remove(files: &Files, path: &Path) -> Result<()> {
 }
 
 /// The new name first: until it is durable, the old one may not go.
-fn sync_both(files: &Files, to: &Path, from: &Path) -> Result<()> {
+fn sync_both(files: &StoreDir, to: &Path, from: &Path) -> Result<()> {
     for dir in [to, from] {
         files.sync_dir(dir)?;
     }
@@ -281,7 +281,7 @@ fn sync_both(files: &Files, to: &Path, from: &Path) -> Result<()> {
 }
 
 /// Moves a file of the archive to the trash under a new id.
-fn set_aside(files: &Files, dir: &Path, copy: &Kept) -> Result<()> {
+fn set_aside(files: &StoreDir, dir: &Path, copy: &Kept) -> Result<()> {
     let trash = &files.layout.trash;
     files.make_durable_dir(trash)?;
     let kept = Kept { id: new_id(), ..copy.clone() };
@@ -289,8 +289,24 @@ fn set_aside(files: &Files, dir: &Path, copy: &Kept) -> Result<()> {
     sync_both(files, trash, dir)
 }
 
+/// Returns the lengths of the torn ends that were cut off a live file where it ends now.
+pub(super) fn torn_at_end(files: &StoreDir, path: &Path) -> Result<Vec<u64>> {
+    let end = match files.file_at(path)? {
+        Some(info) => info.len,
+        None => return Ok(Vec::new()),
+    };
+    let Some(dir) = path.parent() else { return Ok(Vec::new()) };
+    let mut lengths = Vec::new();
+    for (name, suffix) in torn_copies(files, dir, &live_name(path))? {
+        if torn_offset(&suffix) == Some(end) {
+            lengths.extend(files.file_at(&dir.join(name))?.map(|info| info.len));
+        }
+    }
+    Ok(lengths)
+}
+
 /// The names of torn bytes that were set aside of a session, with what stands behind its owner's name.
-fn torn_copies(files: &Files, dir: &Path, owner: &str) -> Result<Vec<(String, String)>> {
+fn torn_copies(files: &StoreDir, dir: &Path, owner: &str) -> Result<Vec<(String, String)>> {
     if owner.is_empty() {
         return Ok(Vec::new());
     }
@@ -304,12 +320,13 @@ fn torn_copies(files: &Files, dir: &Path, owner: &str) -> Result<Vec<(String, St
 /// Whether a record is in torn bytes that were set aside of a session since a time. Older copies are of other records:
 /// a number is used again after its record was cut.
 pub(super) fn is_set_aside(
-    files: &Files,
-    at: &Address,
+    files: &StoreDir,
+    at: &StreamId,
     offset: u64,
     seq: u64,
-    since_ns: i64,
+    since: Version,
 ) -> Result<bool> {
+    let since_ns = changes::changed_ns(since);
     let spot = match files.locate(at) {
         Err(e) if e.is_not_found() => return Ok(false),
         spot => spot?,
@@ -335,7 +352,7 @@ pub(super) fn is_set_aside(
     Ok(false)
 }
 
-fn move_torn(files: &Files, from: &Path, owner: &str, to: &Path, new_owner: &str) -> Result<()> {
+fn move_torn(files: &StoreDir, from: &Path, owner: &str, to: &Path, new_owner: &str) -> Result<()> {
     let copies = torn_copies(files, from, owner)?;
     for (name, rest) in &copies {
         // A copy of the same place may be there already: then this one gets another last number.
@@ -356,7 +373,7 @@ fn move_torn(files: &Files, from: &Path, owner: &str, to: &Path, new_owner: &str
 }
 
 /// Whose torn copies belong to a session: its file's name while it is live, its id afterwards.
-fn owner_of(at: &Address, spot: &Spot) -> String {
+fn owner_of(at: &StreamId, spot: &Spot) -> String {
     match at.place {
         Place::Live => live_name(&spot.path),
         Place::Archive | Place::Trash => at.id.clone(),
@@ -372,7 +389,7 @@ fn kept_at(path: &Path) -> Option<Kept> {
 }
 
 /// Removes what writers that died left half written in a directory.
-pub(super) fn sweep(files: &Files, dir: &Path) -> Result<()> {
+pub(super) fn sweep(files: &StoreDir, dir: &Path) -> Result<()> {
     let Ok(entries) = files.disk.list(dir) else { return Ok(()) };
     for name in entries.iter().filter_map(|entry| entry.name.to_str()).filter(|name| is_temporary(name)) {
         let path = dir.join(name);

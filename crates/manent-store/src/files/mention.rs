@@ -1,18 +1,18 @@
-//! Whether a word stands anywhere in a file: the bytes are looked through as they are, without taking them for records.
-//! That is many times faster than reading records, for whoever seldom finds what he looks for.
+//! Searches the bytes of a file as they are, without reading records. That is many times faster, for a caller that
+//! seldom finds what it looks for.
 
 use manent_log::fs::{Access, read_fully};
 use memchr::memmem::Finder;
 
-use super::Files;
+use super::store_dir::StoreDir;
 use crate::error::{Result, io_error};
-use crate::key::SessionKey;
+use crate::streams::StreamId;
 
-impl Files {
-    /// Whether these bytes stand anywhere in the live file of a key, as it is at this moment. False: there is no file,
-    /// or they do not.
-    pub(crate) fn mentions(&self, key: &SessionKey, word: &[u8]) -> Result<bool> {
-        let (path, found) = self.look_for_live(key, "")?;
+impl StoreDir {
+    /// Returns whether these bytes stand anywhere in the live file of a stream, as it is at this moment. False if there
+    /// is no file.
+    pub(super) fn mentions(&self, id: &StreamId, word: &[u8]) -> Result<bool> {
+        let (path, found) = self.look_for_live(id.space, &id.key, "")?;
         let Some(info) = found else { return Ok(false) };
         let file = match self.reading.open(&path, Access::Read) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),

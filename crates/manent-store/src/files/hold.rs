@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use manent_log::Disk;
 use manent_log::fs::{Access, DiskFile};
 
-use super::Files;
-use crate::backend::Exclusive;
 use crate::error::{Error, Result, io_error};
+use crate::streams::LockGuard;
 
 /// A file that nobody else moves or rewrites while this lives.
 #[derive(Debug)]
@@ -43,40 +42,31 @@ impl Held {
     }
 }
 
-/// The lock on the store.
+/// A lock on a directory: of the sessions, the right to move them.
 #[derive(Debug)]
-pub(super) struct StoreLock {
+pub(super) struct DirLock {
     _dir: Box<dyn DiskFile>,
 }
 
-impl Exclusive for StoreLock {}
+impl LockGuard for DirLock {}
 
-impl StoreLock {
-    /// For somebody who only looks: nothing if it is not to be had soon.
-    pub(super) fn take_soon(files: &Files) -> Option<StoreLock> {
-        let deadline = Deadline::after(files.store_wait_min.min(SOON));
-        let file = files.disk.open(&files.layout.sessions, Access::Directory).ok()?;
-        while !file.try_lock().ok()? {
-            if deadline.is_near() {
-                return None;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        Some(StoreLock { _dir: file })
+impl DirLock {
+    /// Takes the lock for somebody who only looks; `None` if it is not to be had soon.
+    pub(super) fn take_soon(disk: &dyn Disk, dir: &Path, wait_min: Duration) -> Option<DirLock> {
+        DirLock::take(disk, dir, wait_min.min(SOON)).ok()
     }
 
-    pub(super) fn take(files: &Files, wait: Duration) -> Result<StoreLock> {
-        let dir = &files.layout.sessions;
-        // Others hold it for a few renames, so a caller who wants no waiting means writers, not this.
-        let deadline = Deadline::after(wait.max(files.store_wait_min));
-        let file = files.disk.open(dir, Access::Directory).map_err(io_error("open", dir))?;
+    /// Takes the lock, waiting for another holder at most `wait`.
+    pub(super) fn take(disk: &dyn Disk, dir: &Path, wait: Duration) -> Result<DirLock> {
+        let deadline = Deadline::after(wait);
+        let file = disk.open(dir, Access::Directory).map_err(io_error("open", dir))?;
         while !file.try_lock().map_err(io_error("lock", dir))? {
             if deadline.is_near() {
                 return Err(Error::Busy { path: dir.to_owned(), pid: file.lock_holder() });
             }
             std::thread::sleep(PAUSE);
         }
-        Ok(StoreLock { _dir: file })
+        Ok(DirLock { _dir: file })
     }
 }
 

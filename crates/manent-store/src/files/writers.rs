@@ -12,23 +12,51 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use manent_log::fs::FileId;
-use manent_log::{Body, Commit, Durability, Expect, Group, RestingLog};
+use manent_log::{Body, Commit, Durability, Expect, Group, Log, RestingLog};
 
-use super::{FileLease, Files};
-use crate::backend::{Lease, NewHeader, Receipt, Terms};
+use super::store_dir::StoreDir;
 use crate::error::{Error, Result};
 use crate::key::SessionKey;
+use crate::streams::{Append, NewHeader, Place, Position, Receipt, Space};
 use crate::sync::lock;
+
+/// A live file whose lease is held.
+#[derive(Debug)]
+pub(super) struct FileLease {
+    pub(super) log: Log,
+    /// The id in its header; empty in another program's file.
+    pub(super) id: Arc<str>,
+}
+
+impl FileLease {
+    pub(super) fn append(
+        &mut self,
+        bodies: &[Body],
+        durability: Durability,
+        expect: Expect,
+    ) -> Result<Vec<Receipt>> {
+        let receipts = self.log.append_batch(bodies, durability, expect)?;
+        Ok(receipts.into_iter().map(|receipt| self.receipt(receipt)).collect())
+    }
+
+    pub(super) fn receipt(&self, receipt: manent_log::Receipt) -> Receipt {
+        let manent_log::Receipt { seq, offset, durability } = receipt;
+        Receipt { id: self.id.clone(), seq, position: Position::new(offset), durability }
+    }
+}
+
+/// A live stream, whatever its id.
+pub(super) type StreamKey = (Space, SessionKey);
 
 /// The open files.
 #[derive(Debug)]
 pub(super) struct Writers {
     max: usize,
-    slots: Mutex<HashMap<SessionKey, Arc<Slot>>>,
+    slots: Mutex<HashMap<StreamKey, Arc<Slot>>>,
     clock: AtomicU64,
     /// Sessions whose file's name is known to survive power loss, with the file it led to then, and its id: a fork that
     /// was made independent is another file, whose name may be as new as that; and a system uses a file's number again.
-    durable: Mutex<HashMap<SessionKey, (FileId, Arc<str>)>>,
+    durable: Mutex<HashMap<StreamKey, (FileId, Arc<str>)>>,
 }
 
 /// One session that is being appended to.
@@ -49,8 +77,9 @@ struct Writer {
 /// One append, for whoever leads a commit.
 #[derive(Debug, Clone, Copy)]
 struct Call<'a> {
-    files: &'a Files,
-    key: &'a SessionKey,
+    dir: &'a StoreDir,
+    writers: &'a Writers,
+    key: &'a StreamKey,
     new: Shut<'a>,
     wait: Duration,
 }
@@ -72,24 +101,42 @@ impl Writers {
 
     pub(super) fn append(
         &self,
-        files: &Files,
-        key: &SessionKey,
+        dir: &StoreDir,
+        key: &StreamKey,
         new: NewHeader<'_>,
         bodies: &[Body],
-        terms: &Terms,
+        how: &Append,
     ) -> Result<Vec<Receipt>> {
-        let slot = self.slot(files, key);
-        let call = Call { files, key, new: Shut(new), wait: terms.wait };
+        let slot = self.slot(dir, key);
+        let call = Call { dir, writers: self, key, new: Shut(new), wait: how.wait };
         match bodies {
-            [one] if terms.expect == Expect::Any && terms.durability == Durability::Group => {
-                Ok(vec![slot.group.append_with(call, one.clone(), terms.durability)?])
+            [one] if how.expect == Expect::Any && how.durability == Durability::Group => {
+                Ok(vec![slot.group.append_with(call, one.clone(), how.durability)?])
             }
-            several => slot.group.lock().commit(call, several, terms.durability, terms.expect),
+            several => slot.group.lock().commit(call, several, how.durability, how.expect),
+        }
+    }
+
+    /// Takes the lease of a file that is open here; `None` if it is not, or if it is no longer the stream's file.
+    pub(super) fn lease(&self, key: &StreamKey, wait: Duration) -> Result<Option<FileLease>> {
+        let slot = lock(&self.slots).get(key).cloned();
+        let resting = slot.and_then(|slot| slot.group.lock().file.take());
+        wake(resting, wait)
+    }
+
+    /// Keeps the file of a lease open, without the lease.
+    pub(super) fn rest(&self, dir: &StoreDir, key: &StreamKey, lease: FileLease) {
+        let FileLease { log, id } = lease;
+        let resting = log.rest().ok();
+        let slot = self.slot(dir, key);
+        let mut writer = slot.group.lock();
+        if writer.file.is_none() {
+            writer.file = resting.map(|log| (log, id));
         }
     }
 
     /// The slot of a session; a new one if it has none, for which those unused for longest go.
-    fn slot(&self, files: &Files, key: &SessionKey) -> Arc<Slot> {
+    fn slot(&self, dir: &StoreDir, key: &StreamKey) -> Arc<Slot> {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
         let mut slots = lock(&self.slots);
         if let Some(slot) = slots.get(key) {
@@ -97,7 +144,8 @@ impl Writers {
             return slot.clone();
         }
         let closed = if slots.len() < self.max { Vec::new() } else { self.make_room(&mut slots) };
-        let writer = Writer { file: None, path: files.layout.sessions.join(key.file_name()) };
+        let path = dir.layout.dir(key.0, Place::Live).join(key.1.file_name());
+        let writer = Writer { file: None, path };
         let slot = Arc::new(Slot { used: AtomicU64::new(now), group: Group::new(writer) });
         slots.insert(key.clone(), slot.clone());
         drop(slots);
@@ -108,7 +156,7 @@ impl Writers {
 
     /// Takes out an eighth of the slots: to find the oldest one all are looked at, while every other thread
     /// waits.
-    fn make_room(&self, slots: &mut HashMap<SessionKey, Arc<Slot>>) -> Vec<Arc<Slot>> {
+    fn make_room(&self, slots: &mut HashMap<StreamKey, Arc<Slot>>) -> Vec<Arc<Slot>> {
         // One that somebody is appending to stays: its file is open either way.
         let is_idle = |slot: &Arc<Slot>| Arc::strong_count(slot) == 1;
         let used = |slot: &Arc<Slot>| slot.used.load(Ordering::Relaxed);
@@ -122,12 +170,12 @@ impl Writers {
         gone.map(|(_, slot)| slot).collect()
     }
 
-    fn name_is_durable(&self, key: &SessionKey, lease: &FileLease) -> bool {
+    pub(super) fn name_is_durable(&self, key: &StreamKey, lease: &FileLease) -> bool {
         let known = lock(&self.durable).get(key).cloned();
         known.is_some_and(|(file, id)| file == lease.log.file_id() && id == lease.id && !id.is_empty())
     }
 
-    fn remember_durable(&self, key: &SessionKey, lease: &FileLease) {
+    pub(super) fn remember_durable(&self, key: &StreamKey, lease: &FileLease) {
         let mut durable = lock(&self.durable);
         let now = (lease.log.file_id(), lease.id.clone());
         if durable.get(key) != Some(&now) {
@@ -151,12 +199,12 @@ impl Commit for Writer {
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        let writers = &call.files.writers;
-        let mut lease = if let Some(lease) = self.wake(call.wait)? {
+        let Call { dir, writers, key, new, wait } = call;
+        let mut lease = if let Some(lease) = wake(self.file.take(), wait)? {
             lease
         } else {
-            let mut lease = call.files.open_log(call.key, Some((call.new.0)()), call.wait)?;
-            if writers.name_is_durable(call.key, &lease) {
+            let mut lease = dir.open_log(key.0, &key.1, Some((new.0)()), wait)?;
+            if writers.name_is_durable(key, &lease) {
                 lease.log.trust_name();
             }
             lease
@@ -164,7 +212,7 @@ impl Commit for Writer {
         // Whatever fails closes the file: the next append opens it anew, and looks at its end.
         let receipts = lease.append(bodies, durability, expect)?;
         if durability != Durability::Flush {
-            writers.remember_durable(call.key, &lease);
+            writers.remember_durable(key, &lease);
         }
         let id = lease.id;
         self.file = lease.log.rest().ok().map(|log| (log, id));
@@ -179,16 +227,14 @@ impl Commit for Writer {
     }
 }
 
-impl Writer {
-    /// Takes the lease again. Nothing if there is no open file, or if it is no longer the session's: somebody archived
-    /// or deleted that, so that the next append begins a new one.
-    fn wake(&mut self, wait: Duration) -> Result<Option<FileLease>> {
-        let Some((resting, id)) = self.file.take() else { return Ok(None) };
-        match resting.wake(wait) {
-            Ok(log) => Ok(Some(FileLease { log, id })),
-            Err(manent_log::Error::Gone { .. }) => Ok(None),
-            Err(e) => Err(e.into()),
-        }
+/// Takes the lease of a file again. `None` if there is no open file, or if it is no longer the stream's: somebody
+/// archived or deleted that, so that the next append begins a new one.
+fn wake(file: Option<(RestingLog, Arc<str>)>, wait: Duration) -> Result<Option<FileLease>> {
+    let Some((resting, id)) = file else { return Ok(None) };
+    match resting.wake(wait) {
+        Ok(log) => Ok(Some(FileLease { log, id })),
+        Err(manent_log::Error::Gone { .. }) => Ok(None),
+        Err(e) => Err(e.into()),
     }
 }
 
@@ -198,28 +244,41 @@ const DURABLE_NAMES_MAX: usize = 100_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Expect, Start, Store, StoreOptions, turn_body};
+    use crate::Files;
+    use crate::streams::{Header, Seek, StreamId, Streams, Target};
 
     #[test]
-    fn more_sessions_than_open_files_are_all_written_and_few_stay_open() {
+    fn more_streams_than_open_files_are_all_written_and_few_stay_open() {
         let dir = tempfile::tempdir().unwrap();
+        let header = || {
+            let mut body = Body::new();
+            body.json("meta", serde_json::from_str(r#"{"format":1,"id":"x"}"#).unwrap());
+            Header { id: "x".to_owned(), body }
+        };
         for max in [1, 2, 20] {
-            let files = Arc::new(Files::open(dir.path().join(max.to_string())).unwrap().keeping_open(max));
-            let store = Store::on(files.clone(), StoreOptions::default());
+            let files = Files::open(dir.path().join(max.to_string())).unwrap().keeping_open(max);
             let keys: Vec<SessionKey> =
                 (0..50).map(|n| SessionKey::new(format!("key-{n}")).unwrap()).collect();
             for seq in 1..=2 {
                 for key in &keys {
-                    let body = turn_body("t", "user", "x");
-                    store.append_with(key, &[body], Durability::Flush, Expect::Seq(seq)).unwrap();
+                    let mut body = Body::new();
+                    body.string("role", "user").string("content", "x");
+                    let how = Append {
+                        durability: Durability::Flush,
+                        expect: Expect::Seq(seq),
+                        wait: Duration::ZERO,
+                    };
+                    files.append(&StreamId::live(key), &header, &[body], &how).unwrap();
                     let slots = lock(&files.writers.slots);
-                    assert!(slots.len() <= max && slots.contains_key(key), "{} of {max}", slots.len());
+                    let is_open = slots.contains_key(&(Space::Sessions, key.clone()));
+                    assert!(slots.len() <= max && is_open, "{} of {max}", slots.len());
                 }
             }
             let recent = lock(&files.writers.slots).len();
             assert!(recent > max / 2, "only the oldest ones go: {recent} of {max}");
             for key in &keys {
-                let mut reader = store.stream(key, Start::First).unwrap();
+                let mut reader = files.open(Target::Id(&StreamId::live(key))).unwrap();
+                reader.seek(Seek::First).unwrap();
                 let mut records = 0;
                 while reader.advance().unwrap() {
                     records += 1;

@@ -15,7 +15,7 @@ pub const KEY_BYTES_MAX: usize = 1024;
 /// What a session is called.
 ///
 /// ```
-/// use manent::SessionKey;
+/// use manent_store::SessionKey;
 /// assert_eq!(SessionKey::new("telegram:alice").unwrap().file_name(), "telegram%3aalice.jsonl");
 /// assert!(SessionKey::new("../../etc/passwd").unwrap().file_name().starts_with("..%2f..%2fetc"));
 /// assert!(SessionKey::new("").is_err());
@@ -57,7 +57,7 @@ impl Ord for SessionKey {
 /// different sets of parts never make one key.
 ///
 /// ```
-/// use manent::KeyParts;
+/// use manent_store::KeyParts;
 /// let direct = KeyParts { channel: "telegram".into(), sender: Some("alice".into()), ..KeyParts::default() };
 /// assert_eq!(direct.key().unwrap().as_str(), "telegram:alice");
 /// let room = KeyParts { room: Some("general".into()), thread: Some("42".into()), ..direct };
@@ -141,6 +141,11 @@ impl SessionKey {
             return Err(KeyError::TooLong { bytes: key.len() });
         }
         Ok(SessionKey { text: key.into(), parts: None })
+    }
+
+    /// Makes a key of text that is known to be one: not empty, without NUL, and short.
+    pub(crate) fn from_static(key: &'static str) -> SessionKey {
+        SessionKey { text: key.into(), parts: None }
     }
 
     /// The key as it was given.

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! sessions/<stem>.jsonl              live; the stem is made of the key, or another program's own name for it
+//! runs/<stem>.jsonl                  runs of the session of that key
+//! memory.jsonl, inbox.jsonl, consolidation.jsonl, trusted.jsonl, approvals.jsonl     spaces of one stream; ledgers
 //! sessions/<stem>.jsonl.archived     archived by another program, which renames; it has no id
 //! archive/<stem>.<id>.jsonl.zst      archived, packed
 //! archive/<stem>.<id>.jsonl          archived, not packed yet; where both are there, this one counts
@@ -16,8 +18,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::backend::Place;
 use crate::key::SessionKey;
+use crate::streams::{Place, Space};
 
 /// The directories of a store.
 #[derive(Debug, Clone)]
@@ -26,6 +28,7 @@ pub(super) struct Layout {
     pub(super) sessions: PathBuf,
     pub(super) archive: PathBuf,
     pub(super) trash: PathBuf,
+    pub(super) runs: PathBuf,
 }
 
 /// In what form a file lies, which its name ends with.
@@ -50,16 +53,24 @@ pub(super) struct Kept {
 impl Layout {
     pub(super) fn new(home: PathBuf, flat: bool) -> Layout {
         let sessions = if flat { home.clone() } else { home.join("sessions") };
-        Layout { sessions, archive: home.join("archive"), trash: home.join("trash"), home }
+        let (archive, trash, runs) = (home.join("archive"), home.join("trash"), home.join("runs"));
+        Layout { home, sessions, archive, trash, runs }
     }
 
-    /// The directory of a place.
-    pub(super) fn dir(&self, place: Place) -> &Path {
-        match place {
-            Place::Live => &self.sessions,
-            Place::Archive => &self.archive,
-            Place::Trash => &self.trash,
+    /// Returns the directory of the streams of a space in a place.
+    pub(super) fn dir(&self, space: Space, place: Place) -> &Path {
+        match (space, place) {
+            (Space::Sessions, Place::Live) => &self.sessions,
+            (Space::Sessions, Place::Archive) => &self.archive,
+            (Space::Sessions, Place::Trash) => &self.trash,
+            (Space::Runs, _) => &self.runs,
+            (Space::Memory | Space::Inbox | Space::Journal | Space::Ledger, _) => &self.home,
         }
+    }
+
+    /// Returns whether the home is a directory of another program, which holds sessions and nothing else.
+    pub(super) fn is_flat(&self) -> bool {
+        self.sessions == self.home
     }
 }
 
@@ -106,7 +117,7 @@ pub(super) fn packed_beside(plain: &Path) -> PathBuf {
 }
 
 /// Whether an id can stand in a file name. Ours are UUIDs; a header written by somebody else may say anything.
-pub(crate) fn is_plain_id(id: &str) -> bool {
+pub(super) fn is_plain_id(id: &str) -> bool {
     (8..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
@@ -134,14 +145,10 @@ pub(super) fn torn_offset(suffix: &str) -> Option<u64> {
     suffix.strip_prefix(TORN)?.split('-').next()?.parse().ok()
 }
 
-/// Files that stand beside the sessions in a home of our own, and are none; the last ones are the agent's.
-pub(super) const BESIDE: [&str; 5] = [
-    crate::memory::File::Memory.name(),
-    crate::memory::File::Inbox.name(),
-    crate::consolidate::FILE_NAME,
-    "trusted.jsonl",
-    "approvals.jsonl",
-];
+/// Files that stand beside the sessions in a home of our own and are not sessions: the only streams of their spaces.
+pub(super) const SINGLE_FILES: [&str; 3] = ["memory.jsonl", "inbox.jsonl", "consolidation.jsonl"];
+/// The files of [`Space::Ledger`].
+pub(super) const LEDGER_FILES: [&str; 2] = ["trusted.jsonl", "approvals.jsonl"];
 const TEMPORARY: &str = ".tmp";
 const TORN: &str = ".torn-";
 

@@ -1,0 +1,438 @@
+//! The default backend: one plain JSONL file for each stream, in the directories of a store.
+//!
+//! | file | about |
+//! |---|---|
+//! | `mod.rs` | [`Files`], and the seam it implements |
+//! | `names.rs` | directories and file names |
+//! | `store_dir.rs` | which file a stream is in; making, checking and syncing directories |
+//! | `lists.rs` | what is there |
+//! | `changes.rs` | what changed since somebody looked |
+//! | `reader.rs`, `writer.rs` | one file that is read; one whose lease is held |
+//! | `writers.rs` | appending through a bounded number of open files |
+//! | `moves.rs` | archive, trash, restore, delete: what changes where a session is |
+//! | `forms.rs` | what changes the form of a file: packing, unpacking, replacing it |
+//! | `hold.rs` | the locks that both take |
+//! | `mention.rs` | searching the bytes of a file |
+
+mod changes;
+mod forms;
+mod hold;
+mod lists;
+mod mention;
+mod moves;
+mod names;
+mod reader;
+mod store_dir;
+mod writer;
+mod writers;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use manent_log::frame::Reason;
+use manent_log::fs::{Access, Disk, Shape};
+use manent_log::{Body, Damage, Found, Reader, RealDisk, Report, TailState, Trust};
+
+use crate::blobs::FileBlobs;
+use crate::error::{Error, Result, io_error};
+use crate::header::HeaderNames;
+use crate::key::SessionKey;
+use crate::pack::{self, Unpacking};
+use crate::streams::{
+    Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockGuard, LockMode, LockName,
+    Maintenance, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Space, StreamId,
+    StreamReader, StreamStat, StreamWriter, Streams, Target, Version,
+};
+use hold::{Held, STORE_WAIT_MIN};
+use names::{Form, LEDGER_FILES, Layout, SINGLE_FILES};
+use reader::FileReader;
+use store_dir::{Spot, StoreDir, right_key};
+use writer::{FileWriter, Hold};
+use writers::Writers;
+
+/// Streams as files in a directory.
+#[derive(Debug)]
+pub struct Files {
+    dir: StoreDir,
+    writers: Arc<Writers>,
+    /// The directories of a space were checked, and their names made durable. Once for each store that is opened.
+    prepared: AtomicBool,
+    prepared_runs: AtomicBool,
+    /// A file was seen that has other names too: whoever writes it under one of those is not heard.
+    has_linked: AtomicBool,
+    heard: Mutex<HashMap<Space, changes::Heard>>,
+    tokens: AtomicU64,
+}
+
+impl Files {
+    /// Opens the files in a directory of this machine. Nothing is created before something is written.
+    pub fn open(home: impl Into<PathBuf>) -> Result<Files> {
+        Files::open_on(RealDisk::shared(), home.into())
+    }
+
+    /// As [`Files::open`], on any disk.
+    ///
+    /// A directory that holds session files itself and has no `sessions` in it is a flat store of another program, and
+    /// is used as it is. It stays one when its last file was archived: we make `sessions` before anything else.
+    pub fn open_on(disk: Arc<dyn Disk>, home: PathBuf) -> Result<Files> {
+        let flat = match disk.inspect(&home.join("sessions")) {
+            Ok(_) => false,
+            // Anything else must not be taken for a flat store: its files would be looked for and put elsewhere.
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(io_error("open the store", &home)(e));
+            }
+            Err(_) => match disk.list(&home) {
+                Ok(entries) => entries.iter().any(|entry| {
+                    let name = entry.name.to_str().unwrap_or_default();
+                    let file = name.strip_suffix(MARK).unwrap_or(name);
+                    let is_beside = SINGLE_FILES.contains(&name) || LEDGER_FILES.contains(&name);
+                    let is_session = SessionKey::of_file_name(file).is_some() && !is_beside;
+                    is_session || matches!(name, "archive" | "trash")
+                }),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => false,
+                Err(e) => return Err(io_error("open the store", &home)(e)),
+            },
+        };
+        let dir = StoreDir {
+            reading: Arc::new(Unpacking(disk.clone())),
+            disk,
+            layout: Arc::new(Layout::new(home, flat)),
+            trust: Trust::LocalOnly,
+            lock_wait_min: STORE_WAIT_MIN,
+        };
+        Ok(Files {
+            dir,
+            writers: Arc::new(Writers::new(OPEN_FILES_MAX)),
+            prepared: AtomicBool::new(false),
+            prepared_runs: AtomicBool::new(false),
+            has_linked: AtomicBool::new(false),
+            heard: Mutex::default(),
+            tokens: AtomicU64::new(0),
+        })
+    }
+
+    /// Sets which file systems to trust.
+    #[must_use]
+    pub fn trusting(mut self, trust: Trust) -> Files {
+        self.dir.trust = trust;
+        self
+    }
+
+    /// Sets how many files [`Streams::append`] keeps open, at most.
+    #[must_use]
+    pub fn keeping_open(mut self, files: usize) -> Files {
+        self.writers = Arc::new(Writers::new(files.max(1)));
+        self
+    }
+
+    /// Sets how long somebody who moves sessions is waited for at least. For tests in which one thread plays all
+    /// processes, so that nothing changes while it waits.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn waiting_for_movers(mut self, at_least: Duration) -> Files {
+        self.dir.lock_wait_min = at_least;
+        self
+    }
+
+    /// Returns the directory of the store.
+    pub fn home(&self) -> &Path {
+        &self.dir.layout.home
+    }
+
+    /// Returns where derived data may be kept beside the streams; `None` in a directory of another program, where
+    /// nothing of ours but sessions belongs.
+    pub fn blobs(&self) -> Option<FileBlobs> {
+        let own = !self.dir.layout.is_flat();
+        own.then(|| FileBlobs::within(self.dir.disk.clone(), self.dir.layout.home.clone()))
+    }
+
+    /// Returns the file of a live session, whether it exists or not.
+    pub fn live_path(&self, key: &SessionKey) -> PathBuf {
+        self.live_path_in(Space::Sessions, key)
+    }
+
+    fn live_path_in(&self, space: Space, key: &SessionKey) -> PathBuf {
+        let guess = |_| self.dir.layout.dir(space, Place::Live).join(key.file_name());
+        self.dir.find_live(space, key, "").unwrap_or_else(guess)
+    }
+
+    /// Makes the directories of a space, refuses to write where others could, and makes the directories' names durable:
+    /// whoever made them may have died before that.
+    fn prepare(&self, space: Space) -> Result<()> {
+        if !self.supports(space) {
+            return Err(Error::Unsupported { store: self.dir.name(), space });
+        }
+        if !self.prepared.load(Ordering::Relaxed) {
+            self.dir.make_dir(&self.dir.layout.sessions)?;
+            for dir in [&self.dir.layout.home, &self.dir.layout.sessions] {
+                self.sync_above(dir)?;
+            }
+            self.prepared.store(true, Ordering::Relaxed);
+        }
+        if space == Space::Runs && !self.prepared_runs.load(Ordering::Relaxed) {
+            self.dir.make_dir(&self.dir.layout.runs)?;
+            self.sync_above(&self.dir.layout.runs)?;
+            self.prepared_runs.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn sync_above(&self, dir: &Path) -> Result<()> {
+        let above = dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        match self.dir.disk.sync_dir(above) {
+            // A directory that we may not read is not ours to sync; nor did we make anything in it.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced.map_err(io_error("sync the directory", above)),
+        }
+    }
+
+    fn lease_live(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<FileWriter> {
+        let key = (id.space, id.key.clone());
+        let lease = match self.writers.lease(&key, wait)? {
+            Some(lease) => lease,
+            None => {
+                let new = match missing {
+                    IfMissing::Create(new) => Some(new()),
+                    IfMissing::Refuse => None,
+                };
+                self.dir.open_log(id.space, &id.key, new, wait)?
+            }
+        };
+        if !id.id.is_empty() && *lease.id != *id.id {
+            return Err(self.dir.not_found(id));
+        }
+        let spot = Spot { path: lease.log.path().to_owned(), form: Form::Plain };
+        if id.space.single_key().is_some() {
+            // Whoever died while replacing it may have left what was forgotten since.
+            moves::remove(&self.dir, &forms::replacement(&spot.path, id))?;
+        }
+        let at = StreamId { id: lease.id.to_string(), ..id.clone() };
+        let (dir, writers) = (self.dir.clone(), self.writers.clone());
+        Ok(FileWriter { dir, writers, at, spot, hold: Hold::Lease(Some(lease)) })
+    }
+
+    /// Opens the file at a path for reading; `None` if it is another stream than the one that is meant.
+    fn open_at(&self, path: &Path, at: Option<&StreamId>) -> Result<Option<FileReader>> {
+        let reader = Reader::open_small(&self.dir.reading, path)?;
+        // Through the same open file: the header of one and the records of another would mix two streams, or a fork's
+        // with its parent's.
+        let header = reader.header_line()?;
+        let names = header.as_deref().and_then(HeaderNames::of_line);
+        if let Some(at) = at {
+            // The stream that is meant may have been put away, and another of its key begun.
+            let id = names.as_ref().map_or("", |names| &names.id);
+            if at.place == Place::Live && !at.id.is_empty() && id != at.id {
+                return Ok(None);
+            }
+            right_key(&at.key, path, names.clone())?;
+        }
+        Ok(Some(FileReader::new(reader, header, names.unwrap_or_default().id)))
+    }
+}
+
+impl Streams for Files {
+    fn name(&self) -> String {
+        self.dir.name()
+    }
+
+    fn supports(&self, space: Space) -> bool {
+        space == Space::Sessions || !self.dir.layout.is_flat()
+    }
+
+    fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>> {
+        let id = match at {
+            Target::Id(id) => id,
+            Target::Name { space, place, name } => {
+                let among = if name == changes::file_name(name) { place } else { Place::Live };
+                let path = self.dir.layout.dir(space, among).join(changes::file_name(name));
+                let opened = self.open_at(&path, None)?;
+                let missing = || Error::NotFound {
+                    name: name.to_owned(),
+                    space,
+                    place: Some(place),
+                    store: self.dir.name(),
+                };
+                return opened.map(|reader| Box::new(reader) as _).ok_or_else(missing);
+            }
+        };
+        let mut tries = 0;
+        loop {
+            let path = match id.place {
+                // Whether it is the one that is meant shows when it is open.
+                Place::Live => match self.dir.look_for_live(id.space, &id.key, "")? {
+                    (path, Some(_)) => path,
+                    (_, None) => return Err(self.dir.not_found(id)),
+                },
+                Place::Archive | Place::Trash => self.dir.locate(id)?.path,
+            };
+            match self.open_at(&path, Some(id)) {
+                // Packed, unpacked, rewritten or moved between our look and our open: look again.
+                Err(e) if e.is_not_found() && tries < LOOKS_MAX => tries += 1,
+                Ok(None) => return Err(self.dir.not_found(id)),
+                Ok(Some(reader)) => return Ok(Box::new(reader)),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn lease(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<Box<dyn StreamWriter>> {
+        self.prepare(id.space)?;
+        let needs = match id.place {
+            Place::Live => match self.lease_live(id, missing, wait) {
+                // Written by a newer version: not to be appended to, but it can be replaced as a whole.
+                Err(Error::Log(manent_log::Error::Newer { needs, .. }))
+                    if matches!(missing, IfMissing::Refuse) =>
+                {
+                    Some(needs)
+                }
+                leased => return Ok(Box::new(leased?)),
+            },
+            Place::Archive | Place::Trash => None,
+        };
+        let spot = self.dir.locate(id)?;
+        let held = Held::take(&*self.dir.disk, &spot.path, wait)?;
+        let own_id = self.dir.names_at(&spot.path)?.map(|names| names.id).unwrap_or_default();
+        let (dir, writers) = (self.dir.clone(), self.writers.clone());
+        let hold = Hold::Lock { _held: held, id: own_id.into(), needs };
+        Ok(Box::new(FileWriter { dir, writers, at: id.clone(), spot, hold }))
+    }
+
+    fn append(
+        &self,
+        id: &StreamId,
+        new: NewHeader<'_>,
+        records: &[Body],
+        how: &Append,
+    ) -> Result<Vec<Receipt>> {
+        self.prepare(id.space)?;
+        self.writers.append(&self.dir, &(id.space, id.key.clone()), new, records, how)
+    }
+
+    fn list(&self, which: &Filter<'_>) -> Result<Vec<StreamStat>> {
+        self.dir.list(which)
+    }
+
+    fn changes(&self, space: Space, known: &dyn KnownStreams, since: &Cursor) -> Result<Changes> {
+        self.changes_in(space, known, since)
+    }
+
+    fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
+        self.prepare(id.space)?;
+        forms::create(&self.dir, id, header, parts)
+    }
+
+    fn relocate(&self, id: &StreamId, to: Place, wait: Duration) -> Result<StreamId> {
+        if to == Place::Live {
+            self.prepare(id.space)?;
+        }
+        moves::relocate(&self.dir, id, to, wait)
+    }
+
+    fn delete(&self, id: &StreamId, wait: Duration) -> Result<()> {
+        moves::delete(&self.dir, id, wait)
+    }
+
+    fn sync(&self, id: &StreamId) -> Result<()> {
+        let path = self.dir.locate(id)?.path;
+        let file = self.dir.disk.open(&path, Access::Read).map_err(io_error("open", &path))?;
+        file.sync().map_err(io_error("sync", &path))?;
+        self.dir.sync_dir(path.parent().unwrap_or(&self.dir.layout.sessions))
+    }
+
+    fn lock(&self, name: LockName<'_>, _mode: LockMode, wait: Duration) -> Result<Lock> {
+        match name {
+            LockName::Moves(space) => {
+                self.prepare(space)?;
+                Ok(Box::new(self.dir.lock_moves(space, wait)?))
+            }
+            LockName::Named(space, name) => {
+                self.prepare(space)?;
+                let path = self.dir.layout.dir(space, Place::Live).join(name);
+                match manent_log::Hold::take(&self.dir.disk, &path, self.dir.trust) {
+                    Err(manent_log::Error::Held { pid, .. }) => Err(Error::Busy { path, pid }),
+                    taken => Ok(Box::new(NamedLock(taken?))),
+                }
+            }
+        }
+    }
+
+    fn is_trustworthy(&self, id: &StreamId) -> Result<bool> {
+        let path = self.dir.find_live(id.space, &id.key, "")?;
+        let info = self.dir.file_at(&path)?;
+        Ok(info.is_none_or(|info| {
+            info.shape == Shape::File && self.dir.disk.is_own(info.owner) && info.mode & 0o022 == 0
+        }))
+    }
+
+    fn may_contain(&self, id: &StreamId, bytes: &[u8]) -> Result<bool> {
+        self.dir.mentions(id, bytes)
+    }
+
+    fn path(&self, id: &StreamId) -> Option<PathBuf> {
+        Some(self.live_path_in(id.space, &id.key))
+    }
+
+    fn maintenance(&self) -> Option<&dyn Maintenance> {
+        Some(self)
+    }
+}
+
+impl Maintenance for Files {
+    fn verify(&self, id: &StreamId, progress: Progress<'_>) -> Result<Report> {
+        let Spot { path, form } = self.dir.locate(id)?;
+        let all = self.dir.file_at(&path)?.map_or(0, |info| info.len);
+        let mut report =
+            manent_log::verify_with(&self.dir.reading, &path, |offset| progress(offset, all.max(offset)))?;
+        if form == Form::Packed {
+            let file = self.dir.disk.open(&path, Access::Read).map_err(io_error("read", &path))?;
+            if !pack::has_sound_table(&*file).map_err(io_error("read", &path))? {
+                let damage = Damage { offset: 0, length: 0, reason: Reason::ArchiveTable, lines: 0, seq: 0 };
+                report.damage.insert(0, Found { damage, acknowledged: false });
+            }
+        }
+        Ok(report)
+    }
+
+    fn repair(&self, id: &StreamId, ts: &str, wait: Duration) -> Result<Repaired> {
+        let path = self.dir.find_live(id.space, &id.key, "")?;
+        self.dir.check_key(&id.key, &path)?;
+        let report = manent_log::verify(&self.dir.disk, &path)?;
+        // A sound stream is not even opened for writing. One with bytes in flight is: its writer decides what they
+        // are.
+        if report.is_sound() && report.tail == TailState::Clean {
+            return Ok(Repaired::default());
+        }
+        self.prepare(id.space)?;
+        let mut writer = self.lease_live(id, IfMissing::Refuse, wait)?;
+        let acknowledged = writer.acknowledge(ts)?;
+        Ok(Repaired { set_aside: writer.set_aside().cloned(), acknowledged })
+    }
+
+    fn pack(&self, id: &StreamId, progress: Progress<'_>) -> Result<()> {
+        forms::condense(&self.dir, id, progress)
+    }
+
+    fn was_set_aside(&self, id: &StreamId, position: Position, seq: u64, since: Version) -> Result<bool> {
+        moves::is_set_aside(&self.dir, id, position.raw(), seq, since)
+    }
+
+    fn obstructed(&self, space: Space) -> Result<Vec<SessionKey>> {
+        self.dir.obstructed_keys(space)
+    }
+}
+
+/// A lock that is a small file of its own.
+#[derive(Debug)]
+struct NamedLock(#[expect(dead_code, reason = "held, not used")] manent_log::Hold);
+
+impl LockGuard for NamedLock {}
+
+/// What another program puts behind the name of a file that it archived.
+const MARK: &str = ".archived";
+/// Half of what many systems allow a process, so that the program has some left for itself.
+const OPEN_FILES_MAX: usize = 256;
+const LOOKS_MAX: u32 = 8;

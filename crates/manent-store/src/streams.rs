@@ -1,0 +1,772 @@
+//! The seam between what Manent keeps and where it is kept.
+//!
+//! A backend implements [`Streams`]: append-only rows of numbered records, each known by a [`StreamId`]. A backend knows
+//! spaces, places, keys, ids, numbers and bytes. It knows nothing of turns, forks, titles, memory items or runs: the
+//! crates above make those out of records. [`Files`](crate::Files) is the default backend and
+//! [`InMemory`](crate::InMemory) serves tests and programs that keep nothing. The crate `manent-contract` holds the
+//! tests that every backend must pass.
+//!
+//! # Lines
+//!
+//! A record is read as the line that a file would hold, `{"seq":N,…,"crc":"…"}`, to the byte:
+//! [`manent_log::frame::line`] makes the line from a number and a body. A backend keeps these lines, or makes them
+//! again from bodies that it kept to the byte. Parsing the JSON and writing it again is not good enough, because the
+//! checksum covers the bytes.
+//!
+//! # Positions, versions and cursors
+//!
+//! All three are opaque: only the backend that made them can compare them or look inside. A [`Position`] says where a
+//! record lies and grows from record to record. A [`Version`] says which state of a stream was seen. A [`Cursor`] says
+//! how far a caller of [`Streams::changes`] has heard.
+//!
+//! # Blocking, atomicity, retries
+//!
+//! Every method is synchronous and may block on the disk or the network. Only methods with a `wait` block on other
+//! holders of a lease or lock, and no longer than that; `Duration::MAX` waits as long as it takes. A method that fails
+//! leaves a stream as it was before or as it was to become, also when the process or the machine dies in it. Reading
+//! methods may always be retried. For writing methods the error tells:
+//!
+//! | error | meaning | retry |
+//! |---|---|---|
+//! | [`manent_log::Error::Held`] | another writer has the stream | yes, later |
+//! | [`manent_log::Error::Conflict`] | the record would not get the expected number | after reading what was appended |
+//! | [`manent_log::Error::TooLarge`] | a record exceeds [`manent_log::frame::RECORD_BYTES_MAX`] | no |
+//! | [`manent_log::Error::Unknown`] | the record may or may not be kept | with the same idempotency key |
+//! | [`Error::NotFound`](crate::Error::NotFound) | there is no such stream | no |
+//! | [`Error::InTheWay`](crate::Error::InTheWay) | another stream is where this one was to go | no |
+//! | [`Error::Busy`](crate::Error::Busy) | somebody holds a lock that excludes this | yes, later |
+//! | [`Error::Unsupported`](crate::Error::Unsupported) | this backend does not keep this space | no |
+//! | [`Error::Backend`](crate::Error::Backend) | anything that only this backend knows | depends |
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use manent_log::{Body, Change, Damage, Durability, End, Entry, Expect, Item, Report, SetAside};
+
+use crate::error::Result;
+use crate::key::SessionKey;
+
+/// What kind of records a stream holds. Each space has its own keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// Conversations. The only space whose streams can be archived and deleted to the trash.
+    Sessions,
+    /// Runs of skills: one stream for each session key.
+    Runs,
+    /// Items that are remembered: one stream.
+    Memory,
+    /// Items that wait for somebody to accept them: one stream.
+    Inbox,
+    /// What consolidation looked at: one stream.
+    Journal,
+    /// Lists that the agent keeps, such as approvals and trusted folders: one stream for each.
+    Ledger,
+}
+
+impl Space {
+    /// Every space.
+    pub const ALL: [Space; 6] =
+        [Space::Sessions, Space::Runs, Space::Memory, Space::Inbox, Space::Journal, Space::Ledger];
+
+    /// Returns the key of the only stream of this space, or `None` if a space holds many.
+    pub fn single_key(self) -> Option<&'static str> {
+        match self {
+            Space::Memory => Some("memory"),
+            Space::Inbox => Some("inbox"),
+            Space::Journal => Some("consolidation"),
+            Space::Sessions | Space::Runs | Space::Ledger => None,
+        }
+    }
+
+    /// The word used in messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            Space::Sessions => "sessions",
+            Space::Runs => "runs",
+            Space::Memory => "memory",
+            Space::Inbox => "inbox",
+            Space::Journal => "journal",
+            Space::Ledger => "ledger",
+        }
+    }
+}
+
+/// Where a stream is in its life. Streams of spaces other than [`Space::Sessions`] are always live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// Being written to. One for each key.
+    Live,
+    /// Put away; read as before, never appended to. Any number for each key.
+    Archive,
+    /// Deleted, and kept until somebody empties the trash.
+    Trash,
+}
+
+impl Place {
+    /// All places, in the order in which a session is looked for.
+    pub const ALL: [Place; 3] = [Place::Live, Place::Archive, Place::Trash];
+
+    /// The word used in lists.
+    pub fn word(self) -> &'static str {
+        match self {
+            Place::Live => "live",
+            Place::Archive => "archived",
+            Place::Trash => "trash",
+        }
+    }
+}
+
+/// Names one stream.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct StreamId {
+    /// The space it belongs to.
+    pub space: Space,
+    /// The place it is in.
+    pub place: Place,
+    /// Its key.
+    pub key: SessionKey,
+    /// Its id, which its header carries. Empty in streams of other programs, where key and place identify a stream;
+    /// and where the live stream of a key is meant whatever its id. Any other id means that very stream: where it is
+    /// no longer there, nothing is, even if another stream of the same key is.
+    pub id: String,
+}
+
+impl StreamId {
+    /// Names the live session of a key, whatever its id.
+    pub fn live(key: &SessionKey) -> StreamId {
+        StreamId::live_in(Space::Sessions, key)
+    }
+
+    /// Names the live stream of a key in a space, whatever its id.
+    pub fn live_in(space: Space, key: &SessionKey) -> StreamId {
+        StreamId { space, place: Place::Live, key: key.clone(), id: String::new() }
+    }
+
+    /// Names the session of a key and an id in a place.
+    pub fn session(place: Place, key: &SessionKey, id: impl Into<String>) -> StreamId {
+        StreamId { space: Space::Sessions, place, key: key.clone(), id: id.into() }
+    }
+
+    /// Names the only stream of a space that has one.
+    pub fn single(space: Space) -> StreamId {
+        let key = SessionKey::from_static(space.single_key().unwrap_or("default"));
+        StreamId { space, place: Place::Live, key, id: String::new() }
+    }
+
+    /// Returns what to call the stream in messages.
+    pub fn name(&self) -> String {
+        if self.id.is_empty() { self.key.to_string() } else { format!("@{}", self.id) }
+    }
+}
+
+/// Selects the stream that [`Streams::open`] opens.
+#[derive(Debug, Clone, Copy)]
+pub enum Target<'a> {
+    /// The stream with this id.
+    Id(&'a StreamId),
+    /// The stream that [`Streams::changes`] or [`Streams::list`] named so, without checking what its header says.
+    Name {
+        /// Its space.
+        space: Space,
+        /// The place it was in.
+        place: Place,
+        /// Its [`StreamStat::name`].
+        name: &'a str,
+    },
+}
+
+/// Selects streams of one space and place.
+#[derive(Debug, Clone, Copy)]
+pub struct Filter<'a> {
+    /// The space.
+    pub space: Space,
+    /// The place.
+    pub place: Place,
+    /// Which streams there.
+    pub which: Which<'a>,
+    /// How much to find out about each.
+    pub detail: Detail,
+    /// At most so many, those that changed last first; of the same millisecond, the one with the larger key first.
+    /// Without a limit, all of them in no order.
+    pub newest: Option<usize>,
+}
+
+impl<'a> Filter<'a> {
+    /// Selects sessions of a place.
+    pub fn sessions(place: Place, which: Which<'a>) -> Filter<'a> {
+        Filter::new(Space::Sessions, place, which)
+    }
+
+    /// Selects streams of a space and place, with full details.
+    pub fn new(space: Space, place: Place, which: Which<'a>) -> Filter<'a> {
+        Filter { space, place, which, detail: Detail::Header, newest: None }
+    }
+}
+
+/// Which streams of a space and place are meant.
+#[derive(Debug, Clone, Copy)]
+pub enum Which<'a> {
+    /// Every one.
+    All,
+    /// Those of a key.
+    Key(&'a SessionKey),
+    /// Those whose id begins so.
+    Id(&'a str),
+    /// The one with this [`StreamStat::name`].
+    Name(&'a str),
+}
+
+/// How much [`Streams::list`] finds out about each stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Everything, which may mean to open each stream.
+    Header,
+    /// Only what can be told without opening streams: ids and header keys may be left out.
+    Outside,
+}
+
+/// A stream as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamStat {
+    /// Names the stream.
+    pub id: StreamId,
+    /// The backend's own name for it in its place, for [`Target::Name`] and [`Which::Name`].
+    pub name: String,
+    /// The state it was seen in.
+    pub version: Version,
+    /// How much space it takes, in bytes.
+    pub bytes: u64,
+    /// When it last changed, in milliseconds since 1970.
+    pub modified_ms: i64,
+    /// In the trash: the place it was in before, to which [`Streams::relocate`] can bring it back.
+    pub from: Place,
+    /// The key that its header gives, where that is another one: the stream was copied or renamed by hand.
+    pub header_key: Option<SessionKey>,
+}
+
+/// Says where a record lies, as its backend counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(u64);
+
+impl Position {
+    /// For backends: makes a position.
+    pub fn new(raw: u64) -> Position {
+        Position(raw)
+    }
+
+    /// For backends: returns what a position was made from. For [`Files`](crate::Files), the offset in the file.
+    pub fn raw(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Says which state of a stream was seen. Callers keep it and give it back to [`Streams::changes`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Version([u64; Version::WORDS]);
+
+impl Version {
+    /// How many numbers a version is made of.
+    pub const WORDS: usize = 5;
+    /// A version that no stream has: whoever knows only this one is always told that the stream was rewritten.
+    pub const UNKNOWN: Version = Version([0; Version::WORDS]);
+
+    /// For backends, and for callers that kept the words: makes a version.
+    pub fn new(words: [u64; Version::WORDS]) -> Version {
+        Version(words)
+    }
+
+    /// Returns what a version was made from, to be kept.
+    pub fn words(self) -> [u64; Version::WORDS] {
+        self.0
+    }
+}
+
+/// Says how far a caller of [`Streams::changes`] has heard. The default cursor has heard nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cursor(Vec<u64>);
+
+impl Cursor {
+    /// For backends, and for callers that kept the words: makes a cursor.
+    pub fn new(words: Vec<u64>) -> Cursor {
+        Cursor(words)
+    }
+
+    /// Returns what a cursor was made from, to be kept.
+    pub fn words(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+/// The streams of one space that a caller of [`Streams::changes`] knows.
+pub trait KnownStreams {
+    /// Calls `take` for each stream with its place, name and version.
+    fn each(&self, take: &mut dyn FnMut(Place, &str, Version));
+
+    /// Returns the version of a stream, or `None` if it is not known.
+    fn version(&self, place: Place, name: &str) -> Option<Version>;
+}
+
+/// What [`Streams::changes`] found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The streams that are not as they were known. Those that are, are left out.
+    pub streams: Vec<StreamChange>,
+    /// To be given to the next call.
+    pub cursor: Cursor,
+}
+
+/// A stream that changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamChange {
+    /// The place it is in.
+    pub place: Place,
+    /// Its [`StreamStat::name`].
+    pub name: String,
+    /// What happened to it.
+    pub kind: ChangeKind,
+}
+
+/// What happened to a stream since it was last seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was not known.
+    New(Seen),
+    /// It is the same stream and not shorter, so what was read of it may still stand: compare its last record.
+    Appended(Seen),
+    /// It is another stream, or what was read of it may have changed.
+    Rewritten(Seen),
+    /// It is not there any more. It may be in another place.
+    Gone,
+}
+
+impl ChangeKind {
+    /// Returns the state the stream is in now, or `None` if it is gone.
+    pub fn seen(self) -> Option<Seen> {
+        match self {
+            ChangeKind::New(seen) | ChangeKind::Appended(seen) | ChangeKind::Rewritten(seen) => Some(seen),
+            ChangeKind::Gone => None,
+        }
+    }
+}
+
+/// The state of a stream that is about to be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// To be kept with what is read after this.
+    pub version: Version,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// Proof that a record is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// The id of the stream that took it; empty for another program's.
+    pub id: Arc<str>,
+    /// The record's number.
+    pub seq: u64,
+    /// Where it lies.
+    pub position: Position,
+    /// What it survives.
+    pub durability: Durability,
+}
+
+/// Where [`StreamReader::seek`] moves to.
+#[derive(Clone, Copy)]
+pub enum Seek<'a> {
+    /// The header, for a caller that wants little more than that.
+    Header,
+    /// The header, to read everything.
+    First,
+    /// The first record with at least this number; 0 is the header. One that is not there yet is waited for: nothing
+    /// smaller is given when the stream grows.
+    Seq(u64),
+    /// The record that lay at this position and had this number. For a caller that read there before: where the stream
+    /// is another one by now, what comes first is something else, or damage, or nothing.
+    Position {
+        /// Where it lay.
+        position: Position,
+        /// Its number.
+        seq: u64,
+    },
+    /// The last `count` lines that match, of those before the number `before`, and everything between and behind them.
+    /// With a count of 0, what begins at `before`, or what comes later. Where fewer lines match, the header.
+    Last {
+        /// How many lines.
+        count: u64,
+        /// Only records with a smaller number count.
+        before: Option<u64>,
+        /// Tells which lines count.
+        matches: &'a dyn Fn(&[u8]) -> bool,
+    },
+}
+
+impl fmt::Debug for Seek<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Seek::Header => f.write_str("Header"),
+            Seek::First => f.write_str("First"),
+            Seek::Seq(seq) => write!(f, "Seq({seq})"),
+            Seek::Position { position, seq } => write!(f, "Position({position}, {seq})"),
+            Seek::Last { count, before, .. } => write!(f, "Last({count}, {before:?})"),
+        }
+    }
+}
+
+/// How [`Streams::append`] appends.
+#[derive(Debug, Clone, Copy)]
+pub struct Append {
+    /// What the receipt promises.
+    pub durability: Durability,
+    /// The number the (first) record must get. The first of a new stream gets 1, or that after what a fork shares.
+    pub expect: Expect,
+    /// How long to wait for another writer.
+    pub wait: Duration,
+}
+
+/// The first line of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The stream's id, which the body names too.
+    pub id: String,
+    /// Its members.
+    pub body: Body,
+}
+
+/// Makes the header of a stream that does not exist yet.
+pub type NewHeader<'a> = &'a dyn Fn() -> Header;
+
+/// What [`Streams::lease`] does where there is no stream.
+#[derive(Clone, Copy)]
+pub enum IfMissing<'a> {
+    /// Begins one with this header, which is written together with the first record: until then there is no stream,
+    /// for lists, readers and other writers.
+    Create(NewHeader<'a>),
+    /// Gives [`Error::NotFound`](crate::Error::NotFound).
+    Refuse,
+}
+
+impl fmt::Debug for IfMissing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            IfMissing::Create(_) => "Create",
+            IfMissing::Refuse => "Refuse",
+        })
+    }
+}
+
+/// A part of a stream that is written as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// What stands behind the header of a stream, as it stands, damage included: all of it, or up to and with the
+    /// record `upto`.
+    Lines {
+        /// Which stream.
+        of: StreamId,
+        /// The last record to copy.
+        upto: Option<u64>,
+    },
+    /// A record, with this number.
+    Record {
+        /// Its number.
+        seq: u64,
+        /// Its members.
+        body: Body,
+    },
+    /// A line without number and checksum, as another program would write it. It holds no newline.
+    Line(Vec<u8>),
+}
+
+/// The parts of a stream, in order. They may be read from the same backend while they are asked for.
+pub type Parts<'a> = &'a mut dyn Iterator<Item = Result<Part>>;
+
+/// Told how much of a long piece of work is done: bytes done, which only grow, and bytes in all.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// What [`Maintenance::repair`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Torn bytes that were cut off the end, and where they are kept.
+    pub set_aside: Option<SetAside>,
+    /// Damaged places that are acknowledged now.
+    pub acknowledged: Vec<Damage>,
+}
+
+/// What [`StreamWriter::replace`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Replaced {
+    /// The new length of the stream, in bytes.
+    pub bytes: u64,
+    /// Where what was left out is kept.
+    pub set_aside: Option<PathBuf>,
+}
+
+/// Names a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LockName<'a> {
+    /// The right to move, make and remove streams of a space. [`Streams::create`], [`Streams::relocate`],
+    /// [`StreamWriter::replace`] and [`Streams::delete`] are called by whoever holds it. Writing and reading go on.
+    /// Others hold it for moments, so a backend may wait longer for it than it was asked to.
+    Moves(Space),
+    /// A lock that means what its callers agree on, within a space.
+    Named(Space, &'a str),
+}
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LockMode {
+    /// Together with other shared holders.
+    Shared,
+    /// Alone.
+    Exclusive,
+}
+
+/// A lock that is held until this is dropped. It ends with its holder, however that ends.
+pub trait LockGuard: fmt::Debug + Send {}
+
+/// A lock that is held until this is dropped.
+pub type Lock = Box<dyn LockGuard>;
+
+/// Reads one stream through one open handle. It takes no lease and changes nothing.
+///
+/// A new reader stands before the header, as after [`Seek::Header`]. Moving on and looking are separate methods,
+/// because an item borrows the reader's buffer.
+pub trait StreamReader: fmt::Debug + Send + Sync {
+    /// Returns the header line, or `None` where the stream is another program's and has none. May read from the disk.
+    fn header(&self) -> Option<&[u8]>;
+
+    /// Returns the id in the header; empty in another program's stream.
+    fn id(&self) -> &str;
+
+    /// Moves to another place and returns how many of the lines that [`Seek::Last`] asked for are missing; 0 for every
+    /// other place. Ends a limit set with [`StreamReader::end_at`].
+    fn seek(&mut self, to: Seek<'_>) -> Result<u64>;
+
+    /// Ends before the first record with a larger number than this.
+    fn end_at(&mut self, seq: u64);
+
+    /// Moves to the next record or damage. False: there is none now; ask again when the stream has grown.
+    fn advance(&mut self) -> Result<bool>;
+
+    /// Returns what [`StreamReader::advance`] moved to.
+    fn item(&self) -> Option<Item<'_>>;
+
+    /// Returns the line at a position as it stands, without its newline, or `None` if the stream ends before that. The
+    /// reader stays where it is. For a caller that read there before and compares. `bytes` is how long the caller
+    /// believes the line to be: a wrong guess costs another read.
+    fn line_at(&self, position: Position, bytes: usize) -> Result<Option<Vec<u8>>>;
+
+    /// Returns how the stream ended when [`StreamReader::advance`] last found nothing.
+    fn end(&self) -> End;
+
+    /// Returns what became of the stream since it was read to its end: `Grew` if there is more to read, also where it
+    /// was moved or removed after that; `Replaced` if all is read and the stream is not where it was, was removed or
+    /// rewritten, whatever is in its place now; else `None`. What was being read can be read to its end in any case.
+    fn poll(&self) -> Result<Change>;
+
+    /// Returns whether all that is written to the stream is written by Manent, so that it only ever grows. May read
+    /// from the disk.
+    fn is_native(&self) -> Result<bool>;
+
+    /// Moves to the next record or damage and returns it.
+    fn next(&mut self) -> Result<Option<Item<'_>>> {
+        Ok(if self.advance()? { self.item() } else { None })
+    }
+}
+
+/// The right to write one stream, and to be the only one, until it is dropped.
+pub trait StreamWriter: fmt::Debug + Send {
+    /// Appends records in order and returns a receipt for each. Not atomic: a crash may leave the first few of them.
+    /// What is refused (a conflict, a record too large) writes none of them and does not end the lease.
+    ///
+    /// A body whose key ([`Body::key`]) one of the last [`manent_log::KEY_RECORDS`] records has, or one before it in
+    /// the same call, is not appended, whatever else it and `expect` say: its receipt is that of the first, which is
+    /// made as durable as asked; [`manent_log::Error::Unknown`] where that cannot be made sure.
+    fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>>;
+
+    /// Returns the receipt of the record with an idempotency key, as [`StreamWriter::append`] would, or `None` if no
+    /// recent record has it. Appends nothing.
+    fn receipt_of(&mut self, key: &str, durability: Durability) -> Result<Option<Receipt>>;
+
+    /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of
+    /// it failed; [`manent_log::Error::Unknown`] where that cannot be made sure.
+    fn keep_from(&mut self, position: Position) -> Result<()>;
+
+    /// Replaces the whole stream, in the place it is in, by this header and these parts: all of it or nothing. Without
+    /// a header the stream becomes one of another program. The ranges in `left_out`, damage that no part repeats, are
+    /// kept apart first, in their order. Ends the lease.
+    ///
+    /// Gives [`manent_log::Error::Conflict`] if another program wrote to the stream since the lease was taken.
+    fn replace(
+        self: Box<Self>,
+        header: Option<&Body>,
+        parts: Parts<'_>,
+        left_out: &[Damage],
+    ) -> Result<Replaced>;
+
+    /// Acknowledges the damage of the stream by appending notes of it, at the time `ts`.
+    fn acknowledge(&mut self, ts: &str) -> Result<Vec<Damage>>;
+
+    /// Returns the number that the next record will get, if nobody writes around the lease.
+    fn next_seq(&self) -> u64;
+
+    /// Returns the stream's id; empty for another program's.
+    fn id(&self) -> &Arc<str>;
+
+    /// Returns the header; `None` in another program's stream, and where nothing was written yet.
+    fn header(&self) -> Option<Entry<'_>>;
+
+    /// Returns whether the stream does not exist until the first record is appended.
+    fn is_new(&self) -> bool;
+
+    /// Returns whether all of the stream is written by Manent.
+    fn is_native(&self) -> bool;
+
+    /// Returns whether an earlier failure ended this lease: nothing more is appended through it.
+    fn is_finished(&self) -> bool;
+
+    /// Returns what taking the lease had to cut off the end of the stream, and where it is kept.
+    fn set_aside(&self) -> Option<&SetAside> {
+        None
+    }
+
+    /// Returns how many bytes were cut off the end of the stream where it ends now, by this lease or an earlier one.
+    fn set_aside_bytes(&self) -> Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
+
+    /// Returns another process that has the stream open without a lease, as far as the system tells.
+    fn opened_by(&self) -> Option<u32> {
+        None
+    }
+
+    /// Returns under how many names the stream can be reached.
+    fn names(&self) -> Result<u64> {
+        Ok(1)
+    }
+}
+
+/// Checks, repairs and packs streams. Optional: see [`Streams::maintenance`].
+pub trait Maintenance {
+    /// Checks every byte of a stream. Blocks for as long as reading it takes.
+    fn verify(&self, id: &StreamId, progress: Progress<'_>) -> Result<Report>;
+
+    /// Sets a torn end of a live stream aside and acknowledges its damage, at the time `ts`. Nothing is written where
+    /// nothing is wrong.
+    fn repair(&self, id: &StreamId, ts: &str, wait: Duration) -> Result<Repaired>;
+
+    /// Packs an archived stream; does nothing to any other. May take long, so it is not called with
+    /// [`LockName::Moves`] held. Nothing changes for readers.
+    fn pack(&self, id: &StreamId, progress: Progress<'_>) -> Result<()>;
+
+    /// Returns whether a record that lay at a position and had this number is in a torn end that was set aside since
+    /// the stream was in the state `since`.
+    fn was_set_aside(&self, id: &StreamId, position: Position, seq: u64, since: Version) -> Result<bool> {
+        let _ = (id, position, seq, since);
+        Ok(false)
+    }
+
+    /// Returns the keys whose live stream cannot be read because something stands in its place that is not a stream,
+    /// such as a directory. Lists leave these out.
+    fn obstructed(&self, space: Space) -> Result<Vec<SessionKey>> {
+        let _ = space;
+        Ok(Vec::new())
+    }
+}
+
+/// A place to keep streams. See the [module](self) for what holds for every method.
+pub trait Streams: fmt::Debug + Send + Sync {
+    /// Returns what to call this backend in messages: where it is.
+    fn name(&self) -> String;
+
+    /// Returns whether streams of this space can be kept here. A directory of another program keeps sessions alone.
+    fn supports(&self, space: Space) -> bool;
+
+    /// Opens a stream for reading.
+    ///
+    /// Gives [`Error::NotFound`](crate::Error::NotFound) where there is none. A stream that is being moved is found.
+    fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>>;
+
+    /// Takes the right to write a stream, from other threads as from other processes. Makes its end clean: what a
+    /// crash tore is set aside first. In archive and trash, the lease only allows [`StreamWriter::replace`].
+    ///
+    /// Waits for another holder as long as `wait`, then gives [`manent_log::Error::Held`].
+    fn lease(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<Box<dyn StreamWriter>>;
+
+    /// Appends to a live stream, or begins one, holding its lease for no longer than that. Calls from many threads with
+    /// [`Durability::Group`] share their syncs. An append of no records writes nothing, but its expectation counts.
+    /// What [`StreamWriter::append`] says of keys and of atomicity holds.
+    fn append(
+        &self,
+        id: &StreamId,
+        new: NewHeader<'_>,
+        records: &[Body],
+        how: &Append,
+    ) -> Result<Vec<Receipt>>;
+
+    /// Lists streams. Streams of which nothing was written are left out, and so are those that cannot be opened where
+    /// others can. Whoever holds [`LockName::Moves`] sees each stream once.
+    fn list(&self, which: &Filter<'_>) -> Result<Vec<StreamStat>>;
+
+    /// Compares every stream of a space, in every place, with what the caller knows, without opening any: this is
+    /// called before every search. `since` is the cursor of the last call whose answer the caller took in whole;
+    /// with the default cursor everything is looked at.
+    ///
+    /// A version in the answer is one of before the call returned: whoever reads the stream afterwards sees that state
+    /// or a later one, and the next call tells of any change after it. Of two streams that are one (an archive that is
+    /// just being packed) only the one that counts is new.
+    fn changes(&self, space: Space, known: &dyn KnownStreams, since: &Cursor) -> Result<Changes>;
+
+    /// Makes a live stream with a header and these parts: all of it or nothing; the header alone is a stream too. One
+    /// that exists, or for which somebody holds a lease, is [`Error::InTheWay`](crate::Error::InTheWay).
+    fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()>;
+
+    /// Brings a session to another place and returns its new name, with the same id unless another stream has it there.
+    /// Its writer, if it has one, is waited for. From every place to every other, and to its own, where it just stays;
+    /// an archived stream is packed before it goes to the trash. A live stream of the key, or a lease for one, is
+    /// [`Error::InTheWay`](crate::Error::InTheWay) of another that is to be live.
+    fn relocate(&self, id: &StreamId, to: Place, wait: Duration) -> Result<StreamId>;
+
+    /// Removes a stream and everything that was set aside of it, for good. Its writer, if it has one, is waited for.
+    fn delete(&self, id: &StreamId, wait: Duration) -> Result<()>;
+
+    /// Makes what can be read of a stream survive power loss; what a failed sync left, only
+    /// [`StreamWriter::keep_from`] does.
+    fn sync(&self, id: &StreamId) -> Result<()>;
+
+    /// Takes a lock, waiting for other holders as long as `wait`, then gives [`Error::Busy`](crate::Error::Busy). A
+    /// lock ends with its holder. Whoever waits sees within 100 ms that it is free.
+    fn lock(&self, name: LockName<'_>, mode: LockMode, wait: Duration) -> Result<Lock>;
+
+    /// Returns whether the live stream of an id may be believed: whether nobody but its owner can have written it.
+    fn is_trustworthy(&self, id: &StreamId) -> Result<bool> {
+        let _ = id;
+        Ok(true)
+    }
+
+    /// Returns whether these bytes may stand anywhere in a stream. True where that cannot be told faster than by
+    /// reading its records; false only if they do not, at this moment.
+    fn may_contain(&self, id: &StreamId, bytes: &[u8]) -> Result<bool> {
+        let _ = (id, bytes);
+        Ok(true)
+    }
+
+    /// Returns where a live stream lies as a file, whether it exists or not; `None` where streams are not files.
+    fn path(&self, id: &StreamId) -> Option<PathBuf> {
+        let _ = id;
+        None
+    }
+
+    /// Returns what can check, repair and pack streams here; `None` if nothing can.
+    fn maintenance(&self) -> Option<&dyn Maintenance> {
+        None
+    }
+}
