@@ -110,7 +110,7 @@ fn real_model_invents_and_nothing_of_it_is_remembered() {
         for (role, text) in *talk {
             store.append(&key, turn(role, *text)).unwrap();
         }
-        let at = store.find(&key).unwrap().address;
+        let at = store.find(&key).unwrap().id;
         let step = holder.step(&at, &mut asking(&runtime, &model), &Rules::default()).unwrap();
         let Step::Done(done) = step else { panic!("{step:?}") };
         claimed += done.items.len() + done.refused.len();

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use manent::{Address, Place, Store};
+use manent::{Place, Store, StreamId};
 
 use crate::child::{TAIL, tail};
 use crate::data::Turns;
@@ -27,8 +27,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
     let whole = dir.join("whole.zst");
     std::fs::write(&whole, &packed)?;
 
-    let live = store.find(&made.key)?.address;
-    let archived = Address { place: Place::Archive, ..live.clone() };
+    let live = store.find(&made.key)?.id;
+    let archived = StreamId { space: Space::Sessions, place: Place::Archive, ..live.clone() };
     let [archive, compress, resume, decompress] = interleaved(
         bench.rounds(9),
         [
@@ -77,7 +77,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 /// Archives the session, which the round before may have archived already.
-fn archive(store: &Store, live: &Address, archived: &Address) -> Result<f64> {
+fn archive(store: &Store, live: &StreamId, archived: &StreamId) -> Result<f64> {
     if store.live(&live.key)?.is_none() {
         store.unarchive(archived)?;
     }

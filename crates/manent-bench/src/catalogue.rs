@@ -95,7 +95,7 @@ fn after_append(store: &Store, other: &Store, many: &Many, round: usize) -> Resu
     other.append_with(key, &[turn("user", "and now?").into()], Durability::Flush, Expect::Any)?;
     timed(|| {
         let first = page(store, many.keys.len())?.sessions.into_iter().next();
-        let is_right = first.is_some_and(|first| first.address.key == *key);
+        let is_right = first.is_some_and(|first| first.id.key == *key);
         if is_right { Ok(()) } else { Err("the session that was written last is not the first".into()) }
     })
 }

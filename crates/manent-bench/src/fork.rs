@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use manent::{Address, SessionKey, Store};
+use manent::{SessionKey, Store, StreamId};
 
 use crate::load::SESSION_BYTES;
 use crate::measure::{interleaved, micros_each};
@@ -24,7 +24,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
     let short = made(&store, &home, "short", 1_000_000)?;
     let long = made(&store, &home, "long", bytes)?;
     let forks = Cell::new(0);
-    let fork = |at: &Address| -> Result<f64> {
+    let fork = |at: &StreamId| -> Result<f64> {
         forks.set(forks.get() + 1);
         let key = SessionKey::new(format!("fork-{:06}", forks.get()))?;
         micros_each(1, || {
@@ -36,7 +36,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
     Ok(vec![Row::new(name, long, "us", "of 1 MB", short, Goal::Within(1.5))])
 }
 
-fn made(store: &Store, home: &Path, name: &str, bytes: u64) -> Result<Address> {
+fn made(store: &Store, home: &Path, name: &str, bytes: u64) -> Result<StreamId> {
     let made = session::make(home, name, bytes, None)?;
-    Ok(store.find(&made.key)?.address)
+    Ok(store.find(&made.key)?.id)
 }

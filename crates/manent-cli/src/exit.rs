@@ -2,8 +2,11 @@
 
 use std::process::ExitCode;
 
+use manent::backend::Error as StoreError;
 use manent::memory::ItemError;
 use manent_agent::skills::SkillError;
+
+use crate::hints;
 
 /// The documented exit codes. Ordered by how bad they are, so that of several the worst can be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,29 +60,40 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// A command for live sessions that was given another one.
+    pub(crate) fn not_live(id: &manent::StreamId, hint: &str) -> Failure {
+        let error = StoreError::NotLive { key: id.key.to_string(), place: id.place };
+        Failure::new(Exit::Failed, format!("{error}; {hint}"))
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        manent::Error::from(error).into()
+    }
+}
+
 impl From<manent::Error> for Failure {
     fn from(error: manent::Error) -> Failure {
-        Failure::new(exit_of(&error), error.to_string())
+        Failure::new(exit_of(&error), hints::message(&error))
     }
 }
 
 fn exit_of(error: &manent::Error) -> Exit {
-    match error.root() {
-        manent::Error::Log(log) => exit_of_log(log),
+    match error {
+        manent::Error::Store(error) => exit_of_store(error.root()),
         manent::Error::Item(ItemError::Quote(_) | ItemError::NoMoreIds) => Exit::Failed,
         manent::Error::Key(_) | manent::Error::Ambiguous { .. } | manent::Error::Item(_) => Exit::Usage,
-        manent::Error::NotFound { .. }
-        | manent::Error::NoSuchRecord { .. }
+        manent::Error::NoSuchRecord { .. }
         | manent::Error::NotProposed { .. }
         | manent::Error::NoRun { .. }
         | manent::Error::NoAttempt { .. }
         | manent::Error::NoItem { .. } => Exit::NotFound,
-        manent::Error::InTheWay { .. } | manent::Error::Replaced { .. } => Exit::Conflict,
-        manent::Error::Busy { .. }
-        | manent::Error::Running { .. }
+        manent::Error::Replaced { .. } => Exit::Conflict,
+        manent::Error::Running { .. }
         | manent::Error::MemoryHeld { .. }
         | manent::Error::ConsolidationHeld { .. } => Exit::Held,
-        manent::Error::Archive { .. } => Exit::Damage,
         manent::Error::NotPacked { source, .. } => exit_of(source),
         _ => Exit::Failed,
     }
@@ -87,7 +101,7 @@ fn exit_of(error: &manent::Error) -> Exit {
 
 impl From<manent::log::Error> for Failure {
     fn from(error: manent::log::Error) -> Failure {
-        manent::Error::Log(error).into()
+        manent::Error::from(error).into()
     }
 }
 
@@ -117,6 +131,17 @@ impl From<std::io::Error> for Failure {
             return Failure::new(Exit::Done, "");
         }
         Failure::new(Exit::Failed, format!("cannot read input or write output: {error}"))
+    }
+}
+
+fn exit_of_store(error: &StoreError) -> Exit {
+    match error {
+        StoreError::Log(log) => exit_of_log(log),
+        StoreError::NotFound { .. } => Exit::NotFound,
+        StoreError::InTheWay { .. } => Exit::Conflict,
+        StoreError::Busy { .. } => Exit::Held,
+        StoreError::Archive { .. } => Exit::Damage,
+        _ => Exit::Failed,
     }
 }
 

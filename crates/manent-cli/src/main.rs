@@ -11,6 +11,7 @@ mod args;
 mod commands;
 mod context;
 mod exit;
+mod hints;
 mod model;
 mod new_file;
 mod output;

@@ -41,6 +41,8 @@ pub struct BlobStat {
     pub bytes: u64,
     /// When it last changed, in milliseconds since 1970.
     pub modified_ms: i64,
+    /// Whether it is ours: a blob that somebody else put there tells nothing.
+    pub is_own: bool,
 }
 
 /// A place to keep derived data. Every method may block on the disk, and may be retried.
@@ -58,6 +60,10 @@ pub trait Blobs: fmt::Debug + Send + Sync {
     /// this returns; that it has this name, after [`Blobs::sync`].
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
+    /// Puts several blobs. All are written before any gets its name; then each gets its name, in this order, and that
+    /// survives power loss before the next one does.
+    fn put_all(&self, blobs: &[(&str, &[u8])]) -> io::Result<()>;
+
     /// Appends to a blob, which is made if it is not there. Not atomic: a crash may leave a part.
     fn append(&self, name: &str, bytes: &[u8], durability: Durability) -> io::Result<()>;
 
@@ -71,7 +77,8 @@ pub trait Blobs: fmt::Debug + Send + Sync {
     /// Makes what was put, and what was deleted, in a folder survive power loss.
     fn sync(&self, folder: &str) -> io::Result<()>;
 
-    /// Makes a folder and takes the lock of this name in it; `None` if somebody else holds it for as long as `wait`.
+    /// Makes a folder and takes the lock of this name in it; `None` if somebody else holds it for as long as `wait`. An
+    /// empty name is the lock of the folder itself.
     fn lock(&self, folder: &str, name: &str, wait: Duration) -> io::Result<Option<Lock>>;
 
     /// Waits until nobody holds a lock, without taking or making it. False: somebody holds it for as long as `wait`.
@@ -124,6 +131,18 @@ impl FileBlobs {
         }
     }
 
+    /// Writes a blob beside its place, and makes its content survive power loss.
+    fn write_beside(&self, name: &str, bytes: &[u8]) -> io::Result<Beside<'_>> {
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let temporary = format!(".{file}.{}{TEMPORARY}", uuid::Uuid::now_v7().simple());
+        let path = self.at(folder_of(name)).join(temporary);
+        let file = self.disk.open(&path, Access::CreateNew)?;
+        let beside = Beside { blobs: self, path, place: self.at(name) };
+        write_fully(&*file, bytes).map_err(|(_, e)| e)?;
+        file.sync()?;
+        Ok(beside)
+    }
+
     /// A link is not followed: what is behind it was never ours, and stays.
     fn is_link(&self, dir: &Path) -> bool {
         self.disk.inspect(dir).is_ok_and(|info| info.shape == Shape::Link)
@@ -150,21 +169,22 @@ impl Blobs for FileBlobs {
             looked => looked?,
         };
         let version = Version::new([info.id.device, info.id.inode, info.len, 0, 0]);
-        Ok(Some(BlobStat { version, bytes: info.len, modified_ms: info.modified_ms }))
+        let is_own = info.shape == Shape::File && self.disk.is_own(info.owner);
+        Ok(Some(BlobStat { version, bytes: info.len, modified_ms: info.modified_ms, is_own }))
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let target = self.at(name);
-        let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
-        let temporary = self.at(folder).join(format!(".{file}.{}{TEMPORARY}", uuid::Uuid::now_v7().simple()));
-        let file = self.disk.open(&temporary, Access::CreateNew)?;
-        let put = write_fully(&*file, bytes).map_err(|(_, e)| e);
-        let put = put.and_then(|()| file.sync()).and_then(|()| self.disk.rename(&temporary, &target));
-        if put.is_err() {
-            // What was begun takes space that may be wanted for better.
-            let _ = self.disk.remove(&temporary);
+        self.write_beside(name, bytes)?.rename()
+    }
+
+    fn put_all(&self, blobs: &[(&str, &[u8])]) -> io::Result<()> {
+        let written = blobs.iter().map(|(name, bytes)| self.write_beside(name, bytes));
+        let written = written.collect::<io::Result<Vec<Beside<'_>>>>()?;
+        for (beside, (name, _)) in written.into_iter().zip(blobs) {
+            beside.rename()?;
+            self.sync(folder_of(name))?;
         }
-        put
+        Ok(())
     }
 
     fn append(&self, name: &str, bytes: &[u8], durability: Durability) -> io::Result<()> {
@@ -219,14 +239,25 @@ impl Blobs for FileBlobs {
         if self.is_home {
             self.disk.inspect(&self.root)?;
         }
+        if self.is_link(&dir) {
+            let why = "it is a symbolic link, which is not followed here; put a directory in its place";
+            return Err(io::Error::other(why));
+        }
         self.disk.create_dir_all(&dir)?;
-        if !self.is_trustworthy(folder)? {
+        let info = self.disk.inspect(&dir)?;
+        if !self.disk.is_own(info.owner) || info.mode & 0o002 != 0 {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can write the directory"));
         }
-        let path = dir.join(name);
-        let file = match self.disk.open(&path, Access::CreateNew) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => self.disk.open(&path, Access::Append)?,
-            opened => opened?,
+        let file = if name.is_empty() {
+            self.disk.open(&dir, Access::Directory)?
+        } else {
+            let path = dir.join(name);
+            match self.disk.open(&path, Access::CreateNew) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                    self.disk.open(&path, Access::Append)?
+                }
+                opened => opened?,
+            }
         };
         Ok(if lock_within(&*file, wait)? { Some(Box::new(BlobLock(file))) } else { None })
     }
@@ -247,6 +278,31 @@ impl Blobs for FileBlobs {
     fn path(&self, name: &str) -> Option<PathBuf> {
         Some(self.at(name))
     }
+}
+
+/// A blob that is whole, and not yet in its place. It is removed if it does not get there: what was begun takes space
+/// that may be wanted for better.
+struct Beside<'a> {
+    blobs: &'a FileBlobs,
+    path: PathBuf,
+    place: PathBuf,
+}
+
+impl Beside<'_> {
+    fn rename(self) -> io::Result<()> {
+        self.blobs.disk.rename(&self.path, &self.place)
+    }
+}
+
+impl Drop for Beside<'_> {
+    fn drop(&mut self) {
+        // After a rename there is nothing of this name.
+        let _ = self.blobs.disk.remove(&self.path);
+    }
+}
+
+fn folder_of(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 #[derive(Debug)]

@@ -639,6 +639,10 @@ impl StreamReader for MemoryReader {
         Ok(if here.any(is_it) { Change::None } else { Change::Replaced })
     }
 
+    fn identity(&self) -> [u64; 2] {
+        [0, self.stream.number]
+    }
+
     fn is_native(&self) -> Result<bool> {
         Ok(self.stream.header.is_some())
     }

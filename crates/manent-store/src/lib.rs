@@ -29,7 +29,7 @@ pub mod sync;
 
 pub use blobs::{Blob, BlobStat, Blobs, FileBlobs};
 pub use error::{Error, Result, io_error};
-pub use files::Files;
+pub use files::{Files, is_plain_id};
 pub use header::HeaderNames;
 pub use in_memory::InMemory;
 pub use key::{KEY_BYTES_MAX, KeyError, KeyParts, SessionKey};

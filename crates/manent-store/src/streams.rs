@@ -303,6 +303,14 @@ impl Cursor {
     pub fn words(&self) -> &[u64] {
         &self.0
     }
+
+    /// For backends: a word of this value says that the next call with this cursor has to look at everything.
+    pub const UNSETTLED: u64 = u64::MAX;
+
+    /// Returns whether the next call with this cursor can be answered without looking at everything.
+    pub fn is_settled(&self) -> bool {
+        !self.0.contains(&Cursor::UNSETTLED)
+    }
 }
 
 /// The streams of one space that a caller of [`Streams::changes`] knows.
@@ -312,6 +320,12 @@ pub trait KnownStreams {
 
     /// Returns the version of a stream, or `None` if it is not known.
     fn version(&self, place: Place, name: &str) -> Option<Version>;
+
+    /// Returns whether every version is one that a backend gave. False if some are [`Version::UNKNOWN`]: then a backend
+    /// looks at every stream, and not only at those of which it heard.
+    fn is_complete(&self) -> bool {
+        true
+    }
 }
 
 /// What [`Streams::changes`] found.
@@ -571,6 +585,10 @@ pub trait StreamReader: fmt::Debug + Send + Sync {
     /// was moved or removed after that; `Replaced` if all is read and the stream is not where it was, was removed or
     /// rewritten, whatever is in its place now; else `None`. What was being read can be read to its end in any case.
     fn poll(&self) -> Result<Change>;
+
+    /// Returns what tells this stream from every other one while it is open: two readers of the same name read the same
+    /// stream if their identities are equal.
+    fn identity(&self) -> [u64; 2];
 
     /// Returns whether all that is written to the stream is written by Manent, so that it only ever grows. May read
     /// from the disk.

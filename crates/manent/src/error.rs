@@ -2,11 +2,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use crate::backend::Place;
+use manent_store::KeyError;
+
 use crate::context::SettingError;
-use crate::key::KeyError;
 use crate::memory::ItemError;
 use crate::runs::EntryError;
 use crate::turn::RecordError;
@@ -15,12 +14,14 @@ use crate::turn::RecordError;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// An operation on a store that did not succeed.
+///
+/// Messages name no command and no option: a program that has some adds what to do next.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The log refused.
+    /// The backend refused: there is no such stream, somebody else holds it, the disk is full.
     #[error(transparent)]
-    Log(#[from] manent_log::Error),
+    Store(#[from] manent_store::Error),
     /// The key is at fault.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -72,13 +73,13 @@ pub enum Error {
         pid: Option<u32>,
     },
     /// No item of this number.
-    #[error("there is no item {id} in the memory; `manent memory list` shows what is there")]
+    #[error("there is no item {id} in the memory")]
     NoItem {
         /// The number.
         id: u64,
     },
     /// Nothing of this number waits in the inbox.
-    #[error("there is nothing with the number {id} in the inbox; `manent memory inbox` shows what is there")]
+    #[error("there is nothing with the number {id} in the inbox")]
     NotProposed {
         /// The number.
         id: u64,
@@ -97,16 +98,8 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A store that keeps nothing but sessions.
-    #[error(
-        "{store} keeps sessions of another program and nothing else; choose a home of its own with --home"
-    )]
-    NoRoom {
-        /// The store.
-        store: String,
-    },
     /// No run of this name.
-    #[error("there is no run {run:?} in the session {session:?}; `manent run list` shows what is there")]
+    #[error("there is no run {run:?} in the session {session:?}")]
     NoRun {
         /// The session.
         session: String,
@@ -137,16 +130,6 @@ pub enum Error {
     /// The index cannot be kept.
     #[error("the index: {0}")]
     Index(String),
-    /// No session of this name.
-    #[error("there is no {}session {name:?} in {store}; `{}` lists what is there", among.text(), among.list())]
-    NotFound {
-        /// Its key, or `@` and its id.
-        name: String,
-        /// Where it was looked for.
-        among: Among,
-        /// The store.
-        store: String,
-    },
     /// The beginning of an id that more than one session has.
     #[error("several sessions have an id that begins with {id:?}; give more of it")]
     Ambiguous {
@@ -163,26 +146,6 @@ pub enum Error {
         /// The last number there is.
         last: Option<u64>,
     },
-    /// There is a session where another one was to go.
-    #[error("there is a {} session {key:?} in the way; {hint}", place.word())]
-    InTheWay {
-        /// The key they share.
-        key: String,
-        /// Where it is.
-        place: Place,
-        /// What to do.
-        hint: &'static str,
-    },
-    /// Something that only a live session can do.
-    #[error("the session {key:?} is {}, and is only read there; {hint}", whereabouts(*place))]
-    NotLive {
-        /// The session.
-        key: String,
-        /// Where it is.
-        place: Place,
-        /// What to do.
-        hint: &'static str,
-    },
     /// Something that has no place in another program's session.
     #[error(
         "the session {key:?} is another program's, which could not read a title in it; fork it, and title the fork"
@@ -191,159 +154,88 @@ pub enum Error {
         /// The session.
         key: String,
     },
-    /// The file that the key leads to says in its header that it is another session.
-    #[error(
-        "{} says it holds the session {found:?}, not {key:?}; it was copied or renamed by hand: move a copy out of \
-         the store, or give it its name back",
-        path.display()
-    )]
-    WrongKey {
-        /// The file.
-        path: PathBuf,
-        /// The key that led to it.
-        key: String,
-        /// The key in its header.
-        found: String,
-    },
-    /// An archive that cannot be unpacked byte for byte.
-    #[error(
-        "the archive {} is damaged: {source}; what can be read is saved by \
-         `manent show … --json | manent append NEW --jsonl`",
-        path.display()
-    )]
-    Archive {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: io::Error,
-    },
     /// A session was archived, but could not be packed.
-    #[error("it is archived, but not packed: {source}; then `manent archive @{id}` packs it")]
+    #[error("it is archived, but not packed: {source}")]
     NotPacked {
         /// Its id.
         id: String,
         /// What was in the way.
         source: Box<Error>,
     },
-    /// The directory is open to others.
-    #[error("refusing to write to {}: {why}; {hint}", path.display())]
-    Exposed {
-        /// The directory.
-        path: PathBuf,
-        /// Who else may write there.
-        why: String,
-        /// What to do.
-        hint: &'static str,
-    },
-    /// Sessions are being moved by somebody else.
-    #[error("the store {} is busy: {} is moving sessions; try again, or wait longer", path.display(), holder(*pid))]
-    Busy {
-        /// The store.
-        path: PathBuf,
-        /// Who, if the system can tell.
-        pid: Option<u32>,
-    },
     /// There is not enough memory to hold a session.
     #[error("no memory to hold the session: {0}; read it as a stream, or only its tail")]
     Memory(io::Error),
-    /// The operating system refused.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// What was tried, as a verb.
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A commit shared with other threads failed; all of them get the same error.
-    #[error(transparent)]
-    Shared(Arc<Error>),
-    /// Another backend refused, in its own words.
-    #[error(transparent)]
-    Backend(Box<dyn std::error::Error + Send + Sync>),
-}
-
-/// Among which sessions one was not found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Among {
-    /// Wherever a key or an id leads.
-    All,
-    /// Among those of one place.
-    Place(Place),
-}
-
-impl Among {
-    fn list(self) -> &'static str {
-        match self {
-            Among::All | Among::Place(Place::Live) => "manent sessions",
-            Among::Place(Place::Archive) => "manent sessions --archived",
-            Among::Place(Place::Trash) => "manent sessions --trash",
-        }
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            Among::All => "",
-            Among::Place(Place::Live) => "live ",
-            Among::Place(Place::Archive) => "archived ",
-            Among::Place(Place::Trash) => "deleted ",
-        }
-    }
 }
 
 impl Error {
-    /// The error itself, also where several threads share it.
-    pub fn root(&self) -> &Error {
+    /// Returns the backend's error behind this one, if it is one.
+    pub fn store(&self) -> Option<&manent_store::Error> {
         match self {
-            Error::Shared(inner) => inner.root(),
-            other => other,
+            Error::Store(error) => Some(error.root()),
+            _ => None,
         }
     }
 
-    /// Whether nobody can tell if the record is kept: it may be there. Append it again with the same idempotency key
-    /// ([`NewTurn::key`](crate::NewTurn::key)), or look before you do.
+    /// Returns whether another writer has the session.
+    pub fn is_held(&self) -> bool {
+        self.store().is_some_and(manent_store::Error::is_held)
+    }
+
+    /// Returns whether a record would not have got the number that was expected.
+    pub fn is_conflict(&self) -> bool {
+        self.store().is_some_and(manent_store::Error::is_conflict)
+    }
+
+    /// Returns whether this store keeps sessions alone, because it is a directory of another program.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self.store(), Some(manent_store::Error::Unsupported { .. }))
+    }
+
+    /// Returns whether nobody can tell if the record is kept: it may be there. Append it again with the same
+    /// idempotency key ([`NewTurn::key`](crate::NewTurn::key)), or look before you do.
     pub fn is_unknown(&self) -> bool {
-        matches!(self.root(), Error::Log(error) if error.is_unknown())
+        self.store().is_some_and(manent_store::Error::is_unknown)
     }
 
-    /// Whether the system refused to answer, and so nothing is known: not what is damaged or not there.
+    /// Returns whether the system refused to answer, so that nothing is known about what is damaged or missing.
     pub(crate) fn is_refusal(&self) -> bool {
-        let refused = |e: &io::Error| e.raw_os_error().is_some() && e.kind() != io::ErrorKind::NotFound;
-        match self {
-            Error::Io { source, .. } => refused(source),
-            Error::Log(error) => {
-                matches!(error.root(), manent_log::Error::Io { source, .. } if refused(source))
-            }
-            Error::Shared(error) => error.is_refusal(),
-            _ => false,
-        }
+        self.store().is_some_and(manent_store::Error::is_refusal)
     }
 
-    /// Whether it says that a session does not exist.
+    /// Returns whether it says that no session has the name that was given. Unlike [`Error::is_not_found`], it does not
+    /// count files that were found and then gone.
+    pub fn is_missing_session(&self) -> bool {
+        matches!(self.store(), Some(manent_store::Error::NotFound { .. }))
+    }
+
+    /// Returns whether there is a session where another one was to go.
+    pub fn is_in_the_way(&self) -> bool {
+        matches!(self.store(), Some(manent_store::Error::InTheWay { .. }))
+    }
+
+    /// Returns whether it says that a session does not exist.
     pub fn is_not_found(&self) -> bool {
+        self.store().is_some_and(manent_store::Error::is_not_found)
+    }
+
+    /// Makes an error that a backend passes on.
+    pub(crate) fn into_store(self) -> manent_store::Error {
         match self {
-            Error::NotFound { .. } => true,
-            Error::Log(error) => matches!(error.root(), manent_log::Error::NotFound { .. }),
-            Error::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
-            Error::Shared(error) => error.is_not_found(),
-            _ => false,
+            Error::Store(error) => error,
+            other => manent_store::Error::Backend(Box::new(other)),
         }
     }
 }
 
-impl From<Arc<Error>> for Error {
-    fn from(error: Arc<Error>) -> Error {
-        Error::Shared(error)
+impl From<manent_log::Error> for Error {
+    fn from(error: manent_log::Error) -> Error {
+        Error::Store(error.into())
     }
 }
 
+/// Makes an error of what the system said about a path.
 pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    move |source| Error::Io { action, path: path.to_owned(), source }
-}
-
-fn whereabouts(place: Place) -> &'static str {
-    if place == Place::Trash { "in the trash" } else { place.word() }
+    move |source| manent_store::io_error(action, path)(source).into()
 }
 
 fn last_hint(last: Option<u64>) -> String {
@@ -353,8 +245,4 @@ fn last_hint(last: Option<u64>) -> String {
 fn last_attempt(last: Option<u64>) -> String {
     let there = last.map_or_else(|| "it has none".to_owned(), |last| format!("the last is {last}"));
     format!("; {there}: leave the number out to mean the run as it ended")
-}
-
-fn holder(pid: Option<u32>) -> String {
-    pid.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"))
 }

@@ -6,21 +6,21 @@
 use manent_log::frame::Reason;
 use manent_log::{Body, Found, Item};
 
-use crate::backend::{Address, Place, Records, Start};
+use manent_store::{LockMode, LockName, Part, Place, SessionKey, Space, StreamId, is_plain_id};
+
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::files::is_plain_id;
-use crate::key::SessionKey;
 use crate::meta::Parent;
 use crate::reading::{Reader, break_at, crc_of};
 use crate::store::Store;
+use crate::stream::{Records, Start};
 use crate::turn::body_of_line;
 
 /// A fork that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forked {
     /// Where it is.
-    pub address: Address,
+    pub id: StreamId,
     /// The last record it shares.
     pub upto: u64,
     /// Whether the records were copied, because the other session is another program's and may be rewritten.
@@ -30,7 +30,7 @@ pub struct Forked {
 /// The last record that a fork is to share.
 struct Branch {
     /// The session that holds it: the one that was named, or one that this was forked from.
-    holder: Address,
+    holder: StreamId,
     upto: u64,
     crc: String,
 }
@@ -38,12 +38,13 @@ struct Branch {
 impl Store {
     /// Makes a new session that continues another from a record on, or from its end. Takes the same time however long
     /// that is; its writer is not disturbed.
-    pub fn fork(&self, at: &Address, upto: Option<u64>, key: &SessionKey) -> Result<Forked> {
+    pub fn fork(&self, at: &StreamId, upto: Option<u64>, key: &SessionKey) -> Result<Forked> {
         // Nobody may purge the parent between our look and our fork.
-        let _moving = self.backend().exclusive(self.wait())?;
+        let moves = LockName::Moves(Space::Sessions);
+        let _moving = self.streams().lock(moves, LockMode::Exclusive, self.wait())?;
         let branch = self.branch(at, upto)?;
         // What the fork rests on must not be lost by a power cut that the fork survives.
-        self.backend().settle(&branch.holder)?;
+        self.streams().sync(&branch.holder)?;
         // A session whose id cannot be a name gets another one when it is put away, and would not be found again.
         let native = is_plain_id(&branch.holder.id) && !branch.crc.is_empty();
         let parent = Parent {
@@ -53,32 +54,32 @@ impl Store {
             crc: branch.crc,
         };
         let header = self.header(key, native.then_some(&parent));
-        let mut copied = Copied { reader: Reader::default(), upto: branch.upto, lost: 0 };
+        let mut copied = Copied { reader: Reader::default(), upto: branch.upto, lost: 0, seq: 0 };
         if !native {
             copied.reader = self.read(&branch.holder, Start::First)?;
         }
-        self.backend().create(key, &header, &mut copied)?;
+        self.streams().create(&StreamId::live(key), &header, &mut copied)?;
         self.index().written(self, key);
-        let address = Address { place: Place::Live, key: key.clone(), id: header.id };
-        Ok(Forked { address, upto: branch.upto, copied: !native })
+        let id = StreamId::session(Place::Live, key, header.id);
+        Ok(Forked { id, upto: branch.upto, copied: !native })
     }
 
-    fn branch(&self, at: &Address, upto: Option<u64>) -> Result<Branch> {
+    fn branch(&self, at: &StreamId, upto: Option<u64>) -> Result<Branch> {
         let start = match upto {
             Some(seq) => Start::Seq(seq),
             None => Start::Tail { count: 1, before: None },
         };
         let mut holder = at.clone();
         loop {
-            let mut records = self.backend().read(&holder, start, None)?;
+            let mut records = self.records(&holder, start, None)?;
             let parent = records.meta().and_then(|meta| meta.parent.clone());
             if let Some(meta) = records.meta().filter(|_| holder.place == Place::Live) {
                 // Whoever looked before the header was written knows no id.
                 holder.id.clone_from(&meta.id);
             }
             let found = match upto {
-                Some(seq) => record_at(&mut *records, seq)?,
-                None => last_record(&mut *records)?,
+                Some(seq) => record_at(&mut records, seq)?,
+                None => last_record(&mut records)?,
             };
             if let Some((upto, crc)) = found {
                 return Ok(Branch { holder, upto, crc });
@@ -99,7 +100,7 @@ impl Store {
         }
     }
 
-    fn no_such_record(&self, at: &Address, upto: Option<u64>) -> Result<Error> {
+    fn no_such_record(&self, at: &StreamId, upto: Option<u64>) -> Result<Error> {
         let mut reader = self.read(at, Start::Tail { count: 1, before: None })?;
         let mut last = None;
         while let Some(item) = reader.next()? {
@@ -111,12 +112,12 @@ impl Store {
     }
 
     /// What is wrong with the session that this one was forked from, if it was.
-    pub(crate) fn check_parent(&self, at: &Address) -> Result<Vec<Found>> {
+    pub(crate) fn check_parent(&self, at: &StreamId) -> Result<Vec<Found>> {
         let mut found = Vec::new();
         // Others may move the parent while it is looked for, or purge it and give the fork a copy: what is missing is
         // looked for again, from the header on.
         for _ in 0..PARENT_LOOKS {
-            let records = self.backend().read(at, Start::Header, None);
+            let records = self.records(at, Start::Header, None);
             // Whatever else is wrong with it is said by whoever reads it.
             let Some(parent) = records.ok().and_then(|records| records.meta()?.parent.clone()) else {
                 return Ok(Vec::new());
@@ -130,11 +131,11 @@ impl Store {
     /// What is wrong with the session that another one was forked from.
     fn fault_of_parent(&self, parent: &Parent) -> Result<Option<Reason>> {
         let Some(address) = self.find_parent(parent)? else { return Ok(Some(Reason::NoParent)) };
-        let mut records = match self.backend().read(&address, Start::Seq(parent.upto), None) {
+        let mut records = match self.records(&address, Start::Seq(parent.upto), None) {
             Err(e) if e.is_not_found() => return Ok(Some(Reason::NoParent)),
             read => read?,
         };
-        let shared = record_at(&mut *records, parent.upto)?;
+        let shared = record_at(&mut records, parent.upto)?;
         let is_same = shared.is_some_and(|(seq, crc)| (seq, &crc) == (parent.upto, &parent.crc));
         Ok((!is_same).then_some(Reason::OtherParent))
     }
@@ -144,7 +145,7 @@ impl Store {
 const PARENT_LOOKS: u32 = 8;
 
 /// The record with this number, if the stream holds it itself.
-fn record_at(records: &mut dyn Records, seq: u64) -> Result<Option<(u64, String)>> {
+fn record_at(records: &mut Records, seq: u64) -> Result<Option<(u64, String)>> {
     while let Some(item) = records.next()? {
         if let Item::Entry(entry) = item {
             return Ok((entry.seq == seq && seq > 0).then(|| (seq, crc_of(&entry))));
@@ -153,7 +154,7 @@ fn record_at(records: &mut dyn Records, seq: u64) -> Result<Option<(u64, String)
     Ok(None)
 }
 
-fn last_record(records: &mut dyn Records) -> Result<Option<(u64, String)>> {
+fn last_record(records: &mut Records) -> Result<Option<(u64, String)>> {
     let mut last = None;
     while let Some(item) = records.next()? {
         match item {
@@ -171,12 +172,22 @@ struct Copied {
     upto: u64,
     /// Lines that could not be read, still to be stood in for.
     lost: u64,
+    /// The number of the last record that was given.
+    seq: u64,
 }
 
 impl Iterator for Copied {
-    type Item = Result<Body>;
+    type Item = manent_store::Result<Part>;
 
-    fn next(&mut self) -> Option<Result<Body>> {
+    fn next(&mut self) -> Option<manent_store::Result<Part>> {
+        let body = self.next_body()?;
+        self.seq += 1;
+        Some(body.map(|body| Part::Record { seq: self.seq, body }).map_err(Error::into_store))
+    }
+}
+
+impl Copied {
+    fn next_body(&mut self) -> Option<Result<Body>> {
         while self.lost == 0 {
             match self.reader.next() {
                 Err(e) => return Some(Err(e)),

@@ -38,57 +38,52 @@
 //! | `index/` | full-text search: [`Query`], [`Snippet`], words |
 
 mod arena;
-pub mod backend;
 mod clock;
 pub mod consolidate;
 pub mod context;
-#[cfg(feature = "contract")]
-pub mod contract;
 pub mod dataset;
 mod error;
-mod files;
 mod fork;
-mod in_memory;
 mod index;
-mod key;
 mod lifecycle;
 pub mod memory;
 mod meta;
-mod pack;
 mod reading;
 pub mod retrospective;
 pub mod runs;
 mod scan;
 mod secrets;
 mod store;
+mod stream;
 mod summary;
-mod sync;
 pub mod tokens;
 mod transcript;
 mod turn;
 mod verifying;
 pub mod when;
 
-pub use backend::{Address, Listed, Place, Position, Receipt, Repaired, Start};
 pub use clock::now;
 pub use context::Context;
-pub use error::{Among, Error, Result};
-pub use files::Files;
+pub use error::{Error, Result};
 pub use fork::Forked;
-pub use in_memory::InMemory;
 pub use index::{
     Found, Hit, IndexState, Listing, Missing, QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError,
     Reindexed, SNIPPET_CHARS, Share, Snippet, Stats,
 };
-pub use key::{KEY_BYTES_MAX, KeyError, KeyParts, SessionKey};
 pub use lifecycle::Purged;
 pub use manent_log as log;
 pub use manent_log::{Body, Damage, Durability, End, Entry, Expect, Item, Trust};
+pub use manent_store as backend;
+pub use manent_store::{
+    Blobs, Files, InMemory, KEY_BYTES_MAX, KeyError, KeyParts, Place, Position, Receipt, Repaired,
+    SessionKey, Space, StreamId, StreamStat, Streams,
+};
 pub use memory::Memory;
 pub use meta::{Meta, Parent};
 pub use reading::{Growth, Reader};
 pub use secrets::{REDACTED, redact, secrets};
 pub use store::{Session, Store, StoreOptions};
+pub use stream::Start;
 pub use summary::Summary;
 pub use transcript::{Transcript, Turn};
 pub use turn::{NewTurn, Record, RecordError, body_of_json, turn, turn_body, write_turn};

@@ -3,22 +3,27 @@
 //! Each of them holds the right to move sessions, so that no fork is made of a session that is just being purged, and
 //! leaves either what was or what was to be, also when it dies half way.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::backend::{Address, Listed, Place, Progress, Start, Which};
-use crate::error::{Error, Result};
-use crate::key::SessionKey;
+use manent_log::Item;
+use manent_store::{
+    Filter, IfMissing, LockMode, LockName, Part, Place, Progress, SessionKey, Space, StreamId, StreamStat,
+    Which,
+};
+
+use crate::error::{Error, Result, io_error};
 use crate::meta::{self, Meta, Parent};
 use crate::store::Store;
-use manent_log::Item;
+use crate::stream::Start;
 
 /// What a purge did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Purged {
     /// What is gone.
-    pub removed: Vec<Address>,
+    pub removed: Vec<StreamId>,
     /// Forks that shared records with what is gone, and hold a copy of them now.
-    pub forks: Vec<Address>,
+    pub forks: Vec<StreamId>,
     /// Keys of which nothing is left, and whose runs are gone too.
     pub runs: Vec<SessionKey>,
     /// Whether the report of runs that was kept is gone too, because it may have shown them.
@@ -29,48 +34,48 @@ impl Store {
     /// Archives a session: it leaves the list of live ones, is packed, and can be read as before. The next record of
     /// its key begins a new session. One that is archived but was not packed, because that was interrupted, is packed
     /// now.
-    pub fn archive(&self, at: &Address, progress: Progress<'_>) -> Result<Address> {
+    pub fn archive(&self, at: &StreamId, progress: Progress<'_>) -> Result<StreamId> {
         let archived = match at.place {
-            Place::Live => self.moving(|| self.backend().relocate(at, Place::Archive, Duration::ZERO))?,
+            Place::Live => self.moving(|| self.relocate(at, Place::Archive))?,
             Place::Archive => at.clone(),
             Place::Trash => {
-                return Err(not_live(at, "`manent restore` brings it back"));
+                return Err(not_live(at));
             }
         };
-        match self.patiently(|| self.backend().condense(&archived, progress)) {
+        match self.patiently(|| self.pack(&archived, progress)) {
             Ok(()) => Ok(archived),
             Err(e) => Err(Error::NotPacked { id: archived.id, source: Box::new(e) }),
         }
     }
 
     /// Makes an archived session live again. A live one of the same key is in the way.
-    pub fn unarchive(&self, at: &Address) -> Result<Address> {
+    pub fn unarchive(&self, at: &StreamId) -> Result<StreamId> {
         self.index().written(self, &at.key);
         self.moving(|| match at.place {
-            Place::Archive => self.backend().relocate(at, Place::Live, Duration::ZERO),
+            Place::Archive => self.relocate(at, Place::Live),
             Place::Live => Ok(at.clone()),
-            Place::Trash => Err(not_live(at, "`manent restore` brings it back")),
+            Place::Trash => Err(not_live(at)),
         })
     }
 
     /// Moves a session to the trash, where it stays until somebody purges it.
-    pub fn delete(&self, at: &Address) -> Result<Address> {
+    pub fn delete(&self, at: &StreamId) -> Result<StreamId> {
         if at.place == Place::Archive {
             // In the trash, an archive is known by being packed. One that was interrupted in that is finished first.
-            self.patiently(|| self.backend().condense(at, &mut |_, _| {}))?;
+            self.patiently(|| self.pack(at, &mut |_, _| {}))?;
         }
-        self.moving(|| self.backend().relocate(at, Place::Trash, Duration::ZERO))
+        self.moving(|| self.relocate(at, Place::Trash))
     }
 
     /// Brings a session back from the trash to where it was.
-    pub fn restore(&self, trashed: &Listed) -> Result<Address> {
-        self.index().written(self, &trashed.address.key);
-        self.moving(|| self.backend().relocate(&trashed.address, trashed.from, Duration::ZERO))
+    pub fn restore(&self, trashed: &StreamStat) -> Result<StreamId> {
+        self.index().written(self, &trashed.id.key);
+        self.moving(|| self.relocate(&trashed.id, trashed.from))
     }
 
     /// Removes sessions for good. Forks of them get a copy of what they share, and are named; `with_forks` removes them
     /// too, and theirs. Where no session of a key is left, its runs go with the last one: they tell what was said.
-    pub fn purge(&self, sessions: &[Address], with_forks: bool) -> Result<Purged> {
+    pub fn purge(&self, sessions: &[StreamId], with_forks: bool) -> Result<Purged> {
         let mut purged = Purged::default();
         self.moving(|| self.purge_now(sessions, with_forks, &mut purged))?;
         self.index().forget(self)?;
@@ -78,13 +83,13 @@ impl Store {
     }
 
     /// What is done already, in an earlier try, is not done again.
-    fn purge_now(&self, sessions: &[Address], with_forks: bool, purged: &mut Purged) -> Result<()> {
+    fn purge_now(&self, sessions: &[StreamId], with_forks: bool, purged: &mut Purged) -> Result<()> {
         let everything = self.everything()?;
-        let mut doomed: Vec<Address> = sessions.iter().map(|at| by_its_id(at, &everything)).collect();
+        let mut doomed: Vec<StreamId> = sessions.iter().map(|at| by_its_id(at, &everything)).collect();
         let mut at = 0;
         while let Some(session) = doomed.get(at).cloned() {
             at += 1;
-            for Kin { address: fork, .. } in everything.iter().filter(|kin| kin.shares_with(&session)) {
+            for Kin { id: fork, .. } in everything.iter().filter(|kin| kin.shares_with(&session)) {
                 if doomed.contains(fork) {
                     continue;
                 }
@@ -101,39 +106,53 @@ impl Store {
             self.make_independent(fork, &doomed)?;
         }
         // Before the sessions: as long as one of these is there, whoever purges it again takes the runs along.
-        self.purge_runs(&doomed, &everything, purged)?;
+        self.purge_companions(&doomed, &everything, purged)?;
         self.index().announce_purge(&doomed);
         for session in forks_first(doomed, &everything) {
             if !purged.removed.contains(&session) {
-                self.backend().delete(&session, Duration::ZERO)?;
+                self.streams().delete(&session, Duration::ZERO)?;
                 purged.removed.push(session);
             }
         }
         Ok(())
     }
 
-    /// Removes the runs of keys that nothing is left of.
-    fn purge_runs(&self, doomed: &[Address], everything: &[Kin], purged: &mut Purged) -> Result<()> {
-        let runs = match self.runs() {
-            Err(Error::NoRoom { .. }) => return Ok(()),
-            runs => runs?,
-        };
-        // Nothing goes if one of them is being written: then it stays, and so do its runs.
+    /// Removes what other spaces keep about keys that nothing is left of.
+    fn purge_companions(&self, doomed: &[StreamId], everything: &[Kin], purged: &mut Purged) -> Result<()> {
+        if !self.streams().supports(Space::Runs) {
+            return Ok(());
+        }
+        // Nothing goes if one of them is being written: then it stays, and so does what is kept about it.
         for at in doomed.iter().filter(|at| at.place == Place::Live) {
-            match self.backend().lease(&at.key, None, Duration::ZERO) {
-                Err(e) if is_held(&e) => return Err(e),
+            match self.streams().lease(&StreamId::live(&at.key), IfMissing::Refuse, Duration::ZERO) {
+                Err(e) if e.is_held() => return Err(e.into()),
                 // What cannot be written can be removed.
                 _ => {}
             }
         }
-        for Address { key, .. } in doomed {
-            let stays = |kin: &Kin| kin.address.key == *key && !doomed.contains(&kin.address);
-            if everything.iter().any(stays) || runs.log(key)?.is_none() {
-                continue;
+        for StreamId { key, .. } in doomed {
+            let stays = |kin: &Kin| kin.id.key == *key && !doomed.contains(&kin.id);
+            if !everything.iter().any(stays) {
+                self.purge_runs(key, purged)?;
             }
-            // Before the runs, for the same reason.
-            purged.report |= self.reports()?.forget()?;
-            if runs.purge_within(key, Duration::ZERO)? {
+        }
+        Ok(())
+    }
+
+    /// Removes the runs of a key, and before them the reports that may show them. The right to move sessions is held.
+    fn purge_runs(&self, key: &SessionKey, purged: &mut Purged) -> Result<()> {
+        let runs = StreamId::live_in(Space::Runs, key);
+        let filter = Filter::new(Space::Runs, Place::Live, Which::Key(key));
+        if self.streams().list(&filter)?.is_empty() {
+            return Ok(());
+        }
+        purged.report |= self.forget_reports()?;
+        let moves = LockName::Moves(Space::Runs);
+        let _right = self.streams().lock(moves, LockMode::Exclusive, Duration::ZERO)?;
+        match self.streams().delete(&runs, Duration::ZERO) {
+            Err(e) if e.is_not_found() => {}
+            deleted => {
+                deleted?;
                 purged.runs.push(key.clone());
             }
         }
@@ -143,25 +162,44 @@ impl Store {
     /// Removes the runs of a key for good, and the report that is kept, which may show them. Its sessions, if it has
     /// any, are left alone.
     pub fn purge_runs_of(&self, key: &SessionKey) -> Result<Purged> {
-        let runs = self.runs()?;
         let mut purged = Purged::default();
-        self.moving(|| {
-            if runs.log(key)?.is_some() {
-                purged.report |= self.reports()?.forget()?;
-                if runs.purge_within(key, Duration::ZERO)? {
-                    purged.runs.push(key.clone());
-                }
-            }
-            Ok(())
-        })?;
+        self.moving(|| self.purge_runs(key, &mut purged))?;
         Ok(purged)
+    }
+
+    /// Removes the reports that are kept. Returns whether there were any.
+    ///
+    /// A report that is just being made of runs that are gone by then is not kept, if the right to move sessions is
+    /// held from here until they are gone.
+    fn forget_reports(&self) -> Result<bool> {
+        let Some(blobs) = self.blobs() else { return Ok(false) };
+        let failed = |e: std::io::Error| io_error("remove", Path::new(&blobs.name(REPORTS)))(e);
+        let mut names = blobs.list(REPORTS).map_err(failed)?;
+        names.retain(|name| is_report(name));
+        for name in &names {
+            blobs.delete(&format!("{REPORTS}/{name}")).map_err(failed)?;
+        }
+        if !names.is_empty() {
+            blobs.sync(REPORTS).map_err(failed)?;
+        }
+        Ok(!names.is_empty())
+    }
+
+    fn relocate(&self, at: &StreamId, to: Place) -> Result<StreamId> {
+        Ok(self.streams().relocate(at, to, Duration::ZERO)?)
+    }
+
+    /// Packs an archived session, where the backend can.
+    fn pack(&self, at: &StreamId, progress: Progress<'_>) -> Result<()> {
+        self.streams().maintenance().map_or(Ok(()), |maintenance| Ok(maintenance.pack(at, progress)?))
     }
 
     /// Does something with the right to move sessions. For a session that somebody writes it waits without that right:
     /// the others may go on moving theirs, and whoever packs it can finish.
     fn moving<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
         self.patiently(|| {
-            let _right = self.backend().exclusive(self.wait())?;
+            let moves = LockName::Moves(Space::Sessions);
+            let _right = self.streams().lock(moves, LockMode::Exclusive, self.wait())?;
             act()
         })
     }
@@ -173,27 +211,32 @@ impl Store {
         let in_time = || deadline.is_none_or(|deadline| Instant::now() + PAUSE < deadline);
         loop {
             match act() {
-                Err(e) if is_held(&e) && in_time() => std::thread::sleep(PAUSE),
+                Err(e) if e.is_held() && in_time() => std::thread::sleep(PAUSE),
                 done => return done,
             }
         }
     }
 
     /// Copies into a fork what it shares with sessions that are going to be removed.
-    fn make_independent(&self, fork: &Address, doomed: &[Address]) -> Result<()> {
+    fn make_independent(&self, fork: &StreamId, doomed: &[StreamId]) -> Result<()> {
         loop {
-            let mut records = self.backend().read(fork, Start::Header, None)?;
+            let mut records = self.records(fork, Start::Header, None)?;
             let Some(parent) = records.meta().and_then(|meta| meta.parent.clone()) else { return Ok(()) };
             let Some(Item::Entry(header)) = records.next()? else { return Ok(()) };
             let Some(address) = doomed.iter().find(|doomed| is_parent(Some(&parent), doomed)) else {
                 return Ok(());
             };
             let line = String::from_utf8_lossy(header.bytes).into_owned();
-            let above = self.backend().read(address, Start::Header, None)?;
+            let above = self.records(address, Start::Header, None)?;
             let above = above.meta().and_then(|meta| meta.parent.clone());
             // Where the record at which it was forked lies above the parent, the parent's own records are not shared.
             let header = meta::with_parent(&line, above.as_ref(), &parent.id);
-            self.backend().absorb(fork, &header, address, parent.upto, Duration::ZERO)?;
+            let parts = [
+                Part::Lines { of: address.clone(), upto: Some(parent.upto) },
+                Part::Lines { of: fork.clone(), upto: None },
+            ];
+            let writer = self.streams().lease(fork, IfMissing::Refuse, Duration::ZERO)?;
+            writer.replace(Some(&header), &mut parts.into_iter().map(Ok), &[])?;
         }
     }
 
@@ -202,20 +245,20 @@ impl Store {
     fn everything(&self) -> Result<Vec<Kin>> {
         let mut all = Vec::new();
         for place in Place::ALL {
-            for listed in self.backend().list(place, Which::All)? {
-                let read = self.backend().read(&listed.address, Start::Header, None);
+            for listed in self.list(place)? {
+                let read = self.records(&listed.id, Start::Header, None);
                 let meta = match read {
                     Err(e) if e.is_refusal() => return Err(e),
                     read => read.ok().and_then(|records| records.meta().cloned()),
                 };
-                let mut address = listed.address;
+                let mut id = listed.id;
                 if let Some(meta) = &meta
-                    && address.id.is_empty()
+                    && id.id.is_empty()
                 {
-                    address.id.clone_from(&meta.id);
+                    id.id.clone_from(&meta.id);
                 }
                 let Meta { parent, copied, .. } = meta.unwrap_or_default();
-                all.push(Kin { address, parent, copied });
+                all.push(Kin { id, parent, copied });
             }
         }
         Ok(all)
@@ -224,32 +267,32 @@ impl Store {
 
 /// A session, and whose records it has or needs.
 struct Kin {
-    address: Address,
+    id: StreamId,
     parent: Option<Parent>,
     /// Ids of sessions of which it holds a copy, because they were purged, or were going to be.
     copied: Vec<String>,
 }
 
 impl Kin {
-    fn shares_with(&self, session: &Address) -> bool {
+    fn shares_with(&self, session: &StreamId) -> bool {
         let copied = !session.id.is_empty() && self.copied.contains(&session.id);
-        self.address != *session && (copied || is_parent(self.parent.as_ref(), session))
+        self.id != *session && (copied || is_parent(self.parent.as_ref(), session))
     }
 }
 
 /// A session may have been named by its key alone; its forks know it by its id.
-fn by_its_id(at: &Address, everything: &[Kin]) -> Address {
-    let same = |kin: &&Kin| kin.address.place == at.place && kin.address.key == at.key && at.id.is_empty();
-    everything.iter().find(same).map_or_else(|| at.clone(), |kin| kin.address.clone())
+fn by_its_id(at: &StreamId, everything: &[Kin]) -> StreamId {
+    let same = |kin: &&Kin| kin.id.place == at.place && kin.id.key == at.key && at.id.is_empty();
+    everything.iter().find(same).map_or_else(|| at.clone(), |kin| kin.id.clone())
 }
 
 /// Puts forks before what they were forked from: whatever is left by a crash can be read.
-fn forks_first(mut doomed: Vec<Address>, everything: &[Kin]) -> Vec<Address> {
+fn forks_first(mut doomed: Vec<StreamId>, everything: &[Kin]) -> Vec<StreamId> {
     let mut ordered = Vec::with_capacity(doomed.len());
     while !doomed.is_empty() {
-        let needed = |session: &Address| {
+        let needed = |session: &StreamId| {
             let mut forks = everything.iter().filter(|kin| is_parent(kin.parent.as_ref(), session));
-            forks.any(|kin| kin.address != *session && doomed.contains(&kin.address))
+            forks.any(|kin| kin.id != *session && doomed.contains(&kin.id))
         };
         // Headers made by hand may go round in a circle; then any is as good.
         let free = doomed.iter().position(|session| !needed(session)).unwrap_or(0);
@@ -258,16 +301,20 @@ fn forks_first(mut doomed: Vec<Address>, everything: &[Kin]) -> Vec<Address> {
     ordered
 }
 
-fn is_parent(parent: Option<&Parent>, session: &Address) -> bool {
+fn is_parent(parent: Option<&Parent>, session: &StreamId) -> bool {
     parent.is_some_and(|parent| !parent.id.is_empty() && parent.id == session.id)
 }
 
-fn is_held(error: &Error) -> bool {
-    matches!(error.root(), Error::Log(log) if matches!(log.root(), manent_log::Error::Held { .. }))
+fn not_live(at: &StreamId) -> Error {
+    manent_store::Error::NotLive { key: at.key.to_string(), place: at.place }.into()
 }
 
-fn not_live(at: &Address, hint: &'static str) -> Error {
-    Error::NotLive { key: at.key.to_string(), place: at.place, hint }
+/// Returns whether a blob among the reports is one of ours: others may have put something there.
+fn is_report(name: &str) -> bool {
+    let is_temporary = name.starts_with('.') && name.ends_with(".tmp");
+    is_temporary || ["latest.html", "latest.json", "told"].contains(&name)
 }
 
+/// The folder of reports of runs in the blobs of a store.
+pub(crate) const REPORTS: &str = "retro";
 const PAUSE: Duration = Duration::from_millis(10);

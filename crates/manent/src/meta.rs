@@ -3,9 +3,9 @@
 use manent_log::{Body, Entry};
 use serde_json::value::RawValue;
 
-use crate::backend::Header;
+use manent_store::{Header, KeyParts, SessionKey};
+
 use crate::clock;
-use crate::key::{KeyParts, SessionKey};
 use crate::turn::Record;
 
 /// What the header of a session says.
@@ -39,7 +39,12 @@ pub struct Parent {
 }
 
 impl Meta {
-    /// Reads a header; nothing if this is not one of ours. Each member is looked at on its own, so that one of another
+    /// Reads the line of a header.
+    pub(crate) fn of_line(line: &[u8]) -> Option<Meta> {
+        Meta::of(&Entry { seq: 0, offset: 0, bytes: line, verified: true })
+    }
+
+    /// Reads a header; `None` if this is not one of ours. Each member is looked at on its own, so that one of another
     /// shape, written by somebody newer, hides no other.
     pub(crate) fn of(entry: &Entry<'_>) -> Option<Meta> {
         if entry.seq != 0 || !entry.verified {

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use manent_log::frame::Reason;
 use manent_log::{Change, Damage, End, Entry, Item};
 
-use crate::backend::{Address, Place, Records, Start, Which};
+use manent_store::{Filter, Place, SessionKey, StreamId, Which};
+
 use crate::error::Result;
-use crate::key::SessionKey;
 use crate::meta::{Meta, Parent};
 use crate::store::{LOOKS, Store};
+use crate::stream::{Records, Start};
 
 /// The records of a session, in order.
 ///
@@ -33,7 +34,7 @@ pub struct Reader {
 
 #[derive(Debug)]
 struct Part {
-    records: Box<dyn Records>,
+    records: Records,
     /// Of a parent: at which record the next part goes on.
     until: Option<Parent>,
     /// That record was given.
@@ -158,7 +159,7 @@ impl Reader {
 
 impl Store {
     /// Opens a session for reading, wherever it is.
-    pub fn read(&self, at: &Address, start: Start) -> Result<Reader> {
+    pub fn read(&self, at: &StreamId, start: Start) -> Result<Reader> {
         // Somebody may have moved what it was forked from while we looked, or given it a copy and removed the other.
         for _ in 1..LOOKS {
             match self.read_once(at, start) {
@@ -171,8 +172,8 @@ impl Store {
         self.read_once(at, start)
     }
 
-    fn read_once(&self, at: &Address, start: Start) -> Result<Reader> {
-        let mut records = self.backend().read(at, start, None)?;
+    fn read_once(&self, at: &StreamId, start: Start) -> Result<Reader> {
+        let mut records = self.records(at, start, None)?;
         let mut reader = Reader::default();
         let mut until: Option<Parent> = None;
         loop {
@@ -203,16 +204,16 @@ impl Store {
     }
 
     /// Opens what a session was forked from; nothing if it is not there, or moved between our look and our open.
-    fn read_parent(&self, parent: &Parent, start: Start) -> Result<Option<Box<dyn Records>>> {
+    fn read_parent(&self, parent: &Parent, start: Start) -> Result<Option<Records>> {
         let Some(address) = self.find_parent(parent)? else { return Ok(None) };
-        match self.backend().read(&address, start, Some(parent.upto)) {
+        match self.records(&address, start, Some(parent.upto)) {
             Err(e) if e.is_not_found() => Ok(None),
             read => read.map(Some),
         }
     }
 
     /// Where the session is that another one was forked from.
-    pub(crate) fn find_parent(&self, parent: &Parent) -> Result<Option<Address>> {
+    pub(crate) fn find_parent(&self, parent: &Parent) -> Result<Option<StreamId>> {
         if parent.id.is_empty() {
             return Ok(None);
         }
@@ -220,16 +221,16 @@ impl Store {
     }
 
     /// Where the session with this id is. The live one of its key is looked at first, where that is known.
-    pub(crate) fn find_with_id(&self, key: Option<&SessionKey>, id: &str) -> Result<Option<Address>> {
+    pub(crate) fn find_with_id(&self, key: Option<&SessionKey>, id: &str) -> Result<Option<StreamId>> {
         let mut looks = Vec::with_capacity(4);
         looks.extend(key.map(|key| (Place::Live, Which::Key(key))));
         looks.extend(Place::ALL.iter().skip(1).map(|place| (*place, Which::Id(id))));
         // Last, because it looks into every live file: it was renamed by hand.
         looks.push((Place::Live, Which::Id(id)));
         for (place, which) in looks {
-            let found = self.backend().list(place, which)?;
-            if let Some(listed) = found.into_iter().find(|listed| listed.address.id == id) {
-                return Ok(Some(listed.address));
+            let found = self.streams().list(&Filter::sessions(place, which))?;
+            if let Some(listed) = found.into_iter().find(|listed| listed.id.id == id) {
+                return Ok(Some(listed.id));
             }
         }
         Ok(None)

@@ -4,26 +4,26 @@
 //! file opens, writes, reads and lists; `lifecycle.rs` archives and deletes, `fork.rs` forks, `reading.rs` reads
 //! through forks. Where records lie is the [`Backend`]'s business.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use manent_log::frame::Reason;
 use manent_log::fs::Disk;
-use manent_log::{Body, Damage, Found, RealDisk, Report, SetAside, Trust};
-
-use crate::backend::{
-    Address, Backend, Header, Lease, Listed, Place, Position, Progress, Receipt, Repaired, Shelf, Start,
-    Terms, Which,
+use manent_log::{Body, Damage, Found, RealDisk, Report, SetAside, TailState, Trust};
+use manent_store::sync::lock;
+use manent_store::{
+    Append, Blobs, Detail, FileBlobs, Files, Filter, Header, IfMissing, Maintenance, Place, Position,
+    Progress, Receipt, Repaired, SessionKey, Space, StreamId, StreamStat, StreamWriter, Streams, Which,
 };
-use crate::error::{Among, Error, Result};
-use crate::files::Files;
-use crate::index::{Index, Kept, Subject};
-use crate::key::SessionKey;
-use crate::memory;
+
+use crate::error::{Error, Result};
+use crate::index::{Index, IndexDir, Subject};
 use crate::meta::{Author, Parent};
 use crate::reading::Reader;
-use crate::runs;
+use crate::stream::Start;
 use crate::transcript::Transcript;
 use crate::{Durability, Expect, clock};
 
@@ -47,18 +47,45 @@ use crate::{Durability, Expect, clock};
 /// Clones share everything. All of it can be used from many threads and from many processes at once.
 #[derive(Debug, Clone)]
 pub struct Store {
-    backend: Arc<dyn Backend>,
+    streams: Arc<dyn Streams>,
+    /// Where derived data is kept; `None` if it lives in memory.
+    blobs: Option<Arc<dyn Blobs>>,
     options: Arc<StoreOptions>,
     index: Arc<Index>,
-    remembered: Arc<Remembered>,
+    extensions: Arc<Extensions>,
 }
 
-/// What else is kept beside the sessions of one store, each made by whoever asks first.
-#[derive(Debug, Default)]
-struct Remembered {
-    memory: OnceLock<Arc<memory::Core>>,
-    inbox: OnceLock<Arc<memory::Core>>,
-    runs: OnceLock<Arc<runs::Core>>,
+/// What other parts of the library keep for as long as a store is open, one value of each type.
+#[derive(Default)]
+struct Extensions(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+
+impl std::fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Extensions")
+    }
+}
+
+/// A handle that does not keep a store open.
+#[derive(Debug)]
+pub(crate) struct WeakStore {
+    streams: Weak<dyn Streams>,
+    blobs: Option<Arc<dyn Blobs>>,
+    options: Arc<StoreOptions>,
+    index: Weak<Index>,
+    extensions: Weak<Extensions>,
+}
+
+impl WeakStore {
+    /// Returns the store, or `None` if nobody has it any more.
+    pub(crate) fn upgrade(&self) -> Option<Store> {
+        Some(Store {
+            streams: self.streams.upgrade()?,
+            blobs: self.blobs.clone(),
+            options: self.options.clone(),
+            index: self.index.upgrade()?,
+            extensions: self.extensions.upgrade()?,
+        })
+    }
 }
 
 /// How a store is used.
@@ -93,77 +120,137 @@ impl Store {
     /// As [`Store::open`], with options.
     pub fn open_with(home: impl Into<PathBuf>, options: StoreOptions) -> Result<Store> {
         let files = Files::open_on(RealDisk::shared(), home.into())?.trusting(options.trust);
-        Ok(Store::new(Arc::new(files), options, true, Subject::TURNS))
+        Ok(Store::of_files(files, options, Background::Allowed))
     }
 
     /// Opens a store on any disk.
     pub fn open_on(disk: Arc<dyn Disk>, home: PathBuf, options: StoreOptions) -> Result<Store> {
         let files = Files::open_on(disk, home)?.trusting(options.trust);
-        Ok(Store::on(Arc::new(files), options))
+        Ok(Store::of_files(files, options, Background::Never))
     }
 
-    /// A store on any backend.
-    pub fn on(backend: Arc<dyn Backend>, options: StoreOptions) -> Store {
-        Store::new(backend, options, false, Subject::TURNS)
+    /// Opens a store on files that are set up already. Derived data is kept beside them, or in
+    /// [`StoreOptions::index`] where they are a directory of another program.
+    pub fn on_files(files: Files, options: StoreOptions) -> Store {
+        Store::of_files(files, options, Background::Never)
     }
 
-    /// A store that is searched, and in which other things are found than turns.
-    pub(crate) fn searching(backend: Arc<dyn Backend>, options: StoreOptions, subject: Subject) -> Store {
-        Store::new(backend, options, false, subject)
+    fn of_files(files: Files, options: StoreOptions, background: Background) -> Store {
+        let blobs = files.blobs().map(|blobs| Arc::new(blobs) as Arc<dyn Blobs>);
+        Store::new(Arc::new(files), blobs, options, background)
     }
 
-    /// `in_background`: a thread may be begun that keeps the index near what is written.
-    fn new(backend: Arc<dyn Backend>, options: StoreOptions, in_background: bool, subject: Subject) -> Store {
-        let own = backend.shelf();
-        let elsewhere = own.is_none().then_some(options.index.as_ref()).flatten();
-        let elsewhere =
-            elsewhere.map(|dir| Shelf { disk: RealDisk::shared(), dir: dir.clone(), within: None });
-        let kept = own.or(elsewhere).map(Kept::new);
-        let index = Arc::new(Index::new(kept, in_background, options.wait, subject));
-        Store { backend, options: Arc::new(options), index, remembered: Arc::default() }
+    /// Opens a store on any backend. Derived data is kept in `blobs`; without any, in [`StoreOptions::index`] or in
+    /// memory.
+    pub fn on(streams: Arc<dyn Streams>, blobs: Option<Arc<dyn Blobs>>, options: StoreOptions) -> Store {
+        Store::new(streams, blobs, options, Background::Never)
     }
 
-    /// What it stands on.
-    pub fn backend(&self) -> &dyn Backend {
-        &*self.backend
-    }
-
-    /// For whoever outlives it: see [`Store::of_parts`].
-    pub(crate) fn parts(&self) -> (&Arc<dyn Backend>, &Arc<StoreOptions>, &Arc<Index>) {
-        (&self.backend, &self.options, &self.index)
-    }
-
-    pub(crate) fn of_parts(
-        backend: Arc<dyn Backend>,
-        options: Arc<StoreOptions>,
-        index: Arc<Index>,
+    fn new(
+        streams: Arc<dyn Streams>,
+        blobs: Option<Arc<dyn Blobs>>,
+        options: StoreOptions,
+        background: Background,
     ) -> Store {
-        Store { backend, options, index, remembered: Arc::default() }
-    }
-
-    /// What the memories of this store share, of one of their files; made by whoever asks first.
-    pub(crate) fn memory_core(
-        &self,
-        file: memory::File,
-        make: impl FnOnce() -> Result<memory::Core>,
-    ) -> Result<Arc<memory::Core>> {
-        let core = match file {
-            memory::File::Memory => &self.remembered.memory,
-            memory::File::Inbox => &self.remembered.inbox,
+        let own = blobs.clone().map(|blobs| IndexDir::new(blobs, INDEX));
+        let elsewhere = || {
+            let dir = options.index.clone()?;
+            Some(IndexDir::new(Arc::new(FileBlobs::new(RealDisk::shared(), dir)), ""))
         };
-        if let Some(core) = core.get() {
-            return Ok(core.clone());
+        let kept = own.or_else(elsewhere);
+        let index = Index::new(Space::Sessions, kept, background, options.wait, Subject::TURNS);
+        Store {
+            streams,
+            blobs,
+            options: Arc::new(options),
+            index: Arc::new(index),
+            extensions: Arc::default(),
         }
-        let fresh = Arc::new(make()?);
-        Ok(core.get_or_init(|| fresh).clone())
     }
 
-    /// What the runs of this store share; made by whoever asks first.
-    pub(crate) fn runs_core(&self, make: impl FnOnce() -> runs::Core) -> Arc<runs::Core> {
-        self.remembered.runs.get_or_init(|| Arc::new(make())).clone()
+    /// Returns a store on the same streams whose index is about another space, with an index of its own in this folder.
+    pub(crate) fn indexing(&self, space: Space, folder: &str, subject: Subject) -> Store {
+        let kept = self.blobs.clone().map(|blobs| IndexDir::new(blobs, format!("{INDEX}/{folder}")));
+        let index = Index::new(space, kept, Background::Never, self.options.wait, subject);
+        // Extensions of its own: it lives in those of this store.
+        Store { index: Arc::new(index), extensions: Arc::default(), ..self.clone() }
     }
 
-    pub(crate) fn app(&self) -> &str {
+    /// Returns what the store stands on.
+    pub fn streams(&self) -> &dyn Streams {
+        &*self.streams
+    }
+
+    /// Returns what the store stands on, for whoever outlives it.
+    pub fn shared_streams(&self) -> &Arc<dyn Streams> {
+        &self.streams
+    }
+
+    /// Returns where data derived from the streams is kept; `None` if only in memory.
+    pub fn blobs(&self) -> Option<&Arc<dyn Blobs>> {
+        self.blobs.as_ref()
+    }
+
+    /// Returns the value of a type that lives as long as the store, made by whoever asks first. For crates that build
+    /// on this one and keep caches.
+    pub fn extension<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut extensions = lock(&self.extensions.0);
+        let value = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make())).clone();
+        drop(extensions);
+        // The value was put there under this very type.
+        value.downcast::<T>().unwrap_or_else(|_| unreachable!("an extension has the type of its name"))
+    }
+
+    /// Returns a handle that does not keep the store open.
+    pub(crate) fn downgrade(&self) -> WeakStore {
+        WeakStore {
+            streams: Arc::downgrade(&self.streams),
+            blobs: self.blobs.clone(),
+            options: self.options.clone(),
+            index: Arc::downgrade(&self.index),
+            extensions: Arc::downgrade(&self.extensions),
+        }
+    }
+
+    fn maintenance(&self) -> Result<&dyn Maintenance> {
+        let missing = || format!("{} can neither check nor repair", self.streams.name());
+        self.streams.maintenance().ok_or_else(|| manent_store::Error::Backend(missing().into()).into())
+    }
+
+    /// Refuses a space that the backend does not keep.
+    pub fn check_supports(&self, space: Space) -> Result<()> {
+        if self.streams.supports(space) {
+            return Ok(());
+        }
+        Err(manent_store::Error::Unsupported { store: self.streams.name(), space }.into())
+    }
+
+    /// Checks every byte of a stream of any space; `None` if there is none.
+    pub fn verify_stream(&self, id: &StreamId) -> Result<Option<Report>> {
+        match self.maintenance()?.verify(id, &mut |_, _| {}) {
+            Err(e) if e.is_not_found() => Ok(None),
+            report => Ok(Some(report?)),
+        }
+    }
+
+    /// Returns whether there is anything to repair in a stream.
+    pub(crate) fn is_damaged(&self, id: &StreamId) -> Result<bool> {
+        let report = self.verify_stream(id)?;
+        Ok(report.is_some_and(|report| !report.is_sound() || report.tail != TailState::Clean))
+    }
+
+    /// Sets a torn end of a stream of any space aside, and acknowledges its damage.
+    pub fn repair_stream(&self, id: &StreamId) -> Result<Repaired> {
+        Ok(self.maintenance()?.repair(id, &clock::now(), self.options.wait)?)
+    }
+
+    /// Returns the keys whose live stream cannot be read because something else stands in its place.
+    pub(crate) fn obstructed(&self, space: Space) -> Result<Vec<SessionKey>> {
+        self.streams.maintenance().map_or(Ok(Vec::new()), |maintenance| Ok(maintenance.obstructed(space)?))
+    }
+
+    /// Returns who writes, for headers.
+    pub fn app(&self) -> &str {
         &self.options.app
     }
 
@@ -171,7 +258,8 @@ impl Store {
         &self.index
     }
 
-    pub(crate) fn wait(&self) -> Duration {
+    /// Returns how long to wait for another writer.
+    pub fn wait(&self) -> Duration {
         self.options.wait
     }
 
@@ -179,16 +267,19 @@ impl Store {
     /// [`Session`] is dropped; hold it from a question to the end of its answer. For single records there is
     /// [`Store::append`].
     pub fn session(&self, key: &SessionKey) -> Result<Session> {
-        let lease = self.backend.lease(key, Some(&|| self.header(key, None)), self.options.wait)?;
-        self.index.written(self, key);
-        Ok(Session { key: key.clone(), lease })
+        let header = || self.header(key, None);
+        self.lease(key, IfMissing::Create(&header))
     }
 
     /// As [`Store::session`], for one that must exist.
     pub fn existing_session(&self, key: &SessionKey) -> Result<Session> {
-        let lease = self.backend.lease(key, None, self.options.wait)?;
+        self.lease(key, IfMissing::Refuse)
+    }
+
+    fn lease(&self, key: &SessionKey, missing: IfMissing<'_>) -> Result<Session> {
+        let writer = self.streams.lease(&StreamId::live(key), missing, self.options.wait)?;
         self.index.written(self, key);
-        Ok(Session { key: key.clone(), lease })
+        Ok(Session { key: key.clone(), writer })
     }
 
     /// Appends one record to the live session of a key, or to a new one. When it returns, the record survives power
@@ -207,8 +298,9 @@ impl Store {
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        let terms = Terms { durability, expect, wait: self.options.wait };
-        let receipts = self.backend.append(key, &|| self.header(key, None), bodies, &terms)?;
+        let how = Append { durability, expect, wait: self.options.wait };
+        let header = || self.header(key, None);
+        let receipts = self.streams.append(&StreamId::live(key), &header, bodies, &how)?;
         self.index.written(self, key);
         Ok(receipts)
     }
@@ -231,14 +323,14 @@ impl Store {
     /// Reads the live session of a key as a stream, whatever its length. One that was never written is empty, and can
     /// be waited for ([`Reader::wait`]) as one that grows.
     pub fn stream(&self, key: &SessionKey, start: Start) -> Result<Reader> {
-        match self.read(&Address::live(key), start) {
+        match self.read(&StreamId::live(key), start) {
             Err(e) if e.is_not_found() => Ok(Reader::awaiting(self.clone(), key.clone(), start)),
             read => read,
         }
     }
 
     /// Reads a whole session into memory, wherever it is.
-    pub fn load_at(&self, at: &Address) -> Result<Transcript> {
+    pub fn load_at(&self, at: &StreamId) -> Result<Transcript> {
         Transcript::load(&mut self.read(at, Start::First)?, 0)
     }
 
@@ -251,22 +343,33 @@ impl Store {
     }
 
     /// The live session of a key.
-    pub fn live(&self, key: &SessionKey) -> Result<Option<Listed>> {
-        Ok(self.backend.list(Place::Live, Which::Key(key))?.into_iter().next())
+    pub fn live(&self, key: &SessionKey) -> Result<Option<StreamStat>> {
+        Ok(self.list_which(Place::Live, Which::Key(key))?.into_iter().next())
     }
 
     /// The sessions of a place, in no order.
-    pub fn list(&self, place: Place) -> Result<Vec<Listed>> {
-        self.backend.list(place, Which::All)
+    pub fn list(&self, place: Place) -> Result<Vec<StreamStat>> {
+        self.list_which(place, Which::All)
     }
 
     /// The sessions of a key in a place, in no order.
-    pub fn list_of(&self, place: Place, key: &SessionKey) -> Result<Vec<Listed>> {
-        self.backend.list(place, Which::Key(key))
+    pub fn list_of(&self, place: Place, key: &SessionKey) -> Result<Vec<StreamStat>> {
+        self.list_which(place, Which::Key(key))
+    }
+
+    /// The live sessions that changed last, the newest first, at most so many. Ids that only a header tells are left
+    /// out: whoever wants thousands reads each next, and should not have to open them twice.
+    pub fn recent(&self, count: usize) -> Result<Vec<StreamStat>> {
+        let filter = Filter::sessions(Place::Live, Which::All);
+        Ok(self.streams.list(&Filter { detail: Detail::Outside, newest: Some(count), ..filter })?)
+    }
+
+    fn list_which(&self, place: Place, which: Which<'_>) -> Result<Vec<StreamStat>> {
+        Ok(self.streams.list(&Filter::sessions(place, which))?)
     }
 
     /// The session that a key means to a reader: the live one, else the newest that was archived.
-    pub fn find(&self, key: &SessionKey) -> Result<Listed> {
+    pub fn find(&self, key: &SessionKey) -> Result<StreamStat> {
         for _ in 0..LOOKS {
             if let Some(listed) = self.live(key)? {
                 return Ok(listed);
@@ -275,21 +378,21 @@ impl Store {
                 return Ok(listed);
             }
         }
-        Err(self.not_found(key.as_str(), Among::All))
+        Err(self.not_found(key.as_str(), None))
     }
 
     /// The session of a key in a place; of several, the one that was put there last.
-    pub fn find_in(&self, place: Place, key: &SessionKey) -> Result<Listed> {
-        self.newest(place, key)?.ok_or_else(|| self.not_found(key.as_str(), Among::Place(place)))
+    pub fn find_in(&self, place: Place, key: &SessionKey) -> Result<StreamStat> {
+        self.newest(place, key)?.ok_or_else(|| self.not_found(key.as_str(), Some(place)))
     }
 
     /// The session whose id begins so, wherever it is.
-    pub fn find_id(&self, id: &str) -> Result<Listed> {
-        let mut found: Vec<Listed> = Vec::new();
+    pub fn find_id(&self, id: &str) -> Result<StreamStat> {
+        let mut found: Vec<StreamStat> = Vec::new();
         for _ in 0..LOOKS {
             for place in Place::ALL {
-                found.extend(self.backend.list(place, Which::Id(id))?);
-                if let Some(at) = found.iter().position(|listed| listed.address.id == id) {
+                found.extend(self.list_which(place, Which::Id(id))?);
+                if let Some(at) = found.iter().position(|listed| listed.id.id == id) {
                     return Ok(found.swap_remove(at));
                 }
             }
@@ -297,22 +400,23 @@ impl Store {
                 break;
             }
         }
-        let Some(first) = found.pop() else { return Err(self.not_found(&format!("@{id}"), Among::All)) };
-        if found.iter().any(|other| other.address.id != first.address.id) {
+        let Some(first) = found.pop() else { return Err(self.not_found(&format!("@{id}"), None)) };
+        if found.iter().any(|other| other.id.id != first.id.id) {
             return Err(Error::Ambiguous { id: id.to_owned() });
         }
         Ok(found.into_iter().next().unwrap_or(first))
     }
 
-    fn newest(&self, place: Place, key: &SessionKey) -> Result<Option<Listed>> {
+    fn newest(&self, place: Place, key: &SessionKey) -> Result<Option<StreamStat>> {
         Ok(self
             .list_of(place, key)?
             .into_iter()
-            .max_by(|a, b| (a.modified_ms, &a.address.id).cmp(&(b.modified_ms, &b.address.id))))
+            .max_by(|a, b| (a.modified_ms, &a.id.id).cmp(&(b.modified_ms, &b.id.id))))
     }
 
-    pub(crate) fn not_found(&self, name: &str, among: Among) -> Error {
-        Error::NotFound { name: name.to_owned(), among, store: self.backend.name() }
+    fn not_found(&self, name: &str, place: Option<Place>) -> Error {
+        let (name, store) = (name.to_owned(), self.streams.name());
+        manent_store::Error::NotFound { name, space: Space::Sessions, place, store }.into()
     }
 
     /// Gives the live session of a key a title.
@@ -336,8 +440,8 @@ impl Store {
 
     /// Checks every byte of a session, that what it was forked from is still there, and that it has all the records
     /// with which the catalogue last saw it.
-    pub fn verify(&self, at: &Address, progress: Progress<'_>) -> Result<Report> {
-        let mut report = self.backend.verify(at, progress)?;
+    pub fn verify(&self, at: &StreamId, progress: Progress<'_>) -> Result<Report> {
+        let mut report = self.maintenance()?.verify(at, progress)?;
         report.damage.splice(0..0, self.check_parent(at)?);
         let shorter = self.shorter(at)?;
         report.damage.extend(shorter.map(|damage| Found { damage, acknowledged: false }));
@@ -345,10 +449,10 @@ impl Store {
     }
 
     /// What a session lacks that it had when the catalogue last saw it.
-    fn shorter(&self, at: &Address) -> Result<Option<Damage>> {
+    fn shorter(&self, at: &StreamId) -> Result<Option<Damage>> {
         let Some((bytes, seq)) = self.once(at)? else { return Ok(None) };
-        let same = |listed: &&Listed| at.id.is_empty() || listed.address.id == at.id;
-        let listed = self.backend.list(at.place, Which::Key(&at.key))?;
+        let same = |listed: &&StreamStat| at.id.is_empty() || listed.id.id == at.id;
+        let listed = self.list_of(at.place, &at.key)?;
         let offset = listed.iter().find(same).map_or(0, |listed| listed.bytes);
         let length = bytes.saturating_sub(offset);
         Ok(Some(Damage { offset, length, reason: Reason::Shorter, lines: 0, seq }))
@@ -356,14 +460,19 @@ impl Store {
 
     /// Sets a torn end of the live session of a key aside, and acknowledges its damage.
     pub fn repair(&self, key: &SessionKey) -> Result<Repaired> {
-        let at = Address::live(key);
+        let at = StreamId::live(key);
         let shorter = self.shorter(&at)?;
-        let mut repaired = self.backend.repair(key, &clock::now(), self.options.wait)?;
+        let mut repaired = self.maintenance()?.repair(&at, &clock::now(), self.options.wait)?;
         if let Some(shorter) = shorter {
             self.index.acknowledge(self, &at)?;
             repaired.acknowledged.push(shorter);
         }
         Ok(repaired)
+    }
+
+    /// Makes the header of a new stream of a key.
+    pub fn new_header(&self, key: &SessionKey) -> Header {
+        self.header(key, None)
     }
 
     pub(crate) fn header(&self, key: &SessionKey, parent: Option<&Parent>) -> Header {
@@ -387,7 +496,7 @@ impl Store {
 #[derive(Debug)]
 pub struct Session {
     key: SessionKey,
-    lease: Box<dyn Lease>,
+    writer: Box<dyn StreamWriter>,
 }
 
 impl Session {
@@ -404,13 +513,13 @@ impl Session {
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        self.lease.append(bodies, durability, expect)
+        Ok(self.writer.append(bodies, durability, expect)?)
     }
 
     /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of
-    /// it failed; see [`Lease::keep_from`].
+    /// it failed; see [`StreamWriter::keep_from`].
     pub fn keep_from(&mut self, position: Position) -> Result<()> {
-        self.lease.keep_from(position)
+        Ok(self.writer.keep_from(position)?)
     }
 
     /// Its key.
@@ -420,29 +529,38 @@ impl Session {
 
     /// Its id; empty in other programs' files.
     pub fn id(&self) -> &str {
-        self.lease.id()
+        self.writer.id()
     }
 
     /// The number that the next record will get, if nobody writes around the lease.
     pub fn next_seq(&self) -> u64 {
-        self.lease.next_seq()
+        self.writer.next_seq()
     }
 
     /// What opening it had to cut off its end, torn by a crash, and where that is kept.
     pub fn set_aside(&self) -> Option<&SetAside> {
-        self.lease.set_aside()
+        self.writer.set_aside()
     }
 
     /// Under how many names it can be reached: with more than one, somebody else reads along.
     pub fn names(&self) -> Result<u64> {
-        self.lease.names()
+        Ok(self.writer.names()?)
     }
 }
 
+/// Whether a store may begin a thread that keeps its index near what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Background {
+    Allowed,
+    Never,
+}
+
+/// The folder of the index in the blobs of a store.
+const INDEX: &str = "index";
 /// How often to look for a session that is nowhere: between two looks it may have moved to where we had looked before.
 pub(crate) const LOOKS: u32 = 3;
 
 /// A backend that takes a record without giving a receipt breaks its contract; no caller should see that as success.
 fn nothing_taken(key: &SessionKey) -> Error {
-    Error::Backend(format!("the backend gave no receipt for a record of {key:?}").into())
+    manent_store::Error::Backend(format!("the backend gave no receipt for a record of {key:?}").into()).into()
 }

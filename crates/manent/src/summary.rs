@@ -1,14 +1,13 @@
 //! What a list of sessions shows of each.
 
-use crate::backend::{Address, Place};
 use crate::index::Row;
-use crate::key::SessionKey;
+use manent_store::{Place, SessionKey, StreamId};
 
 /// One line of a list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Which session it is.
-    pub address: Address,
+    pub id: StreamId,
     /// In the trash: where it was before.
     pub from: Place,
     /// The title that was set, or the first thing the user said, shortened.
@@ -35,14 +34,14 @@ impl Summary {
     pub(crate) fn of(row: &Row) -> Option<Summary> {
         let key = SessionKey::new(row.key.as_str()).ok()?;
         Some(Summary {
-            address: Address { place: row.place(), key, id: row.id.clone() },
+            id: StreamId::session(row.place(), &key, row.id.as_str()),
             from: row.from(),
             title: row.title().to_owned(),
             turns: row.turns + row.shared_turns,
             tokens: row.tokens + row.shared_tokens,
             created_ms: row.created_ms,
             updated_ms: row.updated_ms,
-            bytes: row.stamp.bytes,
+            bytes: row.bytes,
             damaged: row.damaged || row.torn,
             unread: (!row.unreadable.is_empty()).then(|| row.unreadable.clone()),
             once: (row.once_seq > 0).then_some((row.once_bytes, row.once_seq)),

@@ -9,7 +9,8 @@ use std::collections::{HashSet, VecDeque};
 
 use manent_log::Report;
 
-use crate::backend::{Address, Listed, Place, Progress};
+use manent_store::{Place, Progress, Space, StreamId, StreamStat, Version};
+
 use crate::error::{Error, Result};
 use crate::store::{LOOKS, Store};
 
@@ -17,11 +18,11 @@ use crate::store::{LOOKS, Store};
 #[derive(Debug)]
 pub struct VerifyAll {
     store: Store,
-    todo: VecDeque<Listed>,
+    todo: VecDeque<StreamStat>,
     /// Errors of places that could not be listed, not given yet.
     failed: VecDeque<Error>,
     /// The addresses at which a session was checked, or was looked for.
-    done: HashSet<Address>,
+    done: HashSet<StreamId>,
     listings: u32,
 }
 
@@ -29,7 +30,7 @@ pub struct VerifyAll {
 #[derive(Debug)]
 pub struct Verified {
     /// The session, at the address where it was found last.
-    pub listed: Listed,
+    pub listed: StreamStat,
     /// What the check found. `None`: the session was removed after it had been listed.
     pub outcome: Result<Option<Report>>,
 }
@@ -48,7 +49,7 @@ impl Store {
 
     /// As [`Store::verify`], for a session that others may move meanwhile. Returns the address at which it was checked,
     /// or `None` if the session was removed.
-    pub fn verify_moving(&self, at: &Address, progress: Progress<'_>) -> Result<Option<(Address, Report)>> {
+    pub fn verify_moving(&self, at: &StreamId, progress: Progress<'_>) -> Result<Option<(StreamId, Report)>> {
         let mut at = at.clone();
         for _ in 0..MOVES_MAX {
             match self.verify(&at, &mut *progress) {
@@ -60,19 +61,15 @@ impl Store {
                 None => return Ok(None),
             }
         }
-        Err(Error::Busy { path: self.backend().name().into(), pid: None })
+        Err(manent_store::Error::Busy { path: self.streams().name().into(), pid: None }.into())
     }
 
     /// Returns where a session is now that is no longer where it was seen.
-    fn find_again(&self, at: &Address) -> Result<Option<Address>> {
+    fn find_again(&self, at: &StreamId) -> Result<Option<StreamId>> {
         for _ in 0..LOOKS {
             let found = match at.id.as_str() {
                 // A file of another program has no id, and is the same session only as long as it has the same name.
-                "" => self
-                    .list_of(at.place, &at.key)?
-                    .into_iter()
-                    .map(|listed| listed.address)
-                    .find(|a| a == at),
+                "" => self.list_of(at.place, &at.key)?.into_iter().map(|listed| listed.id).find(|a| a == at),
                 id => self.find_with_id(Some(&at.key), id)?,
             };
             if found.is_some() {
@@ -98,13 +95,13 @@ impl VerifyAll {
                 continue;
             };
             // Moved from one place to the next while these were listed, it stands in the list twice.
-            if !self.done.insert(listed.address.clone()) {
+            if !self.done.insert(listed.id.clone()) {
                 continue;
             }
-            let outcome = match self.store.verify_moving(&listed.address, progress) {
+            let outcome = match self.store.verify_moving(&listed.id, progress) {
                 Ok(Some((now, report))) => {
                     self.done.insert(now.clone());
-                    listed.address = now;
+                    listed.id = now;
                     Ok(Some(report))
                 }
                 Ok(None) => Ok(None),
@@ -130,12 +127,12 @@ impl VerifyAll {
                     continue;
                 }
             };
-            let mut listed: Vec<Listed> =
-                listed.into_iter().filter(|listed| !self.done.contains(&listed.address)).collect();
+            let mut listed: Vec<StreamStat> =
+                listed.into_iter().filter(|listed| !self.done.contains(&listed.id)).collect();
             if place == Place::Live {
                 listed.extend(self.obstructed(is_first));
             }
-            listed.sort_by(|a, b| (&a.address.key, &a.address.id).cmp(&(&b.address.key, &b.address.id)));
+            listed.sort_by(|a, b| (&a.id.key, &a.id.id).cmp(&(&b.id.key, &b.id.id)));
             self.todo.extend(listed);
         }
         !self.todo.is_empty() || !self.failed.is_empty()
@@ -143,19 +140,20 @@ impl VerifyAll {
 
     /// The keys that lead to something that can be no log, such as a directory. A list of sessions passes over them; a
     /// check names them.
-    fn obstructed(&mut self, is_first: bool) -> Vec<Listed> {
-        let keys = match self.store.backend().obstructed() {
+    fn obstructed(&mut self, is_first: bool) -> Vec<StreamStat> {
+        let keys = match self.store.obstructed(Space::Sessions) {
             Ok(keys) => keys,
             Err(e) => {
                 self.failed.extend(is_first.then_some(e));
                 return Vec::new();
             }
         };
-        let addresses = keys.into_iter().map(|key| Address::live(&key));
+        let addresses = keys.into_iter().map(|key| StreamId::live(&key));
         let addresses = addresses.filter(|address| !self.done.contains(address));
-        let listed = |address: Address| {
-            let from = address.place;
-            Listed { address, bytes: 0, modified_ms: 0, from, says: None }
+        let listed = |id: StreamId| {
+            let (name, from) = (String::new(), id.place);
+            let (version, header_key) = (Version::UNKNOWN, None);
+            StreamStat { id, name, version, bytes: 0, modified_ms: 0, from, header_key }
         };
         addresses.map(listed).collect()
     }

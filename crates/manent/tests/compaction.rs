@@ -3,7 +3,7 @@
 
 use manent::context::{Compacted, Limits, Origin, Reason, Setting, Summariser, Way};
 use manent::tokens::{Counting, Tokens};
-use manent::{Address, Error, NewTurn, Session, SessionKey, Store, turn};
+use manent::{Error, NewTurn, Session, SessionKey, Store, StreamId, turn};
 
 const TOKENS: fn() -> Tokens = || Tokens::new(Counting::Estimate);
 
@@ -241,7 +241,7 @@ fn no_long_life_overflows_or_loses_the_last_request() {
             assert!(request.is_empty() || has_request, "life {life} lost the request");
         }
         for (seq, seen) in saw {
-            let again = store.context_at(&Address::live(&key), Some(seq), TOKENS()).expect("a context");
+            let again = store.context_at(&StreamId::live(&key), Some(seq), TOKENS()).expect("a context");
             assert_eq!(again, seen, "life {life} at {seq}");
         }
     }

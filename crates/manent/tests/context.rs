@@ -3,7 +3,7 @@
 
 use manent::context::{Context, Message, Origin, Setting};
 use manent::tokens::{Counting, Tokens};
-use manent::{Address, NewTurn, SessionKey, Store, turn};
+use manent::{NewTurn, SessionKey, Store, StreamId, turn};
 
 const CHEAP: Counting = Counting::Estimate;
 
@@ -136,7 +136,8 @@ fn what_the_model_saw_is_rebuilt_to_the_byte_for_every_answer() {
         saw.push((answer.seq, before));
     }
     for (seq, before) in saw {
-        let again = store.context_at(&Address::live(&key), Some(seq), Tokens::new(CHEAP)).expect("a context");
+        let again =
+            store.context_at(&StreamId::live(&key), Some(seq), Tokens::new(CHEAP)).expect("a context");
         assert_eq!(again, before, "at {seq}");
     }
     let file = std::fs::read_to_string(store.backend().name() + "/sessions/work.jsonl").expect("the file");
@@ -161,7 +162,7 @@ fn a_session_whose_system_text_rotted_goes_on_and_says_so() {
     let context = seen(&store, &key);
     assert!(context.gaps >= 2 && context.messages.len() >= 2, "{context:?}");
     let lost =
-        store.context_at(&Address::live(&key), Some(4), Tokens::new(CHEAP)).expect_err("not as it was");
+        store.context_at(&StreamId::live(&key), Some(4), Tokens::new(CHEAP)).expect_err("not as it was");
     assert!(lost.to_string().contains("has no system"), "{lost}");
     let mut session = store.session(&key).expect("held");
     let setting = Setting { model: Some("llama".to_owned()), ..setting };
@@ -210,7 +211,7 @@ fn a_compaction_stands_for_what_it_summed_up_until_it_is_undone() {
     let context = seen(&store, &key);
     assert_eq!((context.first_seq, context.messages.len()), (Some(101), 101));
     let fork = SessionKey::new("fork").expect("a key");
-    let at = store.find(&key).expect("there").address;
+    let at = store.find(&key).expect("there").id;
     store.fork(&at, Some(150), &fork).expect("forked");
     assert_eq!(seen(&store, &fork).messages.len(), 150, "a fork from before the compaction does not have it");
 }

@@ -90,7 +90,7 @@ fn a_watch_tells_of_what_others_do() {
     told("other.jsonl", true, "renamed");
     std::fs::remove_file(sessions.join("other.jsonl")).unwrap();
     told("other.jsonl", false, "removed");
-    let at = store.find(&work).unwrap().address;
+    let at = store.find(&work).unwrap().id;
     store.archive(&at, &mut |_, _| {}).unwrap();
     // Something came to the archive: look at everything.
     assert_eq!(watch.changes(), Changes::Unknown);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use manent::context::Context;
 use manent::tokens::{Counting, Tokens};
-use manent::{Address, Body, Durability, Expect, Place, SessionKey, Store, turn};
+use manent::{Body, Durability, Expect, Place, SessionKey, Store, StreamId, turn};
 
 const TOKENS: fn() -> Tokens = || Tokens::new(Counting::Estimate);
 
@@ -71,7 +71,7 @@ fn fill(store: &Store, home: &Path, random: &mut Random) {
             _ => {
                 if random.below(3) == 0 {
                     let fork = self::key(format!("fork of {n}"));
-                    store.fork(&Address::live(&key), None, &fork).expect("forked");
+                    store.fork(&StreamId::live(&key), None, &fork).expect("forked");
                     store.append(&fork, said(random, 0)).expect("kept");
                 }
                 continue;
@@ -96,14 +96,14 @@ fn many_at_once_are_each_what_it_is_alone() {
         let store = Store::open(dir.path()).expect("a store");
         fill(&store, dir.path(), &mut random);
         let mut listed = store.list(Place::Live).expect("listed");
-        listed.sort_by(|a, b| (b.modified_ms, &b.address.key).cmp(&(a.modified_ms, &a.address.key)));
+        listed.sort_by(|a, b| (b.modified_ms, &b.id.key).cmp(&(a.modified_ms, &a.id.key)));
         let (mut read, mut failed) = (0, 0);
         for turns in [1, 7, 1000] {
             let all = store.hydrate_all(1000, turns, TOKENS()).expect("hydrated");
             let keys: Vec<_> = all.iter().map(|(key, _)| key).collect();
-            assert_eq!(keys, listed.iter().map(|listed| &listed.address.key).collect::<Vec<_>>());
+            assert_eq!(keys, listed.iter().map(|listed| &listed.id.key).collect::<Vec<_>>());
             for ((key, context), listed) in all.iter().zip(&listed) {
-                let alone = store.context_at(&listed.address, None, TOKENS());
+                let alone = store.context_at(&listed.id, None, TOKENS());
                 let (Ok(context), Ok(alone)) = (context, &alone) else {
                     let both = (context.as_ref().map(|_| ()), alone.as_ref().map(|_| ()));
                     assert!(context.is_err() && alone.is_err(), "life {life}: {key}: {both:?}");

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use manent::{Address, Error, Growth, Item, KeyParts, Place, SessionKey, Start, Store, StoreOptions, turn};
+use manent::{Error, Growth, Item, KeyParts, Place, SessionKey, Start, Store, StoreOptions, StreamId, turn};
 
 struct Scene {
     home: tempfile::TempDir,
@@ -30,7 +30,7 @@ impl Scene {
     }
 
     /// What an address reads as, and how many places could not be read.
-    fn read(&self, at: &Address) -> (Vec<(u64, String)>, usize) {
+    fn read(&self, at: &StreamId) -> (Vec<(u64, String)>, usize) {
         let mut reader = self.store.read(at, Start::First).unwrap();
         let (mut turns, mut damage) = (Vec::new(), 0);
         while let Some(item) = reader.next().unwrap() {
@@ -45,17 +45,17 @@ impl Scene {
         (turns, damage)
     }
 
-    fn texts(&self, at: &Address) -> Vec<String> {
+    fn texts(&self, at: &StreamId) -> Vec<String> {
         let (turns, damage) = self.read(at);
         assert_eq!(damage, 0);
         turns.into_iter().map(|(_, text)| text).collect()
     }
 
-    fn live(&self, session: &str) -> Address {
-        self.store.live(&key(session)).unwrap().unwrap().address
+    fn live(&self, session: &str) -> StreamId {
+        self.store.live(&key(session)).unwrap().unwrap().id
     }
 
-    fn archive(&self, session: &str) -> Address {
+    fn archive(&self, session: &str) -> StreamId {
         self.store.archive(&self.live(session), &mut |_, _| {}).unwrap()
     }
 
@@ -107,7 +107,7 @@ fn an_archived_session_reads_the_same_and_the_next_record_begins_a_new_one() {
     assert_eq!(scene.texts(&archived), texts);
     assert!(!scene.store.exists(&key("work")).unwrap());
     assert!(scene.store.load(&key("work")).unwrap().is_empty(), "a key means its live session");
-    assert_eq!(scene.store.find(&key("work")).unwrap().address, archived, "and to a reader the newest");
+    assert_eq!(scene.store.find(&key("work")).unwrap().id, archived, "and to a reader the newest");
 
     assert_eq!(scene.say("work", "anew"), 1);
     assert_ne!(scene.live("work").id, live.id);
@@ -124,7 +124,8 @@ fn an_archived_session_reads_the_same_and_the_next_record_begins_a_new_one() {
 fn what_was_never_written_cannot_be_archived_deleted_or_forked() {
     let scene = Scene::new();
     scene.say("other", "x");
-    let nothing = Address { place: Place::Live, key: key("work"), id: String::new() };
+    let nothing =
+        StreamId { space: Space::Sessions, place: Place::Live, key: key("work"), id: String::new() };
     let outcomes = [
         scene.store.archive(&nothing, &mut |_, _| {}).map(|_| ()),
         scene.store.delete(&nothing).map(|_| ()),
@@ -156,7 +157,7 @@ fn trash_gives_back_what_it_took_to_where_it_was() {
     let trashed = scene.store.delete(&live).unwrap();
     scene.say("live", "another");
     let listed = scene.store.find_in(Place::Trash, &key("live")).unwrap();
-    assert_eq!(listed.address, trashed);
+    assert_eq!(listed.id, trashed);
     assert!(matches!(scene.store.restore(&listed), Err(Error::InTheWay { .. })), "nothing is replaced");
 }
 
@@ -179,7 +180,7 @@ fn a_purge_leaves_nothing_anywhere() {
     assert_eq!(scene.grep("1234").len(), 5);
     let mut all = Vec::new();
     for place in Place::ALL {
-        all.extend(scene.store.list(place).unwrap().into_iter().map(|listed| listed.address));
+        all.extend(scene.store.list(place).unwrap().into_iter().map(|listed| listed.id));
     }
     all.retain(|at| at.key == key("work"));
     let purged = scene.store.purge(&all, false).unwrap();
@@ -207,7 +208,7 @@ fn a_fork_goes_on_from_a_record_and_neither_sees_the_others_later_turns() {
 
     // A fork of a fork, from a record that the first holds.
     let second = scene.store.fork(&branch, Some(2), &key("second")).unwrap();
-    assert_eq!(scene.texts(&second.address), ["turn 1", "turn 2"]);
+    assert_eq!(scene.texts(&second.id), ["turn 1", "turn 2"]);
     let third = scene.store.fork(&branch, None, &key("third")).unwrap();
     assert_eq!((third.upto, scene.say("third", "on")), (4, 5));
     let tail = scene.store.tail(&key("third"), 3).unwrap();
@@ -335,10 +336,10 @@ fn a_purge_by_key_alone_takes_nothing_from_forks() {
         let scene = Scene::new();
         scene.say("work", "one");
         scene.say("work", "two");
-        scene.store.fork(&Address::live(&key("work")), None, &key("branch")).unwrap();
+        scene.store.fork(&StreamId::live(&key("work")), None, &key("branch")).unwrap();
         scene.say("branch", "three");
         let branch = scene.live("branch");
-        let purged = scene.store.purge(&[Address::live(&key("work"))], with_forks).unwrap();
+        let purged = scene.store.purge(&[StreamId::live(&key("work"))], with_forks).unwrap();
         assert_eq!((purged.removed.len(), purged.forks.len()), if with_forks { (2, 0) } else { (1, 1) });
         if !with_forks {
             assert_eq!(scene.texts(&branch), ["one", "two", "three"]);

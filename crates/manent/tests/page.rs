@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use manent::{Address, Durability, Expect, Listing, Place, SessionKey, Store, turn};
+use manent::{Durability, Expect, Listing, Place, SessionKey, Store, StreamId, turn};
 
 fn key(name: &str) -> SessionKey {
     SessionKey::new(name).unwrap()
@@ -26,7 +26,7 @@ fn large(home: &Path) -> Listing {
 }
 
 fn names(listing: &Listing) -> Vec<&str> {
-    listing.sessions.iter().map(|session| session.address.key.as_str()).collect()
+    listing.sessions.iter().map(|session| session.id.key.as_str()).collect()
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn what_our_programs_wrote_is_on_the_page_at_once() {
     let writer = Store::open(home.path()).unwrap();
     say(&writer, "session-7", "again");
     say(&writer, "brand-new", "hello");
-    writer.fork(&Address::live(&key("session-9")), None, &key("a-fork")).unwrap();
+    writer.fork(&StreamId::live(&key("session-9")), None, &key("a-fork")).unwrap();
     let at_once =
         Store::open(home.path()).unwrap().sessions_at_once(None, PAGE).unwrap().expect("a large store");
     let looked = Store::open(home.path()).unwrap().sessions(Place::Live, None, PAGE).unwrap();
@@ -50,7 +50,7 @@ fn what_our_programs_wrote_is_on_the_page_at_once() {
     assert_eq!(at_once.total, SESSIONS + 2);
     let newest = &names(&at_once)[..3];
     assert!(["session-7", "brand-new", "a-fork"].iter().all(|name| newest.contains(name)), "{newest:?}");
-    let again = at_once.sessions.iter().find(|session| session.address.key == key("session-7")).unwrap();
+    let again = at_once.sessions.iter().find(|session| session.id.key == key("session-7")).unwrap();
     assert_eq!(again.turns, 2);
 }
 
@@ -58,8 +58,8 @@ fn what_our_programs_wrote_is_on_the_page_at_once() {
 fn what_is_gone_or_was_changed_by_another_program_is_not_shown_as_it_was() {
     let home = tempfile::tempdir().unwrap();
     let looked = large(home.path());
-    let first = looked.sessions[0].address.key.clone();
-    Store::open(home.path()).unwrap().archive(&Address::live(&first), &mut |_, _| {}).unwrap();
+    let first = looked.sessions[0].id.key.clone();
+    Store::open(home.path()).unwrap().archive(&StreamId::live(&first), &mut |_, _| {}).unwrap();
     let store = Store::open(home.path()).unwrap();
     if let Some(page) = store.sessions_at_once(None, PAGE).unwrap() {
         assert!(!names(&page).contains(&first.as_str()), "it was archived");
@@ -67,7 +67,7 @@ fn what_is_gone_or_was_changed_by_another_program_is_not_shown_as_it_was() {
     let looked = store.sessions(Place::Live, None, PAGE).unwrap();
     assert!(!names(&looked).contains(&first.as_str()));
 
-    let second = &looked.sessions[0].address.key;
+    let second = &looked.sessions[0].id.key;
     let path = home.path().join("sessions").join(second.file_name());
     let line = "{\"role\":\"user\",\"content\":\"from elsewhere\"}\n";
     let mut text = std::fs::read_to_string(&path).unwrap();

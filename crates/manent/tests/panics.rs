@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use manent::backend::{
-    Address, Backend, Exclusive, Header, Lease, Listed, NewHeader, Place, Position, Progress, Receipt,
-    Records, Repaired, Shelf, Sight, Start, Survey, Terms, Which,
+    Backend, Exclusive, Header, Lease, NewHeader, Place, Position, Progress, Receipt, Records, Repaired,
+    Shelf, Sight, Start, StreamId, StreamStat, Survey, Terms, Which,
 };
 use manent::log::{Change, End, Item, Report, SetAside};
 use manent::{
@@ -55,9 +55,9 @@ fn crowd(store: &Store) -> Told {
     let others: [&(dyn Fn() -> Result<()> + Sync); 4] = [
         &|| store.search(&query(), 10).map(drop),
         &|| store.list(Place::Live).map(drop),
-        &|| store.fork(&Address::live(&key("shared")), None, &key("fork")).map(drop),
+        &|| store.fork(&StreamId::live(&key("shared")), None, &key("fork")).map(drop),
         &|| {
-            let archived = store.archive(&store.find(&key("leased"))?.address, &mut |_, _| {})?;
+            let archived = store.archive(&store.find(&key("leased"))?.id, &mut |_, _| {})?;
             store.unarchive(&archived).map(drop)
         },
     ];
@@ -110,8 +110,8 @@ impl Told {
         let mut there = BTreeSet::new();
         for place in Place::ALL {
             for listed in store.list(place).unwrap() {
-                let name = listed.address.key.to_string();
-                for turn in store.load_at(&listed.address).unwrap().turns() {
+                let name = listed.id.key.to_string();
+                for turn in store.load_at(&listed.id).unwrap().turns() {
                     let new = there.insert((name.clone(), turn.content.to_owned()));
                     assert!(new, "{what}: {name} has {:?} twice", turn.content);
                 }
@@ -129,7 +129,7 @@ impl Told {
         let again = |session: &'static str, text: &str| {
             let live = key(session);
             if !store.exists(&live).unwrap() && !store.list_of(Place::Archive, &live).unwrap().is_empty() {
-                store.unarchive(&store.find(&live).unwrap().address).unwrap();
+                store.unarchive(&store.find(&live).unwrap().id).unwrap();
             }
             let done = store.append(&live, said(text));
             (
@@ -339,13 +339,13 @@ impl Backend for Panicking {
         appended
     }
 
-    fn read(&self, at: &Address, start: Start, until: Option<u64>) -> Result<Box<dyn Records>> {
+    fn read(&self, at: &StreamId, start: Start, until: Option<u64>) -> Result<Box<dyn Records>> {
         self.countdown.tick();
         let inner = self.inner.read(at, start, until)?;
         Ok(Box::new(PanickingRecords { inner, countdown: self.countdown.clone() }))
     }
 
-    fn list(&self, place: Place, which: Which<'_>) -> Result<Vec<Listed>> {
+    fn list(&self, place: Place, which: Which<'_>) -> Result<Vec<StreamStat>> {
         self.countdown.tick();
         self.inner.list(place, which)
     }
@@ -355,7 +355,7 @@ impl Backend for Panicking {
         self.inner.survey(seen, note)
     }
 
-    fn identify(&self, sight: &Sight) -> Result<Option<Listed>> {
+    fn identify(&self, sight: &Sight) -> Result<Option<StreamStat>> {
         self.countdown.tick();
         self.inner.identify(sight)
     }
@@ -389,21 +389,21 @@ impl Backend for Panicking {
         self.inner.create(key, header, records)
     }
 
-    fn relocate(&self, at: &Address, to: Place, wait: Duration) -> Result<Address> {
+    fn relocate(&self, at: &StreamId, to: Place, wait: Duration) -> Result<StreamId> {
         self.countdown.tick();
         self.inner.relocate(at, to, wait)
     }
 
-    fn condense(&self, at: &Address, progress: Progress<'_>) -> Result<()> {
+    fn condense(&self, at: &StreamId, progress: Progress<'_>) -> Result<()> {
         self.countdown.tick();
         self.inner.condense(at, progress)
     }
 
     fn absorb(
         &self,
-        fork: &Address,
+        fork: &StreamId,
         header: &Body,
-        parent: &Address,
+        parent: &StreamId,
         upto: u64,
         wait: Duration,
     ) -> Result<()> {
@@ -411,17 +411,17 @@ impl Backend for Panicking {
         self.inner.absorb(fork, header, parent, upto, wait)
     }
 
-    fn delete(&self, at: &Address, wait: Duration) -> Result<()> {
+    fn delete(&self, at: &StreamId, wait: Duration) -> Result<()> {
         self.countdown.tick();
         self.inner.delete(at, wait)
     }
 
-    fn settle(&self, at: &Address) -> Result<()> {
+    fn settle(&self, at: &StreamId) -> Result<()> {
         self.countdown.tick();
         self.inner.settle(at)
     }
 
-    fn verify(&self, at: &Address, progress: Progress<'_>) -> Result<Report> {
+    fn verify(&self, at: &StreamId, progress: Progress<'_>) -> Result<Report> {
         self.countdown.tick();
         self.inner.verify(at, progress)
     }

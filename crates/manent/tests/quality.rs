@@ -94,7 +94,7 @@ fn plain_questions_find_the_turns_that_answer_them() {
             .expect("an answer")
             .hits
             .into_iter()
-            .map(|hit| Evidence { session: hit.address.key.to_string(), seq: hit.seq })
+            .map(|hit| Evidence { session: hit.id.key.to_string(), seq: hit.seq })
             .collect();
         if std::env::var_os("MANENT_QUALITY_MISSED").is_some() && !found.iter().any(|f| evidence.contains(f))
         {

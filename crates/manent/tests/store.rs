@@ -55,7 +55,7 @@ fn a_file_of_format_1_opens_for_ever() {
 
     let summary = store.sessions(Place::Live, None, 1).unwrap().sessions.remove(0);
     assert_eq!((summary.title.as_str(), summary.turns), ("Milk and eggs", 4));
-    assert_eq!(summary.address.id, "019a87f0-0000-7000-8000-000000000001");
+    assert_eq!(summary.id.id, "019a87f0-0000-7000-8000-000000000001");
 
     let before = fs::read(&path).unwrap();
     assert_eq!(say(&store, "telegram:alice", "still here"), 9);
@@ -84,11 +84,7 @@ fn a_file_under_another_name_is_refused_and_says_whose_it_is() {
     assert!(matches!(&refused, Err(Error::WrongKey { found, .. }) if found == "a"), "{refused:?}");
     assert!(matches!(store.load(&key("b")), Err(Error::WrongKey { .. })));
     let listed = store.list(Place::Live).unwrap();
-    assert_eq!(
-        (&listed[0].address.key, &listed[0].says),
-        (&key("b"), &Some(key("a"))),
-        "and so does the list"
-    );
+    assert_eq!((&listed[0].id.key, &listed[0].says), (&key("b"), &Some(key("a"))), "and so does the list");
 }
 
 /// Another agent's directory of `{role, content}` files, used where it is.
@@ -100,7 +96,7 @@ fn a_flat_directory_of_another_program_is_read_and_appended_to_in_place() {
     fs::write(home.path().join("notes.txt"), "not a session").unwrap();
     let store = Store::open(home.path()).unwrap();
     let listed: Vec<String> =
-        store.list(Place::Live).unwrap().into_iter().map(|l| l.address.key.to_string()).collect();
+        store.list(Place::Live).unwrap().into_iter().map(|l| l.id.key.to_string()).collect();
     assert_eq!(listed, ["Telegram:Alice"]);
     assert_eq!(say(&store, "Telegram:Alice", "from us"), 3);
     assert_eq!(texts(&store, "Telegram:Alice"), ["hello", "hi", "from us"]);

@@ -130,7 +130,7 @@ fn look_at(shared: &Shared, key: &SessionKey, handle: &Handle) -> manent::Result
         handle.block_on(shared.models.ask(request.clone(), Urgency::Background))
     });
     let mut holder = shared.store.consolidation()?.hold(HOLD_WAIT)?;
-    while let Step::Done(done) = holder.step(&listed.address, &mut asking, &rules)? {
+    while let Step::Done(done) = holder.step(&listed.id, &mut asking, &rules)? {
         if !done.more {
             break;
         }

@@ -87,7 +87,7 @@ fn select(store: &Store, question: &str, tokens: u64) -> manent::Result<Selectio
     match store.memory() {
         Ok(memory) => memory.select(question, tokens),
         // A store of another program's sessions has none.
-        Err(manent::Error::NoRoom { .. }) => Ok(Selection::default()),
+        Err(e) if e.is_unsupported() => Ok(Selection::default()),
         Err(error) => Err(error),
     }
 }

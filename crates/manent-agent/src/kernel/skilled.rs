@@ -99,7 +99,7 @@ fn give(skills: &Skills, wanted: &Wanted) -> Result<Given, SkillError> {
 fn begin(store: &Store, session: &SessionKey, run: NewRun) -> manent::Result<Option<Started>> {
     match store.runs() {
         Ok(runs) => runs.begin(session, run).map(Some),
-        Err(manent::Error::NoRoom { .. }) => Ok(None),
+        Err(e) if e.is_unsupported() => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -80,7 +80,7 @@ impl Recall {
         if hit.role != "assistant" {
             return Ok(false);
         }
-        let mut reader = self.store.read(&hit.address, Start::Seq(hit.seq))?;
+        let mut reader = self.store.read(&hit.id, Start::Seq(hit.seq))?;
         while let Some(item) = reader.next()? {
             if let Item::Entry(entry) = item {
                 let model = Record::of(&entry)
@@ -106,13 +106,10 @@ impl Recall {
 
 fn quote(out: &mut String, number: usize, hit: &Hit) {
     let day = hit.ts.get(..16).unwrap_or_default().replacen('T', " ", 1);
-    let archived = if hit.address.place == Place::Archive { ", archived" } else { "" };
+    let archived = if hit.id.place == Place::Archive { ", archived" } else { "" };
     let text = one_line(&hit.snippet.text, QUOTE_CHARS);
-    let _ = write!(
-        out,
-        "\n\n{number}. {} {}, {}, {day}{archived}:\n   > {text}",
-        hit.address.key, hit.seq, hit.role
-    );
+    let _ =
+        write!(out, "\n\n{number}. {} {}, {}, {day}{archived}:\n   > {text}", hit.id.key, hit.seq, hit.role);
 }
 
 fn is_question(hit: &Hit, question: &str) -> bool {

@@ -73,9 +73,8 @@ impl Recalling {
         // What was just said is in front of the model.
         let recent =
             self.store.tail(&self.session, RECENT_TURNS)?.turns().next().map_or(u64::MAX, |turn| turn.seq);
-        let is_recent = |hit: &Hit| {
-            hit.address.place == Place::Live && hit.address.key == self.session && hit.seq >= recent
-        };
+        let is_recent =
+            |hit: &Hit| hit.id.place == Place::Live && hit.id.key == self.session && hit.seq >= recent;
         let found = self.store.search(&self.query, self.limit + RECENT_TURNS as usize * 2)?;
         let mut out = String::new();
         for hit in found.hits.iter().filter(|hit| !is_recent(hit)).take(self.limit) {
@@ -106,9 +105,9 @@ impl Recalling {
 
 fn quote(out: &mut String, hit: &Hit) {
     let day = hit.ts.get(..16).unwrap_or_default().replacen('T', " ", 1);
-    let archived = if hit.address.place == Place::Archive { ", archived" } else { "" };
+    let archived = if hit.id.place == Place::Archive { ", archived" } else { "" };
     let said = text::one_line(&hit.snippet.text, QUOTE_CHARS);
-    let _ = writeln!(out, "- {} #{} ({}, {day}{archived}): {said}", hit.address.key, hit.seq, hit.role);
+    let _ = writeln!(out, "- {} #{} ({}, {day}{archived}): {said}", hit.id.key, hit.seq, hit.role);
 }
 
 const LIMIT: u64 = 5;

@@ -114,7 +114,7 @@ pub(super) fn prepare(
               \"quote\" exactly from a message of the user"
             .to_owned(),
     })?;
-    let id = store.live(session).map_err(failed)?.map(|listed| listed.address.id);
+    let id = store.live(session).map_err(failed)?.map(|listed| listed.id.id);
     let source = Source {
         session: Some(session.to_string()),
         session_id: id.filter(|id| !id.is_empty()),

@@ -94,7 +94,7 @@ async fn nobody_waits_for_it() {
     gate.1.notify_all();
     kernel.end(LONG).await;
     assert_eq!(facts(&scene.store).len(), 1);
-    let at = scene.store.live(&key("a")).unwrap().unwrap().address;
+    let at = scene.store.live(&key("a")).unwrap().unwrap().id;
     let last = scene.store.load(&key("a")).unwrap().turns().next_back().unwrap().seq;
     let cursor = scene.store.consolidation().unwrap().cursor(&at).unwrap();
     assert!(cursor > 1 && cursor <= last, "it went on where it was: {cursor} of {last}");
@@ -121,7 +121,7 @@ async fn nobody_is_forgotten_while_it_is_busy() {
     kernel.end(LONG).await;
     let consolidation = scene.store.consolidation().unwrap();
     let looked_at = |n: &i32| {
-        let at = scene.store.live(&key(&format!("k{n}"))).unwrap().unwrap().address;
+        let at = scene.store.live(&key(&format!("k{n}"))).unwrap().unwrap().id;
         consolidation.cursor(&at).unwrap() > 0
     };
     let forgotten: Vec<i32> = (0..80).filter(|n| !looked_at(n)).collect();

@@ -52,7 +52,7 @@ fn assert_true(scene: &Scene, told: &Compacted) {
     let line = lines.iter().find(|line| line.role == "compaction").unwrap();
     assert_eq!(line.seq, told.seq);
     let at = |seq| {
-        let at = manent::Address::live(&key("a"));
+        let at = manent::StreamId::live(&key("a"));
         store.context_at(&at, Some(seq), Tokens::default()).unwrap().tokens
     };
     assert_eq!(told.before, at(told.seq - 1), "so many tokens before");
@@ -136,7 +136,7 @@ async fn what_the_server_counts_is_what_counts() {
             })
         });
     }
-    let at = manent::Address::live(&key("a"));
+    let at = manent::StreamId::live(&key("a"));
     let compacted = compacted.expect("by its count there is too much");
     assert!(compacted.before > 1000);
     let ours = scene.store.context_at(&at, Some(compacted.seq - 1), Tokens::default()).unwrap().tokens;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use manent::memory::{Kind, NewItem};
 use manent::tokens::{Counting, Tokens};
-use manent::{Address, SessionKey, Store};
+use manent::{SessionKey, Store, StreamId};
 use manent_agent::config::Config;
 use manent_agent::kernel::{Conversation, Event};
 use manent_sim::model_server::{Script, replies};
@@ -23,7 +23,7 @@ pub(crate) fn assert_exact(scene: &Scene, store: &Store, key: &SessionKey) -> us
     for (nth, (sent, seq)) in sent.iter().zip(&answers).enumerate() {
         // By whatever count: what was sent is in the log, and not in how tokens are counted.
         for tokens in [Tokens::default(), Tokens::new(Counting::Estimate)] {
-            let context = store.context_at(&Address::live(key), Some(*seq), tokens).unwrap();
+            let context = store.context_at(&StreamId::live(key), Some(*seq), tokens).unwrap();
             let told: Vec<(String, String)> =
                 context.messages.into_iter().map(|message| (message.role, message.content)).collect();
             assert_eq!(sent, &told, "request {nth}, answer {seq}");
@@ -97,10 +97,10 @@ async fn a_fork_sends_what_it_shares() {
     let kernel = scene.kernel();
     ask(&kernel.conversation(&key("a")), "one").await;
     let last = log(&scene.store, &key("a")).last().unwrap().seq;
-    let at = Address::live(&key("a"));
+    let at = StreamId::live(&key("a"));
     scene.store.fork(&at, Some(last), &key("b")).unwrap();
     let answered = ask(&kernel.conversation(&key("b")), "two").await;
-    let at = Address::live(&key("b"));
+    let at = StreamId::live(&key("b"));
     let context = scene.store.context_at(&at, answered.seq, Tokens::default()).unwrap();
     let told: Vec<(String, String)> =
         context.messages.into_iter().map(|message| (message.role, message.content)).collect();

@@ -191,7 +191,7 @@ async fn what_came_of_a_skill_is_recorded_and_a_crash_leaves_a_run_of_unknown_ou
     // As a reader in another process sees it while the run goes on, or after a crash.
     let seen = runs(&scene);
     let passage = |first, last| {
-        let id = scene.store.live(&key("talk")).unwrap().unwrap().address.id;
+        let id = scene.store.live(&key("talk")).unwrap().unwrap().id.id;
         Some(Passage { session: "talk".to_owned(), id, seq: (first, last) })
     };
     // The question, what is sent besides, the call, the instructions; then the answer.

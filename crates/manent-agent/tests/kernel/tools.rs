@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use manent::log::RealDisk;
 use manent::tokens::Tokens;
-use manent::{Address, Item, Record, SessionKey, Start, Store};
+use manent::{Item, Record, SessionKey, Start, Store, StreamId};
 use manent_agent::kernel::{Answered, Calling, Conversation, Event, Kernel, Toolbox, TurnError, Word};
 use manent_agent::policy::{Answer, Approvals, Asking, Grant, Policy, Rules};
 use manent_agent::protocol;
@@ -138,7 +138,7 @@ async fn both_ways_of_calling_give_the_same_turns_and_what_was_sent_is_what_the_
             requests.iter().filter(|request| task(request).starts_with(SYSTEM)).collect();
         assert_eq!(chats.len(), 2);
         for (seq, sent) in answers.iter().zip(chats.into_iter().map(messages)) {
-            let context = store.context_at(&Address::live(&k), Some(*seq), Tokens::default()).unwrap();
+            let context = store.context_at(&StreamId::live(&k), Some(*seq), Tokens::default()).unwrap();
             assert_eq!(context.protocol.as_deref(), Some(calling.word()));
             let asked = Asked::from(&context);
             let asked = if calling == Calling::Native { asked } else { protocol::flatten(&asked) };

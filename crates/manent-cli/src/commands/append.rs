@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Read};
 
 use manent::log::frame::RECORD_BYTES_MAX;
-use manent::{Address, Body, Durability, Expect, Listed, Place, Receipt, Session, SessionKey, Store};
+use manent::{Body, Durability, Expect, Place, Receipt, Session, SessionKey, Store};
 use serde_json::json;
 
 use super::missing;
@@ -64,10 +64,10 @@ pub(crate) fn run(context: &Context<'_>, given: &Append) -> Result<Exit, Failure
 fn live_key(store: &Store, text: &str) -> Result<SessionKey, Failure> {
     let Some(id) = super::id_in(text) else { return context::key(text) };
     match store.find_id(id) {
-        Ok(listed) if listed.address.place == Place::Live => Ok(listed.address.key),
-        Ok(Listed { address: Address { key, place, .. }, .. }) => {
+        Ok(listed) if listed.id.place == Place::Live => Ok(listed.id.key),
+        Ok(listed) => {
             let hint = "`manent unarchive` or `manent restore` makes it live; its key begins a new session";
-            Err(manent::Error::NotLive { key: key.to_string(), place, hint }.into())
+            Err(Failure::not_live(&listed.id, hint))
         }
         // Somebody's nickname after all.
         Err(e) if e.is_not_found() => context::key(text),

@@ -12,9 +12,9 @@ pub(crate) fn run(context: &Context<'_>, given: &Moved) -> Result<Exit, Failure>
     each(context, &given.keys, |text, output| {
         // One whose packing was interrupted is no longer live; it is found among the archived, and packed now.
         let listed = named(&store, text, |key| store.find(key))?;
-        let was_live = listed.address.place == Place::Live;
+        let was_live = listed.id.place == Place::Live;
         let bar = context.progress(listed.bytes);
-        let archived = store.archive(&listed.address, &mut |done, all| {
+        let archived = store.archive(&listed.id, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
         });

@@ -21,7 +21,7 @@ impl Beside {
     /// Those of a store; one that holds only another program's sessions has none.
     pub(super) fn all(store: &Store) -> Result<Vec<Beside>, Error> {
         let memory = match store.memory() {
-            Err(Error::NoRoom { .. }) => return Ok(Vec::new()),
+            Err(e) if e.is_unsupported() => return Ok(Vec::new()),
             memory => memory?,
         };
         let mut all = vec![
@@ -30,7 +30,7 @@ impl Beside {
             Beside::Journal(store.consolidation()?),
         ];
         let runs = store.runs()?;
-        all.extend(runs.sessions()?.into_iter().map(|listed| Beside::Runs(runs.clone(), listed.address.key)));
+        all.extend(runs.sessions()?.into_iter().map(|listed| Beside::Runs(runs.clone(), listed.id.key)));
         Ok(all)
     }
 

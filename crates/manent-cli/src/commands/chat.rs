@@ -156,7 +156,7 @@ fn piped() -> Result<String, Failure> {
 /// The session that was written last.
 fn newest(store: &Store) -> Result<SessionKey, Failure> {
     let newest = store.list(Place::Live)?.into_iter().max_by_key(|listed| listed.modified_ms);
-    newest.map(|listed| listed.address.key).ok_or_else(|| {
+    newest.map(|listed| listed.id.key).ok_or_else(|| {
         Failure::new(Exit::NotFound, "there is no session to go on with; `manent chat` begins one")
     })
 }

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use manent::consolidate::{Consolidated, Consolidator, Extractor, Learned, Rules, Step, Unaided};
-use manent::{Address, Place, Store};
+use manent::{Place, Store, StreamId};
 use serde_json::{Value, json};
 
 use crate::args::agent::Consolidate;
@@ -38,7 +38,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Consolidate) -> Result<Exit, Fa
     for found in sessions {
         let done = found.and_then(|listed| {
             let mut work = Work { context, holder: &mut holder, rules: &rules, output: &mut output };
-            work.session(&listed.address, &mut *extractor)
+            work.session(&listed.id, &mut *extractor)
         });
         output.flush()?;
         match done {
@@ -82,7 +82,7 @@ struct Work<'a, 'b> {
 
 impl Work<'_, '_> {
     /// Looks at all there is to look at.
-    fn session(&mut self, at: &Address, extractor: &mut dyn Extractor) -> Result<Outcome, Failure> {
+    fn session(&mut self, at: &StreamId, extractor: &mut dyn Extractor) -> Result<Outcome, Failure> {
         let mut steps = 0;
         loop {
             match self.holder.step(at, extractor, self.rules)? {
@@ -123,7 +123,7 @@ impl Work<'_, '_> {
         }
     }
 
-    fn print(&mut self, at: &Address, done: &Consolidated) -> Result<(), Failure> {
+    fn print(&mut self, at: &StreamId, done: &Consolidated) -> Result<(), Failure> {
         if self.output.json {
             self.output.json(&json_of(at, done, self.rules.dry_run))?;
             return Ok(());
@@ -174,7 +174,7 @@ impl Work<'_, '_> {
     }
 }
 
-fn json_of(at: &Address, done: &Consolidated, dry_run: bool) -> Value {
+fn json_of(at: &StreamId, done: &Consolidated, dry_run: bool) -> Value {
     let learned = |one: &Learned| {
         json!({"id": one.id, "kind": one.kind.word(), "content": one.content, "quote": one.quote, "seq": one.seq,
             "replaces": one.replaces})

@@ -16,7 +16,7 @@ use crate::term;
 
 pub(crate) fn run(context: &Context<'_>, given: &args::Context) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
-    let at = named(&store, &given.key, |key| store.find(key))?.address;
+    let at = named(&store, &given.key, |key| store.find(key))?.id;
     let counting = if given.estimate { Counting::Estimate } else { Counting::Exact };
     let seen = store.context_at(&at, given.at, Tokens::new(counting))?;
     let mut output = context.output();

@@ -106,7 +106,8 @@ impl Doctor<'_> {
         self.items("memory", store.memory())?;
         self.items("inbox", store.inbox())?;
         let journal = match store.consolidation().and_then(|journal| journal.verify()) {
-            Err(manent::Error::NoRoom { .. }) | Ok(None) => return Ok(()),
+            Ok(None) => return Ok(()),
+            Err(e) if e.is_unsupported() => return Ok(()),
             journal => journal,
         };
         match journal {
@@ -120,7 +121,7 @@ impl Doctor<'_> {
 
     fn items(&mut self, what: &str, memory: manent::Result<Memory>) -> io::Result<()> {
         let looked = match memory {
-            Err(manent::Error::NoRoom { .. }) => return Ok(()),
+            Err(e) if e.is_unsupported() => return Ok(()),
             Err(e) => Err(e),
             Ok(memory) => memory.verify().and_then(|report| Ok((report, memory.counts()?, memory.damage()?))),
         };
@@ -150,7 +151,7 @@ impl Doctor<'_> {
     /// Whether what skills did can be read. Names each log that is hurt.
     fn runs(&mut self, store: &Store) -> io::Result<()> {
         let listed = match store.runs().and_then(|runs| Ok((runs.sessions()?, runs))) {
-            Err(manent::Error::NoRoom { .. }) => return Ok(()),
+            Err(e) if e.is_unsupported() => return Ok(()),
             Err(e) => return self.tell(Health::Bad(Exit::Failed), "runs", &e.to_string(), ""),
             Ok((sessions, _)) if sessions.is_empty() => return Ok(()),
             Ok(listed) => listed,
@@ -163,7 +164,7 @@ impl Doctor<'_> {
         };
         self.tell(Health::Ok, "runs", &found, "")?;
         for listed in sessions {
-            let key = listed.address.key;
+            let key = listed.id.key;
             match runs.verify(&key) {
                 Ok(Some(report)) if !report.is_sound() => {
                     let found = format!("those of {key} are damaged or torn");
@@ -345,12 +346,11 @@ impl Doctor<'_> {
         let (ours, others): (Vec<_>, Vec<_>) =
             missing::of(store, &[])?.into_iter().partition(|missing| missing.ours);
         for missing in &ours {
-            let found = format!("{} is missing: {}", missing.address.key, missing::words(missing));
+            let found = format!("{} is missing: {}", missing.id.key, missing::words(missing));
             self.tell(Health::Bad(Exit::Damage), "session", &found, &missing::advice(missing))?;
         }
         if !others.is_empty() {
-            let names: Vec<&str> =
-                others.iter().take(NAMES_MAX).map(|gone| gone.address.key.as_str()).collect();
+            let names: Vec<&str> = others.iter().take(NAMES_MAX).map(|gone| gone.id.key.as_str()).collect();
             let more = if others.len() > NAMES_MAX { ", …" } else { "" };
             let count = term::count(others.len() as u64);
             let found = format!("{count} of other programs are gone since they were last seen: ");
@@ -360,7 +360,7 @@ impl Doctor<'_> {
     }
 
     fn session(&mut self, store: &Store, session: &Summary) -> io::Result<()> {
-        let at = &session.address;
+        let at = &session.id;
         let word = word_for(at);
         let named = format!("{}{word}", dashes_for(&word));
         let bad = Health::Bad(Exit::Damage);
@@ -407,7 +407,7 @@ impl Doctor<'_> {
         }
         if let Some(newest) = newest.filter(|newest| newest.updated_ms > now.saturating_add(DAY_MS)) {
             let later = when::format_ms(newest.updated_ms);
-            let found = format!("it says {says}, but {} was written {later}", newest.address.key);
+            let found = format!("it says {says}, but {} was written {later}", newest.id.key);
             return self.tell(Health::Warn, "clock", &found, "it is behind, or was ahead then");
         }
         self.tell(Health::Ok, "clock", &says, "")

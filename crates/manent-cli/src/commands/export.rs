@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::io;
 use std::time::Duration;
 
-use manent::{Address, End, Item, Reader, Record, Start, Store};
+use manent::{End, Item, Reader, Record, Start, Store, StreamId};
 use serde_json::Value;
 
 use super::show::open;
@@ -67,7 +67,7 @@ fn write(
 /// Every record but the header. What cannot be read is named.
 fn each(
     context: &Context<'_>,
-    at: &Address,
+    at: &StreamId,
     reader: &mut Reader,
     mut act: impl FnMut(&Record<'_>) -> io::Result<()>,
 ) -> Result<(), Failure> {
@@ -85,7 +85,7 @@ fn each(
 }
 
 /// The title that was given, or the first thing that the user said, or the key.
-fn title(store: &Store, at: &Address) -> Result<String, Failure> {
+fn title(store: &Store, at: &StreamId) -> Result<String, Failure> {
     let (mut given, mut first) = (String::new(), String::new());
     let mut reader = store.read(at, Start::First)?;
     while let Some(item) = reader.next()? {

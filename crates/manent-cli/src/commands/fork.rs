@@ -10,20 +10,20 @@ use crate::exit::{Exit, Failure};
 
 pub(crate) fn run(context: &Context<'_>, given: &Fork) -> Result<Exit, Failure> {
     let store = context.store(given.wait.time)?;
-    let parent = named(&store, &given.key, |key| store.find(key))?.address;
+    let parent = named(&store, &given.key, |key| store.find(key))?.id;
     let forked = match &given.new_key {
         Some(text) => store.fork(&parent, given.at, &context::key(text)?)?,
         None => fork_under_a_free_key(&store, &parent, given.at)?,
     };
     let mut output = context.output();
     if output.json {
-        let at = &forked.address;
+        let at = &forked.id;
         output.json(&json!({
             "session": at.key.as_str(), "id": at.id, "status": at.place.word(),
             "parent": parent.key.as_str(), "upto": forked.upto,
         }))?;
     } else {
-        tell(&mut output, "forked", &forked.address)?;
+        tell(&mut output, "forked", &forked.id)?;
     }
     output.flush()?;
     context.detail(&format!("it goes on from record {} of {}", forked.upto, parent.key));
@@ -35,14 +35,14 @@ pub(crate) fn run(context: &Context<'_>, given: &Fork) -> Result<Exit, Failure> 
 
 fn fork_under_a_free_key(
     store: &Store,
-    parent: &manent::Address,
+    parent: &manent::StreamId,
     at: Option<u64>,
 ) -> Result<manent::Forked, Failure> {
     for n in 1..=KEYS_TRIED {
         let more = if n == 1 { String::new() } else { format!("-{n}") };
         let key = SessionKey::new(format!("{}-fork{more}", parent.key))?;
         match store.fork(parent, at, &key) {
-            Err(manent::Error::InTheWay { .. }) => {}
+            Err(e) if e.is_in_the_way() => {}
             forked => return Ok(forked?),
         }
     }

@@ -18,14 +18,14 @@ use crate::term;
 pub(super) fn of(store: &Store, names: &[String]) -> Result<Vec<Missing>, Failure> {
     let mut missing = store.missing()?;
     missing.retain(|missing| names.is_empty() || names.iter().any(|name| is_named(missing, name)));
-    missing.sort_by(|a, b| (&a.address.key, &a.address.id).cmp(&(&b.address.key, &b.address.id)));
+    missing.sort_by(|a, b| (&a.id.key, &a.id.id).cmp(&(&b.id.key, &b.id.id)));
     Ok(missing)
 }
 
 /// Whether a name on the command line means this session.
 pub(super) fn is_named(missing: &Missing, name: &str) -> bool {
-    let by_id = id_in(name).is_some_and(|id| missing.address.id.starts_with(id));
-    by_id || missing.address.key.as_str() == name
+    let by_id = id_in(name).is_some_and(|id| missing.id.id.starts_with(id));
+    by_id || missing.id.key.as_str() == name
 }
 
 /// Names what is missing. Other programs may remove their own files: that is told, and is no damage.
@@ -35,13 +35,13 @@ pub(super) fn print(missing: &[Missing], output: &mut Output) -> io::Result<Exit
             if missing.ours { ("missing", AnsiColor::Red) } else { ("gone", AnsiColor::Yellow) };
         if output.json {
             output.json(&json!({
-                "session": missing.address.key.as_str(), "id": missing.address.id, "status": word,
+                "session": missing.id.key.as_str(), "id": missing.id.id, "status": word,
                 "last_seq": missing.last_seq, "bytes": missing.bytes,
             }))?;
             continue;
         }
         let style = Style::new().fg_color(Some(color.into())).bold();
-        let text = format!("  {}  {}", term::line(missing.address.key.as_str()), words(missing));
+        let text = format!("  {}  {}", term::line(missing.id.key.as_str()), words(missing));
         output.line(&[(style, &term::pad(word, 7)), (Style::new(), &text)])?;
         if missing.ours {
             output.line(&[(term::FAINT, &format!("           {}", advice(missing)))])?;
@@ -63,7 +63,7 @@ pub(super) fn words(missing: &Missing) -> String {
 
 /// What to do about it.
 pub(super) fn advice(missing: &Missing) -> String {
-    let word = term::shell_word(missing.address.key.as_str());
+    let word = term::shell_word(missing.id.key.as_str());
     let named = format!("{}{word}", dashes_for(&word));
     format!("bring it back from a backup, or `manent repair {named}` acknowledges the loss")
 }
@@ -75,14 +75,14 @@ pub(super) fn acknowledge(store: &Store, names: &[String], output: &mut Output) 
         acknowledged = store.acknowledge_missing(Which::All)?;
     }
     for missing in of(store, names)?.iter().filter(|_| !names.is_empty()) {
-        acknowledged.extend(store.acknowledge_missing(Which::Key(&missing.address.key))?);
+        acknowledged.extend(store.acknowledge_missing(Which::Key(&missing.id.key))?);
     }
     for missing in &acknowledged {
-        let name = missing.address.key.as_str();
+        let name = missing.id.key.as_str();
         if output.json {
             let word = if missing.ours { "missing" } else { "gone" };
             output.json(&json!({
-                "session": name, "id": missing.address.id, "acknowledged": word, "last_seq": missing.last_seq,
+                "session": name, "id": missing.id.id, "acknowledged": word, "last_seq": missing.last_seq,
             }))?;
             continue;
         }
@@ -96,12 +96,7 @@ pub(super) fn acknowledge(store: &Store, names: &[String], output: &mut Output) 
 /// Mentions the losses that nobody was told of yet.
 pub(super) fn mention(context: &Context<'_>, store: &Store) {
     for missing in store.newly_missing() {
-        context.warn(&format!(
-            "{} is missing: {}; {}",
-            missing.address.key,
-            words(&missing),
-            advice(&missing)
-        ));
+        context.warn(&format!("{} is missing: {}; {}", missing.id.key, words(&missing), advice(&missing)));
     }
 }
 

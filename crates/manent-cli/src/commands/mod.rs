@@ -37,7 +37,7 @@ pub(crate) mod unarchive;
 pub(crate) mod verify;
 
 use anstyle::{AnsiColor, Style};
-use manent::{Address, Listed, Place, SessionKey, Store};
+use manent::{Place, SessionKey, Store, StreamId, StreamStat};
 use serde_json::json;
 
 use crate::args::Command;
@@ -83,18 +83,18 @@ pub(crate) fn run(context: &Context<'_>, command: &Command) -> Result<Exit, Fail
 }
 
 /// A session that was named, or what is wrong with its name.
-type Found = Result<Listed, Failure>;
+type Found = Result<StreamStat, Failure>;
 
 /// The session that was named: by `@` and the beginning of its id, or by its key, which `by_key` looks for.
 fn named(
     store: &Store,
     text: &str,
-    by_key: impl Fn(&SessionKey) -> Result<Listed, manent::Error>,
-) -> Result<Listed, Failure> {
+    by_key: impl Fn(&SessionKey) -> Result<StreamStat, manent::Error>,
+) -> Result<StreamStat, Failure> {
     if let Some(id) = id_in(text) {
         match store.find_id(id) {
             // A key may look like that too.
-            Err(manent::Error::NotFound { .. }) => {
+            Err(e) if e.is_missing_session() => {
                 if let Ok(listed) = by_key(&key(text)?) {
                     return Ok(listed);
                 }
@@ -103,7 +103,7 @@ fn named(
         }
     }
     match by_key(&key(text)?) {
-        Err(e @ manent::Error::NotFound { .. }) => by_odd_id(store, text).ok_or_else(|| {
+        Err(e) if e.is_missing_session() => by_odd_id(store, text).ok_or_else(|| {
             let failure = Failure::from(e);
             let short = text.strip_prefix('@').is_some_and(|id| id.len() < ID_CHARS_MIN);
             let hint = if short { "; of an id, give at least 8 characters" } else { "" };
@@ -114,7 +114,7 @@ fn named(
 }
 
 /// Other programs may make ids of other characters than ours; those are looked for last.
-fn by_odd_id(store: &Store, text: &str) -> Option<Listed> {
+fn by_odd_id(store: &Store, text: &str) -> Option<StreamStat> {
     let id = text.strip_prefix('@').filter(|id| id.len() >= ID_CHARS_MIN)?;
     store.find_id(id).ok()
 }
@@ -146,14 +146,14 @@ fn named_or_all(store: &Store, named_keys: &[String], places: &[Place]) -> Resul
             }
             Ok(listed) => listed,
         };
-        listed.sort_by(|a, b| (&a.address.key, &a.address.id).cmp(&(&b.address.key, &b.address.id)));
+        listed.sort_by(|a, b| (&a.id.key, &a.id.id).cmp(&(&b.id.key, &b.id.id)));
         all.extend(listed.into_iter().map(Ok));
     }
     Ok(all)
 }
 
 /// The word by which a command line names a session: its key where it is live, else its id.
-fn word_for(at: &Address) -> String {
+fn word_for(at: &StreamId) -> String {
     let by_key = at.place == Place::Live || at.id.is_empty();
     if by_key { term::shell_word(at.key.as_str()) } else { format!("@{}", term::shell_word(&at.id)) }
 }
@@ -187,7 +187,7 @@ fn each(
 }
 
 /// Tells where a session is now.
-fn tell(output: &mut Output, verb: &str, at: &Address) -> std::io::Result<()> {
+fn tell(output: &mut Output, verb: &str, at: &StreamId) -> std::io::Result<()> {
     if output.json {
         return output.json(&json!({"session": at.key.as_str(), "id": at.id, "status": at.place.word()}));
     }

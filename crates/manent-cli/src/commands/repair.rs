@@ -3,7 +3,7 @@
 
 use anstyle::{AnsiColor, Style};
 use manent::log::frame::Reason;
-use manent::{Error, Listed, Place, Repaired, Store};
+use manent::{Place, Repaired, Store, StreamStat};
 use serde_json::{Value, json};
 
 use super::beside::Beside;
@@ -28,7 +28,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Repair) -> Result<Exit, Failure
         if (has_runs || is_missing) && found.as_ref().is_err_and(|failure| failure.exit == Exit::NotFound) {
             continue;
         }
-        let repaired = found.and_then(|listed| Ok((repair(&store, &listed)?, listed.address.key)));
+        let repaired = found.and_then(|listed| Ok((repair(&store, &listed)?, listed.id.key)));
         match repaired {
             Ok((done, key)) => print(&json!({"session": key.as_str()}), key.as_str(), &done, &mut output)?,
             Err(failure) => {
@@ -66,13 +66,12 @@ pub(crate) fn run(context: &Context<'_>, given: &Repair) -> Result<Exit, Failure
     Ok(worst)
 }
 
-fn repair(store: &Store, listed: &Listed) -> Result<Repaired, Failure> {
-    let (key, place) = (&listed.address.key, listed.address.place);
-    if place != Place::Live {
+fn repair(store: &Store, listed: &StreamStat) -> Result<Repaired, Failure> {
+    if listed.id.place != Place::Live {
         let hint = "`manent unarchive` or `manent restore` makes it live, then it can be repaired";
-        return Err(Error::NotLive { key: key.to_string(), place, hint }.into());
+        return Err(Failure::not_live(&listed.id, hint));
     }
-    Ok(store.repair(key)?)
+    Ok(store.repair(&listed.id.key)?)
 }
 
 fn repair_beside(beside: &Beside, output: &mut Output) -> Result<(), Failure> {

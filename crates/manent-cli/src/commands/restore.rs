@@ -1,6 +1,6 @@
 //! `manent restore KEY…`: brings sessions back from the trash to where they were, the newest of each key.
 
-use manent::{Address, Place};
+use manent::{Place, StreamId};
 
 use super::{each, named, tell};
 use crate::args::Moved;
@@ -11,8 +11,8 @@ pub(crate) fn run(context: &Context<'_>, given: &Moved) -> Result<Exit, Failure>
     let store = context.store(given.wait.time)?;
     each(context, &given.keys, |text, output| {
         let listed = named(&store, text, |key| store.find_in(Place::Trash, key))?;
-        if listed.address.place != Place::Trash {
-            let Address { key, place, .. } = listed.address;
+        if listed.id.place != Place::Trash {
+            let StreamId { key, place, .. } = listed.id;
             let what = format!("{key} is {}, not in the trash: there is nothing to restore", place.word());
             return Err(Failure::new(Exit::Failed, what));
         }

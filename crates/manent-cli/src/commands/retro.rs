@@ -33,7 +33,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure>
     let store = context.store(given.wait.time)?;
     let runs = store.runs()?;
     if let Some(session) = &given.session
-        && !runs.sessions()?.iter().any(|listed| listed.address.key.as_str() == session)
+        && !runs.sessions()?.iter().any(|listed| listed.id.key.as_str() == session)
     {
         let hint = "`manent retro` without --session looks at all of them";
         let what = format!("there are no runs of a session {}; {hint}", term::shell_word(session));

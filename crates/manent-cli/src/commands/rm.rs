@@ -5,7 +5,7 @@ use std::io::{self, BufRead, IsTerminal};
 use anstyle::Style;
 use manent::log::RealDisk;
 use manent::memory::{Filter, Source};
-use manent::{Address, Memory, Place, Purged, SessionKey, Store};
+use manent::{Memory, Place, Purged, SessionKey, Store, StreamId};
 use serde_json::json;
 
 use super::taught::Taught;
@@ -24,11 +24,11 @@ pub(crate) fn run(context: &Context<'_>, given: &Remove) -> Result<Exit, Failure
             return purge(context, &store, given, text, output);
         }
         let listed = named(&store, text, |key| store.find(key))?;
-        if listed.address.place == Place::Trash {
-            let what = format!("{} is in the trash already; --purge removes it for good", listed.address.key);
+        if listed.id.place == Place::Trash {
+            let what = format!("{} is in the trash already; --purge removes it for good", listed.id.key);
             return Err(Failure::new(Exit::Failed, what));
         }
-        let trashed = store.delete(&listed.address)?;
+        let trashed = store.delete(&listed.id)?;
         Ok(tell(output, "deleted", &trashed)?)
     })
 }
@@ -95,7 +95,7 @@ fn purge_runs_alone(
     output: &mut Output,
 ) -> Result<bool, Failure> {
     let runs = match store.runs() {
-        Err(manent::Error::NoRoom { .. }) => return Ok(false),
+        Err(e) if e.is_unsupported() => return Ok(false),
         runs => runs?,
     };
     let key = context::key(text)?;
@@ -131,7 +131,7 @@ fn tell_of_runs(output: &mut Output, key: &SessionKey) -> io::Result<()> {
 }
 
 /// Says which runs stay, because another session of their key does.
-fn note_kept_runs(context: &Context<'_>, store: &Store, gone: &[Address]) {
+fn note_kept_runs(context: &Context<'_>, store: &Store, gone: &[StreamId]) {
     let Ok(runs) = store.runs() else { return };
     let mut keys: Vec<&SessionKey> = gone.iter().map(|at| &at.key).collect();
     keys.sort();
@@ -148,8 +148,8 @@ fn note_kept_runs(context: &Context<'_>, store: &Store, gone: &[Address]) {
 }
 
 /// Says what of sessions that are gone is remembered. They are gone already: what goes wrong here undoes nothing.
-fn warn_of_memory(context: &Context<'_>, store: &Store, gone: &[Address]) {
-    if matches!(store.memory(), Err(manent::Error::NoRoom { .. })) {
+fn warn_of_memory(context: &Context<'_>, store: &Store, gone: &[StreamId]) {
+    if store.memory().is_err_and(|e| e.is_unsupported()) {
         return;
     }
     let places = [
@@ -175,7 +175,7 @@ fn warn_of_memory(context: &Context<'_>, store: &Store, gone: &[Address]) {
 }
 
 /// The items that came from sessions which are gone.
-fn remembered_of(memory: &Memory, gone: &[Address]) -> Result<Vec<u64>, Failure> {
+fn remembered_of(memory: &Memory, gone: &[StreamId]) -> Result<Vec<u64>, Failure> {
     let is_from = |source: &Source| match (&source.session_id, &source.session) {
         (Some(id), _) => gone.iter().any(|at| at.id == *id),
         (None, Some(key)) => gone.iter().any(|at| at.key.as_str() == key),
@@ -194,28 +194,28 @@ fn remembered_of(memory: &Memory, gone: &[Address]) -> Result<Vec<u64>, Failure>
 }
 
 /// Everything that a name means to a purge: with an id one session, with a key every session it ever had.
-fn doomed(store: &Store, text: &str) -> Result<Vec<Address>, Failure> {
+fn doomed(store: &Store, text: &str) -> Result<Vec<StreamId>, Failure> {
     if let Some(id) = id_in(text) {
         match store.find_id(id) {
             // A key may look like that too.
-            Err(manent::Error::NotFound { .. }) => {}
-            found => return Ok(vec![found?.address]),
+            Err(e) if e.is_missing_session() => {}
+            found => return Ok(vec![found?.id]),
         }
     }
     let key = context::key(text)?;
-    let mut all: Vec<Address> = Vec::new();
+    let mut all: Vec<StreamId> = Vec::new();
     for place in Place::ALL {
-        all.extend(store.list_of(place, &key)?.into_iter().map(|listed| listed.address));
+        all.extend(store.list_of(place, &key)?.into_iter().map(|listed| listed.id));
     }
     if all.is_empty() {
         // By an id of other characters than ours; or says that there is none, and where it was looked for.
-        all.push(named(store, text, |key| store.find(key))?.address);
+        all.push(named(store, text, |key| store.find(key))?.id);
     }
     Ok(all)
 }
 
 /// Asks, if there is somebody to ask.
-fn confirmed(text: &str, sessions: &[Address]) -> Result<bool, Failure> {
+fn confirmed(text: &str, sessions: &[StreamId]) -> Result<bool, Failure> {
     let count = |place| sessions.iter().filter(|at| at.place == place).count();
     let parts: Vec<String> = Place::ALL
         .into_iter()

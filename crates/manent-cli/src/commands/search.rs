@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use manent::{Address, Found, Hit, Place, Query, Store};
+use manent::{Found, Hit, Place, Query, Store, StreamId};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
@@ -101,26 +101,26 @@ fn say_if_there_is_more(context: &Context<'_>, found: &Found, limit: usize) {
 
 fn json_of(hit: &Hit) -> serde_json::Value {
     json!({
-        "session": hit.address.key.as_str(), "id": hit.address.id, "seq": hit.seq, "role": hit.role,
+        "session": hit.id.key.as_str(), "id": hit.id.id, "seq": hit.seq, "role": hit.role,
         "ts": hit.ts, "snippet": hit.snippet.text, "score": (f64::from(hit.score) * 1e4).round() / 1e4,
     })
 }
 
 /// The hits of one session, best first.
 struct Group<'a> {
-    at: &'a Address,
+    at: &'a StreamId,
     hits: Vec<&'a Hit>,
 }
 
 /// Hits by session, in the order of the best of each.
 fn groups(hits: &[Hit]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    let mut known: HashMap<&Address, usize> = HashMap::new();
+    let mut known: HashMap<&StreamId, usize> = HashMap::new();
     for hit in hits {
-        let at = *known.entry(&hit.address).or_insert(groups.len());
+        let at = *known.entry(&hit.id).or_insert(groups.len());
         match groups.get_mut(at) {
             Some(group) => group.hits.push(hit),
-            None => groups.push(Group { at: &hit.address, hits: vec![hit] }),
+            None => groups.push(Group { at: &hit.id, hits: vec![hit] }),
         }
     }
     groups

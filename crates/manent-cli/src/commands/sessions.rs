@@ -112,8 +112,8 @@ fn say_that_there_are_none(
 
 /// Says what is wrong with any of them, and leaves out those of which nothing is known.
 fn readable<'a>(context: &Context<'_>, sessions: &'a [Summary]) -> Vec<&'a Summary> {
-    for Summary { address, damaged, unread, once, .. } in sessions {
-        let key = &address.key;
+    for Summary { id, damaged, unread, once, .. } in sessions {
+        let key = &id.key;
         // One file that cannot be read hides no other.
         if let Some(why) = unread {
             context.warn(&format!("{key}: {why}"));
@@ -129,10 +129,10 @@ fn readable<'a>(context: &Context<'_>, sessions: &'a [Summary]) -> Vec<&'a Summa
 }
 
 fn json_of(session: &Summary) -> serde_json::Value {
-    let Summary { address, title, turns, tokens, bytes, created_ms, updated_ms, .. } = session;
+    let Summary { id, title, turns, tokens, bytes, created_ms, updated_ms, .. } = session;
     json!({
-        "key": address.key.as_str(), "id": address.id, "title": title, "turns": turns, "bytes": bytes,
-        "status": address.place.word(), "created": when::format_ms(*created_ms),
+        "key": id.key.as_str(), "id": id.id, "title": title, "turns": turns, "bytes": bytes,
+        "status": id.place.word(), "created": when::format_ms(*created_ms),
         "updated": when::format_ms(*updated_ms), "tokens": tokens,
     })
 }
@@ -149,18 +149,17 @@ fn table(rows: &[&Summary], with_ids: bool, output: &mut Output) -> std::io::Res
             } else {
                 when::format_ms(row.updated_ms)
             };
-            let Summary { address, .. } = row;
-            let id = match address.id.get(..ID_COLUMNS).unwrap_or(&address.id) {
+            let short_id = match row.id.id.get(..ID_COLUMNS).unwrap_or(&row.id.id) {
                 "" => String::new(),
                 start => format!("@{}", term::line(start)),
             };
             [
-                term::fit(&term::line(address.key.as_str()), key_columns).into_owned(),
+                term::fit(&term::line(row.id.key.as_str()), key_columns).into_owned(),
                 row.turns.to_string(),
                 updated,
                 term::size(row.bytes),
                 term::line(&row.title).into_owned(),
-                id,
+                short_id,
             ]
         })
         .collect();

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use anstyle::Style;
-use manent::{Address, Damage, End, Growth, Item, Place, Reader, Record, SessionKey, Start, Store};
+use manent::{Damage, End, Growth, Item, Place, Reader, Record, SessionKey, Start, Store, StreamId};
 
 use super::{missing, named};
 use crate::args::Show;
@@ -47,11 +47,11 @@ pub(crate) fn run(context: &Context<'_>, given: &Show) -> Result<Exit, Failure> 
 }
 
 /// Opens the session that was named. It may be archived between our look and our open: then we look again.
-pub(super) fn open(store: &Store, name: &str, start: Start) -> Result<(Address, Reader), Failure> {
+pub(super) fn open(store: &Store, name: &str, start: Start) -> Result<(StreamId, Reader), Failure> {
     let mut looks = LOOKS_MAX;
     loop {
         let found = named(store, name, |key| store.find(key));
-        let at = found.map_err(|failure| missing::explain(store, name, failure))?.address;
+        let at = found.map_err(|failure| missing::explain(store, name, failure))?.id;
         looks -= 1;
         match store.read(&at, start) {
             Err(e) if e.is_not_found() && looks > 0 => {}

@@ -22,7 +22,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Stats) -> Result<Exit, Failure>
     drop(catching_up);
     let mut counted = Counted::new(stats?, i64::from(given.days), when::now_ms());
     counted.runs = match store.runs().and_then(|runs| runs.sessions()) {
-        Err(manent::Error::NoRoom { .. }) => (0, 0),
+        Err(e) if e.is_unsupported() => (0, 0),
         listed => {
             let listed = listed?;
             (listed.len() as u64, listed.iter().map(|listed| listed.bytes).sum())
@@ -89,8 +89,8 @@ impl Counted {
                 stats.largest.iter().filter(|session| is(session)).cloned().collect();
             Candidates { bytes: sessions.iter().map(|session| session.bytes).sum(), sessions }
         };
-        let idle = candidates(&|s| s.address.place == Place::Live && s.updated_ms < idle_since);
-        let trash = candidates(&|s| s.address.place == Place::Trash);
+        let idle = candidates(&|s| s.id.place == Place::Live && s.updated_ms < idle_since);
+        let trash = candidates(&|s| s.id.place == Place::Trash);
         Counted { total, days: shown, idle, trash, stats, runs: (0, 0), report: 0 }
     }
 
@@ -222,7 +222,7 @@ impl Candidates {
         let largest = &self.sessions[..self.sessions.len().min(CANDIDATES)];
         let rows: Vec<_> = largest.iter().map(|session| row_of(session, With::Updated)).collect();
         columns(output, &rows)?;
-        let words: Vec<String> = largest.iter().map(|session| word_for(&session.address)).collect();
+        let words: Vec<String> = largest.iter().map(|session| word_for(&session.id)).collect();
         let dashes = words.iter().map(|word| dashes_for(word)).find(|dashes| !dashes.is_empty());
         let line = format!("  {command} {}{}", dashes.unwrap_or_default(), words.join(" "));
         output.line(&[(term::FAINT, &line)])
@@ -237,13 +237,13 @@ enum With {
 }
 
 fn row_of(session: &Summary, with: With) -> Vec<String> {
-    let key = term::fit(&term::line(session.address.key.as_str()), NAME_COLUMNS).into_owned();
+    let key = term::fit(&term::line(session.id.key.as_str()), NAME_COLUMNS).into_owned();
     let more = match with {
         With::Turns if session.turns == 1 => "1 turn".to_owned(),
         With::Turns => format!("{} turns", term::count(session.turns)),
         With::Updated => format!("last written {}", when::day(session.updated_ms)),
     };
-    let status = match session.address.place {
+    let status = match session.id.place {
         Place::Archive if matches!(with, With::Turns) => ", archived",
         Place::Trash if matches!(with, With::Turns) => ", in the trash",
         _ => "",
@@ -257,7 +257,7 @@ fn json_of_share(share: &Share) -> Value {
 }
 
 fn json_of_session(session: &Summary) -> Value {
-    let at = &session.address;
+    let at = &session.id;
     json!({
         "key": at.key.as_str(), "id": at.id, "status": at.place.word(), "turns": session.turns,
         "bytes": session.bytes, "updated": when::format_ms(session.updated_ms),

@@ -10,10 +10,10 @@ use crate::term;
 
 pub(crate) fn run(context: &Context<'_>, given: &Title) -> Result<Exit, Failure> {
     let store = context.store(given.wait.time)?;
-    let at = named(&store, &given.key, |key| store.find(key))?.address;
+    let at = named(&store, &given.key, |key| store.find(key))?.id;
     if at.place != manent::Place::Live {
         let hint = "`manent unarchive` or `manent restore` makes it live";
-        return Err(manent::Error::NotLive { key: at.key.to_string(), place: at.place, hint }.into());
+        return Err(Failure::not_live(&at, hint));
     }
     let receipt = store.set_title(&at.key, &given.text)?;
     let mut output = context.output();

@@ -12,7 +12,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Moved) -> Result<Exit, Failure>
     each(context, &given.keys, |text, output| {
         let listed = named(&store, text, |key| store.find_in(Place::Archive, key))?;
         let bar = context.spinner(listed.bytes);
-        let live = store.unarchive(&listed.address);
+        let live = store.unarchive(&listed.id);
         bar.finish_and_clear();
         Ok(tell(output, "unarchived", &live?)?)
     })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use manent::log::frame::Reason;
 use manent::log::{Report, TailState};
-use manent::{Address, Damage, Error, Listed, Missing, Place, Store, Verified};
+use manent::{Damage, Missing, Place, Store, StreamId, StreamStat, Verified};
 use serde_json::{Value, json};
 
 use super::beside::Beside;
@@ -78,10 +78,10 @@ impl Verifying<'_> {
                 }
             };
             let mut bar = self.context.catching_up();
-            let verified = store.verify_moving(&listed.address, &mut |done, all| bar.tell(done, all));
+            let verified = store.verify_moving(&listed.id, &mut |done, all| bar.tell(done, all));
             drop(bar);
             let (listed, outcome) = match verified {
-                Ok(Some((address, report))) => (Listed { address, ..listed }, Ok(Some(report))),
+                Ok(Some((id, report))) => (StreamStat { id, ..listed }, Ok(Some(report))),
                 Ok(None) => (listed, Ok(None)),
                 Err(e) => (listed, Err(e)),
             };
@@ -90,16 +90,20 @@ impl Verifying<'_> {
         runs.iter().flatten().try_for_each(|runs| self.beside(runs))
     }
 
-    fn session(&mut self, listed: &Listed, outcome: manent::Result<Option<Report>>) -> Result<(), Failure> {
+    fn session(
+        &mut self,
+        listed: &StreamStat,
+        outcome: manent::Result<Option<Report>>,
+    ) -> Result<(), Failure> {
         match outcome {
             Ok(Some(report)) => {
-                print_session(&listed.address, &report, &mut self.output)?;
+                print_session(&listed.id, &report, &mut self.output)?;
                 self.worst = self.worst.max(if report.is_sound() { Exit::Done } else { Exit::Damage });
                 // A file in the wrong place is checked all the same: where it lies says nothing about its bytes.
                 misplaced(listed).map_or(Ok(()), |failure| self.complain(&failure))
             }
             Ok(None) => {
-                let name = word_for(&listed.address);
+                let name = word_for(&listed.id);
                 self.output.flush()?;
                 self.context.note(&format!("{name} was removed while it was being verified"));
                 Ok(())
@@ -135,14 +139,14 @@ fn verify_beside(beside: &Beside, output: &mut Output) -> Result<Exit, Failure> 
     Ok(if report.is_sound() { Exit::Done } else { Exit::Damage })
 }
 
-fn misplaced(listed: &Listed) -> Option<Failure> {
-    let found = listed.says.as_ref()?.to_string();
-    let key = listed.address.key.to_string();
-    let path = listed.address.key.plain_file_name().unwrap_or_default().into();
-    Some(Error::WrongKey { path, key, found }.into())
+fn misplaced(listed: &StreamStat) -> Option<Failure> {
+    let found = listed.header_key.as_ref()?.to_string();
+    let key = listed.id.key.to_string();
+    let path = listed.id.key.plain_file_name().unwrap_or_default().into();
+    Some(manent::backend::Error::WrongKey { path, key, found }.into())
 }
 
-fn print_session(at: &Address, report: &Report, output: &mut Output) -> std::io::Result<()> {
+fn print_session(at: &StreamId, report: &Report, output: &mut Output) -> std::io::Result<()> {
     if output.json {
         let head = json!({"session": at.key.as_str(), "id": at.id, "status": at.place.word()});
         return output.json(&json_of(head, report));

@@ -53,7 +53,7 @@ impl Completing {
         let mut listed = self.store.list(Place::Live).unwrap_or_default();
         listed.sort_by_key(|listed| std::cmp::Reverse(listed.modified_ms));
         listed.truncate(OFFERED_MAX);
-        listed.into_iter().map(|listed| listed.address.key.to_string()).collect()
+        listed.into_iter().map(|listed| listed.id.key.to_string()).collect()
     }
 }
 

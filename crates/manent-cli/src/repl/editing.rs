@@ -1,10 +1,12 @@
 //! The line that is being typed: keys, what goes on in the next line, hints, and what was typed before.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use manent::Store;
+use manent::log::RealDisk;
+use manent::{Space, Store, StreamId};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -64,8 +66,10 @@ impl<'a> Lines<'a> {
 
     /// What was typed in earlier chats. In another program's store nothing is kept.
     fn load(&mut self, store: &Store) {
-        let Some(room) = store.backend().room() else { return };
-        let mut kept = Kept::in_home(room.disk, room.dir);
+        let memory = store.streams().path(&StreamId::single(Space::Memory));
+        let home = memory.filter(|_| store.streams().supports(Space::Memory));
+        let Some(home) = home.as_deref().and_then(Path::parent) else { return };
+        let mut kept = Kept::in_home(RealDisk::shared(), home.to_owned());
         match kept.load() {
             Ok(entries) => {
                 for entry in entries {

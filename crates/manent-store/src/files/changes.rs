@@ -75,7 +75,7 @@ impl Files {
         let asked_token = since.words().last().copied().unwrap_or(0);
         if let Some(watch) = &mut heard.watch {
             match watch.changed() {
-                Some(names) if asked_token == heard.token && asked_token != 0 => {
+                Some(names) if asked_token == heard.token && asked_token != 0 && known.is_complete() => {
                     let streams = told(known, names, self.dir.settling());
                     // What went may be elsewhere by now, without anybody having told of that yet.
                     if !streams.iter().any(|change| change.kind == ChangeKind::Gone) {
@@ -91,8 +91,9 @@ impl Files {
                 None => heard.watch = None,
             }
         }
-        // First the watch, then the look: nothing falls in between. Whoever asks once needs none.
-        if heard.watch.is_none() && heard.was_asked {
+        // First the watch, then the look: nothing falls in between. Whoever asks once needs none, and looking at one
+        // file costs no more than listening.
+        if heard.watch.is_none() && heard.was_asked && space.single_key().is_none() {
             heard.watch = self.watch(space);
         }
         heard.was_asked = true;
@@ -108,7 +109,7 @@ impl Files {
     /// Makes a token that no other process makes.
     fn next_token(&self) -> u64 {
         let count = self.tokens.fetch_add(1, Ordering::Relaxed);
-        RandomState::new().hash_one(count).max(1)
+        RandomState::new().hash_one(count).clamp(1, Cursor::UNSETTLED - 1)
     }
 
     fn look_at_all(&self, space: Space, known: &dyn KnownStreams, note: &[u64]) -> Result<Changes> {
@@ -325,7 +326,7 @@ fn new_streams(
 }
 
 /// The note of a directory that must be listed again.
-const UNSETTLED: [u64; 2] = [0, u64::MAX];
+const UNSETTLED: [u64; 2] = [0, Cursor::UNSETTLED];
 
 /// Hears of changes in the directories of a space.
 #[derive(Debug)]

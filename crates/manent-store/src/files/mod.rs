@@ -48,6 +48,7 @@ use crate::streams::{
     StreamReader, StreamStat, StreamWriter, Streams, Target, Version,
 };
 use hold::{Held, STORE_WAIT_MIN};
+pub use names::is_plain_id;
 use names::{Form, LEDGER_FILES, Layout, SINGLE_FILES};
 use reader::FileReader;
 use store_dir::{Spot, StoreDir, right_key};

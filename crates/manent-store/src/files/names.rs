@@ -116,8 +116,8 @@ pub(super) fn packed_beside(plain: &Path) -> PathBuf {
     plain.with_extension("jsonl.zst")
 }
 
-/// Whether an id can stand in a file name. Ours are UUIDs; a header written by somebody else may say anything.
-pub(super) fn is_plain_id(id: &str) -> bool {
+/// Returns whether an id can stand in a file name. Ours are UUIDs; a header written by somebody else may say anything.
+pub fn is_plain_id(id: &str) -> bool {
     (8..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 

@@ -1,5 +1,6 @@
 //! One file that is being read.
 
+use manent_log::fs::FileId;
 use manent_log::{Change, End, FileKind, Item, Reader};
 
 use crate::error::Result;
@@ -75,6 +76,11 @@ impl StreamReader for FileReader {
 
     fn poll(&self) -> Result<Change> {
         Ok(self.reader.change()?)
+    }
+
+    fn identity(&self) -> [u64; 2] {
+        let FileId { device, inode } = self.reader.file_id();
+        [device, inode]
     }
 
     fn is_native(&self) -> Result<bool> {

@@ -5,17 +5,17 @@
 //! what was said: ids, numbers, hashes.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use manent_log::{Body, Durability, Entry, Expect, Item, Log, Options, Reader};
+use manent_log::{Body, Durability, Entry, Expect, Item};
 use serde_json::value::to_raw_value;
 
 use super::grounding::Refusal;
-use crate::backend::{Repaired, Room};
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::store::Store;
 use crate::turn::Record;
+use manent_store::{Header, IfMissing, Repaired, Seek, Space, StreamId, StreamWriter, Target};
 
 /// The journal, as far as it concerns one session and this day.
 #[derive(Debug, Default)]
@@ -45,12 +45,13 @@ pub(super) struct Look {
 
 impl Known {
     /// Reads the journal. What is damaged in it is passed over: at worst something is looked at again, and known then.
-    pub(super) fn read(room: &Room, path: &Path, session: &str) -> Result<Known> {
+    pub(super) fn read(store: &Store, session: &str) -> Result<Known> {
         let mut known = Known::default();
-        let mut reader = match Reader::open(&room.disk, path) {
-            Err(manent_log::Error::NotFound { .. }) => return Ok(known),
+        let mut reader = match store.streams().open(Target::Id(&StreamId::single(Space::Journal))) {
+            Err(e) if e.is_not_found() => return Ok(known),
             reader => reader?,
         };
+        reader.seek(Seek::First)?;
         let today = clock::now();
         let today = today.get(..DATE_CHARS).unwrap_or_default();
         while let Some(item) = reader.next()? {
@@ -108,18 +109,18 @@ impl Known {
 /// The right to write the journal.
 #[derive(Debug)]
 pub(super) struct Journal {
-    log: Log,
-    pub(super) path: PathBuf,
+    writer: Box<dyn StreamWriter>,
 }
 
 impl Journal {
-    pub(super) fn hold(room: &Room, path: &Path, app: &str, wait: Duration) -> Result<Journal> {
-        let options = Options { header: Some(header(app)), wait, trust: room.trust, ..Options::default() };
-        let log = Log::open(&room.disk, path, &options).map_err(|error| match error {
-            manent_log::Error::Held { pid, .. } => Error::ConsolidationHeld { pid },
-            other => other.into(),
+    pub(super) fn hold(store: &Store, wait: Duration) -> Result<Journal> {
+        let new = || header(store.app());
+        let leased = store.streams().lease(&StreamId::single(Space::Journal), IfMissing::Create(&new), wait);
+        let writer = leased.map_err(|error| match error.log() {
+            Some(manent_log::Error::Held { pid, .. }) => Error::ConsolidationHeld { pid: *pid },
+            _ => error.into(),
         })?;
-        Ok(Journal { log, path: path.to_owned() })
+        Ok(Journal { writer })
     }
 
     /// A passage is looked at from now on. Where it ends must not be lost while what came of it is kept.
@@ -166,12 +167,12 @@ impl Journal {
     }
 
     pub(super) fn repair(&mut self) -> Result<Repaired> {
-        let acknowledged = manent_log::acknowledge_gaps(&mut self.log, &clock::now())?;
-        Ok(Repaired { set_aside: self.log.set_aside().cloned(), acknowledged })
+        let acknowledged = self.writer.acknowledge(&clock::now())?;
+        Ok(Repaired { set_aside: self.writer.set_aside().cloned(), acknowledged })
     }
 
     fn append(&mut self, body: &Body, durability: Durability) -> Result<()> {
-        self.log.append_batch(std::slice::from_ref(body), durability, Expect::Any)?;
+        self.writer.append(std::slice::from_ref(body), durability, Expect::Any)?;
         Ok(())
     }
 }
@@ -234,13 +235,14 @@ fn counted(refused: &[Refusal]) -> BTreeMap<&'static str, u64> {
     counts
 }
 
-fn header(app: &str) -> Body {
+fn header(app: &str) -> Header {
+    let id = uuid::Uuid::now_v7().to_string();
     let mut meta = Body::new();
-    meta.number("format", manent_log::FORMAT).string("id", &uuid::Uuid::now_v7().to_string());
+    meta.number("format", manent_log::FORMAT).string("id", &id);
     meta.string("kind", "consolidation").string("app", app);
     let mut body = Body::new();
     body.string("ts", &clock::now()).object("meta", &meta);
-    body
+    Header { id, body }
 }
 
 const DATE_CHARS: usize = 10;

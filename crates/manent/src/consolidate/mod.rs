@@ -32,10 +32,11 @@ mod work;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::backend::{Address, Repaired, Room, Start};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::Kind;
 use crate::store::Store;
+use crate::stream::Start;
+use manent_store::{Repaired, Space, StreamId};
 
 pub use grounding::Refusal;
 pub use inbox::Accepted;
@@ -169,16 +170,17 @@ pub struct Learned {
 #[derive(Debug, Clone)]
 pub struct Consolidation {
     store: Store,
-    room: Room,
+    /// The journal, for messages.
     path: PathBuf,
 }
 
 impl Store {
     /// How what was said becomes memory.
     pub fn consolidation(&self) -> Result<Consolidation> {
-        let room = self.backend().room().ok_or_else(|| Error::NoRoom { store: self.backend().name() })?;
-        let path = room.dir.join(FILE_NAME);
-        Ok(Consolidation { store: self.clone(), room, path })
+        self.check_supports(Space::Journal)?;
+        let name = || format!("journal of {}", self.streams().name()).into();
+        let path = self.streams().path(&StreamId::single(Space::Journal)).unwrap_or_else(name);
+        Ok(Consolidation { store: self.clone(), path })
     }
 }
 
@@ -191,33 +193,32 @@ impl Consolidation {
     /// Takes the right to consolidate, waiting for another at most `wait`, until the [`Consolidator`] is dropped. If
     /// somebody else has it, that is [`Error::ConsolidationHeld`].
     pub fn hold(&self, wait: Duration) -> Result<Consolidator> {
-        self.store.backend().make_room()?;
-        let journal = Journal::hold(&self.room, &self.path, self.store.app(), wait)?;
+        let journal = Journal::hold(&self.store, wait)?;
         Ok(Consolidator { of: self.clone(), journal })
     }
 
     /// The last record of a session that was looked at; 0: none was.
-    pub fn cursor(&self, at: &Address) -> Result<u64> {
+    pub fn cursor(&self, at: &StreamId) -> Result<u64> {
         let (at, _) = self.resolved(at)?;
-        let known = Known::read(&self.room, &self.path, name_of(&at))?;
+        let known = Known::read(&self.store, name_of(&at))?;
         Ok(self.reached(&known, &at)?.cursor)
     }
 
     /// Checks every byte of the journal; nothing if there is none.
     pub fn verify(&self) -> Result<Option<manent_log::Report>> {
-        self.room.verify(&self.path)
+        self.store.verify_stream(&StreamId::single(Space::Journal))
     }
 
     /// Sets a torn end aside, and acknowledges damage. Nothing is written where nothing is wrong.
     pub fn repair(&self) -> Result<Repaired> {
-        if !self.room.is_hurt(&self.path)? {
+        if !self.store.is_damaged(&StreamId::single(Space::Journal))? {
             return Ok(Repaired::default());
         }
         self.hold(self.store.wait())?.journal.repair()
     }
 
     /// A session with its id, whoever named it without; and the last record that is its parent's, if it is a fork.
-    fn resolved(&self, at: &Address) -> Result<(Address, u64)> {
+    fn resolved(&self, at: &StreamId) -> Result<(StreamId, u64)> {
         let mut at = at.clone();
         let mut reader = match self.store.read(&at, Start::Header) {
             Err(e) if e.is_not_found() => return Ok((at, 0)),
@@ -233,7 +234,7 @@ impl Consolidation {
 
     /// How far a session was looked at. A number counts only while the record behind it is the one that was read: what
     /// a crash took may have been written anew. Of a fork, what it shares is its parent's.
-    fn reached(&self, known: &Known, at: &Address) -> Result<Reached> {
+    fn reached(&self, known: &Known, at: &StreamId) -> Result<Reached> {
         let (_, shared) = self.resolved(at)?;
         let mut looks: Vec<&Look> = known.looks.iter().collect();
         looks.sort_unstable_by(|a, b| (b.turns.1, &b.end, b.is_done).cmp(&(a.turns.1, &a.end, a.is_done)));
@@ -250,7 +251,7 @@ impl Consolidation {
         Ok(reached)
     }
 
-    fn is_still(&self, at: &Address, seq: u64, mark: &str) -> Result<bool> {
+    fn is_still(&self, at: &StreamId, seq: u64, mark: &str) -> Result<bool> {
         let mut reader = match self.store.read(at, Start::Seq(seq)) {
             Err(e) if e.is_not_found() => return Ok(false),
             reader => reader?,
@@ -296,10 +297,10 @@ pub struct Consolidator {
 
 impl Consolidator {
     /// Looks at the next passage of a session.
-    pub fn step(&mut self, at: &Address, extractor: &mut dyn Extractor, rules: &Rules) -> Result<Step> {
+    pub fn step(&mut self, at: &StreamId, extractor: &mut dyn Extractor, rules: &Rules) -> Result<Step> {
         let prompt = hash_of(extractor);
         let (at, _) = self.of.resolved(at)?;
-        let known = Known::read(&self.of.room, &self.journal.path, name_of(&at))?;
+        let known = Known::read(&self.of.store, name_of(&at))?;
         let reached = self.of.reached(&known, &at)?;
         let still = |look: &&Look| look.prompt == prompt && !reached.is_gone(look);
         // Behind the cursor there is nothing that anybody finished.
@@ -331,7 +332,7 @@ impl Consolidator {
 }
 
 /// By what the journal knows a session: its id, which is no word of anybody; another program's by its key.
-fn name_of(at: &Address) -> &str {
+fn name_of(at: &StreamId) -> &str {
     if at.id.is_empty() { at.key.as_str() } else { &at.id }
 }
 
@@ -341,6 +342,4 @@ fn hash_of(extractor: &dyn Extractor) -> String {
     hash.finalize().to_hex().as_str()[..HASH_CHARS].to_owned()
 }
 
-/// The journal in the store.
-pub(crate) const FILE_NAME: &str = "consolidation.jsonl";
 const HASH_CHARS: usize = 16;

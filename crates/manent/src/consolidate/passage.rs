@@ -8,13 +8,14 @@ use std::fmt::Write as _;
 use manent_log::{Entry, Item};
 
 use super::sentences::{Sentence, sentences};
-use crate::backend::{Address, Start};
 use crate::context::speaker;
 use crate::error::Result;
 use crate::reading::crc_of;
 use crate::store::Store;
+use crate::stream::Start;
 use crate::tokens;
 use crate::turn::Record;
+use manent_store::StreamId;
 
 /// What is looked at in one step.
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ impl Passage {
     /// Reads from one record to another, or as much as takes so many tokens. Nothing: no turn is there.
     pub(super) fn read(
         store: &Store,
-        at: &Address,
+        at: &StreamId,
         (first, upto): (u64, u64),
         max_tokens: u64,
     ) -> Result<Option<Passage>> {

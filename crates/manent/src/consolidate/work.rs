@@ -6,15 +6,15 @@ use super::passage::Passage;
 use super::{
     Consolidated, Consolidator, Extractor, Failed, Learned, Reached, Rules, Step, merging, name_of, reply,
 };
-use crate::backend::Address;
 use crate::clock;
 use crate::context::extracted;
 use crate::error::Result;
 use crate::memory::{Filter, Item, Kind, NewItem, Source, Who};
+use manent_store::StreamId;
 
 /// One step at work.
 pub(super) struct Work<'a> {
-    at: &'a Address,
+    at: &'a StreamId,
     passage: &'a Passage,
     prompt: &'a str,
     rules: &'a Rules,
@@ -40,7 +40,7 @@ struct Written {
 
 impl<'a> Work<'a> {
     pub(super) fn new(
-        at: &'a Address,
+        at: &'a StreamId,
         passage: &'a Passage,
         prompt: &'a str,
         rules: &'a Rules,

@@ -8,11 +8,11 @@ use manent_log::Body;
 
 use super::plan::Planning;
 use super::{Context, Part};
-use crate::backend::Address;
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::store::{Session, Store};
 use crate::tokens::Tokens;
+use manent_store::StreamId;
 
 /// How large a context may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl Session {
         asked: bool,
         summariser: Option<&mut dyn Summariser>,
     ) -> Result<Option<Compacted>> {
-        let at = Address::live(self.key());
+        let at = StreamId::live(self.key());
         let part = match Part::read(store, &at, None) {
             Err(e) if e.is_not_found() => return Ok(None),
             part => part?,
@@ -177,7 +177,7 @@ impl Session {
 
     /// Takes the last compaction back, if there is one in force: a record that says so. Gives its number.
     pub fn undo_compaction(&mut self, store: &Store) -> Result<Option<u64>> {
-        let part = Part::read(store, &Address::live(self.key()), None)?;
+        let part = Part::read(store, &StreamId::live(self.key()), None)?;
         let Some(compaction) = part.compaction else { return Ok(None) };
         let mut body = Body::new();
         body.string("ts", &clock::now()).string("kind", "undo").number("target", compaction.seq);

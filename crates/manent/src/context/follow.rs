@@ -10,17 +10,18 @@ use manent_log::Item;
 
 use super::records::{Compaction, Held, Noted, Setting};
 use super::{Context, Message, read_from, render};
-use crate::backend::{Address, Start};
 use crate::error::Result;
 use crate::reading::Reader;
 use crate::store::Store;
+use crate::stream::Start;
 use crate::tokens::{Counting, Tokens};
+use manent_store::StreamId;
 
 /// A session that is read forwards.
 #[derive(Debug)]
 pub(crate) struct Follower {
     store: Store,
-    at: Address,
+    at: StreamId,
     reader: Reader,
     /// The last records that were read, with their numbers; a gap has that of the record before it.
     window: VecDeque<(u64, Kept)>,
@@ -68,13 +69,13 @@ pub(crate) enum Gone {
 
 impl Follower {
     /// `bytes_max`: the most that a passage may hold.
-    pub(crate) fn open(store: &Store, at: &Address, bytes_max: usize) -> Result<Follower> {
+    pub(crate) fn open(store: &Store, at: &StreamId, bytes_max: usize) -> Result<Follower> {
         let reader = store.read(at, Start::First)?;
         // From now on this very session is meant, though another may take its place.
         let id = reader.meta().map(|meta| meta.id.clone()).unwrap_or_default();
         Ok(Follower {
             store: store.clone(),
-            at: Address { id, ..at.clone() },
+            at: StreamId { id, ..at.clone() },
             reader,
             window: VecDeque::new(),
             window_bytes: 0,
@@ -90,7 +91,7 @@ impl Follower {
     }
 
     /// Which session it is.
-    pub(crate) fn address(&self) -> &Address {
+    pub(crate) fn stream_id(&self) -> &StreamId {
         &self.at
     }
 

@@ -24,13 +24,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use manent_log::Item;
 
-use crate::backend::{Address, Start};
 use crate::error::{Error, Result};
-use crate::key::SessionKey;
 use crate::reading::Reader;
 use crate::store::Store;
+use crate::stream::Start;
 use crate::tokens::{Counting, Tokens};
 use crate::turn::Record;
+use manent_store::{SessionKey, StreamId};
 
 pub use compact::{Compacted, Limits, Reason, Summariser, Way};
 pub(crate) use follow::{Follower, Gone};
@@ -70,7 +70,7 @@ pub struct Context {
 impl Store {
     /// What a model sees of the live session of a key if it is asked now. One that was never written is empty.
     pub fn context(&self, key: &SessionKey, tokens: Tokens) -> Result<Context> {
-        match self.context_at(&Address::live(key), None, tokens) {
+        match self.context_at(&StreamId::live(key), None, tokens) {
             Err(e) if e.is_not_found() => Ok(Context::default()),
             context => context,
         }
@@ -78,7 +78,7 @@ impl Store {
 
     /// What the model saw at a record: for an answer, what stood before it; for anything else, up to and with it.
     /// Nothing: at the end.
-    pub fn context_at(&self, at: &Address, seq: Option<u64>, tokens: Tokens) -> Result<Context> {
+    pub fn context_at(&self, at: &StreamId, seq: Option<u64>, tokens: Tokens) -> Result<Context> {
         let upto = match seq {
             None => None,
             Some(seq) => Some(self.last_seen_at(at, seq)?),
@@ -99,23 +99,23 @@ impl Store {
         turns: u64,
         tokens: Tokens,
     ) -> Result<Vec<(SessionKey, Result<Context>)>> {
-        let listed = self.backend().recent(sessions)?;
+        let listed = self.recent(sessions)?;
         Ok(in_threads(&listed, |listed| {
-            let address = &listed.address;
+            let address = &listed.id;
             let context = self.hydrate(address, turns, tokens);
             (address.key.clone(), context)
         }))
     }
 
-    fn hydrate(&self, at: &Address, turns: u64, tokens: Tokens) -> Result<Context> {
+    fn hydrate(&self, at: &StreamId, turns: u64, tokens: Tokens) -> Result<Context> {
         let (part, id) = Part::read_last(self, at, turns)?;
         // Whatever else is looked up for it is of this very session, though another may have taken its place since.
-        let at = Address { id, ..at.clone() };
+        let at = StreamId { id, ..at.clone() };
         Ok(part.context(self, &at, tokens)?.0)
     }
 
     /// The last record that a model had seen when it gave this one.
-    fn last_seen_at(&self, at: &Address, seq: u64) -> Result<u64> {
+    fn last_seen_at(&self, at: &StreamId, seq: u64) -> Result<u64> {
         let mut reader = self.read(at, Start::Seq(seq))?;
         while let Some(item) = reader.next()? {
             let Item::Entry(entry) = item else { continue };
@@ -143,7 +143,7 @@ impl Part {
     ///
     /// Streams are read forwards, so a longer tail is read until it is long enough: what is read in vain is less than
     /// what is needed.
-    fn read(store: &Store, at: &Address, upto: Option<u64>) -> Result<Part> {
+    fn read(store: &Store, at: &StreamId, upto: Option<u64>) -> Result<Part> {
         let mut turns = TAIL_TURNS;
         loop {
             let start = match upto {
@@ -176,7 +176,7 @@ impl Part {
 
     /// Reads the last turns and no more, whatever was compacted; but nothing that is summed up.
     /// Gives the id of the session that was read, too.
-    fn read_last(store: &Store, at: &Address, turns: u64) -> Result<(Part, String)> {
+    fn read_last(store: &Store, at: &StreamId, turns: u64) -> Result<(Part, String)> {
         let mut reader = store.read(at, Start::Tail { count: turns, before: None })?;
         let (mut held, _) = hold(&mut reader, None)?;
         let id = reader.meta().map(|meta| meta.id.clone()).unwrap_or_default();
@@ -189,7 +189,7 @@ impl Part {
     }
 
     /// What was sent besides the turns, at the end of the part.
-    fn setting(&self, store: &Store, at: &Address) -> Result<Option<(Setting, Vec<SettingError>)>> {
+    fn setting(&self, store: &Store, at: &StreamId) -> Result<Option<(Setting, Vec<SettingError>)>> {
         let setting = match self.held.iter().rev().find_map(Held::setting) {
             Some(setting) => Some(setting),
             // What was said before the part began may still hold.
@@ -199,7 +199,7 @@ impl Part {
     }
 
     /// With the texts that are not where they should be: each is counted as a gap.
-    fn context(self, store: &Store, at: &Address, tokens: Tokens) -> Result<(Context, Vec<SettingError>)> {
+    fn context(self, store: &Store, at: &StreamId, tokens: Tokens) -> Result<(Context, Vec<SettingError>)> {
         let (setting, missing) = match self.setting(store, at)? {
             Some((setting, missing)) => (Some(setting), missing),
             None => (None, Vec::new()),
@@ -210,7 +210,7 @@ impl Part {
         Ok((context, missing))
     }
 
-    fn setting_before(&self, store: &Store, at: &Address) -> Result<Option<records::Noted>> {
+    fn setting_before(&self, store: &Store, at: &StreamId) -> Result<Option<records::Noted>> {
         let Some(seq) = self.compaction.as_ref().and_then(|compaction| compaction.context_seq) else {
             return Ok(None);
         };
@@ -244,7 +244,7 @@ fn in_force(held: &[Held]) -> Option<Compaction> {
 }
 
 /// Reads records up to a number; and whether that was everything from the first one on.
-fn read_from(store: &Store, at: &Address, start: Start, upto: Option<u64>) -> Result<(Vec<Held>, bool)> {
+fn read_from(store: &Store, at: &StreamId, start: Start, upto: Option<u64>) -> Result<(Vec<Held>, bool)> {
     let (held, turns) = hold(&mut store.read(at, start)?, upto)?;
     // Fewer turns than were asked for: there are no others.
     let whole = matches!(start, Start::Tail { count, .. } if turns < count);

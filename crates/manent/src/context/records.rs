@@ -9,12 +9,13 @@ use std::borrow::Cow;
 use manent_log::{Body, Damage, Entry};
 use serde_json::Value;
 
-use crate::backend::{Address, Start};
 use crate::error::Result;
 use crate::memory::Selection;
 use crate::store::{Session, Store};
+use crate::stream::Start;
 use crate::turn::Record;
 use crate::{Receipt, clock};
+use manent_store::StreamId;
 
 /// A record as a context needs it.
 #[derive(Debug, Clone)]
@@ -209,7 +210,7 @@ impl Noted {
     }
 
     /// With its texts, wherever they are; and which of them are not where they should be.
-    pub(super) fn resolved(&self, store: &Store, at: &Address) -> Result<(Setting, Vec<SettingError>)> {
+    pub(super) fn resolved(&self, store: &Store, at: &StreamId) -> Result<(Setting, Vec<SettingError>)> {
         let (mut texts, mut missing) = ([None, None, None], Vec::new());
         for ((text, slot), what) in self.texts.iter().zip(&mut texts).zip(TEXTS) {
             *slot = match text {
@@ -232,7 +233,7 @@ impl Noted {
 }
 
 /// A text that stands in a `context` record.
-fn text_at(store: &Store, at: &Address, seq: u64, what: &str) -> Result<Option<String>> {
+fn text_at(store: &Store, at: &StreamId, seq: u64, what: &str) -> Result<Option<String>> {
     let mut reader = store.read(at, Start::Seq(seq))?;
     let Some(manent_log::Item::Entry(entry)) = reader.next()? else { return Ok(None) };
     let record = Record::of(&entry).filter(|_| entry.seq == seq);
@@ -309,7 +310,7 @@ impl Session {
     /// Notes what will be sent besides the turns, if that is not what the last note says. Nothing: it is. Called before
     /// each question to a model, with what was chosen from the memory just then, so that what is forgotten is not sent.
     pub fn set_context(&mut self, store: &Store, setting: &Setting) -> Result<Option<Receipt>> {
-        let at = Address::live(self.key());
+        let at = StreamId::live(self.key());
         let before = match super::Part::read(store, &at, None) {
             Err(e) if e.is_not_found() => None,
             part => {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use super::rows_of::Finished;
 use super::{DatasetError, Result};
 use crate::runs::{Known, Verdicts};
-use crate::sync::lock;
+use manent_store::sync::lock;
 
 /// What there is to do.
 #[derive(Debug)]

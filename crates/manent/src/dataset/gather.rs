@@ -15,9 +15,9 @@ use super::rows_of::{Desk, Finished, Hand};
 use super::split::{Groups, Kind};
 use super::spool::{Slot, Spool};
 use super::{Counts, Progress, Recipe, Result};
-use crate::backend::{Listed, Place as Where};
 use crate::runs::Namer;
 use crate::store::Store;
+use manent_store::{Place as Where, StreamStat};
 
 /// What was gathered.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ pub(super) struct Counted {
 /// A log of runs.
 #[derive(Debug)]
 pub(super) struct Source {
-    pub(super) listed: Listed,
+    pub(super) listed: StreamStat,
     /// Its first and its last run that gave a row.
     pub(super) records: Option<(u64, u64)>,
 }
@@ -101,7 +101,7 @@ pub(super) fn gather(
     let sources: Vec<_> = listed
         .iter()
         .map(|listed| {
-            let key = listed.address.key.clone();
+            let key = listed.id.key.clone();
             let node = groups.node(Kind::Session, key.as_str());
             (key, node)
         })
@@ -164,9 +164,9 @@ pub(super) fn gather(
 fn deleted(store: &Store) -> Result<HashSet<String>> {
     let mut keys = HashSet::new();
     for listed in store.list(Where::Trash)? {
-        match store.find(&listed.address.key) {
+        match store.find(&listed.id.key) {
             Err(e) if e.is_not_found() => {
-                keys.insert(listed.address.key.to_string());
+                keys.insert(listed.id.key.to_string());
             }
             found => drop(found?),
         }

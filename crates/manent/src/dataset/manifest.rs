@@ -175,7 +175,7 @@ fn sources(gathered: &Gathered, chosen: &Chosen) -> Vec<Value> {
     }
     let gave = gathered.sources.iter().zip(rows).filter(|(_, rows)| *rows > 0);
     gave.map(|(source, rows)| {
-        let address = &source.listed.address;
+        let address = &source.listed.id;
         let key = label(address.key.as_str());
         json!({"runs_of": key, "id": address.id, "records": source.records, "attempts": rows})
     })

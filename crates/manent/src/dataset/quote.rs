@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use super::draft::{Answered, Asked, Draft, Failure, ROW_BYTES_MAX, Role, Said};
 use super::{Reason, Recipe};
-use crate::backend::{Address, Place};
 use crate::context::{Follower, Gone, Message, Origin};
 use crate::error::Result;
-use crate::key::SessionKey;
 use crate::runs::Passage;
 use crate::store::Store;
+use manent_store::{Place, SessionKey, StreamId};
 
 /// What was quoted: of which session, by its key and its id, and its first and last record.
 pub(super) type Quoted = ((String, String), (u64, u64));
@@ -35,7 +34,7 @@ pub(super) struct Quotes<'a> {
     /// Sessions that are being read, the last used last.
     open: Vec<(String, Follower)>,
     /// Where sessions are; nothing for those that are not there.
-    found: HashMap<String, Option<Address>>,
+    found: HashMap<String, Option<StreamId>>,
     /// What is remembered now; nothing if no prompt may hold it.
     remembered: Option<Remembered>,
 }
@@ -113,7 +112,7 @@ impl<'a> Quotes<'a> {
             return Ok(Err(Reason::BadReference));
         };
         let Some(follower) = self.follow(&key, &passage)? else { return Ok(Err(Reason::NotThere)) };
-        let place = (follower.address().key.to_string(), follower.address().id.clone());
+        let place = (follower.stream_id().key.to_string(), follower.stream_id().id.clone());
         match part {
             Part::Asked => {
                 let seen = match follower.prompt(passage.seq)? {
@@ -167,17 +166,17 @@ impl<'a> Quotes<'a> {
     }
 
     /// Where the session of a passage is: live or archived. What was deleted is not looked at.
-    fn find(&mut self, key: &SessionKey, passage: &Passage, name: &str) -> Result<Option<Address>> {
+    fn find(&mut self, key: &SessionKey, passage: &Passage, name: &str) -> Result<Option<StreamId>> {
         if let Some(found) = self.found.get(name) {
             return Ok(found.clone());
         }
         let mut address = None;
         for place in [Place::Live, Place::Archive] {
             let mut listed = self.store.list_of(place, key)?;
-            listed.retain(|listed| passage.id.is_empty() || listed.address.id == passage.id);
-            listed.sort_by(|a, b| (a.modified_ms, &a.address.id).cmp(&(b.modified_ms, &b.address.id)));
+            listed.retain(|listed| passage.id.is_empty() || listed.id.id == passage.id);
+            listed.sort_by(|a, b| (a.modified_ms, &a.id.id).cmp(&(b.modified_ms, &b.id.id)));
             if let Some(listed) = listed.pop() {
-                address = Some(listed.address);
+                address = Some(listed.id);
                 break;
             }
         }

@@ -11,10 +11,9 @@ use super::quote::Quotes;
 use super::row::Worker;
 use super::split::Kind;
 use super::{DatasetError, Reason, Recipe, Result};
-use crate::backend::Start;
-use crate::key::SessionKey;
 use crate::runs::{Faults, Known, Line, Namer, Names, Run, Runs, Status, start_at};
-use crate::sync::lock;
+use manent_store::sync::lock;
+use manent_store::{Seek, SessionKey};
 
 /// What came of a batch. Rows are in the spool already; whether they count is known when its turn comes.
 #[derive(Debug, Default)]
@@ -88,7 +87,7 @@ impl<'a> Hand<'a> {
         let log = Log::new(source as u32, desk.runs.verdicts(key)?);
         let mut batch = Batch::first(&log);
         let (mut faults, mut failed) = (Faults::default(), None);
-        let whole = desk.runs.lines(key, Start::First, &mut faults, |seq, line| {
+        let whole = desk.runs.lines(key, Seek::First, &mut faults, |seq, line| {
             batch.push(seq, line);
             if batch.is_full() {
                 failed = self.hand_on(batch.turn_over()).err();

@@ -4,13 +4,11 @@
 //! that writes a little and ends never begins it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::backend::Backend;
-use crate::store::{Store, StoreOptions};
+use crate::store::{Store, WeakStore};
 
-use super::sweep::{Index, Save};
+use super::sweep::Save;
 
 /// What was written by this process, for the thread that reads it.
 #[derive(Debug, Default)]
@@ -32,25 +30,19 @@ impl Written {
 }
 
 fn begin(store: &Store) {
-    let (backend, options, index) = store.parts();
-    let parts = (Arc::downgrade(backend), Arc::downgrade(options), Arc::downgrade(index));
+    let store = store.downgrade();
     // Without a thread it is done by whoever searches.
-    let _ = std::thread::Builder::new().name("manent-index".to_owned()).spawn(move || keep_up(&parts));
+    let _ = std::thread::Builder::new().name("manent-index".to_owned()).spawn(move || keep_up(&store));
 }
 
 /// Until the program no longer has the store.
-fn keep_up((backend, options, index): &(Weak<dyn Backend>, Weak<StoreOptions>, Weak<Index>)) {
+fn keep_up(store: &WeakStore) {
     let mut read = 0;
     loop {
         std::thread::sleep(PAUSE);
-        let (Some(backend), Some(options), Some(index)) =
-            (backend.upgrade(), options.upgrade(), index.upgrade())
-        else {
-            return;
-        };
-        let written = index.appends().so_far();
+        let Some(store) = store.upgrade() else { return };
+        let written = store.index().appends().so_far();
         if written != read {
-            let store = Store::of_parts(backend, options, index);
             // What fails now is said to whoever asks.
             let _ = store.index().refresh(&store, Save::Sometimes, &mut |_, _| {});
             read = written;

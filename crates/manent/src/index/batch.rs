@@ -4,31 +4,41 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use manent_log::fs::Settling;
+use manent_store::sync::lock;
+use manent_store::{Filter, Place, StreamId, StreamStat, Version, Which};
 
-use crate::backend::{Address, Sight};
 use crate::error::{Error, Result};
 use crate::store::Store;
-use crate::sync::lock;
 
 use super::catalogue::Row;
 use super::gather::{Intake, gather};
+use super::index_dir::IndexDir;
 use super::rows::RowRef;
-use super::shelf::Kept;
 use super::state::Held;
 use super::stopped::Stopped;
 
 /// A session that changed, or is new.
 pub(crate) struct Changed {
-    pub(crate) sight: Sight,
+    pub(crate) place: Place,
+    pub(crate) name: String,
+    pub(crate) version: Version,
+    pub(crate) bytes: u64,
+    /// Whether it is the same stream and not shorter, so that what was read of it may still stand.
+    pub(crate) grew: bool,
     pub(crate) old: Option<Arc<Row>>,
 }
 
 impl Changed {
     /// How much of it is to be read.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(crate) fn unread_bytes(&self) -> u64 {
         let read = self.old.as_ref().map_or(0, |old| old.last.offset);
-        if self.sight.stamp.bytes >= read { self.sight.stamp.bytes - read } else { self.sight.stamp.bytes }
+        if self.bytes >= read { self.bytes - read } else { self.bytes }
+    }
+
+    /// What the stream is; `None` if it is gone since it was seen.
+    pub(crate) fn identify(&self, store: &Store) -> Result<Option<StreamStat>> {
+        let filter = Filter::new(store.index().space(), self.place, Which::Name(&self.name));
+        Ok(store.streams().list(&filter)?.into_iter().next())
     }
 }
 
@@ -40,7 +50,7 @@ pub(crate) fn in_batches(changed: Vec<Changed>) -> Vec<Vec<Changed>> {
             batches.push(Vec::new());
             bytes = 0;
         }
-        bytes += one.bytes();
+        bytes += one.unread_bytes();
         if let Some(batch) = batches.last_mut() {
             batch.push(one);
         }
@@ -66,17 +76,16 @@ pub(crate) fn read_batch(
     batch: &[Changed],
     moved: &Moved,
     next_number: u64,
-    onto: Option<&Kept>,
+    onto: Option<&IndexDir>,
     progress: &mut dyn FnMut(u64),
 ) -> std::result::Result<Batch, Stopped> {
-    let bytes: u64 = batch.iter().map(Changed::bytes).sum();
+    let bytes: u64 = batch.iter().map(Changed::unread_bytes).sum();
     let threads = match std::thread::available_parallelism() {
         Ok(threads) if bytes >= ALONE_BYTES => threads.get().min(THREADS_MAX),
         _ => 1,
     };
     let reading = Reading {
         store,
-        settling: store.backend().settling(),
         batch,
         moved,
         onto,
@@ -109,11 +118,9 @@ type Part = std::result::Result<(Vec<RowRef>, Vec<Held>), Stopped>;
 
 struct Reading<'a> {
     store: &'a Store,
-    /// Made before anything is read.
-    settling: Settling,
     batch: &'a [Changed],
     moved: &'a Moved,
-    onto: Option<&'a Kept>,
+    onto: Option<&'a IndexDir>,
     next: AtomicUsize,
     number: AtomicU64,
     done: AtomicU64,
@@ -131,7 +138,7 @@ impl Reading<'_> {
         };
         let mut intake = Intake::new(SEGMENT_MEMORY, &mut give);
         while let Some(changed) = self.batch.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            let listed = match self.store.backend().identify(&changed.sight) {
+            let listed = match changed.identify(self.store) {
                 Ok(Some(listed)) => listed,
                 // Gone since it was seen.
                 Ok(None) => {
@@ -140,35 +147,28 @@ impl Reading<'_> {
                 }
                 Err(e) => return Err(e.into()),
             };
-            let id = listed.address.id.as_str();
+            let id = listed.id.id.as_str();
             let by_name = changed.old.clone().filter(|old| old.id == id);
-            let old = by_name.or_else(|| self.take_moved(&listed.address));
+            let old = by_name.or_else(|| self.take_moved(&listed.id));
             let number = self.number.fetch_add(1, Ordering::Relaxed);
-            let stamp = changed.sight.stamp.settled(self.settling);
-            let sight = Sight { stamp, ..changed.sight.clone() };
-            let mut row = gather(self.store, &sight, &listed, old.as_deref(), number, &mut intake)?;
+            let mut row = gather(self.store, changed, &listed, old.as_deref(), number, &mut intake)?;
             if row.unreadable.is_empty() {
-                row.read_ns = self.settling.now_ns().unwrap_or_default();
-            }
-            if !row.unreadable.is_empty() && !self.is_there(&changed.sight)? {
+                row.read_version = changed.version;
+            } else if changed.identify(self.store)?.is_none() {
                 self.lost.store(true, Ordering::Relaxed);
             }
             rows.push(row.into());
-            let done = self.done.fetch_add(changed.bytes(), Ordering::Relaxed) + changed.bytes();
+            let done =
+                self.done.fetch_add(changed.unread_bytes(), Ordering::Relaxed) + changed.unread_bytes();
             progress(done);
         }
         intake.finish()?;
         Ok((rows, segments))
     }
 
-    fn is_there(&self, sight: &Sight) -> Result<bool> {
-        let survey = self.store.backend().survey(&[(sight.place, &sight.name)], &[])?;
-        Ok(survey.stamps.iter().all(Option::is_some))
-    }
-
     /// What was known of a session that came from elsewhere. Of several copies, one goes on with its turns: a number
     /// belongs to one row.
-    fn take_moved(&self, at: &Address) -> Option<Arc<Row>> {
+    fn take_moved(&self, at: &StreamId) -> Option<Arc<Row>> {
         let mut moved = lock(self.moved);
         moved.get(at.id.as_str()).filter(|row| row.key == at.key.as_str())?;
         moved.remove(at.id.as_str())

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::catalogue::Row;
 use super::gone::Gone;
+use super::index_dir::{Edition, IndexDir};
 use super::rows::Filed;
-use super::shelf::{Edition, Kept};
 
 /// Where the rows of each key are, in one edition of the catalogue.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct ByKey {
 
 impl ByKey {
     /// Of the catalogue that is there now; nothing if there is none that can be read.
-    pub(crate) fn open(kept: &Kept) -> Option<ByKey> {
+    pub(crate) fn open(kept: &IndexDir) -> Option<ByKey> {
         let edition = kept.edition()?;
         let (head, filed) = kept.catalogue().ok().flatten()?;
         let mut rows: HashMap<String, Vec<usize>, foldhash::fast::RandomState> = HashMap::default();
@@ -30,7 +30,7 @@ impl ByKey {
         Some(ByKey { edition, filed, rows, gone: head.gone })
     }
 
-    pub(crate) fn is_of(&self, kept: &Kept) -> bool {
+    pub(crate) fn is_of(&self, kept: &IndexDir) -> bool {
         kept.edition() == Some(self.edition)
     }
 

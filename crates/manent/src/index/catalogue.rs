@@ -4,13 +4,13 @@
 //! front of all of them ([`rows`](super::rows)), so that the rest need not be read for a page, or for a search.
 //!
 //! ```text
-//! number of rows, next number, when swept, segments, note, sessions that are gone
-//! | front (64 bytes) × rows | name × rows | body × rows | where fronts begin
+//! number of rows, next number, when swept, segments, cursor, sessions that are gone
+//! | front (80 bytes) × rows | name × rows | body × rows | where fronts begin
 //! ```
 
 use std::sync::Arc;
 
-use crate::backend::{Place, Stamp};
+use manent_store::{Cursor, Place, Version};
 
 use super::damage::{Read, broken};
 use super::gone::Gone;
@@ -31,8 +31,10 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) key: String,
     pub(crate) id: String,
-    /// How the stream looked when it was read.
-    pub(crate) stamp: Stamp,
+    /// The state that the stream was seen in before it was read; [`Version::UNKNOWN`] if it must be read again.
+    pub(crate) version: Version,
+    /// Its length then.
+    pub(crate) bytes: u64,
     /// The last record that was read.
     pub(crate) last: Mark,
     /// The last turns that were read, which are neighbours of what comes.
@@ -70,8 +72,8 @@ pub(crate) struct Row {
     /// How long it was once, where it was found shorter than it had been.
     pub(crate) once_bytes: u64,
     pub(crate) once_seq: u64,
-    /// When it was last read, by the clock of its disk, in nanoseconds since 1970.
-    pub(crate) read_ns: i64,
+    /// The state in which it was last read.
+    pub(crate) read_version: Version,
 }
 
 /// A record that was read, by which the stream is known again.
@@ -117,10 +119,12 @@ impl Row {
             self.created_ms.cast_unsigned(),
             self.once_bytes,
             self.once_seq,
-            self.read_ns.cast_unsigned(),
         ];
         for number in numbers {
             put(out, number);
+        }
+        for word in self.read_version.words() {
+            put(out, word);
         }
         put(out, self.recent.len() as u64);
         for mark in &self.recent {
@@ -161,7 +165,11 @@ impl Row {
         (row.upto, row.lineage) = (from.next()?, from.next()?);
         row.created_ms = from.next()?.cast_signed();
         (row.once_bytes, row.once_seq) = (from.next()?, from.next()?);
-        row.read_ns = from.next()?.cast_signed();
+        let mut words = [0; Version::WORDS];
+        for word in &mut words {
+            *word = from.next()?;
+        }
+        row.read_version = Version::new(words);
         for _ in 0..from.next()? {
             row.recent.push(mark(&mut from, true)?);
         }
@@ -194,8 +202,8 @@ pub(crate) struct Named {
 pub(crate) struct Head {
     pub(crate) next_number: u64,
     pub(crate) segments: Vec<Named>,
-    /// What the backend wants to be told before the next survey.
-    pub(crate) note: Vec<u64>,
+    /// How far was heard of changes when every stream was last looked at.
+    pub(crate) cursor: Cursor,
     /// When every stream was last looked at, in milliseconds since 1970.
     pub(crate) swept_ms: i64,
     /// Sessions that are nowhere any more.
@@ -213,8 +221,8 @@ pub(crate) fn encode(rows: &[Arc<Row>], head: &Head) -> Vec<u8> {
         put_text(&mut out, &segment.name);
         put(&mut out, segment.bytes);
     }
-    put(&mut out, head.note.len() as u64);
-    for number in &head.note {
+    put(&mut out, head.cursor.words().len() as u64);
+    for number in head.cursor.words() {
         put(&mut out, *number);
     }
     put(&mut out, head.gone.len() as u64);
@@ -246,9 +254,11 @@ pub(crate) fn decode(pages: Pages) -> Read<(Head, Filed)> {
     for _ in 0..from.next()? {
         head.segments.push(Named { name: from.text()?.to_owned(), bytes: from.next()? });
     }
+    let mut words = Vec::new();
     for _ in 0..from.next()? {
-        head.note.push(from.next()?);
+        words.push(from.next()?);
     }
+    head.cursor = Cursor::new(words);
     for _ in 0..from.next()? {
         head.gone.push(Gone::take(&mut from)?);
     }
@@ -271,7 +281,8 @@ mod tests {
             name: text("a.jsonl"),
             key: text("ключ"),
             id: text("0192"),
-            stamp: Stamp { file: (1, u64::MAX), bytes: 3, changed_ns: -4 },
+            version: Version::new([1, u64::MAX, 3, 4, 5]),
+            bytes: 3,
             last: mark(10),
             recent: vec![mark(20), mark(21)],
             turns: 30,
@@ -295,12 +306,17 @@ mod tests {
             unreadable: text("why"),
             once_bytes: 40,
             once_seq: 41,
-            read_ns: -43,
+            read_version: Version::new([6, 7, 8, 9, 10]),
         };
         let rows = [Arc::new(row), Arc::new(Row { number: 8, ..Row::default() })];
         let segments = vec![Named { name: text("s"), bytes: 5 }];
-        let head =
-            Head { next_number: 9, segments, note: vec![1, u64::MAX], swept_ms: -3, ..Head::default() };
+        let head = Head {
+            next_number: 9,
+            segments,
+            cursor: Cursor::new(vec![1, u64::MAX]),
+            swept_ms: -3,
+            ..Head::default()
+        };
         let (same_head, filed) = decode(Pages::Memory(Arc::new(encode(&rows, &head)))).unwrap();
         assert_eq!(same_head, head);
         let filed = Arc::new(filed);
@@ -308,7 +324,7 @@ mod tests {
             let found = RowRef::Filed(filed.clone(), at as u32);
             assert_eq!(found.row().unwrap(), *row);
             assert_eq!((found.number(), found.name().unwrap()), (row.number, row.name.as_str()));
-            assert_eq!((found.place(), found.stamp()), (row.place(), row.stamp));
+            assert_eq!((found.place(), found.version()), (row.place(), row.version));
             assert_eq!((found.updated_ms(), found.is_unread()), (row.updated_ms, !row.unreadable.is_empty()));
         }
     }

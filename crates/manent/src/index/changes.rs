@@ -1,11 +1,10 @@
 //! What is new, changed or gone since the index last looked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use manent_log::fs::Settling;
+use manent_store::{ChangeKind, Cursor, KnownStreams, Place, Seen, Version};
 
-use crate::backend::{Changes, Place, Sight, Stamp, Watching};
 use crate::clock;
 use crate::error::Error;
 use crate::store::Store;
@@ -13,52 +12,41 @@ use crate::store::Store;
 use super::batch::Changed;
 use super::catalogue::Row;
 use super::damage::Read;
+use super::index_dir::IndexDir;
 use super::rows::RowRef;
-use super::shelf::Kept;
 use super::state::{Known, Snapshot};
 use super::stopped::Stopped;
 
 /// What is new or changed since last time, and what is gone.
 pub(crate) type Differences = (Vec<Changed>, Vec<Arc<Row>>);
 
-/// What a look at every stream brought.
+/// What a look at the streams brought.
 pub(crate) struct Surveyed {
     pub(crate) differences: Differences,
-    note: Vec<u64>,
+    cursor: Cursor,
     swept_ms: i64,
     news_bytes: u64,
 }
 
-/// The differences, where somebody tells of them; nothing: every stream must be looked at.
-pub(crate) fn heard(
-    known: &Known,
-    snapshot: Option<&Snapshot>,
-    watching: &mut Option<Box<dyn Watching>>,
-    was_asked: &mut bool,
-    store: &Store,
-) -> Read<Option<Differences>> {
-    // What could not be read may be readable now, without having changed.
-    let all_read = snapshot.is_some_and(|snapshot| snapshot.all_read);
-    if let Some(watch) = watching {
-        match watch.changes() {
-            Changes::These(names) if known.is_swept && all_read => {
-                let told = told(&known.rows, names, store.backend().settling())?;
-                // What went may be elsewhere by now, without anybody having told of that yet.
-                if told.1.is_empty() {
-                    return Ok(Some(told));
-                }
-            }
-            // Everything is looked at now, also what changed until here.
-            Changes::These(_) => {}
-            Changes::Unknown => *watching = None,
-        }
+/// What is known, as the backend asks for it.
+struct Looked<'a> {
+    known: &'a Known,
+    /// Whether all that is not told of may be taken for unchanged.
+    is_complete: bool,
+}
+
+impl KnownStreams for Looked<'_> {
+    fn each(&self, take: &mut dyn FnMut(Place, &str, Version)) {
+        self.known.each(take);
     }
-    // First the watch, then the look: nothing falls in between. Whoever asks once needs none.
-    if watching.is_none() && *was_asked {
-        *watching = store.backend().watch();
+
+    fn version(&self, place: Place, name: &str) -> Option<Version> {
+        self.known.version(place, name)
     }
-    *was_asked = true;
-    Ok(None)
+
+    fn is_complete(&self) -> bool {
+        self.is_complete
+    }
 }
 
 /// What to do while every stream is looked at.
@@ -77,83 +65,71 @@ pub(crate) fn survey_while(
 ) -> Result<Surveyed, Stopped> {
     match meanwhile {
         Meanwhile::Use(use_it) if known.rows.len() >= MANY_ROWS => std::thread::scope(|scope| {
-            let looking = scope.spawn(|| survey(known, store));
+            let all_read = snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read);
+            let looking = scope.spawn(move || survey(known, store, all_read));
             use_it(snapshot.get_or_insert_with(|| Arc::new(known.snapshot())));
             looking.join().unwrap_or_else(|_| Err(Error::Index("a thread of it died".to_owned()).into()))
         }),
-        _ => survey(known, store),
+        _ => survey(known, store, snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read)),
     }
 }
 
-/// Looks at every stream.
-pub(crate) fn survey(known: &Known, store: &Store) -> Result<Surveyed, Stopped> {
-    let mut seen = Vec::with_capacity(known.rows.len());
-    for row in &known.rows {
-        seen.push((row.place(), row.name()?));
-    }
+/// Asks what changed. `all_read`: whether every row is of a session that could be read.
+pub(crate) fn survey(known: &Known, store: &Store, all_read: bool) -> Result<Surveyed, Stopped> {
     let swept_ms = clock::now_ms();
-    let news_bytes = store.index().kept().map_or(0, Kept::news_bytes);
-    let settling = store.backend().settling();
-    let survey = store.backend().survey(&seen, &known.note)?;
+    let news_bytes = store.index().kept().map_or(0, IndexDir::news_bytes);
+    // What could not be read may be readable now, without having changed.
+    let looked = Looked { known, is_complete: known.is_swept && all_read };
+    let changes = store.streams().changes(store.index().space(), &looked, &known.cursor)?;
     let (mut changed, mut gone) = (Vec::new(), Vec::new());
-    for ((row, (place, name)), stamp) in known.rows.iter().zip(seen).zip(survey.stamps) {
-        match stamp {
-            None => gone.push(row.row()?),
-            Some(stamp) if stamp.is_still(row.stamp(), settling) => {}
-            Some(stamp) => {
-                let sight = Sight { place, name: name.to_owned(), stamp };
-                changed.push(Changed { sight, old: Some(row.row()?) });
+    if !changes.streams.is_empty() {
+        let by_name = if changes.streams.len() > FEW { Some(by_name(&known.rows)?) } else { None };
+        for change in changes.streams {
+            let old = match &by_name {
+                Some(rows) => rows.get(&(change.place, change.name.as_str())).copied(),
+                None => row_of(&known.rows, change.place, &change.name),
+            };
+            let old = old.map(RowRef::row).transpose()?;
+            match change.kind.seen() {
+                None => gone.extend(old),
+                Some(Seen { version, bytes }) => changed.push(Changed {
+                    place: change.place,
+                    name: change.name,
+                    version,
+                    bytes,
+                    grew: matches!(change.kind, ChangeKind::Appended(_)),
+                    old,
+                }),
             }
         }
     }
-    changed.extend(survey.others.into_iter().map(|sight| Changed { sight, old: None }));
-    Ok(Surveyed { differences: (changed, gone), note: survey.note, swept_ms, news_bytes })
+    Ok(Surveyed { differences: (changed, gone), cursor: changes.cursor, swept_ms, news_bytes })
+}
+
+fn row_of<'a>(rows: &'a [RowRef], place: Place, name: &str) -> Option<&'a RowRef> {
+    rows.iter().find(|row| row.place() == place && row.name().is_ok_and(|other| other == name))
+}
+
+fn by_name(rows: &[RowRef]) -> Read<HashMap<(Place, &str), &RowRef>> {
+    rows.iter().map(|row| Ok(((row.place(), row.name()?), row))).collect()
 }
 
 impl Surveyed {
     /// Notes when the look was, and gives what it brought.
     pub(crate) fn noted_in(self, known: &mut Known) -> Differences {
-        (known.note, known.swept_ms, known.news_bytes) = (self.note, self.swept_ms, self.news_bytes);
+        (known.cursor, known.swept_ms, known.news_bytes) = (self.cursor, self.swept_ms, self.news_bytes);
         self.differences
     }
 }
 
 /// Whether every session that is known is still where it was.
-pub(crate) fn is_all_there(known: &Known, store: &Store) -> Result<bool, Stopped> {
-    let mut seen = Vec::with_capacity(known.rows.len());
-    for row in &known.rows {
-        seen.push((row.place(), row.name()?));
+pub(crate) fn is_all_there(known: &mut Known, store: &Store) -> Result<bool, Stopped> {
+    let changes = store.streams().changes(store.index().space(), &*known, &known.cursor)?;
+    if changes.streams.is_empty() {
+        known.cursor = changes.cursor;
+        return Ok(true);
     }
-    let survey = store.backend().survey(&seen, &known.note)?;
-    Ok(survey.stamps.iter().all(Option::is_some))
-}
-
-/// What is new or changed among the streams of which a watch told, and what is gone.
-fn told(
-    rows: &[RowRef],
-    names: Vec<(Place, String, Option<Stamp>)>,
-    settling: Settling,
-) -> Read<Differences> {
-    let (mut changed, mut gone) = (Vec::new(), Vec::new());
-    let mut seen = HashSet::new();
-    // The last word on a name counts.
-    for (place, name, stamp) in names.into_iter().rev() {
-        if !seen.insert((place, name.clone())) {
-            continue;
-        }
-        let is_it = |row: &&RowRef| row.place() == place && row.name().is_ok_and(|other| other == name);
-        let old = rows.iter().find(is_it);
-        match (stamp, old) {
-            (Some(stamp), Some(old)) if stamp.is_still(old.stamp(), settling) => {}
-            (Some(stamp), old) => {
-                let old = old.map(RowRef::row).transpose()?;
-                changed.push(Changed { sight: Sight { place, name, stamp }, old });
-            }
-            (None, Some(old)) => gone.push(old.row()?),
-            (None, None) => {}
-        }
-    }
-    Ok((changed, gone))
+    Ok(!changes.streams.iter().any(|change| change.kind == ChangeKind::Gone))
 }
 
 /// Where a crash left a session twice: live and in the archive, or there packed and plain. The live one is the session,
@@ -217,7 +193,7 @@ pub(crate) fn settle_forks(rows: &mut [RowRef]) -> Read<bool> {
         if row.lineage != 0 {
             settled = false;
             row.doubtful = true;
-            row.stamp.changed_ns = Stamp::UNSETTLED_NS;
+            row.version = Version::UNKNOWN;
         }
         row.lineage = now;
         *slot = row.into();
@@ -225,6 +201,8 @@ pub(crate) fn settle_forks(rows: &mut [RowRef]) -> Read<bool> {
     Ok(settled)
 }
 
+/// So few changes are looked for one by one.
+const FEW: usize = 8;
 /// How many sessions a fork may descend from; beyond that nobody looks.
 const LINEAGE_MAX: usize = 64;
 /// To look at so many takes longer than to begin a thread.

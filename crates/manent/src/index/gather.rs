@@ -4,14 +4,17 @@ use std::collections::VecDeque;
 
 use manent_log::{End, Entry, Item};
 
-use crate::backend::{Address, Backend, Listed, Place, Position, Records, Sight, Stamp, Start};
+use manent_store::{Detail, Filter, Place, Position, StreamId, StreamStat, Version, Which};
+
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::store::Store;
+use crate::stream::{Records, Start};
 use crate::summary::shorten;
 use crate::tokens;
 use crate::turn::Record;
 
+use super::batch::Changed;
 use super::builder::{Builder, Said};
 use super::catalogue::{Mark, Row};
 use super::related::NEIGHBOURS;
@@ -86,43 +89,44 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// Reads a session that was seen, and whose stamp is the one to remember. `old` is what was known of it; `number` marks
+/// Reads a session that changed. `old` is what was known of it; `number` marks
 /// its turns if it must be read anew.
 ///
 /// What cannot be read is a row too, which says so. An error is about the index, not about the session.
 pub(crate) fn gather(
     store: &Store,
-    sight: &Sight,
-    listed: &Listed,
+    changed: &Changed,
+    listed: &StreamStat,
     old: Option<&Row>,
     number: u64,
     intake: &mut Intake<'_>,
 ) -> Result<Row> {
     intake.begin_session();
     let mut row = Row {
-        place: place_number(listed.address.place),
+        place: place_number(listed.id.place),
         from: place_number(listed.from),
-        name: sight.name.clone(),
-        key: listed.address.key.as_str().to_owned(),
-        id: listed.address.id.clone(),
-        stamp: sight.stamp,
+        name: changed.name.clone(),
+        key: listed.id.key.as_str().to_owned(),
+        id: listed.id.id.clone(),
+        version: changed.version,
+        bytes: changed.bytes,
         number,
         ..Row::default()
     };
     let (index, modified_ms) = (store.index(), listed.modified_ms);
     let mut gathering = Gathering { index, intake, modified_ms, taken: false, sought: None, trouble: None };
     // A key leads to one file. Another one that would be its session too is read by nobody.
-    if sight.place == Place::Live && row.id.is_empty() {
-        let read = store.backend().sight(&listed.address.key)?;
-        if read.is_some_and(|read| read.name != sight.name) {
+    if changed.place == Place::Live && row.id.is_empty() {
+        let read = live_outside(store, &listed.id.key)?;
+        if read.is_some_and(|read| read.name != changed.name) {
             SHADOWED.clone_into(&mut row.unreadable);
-            row.stamp.changed_ns = Stamp::UNSETTLED_NS;
+            row.version = Version::UNKNOWN;
             return Ok(row);
         }
     }
     let read = match old {
-        Some(old) if old.last.is_set && old.unreadable.is_empty() && only_grew(old, sight) => {
-            gathering.go_on(store.backend(), &listed.address, old, &mut row)
+        Some(old) if old.last.is_set && old.unreadable.is_empty() && only_grew(old, changed) => {
+            gathering.go_on(store, &listed.id, old, &mut row)
         }
         _ => Ok(false),
     };
@@ -131,7 +135,7 @@ pub(crate) fn gather(
         Ok(false) => {
             // What was remembered of it is no longer so.
             gathering.intake.begin_session();
-            gathering.read_all(store, &listed.address, old, &mut row)
+            gathering.read_all(store, &listed.id, old, &mut row)
         }
         Err(e) => Err(e),
     };
@@ -143,11 +147,11 @@ pub(crate) fn gather(
         (Err(e), None) => {
             if let Some(old) = old.filter(|_| !taken) {
                 // What was read of it before can still be found.
-                let Row { name, place, from, stamp, .. } = row;
-                row = Row { place, from, name, stamp, ..old.clone() };
+                let Row { name, place, from, version, bytes, .. } = row;
+                row = Row { place, from, name, version, bytes, ..old.clone() };
             }
             row.unreadable = e.to_string();
-            row.stamp.changed_ns = Stamp::UNSETTLED_NS;
+            row.version = Version::UNKNOWN;
             if row.updated.is_empty() {
                 (row.created_ms, row.updated_ms) = (listed.modified_ms, listed.modified_ms);
             }
@@ -161,10 +165,15 @@ pub(crate) fn gather(
 /// Another program may change anything in its own files. Ours only grow: one that changed without growing was changed
 /// by something else, unless it was just moved, or was looked at again because its time stamp was not settled. A file
 /// that another one took the place of (a copy that was restored, say) is read as a whole.
-fn only_grew(old: &Row, sight: &Sight) -> bool {
-    let moved = old.place() != sight.place || old.name != sight.name;
-    let grew = sight.stamp.bytes > old.stamp.bytes || old.stamp.changed_ns == Stamp::UNSETTLED_NS;
-    old.native && !old.doubtful && (moved || (grew && sight.stamp.file == old.stamp.file))
+fn only_grew(old: &Row, changed: &Changed) -> bool {
+    let moved = old.place() != changed.place || old.name != changed.name;
+    old.native && !old.doubtful && (moved || changed.grew)
+}
+
+/// The live stream of a key as it is seen without opening it.
+pub(crate) fn live_outside(store: &Store, key: &manent_store::SessionKey) -> Result<Option<StreamStat>> {
+    let filter = Filter::new(store.index().space(), Place::Live, Which::Key(key));
+    Ok(store.streams().list(&Filter { detail: Detail::Outside, ..filter })?.into_iter().next())
 }
 
 struct Gathering<'a, 'b> {
@@ -181,10 +190,10 @@ struct Gathering<'a, 'b> {
 
 impl Gathering<'_, '_> {
     /// Reads what was appended. False: the session is not what it was, and must be read as a whole.
-    fn go_on(&mut self, backend: &dyn Backend, at: &Address, old: &Row, row: &mut Row) -> Result<bool> {
+    fn go_on(&mut self, store: &Store, at: &StreamId, old: &Row, row: &mut Row) -> Result<bool> {
         let from = old.recent.first().copied().unwrap_or(old.last);
         let start = Start::At { position: Position::new(from.offset), seq: from.seq };
-        let mut records = backend.read(at, start, None)?;
+        let mut records = store.records(at, start, None)?;
         let parent = records.meta().and_then(|meta| meta.parent.clone());
         if parent.as_ref().map_or("", |parent| &parent.id) != old.parent {
             return Ok(false);
@@ -206,9 +215,9 @@ impl Gathering<'_, '_> {
                 _ => return Ok(false),
             }
         }
-        let Row { place, from, name, key, id, stamp, .. } = std::mem::take(row);
-        *row = Row { place, from, name, key, id, stamp, ..old.clone() };
-        self.read_on(&mut *records, row)?;
+        let Row { place, from, name, key, id, version, bytes, .. } = std::mem::take(row);
+        *row = Row { place, from, name, key, id, version, bytes, ..old.clone() };
+        self.read_on(&mut records, row)?;
         Ok(true)
     }
 
@@ -220,8 +229,8 @@ impl Gathering<'_, '_> {
         }
     }
 
-    fn read_all(&mut self, store: &Store, at: &Address, old: Option<&Row>, row: &mut Row) -> Result<()> {
-        let mut records = store.backend().read(at, Start::First, None)?;
+    fn read_all(&mut self, store: &Store, at: &StreamId, old: Option<&Row>, row: &mut Row) -> Result<()> {
+        let mut records = store.records(at, Start::First, None)?;
         let parent = records.meta().and_then(|meta| meta.parent.clone());
         row.headed = records.meta().is_some();
         // The disk may not have given the header when it was asked whose session this is.
@@ -233,21 +242,21 @@ impl Gathering<'_, '_> {
             Self::read_shared(store, at, row)?;
         }
         self.sought = old.filter(|old| old.native && old.last.is_set && old.id == row.id).map(|old| old.last);
-        self.read_on(&mut *records, row)?;
+        self.read_on(&mut records, row)?;
         // Ours only grow. One that no longer has the last record that was read has lost it.
         if let Some(old) = old.filter(|_| row.native) {
             (row.once_bytes, row.once_seq) = (old.once_bytes, old.once_seq);
             if let Some(lost) = self.sought.take().filter(|lost| lost.seq >= row.once_seq)
                 && !is_set_aside(store, at, old, records.end())?
             {
-                (row.once_bytes, row.once_seq) = (old.stamp.bytes.max(lost.offset), lost.seq);
+                (row.once_bytes, row.once_seq) = (old.bytes.max(lost.offset), lost.seq);
             }
         }
         Ok(())
     }
 
     /// Counts what a fork shares with its parent. It is found where the parent is.
-    fn read_shared(store: &Store, at: &Address, row: &mut Row) -> Result<()> {
+    fn read_shared(store: &Store, at: &StreamId, row: &mut Row) -> Result<()> {
         let mut shared = store.read(at, Start::First)?;
         while let Some(item) = shared.next()? {
             match item {
@@ -266,7 +275,7 @@ impl Gathering<'_, '_> {
         Ok(())
     }
 
-    fn read_on(&mut self, records: &mut dyn Records, row: &mut Row) -> Result<()> {
+    fn read_on(&mut self, records: &mut Records, row: &mut Row) -> Result<()> {
         // A turn that does not say when it was said is as old as what was written before it.
         let mut second =
             if row.updated.is_empty() { seconds(self.modified_ms) } else { seconds(row.updated_ms) };
@@ -315,11 +324,16 @@ impl Gathering<'_, '_> {
 
 /// Whether the last record that was read of a session, and that is no longer there, stands in its torn end, or in what
 /// was set aside of that since. Then it is named there, and did not vanish without a trace.
-pub(crate) fn is_set_aside(store: &Store, at: &Address, old: &Row, end: End) -> Result<bool> {
+pub(crate) fn is_set_aside(store: &Store, at: &StreamId, old: &Row, end: End) -> Result<bool> {
     let Mark { offset, seq, .. } = old.last;
     match end {
         End::Torn(torn) if torn.offset <= offset && offset - torn.offset < torn.length => Ok(true),
-        _ => store.backend().is_set_aside(at, Position::new(offset), seq, old.read_ns),
+        _ => match store.streams().maintenance() {
+            None => Ok(false),
+            Some(maintenance) => {
+                Ok(maintenance.was_set_aside(at, Position::new(offset), seq, old.read_version)?)
+            }
+        },
     }
 }
 

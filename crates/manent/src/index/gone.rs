@@ -10,19 +10,20 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{Address, Place, Position, Stamp, Which};
 use crate::error::Result;
-use crate::key::SessionKey;
 use crate::store::Store;
-use crate::sync::lock;
+use manent_store::sync::lock;
+use manent_store::{Place, Position, SessionKey, StreamId, Which};
 
 use super::batch::Changed;
 use super::catalogue::{Mark, Row};
 use super::changes::survey;
 use super::damage::Read;
+use super::gather::live_outside;
+use super::index_dir::IndexDir;
 use super::numbers::{Numbers, put, put_text};
 use super::rows::RowRef;
-use super::shelf::Kept;
+use super::search::line_at;
 use super::state::Known;
 use super::stopped::Stopped;
 use super::subject::Losses;
@@ -32,7 +33,7 @@ use super::sweep::{Index, Save, TRIES};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// Where it was, and what it was called.
-    pub address: Address,
+    pub id: StreamId,
     /// How many bytes it had when it was last seen.
     pub bytes: u64,
     /// The number of its last record then.
@@ -63,9 +64,9 @@ pub(crate) struct Gone {
 impl Gone {
     /// Nothing if no record of it was ever read.
     fn of(row: &Row) -> Option<Gone> {
-        let Row { place, name, key, id, stamp, last, .. } = row;
+        let Row { place, name, key, id, bytes, last, .. } = row;
         let (name, key, id) = (name.clone(), key.clone(), id.clone());
-        let gone = Gone { place: *place, name, key, id, bytes: stamp.bytes, ..Gone::default() };
+        let gone = Gone { place: *place, name, key, id, bytes: *bytes, ..Gone::default() };
         last.is_set.then_some(Gone { last: *last, ours: row.native || row.headed, ..gone })
     }
 
@@ -76,8 +77,7 @@ impl Gone {
     /// What a copy of it that comes back is compared with. All of the copy is read.
     fn to_row(&self) -> Row {
         let Gone { place, name, key, id, bytes, last, ours: native, .. } = self.clone();
-        let stamp = Stamp { bytes, changed_ns: Stamp::UNSETTLED_NS, ..Stamp::default() };
-        Row { place, name, key, id, stamp, last, native, doubtful: true, ..Row::default() }
+        Row { place, name, key, id, bytes, last, native, doubtful: true, ..Row::default() }
     }
 
     pub(crate) fn is_of(&self, key: &SessionKey) -> bool {
@@ -90,8 +90,8 @@ impl Gone {
 
     fn missing(&self) -> Option<Missing> {
         let key = SessionKey::new(self.key.as_str()).ok()?;
-        let address = Address { place: self.place(), key, id: self.id.clone() };
-        Some(Missing { address, bytes: self.bytes, last_seq: self.last.seq, ours: self.ours })
+        let id = StreamId::session(self.place(), &key, self.id.as_str());
+        Some(Missing { id, bytes: self.bytes, last_seq: self.last.seq, ours: self.ours })
     }
 
     /// Whether its last record still lies where it lay: then only its header is damaged, which is named elsewhere. What
@@ -100,7 +100,7 @@ impl Gone {
         if !self.replaced {
             return false;
         }
-        match store.backend().line(self.place(), &self.name, Position::new(self.last.offset)) {
+        match line_at(store, self.place(), &self.name, Position::new(self.last.offset)) {
             Ok(line) => line.is_some_and(|line| crc32c::crc32c(&line) == self.last.crc),
             Err(e) => e.is_refusal(),
         }
@@ -242,15 +242,15 @@ impl Index {
 
     /// The sessions that are being purged, by this or another process.
     fn leaving(&self) -> Vec<Leaving> {
-        let mut leaving = self.kept().map(Kept::leaving).unwrap_or_default();
+        let mut leaving = self.kept().map(IndexDir::leaving).unwrap_or_default();
         leaving.extend(lock(&self.purged).iter().cloned());
         leaving
     }
 
     /// Announces a purge, before anything is removed. A disk that is full does not hinder it: then a crash makes it
     /// look like a loss.
-    pub(crate) fn announce_purge(&self, sessions: &[Address]) {
-        let leaving = |at: &Address| Leaving { key: at.key.as_str().to_owned(), id: at.id.clone() };
+    pub(crate) fn announce_purge(&self, sessions: &[StreamId]) {
+        let leaving = |at: &StreamId| Leaving { key: at.key.as_str().to_owned(), id: at.id.clone() };
         let leaving: Vec<Leaving> = sessions.iter().map(leaving).collect();
         if let Some(kept) = self.kept() {
             let _ = kept.add_leaving(&leaving);
@@ -264,7 +264,7 @@ impl Index {
         let mut lost = Vec::new();
         for _ in 0..TRIES {
             let loaded;
-            let edition = self.kept().and_then(Kept::edition);
+            let edition = self.kept().and_then(IndexDir::edition);
             let known = match (&state.known, self.kept()) {
                 (Some(known), _) if edition.is_none() || known.edition == edition => known,
                 (_, Some(kept)) => {
@@ -276,7 +276,7 @@ impl Index {
             let settled;
             (lost, settled) = self.missing_of(known, store)?;
             // Somebody who purges may have finished between our looks.
-            if settled && self.kept().and_then(Kept::edition) == edition {
+            if settled && self.kept().and_then(IndexDir::edition) == edition {
                 break;
             }
         }
@@ -285,16 +285,16 @@ impl Index {
 
     /// What is lost of what is known; false if sessions moved meanwhile.
     fn missing_of(&self, known: &Known, store: &Store) -> std::result::Result<(Vec<Gone>, bool), Stopped> {
-        let (changed, went) = survey(known, store)?.differences;
+        let (changed, went) = survey(known, store, false)?.differences;
         let olds = changed.iter().filter_map(|changed| changed.old.as_ref());
         let doubtful: HashSet<u64> = olds.clone().chain(&went).map(|row| row.number).collect();
         let mut lost = known.gone.clone();
         lost.extend(olds.filter_map(|row| Gone::of(row)).map(Gone::replaced));
         lost.extend(went.iter().filter_map(|row| Gone::of(row)));
         let (mut present, mut settled) = (Present::default(), true);
-        for Changed { sight, .. } in changed.iter().filter(|_| !lost.is_empty()) {
-            match store.backend().identify(sight)? {
-                Some(listed) => present.note(&listed.address.id, listed.address.key.as_str()),
+        for changed in changed.iter().filter(|_| !lost.is_empty()) {
+            match changed.identify(store)? {
+                Some(listed) => present.note(&listed.id.id, listed.id.key.as_str()),
                 None => settled = false,
             }
         }
@@ -367,7 +367,7 @@ impl Store {
 
     /// Takes note of missing sessions: they are no longer reported. Gives those sessions.
     pub fn acknowledge_missing(&self, which: Which<'_>) -> Result<Vec<Missing>> {
-        let is_meant = |missing: &Missing| is_meant(which, missing.address.key.as_str(), &missing.address.id);
+        let is_meant = |missing: &Missing| is_meant(which, missing.id.key.as_str(), &missing.id.id);
         // Without anything missing, nothing is read or written.
         if !self.missing()?.iter().any(is_meant) {
             return Ok(Vec::new());
@@ -387,7 +387,7 @@ impl Store {
     pub fn missing_of(&self, key: &SessionKey) -> Result<Option<Missing>> {
         let (rows, gone) = self.index().noted_of(key);
         let mut gone: Vec<Gone> = gone.into_iter().filter(|gone| gone.ours).collect();
-        let live = self.backend().sight(key)?;
+        let live = live_outside(self, key)?;
         let is_replaced = |row: &Row| live.as_ref().is_some_and(|live| live.name == row.name);
         let rows = rows.iter().filter(|row| row.native || row.headed);
         let of = |row: &Row| {
@@ -402,7 +402,7 @@ impl Store {
         let mut present = Present::default();
         for place in Place::ALL {
             for listed in self.list_of(place, key)? {
-                present.note(&listed.address.id, key.as_str());
+                present.note(&listed.id.id, key.as_str());
             }
         }
         gone.retain(|gone| {
@@ -417,6 +417,7 @@ fn is_meant(which: Which<'_>, key: &str, id: &str) -> bool {
         Which::All => true,
         Which::Key(wanted) => wanted.as_str() == key,
         Which::Id(begin) => id.starts_with(begin),
+        Which::Name(_) => false,
     }
 }
 

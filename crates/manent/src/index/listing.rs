@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use manent_log::Item;
 
-use crate::backend::{Address, Place, Progress, Start};
 use crate::error::{Error, Result};
 use crate::store::Store;
+use crate::stream::Start;
 use crate::summary::Summary;
+use manent_store::{Place, Progress, StreamId};
 
 use super::catalogue::Row;
 use super::damage::Read;
 use super::gather::is_set_aside;
 use super::rows::RowRef;
-use super::search::address_of;
+use super::search::stream_of;
 use super::state::Snapshot;
 use super::sweep::Save;
 
@@ -136,7 +137,7 @@ impl Store {
         for row in all_rows(&snapshot).map_err(|broken| Error::Index(broken.to_string()))? {
             made.sessions += 1;
             made.turns += row.turns;
-            made.log_bytes += row.stamp.bytes;
+            made.log_bytes += row.bytes;
         }
         Ok(made)
     }
@@ -148,11 +149,11 @@ impl Store {
 
     /// Of a session that lacks its end: how many bytes it had when it was last seen with it, and the number of the last
     /// record then. Only what was noted before is asked for: nothing is swept.
-    pub(crate) fn once(&self, at: &Address) -> Result<Option<(u64, u64)>> {
+    pub(crate) fn once(&self, at: &StreamId) -> Result<Option<(u64, u64)>> {
         let Some(row) = self.index().noted(at) else { return Ok(None) };
         // By its key alone, another may be meant than was noted: one that was begun since.
         let is_other = |meta: &crate::meta::Meta| at.id.is_empty() && meta.id != row.id;
-        if self.backend().read(at, Start::Header, None)?.meta().is_some_and(is_other) {
+        if self.records(at, Start::Header, None)?.meta().is_some_and(is_other) {
             return Ok(None);
         }
         if row.once_seq > 0 {
@@ -162,7 +163,7 @@ impl Store {
             return Ok(None);
         }
         // By its number: in a fork that was given a copy of what it shares, it lies elsewhere now.
-        let mut records = self.backend().read(at, Start::Seq(row.last.seq), None)?;
+        let mut records = self.records(at, Start::Seq(row.last.seq), None)?;
         while let Some(item) = records.next()? {
             if let Item::Entry(entry) = item {
                 if entry.seq == row.last.seq && crc32c::crc32c(entry.bytes) == row.last.crc {
@@ -172,7 +173,7 @@ impl Store {
             }
         }
         let is_set_aside = is_set_aside(self, at, &row, records.end())?;
-        Ok((!is_set_aside).then_some((row.stamp.bytes, row.last.seq)))
+        Ok((!is_set_aside).then_some((row.bytes, row.last.seq)))
     }
 }
 
@@ -186,14 +187,14 @@ fn stats_of(snapshot: &Snapshot) -> Read<Stats> {
             share.sessions += 1;
             share.turns = share.turns.saturating_add(row.turns);
             share.tokens = share.tokens.saturating_add(row.tokens);
-            share.bytes = share.bytes.saturating_add(row.stamp.bytes);
+            share.bytes = share.bytes.saturating_add(row.bytes);
             *stats.sessions_by_day.entry(row.created_ms.div_euclid(DAY_MS)).or_default() += 1;
         }
         stats.places.push((place, share));
     }
     count_turns(snapshot, &mut stats)?;
     stats.largest = rows.iter().filter_map(|row| Summary::of(row)).collect();
-    stats.largest.sort_by(|a, b| (b.bytes, &a.address.key).cmp(&(a.bytes, &b.address.key)));
+    stats.largest.sort_by(|a, b| (b.bytes, &a.id.key).cmp(&(a.bytes, &b.id.key)));
     Ok(stats)
 }
 
@@ -237,11 +238,11 @@ pub(crate) fn page(rows: &[&RowRef], since_ms: Option<i64>, limit: usize) -> Rea
 }
 
 /// Sessions that cannot be read.
-pub(crate) fn unread(snapshot: &Snapshot) -> Read<Vec<(Address, String)>> {
+pub(crate) fn unread(snapshot: &Snapshot) -> Read<Vec<(StreamId, String)>> {
     let mut unread = Vec::new();
     for row in snapshot.rows.iter().filter(|row| !snapshot.all_read && row.is_unread()) {
         let row = row.row()?;
-        unread.extend(address_of(&row).map(|address| (address, row.unreadable.clone())));
+        unread.extend(stream_of(&row).map(|id| (id, row.unreadable.clone())));
     }
     Ok(unread)
 }

@@ -98,7 +98,7 @@ fn search_segment(
 ) -> Read<Option<u64>> {
     let Some(mut sources) = sources(view, number, must)? else { return Ok(Some(0)) };
     let filtered = filter.of_segment(view)?;
-    if let ([Source { turns: Turns::Listed(list), weight }], []) = (sources.as_mut_slice(), not) {
+    if let ([Source { turns: Turns::StreamStat(list), weight }], []) = (sources.as_mut_slice(), not) {
         return best_of_one(view, number, list, *weight, &filtered, best);
     }
     let mut without = Vec::new();

@@ -8,18 +8,19 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use crate::backend::{Place, Sight};
+use manent_store::sync::lock;
+use manent_store::{Place, SessionKey, StreamStat};
+
 use crate::error::{Error, Result};
-use crate::key::SessionKey;
 use crate::store::Store;
 use crate::summary::Summary;
-use crate::sync::lock;
 
 use super::batch::{Changed, Moved, read_batch};
 use super::damage::Broken;
+use super::gather::live_outside;
+use super::index_dir::IndexDir;
 use super::listing::{Listing, page};
 use super::rows::RowRef;
-use super::shelf::Kept;
 
 /// What this process noted.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ pub(crate) struct Noted {
 
 impl Noted {
     /// Notes that a session was written. Nothing that goes wrong here matters: the next look at all streams sees it.
-    pub(crate) fn written(&self, kept: &Kept, key: &SessionKey) {
+    pub(crate) fn written(&self, kept: &IndexDir, key: &SessionKey) {
         let mut keys = lock(&self.keys);
         let keys = keys.get_or_insert_default();
         if keys.contains(key) {
@@ -88,7 +89,7 @@ impl From<Error> for Failed {
 
 fn at_once(
     store: &Store,
-    kept: &Kept,
+    kept: &IndexDir,
     since_ms: Option<i64>,
     limit: usize,
 ) -> std::result::Result<Option<Listing>, Failed> {
@@ -96,20 +97,20 @@ fn at_once(
     let filed = Arc::new(filed);
     let mut rows: Vec<RowRef> = (0..filed.len() as u32).map(|at| RowRef::Filed(filed.clone(), at)).collect();
     rows.retain(|row| row.place() == Place::Live);
-    let mut sights = Vec::new();
+    let mut noted = Vec::new();
     for key in kept.news().map_err(Broken::from)? {
-        sights.extend(store.backend().sight(&key)?);
+        noted.extend(live_outside(store, &key)?);
     }
-    if sights.len() > PAGE_MAX {
+    if noted.len() > PAGE_MAX {
         return Ok(None);
     }
-    bring_up(store, &mut rows, sights, head.next_number)?;
+    bring_up(store, &mut rows, noted, head.next_number)?;
     let all: Vec<&RowRef> = rows.iter().collect();
     let shown = page(&all, since_ms, limit)?;
     // What is shown is as it is: one that changed or went behind our back makes a look at everything worth its time.
-    for Summary { address, bytes, .. } in &shown {
-        let now = store.backend().sight(&address.key)?;
-        if now.is_none_or(|now| now.stamp.bytes != *bytes) {
+    for Summary { id, bytes, .. } in &shown {
+        let now = live_outside(store, &id.key)?;
+        if now.is_none_or(|now| now.bytes != *bytes) {
             return Ok(None);
         }
     }
@@ -120,13 +121,13 @@ fn at_once(
 fn bring_up(
     store: &Store,
     rows: &mut Vec<RowRef>,
-    sights: Vec<Sight>,
+    noted: Vec<StreamStat>,
     next_number: u64,
 ) -> std::result::Result<(), Failed> {
-    if sights.is_empty() {
+    if noted.is_empty() {
         return Ok(());
     }
-    let names: HashSet<&str> = sights.iter().map(|sight| sight.name.as_str()).collect();
+    let names: HashSet<&str> = noted.iter().map(|stat| stat.name.as_str()).collect();
     let mut old = Vec::new();
     let mut failed = None;
     rows.retain(|row| match row.name() {
@@ -143,13 +144,17 @@ fn bring_up(
     if let Some(broken) = failed {
         return Err(broken.into());
     }
-    let settling = store.backend().settling();
-    let mut changed = Vec::with_capacity(sights.len());
-    for sight in sights {
-        let known = old.iter().find(|row| row.name().is_ok_and(|name| name == sight.name));
+    let mut changed = Vec::with_capacity(noted.len());
+    for StreamStat { name, version, bytes, .. } in noted {
+        let known = old.iter().find(|row| row.name().is_ok_and(|other| other == name));
         match known {
-            Some(row) if sight.stamp.is_still(row.stamp(), settling) => rows.push(row.clone()),
-            known => changed.push(Changed { sight, old: known.map(RowRef::row).transpose()? }),
+            Some(row) if version == row.version() => rows.push(row.clone()),
+            known => {
+                let old = known.map(RowRef::row).transpose()?;
+                // Only writers of ours note sessions, and they only append.
+                let grew = old.as_ref().is_some_and(|old| bytes >= old.bytes);
+                changed.push(Changed { place: Place::Live, name, version, bytes, grew, old });
+            }
         }
     }
     let none_moved = Moved::default();

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::backend::Address;
 use crate::error::Result;
-use crate::key::SessionKey;
 use crate::store::Store;
-use crate::sync::lock;
+use manent_store::sync::lock;
+use manent_store::{SessionKey, StreamId};
 
 use super::by_key::ByKey;
 use super::catalogue::Row;
@@ -15,7 +14,7 @@ use super::sweep::{Index, Save, State};
 
 impl Index {
     /// The row of a session as it was last written down or read, without looking whether it still holds.
-    pub(crate) fn noted(&self, at: &Address) -> Option<Row> {
+    pub(crate) fn noted(&self, at: &StreamId) -> Option<Row> {
         let mut state = lock(&self.state);
         let is_it = |row: &Row| {
             let known = if at.id.is_empty() { row.place() == at.place } else { row.id == at.id };
@@ -49,7 +48,7 @@ impl Index {
     }
 
     /// Somebody knows that a session lacks its end: from now on it is what it is.
-    pub(crate) fn acknowledge(&self, store: &Store, at: &Address) -> Result<()> {
+    pub(crate) fn acknowledge(&self, store: &Store, at: &StreamId) -> Result<()> {
         if self.noted(at).is_none() {
             return Ok(());
         }

@@ -12,9 +12,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use manent_log::fs::{DiskFile, read_fully};
-
-use crate::sync::lock;
+use manent_store::Blob;
+use manent_store::sync::lock;
 
 use super::damage::{Broken, Read, broken};
 
@@ -29,7 +28,7 @@ pub(crate) enum Pages {
 
 #[derive(Debug)]
 pub(crate) struct Paged {
-    file: Box<dyn DiskFile>,
+    file: Box<dyn Blob>,
     len: u64,
     /// The checksums of the pages, as they stand in the file.
     crcs: Vec<u8>,
@@ -59,8 +58,8 @@ pub(crate) fn seal(bytes: &mut Vec<u8>) {
 
 impl Pages {
     /// Opens a file that [`seal`] made. What stands behind the pages is checked now, the pages when they are read.
-    pub(crate) fn open(file: Box<dyn DiskFile>) -> Read<Pages> {
-        let size = file.state()?.len;
+    pub(crate) fn open(file: Box<dyn Blob>) -> Read<Pages> {
+        let size = file.len();
         let end_at = size.checked_sub(END_BYTES as u64).ok_or_else(|| broken("too short"))?;
         let mut end = [0; END_BYTES];
         fill(&*file, &mut end, end_at)?;
@@ -156,9 +155,15 @@ impl std::ops::Deref for Bytes {
     }
 }
 
-fn fill(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> Read<()> {
-    if read_fully(file, buffer, offset)? < buffer.len() {
-        return Err(Broken::Wrong("cut short"));
+fn fill(file: &dyn Blob, buffer: &mut [u8], offset: u64) -> Read<()> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => return Err(Broken::Wrong("cut short")),
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e.into()),
+        }
     }
     Ok(())
 }
@@ -178,5 +183,5 @@ pub(crate) const PAGE_BYTES: usize = 8192;
 /// How much of a file is kept in memory.
 const LATELY_BYTES: usize = 2 * 1024 * 1024;
 /// Changes with everything that is kept in pages: an index of another version is made anew.
-const MAGIC: &[u8; 8] = b"manidx02";
+const MAGIC: &[u8; 8] = b"manidx03";
 const END_BYTES: usize = MAGIC.len() + 8 + 4;

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 
 use super::words::Words;
 use crate::clock;
-use crate::key::SessionKey;
 use crate::when::TimeError;
+use manent_store::SessionKey;
 
 mod parse;
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Rows of the catalogue that are taken apart only when somebody looks at them: a search among ten thousand sessions
-//! needs the name and the stamp of each, and all the rest of twenty.
+//! needs the name and the version of each, and all the rest of twenty.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use crate::backend::{Place, Stamp};
+use manent_store::{Place, Version};
 
 use super::catalogue::Row;
 use super::damage::{Read, broken};
@@ -31,24 +31,22 @@ pub(crate) struct Filed {
     names: OnceLock<Bytes>,
 }
 
-/// number, file (2), bytes, changed, updated, end of the body (8 each), end of the name (4), place, flags (1 each), 2
-/// to spare.
-pub(crate) const FRONT_BYTES: usize = 64;
+/// The number, five words of the version, bytes, updated, end of the body (8 each), end of the name (4), place, flags
+/// (1 each), 2 to spare.
+pub(crate) const FRONT_BYTES: usize = 80;
+const BYTES: usize = 6;
+const UPDATED: usize = 7;
+const BODY_END: usize = 8;
+const NAME_END_AT: usize = 72;
+const PLACE_AT: usize = 76;
+const FLAGS_AT: usize = 77;
 const UNREAD: u8 = 1;
 const FORK: u8 = 2;
 
 /// Writes the front of a row whose name and body end there.
 pub(crate) fn put_front(out: &mut Vec<u8>, row: &Row, name_end: u32, body_end: u64) {
-    let Stamp { file, bytes, changed_ns } = row.stamp;
-    let numbers = [
-        row.number,
-        file.0,
-        file.1,
-        bytes,
-        changed_ns.cast_unsigned(),
-        row.updated_ms.cast_unsigned(),
-        body_end,
-    ];
+    let [a, b, c, d, e] = row.version.words();
+    let numbers = [row.number, a, b, c, d, e, row.bytes, row.updated_ms.cast_unsigned(), body_end];
     for number in numbers {
         out.extend_from_slice(&number.to_le_bytes());
     }
@@ -86,20 +84,20 @@ impl Filed {
     }
 
     pub(crate) fn updated_ms(&self, at: usize) -> i64 {
-        self.number(at, 5).cast_signed()
+        self.number(at, UPDATED).cast_signed()
     }
 
     pub(crate) fn place(&self, at: usize) -> u8 {
-        self.byte(at, 60)
+        self.byte(at, PLACE_AT)
     }
 
     fn begin(&self, at: usize) -> u64 {
-        at.checked_sub(1).map_or(0, |before| self.number(before, 6))
+        at.checked_sub(1).map_or(0, |before| self.number(before, BODY_END))
     }
 
     /// Where the body of a row lies in the file.
     fn body(&self, at: usize) -> Read<Range<u64>> {
-        let (begin, end) = (self.begin(at), self.number(at, 6));
+        let (begin, end) = (self.begin(at), self.number(at, BODY_END));
         let fits = begin <= end && end <= self.bodies_end - self.bodies_at;
         if fits {
             Ok(self.bodies_at + begin..self.bodies_at + end)
@@ -109,7 +107,7 @@ impl Filed {
     }
 
     fn name_end(&self, at: usize) -> u64 {
-        u64::from(u32_at(&self.fronts, at * FRONT_BYTES + 56))
+        u64::from(u32_at(&self.fronts, at * FRONT_BYTES + NAME_END_AT))
     }
 
     /// Where the name of a row lies among the names.
@@ -133,13 +131,13 @@ impl Filed {
         let name = self.pages.read(self.names_at + start as u64..self.names_at + end as u64)?;
         let name = std::str::from_utf8(&name).map_err(|_| broken("a name is no text"))?.to_owned();
         let rest = self.pages.read(self.body(at)?)?;
-        let stamp = Stamp {
-            file: (self.number(at, 1), self.number(at, 2)),
-            bytes: self.number(at, 3),
-            changed_ns: self.number(at, 4).cast_signed(),
-        };
+        let (version, bytes) = (self.version(at), self.number(at, BYTES));
         let (number, updated_ms, place) = (self.number(at, 0), self.updated_ms(at), self.place(at));
-        Row { number, place, name, stamp, updated_ms, ..Row::default() }.with_rest(&rest)
+        Row { number, place, name, version, bytes, updated_ms, ..Row::default() }.with_rest(&rest)
+    }
+
+    fn version(&self, at: usize) -> Version {
+        Version::new([1, 2, 3, 4, 5].map(|field| self.number(at, field)))
     }
 }
 
@@ -172,13 +170,10 @@ impl RowRef {
         }
     }
 
-    pub(crate) fn stamp(&self) -> Stamp {
+    pub(crate) fn version(&self) -> Version {
         match self {
-            RowRef::Filed(filed, at) => {
-                let number = |field| filed.number(*at as usize, field);
-                Stamp { file: (number(1), number(2)), bytes: number(3), changed_ns: number(4).cast_signed() }
-            }
-            RowRef::Read(row) => row.stamp,
+            RowRef::Filed(filed, at) => filed.version(*at as usize),
+            RowRef::Read(row) => row.version,
         }
     }
 
@@ -191,14 +186,14 @@ impl RowRef {
 
     pub(crate) fn is_unread(&self) -> bool {
         match self {
-            RowRef::Filed(filed, at) => filed.byte(*at as usize, 61) & UNREAD > 0,
+            RowRef::Filed(filed, at) => filed.byte(*at as usize, FLAGS_AT) & UNREAD > 0,
             RowRef::Read(row) => !row.unreadable.is_empty(),
         }
     }
 
     pub(crate) fn is_fork(&self) -> bool {
         match self {
-            RowRef::Filed(filed, at) => filed.byte(*at as usize, 61) & FORK > 0,
+            RowRef::Filed(filed, at) => filed.byte(*at as usize, FLAGS_AT) & FORK > 0,
             RowRef::Read(row) => !row.parent.is_empty(),
         }
     }

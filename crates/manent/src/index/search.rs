@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use manent_log::Item;
 
-use crate::backend::{Address, Place, Position, Start};
 use crate::error::Result;
-use crate::key::SessionKey;
 use crate::store::Store;
+use crate::stream::Start;
 use crate::turn::Record;
+use manent_store::{LockMode, LockName, Place, Position, SessionKey, Space, StreamId, Target};
 
 use super::best::{Best, Scored};
 use super::catalogue::Row;
@@ -41,14 +41,14 @@ pub struct Found {
     /// No turn held all the words, so these are the turns that fit the question best, whatever of it they hold.
     pub related: bool,
     /// Sessions that could not be searched, and why.
-    pub unread: Vec<(Address, String)>,
+    pub unread: Vec<(StreamId, String)>,
 }
 
 /// A turn that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
     /// The session.
-    pub address: Address,
+    pub id: StreamId,
     /// Its title.
     pub title: String,
     /// The turn's number.
@@ -79,7 +79,7 @@ impl Store {
         &self,
         query: &Query,
         limit: usize,
-        progress: crate::backend::Progress<'_>,
+        progress: manent_store::Progress<'_>,
     ) -> Result<Found> {
         self.search_where(query, limit, progress, None)
     }
@@ -89,13 +89,15 @@ impl Store {
         &self,
         query: &Query,
         limit: usize,
-        progress: crate::backend::Progress<'_>,
+        progress: manent_store::Progress<'_>,
         alive: Option<Alive<'_>>,
     ) -> Result<Found> {
         let mut found = Found::default();
         for left in (0..TRIES).rev() {
             // Sessions that are moved all the time are made to rest for once, if somebody of ours moves them.
-            let _still = if left == 0 { self.backend().exclusive(self.wait()).ok() } else { None };
+            let moves = LockName::Moves(Space::Sessions);
+            let rest = || self.streams().lock(moves, LockMode::Exclusive, self.wait()).ok();
+            let _still = if left == 0 { rest() } else { None };
             let ask = |snapshot: &Snapshot| Asking { store: self, snapshot, query, alive }.ask(limit);
             // Most often nothing changed since it was last looked. Then what was known is asked rightly, and every hit
             // of it was read now as ever; else the answer counts for nothing.
@@ -371,9 +373,9 @@ impl Asking<'_> {
 
     /// What is shown of a turn. Nothing if its line is not what was indexed.
     fn hit(&self, row: &Row, spot: Spot, score: f32, line: &[u8], matcher: &Matcher) -> Option<Hit> {
-        let (address, record) = (address_of(row)?, record_in(line, spot)?);
+        let (id, record) = (stream_of(row)?, record_in(line, spot)?);
         Some(Hit {
-            address,
+            id,
             title: row.title().to_owned(),
             seq: spot.seq,
             position: Position::new(spot.offset),
@@ -386,7 +388,7 @@ impl Asking<'_> {
 
     /// Reads the line of a turn where it lies. Nothing if that is not what was indexed.
     fn line(&self, row: &Row, spot: Spot) -> Result<Option<Vec<u8>>> {
-        let line = self.store.backend().line(row.place(), &row.name, Position::new(spot.offset))?;
+        let line = line_at(self.store, row.place(), &row.name, Position::new(spot.offset))?;
         match line.filter(|line| crc32c::crc32c(line) == spot.crc) {
             Some(line) => Ok(Some(line)),
             // Two records on one line, perhaps: a reader takes them apart.
@@ -395,12 +397,13 @@ impl Asking<'_> {
     }
 
     fn line_by_reading(&self, row: &Row, spot: Spot) -> Result<Option<Vec<u8>>> {
-        let Some(address) = address_of(row) else { return Ok(None) };
+        let Some(id) = stream_of(row) else { return Ok(None) };
         let start = Start::At { position: Position::new(spot.offset), seq: spot.seq };
-        let mut records = match self.store.backend().read(&address, start, None) {
-            Err(e) if e.is_not_found() => return Ok(None),
-            read => read?,
-        };
+        let mut records =
+            match self.store.records(&StreamId { space: self.store.index().space(), ..id }, start, None) {
+                Err(e) if e.is_not_found() => return Ok(None),
+                read => read?,
+            };
         Ok(match records.next()? {
             Some(Item::Entry(entry)) if crc32c::crc32c(entry.bytes) == spot.crc => Some(entry.bytes.to_vec()),
             _ => None,
@@ -459,11 +462,28 @@ fn is(wanted: &SessionMatch, row: &Row) -> bool {
     }
 }
 
-pub(crate) fn address_of(row: &Row) -> Option<Address> {
+/// Names the session of a row.
+pub(crate) fn stream_of(row: &Row) -> Option<StreamId> {
     let key = SessionKey::new(row.key.as_str()).ok()?;
-    Some(Address { place: row.place(), key, id: row.id.clone() })
+    Some(StreamId::session(row.place(), &key, row.id.as_str()))
+}
+
+/// Reads the line at a position of a stream that was seen; `None` if it is gone or ends before that.
+pub(crate) fn line_at(
+    store: &Store,
+    place: Place,
+    name: &str,
+    position: Position,
+) -> Result<Option<Vec<u8>>> {
+    let space = store.index().space();
+    match store.streams().open(Target::Name { space, place, name }) {
+        Err(e) if e.is_not_found() => Ok(None),
+        reader => Ok(reader?.line_at(position, LINE_BYTES_GUESS)?),
+    }
 }
 
 const TRIES: u32 = 4;
+/// Longer than most turns.
+const LINE_BYTES_GUESS: usize = 8 << 10;
 /// So much of what was read is kept until it is shown.
 const LINES_BYTES_MAX: usize = 1024 * 1024;

@@ -3,18 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use manent_log::fs::DiskFile;
-
-use crate::backend::Place;
+use manent_store::{Blob, Cursor, KnownStreams, Place, Version};
 
 use super::catalogue::{self, Head, Named};
 use super::damage::Read;
 use super::gone::Gone;
+use super::index_dir::{Edition, IndexDir};
 use super::merge::merge;
 use super::pages::Pages;
 use super::rows::RowRef;
 use super::segment::Segment;
-use super::shelf::{Edition, Kept};
 use super::view::View;
 
 /// Everything that is known.
@@ -26,16 +24,16 @@ pub(crate) struct Known {
     /// The catalogue on the disk that this goes on from.
     pub(crate) edition: Option<Edition>,
     /// Keeps the number of that file from being used again.
-    pub(crate) catalogue: Option<Box<dyn DiskFile>>,
+    pub(crate) catalogue: Option<Box<dyn Blob>>,
     /// Bytes of logs, and rows, that are not on the disk yet.
     pub(crate) unsaved_bytes: u64,
     pub(crate) unsaved_rows: usize,
     /// How long the news were before everything was last looked at.
     pub(crate) news_bytes: u64,
-    /// What the backend wants to be told before the next survey.
-    pub(crate) note: Vec<u64>,
-    /// The note in the catalogue on the disk.
-    pub(crate) saved_note: Vec<u64>,
+    /// How far was heard of changes. The default: everything must be looked at.
+    pub(crate) cursor: Cursor,
+    /// The cursor in the catalogue on the disk.
+    pub(crate) saved_cursor: Cursor,
     /// When everything was last looked at, in milliseconds since 1970.
     pub(crate) swept_ms: i64,
     /// Sessions that are nowhere any more.
@@ -72,7 +70,7 @@ impl Held {
 
 impl Known {
     /// What is on the disk; nothing known if there is nothing.
-    pub(crate) fn load(kept: &Kept) -> Read<Known> {
+    pub(crate) fn load(kept: &IndexDir) -> Read<Known> {
         let (edition, catalogue) = kept.hold_edition();
         let Some((head, filed)) = kept.catalogue()? else {
             let has_strays = kept.strays(&[]).is_ok_and(|strays| !strays.is_empty());
@@ -85,9 +83,9 @@ impl Known {
         }
         let filed = Arc::new(filed);
         let rows = (0..filed.len() as u32).map(|at| RowRef::Filed(filed.clone(), at)).collect();
-        let Head { next_number, note, swept_ms, gone, .. } = head;
-        let saved_note = note.clone();
-        let found = Known { rows, next_number, segments, edition, note, saved_note, ..Known::default() };
+        let Head { next_number, cursor, swept_ms, gone, .. } = head;
+        let saved_cursor = cursor.clone();
+        let found = Known { rows, next_number, segments, edition, cursor, saved_cursor, ..Known::default() };
         Ok(Known { catalogue, swept_ms, gone, has_strays, ..found })
     }
 
@@ -119,7 +117,7 @@ impl Known {
 
     /// Puts everything on the disk that is not there yet, and nothing that is gone. The caller has the right to write,
     /// and knows that the catalogue there is still the one that this goes on from.
-    pub(crate) fn save(&mut self, kept: &Kept) -> Read<()> {
+    pub(crate) fn save(&mut self, kept: &IndexDir) -> Read<()> {
         let saved = self.try_save(kept);
         if saved.is_err() {
             // What was written for it counts for nothing, and takes room that may be wanted for better.
@@ -129,7 +127,7 @@ impl Known {
     }
 
     /// Removes what no catalogue names. What is open here can be read all the same.
-    fn take_back(&mut self, kept: &Kept) {
+    fn take_back(&mut self, kept: &IndexDir) {
         let named = match kept.catalogue() {
             Ok(catalogue) => catalogue.map(|(head, _)| head.segments).unwrap_or_default(),
             Err(_) => return,
@@ -140,7 +138,7 @@ impl Known {
         let _ = kept.tidy(&named);
     }
 
-    fn try_save(&mut self, kept: &Kept) -> Read<()> {
+    fn try_save(&mut self, kept: &IndexDir) -> Read<()> {
         let mut stay = Vec::new();
         let mut small = Vec::new();
         for (held, view) in self.segments.iter().zip(self.views()) {
@@ -166,10 +164,10 @@ impl Known {
         let segments: Vec<Held> = stay.into_iter().map(|(held, _)| held).collect();
         let named: Vec<Named> = segments.iter().filter_map(|held| held.named.clone()).collect();
         let rows = self.rows.iter().map(RowRef::row).collect::<Read<Vec<_>>>()?;
-        let (next_number, note, swept_ms) = (self.next_number, self.note.clone(), self.swept_ms);
-        let head = Head { next_number, segments: named, note, swept_ms, gone: self.gone.clone() };
+        let (next_number, cursor, swept_ms) = (self.next_number, self.cursor.clone(), self.swept_ms);
+        let head = Head { next_number, segments: named, cursor, swept_ms, gone: self.gone.clone() };
         kept.put_catalogue(catalogue::encode(&rows, &head), &head.segments)?;
-        self.saved_note = head.note;
+        self.saved_cursor = head.cursor;
         self.segments = segments;
         (self.edition, self.catalogue) = kept.hold_edition();
         kept.drop_news(self.news_bytes);
@@ -181,6 +179,22 @@ impl Known {
     fn view_of(&self, segment: Arc<Segment>) -> View {
         let places = Places::new(&self.rows);
         View::new(segment, |number| places.of(number))
+    }
+}
+
+impl KnownStreams for Known {
+    fn each(&self, take: &mut dyn FnMut(Place, &str, Version)) {
+        for row in &self.rows {
+            // A name that cannot be read is found out by whoever reads the row.
+            if let Ok(name) = row.name() {
+                take(row.place(), name, row.version());
+            }
+        }
+    }
+
+    fn version(&self, place: Place, name: &str) -> Option<Version> {
+        let is_it = |row: &&RowRef| row.place() == place && row.name().is_ok_and(|other| other == name);
+        self.rows.iter().find(is_it).map(RowRef::version)
     }
 }
 
@@ -220,7 +234,7 @@ impl Places {
 }
 
 /// One segment on the disk out of several, without what is gone.
-fn rewritten(kept: &Kept, views: &[View], known: &Known) -> Read<(Held, View)> {
+fn rewritten(kept: &IndexDir, views: &[View], known: &Known) -> Read<(Held, View)> {
     let named = kept.put_segment(&mut merge(views)?)?;
     let segment = Arc::new(kept.segment(&named)?);
     let view = known.view_of(segment.clone());

@@ -33,6 +33,12 @@ impl From<Error> for Stopped {
     }
 }
 
+impl From<manent_store::Error> for Stopped {
+    fn from(e: manent_store::Error) -> Stopped {
+        Stopped::Failed(e.into())
+    }
+}
+
 impl From<Broken> for Stopped {
     fn from(broken: Broken) -> Stopped {
         match broken {

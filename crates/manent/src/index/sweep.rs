@@ -4,25 +4,23 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Progress, Stamp, Survey, Watching};
+use manent_store::sync::lock;
+use manent_store::{Progress, SessionKey, Space, Version};
+
 use crate::error::{Error, Result};
-use crate::key::SessionKey;
-use crate::store::Store;
-use crate::sync::lock;
+use crate::store::{Background, Store};
 use crate::turn::Record;
 
 use super::background::Written;
 use super::batch::{BATCH_BYTES, Changed, Moved, SAVE_BYTES, in_batches, read_batch};
 use super::by_key::ByKey;
-use super::changes::{
-    Differences, Meanwhile, drop_copies, heard, is_all_there, settle_forks, survey, survey_while,
-};
+use super::changes::{Differences, Meanwhile, drop_copies, is_all_there, settle_forks, survey, survey_while};
 use super::damage::Broken;
 use super::gone::{Leaving, Present, drop_gone, known_by_id, replace_rows};
+use super::index_dir::{IndexDir, Writing};
 use super::listing::IndexState;
 use super::news::Noted;
 use super::related::Reach;
-use super::shelf::{Kept, Writing};
 use super::state::{Known, Snapshot};
 use super::stopped::Stopped;
 use super::subject::{Losses, Subject};
@@ -30,14 +28,15 @@ use super::subject::{Losses, Subject};
 /// The index of a store, shared by all that use it in this process.
 #[derive(Debug)]
 pub(crate) struct Index {
-    kept: Option<Kept>,
+    kept: Option<IndexDir>,
     pub(super) state: Mutex<State>,
     /// What this process purges.
     pub(super) purged: Mutex<Vec<Leaving>>,
     noted: Noted,
     appends: Written,
-    /// Whether a thread may be begun that reads what is written.
-    in_background: bool,
+    /// The streams it is about.
+    space: Space,
+    background: Background,
     /// How long another process that writes the index is waited for. It may be stopped: then memory must do.
     wait: Duration,
     subject: Subject,
@@ -50,9 +49,6 @@ pub(super) struct State {
     pub(super) snapshot: Option<Arc<Snapshot>>,
     /// What the catalogue on the disk says, for whoever asks for single sessions before anything is known.
     pub(super) by_key: Option<ByKey>,
-    /// Hears of what changes, once everything was looked at.
-    watching: Option<Box<dyn Watching>>,
-    was_asked: bool,
     saved_at: Option<Instant>,
     /// Why the last attempt to save failed.
     unsaved_because: Option<String>,
@@ -80,9 +76,20 @@ enum Try {
 }
 
 impl Index {
-    pub(crate) fn new(kept: Option<Kept>, in_background: bool, wait: Duration, subject: Subject) -> Index {
+    pub(crate) fn new(
+        space: Space,
+        kept: Option<IndexDir>,
+        background: Background,
+        wait: Duration,
+        subject: Subject,
+    ) -> Index {
         let (state, noted, appends) = (Mutex::default(), Noted::default(), Written::default());
-        Index { kept, state, purged: Mutex::default(), noted, appends, in_background, wait, subject }
+        Index { kept, state, purged: Mutex::default(), noted, appends, space, background, wait, subject }
+    }
+
+    /// Returns the space of the streams it is about.
+    pub(crate) fn space(&self) -> Space {
+        self.space
     }
 
     /// Whose words a record is; nothing if it is not found.
@@ -99,7 +106,7 @@ impl Index {
         self.subject.losses
     }
 
-    pub(crate) fn kept(&self) -> Option<&Kept> {
+    pub(crate) fn kept(&self) -> Option<&IndexDir> {
         self.kept.as_ref()
     }
 
@@ -111,7 +118,7 @@ impl Index {
     pub(crate) fn written(&self, store: &Store, key: &SessionKey) {
         if let Some(kept) = &self.kept {
             self.noted.written(kept, key);
-            if self.in_background {
+            if self.background == Background::Allowed {
                 self.appends.count(store);
             }
         }
@@ -126,12 +133,12 @@ impl Index {
     /// How what is on the disk compares with what is there.
     pub(crate) fn state_on_disk(&self, store: &Store) -> Result<IndexState> {
         let Some(kept) = &self.kept else { return Ok(IndexState::default()) };
-        let mut told = IndexState { dir: Some(kept.dir().to_owned()), ..IndexState::default() };
+        let mut told = IndexState { dir: kept.dir(), ..IndexState::default() };
         let looked = Known::load(kept).map(|known| {
             told.sessions = known.rows.len();
             told.bytes = known.segments.iter().map(|held| held.segment.bytes()).sum();
-            told.written_ms = known.edition.map(super::shelf::Edition::written_ms);
-            survey(&known, store)
+            told.written_ms = known.edition.map(super::index_dir::Edition::written_ms);
+            survey(&known, store, false)
         });
         match looked {
             Err(broken) => told.broken = Some(broken.to_string()),
@@ -223,14 +230,14 @@ impl Index {
             {
                 let mut row = Arc::unwrap_or_clone(row);
                 row.doubtful = true;
-                row.stamp.changed_ns = Stamp::UNSETTLED_NS;
+                row.version = Version::UNKNOWN;
                 *slot = row.into();
             }
         }
     }
 
     fn discard(&self, state: &mut State) {
-        let edition = self.kept.as_ref().and_then(Kept::edition);
+        let edition = self.kept.as_ref().and_then(IndexDir::edition);
         (state.known, state.snapshot) = (Some(Known { edition, ..Known::default() }), None);
         if let Some(kept) = &self.kept
             // Where there is nothing, nothing is made, not even the store.
@@ -288,18 +295,18 @@ impl Index {
             return self.save(state, store, save, this);
         }
         state.snapshot = None;
-        let total: u64 = changed.iter().map(Changed::bytes).sum();
+        let total: u64 = changed.iter().map(Changed::unread_bytes).sum();
         // Whoever has much to do does it on the disk, and alone.
         let much = total >= SAVE_BYTES && (save, this) != (Save::Sometimes, Try::Last);
         let writing = if much { self.begin_writing(state, self.wait)? } else { None };
         let known = state.known.get_or_insert_default();
         known.is_swept = false;
         // Until everything was read, nobody may believe that nothing else came.
-        let note = std::mem::take(&mut known.note);
+        let cursor = std::mem::take(&mut known.cursor);
         let moved: Moved = Mutex::new(known_by_id(&known.gone, &gone).collect());
         let (mut done, mut lost, mut found) = (0, false, Present::default());
         for batch in in_batches(changed) {
-            let bytes: u64 = batch.iter().map(Changed::bytes).sum();
+            let bytes: u64 = batch.iter().map(Changed::unread_bytes).sum();
             let onto = self.kept.as_ref().filter(|_| writing.is_some());
             let mut tell = |now: u64| progress(done + now, total);
             let read = read_batch(store, &batch, &moved, known.next_number, onto, &mut tell)?;
@@ -324,7 +331,7 @@ impl Index {
         known.is_swept = settled && !has_copies;
         if !has_copies {
             // Copies have no rows, and count as soon as the others go: they are looked for every time.
-            known.note = note;
+            known.cursor = cursor;
         }
         if !settled && this == Try::Early {
             return Err(Stopped::Unsettled);
@@ -340,7 +347,7 @@ impl Index {
     }
 
     fn is_outdated(&self, known: &Known) -> bool {
-        let edition = self.kept.as_ref().and_then(Kept::edition);
+        let edition = self.kept.as_ref().and_then(IndexDir::edition);
         edition.is_some() && edition != known.edition
     }
 
@@ -389,9 +396,7 @@ impl Index {
                 let small = known.rows.len() <= SMALL_STORE_ROWS && known.unsaved_rows > 0;
                 let soon = (small || known.has_strays) && !just_now;
                 // Written once more when the directories have come to rest: until then, every process lists them.
-                let at_rest = known.saved_note.contains(&Survey::UNSETTLED)
-                    && !known.note.contains(&Survey::UNSETTLED)
-                    && !just_now;
+                let at_rest = !known.saved_cursor.is_settled() && known.cursor.is_settled() && !just_now;
                 let gone = known.unsaved_rows > 0 && known.holds_gone();
                 known.unsaved_bytes >= SAVE_BYTES || soon || at_rest || gone
             }
@@ -417,11 +422,8 @@ fn look(
     store: &Store,
     meanwhile: Meanwhile<'_>,
 ) -> std::result::Result<Differences, Stopped> {
-    let State { known, snapshot, watching, was_asked, .. } = state;
+    let State { known, snapshot, .. } = state;
     let known = known.get_or_insert_default();
-    if let Some(differences) = heard(known, snapshot.as_deref(), watching, was_asked, store)? {
-        return Ok(differences);
-    }
     Ok(survey_while(known, snapshot, store, meanwhile)?.noted_in(known))
 }
 
@@ -430,7 +432,7 @@ fn look(
 fn write_down(
     state: &mut State,
     store: &Store,
-    kept: &Kept,
+    kept: &IndexDir,
     _writing: &Writing,
     save: Save,
 ) -> std::result::Result<(), Stopped> {

@@ -8,7 +8,7 @@ use super::view::View;
 /// The turns with any of some words.
 pub(crate) fn union(view: &View, entries: &[Entry]) -> Read<Turns> {
     if let [only] = entries {
-        return Ok(Turns::Listed(Box::new(view.segment.list(only)?)));
+        return Ok(Turns::StreamStat(Box::new(view.segment.list(only)?)));
     }
     let turns = view.segment.turns() as usize;
     let found: usize = entries.iter().map(|entry| entry.count as usize).sum();
@@ -21,7 +21,7 @@ pub(crate) fn union(view: &View, entries: &[Entry]) -> Read<Turns> {
     }
     let mut made = Vec::new();
     for entry in entries {
-        Turns::Listed(Box::new(view.segment.list(entry)?)).drain(&mut made)?;
+        Turns::StreamStat(Box::new(view.segment.list(entry)?)).drain(&mut made)?;
     }
     Ok(Turns::Made(Made::of(made)))
 }
@@ -100,7 +100,7 @@ pub(crate) struct Source {
 }
 
 pub(crate) enum Turns {
-    Listed(Box<List>),
+    StreamStat(Box<List>),
     Made(Made),
     /// How often in each turn of the segment: where many turns are asked for, looking there is faster than going along.
     Spread(Vec<u16>),
@@ -137,7 +137,7 @@ impl Made {
 impl Turns {
     pub(crate) fn count(&self) -> usize {
         match self {
-            Turns::Listed(list) => list.count() as usize,
+            Turns::StreamStat(list) => list.count() as usize,
             Turns::Made(made) => made.docs.len(),
             Turns::Spread(times) => times.len(),
         }
@@ -146,7 +146,7 @@ impl Turns {
     #[inline]
     pub(crate) fn seek(&mut self, target: u32) -> Read<u32> {
         match self {
-            Turns::Listed(list) => list.seek(target),
+            Turns::StreamStat(list) => list.seek(target),
             Turns::Spread(times) => {
                 let next = (target..times.len() as u32).find(|doc| times[*doc as usize] > 0);
                 Ok(next.unwrap_or(END))
@@ -170,7 +170,7 @@ impl Turns {
     pub(crate) fn times_in(&mut self, doc: u32) -> Read<u32> {
         Ok(match self {
             Turns::Spread(times) => times.get(doc as usize).copied().map_or(0, u32::from),
-            Turns::Listed(list) => {
+            Turns::StreamStat(list) => {
                 if list.seek(doc)? == doc {
                     list.times()
                 } else {
@@ -189,7 +189,7 @@ impl Turns {
 
     fn times(&self) -> u32 {
         match self {
-            Turns::Listed(list) => list.times(),
+            Turns::StreamStat(list) => list.times(),
             Turns::Made(made) => made.times.get(made.at).copied().unwrap_or(0),
             Turns::Spread(_) => 0,
         }
@@ -197,7 +197,7 @@ impl Turns {
 
     /// Lays a long list out turn by turn, if `asked` turns or so will be asked for.
     pub(crate) fn spread_out(&mut self, asked: usize, turns: u32) -> Read<()> {
-        let Turns::Listed(list) = self else { return Ok(()) };
+        let Turns::StreamStat(list) = self else { return Ok(()) };
         let count = list.count() as usize;
         if count < turns as usize / DENSE || asked < count / DENSE {
             return Ok(());
@@ -215,7 +215,7 @@ impl Turns {
                 let all = times.iter().enumerate().filter(|(_, times)| **times > 0);
                 into.extend(all.map(|(doc, times)| (doc as u32, u32::from(*times))));
             }
-            Turns::Listed(list) => {
+            Turns::StreamStat(list) => {
                 for block in 0..list.blocks() {
                     list.unpack(block)?;
                     let (docs, times) = list.unpacked();

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use manent_log::fs::{DiskFile, read_fully};
 use manent_log::{Damage, Entry, frame};
+use manent_store::{Position, StreamReader};
 
 use super::effect::{Deed, Effect};
 use super::item::{ID_MAX, Item, Kind};
@@ -30,7 +30,7 @@ pub(crate) struct Slot {
 /// The state of the memory after some number of lines.
 #[derive(Debug, Clone)]
 pub(crate) struct Active {
-    file: Option<Arc<dyn DiskFile>>,
+    items: Option<Arc<dyn StreamReader>>,
     /// Every item, in the order of the file.
     slots: Vec<Slot>,
     /// Whether the ids rise from slot to slot. They do in what we write; then no map is needed to find one.
@@ -74,9 +74,9 @@ pub struct Counts {
 }
 
 impl Active {
-    pub(crate) fn new(file: Option<Arc<dyn DiskFile>>, bytes: u64) -> Active {
+    pub(crate) fn new(items: Option<Arc<dyn StreamReader>>, bytes: u64) -> Active {
         Active {
-            file,
+            items,
             slots: Vec::with_capacity((bytes / ITEM_BYTES) as usize),
             ids_rise: true,
             by_id: HashMap::new(),
@@ -102,7 +102,7 @@ impl Active {
 
     /// Whether both are states of one file that was read once, and then only read on.
     pub(crate) fn is_of_same_load(&self, other: &Active) -> bool {
-        match (&self.file, &other.file) {
+        match (&self.items, &other.items) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
         }
@@ -311,12 +311,14 @@ impl Active {
 
     /// Reads an item where it stands. Nothing if that is not what was loaded: the file was changed in place.
     pub(crate) fn item(&self, slot: &Slot) -> Result<Option<Item>> {
-        let Some(file) = &self.file else { return Ok(None) };
-        let mut bytes = vec![0; slot.length as usize];
-        let read = read_fully(&**file, &mut bytes, slot.offset);
-        if read.map_err(crate::error::io_error("read", "the memory".as_ref()))? < bytes.len() {
+        let Some(items) = &self.items else { return Ok(None) };
+        let length = slot.length as usize;
+        let Some(mut bytes) = items.line_at(Position::new(slot.offset), length)? else { return Ok(None) };
+        if bytes.len() < length {
             return Ok(None);
         }
+        // Two records on one line: what follows the first is another item.
+        bytes.truncate(length);
         let verified = frame::verify(&bytes);
         let entry = Entry {
             seq: verified.unwrap_or(0),

@@ -1,26 +1,26 @@
-//! The file made anew, without what was forgotten.
+//! The memory made anew, without what was forgotten.
 //!
-//! It is written beside the old one, under the old one's lease, synced, and renamed over it. Until that rename the old
-//! file counts, from it on the new one; what a crash leaves in between is removed by the next writer. Ids stay; the
-//! header says from which number on new ones are given.
+//! The stream is replaced as a whole under its lease: until then the old one counts, from then on the new one. Ids
+//! stay; the header says from which number on new ones are given.
 //!
 //! Another program's file stays one: its lines as they stand, ours without number and checksum, so that what that
 //! program appends later is not taken for damage.
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use manent_log::frame::{self, Reason};
-use manent_log::fs::{Access, DiskFile, copy_range, write_fully};
-use manent_log::{Body, Damage, Entry, FileKind, Item, Log, Reader};
+use manent_log::{Body, Damage, Entry, Item};
+use manent_store::sync::lock;
+use manent_store::{Part, Seek, StreamReader, StreamWriter, Target};
 
 use super::Core;
 use super::active::Active;
 use super::effect::Effect;
 use super::item::{ID_MAX, tombstone};
-use super::writing::{header, header_number, unfinished};
+use super::writing::{header, header_number};
 use crate::error::{Error, Result, io_error};
-use crate::sync::lock;
 use crate::turn::Record;
 
 /// What a compaction did.
@@ -38,16 +38,15 @@ pub struct Compacted {
     pub damaged: Option<PathBuf>,
 }
 
-/// Makes the file anew. The caller holds its lease, `log`.
-pub(super) fn compact(core: &Core, log: &Log, next_id: u64) -> Result<Compacted> {
-    let disk = &core.room.disk;
-    let look = || disk.inspect(&core.path).map_err(io_error("inspect", &core.path));
-    let before = look()?;
-    let (bytes_before, active) = (before.len, core.active()?);
+/// Makes the memory anew, under its lease.
+pub(super) fn compact(core: &Core, writer: Box<dyn StreamWriter>, next_id: u64) -> Result<Compacted> {
+    let bytes_before = super::loaded::look(core.streams(), &core.id)?.map_or(0, |stat| stat.bytes);
+    let active = core.active()?;
     let next_id = next_id.max(active.highest_id.saturating_add(1));
-    let ever = log.header_line().and_then(|line| header_number(&line, "dropped")).unwrap_or(0);
+    let ever = writer.header().and_then(|line| header_number(&line, "dropped")).unwrap_or(0);
     let dropped = active.counts.forgotten as u64;
-    if dropped == 0 || log.is_new() {
+    if dropped == 0 || writer.is_new() {
+        drop(writer);
         // Whoever compacted it may have died before the index was told.
         core.searched.index().forget(&core.searched)?;
         return Ok(Compacted {
@@ -57,147 +56,103 @@ pub(super) fn compact(core: &Core, log: &Log, next_id: u64) -> Result<Compacted>
             ..Compacted::default()
         });
     }
-    if log.kind() != FileKind::Native
-        && let Some(pid) = disk.opened_by(&core.path)
-    {
+    let is_native = writer.is_native();
+    if !is_native && let Some(pid) = writer.opened_by() {
         let why = format!("another program (pid {pid}) has it open and may write to it; close it there");
-        return Err(Error::Io { action: "compact", path: core.path.clone(), source: io::Error::other(why) });
+        return Err(io_error("compact", &core.path)(io::Error::other(why)));
     }
-    remove_leftover(core)?;
-    let mut leftover = Leftover { core, copy: set_damage_aside(core, &active)? };
-    let old = disk.open(&core.path, Access::Read).map_err(io_error("read", &core.path))?;
-    let held = write_new(core, &active, log.kind(), next_id, ever + dropped)?;
-    let new = unfinished(core);
-    let bytes_after = disk.inspect(&new).map_err(io_error("inspect", &new))?.len;
-    // Words of what was forgotten; whatever happens from here on, none is left there.
-    core.searched.index().start_anew();
-    if look()? != before {
-        return Err(Error::MemoryChanges { path: core.path.clone() });
-    }
-    let damaged = leftover.copy.take();
-    disk.rename(&new, &core.path).map_err(io_error("rename", &new))?;
-    std::mem::forget(leftover);
-    take_along(&*old, before.len, &*held).map_err(io_error("write", &core.path))?;
-    disk.sync_dir(&core.room.dir).map_err(io_error("sync the directory", &core.room.dir))?;
-    *lock(&core.loaded) = None;
-    core.searched.index().forget(&core.searched)?;
-    Ok(Compacted { dropped, dropped_ever: ever + dropped, bytes_before, bytes_after, damaged })
-}
-
-/// What a program that knows nothing of our lease wrote in the last instant comes along.
-fn take_along(old: &dyn DiskFile, from: u64, new: &dyn DiskFile) -> io::Result<()> {
-    let len = old.state()?.len;
-    if len > from {
-        copy_range(old, from, len - from, new)?;
-        new.sync()?;
-    }
-    Ok(())
-}
-
-/// What is not finished goes, however this ends.
-struct Leftover<'a> {
-    core: &'a Core,
-    /// A copy of what cannot be read, which is still in the file too.
-    copy: Option<PathBuf>,
-}
-
-impl Drop for Leftover<'_> {
-    fn drop(&mut self) {
-        let _ = remove_leftover(self.core);
-        if let Some(copy) = &self.copy {
-            let _ = self.core.room.disk.remove(copy);
-        }
-    }
-}
-
-/// Removes what a compaction that was interrupted has left: it may hold what is forgotten since.
-pub(super) fn remove_leftover(core: &Core) -> Result<()> {
-    let path = unfinished(core);
-    match core.room.disk.remove(&path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_error("remove", &path)(e)),
-        _ => Ok(()),
-    }
-}
-
-/// Writes the new file; gives it, with its lease, which nobody else may have before its name is safe.
-fn write_new(
-    core: &Core,
-    active: &Active,
-    kind: FileKind,
-    next_id: u64,
-    ever: u64,
-) -> Result<Box<dyn DiskFile>> {
     let (mut kept, mut highest) = (0, 0);
-    each_kept(core, active, |entry| {
+    let mut lines = KeptLines::open(core, &active)?;
+    while let Some(entry) = lines.next()? {
         kept += 1;
-        highest = highest.max(Effect::of(entry).id.filter(|id| *id <= ID_MAX).unwrap_or(0));
-        Ok(())
-    })?;
+        highest = highest.max(Effect::of(&entry).id.filter(|id| *id <= ID_MAX).unwrap_or(0));
+    }
     // Other programs count on from the highest id that they find; one that was forgotten must not be given again.
     let last_id = next_id.saturating_sub(1).min(ID_MAX);
     let mark = (highest < last_id).then(|| tombstone(last_id, last_id));
-    let native = kind == FileKind::Native;
-    let path = unfinished(core);
-    let file = core.room.disk.open(&path, Access::CreateNew).map_err(io_error("create", &path))?;
-    file.try_lock().map_err(io_error("lock", &path))?;
-    let put = |bytes: &[u8]| write_fully(&*file, bytes).map_err(|(_, e)| io_error("write", &path)(e));
-    let mut buffer = Vec::new();
-    if native {
-        let at_seq = kept + 1 + u64::from(mark.is_some());
-        buffer.extend_from_slice(&frame::line(0, &header(&core.app, next_id, at_seq, ever)));
-    }
-    let mut seq = 0;
-    each_kept(core, active, |entry| {
-        seq += 1;
-        push_line(&mut buffer, native.then_some(seq), entry);
-        if buffer.len() > BLOCK_BYTES {
-            put(&buffer)?;
-            buffer.clear();
-        }
-        Ok(())
+    let at_seq = kept + 1 + u64::from(mark.is_some());
+    let header = is_native.then(|| header(&core.app, next_id, at_seq, ever + dropped).1);
+    let left_out = lost_ranges(&active);
+    let lines = KeptLines::open(core, &active)?;
+    let mut parts = NewParts { lines, mark, is_native, seq: 0 };
+    // Words of what was forgotten; whatever happens from here on, none is left there.
+    core.searched.index().start_anew();
+    let replaced = writer.replace(header.as_ref(), &mut parts, &left_out).map_err(|e| match e {
+        e if e.is_conflict() => Error::MemoryChanges { path: core.path.clone() },
+        e => e.into(),
     })?;
-    if let Some(mark) = mark {
-        let line = frame::line(seq + 1, &mark);
-        let entry = Entry { seq: seq + 1, offset: 0, bytes: line.trim_ascii_end(), verified: true };
-        push_line(&mut buffer, native.then_some(seq + 1), &entry);
-    }
-    put(&buffer)?;
-    file.sync().map_err(io_error("sync", &path))?;
-    Ok(file)
-}
-
-/// One line of the new file: with a number and a checksum if it is ours.
-fn push_line(buffer: &mut Vec<u8>, seq: Option<u64>, entry: &Entry<'_>) {
-    match seq {
-        Some(seq) => {
-            let record = Body::parse(entry.bytes).ok().map(|body| frame::line(seq, &body));
-            if let Some(line) = record.filter(|line| line.len() < frame::RECORD_BYTES_MAX) {
-                return buffer.extend_from_slice(&line);
-            }
-            // Another program's line that can be no record stays what it is.
-            buffer.extend_from_slice(entry.bytes);
-        }
-        None if entry.verified => {
-            buffer.push(b'{');
-            buffer.extend_from_slice(frame::body_of(entry.bytes));
-            buffer.push(b'}');
-        }
-        None => buffer.extend_from_slice(entry.bytes),
-    }
-    buffer.push(b'\n');
+    *lock(&core.loaded) = None;
+    core.searched.index().forget(&core.searched)?;
+    let (bytes_after, damaged) = (replaced.bytes, replaced.set_aside);
+    Ok(Compacted { dropped, dropped_ever: ever + dropped, bytes_before, bytes_after, damaged })
 }
 
 /// The lines that stay, in their order, without a header of ours.
-fn each_kept(core: &Core, active: &Active, mut take: impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
-    let mut reader = Reader::open(&core.room.disk, &core.path)?;
-    while let Some(item) = reader.next()? {
-        let Item::Entry(entry) = item else { continue };
-        let is_header = entry.verified && entry.seq == 0;
-        if !is_header && !is_note(&entry) && active.keeps(&entry) {
-            take(&entry)?;
-        }
+struct KeptLines {
+    reader: Box<dyn StreamReader>,
+    active: Arc<Active>,
+}
+
+impl KeptLines {
+    fn open(core: &Core, active: &Arc<Active>) -> Result<KeptLines> {
+        let mut reader = core.streams().open(Target::Id(&core.id))?;
+        reader.seek(Seek::First)?;
+        Ok(KeptLines { reader, active: active.clone() })
     }
-    Ok(())
+
+    fn next(&mut self) -> manent_store::Result<Option<Entry<'_>>> {
+        while self.reader.advance()? {
+            let Some(Item::Entry(entry)) = self.reader.item() else { continue };
+            let is_header = entry.verified && entry.seq == 0;
+            if !is_header && !is_note(&entry) && self.active.keeps(&entry) {
+                break;
+            }
+        }
+        Ok(match self.reader.item() {
+            Some(Item::Entry(entry)) => Some(entry),
+            _ => None,
+        })
+    }
+}
+
+/// The parts of the new stream.
+struct NewParts {
+    lines: KeptLines,
+    /// A record that uses up the highest id, behind all others.
+    mark: Option<Body>,
+    is_native: bool,
+    seq: u64,
+}
+
+impl Iterator for NewParts {
+    type Item = manent_store::Result<Part>;
+
+    fn next(&mut self) -> Option<manent_store::Result<Part>> {
+        self.seq += 1;
+        let entry = match self.lines.next() {
+            Err(e) => return Some(Err(e)),
+            Ok(entry) => entry,
+        };
+        if let Some(entry) = entry {
+            return Some(Ok(part_of(self.is_native.then_some(self.seq), &entry)));
+        }
+        let line = frame::line(self.seq, &self.mark.take()?);
+        let entry = Entry { seq: self.seq, offset: 0, bytes: line.trim_ascii_end(), verified: true };
+        Some(Ok(part_of(self.is_native.then_some(self.seq), &entry)))
+    }
+}
+
+/// One line of the new stream: with a number and a checksum if that is ours.
+fn part_of(seq: Option<u64>, entry: &Entry<'_>) -> Part {
+    match seq {
+        Some(seq) => match Body::parse(entry.bytes).ok().filter(|body| body.check_size().is_ok()) {
+            Some(body) => Part::Record { seq, body },
+            // Another program's line that can be no record stays what it is.
+            None => Part::Line(entry.bytes.to_vec()),
+        },
+        None if entry.verified => Part::Line([b"{", frame::body_of(entry.bytes), b"}"].concat()),
+        None => Part::Line(entry.bytes.to_vec()),
+    }
 }
 
 /// A note that damage was seen: the damage stays behind, and so does the note.
@@ -205,31 +160,9 @@ fn is_note(entry: &Entry<'_>) -> bool {
     entry.verified && Record::of(entry).is_some_and(|record| record.kind().as_deref() == Some("gap"))
 }
 
-/// Copies what cannot be read beside the file, before it goes.
-fn set_damage_aside(core: &Core, active: &Active) -> Result<Option<PathBuf>> {
+/// What cannot be read, and is kept apart before it goes.
+fn lost_ranges(active: &Active) -> Vec<Damage> {
     // A record out of its order can be read; it stays or goes as any other.
     let is_lost = |damage: &&Damage| damage.length > 0 && damage.reason != Reason::OutOfOrder;
-    let ranges: Vec<&Damage> = active.damage.iter().chain(&active.torn).filter(is_lost).collect();
-    if ranges.is_empty() {
-        return Ok(None);
-    }
-    let disk = &core.room.disk;
-    let mut name = core.path.clone().into_os_string();
-    name.push(format!(".damaged-{}", uuid::Uuid::now_v7().simple()));
-    let copy = PathBuf::from(name);
-    let from = disk.open(&core.path, Access::Read).map_err(io_error("read", &core.path))?;
-    let to = disk.open(&copy, Access::CreateNew).map_err(io_error("create", &copy))?;
-    let copied = ranges
-        .iter()
-        .try_for_each(|damage| copy_range(&*from, damage.offset, damage.length, &*to))
-        .and_then(|()| to.sync());
-    if let Err(e) = copied {
-        // A part of it helps nobody, and on a full disk it is in the way.
-        let _ = disk.remove(&copy);
-        return Err(io_error("set damaged lines aside in", &copy)(e));
-    }
-    disk.sync_dir(&core.room.dir).map_err(io_error("sync the directory", &core.room.dir))?;
-    Ok(Some(copy))
+    active.damage.iter().chain(&active.torn).filter(is_lost).copied().collect()
 }
-
-const BLOCK_BYTES: usize = 256 << 10;

@@ -4,7 +4,7 @@ use super::Memory;
 use super::item::Item;
 use crate::error::{Error, Result};
 use crate::index::{Query, Snippet};
-use crate::sync::lock;
+use manent_store::sync::lock;
 
 /// What a search found.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -7,12 +7,12 @@ use manent_log::Item as Found;
 
 use super::Memory;
 use super::item::{Item, Source, Who};
-use crate::backend::{Address, Place, Start};
 use crate::context::speaker;
 use crate::error::{Error, Result};
-use crate::key::SessionKey;
 use crate::store::Store;
+use crate::stream::Start;
 use crate::turn::Record;
+use manent_store::{Place, SessionKey, StreamId};
 
 /// What an item rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub struct Why {
     /// What it rests on.
     pub grounds: Grounds,
     /// The session that it came from, if that is still there.
-    pub session: Option<Address>,
+    pub session: Option<StreamId>,
     /// The passage and some turns around it.
     pub passage: Vec<Said>,
     /// How often it was put into a context.
@@ -156,7 +156,7 @@ impl Memory {
         for place in [Place::Live, Place::Archive] {
             for listed in self.store.list(place)? {
                 // Of a fork, what it shares was counted where it was forked from.
-                let read = self.store.backend().read(&listed.address, Start::First, None);
+                let read = self.store.records(&listed.id, Start::First, None);
                 let mut records = match read {
                     Err(e) if e.is_not_found() => continue,
                     records => records?,
@@ -187,7 +187,7 @@ impl Memory {
     }
 
     /// The session that a source names, wherever it is now.
-    fn session_of(&self, source: &Source) -> Result<Option<Address>> {
+    fn session_of(&self, source: &Source) -> Result<Option<StreamId>> {
         let by_id = source.session_id.as_deref().filter(|id| !id.is_empty());
         let by_key = source.session.as_deref().and_then(|key| SessionKey::new(key).ok());
         let found = match (by_id, by_key) {
@@ -196,7 +196,7 @@ impl Memory {
             (None, None) => return Ok(None),
         };
         match found {
-            Ok(listed) => Ok(Some(listed.address)),
+            Ok(listed) => Ok(Some(listed.id)),
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
@@ -212,7 +212,7 @@ fn holds(text: &str, quote: &str) -> bool {
 /// The turns of a session from one number to another, as many as anybody wants to read.
 fn each_turn(
     store: &Store,
-    at: &Address,
+    at: &StreamId,
     first: u64,
     last: u64,
     mut take: impl FnMut(u64, &Record<'_>),

@@ -1,45 +1,41 @@
-//! The file as it was last read, and what was added since.
+//! The memory as it was last read, and what was added since.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use manent_log::fs::{Access, Disk, PathInfo, Settling};
-use manent_log::{Change, End, FileKind, Item, Reader};
+use manent_log::{Change, End, Item};
+use manent_store::{
+    ChangeKind, Cursor, Detail, Filter, KnownStreams, Place, Seek, StreamId, StreamReader, StreamStat,
+    Streams, Target, Version, Which,
+};
 
 use super::active::Active;
-use crate::error::{Result, io_error};
+use crate::error::Result;
 
-/// A file that was read to its end.
+/// A stream that was read to its end.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    reader: Reader,
+    reader: Box<dyn StreamReader>,
     active: Arc<Active>,
-    /// What the file looked like from outside before all of it was read; nothing if it grew meanwhile.
-    looked: Option<PathInfo>,
-    /// Whether every change since then shows in that.
-    settled: bool,
+    /// What the stream was called, and the state it was seen in before the last of it was read.
+    name: String,
+    version: Version,
 }
 
 impl Loaded {
-    /// Reads all of it; nothing if there is no file.
-    pub(super) fn read(disk: &Arc<dyn Disk>, path: &Path) -> Result<Option<Loaded>> {
+    /// Reads all of it; `None` if there is nothing.
+    pub(super) fn read(streams: &dyn Streams, id: &StreamId) -> Result<Option<Loaded>> {
         loop {
-            let reader = match Reader::open(disk, path) {
-                Err(manent_log::Error::NotFound { .. }) => return Ok(None),
-                reader => reader?,
-            };
-            // Items are read through a handle of their own, for as long as somebody has this state of the file.
-            let file = match disk.open(path, Access::Read) {
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-                file => file.map_err(io_error("read", path))?,
-            };
-            if file.id().map_err(io_error("inspect", path))? != reader.file_id() {
+            let Some(mut reader) = open(streams, id)? else { return Ok(None) };
+            // Items are read through a handle of their own, for as long as somebody has this state of the stream.
+            let Some(items) = open(streams, id)? else { continue };
+            if items.identity() != reader.identity() {
                 continue;
             }
-            let bytes = file.state().map_err(io_error("inspect", path))?.len;
-            let active = Arc::new(Active::new(Some(file.into()), bytes));
-            let mut loaded = Loaded { reader, active, looked: None, settled: false };
-            loaded.read_on(disk, path)?;
+            let Some(StreamStat { bytes, name, .. }) = look(streams, id)? else { return Ok(None) };
+            reader.seek(Seek::First)?;
+            let active = Arc::new(Active::new(Some(items.into()), bytes));
+            let mut loaded = Loaded { reader, active, name, version: Version::UNKNOWN };
+            loaded.read_on(streams, id)?;
             return Ok(Some(loaded));
         }
     }
@@ -48,32 +44,27 @@ impl Loaded {
         self.active.clone()
     }
 
-    /// Reads what was added. False: the file is another one, or may have changed in place, and must be read anew.
-    pub(super) fn catch_up(&mut self, disk: &Arc<dyn Disk>, path: &Path) -> Result<bool> {
-        let Ok(now) = disk.inspect(path) else { return Ok(false) };
-        let is_native = self.reader.kind() == Some(FileKind::Native);
-        // Ours only grow: one of the same length is the same. Another program may change a byte within a tick of the
-        // clock.
-        if self.looked == Some(now) && (self.settled || is_native) {
-            return Ok(true);
-        }
-        if now.id != self.reader.file_id() {
-            // Compacted since. The old file may have grown before that, and tells nothing of the new one.
-            return Ok(false);
-        }
-        match self.reader.change()? {
+    /// Reads what was added. False: the stream is another one, or may have changed in place, and must be read anew.
+    pub(super) fn catch_up(&mut self, streams: &dyn Streams, id: &StreamId) -> Result<bool> {
+        let changes = streams.changes(id.space, &*self, &Cursor::default())?;
+        let is_native = self.reader.is_native()?;
+        match changes.streams.first().map(|change| change.kind) {
+            None => Ok(true),
             // Ours only grow. Another program may change anything in its file.
-            Change::Grew if is_native => {
-                self.read_on(disk, path)?;
-                Ok(true)
-            }
-            _ => Ok(false),
+            Some(ChangeKind::Appended(_)) if is_native => match self.reader.poll()? {
+                Change::None => Ok(true),
+                Change::Grew => {
+                    self.read_on(streams, id)?;
+                    Ok(true)
+                }
+                Change::Truncated | Change::Replaced => Ok(false),
+            },
+            Some(_) => Ok(false),
         }
     }
 
-    fn read_on(&mut self, disk: &Arc<dyn Disk>, path: &Path) -> Result<()> {
-        let settling = Settling::begin(&**disk, path);
-        let before = disk.inspect(path).ok();
+    fn read_on(&mut self, streams: &dyn Streams, id: &StreamId) -> Result<()> {
+        self.version = look(streams, id)?.map_or(Version::UNKNOWN, |stat| stat.version);
         let active = Arc::make_mut(&mut self.active);
         while let Some(item) = self.reader.next()? {
             match item {
@@ -85,9 +76,29 @@ impl Loaded {
             End::Torn(torn) => Some(torn),
             End::Clean => None,
         };
-        let whole = |info: &PathInfo| info.id == self.reader.file_id() && info.len == self.reader.read_to();
-        self.looked = before.filter(whole);
-        self.settled = self.looked.is_some_and(|info| settling.is_settled(info.changed_ns));
         Ok(())
+    }
+}
+
+impl KnownStreams for Loaded {
+    fn each(&self, take: &mut dyn FnMut(Place, &str, Version)) {
+        take(Place::Live, &self.name, self.version);
+    }
+
+    fn version(&self, place: Place, name: &str) -> Option<Version> {
+        (place == Place::Live && name == self.name).then_some(self.version)
+    }
+}
+
+/// Looks at the stream without opening it; `None` if there is none.
+pub(super) fn look(streams: &dyn Streams, id: &StreamId) -> Result<Option<StreamStat>> {
+    let filter = Filter::new(id.space, Place::Live, Which::Key(&id.key));
+    Ok(streams.list(&Filter { detail: Detail::Outside, ..filter })?.into_iter().next())
+}
+
+fn open(streams: &dyn Streams, id: &StreamId) -> Result<Option<Box<dyn StreamReader>>> {
+    match streams.open(Target::Id(id)) {
+        Err(e) if e.is_not_found() => Ok(None),
+        reader => Ok(Some(reader?)),
     }
 }

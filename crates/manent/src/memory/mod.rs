@@ -13,7 +13,7 @@
 //! | `loaded.rs` | the file as it was last read, and what was added since |
 //! | `writing.rs` | holding the lease; which number comes next |
 //! | `compact.rs` | the file made anew, without what was forgotten |
-//! | `found.rs`, `streams.rs` | searching it, with the index that sessions have |
+//! | `found.rs` | searching it, with the index that sessions have |
 //! | `select.rs` | what of it fits a question and a budget, as data for a model |
 //! | `grounds.rs` | whether what an item rests on is where it says |
 //! | `audit.rs`, `alike.rs` | how good it is: duplicates, contradictions, secrets, what nobody needs |
@@ -28,20 +28,22 @@ mod grounds;
 mod item;
 mod loaded;
 mod select;
-mod streams;
 mod writing;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use manent_log::Report;
+use manent_store::sync::lock;
+use manent_store::{Repaired, Space, StreamId, Streams};
 
-use crate::backend::{Repaired, Room};
 use crate::clock;
-use crate::error::{Error, Result, io_error};
+use crate::error::{Error, Result};
+use crate::index::{Losses, Reach, Subject};
 use crate::store::Store;
-use crate::sync::lock;
+use crate::turn::Record;
 
 pub use active::Counts;
 use active::{Active, Slot};
@@ -53,7 +55,7 @@ pub use grounds::{Grounds, Recalls, Said, Why};
 pub use item::{Item, ItemError, Kind, NewItem, Source, Who};
 use loaded::Loaded;
 pub use select::Selection;
-use writing::Resting;
+use writing::NextId;
 pub use writing::{Forgotten, Hold};
 
 /// What is remembered across sessions.
@@ -82,41 +84,23 @@ pub struct Memory {
 /// What all memories of one store share.
 #[derive(Debug)]
 pub(crate) struct Core {
-    room: Room,
-    file: File,
+    id: StreamId,
+    /// The file, for messages.
     path: PathBuf,
     wait: Duration,
     app: String,
     loaded: Mutex<Option<Loaded>>,
-    /// The log between two writes, open and not held.
-    resting: Mutex<Option<Resting>>,
-    /// The same file as a store of one session, for its index.
+    /// The number that the next item gets, as the last writer of this process left it.
+    next: Mutex<Option<NextId>>,
+    /// The store with an index of this stream.
     searched: Store,
 }
 
-/// Which of the files with items: what is remembered, or what waits until somebody accepts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum File {
-    Memory,
-    Inbox,
-}
-
-impl File {
-    /// In the home of the store.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            File::Memory => "memory.jsonl",
-            File::Inbox => "inbox.jsonl",
-        }
-    }
-
-    /// Where its index is, among the indexes of the store.
-    fn shelf(self) -> &'static str {
-        match self {
-            File::Memory => "memory",
-            File::Inbox => "inbox",
-        }
-    }
+/// The memories of one store, each made by whoever asks first.
+#[derive(Debug, Default)]
+struct Cores {
+    memory: OnceLock<Arc<Core>>,
+    inbox: OnceLock<Arc<Core>>,
 }
 
 /// Which items are wanted.
@@ -155,47 +139,53 @@ impl Filter {
 impl Store {
     /// What is remembered across sessions.
     pub fn memory(&self) -> Result<Memory> {
-        self.items_in(File::Memory)
+        self.items_in(Space::Memory)
     }
 
     /// What was proposed to be remembered, and waits for somebody to accept it: items like those of the memory, in a
-    /// file of their own. No context is made of them.
+    /// stream of their own. No context is made of them.
     pub fn inbox(&self) -> Result<Memory> {
-        self.items_in(File::Inbox)
+        self.items_in(Space::Inbox)
     }
 
-    fn items_in(&self, file: File) -> Result<Memory> {
-        let core = self.memory_core(file, || {
-            let room = self.backend().room().ok_or_else(|| Error::NoRoom { store: self.backend().name() })?;
-            Ok(Core::new(room, file, self))
-        })?;
+    fn items_in(&self, space: Space) -> Result<Memory> {
+        self.check_supports(space)?;
+        let cores = self.extension(Cores::default);
+        let core = if space == Space::Inbox { &cores.inbox } else { &cores.memory };
+        let core = core.get_or_init(|| Arc::new(Core::new(space, self))).clone();
         Ok(Memory { store: self.clone(), core })
     }
 }
 
 impl Core {
-    fn new(room: Room, file: File, store: &Store) -> Core {
+    fn new(space: Space, store: &Store) -> Core {
+        let id = StreamId::single(space);
+        let name = || format!("{} of {}", space.word(), store.streams().name()).into();
+        let subject = Subject { spoken, reach: Reach::Alone, losses: Losses::Ignored };
         Core {
-            searched: streams::searched(&room, file, store.wait()),
-            path: room.dir.join(file.name()),
-            room,
-            file,
+            path: store.streams().path(&id).unwrap_or_else(name),
             wait: store.wait(),
             app: store.app().to_owned(),
             loaded: Mutex::default(),
-            resting: Mutex::default(),
+            next: Mutex::default(),
+            searched: store.indexing(space, space.word(), subject),
+            id,
         }
     }
 
-    /// What the file says now.
+    fn streams(&self) -> &dyn Streams {
+        self.searched.streams()
+    }
+
+    /// What the stream says now.
     fn active(&self) -> Result<Arc<Active>> {
         let mut loaded = lock(&self.loaded);
         if let Some(known) = loaded.as_mut()
-            && known.catch_up(&self.room.disk, &self.path)?
+            && known.catch_up(self.streams(), &self.id)?
         {
             return Ok(known.active());
         }
-        *loaded = Loaded::read(&self.room.disk, &self.path)?;
+        *loaded = Loaded::read(self.streams(), &self.id)?;
         Ok(loaded.as_ref().map_or_else(|| Arc::new(Active::new(None, 0)), Loaded::active))
     }
 
@@ -272,8 +262,7 @@ impl Memory {
     ///
     /// If it is held elsewhere, that is [`Error::MemoryHeld`].
     pub fn hold(&self, wait: Duration) -> Result<Hold<'_>> {
-        self.store.backend().make_room()?;
-        Hold::take(&self.core, wait)
+        Hold::open(&self.core, wait)
     }
 
     /// Remembers something. When it returns, the item survives power loss. Waits for another writer as long as the
@@ -298,21 +287,21 @@ impl Memory {
 
     /// Rewrites the file without what was forgotten.
     pub fn compact(&self) -> Result<Compacted> {
-        match self.core.room.disk.inspect(&self.core.path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Compacted::default()),
-            looked => looked.map_err(io_error("inspect", &self.core.path))?,
-        };
+        let is_missing = loaded::look(self.core.streams(), &self.core.id)?.is_none();
+        if is_missing {
+            return Ok(Compacted::default());
+        }
         self.hold(self.core.wait)?.compact()
     }
 
     /// Checks every byte of the file; nothing if there is none.
     pub fn verify(&self) -> Result<Option<Report>> {
-        self.core.room.verify(&self.core.path)
+        self.store.verify_stream(&self.core.id)
     }
 
     /// Sets a torn end aside, and acknowledges damage. Nothing is written where nothing is wrong.
     pub fn repair(&self) -> Result<Repaired> {
-        if !self.core.room.is_hurt(&self.core.path)? {
+        if !self.store.is_damaged(&self.core.id)? {
             return Ok(Repaired::default());
         }
         self.hold(self.core.wait)?.repair(&clock::now())
@@ -335,6 +324,13 @@ fn each(active: &Active, filter: &Filter, mut take: impl FnMut(Item) -> bool) ->
 
 fn read(active: &Active, slots: &[Slot]) -> Result<Option<Vec<Item>>> {
     slots.iter().map(|slot| active.item(slot)).collect()
+}
+
+/// What of a line is found: an item, under its kind.
+fn spoken<'a>(record: &Record<'a>) -> Option<Cow<'a, str>> {
+    let kind = Kind::of_word(&record.kind()?)?;
+    record.member("id")?.parse::<u64>().ok()?;
+    Some(Cow::Borrowed(kind.word()))
 }
 
 /// How often the file may change under somebody who reads it.

@@ -1,39 +1,35 @@
 //! Holding the lease of the memory; which number comes next.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use manent_log::{
-    Body, Durability, Entry, Expect, FileKind, Item as Found, Log, Options, RestingLog, ReverseReader,
-    SetAside, frame,
-};
+use manent_log::{Body, Durability, Entry, Expect, Item as Found, SetAside, frame};
+use manent_store::sync::lock;
+use manent_store::{Header, IfMissing, Position, Repaired, Seek, StreamWriter, Target};
 
 use super::Core;
 use super::active::{Active, ids_within};
 use super::compact::{self, Compacted};
 use super::effect::Effect;
 use super::item::{ID_MAX, Item, ItemError, NewItem, tombstone};
-use crate::backend::Repaired;
 use crate::clock;
-use crate::error::{Error, Result, io_error};
-use crate::sync::lock;
+use crate::error::{Error, Result};
 use crate::turn::Record;
 
 /// The right to write the memory, until it is dropped. See [`Memory::hold`](super::Memory::hold).
 #[derive(Debug)]
 pub struct Hold<'a> {
     core: &'a Core,
-    /// Nothing, once it was let go.
-    log: Option<Log>,
+    /// `None` once it was let go.
+    writer: Option<Box<dyn StreamWriter>>,
     /// The id that comes next, or `UNKNOWN`.
     next_id: u64,
 }
 
-/// The log between two writes.
+/// The id that comes next in a stream, for as long as the next record gets this number.
 #[derive(Debug)]
-pub(super) struct Resting {
-    log: RestingLog,
-    /// The numbers that would have come next.
+pub(super) struct NextId {
+    stream: Arc<str>,
     next_seq: u64,
     next_id: u64,
 }
@@ -55,35 +51,22 @@ pub struct Forgotten {
 }
 
 impl<'a> Hold<'a> {
-    pub(super) fn take(core: &'a Core, wait: Duration) -> Result<Hold<'a>> {
-        let hold = Hold::open(core, wait)?;
-        // Whoever died while compacting may have left what is going to be forgotten.
-        compact::remove_leftover(core)?;
-        Ok(hold)
-    }
-
-    fn open(core: &'a Core, wait: Duration) -> Result<Hold<'a>> {
-        let resting = lock(&core.resting).take();
-        if let Some(Resting { log, next_seq, next_id }) = resting {
-            match log.wake(wait) {
-                Ok(log) if log.poisoned().is_none() => {
-                    let same = log.next_seq() == next_seq && log.set_aside().is_none();
-                    let mut hold = Hold { core, log: Some(log), next_id };
-                    if !same {
-                        hold.count_anew()?;
-                    }
-                    return Ok(hold);
-                }
-                Err(e @ manent_log::Error::Held { .. }) => return Err(held(e)),
-                // Replaced by somebody who compacted it, or no longer to be trusted: open it anew.
-                _ => {}
-            }
+    pub(super) fn open(core: &'a Core, wait: Duration) -> Result<Hold<'a>> {
+        let make = || {
+            let (id, body) = header(&core.app, 1, 1, 0);
+            Header { id, body }
+        };
+        let writer = core.streams().lease(&core.id, IfMissing::Create(&make), wait).map_err(held)?;
+        let known = lock(&core.next).take();
+        let is_known = |next: &NextId| {
+            let is_same = *next.stream == **writer.id() && !next.stream.is_empty();
+            is_same && next.next_seq == writer.next_seq() && writer.set_aside().is_none()
+        };
+        let next_id = known.filter(is_known).map_or(UNKNOWN, |next| next.next_id);
+        let mut hold = Hold { core, writer: Some(writer), next_id };
+        if next_id == UNKNOWN {
+            hold.count_anew()?;
         }
-        let header = Some(header(&core.app, 1, 1, 0));
-        let options = Options { header, wait, trust: core.room.trust, ..Options::default() };
-        let log = Log::open(&core.room.disk, &core.path, &options).map_err(held)?;
-        let mut hold = Hold { core, log: Some(log), next_id: UNKNOWN };
-        hold.count_anew()?;
         Ok(hold)
     }
 
@@ -128,11 +111,11 @@ impl<'a> Hold<'a> {
         make: impl Fn(u64, usize) -> Body,
     ) -> Result<Appended> {
         let id = self.next_id;
-        // Closed before it is opened again: the lock is the file's.
-        self.log = None;
+        // Given back before it is taken again.
+        self.writer = None;
         let mut anew = Hold::open(self.core, self.core.wait)?;
-        (self.log, self.next_id) = (anew.log.take(), anew.next_id);
-        let kept = self.log.as_mut().map(|log| log.receipt_of(key, durability)).transpose()?;
+        (self.writer, self.next_id) = (anew.writer.take(), anew.next_id);
+        let kept = self.writer.as_mut().map(|writer| writer.receipt_of(key, durability)).transpose()?;
         match kept.flatten() {
             Some(receipt) => Ok(Appended { seq: receipt.seq, id }),
             None => self.append(1, durability, make),
@@ -142,8 +125,8 @@ impl<'a> Hold<'a> {
     /// Makes everything in the file survive power loss, whatever became of earlier syncs. Of another program's file
     /// nothing is written again.
     pub(crate) fn keep(&mut self) -> Result<()> {
-        match self.log.as_mut() {
-            Some(log) if log.kind() == FileKind::Native && !log.is_new() => Ok(log.keep_from(0)?),
+        match self.writer.as_mut() {
+            Some(writer) if writer.is_native() && !writer.is_new() => Ok(writer.keep_from(Position::new(0))?),
             _ => Ok(()),
         }
     }
@@ -171,14 +154,14 @@ impl<'a> Hold<'a> {
 
     /// Rewrites the file without what was forgotten.
     pub fn compact(mut self) -> Result<Compacted> {
-        let Some(log) = self.log.take() else { return Ok(Compacted::default()) };
-        compact::compact(self.core, &log, self.next_id)
+        let Some(writer) = self.writer.take() else { return Ok(Compacted::default()) };
+        compact::compact(self.core, writer, self.next_id)
     }
 
     pub(super) fn repair(mut self, ts: &str) -> Result<Repaired> {
         let set_aside = self.set_aside().cloned();
-        let acknowledged = match self.log.as_mut() {
-            Some(log) => manent_log::acknowledge_gaps(log, ts)?,
+        let acknowledged = match self.writer.as_mut() {
+            Some(writer) => writer.acknowledge(ts)?,
             None => Vec::new(),
         };
         Ok(Repaired { set_aside, acknowledged })
@@ -186,7 +169,7 @@ impl<'a> Hold<'a> {
 
     /// What taking it had to cut off the end of the file, torn by a crash, and where that is kept.
     pub fn set_aside(&self) -> Option<&SetAside> {
-        self.log.as_ref().and_then(Log::set_aside)
+        self.writer.as_ref().and_then(|writer| writer.set_aside())
     }
 
     /// Appends records, each made with its id.
@@ -206,10 +189,11 @@ impl<'a> Hold<'a> {
             }
             let bodies: Vec<Body> = (self.next_id..end).zip(0..).map(|(id, nth)| make(id, nth)).collect();
             let gone = || manent_log::Error::Gone { path: self.core.path.clone(), how: "let go" };
-            let log = self.log.as_mut().ok_or_else(gone)?;
-            match log.append_batch(&bodies, durability, Expect::Seq(log.next_seq())) {
+            let writer = self.writer.as_mut().ok_or_else(gone)?;
+            let expect = Expect::Seq(writer.next_seq());
+            match writer.append(&bodies, durability, expect) {
                 // Another program wrote without asking, and may have taken the id.
-                Err(manent_log::Error::Conflict { .. }) => self.next_id = UNKNOWN,
+                Err(e) if e.is_conflict() => self.next_id = UNKNOWN,
                 receipts => {
                     let seq = receipts?.first().map_or(0, |receipt| receipt.seq);
                     let id = std::mem::replace(&mut self.next_id, end);
@@ -233,50 +217,33 @@ impl<'a> Hold<'a> {
     /// each that stands behind it and cannot be read may have taken one more. So only the end of the file is read. What
     /// was forgotten and is gone from the file is counted in its header.
     fn find_next_id(&self) -> Result<u64> {
-        let Some(log) = &self.log else { return Ok(1) };
-        let set_aside = ids_set_aside(self.core)?;
-        if log.kind() != FileKind::Native {
+        let Some(writer) = &self.writer else { return Ok(1) };
+        let set_aside = writer.set_aside_bytes()?.into_iter().map(ids_within);
+        let set_aside = set_aside.fold(0, u64::saturating_add);
+        if !writer.is_native() {
             return Ok(self.core.active()?.free_id().saturating_add(set_aside));
         }
-        let next_seq = log.next_seq();
-        let mut next = log.header_line().map_or(1, |header| floor_of(&header, next_seq));
-        if log.is_new() {
+        let next_seq = writer.next_seq();
+        let mut next = writer.header().map_or(1, |header| floor_of(&header, next_seq));
+        if writer.is_new() {
             return Ok(next);
         }
-        let mut back = ReverseReader::open(&self.core.room.disk, &self.core.path)?;
-        while let Some(found) = back.next()? {
+        // The last record of ours with an id, and what stands behind it: another program's line tells only of itself.
+        let mut reader = self.core.streams().open(Target::Id(&self.core.id))?;
+        let is_ours = |line: &[u8]| {
+            let seq = frame::verify(line).unwrap_or(0);
+            let entry = Entry { seq, offset: 0, bytes: line, verified: seq > 0 };
+            seq > 0 && Effect::of(&entry).id.is_some_and(|id| id <= ID_MAX)
+        };
+        reader.seek(Seek::Last { count: 1, before: None, matches: &is_ours })?;
+        while let Some(found) = reader.next()? {
             let Found::Entry(entry) = found else { continue };
-            let Some(id) = Effect::of(&entry).id.filter(|id| *id <= ID_MAX && entry.seq > 0) else {
-                continue;
-            };
-            next = next.max(id.saturating_add(next_seq.saturating_sub(entry.seq).max(1)));
-            // Another program's line tells only of itself.
-            if entry.verified {
-                break;
+            if let Some(id) = Effect::of(&entry).id.filter(|id| *id <= ID_MAX && entry.seq > 0) {
+                next = next.max(id.saturating_add(next_seq.saturating_sub(entry.seq).max(1)));
             }
         }
         Ok(next.saturating_add(set_aside))
     }
-}
-
-/// How many ids may have been taken by what was cut off the end of the file, torn, since when nothing was written.
-///
-/// Mostly that was never acknowledged; but a record that was, and rotted, looks the same. A number costs nothing.
-fn ids_set_aside(core: &Core) -> Result<u64> {
-    let disk = &core.room.disk;
-    let end = match disk.inspect(&core.path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(0),
-        info => info.map_err(io_error("inspect", &core.path))?.len,
-    };
-    let copies = format!("{}.torn-{end}-", core.file.name());
-    let names = disk.list(&core.room.dir).map_err(io_error("list", &core.room.dir))?;
-    let mut ids = 0_u64;
-    for entry in names.iter().filter(|entry| entry.name.to_string_lossy().starts_with(&copies)) {
-        let path = core.room.dir.join(&entry.name);
-        let copy = disk.inspect(&path).map_err(io_error("inspect", &path))?;
-        ids = ids.saturating_add(ids_within(copy.len));
-    }
-    Ok(ids)
 }
 
 /// All of these items must be there.
@@ -287,28 +254,27 @@ pub(super) fn expect_there(active: &Active, ids: &[u64]) -> Result<()> {
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        let Some(log) = self.log.take() else { return };
-        if log.poisoned().is_some() || log.is_new() || self.next_id == UNKNOWN {
+        let Some(writer) = self.writer.take() else { return };
+        if writer.is_finished() || writer.is_new() || self.next_id == UNKNOWN {
             return;
         }
-        let next_seq = log.next_seq();
-        if let Ok(log) = log.rest() {
-            *lock(&self.core.resting) = Some(Resting { log, next_seq, next_id: self.next_id });
-        }
+        let (stream, next_seq) = (writer.id().clone(), writer.next_seq());
+        *lock(&self.core.next) = Some(NextId { stream, next_seq, next_id: self.next_id });
     }
 }
 
 /// The header of a memory in which the record `at_seq` is the first to get an id of at least `next_id`.
-pub(super) fn header(app: &str, next_id: u64, at_seq: u64, dropped: u64) -> Body {
+pub(super) fn header(app: &str, next_id: u64, at_seq: u64, dropped: u64) -> (String, Body) {
+    let id = uuid::Uuid::now_v7().to_string();
     let mut meta = Body::new();
-    meta.number("format", manent_log::FORMAT).string("id", &uuid::Uuid::now_v7().to_string());
+    meta.number("format", manent_log::FORMAT).string("id", &id);
     meta.string("kind", "memory").string("app", app).number("next_id", next_id).number("at_seq", at_seq);
     if dropped > 0 {
         meta.number("dropped", dropped);
     }
     let mut body = Body::new();
     body.string("ts", &clock::now()).object("meta", &meta);
-    body
+    (id, body)
 }
 
 /// The least id of the record `next_seq`, as far as the header tells.
@@ -326,18 +292,11 @@ pub(super) fn header_number(header: &Entry<'_>, name: &str) -> Option<u64> {
 }
 
 /// A writer elsewhere is told of in the words of the memory.
-fn held(error: manent_log::Error) -> Error {
-    match error {
-        manent_log::Error::Held { pid, .. } => Error::MemoryHeld { pid },
-        other => other.into(),
+fn held(error: manent_store::Error) -> Error {
+    match error.log() {
+        Some(manent_log::Error::Held { pid, .. }) => Error::MemoryHeld { pid: *pid },
+        _ => error.into(),
     }
-}
-
-/// Where a memory that is being made anew lies until it is whole.
-pub(super) fn unfinished(core: &Core) -> PathBuf {
-    let mut name = core.path.clone().into_os_string();
-    name.push(".new");
-    PathBuf::from(name)
 }
 
 /// No id is given out that is as low as this.

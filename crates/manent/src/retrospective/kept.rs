@@ -7,26 +7,26 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use manent_log::Disk;
-use manent_log::fs::{Access, Shape, read_whole, write_fully};
+use manent_store::{Blobs, Lock, LockMode, LockName, Space, StreamStat};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::narrative::Narrative;
 use super::report::{Report, time};
-use crate::backend::{Backend, Exclusive, Listed, Room};
 use crate::clock;
-use crate::error::{Error, Result, io_error};
-use crate::files::Files;
+use crate::error::{Result, io_error};
+use crate::lifecycle::REPORTS;
 use crate::store::Store;
 
 /// The report of a store that is kept.
 #[derive(Debug, Clone)]
 pub struct Reports {
     pub(super) store: Store,
-    room: Room,
+    blobs: Arc<dyn Blobs>,
+    /// The folder, for people and messages.
     dir: PathBuf,
 }
 
@@ -61,8 +61,8 @@ pub(super) struct Said {
 }
 
 /// The runs as they are seen from outside.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sight(Vec<Listed>);
+#[derive(Debug, Clone)]
+pub(super) struct Sight(Vec<StreamStat>);
 
 impl Sight {
     pub(super) fn of(store: &Store) -> Result<Sight> {
@@ -76,11 +76,10 @@ impl Sight {
     /// Another one whenever a log came, grew or went.
     pub(super) fn word(&self) -> String {
         let mut hasher = blake3::Hasher::new();
-        for Listed { address, bytes, modified_ms, .. } in &self.0 {
-            let key = address.key.as_str();
+        for StreamStat { id, bytes, modified_ms, .. } in &self.0 {
+            let key = id.key.as_str();
             hasher.update(
-                format!("{}:{key}{}:{} {bytes} {modified_ms}\n", key.len(), address.id.len(), address.id)
-                    .as_bytes(),
+                format!("{}:{key}{}:{} {bytes} {modified_ms}\n", key.len(), id.id.len(), id.id).as_bytes(),
             );
         }
         hasher.finalize().to_hex()[..SAW_CHARS].to_owned()
@@ -88,8 +87,8 @@ impl Sight {
 
     /// Whether all of these logs are still there. They only grow.
     fn is_in(&self, now: &Sight) -> bool {
-        let there = |seen: &Listed| {
-            let mut same = now.0.iter().filter(|listed| listed.address == seen.address);
+        let there = |seen: &StreamStat| {
+            let mut same = now.0.iter().filter(|listed| listed.id == seen.id);
             same.any(|listed| listed.bytes >= seen.bytes)
         };
         self.0.iter().all(there)
@@ -99,8 +98,12 @@ impl Sight {
 impl Store {
     /// The report that is kept of the runs.
     pub fn reports(&self) -> Result<Reports> {
-        let room = self.backend().room().ok_or_else(|| Error::NoRoom { store: self.backend().name() })?;
-        Ok(Reports { store: self.clone(), dir: room.dir.join(DIR), room })
+        self.check_supports(Space::Runs)?;
+        let unsupported =
+            || manent_store::Error::Unsupported { store: self.streams().name(), space: Space::Runs };
+        let blobs = self.blobs().cloned().ok_or_else(unsupported)?;
+        let dir = blobs.path(REPORTS).unwrap_or_else(|| blobs.name(REPORTS).into());
+        Ok(Reports { store: self.clone(), blobs, dir })
     }
 }
 
@@ -128,51 +131,39 @@ impl Reports {
     }
 
     fn read(&self) -> Option<Kept> {
-        let path = self.dir.join(DATA);
-        let info = self.room.disk.inspect(&path).ok()?;
-        if info.shape != Shape::File || !self.room.disk.is_own(info.owner) || info.len > BYTES_MAX {
-            return None;
-        }
-        let bytes = read_whole(&*self.room.disk, &path, BYTES_MAX).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        serde_json::from_slice(&self.bytes_of(DATA, BYTES_MAX)?).ok()
     }
 
-    pub(super) fn disk(&self) -> &dyn Disk {
-        &*self.room.disk
+    /// Reads a blob of ours that is no longer than that.
+    pub(super) fn bytes_of(&self, name: &str, bytes_max: u64) -> Option<Vec<u8>> {
+        let name = name_of(name);
+        let stat = self.blobs.stat(&name).ok()??;
+        if !stat.is_own || stat.bytes > bytes_max {
+            return None;
+        }
+        let blob = self.blobs.open(&name).ok()??;
+        let mut bytes = vec![0; blob.len().min(bytes_max) as usize];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match blob.read_at(&mut bytes[filled..], filled as u64).ok()? {
+                0 => break,
+                n => filled += n,
+            }
+        }
+        bytes.truncate(filled);
+        Some(bytes)
     }
 
     /// How many bytes are kept.
     pub fn bytes(&self) -> u64 {
-        let looked = self.room.disk.look(&self.dir, &[PAGE, DATA]).unwrap_or_default();
-        looked.into_iter().flatten().map(|info| info.len).sum()
+        let stats = [PAGE, DATA].map(|name| self.blobs.stat(&name_of(name)).ok().flatten());
+        stats.into_iter().flatten().map(|stat| stat.bytes).sum()
     }
 
-    /// Removes what is kept, as when runs go that it may show. False: there was nothing.
-    ///
-    /// A report that is just being made of runs that are gone by then is not kept, if the right to move sessions is
-    /// held from here until they are gone.
-    pub(crate) fn forget(&self) -> Result<bool> {
-        let gone = self.remove(|name| [PAGE, DATA, TOLD].contains(&name) || is_temporary(name))?;
-        if gone > 0 {
-            self.room.disk.sync_dir(&self.dir).map_err(io_error("sync the directory", &self.dir))?;
-        }
-        Ok(gone > 0)
-    }
-
-    /// The right to make a report, until it is dropped or this process ends; nothing if somebody else has it. It is not
+    /// The right to make a report, until it is dropped or this process ends; `None` if somebody else has it. It is not
     /// waited for.
-    pub(super) fn take(&self) -> Result<Option<Box<dyn Exclusive>>> {
-        self.store.backend().make_room()?;
-        if self.room.disk.inspect(&self.dir).is_ok_and(|info| info.shape == Shape::Link) {
-            let why = "it is a symbolic link, which is not followed here; put a directory in its place";
-            return Err(io_error("use", &self.dir)(io::Error::other(why)));
-        }
-        let files =
-            Files::flat_on(self.room.disk.clone(), self.dir.clone()).waiting_for_movers(Duration::ZERO);
-        match files.exclusive(Duration::ZERO) {
-            Err(Error::Busy { .. }) => Ok(None),
-            taken => taken.map(Some),
-        }
+    pub(super) fn take(&self) -> Result<Option<Lock>> {
+        self.blobs.lock(REPORTS, "", Duration::ZERO).map_err(io_error("use", &self.dir))
     }
 
     /// Keeps a report in the place of the one before, with the right to make it. False: runs that it was made of are
@@ -192,84 +183,40 @@ impl Reports {
             let why = format!("the report has {} bytes, more than are read again", data.len());
             return Err(io_error("write", &self.dir.join(DATA))(io::Error::other(why)));
         }
-        let _right = self.store.backend().exclusive(self.store.wait())?;
+        let moves = LockName::Moves(Space::Sessions);
+        let _right = self.store.streams().lock(moves, LockMode::Exclusive, self.store.wait())?;
         if !saw.is_in(&Sight::of(&self.store)?) {
             return Ok(false);
         }
         // What somebody left who died while writing.
-        self.remove(is_temporary)?;
-        let files = [self.write(PAGE, page.as_bytes())?, self.write(DATA, data.as_bytes())?];
+        self.remove_temporary().map_err(io_error("remove old files from", &self.dir))?;
         // The JSON last, and only when the page cannot be lost any more: it says that there is a new one.
-        for file in files {
-            file.put()?;
-            self.room.disk.sync_dir(&self.dir).map_err(io_error("sync the directory", &self.dir))?;
-        }
+        let (page_name, data_name) = (name_of(PAGE), name_of(DATA));
+        let blobs = [(page_name.as_str(), page.as_bytes()), (data_name.as_str(), data.as_bytes())];
+        self.blobs.put_all(&blobs).map_err(io_error("write", &self.dir))?;
         Ok(true)
     }
 
-    /// Writes a file beside its place, and makes it survive power loss there.
-    pub(super) fn write(&self, name: &'static str, bytes: &[u8]) -> Result<Beside<'_>> {
-        let path = self.dir.join(format!(".{name}.{}{TEMPORARY}", uuid::Uuid::now_v7().simple()));
-        let file = self.room.disk.open(&path, Access::CreateNew).map_err(io_error("create", &path))?;
-        let beside = Beside { disk: &*self.room.disk, path, place: self.dir.join(name) };
-        write_fully(&*file, bytes).map_err(|(_, e)| io_error("write", &beside.path)(e))?;
-        file.sync().map_err(io_error("sync", &beside.path))?;
-        Ok(beside)
+    fn remove_temporary(&self) -> io::Result<()> {
+        let names = self.blobs.list(REPORTS)?;
+        let temporary = names.iter().filter(|name| is_temporary(name));
+        temporary.map(|name| self.blobs.delete(&name_of(name))).collect()
     }
 
-    /// Removes files of certain names, and says how many there were. What lies behind a link is not ours, and no
-    /// directory is.
-    fn remove(&self, is_meant: impl Fn(&str) -> bool) -> Result<usize> {
-        let is_ours = match self.room.disk.inspect(&self.dir) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => false,
-            looked => looked.map_err(io_error("inspect", &self.dir))?.shape == Shape::Directory,
-        };
-        if !is_ours {
-            return Ok(0);
-        }
-        let entries = self.room.disk.list(&self.dir).map_err(io_error("list", &self.dir))?;
-        let files = entries.iter().filter(|entry| entry.shape != Shape::Directory);
-        let mut gone = 0;
-        for name in files.filter_map(|entry| entry.name.to_str()).filter(|name| is_meant(name)) {
-            let path = self.dir.join(name);
-            match self.room.disk.remove(&path) {
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                removed => {
-                    removed.map_err(io_error("remove", &path))?;
-                    gone += 1;
-                }
-            }
-        }
-        Ok(gone)
+    /// Notes what of a report was told.
+    pub(super) fn put_told(&self, marks: &[u8]) -> io::Result<()> {
+        self.blobs.put(&name_of(TOLD), marks)
     }
 }
 
-/// A file that is whole, and not yet in its place. It goes if it does not get there.
-pub(super) struct Beside<'a> {
-    disk: &'a dyn Disk,
-    path: PathBuf,
-    place: PathBuf,
-}
-
-impl Beside<'_> {
-    pub(super) fn put(self) -> Result<()> {
-        self.disk.rename(&self.path, &self.place).map_err(io_error("replace", &self.place))
-    }
-}
-
-impl Drop for Beside<'_> {
-    fn drop(&mut self) {
-        // After a rename there is nothing of this name.
-        let _ = self.disk.remove(&self.path);
-    }
+fn name_of(name: &str) -> String {
+    format!("{REPORTS}/{name}")
 }
 
 fn is_temporary(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(TEMPORARY)
 }
 
-/// In the home of the store.
-const DIR: &str = "retro";
 const PAGE: &str = "latest.html";
 const DATA: &str = "latest.json";
 /// What of it was told.

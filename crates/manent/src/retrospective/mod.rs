@@ -50,9 +50,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use crate::backend::Listed;
 use crate::error::Result;
 use crate::runs::{Run, Runs};
+use manent_store::StreamStat;
 
 pub use compare::{Comparison, Differs};
 pub use durations::Lasted;
@@ -154,7 +154,7 @@ impl Runs {
     ) -> Result<Report> {
         let mut sessions = self.sessions()?;
         if let Some(only) = question.session {
-            sessions.retain(|listed| listed.address.key.as_str() == only);
+            sessions.retain(|listed| listed.id.key.as_str() == only);
         }
         let all_bytes = sessions.iter().map(|listed| listed.bytes).sum();
         let done = AtomicU64::new(0);
@@ -186,7 +186,7 @@ impl Runs {
 
 /// Who reads which sessions: the largest first, each to whoever has least. It depends on the sessions alone, so that
 /// the same runs are always counted together.
-fn shares(sessions: &[Listed], threads: usize) -> Vec<Vec<usize>> {
+fn shares(sessions: &[StreamStat], threads: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..sessions.len()).collect();
     order.sort_by_key(|at| (std::cmp::Reverse(sessions[*at].bytes), *at));
     let mut shares = vec![(0_u64, Vec::new()); threads.max(1)];
@@ -202,7 +202,7 @@ fn shares(sessions: &[Listed], threads: usize) -> Vec<Vec<usize>> {
 fn read_share<'q>(
     runs: &Runs,
     question: &'q Question<'q>,
-    sessions: &[Listed],
+    sessions: &[StreamStat],
     share: &[usize],
     tell: &(dyn Fn(u64) + Sync),
 ) -> (Tally<'q>, Read) {
@@ -212,7 +212,7 @@ fn read_share<'q>(
             read.stopped = true;
             break;
         }
-        let key = &sessions[*at].address.key;
+        let key = &sessions[*at].id.key;
         let number = u32::try_from(*at).unwrap_or(u32::MAX);
         let mut until_look = LOOK_EVERY;
         let mut stopped = false;

@@ -5,9 +5,7 @@
 
 use std::collections::HashSet;
 
-use manent_log::fs::read_whole;
-
-use super::kept::{Beside, Reports, Said, TOLD};
+use super::kept::{Reports, Said, TOLD};
 use super::words::Topic;
 
 impl Reports {
@@ -23,13 +21,13 @@ impl Reports {
         let news: Vec<String> = alarms.iter().filter(is_new).map(text).collect();
         if !news.is_empty() {
             let marks: Vec<&str> = alarms.iter().map(|said| said.about.as_str()).collect();
-            let _ = self.write(TOLD, marks.join("\n").as_bytes()).and_then(Beside::put);
+            let _ = self.put_told(marks.join("\n").as_bytes());
         }
         news
     }
 
     fn told(&self) -> HashSet<String> {
-        let bytes = read_whole(self.disk(), &self.dir().join(TOLD), TOLD_BYTES_MAX).unwrap_or_default();
+        let bytes = self.bytes_of(TOLD, TOLD_BYTES_MAX).unwrap_or_default();
         String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
     }
 }

@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use super::lessons::{RUN, TAG, tag};
 use super::tally::id_of;
 use crate::error::Result;
-use crate::key::SessionKey;
 use crate::memory::{Filter, Memory};
 use crate::runs::Runs;
+use manent_store::SessionKey;
 
 impl Runs {
     /// The items of the memory that retrospectives wrote and that name a run of this session, replaced ones included.

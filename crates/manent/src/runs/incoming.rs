@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::entry::{INTERRUPTED, Line, Oddity, Passage, Status};
 use super::verdict::Verdict;
 use crate::clock;
-use crate::key::{KeyError, SessionKey};
+use manent_store::{KeyError, SessionKey};
 
 /// An entry that cannot be recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -8,13 +8,12 @@ use serde_json::value::RawValue;
 
 use super::entry::{Line, Run};
 use super::keys::{Keys, Name};
+use super::logs::RunLogs;
 use super::verdict::Verdict;
 use super::{Runs, line_at};
-use crate::backend::{Receipt, Start};
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::key::SessionKey;
-use crate::store::{Session, Store};
+use manent_store::{Receipt, Seek, SessionKey, StreamWriter};
 
 /// Which run of a session is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,24 +68,24 @@ impl Runs {
     /// A run that was begun and never ended has an outcome from then on. Should it end all the same, the verdict is one
     /// on its last attempt.
     pub fn judge(&self, session: &SessionKey, verdict: &NewVerdict) -> Result<Judged> {
-        let streams = &self.core.streams;
+        let logs = &self.logs;
         if self.log(session)?.is_none() {
             return Err(no_run(session, &verdict.run));
         }
-        let keys = self.core.keys_of(session);
+        let keys = self.keys.of(session);
         let mut keys = Keys::lock(&keys);
-        keys.read_ahead(streams, session)?;
-        let mut held = streams.session(session)?;
+        keys.read_ahead(logs, session)?;
+        let mut held = logs.lease(session)?;
         for _ in 0..super::recording::TRIES {
-            keys.catch_up(streams, session, &held)?;
+            keys.catch_up(logs, session, &*held)?;
             let next = held.next_seq();
-            let meant = Meant::find(&mut keys, streams, session, &held, verdict)?;
+            let meant = Meant::find(&mut keys, logs, session, &*held, verdict)?;
             let mut judged = meant.judged();
-            match last_on(&meant, &keys, streams, session)? {
+            match last_on(&meant, &keys, logs, session)? {
                 Last::Known(known) if known.verdict.is_same(verdict) => {
-                    keys.keep(&mut held, &[(known.receipt.seq, known.receipt.position)])?;
+                    keys.keep(&mut *held, &[(known.receipt.seq, known.receipt.position)])?;
                     judged.repeated = true;
-                    judged.receipt = Some(Receipt { id: held.id().into(), ..known.receipt });
+                    judged.receipt = Some(Receipt { id: held.id().clone(), ..known.receipt });
                     return Ok(judged);
                 }
                 Last::None if verdict.verified.is_none() => {
@@ -99,10 +98,10 @@ impl Runs {
                 }
                 Last::None | Last::Known(_) => {}
             }
-            match held.append_with(&[meant.body(verdict)], Durability::Sync, Expect::Seq(next)) {
+            match held.append(&[meant.body(verdict)], Durability::Sync, Expect::Seq(next)) {
                 // Another program wrote without asking, and may have written such a verdict.
-                Err(Error::Log(manent_log::Error::Conflict { .. })) => {}
-                Err(e) => return Err(e),
+                Err(e) if e.is_conflict() => {}
+                Err(e) => return Err(e.into()),
                 Ok(receipts) => {
                     keys.kept(next..held.next_seq());
                     judged.receipt = receipts.into_iter().next();
@@ -117,9 +116,9 @@ impl Runs {
 impl Meant {
     fn find(
         keys: &mut Keys,
-        streams: &Store,
+        logs: &RunLogs,
         session: &SessionKey,
-        held: &Session,
+        held: &dyn StreamWriter,
         verdict: &NewVerdict,
     ) -> Result<Meant> {
         let unknown = || no_run(session, &verdict.run);
@@ -130,17 +129,17 @@ impl Meant {
         if let RunName::Seq(seq) = verdict.run {
             let take = |run: &Run<'_>| (run.run_id.to_string(), attempts_of(run, verdict));
             let (run_id, attempts) =
-                read_run(streams, session, Start::Seq(seq), seq, take)?.ok_or_else(unknown)?;
+                read_run(logs, session, Seek::Seq(seq), seq, take)?.ok_or_else(unknown)?;
             if run_id.is_empty() {
                 return Meant::new(run_id, seq, attempts, session, verdict);
             }
             // The record is its beginning, or its end, or its end once more: the one that counts is looked for.
             id = run_id;
         }
-        let known = keys.find(streams, session, held, &Name::of_run(&id))?.ok_or_else(unknown)?;
-        let start = Start::At { position: known.position, seq: known.seq };
+        let known = keys.find(logs, session, held, &Name::of_run(&id))?.ok_or_else(unknown)?;
+        let start = Seek::Position { position: known.position, seq: known.seq };
         let take = |run: &Run<'_>| attempts_of(run, verdict);
-        let attempts = read_run(streams, session, start, known.seq, take)?.ok_or_else(unknown)?;
+        let attempts = read_run(logs, session, start, known.seq, take)?.ok_or_else(unknown)?;
         Meant::new(id, known.seq, attempts, session, verdict)
     }
 
@@ -224,13 +223,13 @@ fn attempts_of(run: &Run<'_>, verdict: &NewVerdict) -> Attempts {
 }
 
 fn read_run<T>(
-    streams: &Store,
+    logs: &RunLogs,
     session: &SessionKey,
-    start: Start,
+    start: Seek<'_>,
     seq: u64,
     take: impl FnOnce(&Run<'_>) -> T,
 ) -> Result<Option<T>> {
-    line_at(streams, session, start, seq, |line| line.run().map(|run| take(&run)))
+    line_at(logs, session, start, seq, |line| line.run().map(|run| take(&run)))
 }
 
 /// The last verdict that was given on what is meant.
@@ -246,7 +245,7 @@ struct Known {
     verdict: Verdict<'static>,
 }
 
-fn last_on(meant: &Meant, keys: &Keys, streams: &Store, session: &SessionKey) -> Result<Last> {
+fn last_on(meant: &Meant, keys: &Keys, logs: &RunLogs, session: &SessionKey) -> Result<Last> {
     // By where they stand: numbers of records are no order in a file that was put together by hand.
     let places = meant.names().filter_map(|name| keys.place_of(name));
     let Some((seq, position)) = places.max_by_key(|(_, position)| position.raw()) else {
@@ -260,7 +259,7 @@ fn last_on(meant: &Meant, keys: &Keys, streams: &Store, session: &SessionKey) ->
         Line::Verdict(verdict) if is_meant(&verdict) => Some(verdict.into_owned()),
         _ => None,
     };
-    let read = line_at(streams, session, Start::At { position, seq }, seq, owned)?;
+    let read = line_at(logs, session, Seek::Position { position, seq }, seq, owned)?;
     let receipt = Receipt { id: "".into(), seq, position, durability: Durability::Sync };
     Ok(read.map_or(Last::Moved, |verdict| Last::Known(Box::new(Known { receipt, verdict }))))
 }

@@ -11,14 +11,36 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use foldhash::quality::FixedState;
 use manent_log::Item;
+use manent_store::sync::lock;
 
 use super::entry::Line;
 use super::incoming::{Kind, NewEntry};
+use super::logs::RunLogs;
 use super::verdict::Verdict;
-use crate::backend::{Position, Start};
 use crate::error::Result;
-use crate::key::SessionKey;
-use crate::store::{Session, Store};
+use manent_store::{Position, Seek, SessionKey, StreamWriter};
+
+/// What is known of the logs of a store.
+#[derive(Debug, Default)]
+pub(super) struct KeyCache(Mutex<HashMap<SessionKey, Arc<Mutex<Keys>>>>);
+
+impl KeyCache {
+    /// What is known of the log of a session.
+    pub(super) fn of(&self, session: &SessionKey) -> Arc<Mutex<Keys>> {
+        let mut all = lock(&self.0);
+        if let Some(keys) = all.get(session) {
+            return keys.clone();
+        }
+        // One that somebody uses just now is as large as it is.
+        let known = |keys: &Arc<Mutex<Keys>>| keys.try_lock().map_or(0, |keys| keys.len());
+        if all.values().map(known).sum::<usize>() > NAMES_MAX || all.len() > LOGS_MAX {
+            all.clear();
+        }
+        let keys = Arc::<Mutex<Keys>>::default();
+        all.insert(session.clone(), keys.clone());
+        keys
+    }
+}
 
 /// What is known of one log.
 #[derive(Debug, Default)]
@@ -130,41 +152,46 @@ impl Keys {
 
     /// Reads a log of which nothing is known yet while nobody holds it: a long one takes its time, and others record to
     /// it. What is added meanwhile is read under its lease.
-    pub(super) fn read_ahead(&mut self, streams: &Store, key: &SessionKey) -> Result<()> {
-        let listed = if self.last.is_none() { streams.live(key)? } else { None };
+    pub(super) fn read_ahead(&mut self, logs: &RunLogs, key: &SessionKey) -> Result<()> {
+        let listed = if self.last.is_none() { logs.stat(key)? } else { None };
         if let Some(listed) = listed {
-            self.id = listed.address.id.into();
-            self.read(streams, key, Start::First, None)?;
+            self.id = listed.id.id.into();
+            self.read(logs, key, Seek::First, None)?;
         }
         Ok(())
     }
 
     /// Reads what was added since last time; or everything, if it is another log, or not what it was.
-    pub(super) fn catch_up(&mut self, streams: &Store, key: &SessionKey, held: &Session) -> Result<()> {
-        let known = if *self.id == *held.id() { self.last } else { None };
+    pub(super) fn catch_up(
+        &mut self,
+        logs: &RunLogs,
+        key: &SessionKey,
+        held: &dyn StreamWriter,
+    ) -> Result<()> {
+        let known = if *self.id == **held.id() { self.last } else { None };
         if let Some(last) = known
-            && self.read(streams, key, Start::At { position: last.position, seq: last.seq }, Some(last))?
+            && self.read(logs, key, Seek::Position { position: last.position, seq: last.seq }, Some(last))?
         {
             return Ok(());
         }
-        self.read_all(streams, key, held)
+        self.read_all(logs, key, held)
     }
 
-    fn read_all(&mut self, streams: &Store, key: &SessionKey, held: &Session) -> Result<()> {
-        *self = Keys { id: held.id().into(), ..Keys::default() };
-        self.read(streams, key, Start::First, None)?;
+    fn read_all(&mut self, logs: &RunLogs, key: &SessionKey, held: &dyn StreamWriter) -> Result<()> {
+        *self = Keys { id: held.id().clone(), ..Keys::default() };
+        self.read(logs, key, Seek::First, None)?;
         Ok(())
     }
 
     /// False: what should come first is not there.
     fn read(
         &mut self,
-        streams: &Store,
+        logs: &RunLogs,
         key: &SessionKey,
-        start: Start,
+        start: Seek<'_>,
         mut first: Option<Last>,
     ) -> Result<bool> {
-        let mut reader = streams.stream(key, start)?;
+        let mut reader = logs.open(key, start)?;
         while reader.advance()? {
             let Some(Item::Entry(entry)) = reader.item() else {
                 if first.is_some() {
@@ -217,16 +244,16 @@ impl Keys {
     /// The entry that is known by one of these names. What only seems to be there is not.
     pub(super) fn find(
         &mut self,
-        streams: &Store,
+        logs: &RunLogs,
         key: &SessionKey,
-        held: &Session,
+        held: &dyn StreamWriter,
         names: &[Name],
     ) -> Result<Option<Known>> {
         for look_again in [true, false] {
             let mut is_stale = false;
             for name in names.iter().copied() {
                 let Some((seq, position)) = self.places.get(&name).copied() else { continue };
-                match at(streams, key, seq, position, name)? {
+                match at(logs, key, seq, position, name)? {
                     Some(known) => return Ok(Some(known)),
                     None => is_stale = true,
                 }
@@ -236,7 +263,7 @@ impl Keys {
             }
             // Another program rewrote its file.
             if look_again {
-                self.read_all(streams, key, held)?;
+                self.read_all(logs, key, held)?;
             }
         }
         Ok(None)
@@ -244,7 +271,7 @@ impl Keys {
 
     /// Makes sure that records which are there survive power loss, whoever wrote them and whatever became of earlier
     /// syncs: they are written again, unless this process saw to it before.
-    pub(super) fn keep(&mut self, held: &mut Session, records: &[(u64, Position)]) -> Result<()> {
+    pub(super) fn keep(&mut self, held: &mut dyn StreamWriter, records: &[(u64, Position)]) -> Result<()> {
         let unsure = records.iter().filter(|(seq, _)| !self.is_kept(*seq));
         let Some((seq, position)) = unsure.min_by_key(|(_, position)| position.raw()).copied() else {
             return Ok(());
@@ -274,8 +301,8 @@ impl Keys {
 }
 
 /// The entry at a place, if it is known by that name.
-fn at(streams: &Store, key: &SessionKey, seq: u64, position: Position, name: Name) -> Result<Option<Known>> {
-    let mut reader = streams.stream(key, Start::At { position, seq })?;
+fn at(logs: &RunLogs, key: &SessionKey, seq: u64, position: Position, name: Name) -> Result<Option<Known>> {
+    let mut reader = logs.open(key, Seek::Position { position, seq })?;
     if !reader.advance()? {
         return Ok(None);
     }
@@ -291,6 +318,9 @@ fn at(streams: &Store, key: &SessionKey, seq: u64, position: Position, name: Nam
     Ok(is_it.then(|| Known { seq, position, run_id: run.run_id.into_owned(), kind }))
 }
 
+/// What is kept of logs that nobody records to just now: some 60 MB.
+const NAMES_MAX: usize = 1_000_000;
+const LOGS_MAX: usize = 1000;
 /// What is not remembered is made sure of again.
 const RANGES_MAX: usize = 1000;
 const STARTED: u8 = b's';

@@ -16,6 +16,7 @@
 //! | `alone.rs` | [`Runs::alone`]: one at a time at work on a run |
 //! | `keys.rs` | which entries are there already, for whoever records |
 //! | `known.rs` | which runs were met, for whoever reads |
+//! | `logs.rs` | the streams that all of it is kept in |
 
 mod alone;
 mod entry;
@@ -23,22 +24,23 @@ mod incoming;
 mod judging;
 mod keys;
 mod known;
+mod logs;
 mod recording;
 mod verdict;
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
-use manent_log::{Body, Damage, Disk, Durability, End, Expect, Item, Report, Trust};
+use manent_log::{Body, Damage, Durability, End, Expect, Item, Report};
+use manent_store::{
+    Filter, LockMode, LockName, Place, Receipt, Repaired, Seek, SessionKey, Space, StreamId, StreamStat,
+    Which,
+};
 
-use crate::backend::{Address, Backend, Listed, Place, Receipt, Repaired, Start};
-use crate::clock;
-use crate::error::{Error, Result};
-use crate::files::Files;
-use crate::key::SessionKey;
-use crate::store::{Store, StoreOptions};
+use crate::error::Result;
+use crate::store::Store;
+use keys::KeyCache;
+use logs::{LogReader, RunLogs};
 
 pub use alone::Alone;
 pub(crate) use entry::bare;
@@ -69,23 +71,9 @@ pub use verdict::{Judgement, Verdict};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Runs {
-    core: Arc<Core>,
-}
-
-/// What all handles of one store share.
-#[derive(Debug)]
-pub(crate) struct Core {
-    /// Where the store itself is.
-    home: Arc<dyn Backend>,
-    /// The logs, as a store of one directory: leases, open files and names are those that sessions have.
-    streams: Store,
-    /// The same, where their bytes count and not their records.
-    files: Arc<Files>,
-    /// On which they lie.
-    disk: Arc<dyn Disk>,
-    trust: Trust,
+    logs: RunLogs,
     /// What is known of the logs to which entries were recorded that may be there already.
-    keys: Mutex<HashMap<SessionKey, Arc<Mutex<keys::Keys>>>>,
+    keys: Arc<KeyCache>,
 }
 
 /// What was seen when runs were read.
@@ -108,17 +96,8 @@ pub struct Seen {
 impl Store {
     /// What skills did.
     pub fn runs(&self) -> Result<Runs> {
-        let room = self.backend().room().ok_or_else(|| Error::NoRoom { store: self.backend().name() })?;
-        let core = self.runs_core(|| {
-            let files = Arc::new(Files::flat_on(room.disk.clone(), room.dir.join(DIR)).trusting(room.trust));
-            let app = self.app().to_owned();
-            let options =
-                StoreOptions { wait: self.wait(), trust: room.trust, app, ..StoreOptions::default() };
-            let streams = Store::on(files.clone(), options);
-            let (home, disk, trust) = (self.parts().0.clone(), room.disk, room.trust);
-            Core { home, streams, files, disk, trust, keys: Mutex::default() }
-        });
-        Ok(Runs { core })
+        self.check_supports(Space::Runs)?;
+        Ok(Runs { logs: RunLogs::new(self.clone()), keys: self.extension(KeyCache::default) })
     }
 }
 
@@ -130,44 +109,36 @@ impl Runs {
         bodies: &[Body],
         durability: Durability,
     ) -> Result<Vec<Receipt>> {
-        self.core.home.make_room()?;
-        self.core.streams.append_with(session, bodies, durability, Expect::Any)
+        self.logs.append(session, bodies, durability, Expect::Any)
     }
 
     /// The sessions of which there are runs, in the order of their keys.
-    pub fn sessions(&self) -> Result<Vec<Listed>> {
-        let mut listed = self.core.streams.list(Place::Live)?;
-        listed.sort_by(|a, b| a.address.key.as_str().cmp(b.address.key.as_str()));
+    pub fn sessions(&self) -> Result<Vec<StreamStat>> {
+        let filter = Filter::new(Space::Runs, Place::Live, Which::All);
+        let mut listed = self.logs.store().streams().list(&filter)?;
+        listed.sort_by(|a, b| a.id.key.as_str().cmp(b.id.key.as_str()));
         Ok(listed)
     }
 
-    /// The logs as streams, to verify and repair them.
-    pub fn streams(&self) -> &Store {
-        &self.core.streams
-    }
-
     /// The log of a session, if it has one.
-    pub fn log(&self, session: &SessionKey) -> Result<Option<Listed>> {
-        self.core.streams.live(session)
+    pub fn log(&self, session: &SessionKey) -> Result<Option<StreamStat>> {
+        self.logs.stat(session)
     }
 
     /// Checks every byte of the log of a session; nothing if it has none.
     pub fn verify(&self, session: &SessionKey) -> Result<Option<Report>> {
-        match self.core.streams.backend().verify(&Address::live(session), &mut |_, _| {}) {
-            Err(e) if e.is_not_found() => Ok(None),
-            report => report.map(Some),
-        }
+        self.logs.store().verify_stream(&StreamId::live_in(Space::Runs, session))
     }
 
     /// Sets a torn end of the log of a session aside, and acknowledges its damage.
     pub fn repair(&self, session: &SessionKey) -> Result<Repaired> {
-        self.core.streams.backend().repair(session, &clock::now(), self.core.streams.wait())
+        self.logs.store().repair_stream(&StreamId::live_in(Space::Runs, session))
     }
 
     /// The id of the run that a record is about: its beginning, its end, or a verdict on it; empty if it has none.
     /// Nothing: it is no record about a run.
     pub fn run_of(&self, session: &SessionKey, seq: u64) -> Result<Option<String>> {
-        line_at(&self.core.streams, session, Start::Seq(seq), seq, |line| match line {
+        line_at(&self.logs, session, Seek::Seq(seq), seq, |line| match line {
             Line::Run(run) | Line::Start(run) => Some(run.run_id.into_owned()),
             Line::Verdict(verdict) => Some(verdict.run_id.into_owned()),
         })
@@ -175,18 +146,15 @@ impl Runs {
 
     /// Removes the log of a session for good, with what was set aside of it. False: it has none.
     pub fn purge(&self, session: &SessionKey) -> Result<bool> {
-        self.purge_within(session, self.core.streams.wait())
-    }
-
-    pub(crate) fn purge_within(&self, session: &SessionKey, wait: Duration) -> Result<bool> {
         if self.log(session)?.is_none() {
             return Ok(false);
         }
-        let backend = self.core.streams.backend();
-        let _right = backend.exclusive(wait)?;
-        match backend.delete(&Address::live(session), wait) {
+        let store = self.logs.store();
+        let moves = LockName::Moves(Space::Runs);
+        let _right = store.streams().lock(moves, LockMode::Exclusive, store.wait())?;
+        match store.streams().delete(&StreamId::live_in(Space::Runs, session), store.wait()) {
             Err(e) if e.is_not_found() => Ok(false),
-            deleted => deleted.map(|()| true),
+            deleted => Ok(deleted.map(|()| true)?),
         }
     }
 
@@ -207,7 +175,7 @@ impl Runs {
             take(run)
         };
         let mut faults = Faults::default();
-        let whole = self.lines(session, Start::First, &mut faults, |seq, line| {
+        let whole = self.lines(session, Seek::First, &mut faults, |seq, line| {
             match Line::of_bytes(seq, line) {
                 None if seq == 0 => {}
                 None => seen.others += 1,
@@ -242,11 +210,11 @@ impl Runs {
     pub(crate) fn lines(
         &self,
         session: &SessionKey,
-        start: Start,
+        start: Seek<'_>,
         faults: &mut Faults,
         mut take: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
     ) -> Result<bool> {
-        let mut reader = self.core.streams.stream(session, start)?;
+        let mut reader = self.logs.open(session, start)?;
         while reader.advance()? {
             match reader.item() {
                 Some(Item::Damage(damage)) => faults.damage.push(damage),
@@ -263,13 +231,13 @@ impl Runs {
 
 /// What is taken of the record of this number, which stands first from there on, if it is about a run.
 fn line_at<T>(
-    streams: &Store,
+    logs: &RunLogs,
     session: &SessionKey,
-    start: Start,
+    start: Seek<'_>,
     seq: u64,
     take: impl FnOnce(Line<'_>) -> Option<T>,
 ) -> Result<Option<T>> {
-    let mut reader = streams.stream(session, start)?;
+    let mut reader: LogReader = logs.open(session, start)?;
     while reader.advance()? {
         let Some(Item::Entry(entry)) = reader.item() else { continue };
         let is_it = entry.seq == seq;
@@ -286,9 +254,6 @@ pub(crate) struct Faults {
 }
 
 /// Where to begin to read what stands from a record on. Where numbers are not in order, a number is no way to find it.
-pub(crate) fn start_at(seq: u64, in_order: bool) -> Start {
-    if in_order { Start::Seq(seq) } else { Start::First }
+pub(crate) fn start_at(seq: u64, in_order: bool) -> Seek<'static> {
+    if in_order { Seek::Seq(seq) } else { Seek::First }
 }
-
-/// In the home of the store.
-const DIR: &str = "runs";

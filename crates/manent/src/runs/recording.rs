@@ -5,18 +5,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::Mutex;
 
 use manent_log::{Body, Durability, Expect};
 
+use super::Runs;
 use super::incoming::{Ended, Kind, NewEntry, NewRun};
 use super::keys::{Keys, Known, Name};
-use super::{Core, Runs};
-use crate::backend::{Position, Receipt};
+use super::logs::RunLogs;
 use crate::error::{Error, Result};
-use crate::key::SessionKey;
-use crate::store::Session;
-use crate::sync::lock;
+use manent_store::{Position, Receipt, SessionKey, StreamWriter};
 
 /// Proof that an entry is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,13 +102,12 @@ impl Runs {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        self.core.home.make_room()?;
         if entries.iter().any(NewEntry::is_known_by_name) {
             return self.record_known(session, entries, durability, if_unsure);
         }
         let ids: Vec<String> = entries.iter().map(run_id_of).collect();
         let bodies: Vec<Body> = entries.iter().zip(&ids).map(|(entry, id)| entry.body(id, session)).collect();
-        let receipts = self.core.streams.append_with(session, &bodies, durability, Expect::Any)?;
+        let receipts = self.logs.append(session, &bodies, durability, Expect::Any)?;
         let recorded = |((run_id, receipt), entry): ((String, Receipt), &NewEntry)| {
             let ended = entry.kind == Kind::Run;
             Recorded { run_id, receipt, repeated: false, ended }
@@ -126,16 +122,16 @@ impl Runs {
         durability: Durability,
         if_unsure: IfUnsure,
     ) -> Result<Vec<Recorded>> {
-        let keys = self.core.keys_of(session);
+        let keys = self.keys.of(session);
         let mut keys = Keys::lock(&keys);
-        let streams = &self.core.streams;
-        keys.read_ahead(streams, session)?;
-        let mut held = streams.session(session)?;
+        let logs = &self.logs;
+        keys.read_ahead(logs, session)?;
+        let mut held = logs.lease(session)?;
         for _ in 0..TRIES {
-            keys.catch_up(streams, session, &held)?;
+            keys.catch_up(logs, session, &*held)?;
             let next = held.next_seq();
-            let plan = Plan::make(&mut keys, &self.core, session, &held, entries, if_unsure)?;
-            match keys.keep(&mut held, &plan.known()) {
+            let plan = Plan::make(&mut keys, &self.logs, session, &*held, entries, if_unsure)?;
+            match keys.keep(&mut *held, &plan.known()) {
                 // The receipts say so.
                 Err(e) if e.is_unknown() && held.id().is_empty() => {}
                 kept => kept?,
@@ -143,17 +139,17 @@ impl Runs {
             let appended = if plan.bodies.is_empty() {
                 Ok(Vec::new())
             } else {
-                held.append_with(&plan.bodies, durability, Expect::Seq(next))
+                held.append(&plan.bodies, durability, Expect::Seq(next))
             };
             match appended {
                 // Another program wrote without asking, and may have written one of these.
-                Err(Error::Log(manent_log::Error::Conflict { .. })) => {}
-                Err(e) => return Err(e),
+                Err(e) if e.is_conflict() => {}
+                Err(e) => return Err(e.into()),
                 Ok(receipts) => {
                     if durability != Durability::Flush && !receipts.is_empty() {
                         keys.kept(next..held.next_seq());
                     }
-                    let id = held.id().into();
+                    let id = held.id().clone();
                     return plan.receipts(session, &receipts, &id, durability, &keys);
                 }
             }
@@ -168,24 +164,6 @@ impl NewEntry {
         // The longest id that it can get.
         let id = if self.run_id.is_empty() { LONGEST_ID } else { &self.run_id };
         Ok(self.body(id, session).check_size()?)
-    }
-}
-
-impl Core {
-    /// What is known of the log of a session.
-    pub(super) fn keys_of(&self, session: &SessionKey) -> Arc<Mutex<Keys>> {
-        let mut all = lock(&self.keys);
-        if let Some(keys) = all.get(session) {
-            return keys.clone();
-        }
-        // One that somebody uses just now is as large as it is.
-        let known = |keys: &Arc<Mutex<Keys>>| keys.try_lock().map_or(0, |keys| keys.len());
-        if all.values().map(known).sum::<usize>() > NAMES_MAX || all.len() > LOGS_MAX {
-            all.clear();
-        }
-        let keys = Arc::<Mutex<Keys>>::default();
-        all.insert(session.clone(), keys.clone());
-        keys
     }
 }
 
@@ -215,9 +193,9 @@ enum Fate {
 impl Plan {
     fn make(
         keys: &mut Keys,
-        core: &Core,
+        logs: &RunLogs,
         session: &SessionKey,
-        held: &Session,
+        held: &dyn StreamWriter,
         entries: &[NewEntry],
         if_unsure: IfUnsure,
     ) -> Result<Plan> {
@@ -231,7 +209,7 @@ impl Plan {
                 plan.fates.push(Fate::Written { nth: *nth, run_id: run_id.clone(), repeated: true, ended });
                 continue;
             }
-            let known = keys.find(&core.streams, session, held, &names)?;
+            let known = keys.find(logs, session, held, &names)?;
             let may_be_lost = |known: &Known| held.id().is_empty() && !keys.is_kept(known.seq);
             let write_again = |known: &Known| {
                 if_unsure == IfUnsure::WriteAgain && known.kind == entry.kind && may_be_lost(known)
@@ -246,7 +224,7 @@ impl Plan {
                 _ if repeated => again,
                 None => None,
                 Some(name) if fresh.contains_key(&name) => fresh.get(&name).map(|(_, id, _)| id.clone()),
-                Some(name) => keys.find(&core.streams, session, held, &[name])?.map(|known| known.run_id),
+                Some(name) => keys.find(logs, session, held, &[name])?.map(|known| known.run_id),
             };
             let run_id = begun.filter(|id| !id.is_empty()).unwrap_or_else(|| run_id_of(entry));
             let nth = plan.bodies.len();
@@ -298,13 +276,11 @@ fn run_id_of(entry: &NewEntry) -> String {
 }
 
 fn no_receipt(session: &SessionKey) -> Error {
-    Error::Backend(format!("the backend gave no receipt for a run of {session:?}").into())
+    manent_store::Error::Backend(format!("the backend gave no receipt for a run of {session:?}").into())
+        .into()
 }
 
 /// As long as an id of ours.
 const LONGEST_ID: &str = "00000000-0000-0000-0000-000000000000";
 /// How often another program may write in the moment between our look and our append.
 pub(super) const TRIES: u32 = 8;
-/// What is kept of logs that nobody records to just now: some 60 MB.
-const NAMES_MAX: usize = 1_000_000;
-const LOGS_MAX: usize = 1000;

@@ -15,10 +15,9 @@ use memchr::memmem::Finder;
 
 use super::entry::{Line, Members, Run, Status, text, time};
 use super::{Faults, Runs, line_at};
-use crate::backend::Start;
 use crate::error::Result;
-use crate::key::SessionKey;
 use crate::secrets::redact;
+use manent_store::{Seek, SessionKey, Space, StreamId};
 
 /// A verdict on an attempt of a run, as its line tells it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -105,7 +104,7 @@ impl Run<'_> {
 impl Runs {
     /// All that a verdict says, by the number of its record. Nothing: that is no verdict, or is not there.
     pub fn verdict(&self, session: &SessionKey, seq: u64) -> Result<Option<Verdict<'static>>> {
-        line_at(&self.core.streams, session, Start::Seq(seq), seq, |line| match line {
+        line_at(&self.logs, session, Seek::Seq(seq), seq, |line| match line {
             Line::Verdict(verdict) => Some(verdict.into_owned()),
             Line::Run(_) | Line::Start(_) => None,
         })
@@ -114,12 +113,13 @@ impl Runs {
     /// All verdicts that a log holds now. One that comes while it is read counts, or does not.
     pub(crate) fn verdicts(&self, session: &SessionKey) -> Result<Verdicts> {
         let mut verdicts = Verdicts::default();
-        if !self.core.files.mentions(session, Verdict::KIND.as_bytes())? {
+        let id = StreamId::live_in(Space::Runs, session);
+        if !self.logs.store().streams().may_contain(&id, Verdict::KIND.as_bytes())? {
             return Ok(verdicts);
         }
         let word = Finder::new(Verdict::KIND);
         let mut nth = 0;
-        self.lines(session, Start::First, &mut Faults::default(), |seq, line| {
+        self.lines(session, Seek::First, &mut Faults::default(), |seq, line| {
             if word.find(line).is_some()
                 && let Some(Line::Verdict(verdict)) = Line::of_bytes(seq, line)
             {

@@ -61,7 +61,7 @@ fn told(store: &Store) -> Vec<String> {
 }
 
 fn run(store: &Store) -> manent::Result<()> {
-    let at = store.find(&super::key("work"))?.address;
+    let at = store.find(&super::key("work"))?.id;
     look_at(store, &at, &mut model(), Rules::default()).map(drop)
 }
 

@@ -2,7 +2,7 @@
 
 use manent::consolidate::{Refusal, Rules, Unaided};
 use manent::memory::{Filter, Kind};
-use manent::{Address, Body};
+use manent::{Body, StreamId};
 
 use super::{
     Model, all_said, at, contents, dailies, expect_grounded, home, key, learned, look, look_at, open, say,
@@ -45,7 +45,7 @@ fn a_second_run_has_nothing_to_do_and_new_turns_are_all_that_is_looked_at() {
     assert_eq!(look(&store, "work", &mut model).len(), 0);
     assert_eq!(model.asked(), 2, "nobody is asked about what is done");
     // By whatever name the session is called.
-    assert_eq!(look_at(&store, &Address::live(&key("work")), &mut model, Rules::default()).unwrap(), []);
+    assert_eq!(look_at(&store, &StreamId::live(&key("work")), &mut model, Rules::default()).unwrap(), []);
     say(&store, "work", "user", "I play the cello.");
     assert_eq!(look(&store, "work", &mut model)[0].turns, (2, 2));
     assert!(!model.evidence[1].contains("Lyon") && !model.transcripts[1].contains("Lyon"));

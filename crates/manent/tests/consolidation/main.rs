@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use manent::consolidate::{Consolidated, Extractor, Failed, Rules, Said, Spent, Step};
 use manent::memory::{Filter, Item, Kind};
-use manent::{Address, Durability, Expect, SessionKey, Store, StoreOptions, turn};
+use manent::{Durability, Expect, SessionKey, Store, StoreOptions, StreamId, turn};
 
 type Answer<'a> = Box<dyn FnMut(&str) -> Result<String, Failed> + 'a>;
 
@@ -148,8 +148,8 @@ pub(crate) fn say(store: &Store, name: &str, role: &str, text: &str) -> u64 {
     store.append_with(&key(name), &bodies, Durability::Flush, Expect::Any).unwrap()[0].seq
 }
 
-pub(crate) fn at(store: &Store, name: &str) -> Address {
-    store.find(&key(name)).unwrap().address
+pub(crate) fn at(store: &Store, name: &str) -> StreamId {
+    store.find(&key(name)).unwrap().id
 }
 
 /// Looks at a session until there is nothing more to look at.
@@ -159,7 +159,7 @@ pub(crate) fn look(store: &Store, name: &str, model: &mut Model<'_>) -> Vec<Cons
 
 pub(crate) fn look_at(
     store: &Store,
-    at: &Address,
+    at: &StreamId,
     model: &mut Model<'_>,
     rules: Rules,
 ) -> manent::Result<Vec<Consolidated>> {

@@ -1,7 +1,7 @@
 //! Sessions of any kind and size.
 
 use manent::consolidate::Rules;
-use manent::{Address, Durability, Expect, Place, turn};
+use manent::{Durability, Expect, Place, StreamId, turn};
 
 use super::{
     Model, at, contents, dailies, expect_grounded, files, home, key, learned, look, look_at, open, say,
@@ -108,9 +108,9 @@ fn where_no_user_speaks_nothing_is_written() {
         assert!(done.len() == 1 && done[0].daily.is_none(), "{name}: {done:?}");
         assert!(look(&store, name, &mut model).is_empty());
     }
-    let never = Address::live(&key("never"));
+    let never = StreamId::live(&key("never"));
     assert_eq!(look_at(&store, &never, &mut model, Rules::default()).unwrap(), []);
-    assert_eq!(look_at(&store, &Address::live(&key("empty")), &mut model, Rules::default()).unwrap(), []);
+    assert_eq!(look_at(&store, &StreamId::live(&key("empty")), &mut model, Rules::default()).unwrap(), []);
     assert_eq!(model.asked(), 0);
     assert!(contents(&store).is_empty() && dailies(&store).is_empty());
 }
@@ -173,11 +173,11 @@ fn of_a_fork_only_what_is_its_own_is_looked_at() {
     say(&store, "work", "user", "I like tea.");
     let fork = store.fork(&at(&store, "work"), Some(2), &key("fork")).unwrap();
     say(&store, "fork", "user", "I play the cello.");
-    let again = store.fork(&fork.address, None, &key("again")).unwrap();
+    let again = store.fork(&fork.id, None, &key("again")).unwrap();
     say(&store, "again", "user", "I own a boat.");
     let mut model = Model::honest();
     for rules in [Rules::default(), Rules { again: true, ..Rules::default() }] {
-        look_at(&store, &again.address, &mut model, rules).unwrap();
+        look_at(&store, &again.id, &mut model, rules).unwrap();
         assert_eq!(contents(&store), ["I own a boat."]);
     }
     assert_eq!(look(&store, "fork", &mut model)[0].turns, (3, 3));

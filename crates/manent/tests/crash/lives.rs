@@ -2,7 +2,7 @@
 //!
 //! A life that breaks a promise prints the command that lives it again.
 
-use manent::{Error, Listed, Place, Session, SessionKey, Store, turn};
+use manent::{Error, Place, Session, SessionKey, Store, StreamStat, turn};
 use manent_sim::seeds::live_as_asked;
 use manent_sim::{CrashKind, Fault, Rng, SimDisk};
 
@@ -42,9 +42,9 @@ struct Life {
 /// An act that a crash may have interrupted, for the model.
 enum Did {
     Append(SessionKey, String),
-    Move(Listed, Place),
+    Move(StreamStat, Place),
     Fork(SessionKey, Vec<(u64, String)>),
-    Purge(Listed),
+    Purge(StreamStat),
     Nothing,
 }
 
@@ -135,22 +135,22 @@ impl Life {
     }
 
     /// Any session, wherever it is.
-    fn pick(&mut self, who: usize) -> Result<Option<Listed>, Error> {
+    fn pick(&mut self, who: usize) -> Result<Option<StreamStat>, Error> {
         let mut all = Vec::new();
         for place in Place::ALL {
             all.extend(self.processes[who].store.list(place)?);
         }
-        all.sort_by(|a, b| a.address.id.cmp(&b.address.id));
+        all.sort_by(|a, b| a.id.id.cmp(&b.id.id));
         // What has no id yet is the torn beginning of a session.
-        all.retain(|listed| !listed.address.id.is_empty());
+        all.retain(|listed| !listed.id.id.is_empty());
         let nth = self.rng.below(all.len().max(1) as u64) as usize;
         Ok((nth < all.len()).then(|| all.swap_remove(nth)))
     }
 
     /// Moves, forks or purges a session.
-    fn change(&mut self, who: usize, listed: Listed) -> Result<(Did, Option<Error>), String> {
+    fn change(&mut self, who: usize, listed: StreamStat) -> Result<(Did, Option<Error>), String> {
         let store = self.processes[who].store.clone();
-        let at = &listed.address;
+        let at = &listed.id;
         let id = at.id.clone();
         let dice = self.rng.below(10);
         if dice < 2 {
@@ -182,8 +182,8 @@ impl Life {
         }
     }
 
-    fn fork(&mut self, store: &Store, listed: &Listed) -> Result<(Did, Option<Error>), String> {
-        let at = &listed.address;
+    fn fork(&mut self, store: &Store, listed: &StreamStat) -> Result<(Did, Option<Error>), String> {
+        let at = &listed.id;
         let to = key(["a", "b", "c:d", "e", "f"][self.rng.below(5) as usize]);
         let Some(known) = self.model.sessions.get(&at.id) else {
             return Err(format!("a list shows what is not there: {listed:?}"));
@@ -202,7 +202,7 @@ impl Life {
         match store.fork(at, upto, &to) {
             Ok(forked) => {
                 self.stats.forked += 1;
-                self.model.made(&forked.address.id, &to, records);
+                self.model.made(&forked.id.id, &to, records);
                 Ok((Did::Nothing, None))
             }
             Err(e) => Ok((Did::Fork(to, records), Some(e))),
@@ -215,7 +215,7 @@ impl Life {
             return match error {
                 Some(Error::NotPacked { source, .. }) if refused(&source) => {
                     if let Did::Move(listed, to) = did {
-                        self.model.moved(&listed.address.id, to);
+                        self.model.moved(&listed.id.id, to);
                     }
                     Ok(())
                 }
@@ -229,9 +229,9 @@ impl Life {
         self.stats.crashes_in_moves += u64::from(!matches!(did, Did::Append(..) | Did::Nothing));
         match did {
             Did::Append(key, text) => self.model.perhaps_appended(&key, &text),
-            Did::Move(listed, to) => self.model.perhaps_moved(&listed.address.id, to),
+            Did::Move(listed, to) => self.model.perhaps_moved(&listed.id.id, to),
             Did::Fork(key, records) => self.model.perhaps_made(&key, records),
-            Did::Purge(listed) => self.model.perhaps_purged(&listed.address.id),
+            Did::Purge(listed) => self.model.perhaps_purged(&listed.id.id),
             Did::Nothing => {}
         }
         self.restart()

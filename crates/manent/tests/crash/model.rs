@@ -207,7 +207,7 @@ impl Known {
 fn by_id(now: &State) -> Result<BTreeMap<&str, &Seen>, String> {
     let mut seen: BTreeMap<&str, &Seen> = BTreeMap::new();
     for there in &now.0 {
-        let id = there.listed.address.id.as_str();
+        let id = there.listed.id.id.as_str();
         if there.damage > 0 {
             return Err(format!("{id} is damaged: {there:?}"));
         }

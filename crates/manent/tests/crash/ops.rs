@@ -1,6 +1,6 @@
 //! The operations, and the cases on which they are tried.
 
-use manent::{Error, Listed, Place, Store};
+use manent::{Error, Place, Store, StreamStat};
 
 use super::scenes::{self, Image, Scene, key};
 use super::state::{self, Seen, State};
@@ -19,8 +19,8 @@ pub(crate) enum Op {
 
 impl Op {
     /// Does it to the session that was found.
-    pub(crate) fn run(self, store: &Store, target: &Listed) -> Result<(), Error> {
-        let at = &target.address;
+    pub(crate) fn run(self, store: &Store, target: &StreamStat) -> Result<(), Error> {
+        let at = &target.id;
         match self {
             Op::Archive => store.archive(at, &mut |_, _| {}).map(drop),
             Op::Unarchive => store.unarchive(at).map(drop),

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use manent::{Error, Listed, Place, Store, turn};
+use manent::{Error, Place, Store, StreamStat, turn};
 use manent_sim::SimDisk;
 
 use super::ops::Op;
@@ -31,15 +31,15 @@ enum Act {
 type Outcome = Result<Vec<(u64, String)>, String>;
 
 impl Act {
-    fn run(self, store: &Store, target: &Listed, who: &str) -> Outcome {
+    fn run(self, store: &Store, target: &StreamStat, who: &str) -> Outcome {
         let done = match self {
             Act::Op(op) => op.run(store, target).map(|()| Vec::new()),
-            Act::Late(op) => match store.find_id(&target.address.id) {
+            Act::Late(op) => match store.find_id(&target.id.id) {
                 Ok(found) => op.run(store, &found).map(|()| Vec::new()),
                 Err(e) => Err(e),
             },
             Act::Append => {
-                store.append(&target.address.key, turn("user", format!("by {who}"))).map(|_| Vec::new())
+                store.append(&target.id.key, turn("user", format!("by {who}"))).map(|_| Vec::new())
             }
             Act::Read => whole(store, target),
             Act::ReadFork => match store.find_in(Place::Live, &key(CHILD)) {
@@ -64,15 +64,15 @@ impl Act {
     }
 }
 
-fn any_place(store: &Store, name: &str) -> Result<Listed, Error> {
+fn any_place(store: &Store, name: &str) -> Result<StreamStat, Error> {
     match store.find(&key(name)) {
         Err(e) if e.is_not_found() => store.find_in(Place::Trash, &key(name)),
         found => found,
     }
 }
 
-fn whole(store: &Store, at: &Listed) -> Result<Vec<(u64, String)>, Error> {
-    let (records, damage) = state::read(store, &at.address)?;
+fn whole(store: &Store, at: &StreamStat) -> Result<Vec<(u64, String)>, Error> {
+    let (records, damage) = state::read(store, &at.id)?;
     assert_eq!(damage, 0, "damage where there is none: {records:?}");
     Ok(records)
 }
@@ -90,7 +90,7 @@ struct Two {
     disk: SimDisk,
     a: Store,
     b: Store,
-    target: Listed,
+    target: StreamStat,
 }
 
 impl Two {
@@ -332,7 +332,7 @@ fn a_disk_that_writes_other_bytes_costs_no_session() {
                 *seen.lock().unwrap() = true;
             }
         });
-        let done = two.a.archive(&two.target.address, &mut |_, _| {});
+        let done = two.a.archive(&two.target.id, &mut |_, _| {});
         if two.disk.cancel_visit() {
             break;
         }
@@ -372,7 +372,7 @@ fn what_is_written_around_the_lease_while_a_session_is_packed_is_not_lost() {
                 *told.lock().unwrap() = true;
             }
         });
-        let done = two.a.archive(&two.target.address, &mut |_, _| {});
+        let done = two.a.archive(&two.target.id, &mut |_, _| {});
         if two.disk.cancel_visit() {
             break;
         }

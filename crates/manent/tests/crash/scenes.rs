@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use manent::{Address, Place, SessionKey, Store, turn};
+use manent::{Place, SessionKey, Store, StreamId, turn};
 use manent_sim::SimDisk;
 
 use super::state;
@@ -79,8 +79,8 @@ impl Scene {
         self
     }
 
-    pub(crate) fn find(&self, place: Place, session: &str) -> Address {
-        self.store.find_in(place, &key(session)).unwrap().address
+    pub(crate) fn find(&self, place: Place, session: &str) -> StreamId {
+        self.store.find_in(place, &key(session)).unwrap().id
     }
 
     pub(crate) fn archive(&self, session: &str) -> &Scene {

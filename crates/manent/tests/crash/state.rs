@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manent::log::frame;
-use manent::{Address, Error, Files, Item, Listed, Place, Record, SessionKey, Start, Store, StoreOptions};
+use manent::{
+    Error, Files, Item, Place, Record, SessionKey, Start, Store, StoreOptions, StreamId, StreamStat,
+};
 use manent_sim::SimDisk;
 
 /// A session as a caller sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
-    pub(crate) listed: Listed,
+    pub(crate) listed: StreamStat,
     /// Number and text of each record; of long ones only what tells them apart.
     pub(crate) records: Vec<(u64, String)>,
     /// Places that could not be read.
@@ -25,16 +27,16 @@ type Essence<'a> = (Place, &'a str, &'a [(u64, String)], usize);
 
 impl Seen {
     pub(crate) fn essence(&self) -> Essence<'_> {
-        let at = &self.listed.address;
+        let at = &self.listed.id;
         (at.place, at.key.as_str(), &self.records, self.damage)
     }
 
     pub(crate) fn place(&self) -> Place {
-        self.listed.address.place
+        self.listed.id.place
     }
 
     pub(crate) fn key(&self) -> &SessionKey {
-        &self.listed.address.key
+        &self.listed.id.key
     }
 
     pub(crate) fn says(&self, text: &str) -> bool {
@@ -57,8 +59,8 @@ impl State {
         let mut all = Vec::new();
         for place in Place::ALL {
             for listed in store.list(place).map_err(|e| format!("cannot list: {e}"))? {
-                let (records, damage) = read(store, &listed.address)
-                    .map_err(|e| format!("cannot read what is listed, {:?}: {e}", listed.address))?;
+                let (records, damage) = read(store, &listed.id)
+                    .map_err(|e| format!("cannot read what is listed, {:?}: {e}", listed.id))?;
                 all.push(Seen { listed, records, damage });
             }
         }
@@ -70,7 +72,7 @@ impl State {
     pub(crate) fn verified(store: &Store) -> Result<State, String> {
         let state = State::of(store)?;
         for seen in &state.0 {
-            let at = &seen.listed.address;
+            let at = &seen.listed.id;
             let report =
                 store.verify(at, &mut |_, _| {}).map_err(|e| format!("cannot verify {at:?}: {e}"))?;
             if seen.damage > 0 || report.damage.iter().any(|found| !found.acknowledged) {
@@ -83,7 +85,7 @@ impl State {
     /// One line a session.
     pub(crate) fn text(&self) -> String {
         let line = |seen: &Seen| {
-            let at = &seen.listed.address;
+            let at = &seen.listed.id;
             let records: Vec<String> = seen.records.iter().map(|(n, text)| format!("{n}:{text}")).collect();
             format!("  {} {} {} damage {} {records:?}\n", at.place.word(), at.key, at.id, seen.damage)
         };
@@ -98,7 +100,7 @@ impl State {
 }
 
 /// The records of a session, and how many places could not be read.
-pub(crate) fn read(store: &Store, at: &Address) -> Result<(Vec<(u64, String)>, usize), Error> {
+pub(crate) fn read(store: &Store, at: &StreamId) -> Result<(Vec<(u64, String)>, usize), Error> {
     let (mut records, mut damage) = (Vec::new(), 0);
     let mut reader = store.read(at, Start::First)?;
     while let Some(item) = reader.next()? {

@@ -308,7 +308,7 @@ fn a_fork_makes_durable_what_it_shares() {
         let (work, branch) = (scenes::key("work"), scenes::key("branch"));
         let said = manent::turn("user", "not synced").into();
         store.append_with(&work, &[said], Durability::Flush, Expect::Any).unwrap();
-        let at = store.live(&work).unwrap().unwrap().address;
+        let at = store.live(&work).unwrap().unwrap().id;
         store.fork(&at, None, &branch).unwrap();
         disk.crash(CrashKind::Power);
         let now = State::verified(&state::open(&disk.restart(), image.home).unwrap()).unwrap();

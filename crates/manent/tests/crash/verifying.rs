@@ -54,7 +54,7 @@ fn check(store: &Store, case: &str) -> (BTreeSet<String>, Vec<String>) {
     let mut all = store.verify_all();
     while let Some(verified) = all.next(&mut |_, _| {}) {
         let Verified { listed, outcome } = verified.unwrap_or_else(|e| panic!("{case}: a place: {e}"));
-        let at = listed.address;
+        let at = listed.id;
         let name = if at.id.is_empty() { at.key.to_string() } else { at.id };
         match outcome {
             Ok(Some(report)) => {
@@ -70,8 +70,8 @@ fn check(store: &Store, case: &str) -> (BTreeSet<String>, Vec<String>) {
 
 fn everything(store: &Store) -> BTreeSet<String> {
     let all = Place::ALL.into_iter().flat_map(|place| store.list(place).unwrap());
-    let name = |at: manent::Address| if at.id.is_empty() { at.key.to_string() } else { at.id };
-    all.map(|listed| name(listed.address)).collect()
+    let name = |at: manent::StreamId| if at.id.is_empty() { at.key.to_string() } else { at.id };
+    all.map(|listed| name(listed.id)).collect()
 }
 
 /// Puts the moves between any two disk operations of a check.

@@ -66,7 +66,7 @@ fn a_prompt_is_what_the_context_shows_at_that_record() {
     let run = json!({"attempts": [{"verified": true, "prompt_ref": passage("s", 1, asked),
         "output_ref": passage("s", answered, answered)}]});
     scene.run("s", &run);
-    let at = manent::Address::live(&key("s"));
+    let at = manent::StreamId::live(&key("s"));
     let tokens = manent::tokens::Tokens::new(manent::tokens::Counting::Estimate);
     let seen = scene.store.context_at(&at, Some(answered), tokens).unwrap();
     let rows = scene.make_all(Format::TrlSft).of("train.jsonl");
@@ -164,7 +164,7 @@ fn a_deleted_session_gives_nothing() {
     let attempt = json!({"verified": true, "output_summary": "but is of it"});
     scene.run("gone", &json!({"input": "quotes nothing", "attempts": [attempt]}));
     assert_eq!(scene.make_all(Format::TrlSft).made.rows("train.jsonl"), 3);
-    scene.store.delete(&manent::Address::live(&key("gone"))).unwrap();
+    scene.store.delete(&manent::StreamId::live(&key("gone"))).unwrap();
     let recipe = Recipe { validation: 0, summaries: true, ..Recipe::new(Format::TrlSft) };
     let rows = scene.make(&recipe);
     assert_eq!(rows.made.rows("train.jsonl"), 1);
@@ -176,11 +176,11 @@ fn a_deleted_session_gives_nothing() {
 fn an_archived_session_is_quoted_as_before_and_another_of_its_key_is_not() {
     let scene = Scene::new();
     scene.asked("s", "", &words(1, 20), "the archived answer", true);
-    let id = scene.store.live(&key("s")).unwrap().unwrap().address.id;
+    let id = scene.store.live(&key("s")).unwrap().unwrap().id.id;
     let of_id = |first: u64| json!({"session": "s", "id": id, "seq": [first, first]});
     scene
         .run("s", &json!({"attempts": [{"verified": true, "prompt_ref": of_id(1), "output_ref": of_id(2)}]}));
-    scene.store.archive(&manent::Address::live(&key("s")), &mut |_, _| ()).unwrap();
+    scene.store.archive(&manent::StreamId::live(&key("s")), &mut |_, _| ()).unwrap();
     scene.say("s", "user", "a new session");
     scene.say("s", "assistant", "with another answer");
     let rows = scene.make_all(Format::TrlSft);

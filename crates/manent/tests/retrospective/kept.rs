@@ -246,7 +246,7 @@ fn what_is_purged_is_in_no_report_not_even_one_that_was_being_made() {
         store.append(&SessionKey::new(session).unwrap(), turn("user", "hello")).unwrap();
     }
     made(look(&reports, NOW_MS));
-    let address = |key: &str| store.live(&SessionKey::new(key).unwrap()).unwrap().unwrap().address;
+    let address = |key: &str| store.live(&SessionKey::new(key).unwrap()).unwrap().unwrap().id;
     let purged = store.purge(&[address("plain")], false).unwrap();
     assert!(!purged.report && reports.last().is_some(), "it had no runs");
     let purged = store.purge(&[address("secret")], false).unwrap();

@@ -214,7 +214,7 @@ fn no_report_tells_of_runs_that_are_gone() {
     let purge = |disk: &SimDisk| {
         let store = store(disk)?;
         let at = store.live(&SessionKey::new("a").unwrap())?;
-        at.map_or(Ok(()), |at| store.purge(&[at.address], false).map(drop))
+        at.map_or(Ok(()), |at| store.purge(&[at.id], false).map(drop))
     };
     let check = |disk: &SimDisk, what: &str| {
         let gone = disk.peek("/home/store/runs/a.jsonl").is_none();

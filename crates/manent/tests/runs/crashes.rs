@@ -315,7 +315,7 @@ fn no_crash_of_a_purge_leaves_runs_of_a_session_that_is_gone() {
             let disk = image.copy(operation);
             disk.add_fault(disk.op_count() + operation, fault);
             let purge = |store: Store| -> manent::Result<manent::Purged> {
-                let sessions: Vec<_> = store.live(&key("a"))?.into_iter().map(|at| at.address).collect();
+                let sessions: Vec<_> = store.live(&key("a"))?.into_iter().map(|at| at.id).collect();
                 store.purge(&sessions, false)
             };
             let purged = try_store(&disk).and_then(purge);

@@ -1,6 +1,6 @@
 //! What programs do to a store, through the library.
 
-use manent::{Durability, Expect, Listed, Place};
+use manent::{Durability, Expect, Place, StreamStat};
 
 use super::key;
 use super::lives::{Life, open};
@@ -73,14 +73,14 @@ impl Life {
     }
 
     /// Any session, wherever it is.
-    fn any_session(&mut self) -> Option<Listed> {
+    fn any_session(&mut self) -> Option<StreamStat> {
         let mut all = Vec::new();
         for place in Place::ALL {
             all.extend(self.handles[0].list(place).ok()?);
         }
         all.sort_by(|a, b| {
-            let order = |listed: &Listed| {
-                let at = &listed.address;
+            let order = |listed: &StreamStat| {
+                let at = &listed.id;
                 (at.place, at.key.to_string(), at.id.clone())
             };
             order(a).cmp(&order(b))
@@ -92,7 +92,7 @@ impl Life {
     /// Moves, forks or purges a session.
     fn change(&mut self) -> Done {
         let Some(listed) = self.any_session() else { return Ok(()) };
-        let at = &listed.address;
+        let at = &listed.id;
         let what = format!("{} {} {}", at.place.word(), at.key, at.id);
         let dice = self.rng.below(10);
         if dice < 2 {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manent::backend::{
-    Address, Backend, Exclusive, Header, Lease, Listed, NewHeader, Place, Position, Progress, Receipt,
-    Records, Repaired, Sight, Start, Survey, Terms, Which,
+    Backend, Exclusive, Header, Lease, NewHeader, Place, Position, Progress, Receipt, Records, Repaired,
+    Sight, Start, StreamId, StreamStat, Survey, Terms, Which,
 };
 use manent::log::Report;
 use manent::log::fs::Settling;
@@ -44,11 +44,11 @@ impl Backend for Bare {
         self.0.append(key, new, bodies, terms)
     }
 
-    fn read(&self, at: &Address, start: Start, until: Option<u64>) -> Result<Box<dyn Records>> {
+    fn read(&self, at: &StreamId, start: Start, until: Option<u64>) -> Result<Box<dyn Records>> {
         self.0.read(at, start, until)
     }
 
-    fn list(&self, place: Place, which: Which<'_>) -> Result<Vec<Listed>> {
+    fn list(&self, place: Place, which: Which<'_>) -> Result<Vec<StreamStat>> {
         self.0.list(place, which)
     }
 
@@ -64,7 +64,7 @@ impl Backend for Bare {
         self.0.sight(key)
     }
 
-    fn identify(&self, sight: &Sight) -> Result<Option<Listed>> {
+    fn identify(&self, sight: &Sight) -> Result<Option<StreamStat>> {
         self.0.identify(sight)
     }
 
@@ -85,34 +85,34 @@ impl Backend for Bare {
         self.0.create(key, header, records)
     }
 
-    fn relocate(&self, at: &Address, to: Place, wait: Duration) -> Result<Address> {
+    fn relocate(&self, at: &StreamId, to: Place, wait: Duration) -> Result<StreamId> {
         self.0.relocate(at, to, wait)
     }
 
-    fn condense(&self, at: &Address, progress: Progress<'_>) -> Result<()> {
+    fn condense(&self, at: &StreamId, progress: Progress<'_>) -> Result<()> {
         self.0.condense(at, progress)
     }
 
     fn absorb(
         &self,
-        fork: &Address,
+        fork: &StreamId,
         header: &Body,
-        parent: &Address,
+        parent: &StreamId,
         upto: u64,
         wait: Duration,
     ) -> Result<()> {
         self.0.absorb(fork, header, parent, upto, wait)
     }
 
-    fn delete(&self, at: &Address, wait: Duration) -> Result<()> {
+    fn delete(&self, at: &StreamId, wait: Duration) -> Result<()> {
         self.0.delete(at, wait)
     }
 
-    fn settle(&self, at: &Address) -> Result<()> {
+    fn settle(&self, at: &StreamId) -> Result<()> {
         self.0.settle(at)
     }
 
-    fn verify(&self, at: &Address, progress: Progress<'_>) -> Result<Report> {
+    fn verify(&self, at: &StreamId, progress: Progress<'_>) -> Result<Report> {
         self.0.verify(at, progress)
     }
 

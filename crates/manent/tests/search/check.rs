@@ -33,7 +33,7 @@ pub(crate) fn check(store: &Store, truth: &Truth, ask: &Ask) -> Result<Found, St
         let first = &found.hits[..limit.min(found.hits.len())];
         if few.hits != first {
             let show = |hits: &[Hit]| -> Vec<String> {
-                hits.iter().map(|hit| format!("{:?} {}", spot(&hit.address, hit.seq), hit.score)).collect()
+                hits.iter().map(|hit| format!("{:?} {}", spot(&hit.id, hit.seq), hit.score)).collect()
             };
             return Err(format!(
                 "{:?}: the best {limit} are {:#?}, and not the first of all: {:#?}",
@@ -59,7 +59,7 @@ fn count(turns: impl Iterator<Item = Told>) -> Counted {
 }
 
 fn told(turn: &Turn) -> Told {
-    (spot(&turn.address, turn.seq), turn.role.clone(), turn.ts.clone())
+    (spot(&turn.id, turn.seq), turn.role.clone(), turn.ts.clone())
 }
 
 /// What is in one more often than in the other.
@@ -78,7 +78,7 @@ fn compare(found: &Found, truth: &Truth, ask: &Ask) -> Result<(), String> {
     if found.hits.windows(2).any(|pair| pair[0].score < pair[1].score) {
         return Err("a later hit scores higher".to_owned());
     }
-    let of_hit = |hit: &Hit| (spot(&hit.address, hit.seq), hit.role.clone(), hit.ts.clone());
+    let of_hit = |hit: &Hit| (spot(&hit.id, hit.seq), hit.role.clone(), hit.ts.clone());
     let hits = count(found.hits.iter().map(of_hit));
     let such = |takes: fn(Option<bool>) -> bool| {
         count(truth.findable().filter(|turn| takes(ask.takes(turn))).map(told))
@@ -112,7 +112,7 @@ fn compare(found: &Found, truth: &Truth, ask: &Ask) -> Result<(), String> {
 
 /// Compares two answers to one question.
 pub(crate) fn same(here: &Found, there: &Found, like: Like) -> Result<(), String> {
-    let spots = |found: &Found| found.hits.iter().map(|hit| spot(&hit.address, hit.seq)).collect();
+    let spots = |found: &Found| found.hits.iter().map(|hit| spot(&hit.id, hit.seq)).collect();
     let (a, b): (Vec<Spot>, Vec<Spot>) = (spots(here), spots(there));
     let sets = |spots: &[Spot]| spots.iter().cloned().collect::<BTreeSet<Spot>>();
     if !here.related && sets(&a) != sets(&b) {

@@ -272,18 +272,12 @@ impl Life {
         for place in Place::ALL {
             all.extend(store.list(place).map_err(said)?);
         }
-        all.sort_by(|a, b| {
-            (a.address.place, &a.address.key, &a.address.id).cmp(&(
-                b.address.place,
-                &b.address.key,
-                &b.address.id,
-            ))
-        });
+        all.sort_by(|a, b| (a.id.place, &a.id.key, &a.id.id).cmp(&(b.id.place, &b.id.key, &b.id.id)));
         if all.is_empty() {
             return Ok(());
         }
         let listed = all.swap_remove(self.rng.below(all.len() as u64) as usize);
-        let session = &listed.address;
+        let session = &listed.id;
         self.did.push(format!("  {} {} {}", session.place.word(), session.key, session.id));
         let moved = match (session.place, dice) {
             (_, 11) => return store.purge(std::slice::from_ref(session), false).map(drop).map_err(said),

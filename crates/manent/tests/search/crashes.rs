@@ -20,13 +20,13 @@ fn reindex(store: &Store) -> manent::Result<()> {
 }
 
 fn purge(store: &Store) -> manent::Result<()> {
-    let at = store.find_in(Place::Live, &key("secret"))?.address;
+    let at = store.find_in(Place::Live, &key("secret"))?.id;
     store.purge(&[at], true).map(drop)
 }
 
 /// Of sessions that say what the secret one says too, as its forks do: they get a copy.
 fn purge_parent(store: &Store) -> manent::Result<()> {
-    let at = store.find_in(Place::Live, &key("work"))?.address;
+    let at = store.find_in(Place::Live, &key("work"))?.id;
     store.purge(&[at], false).map(drop)
 }
 

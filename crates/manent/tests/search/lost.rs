@@ -27,7 +27,7 @@ fn look(store: &Store) {
 }
 
 fn keys(missing: &[Missing]) -> Vec<&str> {
-    missing.iter().map(|missing| missing.address.key.as_str()).collect()
+    missing.iter().map(|missing| missing.id.key.as_str()).collect()
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn interrupted_purge_is_no_loss() {
             at = at.max(disk.op_count());
             disk.add_fault(at, crash);
             let purged = try_open(&disk).and_then(|store| {
-                let at = store.find_in(manent::Place::Live, &key("work"))?.address;
+                let at = store.find_in(manent::Place::Live, &key("work"))?.id;
                 store.purge(&[at], false)
             });
             if disk.crashed().is_none() {

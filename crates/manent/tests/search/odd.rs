@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use manent::log::frame;
-use manent::{Address, Body, Durability, Expect, Place, Query, Store, turn};
+use manent::{Body, Durability, Expect, Place, Query, Store, StreamId, turn};
 
 use super::bare::fresh;
 use super::check::{Like, check, same};
@@ -109,7 +109,7 @@ fn a_session_that_was_copied_as_it_was_moved_is_found_once() {
         say(&store, "work", "alpha");
         say(&store, "other", "alpha");
         expect_right(dir.path(), &store, &words(&["alpha"]));
-        let id = store.find(&key("work")).unwrap().address.id;
+        let id = store.find(&key("work")).unwrap().id.id;
         let path = sessions(dir.path()).join("work.jsonl");
         for place in [archive, trash] {
             fs::create_dir_all(dir.path().join(place)).unwrap();
@@ -155,19 +155,19 @@ fn what_a_fork_shows_of_a_parent_in_the_trash_is_found() {
         say(&store, "work", text);
     }
     let fork = |from: &str, upto: u64, to: &str| {
-        let at = store.find(&key(from)).unwrap().address;
+        let at = store.find(&key(from)).unwrap().id;
         store.fork(&at, Some(upto), &key(to)).unwrap();
         say(&store, to, "echo");
     };
     fork("work", 3, "branch");
     fork("branch", 4, "twig");
     let trash = |name: &str| {
-        store.delete(&store.find(&key(name)).unwrap().address).unwrap();
+        store.delete(&store.find(&key(name)).unwrap().id).unwrap();
         expect_right(dir.path(), &store, &words(&["alpha", "charlie", "delta", "echo"]));
         let of_key = Ask { sessions: vec!["work".to_owned()], ..Ask::word("bravo") };
         expect_right(dir.path(), &store, &[of_key]);
         let found = store.search(&Query::parse("charlie", NOW_MS).unwrap(), 9).unwrap();
-        found.hits.iter().map(|hit| (hit.address.place, hit.seq)).collect::<Vec<_>>()
+        found.hits.iter().map(|hit| (hit.id.place, hit.seq)).collect::<Vec<_>>()
     };
     assert_eq!(trash("work"), [(Place::Trash, 3)], "both forks show it");
     assert_eq!(trash("branch"), [(Place::Trash, 3)], "one still does");
@@ -180,7 +180,7 @@ fn a_copy_counts_when_the_live_one_is_gone() {
     let (dir, store) = scene();
     say(&store, "work", "alpha");
     say(&store, "other", "alpha");
-    let id = store.find(&key("work")).unwrap().address.id;
+    let id = store.find(&key("work")).unwrap().id.id;
     let path = sessions(dir.path()).join("work.jsonl");
     fs::create_dir_all(dir.path().join("archive")).unwrap();
     fs::copy(&path, dir.path().join("archive").join(format!("work.{id}.jsonl"))).unwrap();
@@ -201,12 +201,12 @@ fn two_files_of_one_key_are_told_apart_or_named() {
     let found = store.search(&Query::parse("alpha", NOW_MS).unwrap(), 10).unwrap();
     // What is shown can be read there: nothing is found in a session that an address does not lead to.
     for hit in &found.hits {
-        let mut records = store.read(&hit.address, manent::Start::Seq(hit.seq)).unwrap();
+        let mut records = store.read(&hit.id, manent::Start::Seq(hit.seq)).unwrap();
         let Some(manent::Item::Entry(entry)) = records.next().unwrap() else { panic!("{hit:?}") };
         let text = manent::Record::of(&entry).unwrap().content().into_owned();
         assert_eq!(text, hit.snippet.text, "{hit:?}");
     }
-    let mut spots: Vec<_> = found.hits.iter().map(|hit| (hit.address.clone(), hit.seq)).collect();
+    let mut spots: Vec<_> = found.hits.iter().map(|hit| (hit.id.clone(), hit.seq)).collect();
     spots.sort_by_key(|(at, seq)| (at.id.clone(), *seq));
     spots.dedup();
     assert_eq!(spots.len(), found.hits.len(), "found twice: {:?}", found.hits);
@@ -223,14 +223,14 @@ fn a_store_whose_index_cannot_be_kept_does_everything() {
         expect_right(dir.path(), &store, &words(&["alpha"]));
     }
     say(&store, "gone", "alpha bravo");
-    let at = store.find(&key("gone")).unwrap().address;
+    let at = store.find(&key("gone")).unwrap().id;
     store.purge(&[at], false).unwrap();
     expect_right(dir.path(), &store, &words(&["alpha", "bravo"]));
     let state = store.index_state().unwrap();
     assert!(state.broken.is_some(), "{state:?}");
     assert_eq!(fs::read_to_string(&index).unwrap(), "a file", "whatever it is, it is not ours");
     store.repair(&key("work")).unwrap();
-    store.verify(&Address::live(&key("work")), &mut |_, _| {}).unwrap();
+    store.verify(&StreamId::live(&key("work")), &mut |_, _| {}).unwrap();
     assert_eq!(store.sessions(Place::Live, None, 5).unwrap().total, 1);
 }
 
@@ -247,7 +247,7 @@ fn a_link_in_place_of_the_index_is_not_followed() {
     std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("index")).unwrap();
     expect_right(dir.path(), &store, &words(&["alpha", "bravo"]));
     let _ = store.reindex(&mut |_, _| {});
-    let _ = store.purge(&[store.find(&key("gone")).unwrap().address], false);
+    let _ = store.purge(&[store.find(&key("gone")).unwrap().id], false);
     expect_right(dir.path(), &store, &words(&["alpha", "bravo"]));
     let mut left: Vec<_> = fs::read_dir(elsewhere.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     left.sort();

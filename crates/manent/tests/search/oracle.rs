@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use manent::backend::Which;
-use manent::{Address, Item, Place, Record, Start, Store};
+use manent::{Item, Place, Record, Start, Store, StreamId};
 use manent_sim::Rng;
 
 /// Of five letters mostly, so that one can take another's place in a file; with beginnings that they share, and with
@@ -19,14 +19,14 @@ pub(crate) const ROLES: [&str; 4] = ["user", "assistant", "tool", "system"];
 /// Where a turn is, in a form that can be sorted.
 pub(crate) type Spot = (Place, String, String, u64);
 
-pub(crate) fn spot(at: &Address, seq: u64) -> Spot {
+pub(crate) fn spot(at: &StreamId, seq: u64) -> Spot {
     (at.place, at.key.to_string(), at.id.clone(), seq)
 }
 
 /// A turn as its log has it.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
-    pub(crate) address: Address,
+    pub(crate) address: StreamId,
     pub(crate) seq: u64,
     pub(crate) role: String,
     pub(crate) ts: String,
@@ -49,15 +49,15 @@ impl Truth {
         let mut truth = Truth::default();
         for place in Place::ALL {
             for listed in store.backend().list(place, Which::All).map_err(|e| format!("cannot list: {e}"))? {
-                if truth.read(store, &listed.address).is_err() {
-                    truth.unread.insert(spot(&listed.address, 0));
+                if truth.read(store, &listed.id).is_err() {
+                    truth.unread.insert(spot(&listed.id, 0));
                 }
             }
         }
         Ok(truth)
     }
 
-    fn read(&mut self, store: &Store, at: &Address) -> manent::Result<()> {
+    fn read(&mut self, store: &Store, at: &StreamId) -> manent::Result<()> {
         let mut records = store.backend().read(at, Start::First, None)?;
         if let Some(parent) = records.meta().and_then(|meta| meta.parent.clone()) {
             self.forks.push((at.place, at.id.clone(), parent.id, parent.upto));
@@ -81,7 +81,7 @@ impl Truth {
     pub(crate) fn findable(&self) -> impl Iterator<Item = &Turn> {
         self.turns
             .iter()
-            .filter(|turn| turn.address.place != Place::Trash || self.is_shown(&turn.address.id, turn.seq, 0))
+            .filter(|turn| turn.id.place != Place::Trash || self.is_shown(&turn.id.id, turn.seq, 0))
     }
 
     /// Whether a session that is not in the trash shows a record of this one as its own.
@@ -200,7 +200,7 @@ impl Ask {
     pub(crate) fn admits(&self, turn: &Turn) -> Option<bool> {
         let role = turn.role.to_lowercase();
         let by = (self.roles.is_empty() || self.roles.contains(&role)) && !self.not_roles.contains(&role);
-        let any = |list: &[String]| list.iter().any(|session| is_session(session, &turn.address));
+        let any = |list: &[String]| list.iter().any(|session| is_session(session, &turn.id));
         let of = (self.sessions.is_empty() || any(&self.sessions)) && !any(&self.not_sessions);
         if !by || !of {
             return Some(false);
@@ -217,7 +217,7 @@ fn clock(second: i64) -> String {
     jiff::Timestamp::from_second(second).unwrap().to_string()
 }
 
-fn is_session(wanted: &str, at: &Address) -> bool {
+fn is_session(wanted: &str, at: &StreamId) -> bool {
     let key = at.key.as_str();
     if let Some(id) = wanted.strip_prefix('@') {
         return !at.id.is_empty() && at.id.starts_with(id);
@@ -253,7 +253,7 @@ pub(crate) fn any_ask(rng: &mut Rng, truth: &Truth) -> Ask {
         ask.not_roles.push(pick(rng, &ROLES).to_owned());
     }
     if let Some(turn) = from.filter(|_| rng.chance(1, 6)) {
-        let session = session_text(rng, &turn.address);
+        let session = session_text(rng, &turn.id);
         if rng.chance(1, 4) { ask.not_sessions.push(session) } else { ask.sessions.push(session) }
     }
     let second =
@@ -270,7 +270,7 @@ pub(crate) fn any_ask(rng: &mut Rng, truth: &Truth) -> Ask {
     ask
 }
 
-fn session_text(rng: &mut Rng, at: &Address) -> String {
+fn session_text(rng: &mut Rng, at: &StreamId) -> String {
     let key = at.key.as_str();
     match rng.below(4) {
         0 if at.id.len() > 12 => format!("@{}", &at.id[..at.id.len() - 2]),

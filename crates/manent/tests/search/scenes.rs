@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent::{Address, Files, Place, Store, StoreOptions, turn};
+use manent::{Files, Place, Store, StoreOptions, StreamId, turn};
 use manent_sim::{Rng, SimDisk};
 
 use super::bare::fresh_on;
@@ -39,8 +39,8 @@ pub(crate) fn say(store: &Store, session: &str, texts: &[&str]) {
     }
 }
 
-pub(crate) fn find(store: &Store, place: Place, session: &str) -> Address {
-    store.find_in(place, &key(session)).unwrap().address
+pub(crate) fn find(store: &Store, place: Place, session: &str) -> StreamId {
+    store.find_in(place, &key(session)).unwrap().id
 }
 
 /// A few sessions in all places, a fork, and one that says what nobody else does. No index.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use manent::log::frame::Reason;
-use manent::{Address, Place, Query, Store, turn};
+use manent::{Place, Query, Store, StreamId, turn};
 
 use super::{NOW_MS, key};
 
@@ -43,8 +43,8 @@ impl Scene {
         self.dir.path().join("sessions/work.jsonl")
     }
 
-    fn live(&self) -> Address {
-        self.open().find_in(Place::Live, &key("work")).unwrap().address
+    fn live(&self) -> StreamId {
+        self.open().find_in(Place::Live, &key("work")).unwrap().id
     }
 
     /// Takes the last records away, as a restored backup or a bad disk does.
@@ -56,7 +56,7 @@ impl Scene {
 }
 
 /// The number of the last record that a session once had, where it is said to be shorter.
-fn shorter(store: &Store, at: &Address) -> Vec<u64> {
+fn shorter(store: &Store, at: &StreamId) -> Vec<u64> {
     let report = store.verify(at, &mut |_, _| {}).unwrap();
     let found = report.damage.iter().filter(|found| found.damage.reason == Reason::Shorter);
     found
@@ -79,7 +79,7 @@ fn a_log_that_lost_its_end_is_told_before_and_after_the_catalogue_saw_it() {
     let damage = report.damage.last().unwrap().damage;
     assert_eq!((damage.reason, damage.seq), (Reason::Shorter, 4));
     assert_eq!((damage.offset, damage.length), (short, long - short), "where it ends, and what is not there");
-    assert_eq!(shorter(&scene.open(), &Address::live(&key("work"))), [4], "by its key alone");
+    assert_eq!(shorter(&scene.open(), &StreamId::live(&key("work"))), [4], "by its key alone");
     scene.look();
     assert_eq!(shorter(&scene.open(), &at), [4], "a search in between");
     let listed = scene.open().sessions(Place::Live, None, 1).unwrap().sessions;
@@ -163,7 +163,7 @@ fn a_new_session_of_the_same_key_is_not_shorter() {
         }
         assert_eq!(shorter(&scene.open(), &scene.live()), NONE, "look: {look}");
         assert_eq!(
-            shorter(&scene.open(), &Address::live(&key("work"))),
+            shorter(&scene.open(), &StreamId::live(&key("work"))),
             NONE,
             "by its key alone, look: {look}"
         );
@@ -175,7 +175,7 @@ fn a_new_session_of_the_same_key_is_not_shorter() {
 fn a_fork_that_was_given_a_copy_is_not_shorter() {
     let scene = Scene::new();
     let store = scene.open();
-    let fork = store.fork(&scene.live(), Some(2), &key("branch")).unwrap().address;
+    let fork = store.fork(&scene.live(), Some(2), &key("branch")).unwrap().id;
     scene.say("branch", "three, another");
     scene.look();
     store.purge(&[scene.live()], false).unwrap();
@@ -195,7 +195,7 @@ fn another_programs_file_may_become_shorter() {
     fs::write(&path, line.repeat(3)).unwrap();
     scene.look();
     fs::write(&path, line).unwrap();
-    let at = Address::live(&key("foreign"));
+    let at = StreamId::live(&key("foreign"));
     assert_eq!(shorter(&scene.open(), &at), NONE);
     scene.look();
     assert_eq!(shorter(&scene.open(), &at), NONE);

@@ -37,7 +37,7 @@ impl Said {
         let before = self.now();
         let found = search(store, &Ask::word("common"), ALL).unwrap();
         let hits: Vec<(String, u64)> =
-            found.hits.iter().map(|hit| (hit.address.key.to_string(), hit.seq)).collect();
+            found.hits.iter().map(|hit| (hit.id.key.to_string(), hit.seq)).collect();
         let set: BTreeSet<(String, u64)> = hits.iter().cloned().collect();
         assert_eq!(set.len(), hits.len(), "{who}: found twice");
         let missed: Vec<_> = before.difference(&set).collect();
@@ -52,7 +52,7 @@ fn appends(store: &Store, said: &Said, thread: usize, rounds: usize) {
         let session = format!("session {}", (thread + round) % 3);
         let seq = said.append(store, &session, &word);
         let found = search(store, &Ask::word(&word), 10).unwrap();
-        let hits: Vec<_> = found.hits.iter().map(|hit| (hit.address.key.to_string(), hit.seq)).collect();
+        let hits: Vec<_> = found.hits.iter().map(|hit| (hit.id.key.to_string(), hit.seq)).collect();
         assert_eq!((found.related, hits), (false, vec![(session, seq)]), "{word}, just said");
         if round % 8 == 0 {
             said.expect_found(store, "a writer");
@@ -126,7 +126,7 @@ fn a_session_that_moves_all_the_time_is_found() {
         std::thread::scope(|scope| {
             let mover = scope.spawn(|| {
                 let store = Store::open(home).unwrap();
-                let mut at = store.find_in(Place::Live, &key("moving")).unwrap().address;
+                let mut at = store.find_in(Place::Live, &key("moving")).unwrap().id;
                 while !done.load(Ordering::Relaxed) {
                     at = store.archive(&at, &mut |_, _| {}).unwrap();
                     at = store.unarchive(&at).unwrap();

@@ -33,7 +33,7 @@ impl Life {
         let mut ids = BTreeSet::new();
         for place in Place::ALL {
             for listed in self.handles[0].list(place).map_err(said)? {
-                ids.insert((listed.address.id, listed.address.key.to_string()));
+                ids.insert((listed.id.id, listed.id.key.to_string()));
             }
         }
         ids.retain(|(id, _)| !id.is_empty());
@@ -64,13 +64,13 @@ impl Life {
             return Ok(());
         }
         let mut live = self.handles[0].list(Place::Live).map_err(said)?;
-        live.retain(|listed| !listed.address.id.is_empty() && listed.says.is_none());
-        live.sort_by(|a, b| a.address.key.cmp(&b.address.key));
+        live.retain(|listed| !listed.id.id.is_empty() && listed.says.is_none());
+        live.sort_by(|a, b| a.id.key.cmp(&b.id.key));
         if live.is_empty() {
             return Ok(());
         }
         let listed = live.swap_remove(self.rng.below(live.len() as u64) as usize);
-        let file = path(&listed.address.key.file_name());
+        let file = path(&listed.id.key.file_name());
         // The catalogue sees it.
         open(&self.disk).stats(&mut |_, _| {}).map_err(said)?;
         let dice = self.rng.below(4);
@@ -84,7 +84,7 @@ impl Life {
                 self.disk.rename(std::path::Path::new("/elsewhere/other"), &file).map_err(said)?;
             }
         }
-        let lost = (listed.address.id, listed.address.key.to_string());
+        let lost = (listed.id.id, listed.id.key.to_string());
         if !self.ids()?.contains(&lost) {
             self.losses.known.insert(lost);
             self.stats.losses += 1;
@@ -97,7 +97,7 @@ impl Life {
         let missing = self.handles[at].missing().map_err(said)?;
         let ours = missing.into_iter().filter(|missing| missing.ours);
         let named: BTreeSet<Session> =
-            ours.map(|missing| (missing.address.id, missing.address.key.to_string())).collect();
+            ours.map(|missing| (missing.id.id, missing.id.key.to_string())).collect();
         let silent: Vec<_> = self.losses.known.difference(&named).collect();
         let vanished = self.losses.known.union(&self.losses.perhaps).cloned().collect();
         let wrong: Vec<_> = named.difference(&vanished).collect();

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read};
 
 use anstyle::{AnsiColor, Style};
 use manent::memory::{Grounds, ItemError, NewItem, Source};
-use manent::{Address, Item as Found, Start, Store};
+use manent::{Item as Found, Start, Store, StreamId};
 
 use crate::args::memory::Add;
 use crate::context::Context;
@@ -84,7 +84,7 @@ fn source(store: &Store, given: &Add) -> Result<Source, Failure> {
         return Err(Failure::new(Exit::Usage, what));
     }
     if let Some(name) = &given.session {
-        let at = crate::commands::named(store, name, |key| store.find(key))?.address;
+        let at = crate::commands::named(store, name, |key| store.find(key))?.id;
         if let Some((_, last)) = given.seq {
             refuse_beyond(store, &at, last)?;
         }
@@ -95,7 +95,7 @@ fn source(store: &Store, given: &Add) -> Result<Source, Failure> {
 }
 
 /// Refuses a record that the session does not have: nobody could ever look there.
-fn refuse_beyond(store: &Store, at: &Address, seq: u64) -> Result<(), Failure> {
+fn refuse_beyond(store: &Store, at: &StreamId, seq: u64) -> Result<(), Failure> {
     let mut reader = store.read(at, Start::Tail { count: 1, before: None })?;
     let mut last = None;
     while let Some(found) = reader.next()? {

@@ -87,7 +87,7 @@ fn by_id(
     let mut found: Vec<Found> = Vec::new();
     let sessions = match only {
         Some(only) => vec![only.clone()],
-        None => runs.sessions()?.into_iter().map(|listed| listed.address.key).collect(),
+        None => runs.sessions()?.into_iter().map(|listed| listed.id.key).collect(),
     };
     for session in sessions {
         let mut exact = None;

@@ -25,7 +25,7 @@ pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> 
     let runs = super::runs(context, Duration::ZERO)?;
     let sessions: Vec<SessionKey> = match &given.session {
         Some(text) => vec![context::key(text)?],
-        None => runs.sessions()?.into_iter().map(|listed| listed.address.key).collect(),
+        None => runs.sessions()?.into_iter().map(|listed| listed.id.key).collect(),
     };
     let projects = given.project.as_deref().map(projects);
     let mut newest = Newest { rows: BinaryHeap::new(), limit: given.limit, matched: 0 };

@@ -40,7 +40,7 @@ impl List {
     }
 
     pub(super) fn chosen(&self) -> Option<SessionKey> {
-        self.rows.get(self.chosen).map(|row| self.all[row.at].address.key.clone())
+        self.rows.get(self.chosen).map(|row| self.all[row.at].id.key.clone())
     }
 
     pub(super) fn up(&mut self, lines: usize) {
@@ -72,7 +72,7 @@ impl List {
     pub(super) fn look(&mut self, store: &Store) {
         let words: Vec<String> = self.query.split_whitespace().map(str::to_lowercase).collect();
         let fits = |summary: &Summary| {
-            let text = format!("{} {}", summary.address.key, summary.title).to_lowercase();
+            let text = format!("{} {}", summary.id.key, summary.title).to_lowercase();
             words.iter().all(|word| text.contains(word))
         };
         let by_name = (0..self.all.len()).filter(|at| fits(&self.all[*at]));
@@ -93,8 +93,8 @@ impl List {
         let Ok(query) = Query::parse(&format!("{text}*"), self.now_ms) else { return };
         let Ok(found) = store.search(&query, HITS_MAX) else { return };
         let mut listed: HashSet<usize> = self.rows.iter().map(|row| row.at).collect();
-        for hit in found.hits.iter().filter(|hit| hit.address.place == Place::Live) {
-            let at = self.all.iter().position(|summary| summary.address.key == hit.address.key);
+        for hit in found.hits.iter().filter(|hit| hit.id.place == Place::Live) {
+            let at = self.all.iter().position(|summary| summary.id.key == hit.id.key);
             if let Some(at) = at.filter(|at| listed.insert(*at)) {
                 self.rows.push(Row { at, said: Some(hit.snippet.text.clone()) });
             }
@@ -125,9 +125,9 @@ impl List {
 
     fn text(&self, row: &Row) -> String {
         let summary = &self.all[row.at];
-        let key = term::line(summary.address.key.as_str());
+        let key = term::line(summary.id.key.as_str());
         let key = term::fit(&key, KEY_COLUMNS).into_owned();
-        let widest = self.all.iter().map(|one| term::line(one.address.key.as_str()).width()).max();
+        let widest = self.all.iter().map(|one| term::line(one.id.key.as_str()).width()).max();
         let key = term::pad(&key, widest.unwrap_or(0).min(KEY_COLUMNS));
         let ago = term::pad(&when::ago(summary.updated_ms, self.now_ms), AGO_COLUMNS);
         let plural = if summary.turns == 1 { " " } else { "s" };

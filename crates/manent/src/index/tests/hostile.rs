@@ -7,7 +7,6 @@ use bitpacking::{BitPacker, BitPacker4x};
 use manent_sim::{Rng, SimDisk};
 
 use super::{any_read, in_memory, open, sealed, segment_bytes};
-use crate::backend::Place;
 use crate::index::best::{Best, Scored};
 use crate::index::catalogue::{self, Head, Mark, Row};
 use crate::index::damage::Read;
@@ -21,6 +20,7 @@ use crate::index::related::{Reach, related};
 use crate::index::segment::{Parts, Run, Segment};
 use crate::index::view::{Filter, View};
 use crate::{SessionKey, Store, StoreOptions, turn};
+use manent_store::Place;
 
 /// `MANENT_HOSTILE=n` tries n times as much.
 fn times(usually: u64) -> u64 {
@@ -290,7 +290,7 @@ fn a_store_with_an_index_that_lies_neither_panics_nor_hangs() {
         let _ = (store.sessions(Place::Live, None, 5), store.index_state());
         let key = SessionKey::new("session 1").unwrap();
         store.append(&key, turn("user", "alpha")).unwrap();
-        let _ = store.verify(&crate::Address::live(&key), &mut |_, _| {});
+        let _ = store.verify(&crate::StreamId::live(&key), &mut |_, _| {});
     };
     let mut rng = Rng::new(11);
     let of_index = |path: &std::path::PathBuf| path.starts_with("/store/index") && !path.ends_with("lock");

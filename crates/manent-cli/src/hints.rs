@@ -1,0 +1,39 @@
+//! Says which command helps, for errors of the library, whose own messages name no commands.
+
+use manent::backend::Error as StoreError;
+use manent::{Error, Place, Space};
+
+/// Returns the message of an error with what to do next.
+pub(crate) fn message(error: &Error) -> String {
+    match hint(error) {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    }
+}
+
+fn hint(error: &Error) -> Option<String> {
+    let hint = match error {
+        Error::NoItem { .. } => "`manent memory list` shows what is there",
+        Error::NotProposed { .. } => "`manent memory inbox` shows what is there",
+        Error::NoRun { .. } => "`manent run list` shows what is there",
+        Error::NotPacked { id, .. } => return Some(format!("then `manent archive @{id}` packs it")),
+        _ => store_hint(error.store()?)?,
+    };
+    Some(hint.to_owned())
+}
+
+fn store_hint(error: &StoreError) -> Option<&'static str> {
+    Some(match error {
+        StoreError::NotFound { space: Space::Sessions, place, .. } => match place {
+            None | Some(Place::Live) => "`manent sessions` lists what is there",
+            Some(Place::Archive) => "`manent sessions --archived` lists what is there",
+            Some(Place::Trash) => "`manent sessions --trash` lists what is there",
+        },
+        StoreError::NotLive { place: Place::Trash, .. } => "`manent restore` brings it back",
+        StoreError::Archive { .. } => {
+            "what can be read is saved by `manent show … --json | manent append NEW --jsonl`"
+        }
+        StoreError::Unsupported { .. } => "choose a home of its own with --home",
+        _ => return None,
+    })
+}
