@@ -28,7 +28,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
     std::fs::write(&whole, &packed)?;
 
     let live = store.find(&made.key)?.id;
-    let archived = StreamId { space: Space::Sessions, place: Place::Archive, ..live.clone() };
+    let archived = StreamId { place: Place::Archive, ..live.clone() };
     let [archive, compress, resume, decompress] = interleaved(
         bench.rounds(9),
         [

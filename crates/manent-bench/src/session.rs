@@ -116,7 +116,7 @@ impl Many {
 /// A store to write with whose index is not kept near what it writes by a thread of its own: that would do some of the
 /// work beforehand that is measured, or get in its way.
 pub(crate) fn writer(home: &Path) -> Result<Store> {
-    Ok(Store::on(Arc::new(Files::open(home)?), StoreOptions::default()))
+    Ok(Store::on_files(Files::open(home)?, StoreOptions::default()))
 }
 
 /// Writes `count` sessions, each with one write.

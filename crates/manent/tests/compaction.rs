@@ -138,7 +138,7 @@ fn a_model_sums_up_what_is_new_and_a_model_that_fails_is_done_without() {
     model.gives = Ok("blah ".repeat(5000));
     let done = compact(&mut session, &mut model);
     assert_eq!(done.way, Way::Extract, "a summary that frees nothing is not taken: {done:?}");
-    let log = std::fs::read_to_string(store.backend().name() + "/sessions/work.jsonl").expect("the file");
+    let log = std::fs::read_to_string(store.streams().name() + "/sessions/work.jsonl").expect("the file");
     assert!(log.contains(r#""model":"tiny""#) && log.contains(r#""way":"chunks""#));
 }
 

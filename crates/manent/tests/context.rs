@@ -98,7 +98,7 @@ fn damage_is_shown_to_the_model_and_counted() {
     for said in [turn("user", "one"), turn("assistant", "two"), turn("user", "three")] {
         store.append(&key, said).expect("kept");
     }
-    let path = store.backend().name() + "/sessions/work.jsonl";
+    let path = store.streams().name() + "/sessions/work.jsonl";
     let text = std::fs::read_to_string(&path).expect("the file").replace("two", "2wo");
     std::fs::write(&path, text).expect("written");
     let context = seen(&store, &key);
@@ -140,7 +140,7 @@ fn what_the_model_saw_is_rebuilt_to_the_byte_for_every_answer() {
             store.context_at(&StreamId::live(&key), Some(seq), Tokens::new(CHEAP)).expect("a context");
         assert_eq!(again, before, "at {seq}");
     }
-    let file = std::fs::read_to_string(store.backend().name() + "/sessions/work.jsonl").expect("the file");
+    let file = std::fs::read_to_string(store.streams().name() + "/sessions/work.jsonl").expect("the file");
     assert_eq!(file.matches(&long("early")).count(), 1, "a long text is written once");
 }
 
@@ -148,7 +148,7 @@ fn what_the_model_saw_is_rebuilt_to_the_byte_for_every_answer() {
 fn a_session_whose_system_text_rotted_goes_on_and_says_so() {
     let (_dir, store, key) = store();
     let setting = Setting { system: Some("be good ".repeat(30)), ..Setting::default() };
-    let path = store.backend().name() + "/sessions/work.jsonl";
+    let path = store.streams().name() + "/sessions/work.jsonl";
     {
         let mut session = store.session(&key).expect("held");
         session.set_context(&store, &setting).expect("noted");

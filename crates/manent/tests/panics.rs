@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use manent::backend::{
-    Backend, Exclusive, Header, Lease, NewHeader, Place, Position, Progress, Receipt, Records, Repaired,
-    Shelf, Sight, Start, StreamId, StreamStat, Survey, Terms, Which,
+    Append, Blobs, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName,
+    Maintenance, NewHeader, Parts, Place, Position, Receipt, Replaced, Result, Seek, Space, StreamId,
+    StreamReader, StreamStat, StreamWriter, Streams, Target,
 };
-use manent::log::{Change, End, Item, Report, SetAside};
+use manent::log::{Change, End, Entry, Item, SetAside};
 use manent::{
-    Body, Durability, Expect, Files, InMemory, Meta, Query, Result, SessionKey, Store, StoreOptions, turn,
+    Body, Damage, Durability, Expect, Files, InMemory, Query, SessionKey, Store, StoreOptions, turn,
 };
 use manent_sim::{CrashKind, Fault, SimDisk};
 
@@ -48,11 +49,11 @@ fn crowd(store: &Store) -> Told {
         }));
         (session, text, appended)
     };
-    let leased = |text: &str| -> Result<Vec<Receipt>> {
+    let leased = |text: &str| -> manent::Result<Vec<Receipt>> {
         let mut session = store.session(&key("leased"))?;
         session.append_with(&[said(text), said(&format!("{text} more"))], Durability::Sync, Expect::Any)
     };
-    let others: [&(dyn Fn() -> Result<()> + Sync); 4] = [
+    let others: [&(dyn Fn() -> manent::Result<()> + Sync); 4] = [
         &|| store.search(&query(), 10).map(drop),
         &|| store.list(Place::Live).map(drop),
         &|| store.fork(&StreamId::live(&key("shared")), None, &key("fork")).map(drop),
@@ -93,7 +94,7 @@ impl Told {
         &mut self,
         session: &'static str,
         texts: &[&str],
-        appended: std::thread::Result<Result<Vec<Receipt>>>,
+        appended: std::thread::Result<manent::Result<Vec<Receipt>>>,
     ) {
         match appended {
             Err(_) => self.panics += 1,
@@ -197,14 +198,13 @@ fn panic_of_a_backend_at_any_call_hangs_nobody_and_gives_no_false_receipt() {
         for call in 1.. {
             let disk = SimDisk::new(call);
             disk.poke_dir("/home").unwrap();
-            let inner: Arc<dyn Backend> = if in_memory {
-                Arc::new(InMemory::new())
-            } else {
-                Arc::new(Files::open_on(Arc::new(disk.clone()), "/home/store".into()).unwrap())
-            };
+            let files = Files::open_on(Arc::new(disk.clone()), "/home/store".into()).unwrap();
+            let blobs = files.blobs().filter(|_| !in_memory).map(|blobs| Arc::new(blobs) as Arc<dyn Blobs>);
+            let inner: Arc<dyn Streams> =
+                if in_memory { Arc::new(InMemory::new()) } else { Arc::new(files) };
             let countdown = Countdown(Arc::new(AtomicU64::new(call)));
             let backend = Panicking { inner: inner.clone(), countdown: countdown.clone() };
-            let store = Store::on(Arc::new(backend), options());
+            let store = Store::on(Arc::new(backend), blobs.clone(), options());
             let mut told = crowd(&store);
             panics += told.panics;
             let what = format!("call {call}");
@@ -214,7 +214,7 @@ fn panic_of_a_backend_at_any_call_hangs_nobody_and_gives_no_false_receipt() {
             }
             told.go_on(&store, &what);
             drop(store);
-            told.go_on(&Store::on(inner, options()), &format!("{what}, another store"));
+            told.go_on(&Store::on(inner, blobs, options()), &format!("{what}, another store"));
         }
         assert!(panics > 5, "only {panics} panics were heard of");
     }
@@ -236,23 +236,23 @@ impl Countdown {
 /// A backend that does what another does, and panics at one of its calls.
 #[derive(Debug)]
 struct Panicking {
-    inner: Arc<dyn Backend>,
+    inner: Arc<dyn Streams>,
     countdown: Countdown,
 }
 
 #[derive(Debug)]
-struct PanickingLease {
-    inner: Box<dyn Lease>,
+struct PanickingWriter {
+    inner: Box<dyn StreamWriter>,
     countdown: Countdown,
 }
 
 #[derive(Debug)]
-struct PanickingRecords {
-    inner: Box<dyn Records>,
+struct PanickingReader {
+    inner: Box<dyn StreamReader>,
     countdown: Countdown,
 }
 
-impl Lease for PanickingLease {
+impl StreamWriter for PanickingWriter {
     fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>> {
         self.countdown.tick();
         let appended = self.inner.append(bodies, durability, expect);
@@ -261,9 +261,28 @@ impl Lease for PanickingLease {
         appended
     }
 
+    fn receipt_of(&mut self, key: &str, durability: Durability) -> Result<Option<Receipt>> {
+        self.countdown.tick();
+        self.inner.receipt_of(key, durability)
+    }
+
     fn keep_from(&mut self, position: Position) -> Result<()> {
         self.countdown.tick();
         self.inner.keep_from(position)
+    }
+
+    fn replace(
+        self: Box<Self>,
+        header: Option<&Body>,
+        parts: Parts<'_>,
+        left_out: &[Damage],
+    ) -> Result<Replaced> {
+        self.countdown.tick();
+        self.inner.replace(header, parts, left_out)
+    }
+
+    fn acknowledge(&mut self, ts: &str) -> Result<Vec<Damage>> {
+        self.inner.acknowledge(ts)
     }
 
     fn next_seq(&self) -> u64 {
@@ -276,12 +295,47 @@ impl Lease for PanickingLease {
         self.inner.id()
     }
 
+    fn header(&self) -> Option<Entry<'_>> {
+        self.countdown.tick();
+        self.inner.header()
+    }
+
+    fn is_new(&self) -> bool {
+        self.inner.is_new()
+    }
+
+    fn is_native(&self) -> bool {
+        self.inner.is_native()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.inner.is_finished()
+    }
+
     fn set_aside(&self) -> Option<&SetAside> {
         self.inner.set_aside()
     }
 }
 
-impl Records for PanickingRecords {
+impl StreamReader for PanickingReader {
+    fn header(&self) -> Option<&[u8]> {
+        self.countdown.tick();
+        self.inner.header()
+    }
+
+    fn id(&self) -> &str {
+        self.inner.id()
+    }
+
+    fn seek(&mut self, to: Seek<'_>) -> Result<u64> {
+        self.countdown.tick();
+        self.inner.seek(to)
+    }
+
+    fn end_at(&mut self, seq: u64) {
+        self.inner.end_at(seq);
+    }
+
     fn advance(&mut self) -> Result<bool> {
         self.countdown.tick();
         self.inner.advance()
@@ -292,41 +346,55 @@ impl Records for PanickingRecords {
         self.inner.item()
     }
 
+    fn line_at(&self, position: Position, bytes: usize) -> Result<Option<Vec<u8>>> {
+        self.countdown.tick();
+        self.inner.line_at(position, bytes)
+    }
+
     fn end(&self) -> End {
         self.inner.end()
     }
 
-    fn change(&self) -> Result<Change> {
-        self.inner.change()
+    fn poll(&self) -> Result<Change> {
+        self.inner.poll()
     }
 
-    fn meta(&self) -> Option<&Meta> {
-        self.countdown.tick();
-        self.inner.meta()
+    fn identity(&self) -> [u64; 2] {
+        self.inner.identity()
     }
 
-    fn missing(&self) -> u64 {
-        self.inner.missing()
+    fn is_native(&self) -> Result<bool> {
+        self.inner.is_native()
     }
 }
 
-impl Backend for Panicking {
+impl Streams for Panicking {
     fn name(&self) -> String {
         self.inner.name()
     }
 
-    fn lease(&self, key: &SessionKey, new: Option<NewHeader<'_>>, wait: Duration) -> Result<Box<dyn Lease>> {
+    fn supports(&self, space: Space) -> bool {
+        self.inner.supports(space)
+    }
+
+    fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>> {
         self.countdown.tick();
-        let inner = self.inner.lease(key, new, wait)?;
-        Ok(Box::new(PanickingLease { inner, countdown: self.countdown.clone() }))
+        let inner = self.inner.open(at)?;
+        Ok(Box::new(PanickingReader { inner, countdown: self.countdown.clone() }))
+    }
+
+    fn lease(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<Box<dyn StreamWriter>> {
+        self.countdown.tick();
+        let inner = self.inner.lease(id, missing, wait)?;
+        Ok(Box::new(PanickingWriter { inner, countdown: self.countdown.clone() }))
     }
 
     fn append(
         &self,
-        key: &SessionKey,
+        id: &StreamId,
         new: NewHeader<'_>,
-        bodies: &[Body],
-        terms: &Terms,
+        records: &[Body],
+        how: &Append,
     ) -> Result<Vec<Receipt>> {
         self.countdown.tick();
         // The header is made inside of the commit: a panic there is one of whoever leads it.
@@ -334,100 +402,48 @@ impl Backend for Panicking {
             self.countdown.tick();
             new()
         };
-        let appended = self.inner.append(key, &header, bodies, terms);
+        let appended = self.inner.append(id, &header, records, how);
         self.countdown.tick();
         appended
     }
 
-    fn read(&self, at: &StreamId, start: Start, until: Option<u64>) -> Result<Box<dyn Records>> {
+    fn list(&self, which: &Filter<'_>) -> Result<Vec<StreamStat>> {
         self.countdown.tick();
-        let inner = self.inner.read(at, start, until)?;
-        Ok(Box::new(PanickingRecords { inner, countdown: self.countdown.clone() }))
+        self.inner.list(which)
     }
 
-    fn list(&self, place: Place, which: Which<'_>) -> Result<Vec<StreamStat>> {
+    fn changes(&self, space: Space, known: &dyn KnownStreams, since: &Cursor) -> Result<Changes> {
         self.countdown.tick();
-        self.inner.list(place, which)
+        self.inner.changes(space, known, since)
     }
 
-    fn survey(&self, seen: &[(Place, &str)], note: &[u64]) -> Result<Survey> {
+    fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
         self.countdown.tick();
-        self.inner.survey(seen, note)
+        self.inner.create(id, header, parts)
     }
 
-    fn identify(&self, sight: &Sight) -> Result<Option<StreamStat>> {
+    fn relocate(&self, id: &StreamId, to: Place, wait: Duration) -> Result<StreamId> {
         self.countdown.tick();
-        self.inner.identify(sight)
+        self.inner.relocate(id, to, wait)
     }
 
-    fn sight(&self, key: &SessionKey) -> Result<Option<Sight>> {
+    fn delete(&self, id: &StreamId, wait: Duration) -> Result<()> {
         self.countdown.tick();
-        self.inner.sight(key)
+        self.inner.delete(id, wait)
     }
 
-    fn line(&self, place: Place, name: &str, position: Position) -> Result<Option<Vec<u8>>> {
+    fn sync(&self, id: &StreamId) -> Result<()> {
         self.countdown.tick();
-        self.inner.line(place, name, position)
+        self.inner.sync(id)
     }
 
-    fn shelf(&self) -> Option<Shelf> {
-        self.inner.shelf()
+    fn lock(&self, name: LockName<'_>, mode: LockMode, wait: Duration) -> Result<Lock> {
+        self.countdown.tick();
+        self.inner.lock(name, mode, wait)
     }
 
-    fn exclusive(&self, wait: Duration) -> Result<Box<dyn Exclusive>> {
+    fn maintenance(&self) -> Option<&dyn Maintenance> {
         self.countdown.tick();
-        self.inner.exclusive(wait)
-    }
-
-    fn create(
-        &self,
-        key: &SessionKey,
-        header: &Header,
-        records: &mut dyn Iterator<Item = Result<Body>>,
-    ) -> Result<()> {
-        self.countdown.tick();
-        self.inner.create(key, header, records)
-    }
-
-    fn relocate(&self, at: &StreamId, to: Place, wait: Duration) -> Result<StreamId> {
-        self.countdown.tick();
-        self.inner.relocate(at, to, wait)
-    }
-
-    fn condense(&self, at: &StreamId, progress: Progress<'_>) -> Result<()> {
-        self.countdown.tick();
-        self.inner.condense(at, progress)
-    }
-
-    fn absorb(
-        &self,
-        fork: &StreamId,
-        header: &Body,
-        parent: &StreamId,
-        upto: u64,
-        wait: Duration,
-    ) -> Result<()> {
-        self.countdown.tick();
-        self.inner.absorb(fork, header, parent, upto, wait)
-    }
-
-    fn delete(&self, at: &StreamId, wait: Duration) -> Result<()> {
-        self.countdown.tick();
-        self.inner.delete(at, wait)
-    }
-
-    fn settle(&self, at: &StreamId) -> Result<()> {
-        self.countdown.tick();
-        self.inner.settle(at)
-    }
-
-    fn verify(&self, at: &StreamId, progress: Progress<'_>) -> Result<Report> {
-        self.countdown.tick();
-        self.inner.verify(at, progress)
-    }
-
-    fn repair(&self, key: &SessionKey, ts: &str, wait: Duration) -> Result<Repaired> {
-        self.countdown.tick();
-        self.inner.repair(key, ts, wait)
+        self.inner.maintenance()
     }
 }

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::Path;
 
+use manent::backend::Error as StoreError;
 use manent::log::{Item, RealDisk, verify};
 use manent::{Body, Durability, Error, Expect, Place, Reader, SessionKey, Start, Store, turn};
 
@@ -81,10 +82,10 @@ fn a_file_under_another_name_is_refused_and_says_whose_it_is() {
     say(&store, "a", "one");
     fs::rename(home.path().join("sessions/a.jsonl"), home.path().join("sessions/b.jsonl")).unwrap();
     let refused = store.session(&key("b"));
-    assert!(matches!(&refused, Err(Error::WrongKey { found, .. }) if found == "a"), "{refused:?}");
-    assert!(matches!(store.load(&key("b")), Err(Error::WrongKey { .. })));
+    assert!(matches!(&refused, Err(Error::Store(StoreError::WrongKey { found, .. })) if found == "a"), "{refused:?}");
+    assert!(matches!(store.load(&key("b")), Err(Error::Store(StoreError::WrongKey { .. }))));
     let listed = store.list(Place::Live).unwrap();
-    assert_eq!((&listed[0].id.key, &listed[0].says), (&key("b"), &Some(key("a"))), "and so does the list");
+    assert_eq!((&listed[0].id.key, &listed[0].header_key), (&key("b"), &Some(key("a"))), "and so does the list");
 }
 
 /// Another agent's directory of `{role, content}` files, used where it is.

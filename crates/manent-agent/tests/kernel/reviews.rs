@@ -233,7 +233,7 @@ async fn a_panic_in_it_ends_nothing_else() {
         let disk = SimDisk::new(nth);
         disk.poke_dir("/home").unwrap();
         let files = Files::open_on(Arc::new(disk.clone()), "/home/store".into()).unwrap();
-        let store = Store::on(Arc::new(files), StoreOptions::default());
+        let store = Store::on_files(files, StoreOptions::default());
         let run = br#"{"skill":"fix","final_status":"success"}"#;
         let run = NewEntry::parse(run).unwrap();
         store.runs().unwrap().record(&key("a"), &vec![run; 6], manent::Durability::Sync).unwrap();

@@ -48,7 +48,7 @@ impl World {
         for file in ["work/docs/a.md", "work/docs/deep/b.md", "work/src/main.rs", "work/secret.env"] {
             std::fs::write(root.path().join(file), "text\n").unwrap();
         }
-        let store = Store::on(Arc::new(InMemory::default()), StoreOptions::default());
+        let store = Store::on(Arc::new(InMemory::default()), None, StoreOptions::default());
         let session = SessionKey::new("s").unwrap();
         store.append(&session, turn("user", "I like green tea")).unwrap();
         let tools = Tools::new(Surroundings {

@@ -22,7 +22,7 @@ fn disk(seed: u64) -> SimDisk {
 }
 
 fn tools(disk: &SimDisk) -> Option<Tools> {
-    let store = Store::on(Arc::new(InMemory::default()), StoreOptions::default());
+    let store = Store::on(Arc::new(InMemory::default()), None, StoreOptions::default());
     let surroundings = Surroundings {
         disk: Arc::new(disk.clone()) as Arc<dyn Disk>,
         workspace: PathBuf::from("/work"),

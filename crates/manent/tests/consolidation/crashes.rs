@@ -16,7 +16,7 @@ const HOME: &str = "/store";
 fn try_open(disk: &SimDisk) -> manent::Result<Store> {
     let files = Files::open_on(Arc::new(disk.clone()), HOME.into())?.waiting_for_movers(Duration::ZERO);
     let options = StoreOptions { wait: Duration::ZERO, ..StoreOptions::default() };
-    Ok(Store::on(Arc::new(files), options))
+    Ok(Store::on_files(files, options))
 }
 
 /// Some passages: things to learn, one that contradicts another of the same passage, one that contradicts what a model

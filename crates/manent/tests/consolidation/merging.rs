@@ -151,7 +151,7 @@ fn whatever_happens_what_is_accepted_is_remembered_once() {
     let opened = |disk: &SimDisk| -> manent::Result<Store> {
         let files =
             Files::open_on(Arc::new(disk.clone()), "/store".into())?.waiting_for_movers(Duration::ZERO);
-        Ok(Store::on(Arc::new(files), StoreOptions { wait: Duration::ZERO, ..StoreOptions::default() }))
+        Ok(Store::on_files(files, StoreOptions { wait: Duration::ZERO, ..StoreOptions::default() }))
     };
     let image = SimDisk::new(0);
     let store = opened(&image).unwrap();

@@ -79,10 +79,11 @@ fn whole(store: &Store, at: &StreamStat) -> Result<Vec<(u64, String)>, Error> {
 
 /// Errors that say that somebody else was faster, or is at it.
 pub(crate) fn refused(e: &Error) -> bool {
+    use manent::backend::Error as Store;
     use manent::log::Error as Log;
-    let log = |e: &Log| matches!(e.root(), Log::Held { .. } | Log::Gone { .. });
-    let other = matches!(e.root(), Error::Busy { .. } | Error::InTheWay { .. } | Error::NotLive { .. });
-    other || e.is_not_found() || matches!(e.root(), Error::Log(e) if log(e))
+    let other = |e: &Store| matches!(e, Store::Busy { .. } | Store::InTheWay { .. } | Store::NotLive { .. });
+    let log = |e: &Store| matches!(e.log(), Some(Log::Held { .. } | Log::Gone { .. }));
+    e.is_not_found() || e.store().is_some_and(|e| other(e) || log(e))
 }
 
 /// Two stores on one disk, with the session that both are after.

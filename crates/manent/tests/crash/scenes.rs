@@ -91,7 +91,7 @@ impl Scene {
     /// As a crash leaves it that comes before packing.
     pub(crate) fn archive_plain(&self, session: &str) -> &Scene {
         let at = self.find(Place::Live, session);
-        self.store.backend().relocate(&at, Place::Archive, Duration::ZERO).unwrap();
+        self.store.streams().relocate(&at, Place::Archive, Duration::ZERO).unwrap();
         self
     }
 

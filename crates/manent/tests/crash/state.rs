@@ -134,7 +134,7 @@ pub(crate) fn open(disk: &SimDisk, home: &str) -> Result<Store, Error> {
     let files = Files::open_on(Arc::new(disk.clone()), PathBuf::from(home))?;
     let files = files.waiting_for_movers(Duration::ZERO);
     let options = StoreOptions { wait: Duration::ZERO, ..StoreOptions::default() };
-    Ok(Store::on(Arc::new(files), options))
+    Ok(Store::on_files(files, options))
 }
 
 /// Files that hold a session, one each, must be as many as there are sessions: a second one that no list shows would

@@ -19,7 +19,7 @@ const ASIDE: &str = "/home/out/.data.manent-old";
 
 fn store(disk: &SimDisk) -> manent::Result<Store> {
     let files = Files::open_on(Arc::new(disk.clone()), HOME.into())?.waiting_for_movers(Duration::ZERO);
-    Ok(Store::on(Arc::new(files), StoreOptions { wait: Duration::ZERO, ..StoreOptions::default() }))
+    Ok(Store::on_files(files, StoreOptions { wait: Duration::ZERO, ..StoreOptions::default() }))
 }
 
 fn try_make(disk: &SimDisk) -> Result<Made, DatasetError> {

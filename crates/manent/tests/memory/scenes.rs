@@ -23,7 +23,7 @@ pub(crate) fn open(disk: &SimDisk) -> Memory {
 pub(crate) fn try_open(disk: &SimDisk) -> manent::Result<Memory> {
     let files = Files::open_on(Arc::new(disk.clone()), HOME.into())?.waiting_for_movers(Duration::ZERO);
     let options = StoreOptions { wait: Duration::ZERO, ..StoreOptions::default() };
-    Store::on(Arc::new(files), options).memory()
+    Store::on_files(files, options).memory()
 }
 
 /// Lets the index learn the secret, and forgets it.

@@ -19,7 +19,7 @@ const FILE: &str = "/home/store/runs/a.jsonl";
 fn try_store(disk: &SimDisk) -> manent::Result<Store> {
     let files = Files::open_on(Arc::new(disk.clone()), HOME.into())?.waiting_for_movers(Duration::ZERO);
     let options = StoreOptions { wait: Duration::ZERO, ..StoreOptions::default() };
-    Ok(Store::on(Arc::new(files), options))
+    Ok(Store::on_files(files, options))
 }
 
 fn try_open(disk: &SimDisk) -> manent::Result<Runs> {

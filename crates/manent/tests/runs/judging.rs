@@ -184,7 +184,7 @@ fn what_is_not_there_is_not_judged() {
         );
     }
     let long = NewVerdict { note: "x".repeat(70 << 20), ..on(&id, Some(true)) };
-    assert!(matches!(runs.judge(&key("a"), &long), Err(Error::Log(_))), "no line is that long");
+    assert!(matches!(runs.judge(&key("a"), &long), Err(Error::Store(_))), "no line is that long");
     assert_eq!(std::fs::read(dir.path().join("runs/a.jsonl")).unwrap(), file, "nothing was written");
 }
 

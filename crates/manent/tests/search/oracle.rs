@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use manent::backend::Which;
+use manent::backend::{Seek, Target};
 use manent::{Item, Place, Record, Start, Store, StreamId};
 use manent_sim::Rng;
 
@@ -26,7 +26,7 @@ pub(crate) fn spot(at: &StreamId, seq: u64) -> Spot {
 /// A turn as its log has it.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
-    pub(crate) address: StreamId,
+    pub(crate) id: StreamId,
     pub(crate) seq: u64,
     pub(crate) role: String,
     pub(crate) ts: String,
@@ -48,7 +48,7 @@ impl Truth {
     pub(crate) fn of(store: &Store) -> Result<Truth, String> {
         let mut truth = Truth::default();
         for place in Place::ALL {
-            for listed in store.backend().list(place, Which::All).map_err(|e| format!("cannot list: {e}"))? {
+            for listed in store.list(place).map_err(|e| format!("cannot list: {e}"))? {
                 if truth.read(store, &listed.id).is_err() {
                     truth.unread.insert(spot(&listed.id, 0));
                 }
@@ -58,16 +58,18 @@ impl Truth {
     }
 
     fn read(&mut self, store: &Store, at: &StreamId) -> manent::Result<()> {
-        let mut records = store.backend().read(at, Start::First, None)?;
-        if let Some(parent) = records.meta().and_then(|meta| meta.parent.clone()) {
+        let mut records = store.streams().open(Target::Id(at))?;
+        let parent = store.read(at, Start::Header)?.meta().and_then(|meta| meta.parent.clone());
+        if let Some(parent) = parent {
             self.forks.push((at.place, at.id.clone(), parent.id, parent.upto));
         }
+        records.seek(Seek::First)?;
         while let Some(item) = records.next()? {
             let Item::Entry(entry) = item else { continue };
             let Some(record) = Record::of(&entry) else { continue };
             let Some(role) = record.role() else { continue };
             self.turns.push(Turn {
-                address: at.clone(),
+                id: at.clone(),
                 seq: entry.seq,
                 role: role.into_owned(),
                 ts: record.ts().unwrap_or_default().into_owned(),

@@ -25,7 +25,7 @@ pub(crate) fn open(disk: &SimDisk) -> Store {
 pub(crate) fn try_open(disk: &SimDisk) -> manent::Result<Store> {
     let files = Files::open_on(Arc::new(disk.clone()), HOME.into())?.waiting_for_movers(Duration::ZERO);
     let options = StoreOptions { wait: Duration::ZERO, ..StoreOptions::default() };
-    Ok(Store::on(Arc::new(files), options))
+    Ok(Store::on_files(files, options))
 }
 
 /// What the logs say.

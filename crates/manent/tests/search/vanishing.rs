@@ -64,7 +64,7 @@ impl Life {
             return Ok(());
         }
         let mut live = self.handles[0].list(Place::Live).map_err(said)?;
-        live.retain(|listed| !listed.id.id.is_empty() && listed.says.is_none());
+        live.retain(|listed| !listed.id.id.is_empty() && listed.header_key.is_none());
         live.sort_by(|a, b| a.id.key.cmp(&b.id.key));
         if live.is_empty() {
             return Ok(());

@@ -20,7 +20,7 @@ use crate::index::related::{Reach, related};
 use crate::index::segment::{Parts, Run, Segment};
 use crate::index::view::{Filter, View};
 use crate::{SessionKey, Store, StoreOptions, turn};
-use manent_store::Place;
+use manent_store::{Cursor, Place};
 
 /// `MANENT_HOSTILE=n` tries n times as much.
 fn times(usually: u64) -> u64 {
@@ -233,7 +233,7 @@ fn a_catalogue_in_which_anything_changed_can_be_read() {
     let rows: Vec<Arc<Row>> = (0..5).map(|n| Arc::new(row(n))).collect();
     let named = catalogue::Named { name: "x.words".into(), bytes: 1 };
     let segments = vec![named; 3];
-    let head = Head { next_number: 9, segments, note: vec![1; 6], swept_ms: 1, ..Head::default() };
+    let head = Head { next_number: 9, segments, cursor: Cursor::new(vec![1; 6]), swept_ms: 1, ..Head::default() };
     let sound = catalogue::encode(&rows, &head);
     let read_all = |bytes: Vec<u8>| -> Read<usize> {
         let (_, filed) = catalogue::decode(in_memory(bytes))?;
@@ -241,7 +241,7 @@ fn a_catalogue_in_which_anything_changed_can_be_read() {
         let mut read = 0;
         for at in 0..filed.len() as u32 {
             let row = crate::index::rows::RowRef::Filed(filed.clone(), at);
-            let _ = (row.number(), row.place(), row.stamp(), row.name().map(str::len), row.is_unread());
+            let _ = (row.number(), row.place(), row.version(), row.name().map(str::len), row.is_unread());
             read += usize::from(row.row().is_ok());
         }
         Ok(read)

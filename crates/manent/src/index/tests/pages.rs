@@ -1,9 +1,9 @@
 //! Bytes that are checked as they are read.
 
-use std::path::Path;
+use std::sync::Arc;
 
-use manent_log::fs::{Access, Disk};
 use manent_sim::{Rng, SimDisk};
+use manent_store::{Blobs, FileBlobs};
 
 use super::sealed;
 use crate::index::damage::Read;
@@ -15,7 +15,8 @@ const PATH: &str = "/file";
 fn opened(bytes: &[u8]) -> Read<Pages> {
     let disk = SimDisk::new(0);
     disk.poke(PATH, bytes).unwrap();
-    Pages::open(disk.open(Path::new(PATH), Access::Read).unwrap())
+    let blobs = FileBlobs::new(Arc::new(disk), "/".into());
+    Pages::open(blobs.open("file").unwrap().unwrap())
 }
 
 fn any_bytes(rng: &mut Rng, len: usize) -> Vec<u8> {
