@@ -15,6 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use manent_log::LockMode;
 use manent_log::fs::{Access, DirEntry, Disk, DiskFile, FileId, FileState, FileSystem, PathInfo, Shape};
 
 use crate::faults::{CrashKind, FaultPlan};
@@ -388,6 +389,15 @@ impl SimFile {
     }
 }
 
+impl SimFile {
+    fn lock(&self, verb: &'static str, mode: LockMode) -> io::Result<bool> {
+        let who = self.disk.who;
+        let call = self.call(verb, Detail::None);
+        self.run_counted(call, |world, _| Ok(usize::from(world.try_lock(who, self.handle, mode))))
+            .map(|got| got == 1)
+    }
+}
+
 impl DiskFile for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let call = self.call("read_at", Detail::Read { offset, bytes: buffer.len() });
@@ -460,10 +470,11 @@ impl DiskFile for SimFile {
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        let who = self.disk.who;
-        let call = self.call("try_lock", Detail::None);
-        self.run_counted(call, |world, _| Ok(usize::from(world.try_lock(who, self.handle))))
-            .map(|got| got == 1)
+        self.lock("try_lock", LockMode::Exclusive)
+    }
+
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        self.lock("try_lock_shared", LockMode::Shared)
     }
 
     fn unlock(&self) -> io::Result<()> {

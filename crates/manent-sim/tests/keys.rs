@@ -385,7 +385,7 @@ fn lock_that_fails_on_a_new_key_leaves_no_file() {
     // A file that was there stays, and so does one that somebody else holds.
     let disk = disk(1);
     disk.poke(LOG, []).unwrap();
-    disk.add_fault(3, Fault::Fail(Errno::Io));
+    disk.add_fault(2, Fault::Fail(Errno::Io));
     let error = open(&disk).unwrap_err();
     assert!(error.to_string().contains("cannot lock"), "{error}");
     assert_eq!(disk.paths().len(), 1);

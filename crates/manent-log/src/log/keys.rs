@@ -198,7 +198,7 @@ impl Log {
 
     fn rewrite(&self, start: u64) -> std::io::Result<()> {
         let file = self.disk.open(self.path(), Access::Overwrite)?;
-        if file.id()? != self.lease.id {
+        if file.id()? != self.lease.id() {
             return Err(std::io::Error::other("the file was replaced"));
         }
         rewrite(&*file, start..self.len)?;
@@ -216,7 +216,7 @@ impl Log {
 impl RecentKeys {
     fn read(log: &Log) -> Result<RecentKeys> {
         let mut places = HashMap::new();
-        let mut back = ReverseReader::of_file(&*log.lease.file, &log.lease.path)?;
+        let mut back = ReverseReader::of_file(log.lease.file(), log.lease.path())?;
         let mut left = KEY_RECORDS;
         while left > 0
             && let Some(item) = back.next()?
