@@ -5,13 +5,13 @@
 //! temporary file, or a second form of the same session, of which the plain one counts.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use manent_log::fs::{Access, DiskFile, read_fully, write_fully};
-use manent_log::{Body, Durability, Expect, Item, Log, Options, Reader};
+use manent_log::fs::{Access, DiskFile, read_fully};
+use manent_log::{AtomicFile, Body, Durability, Expect, FileLock, Item, Log, Options, Reader};
 
-use super::hold::{Held, StoreLock};
+use super::hold::{StoreLock, lock_file};
 use super::moves::{self, Guard};
 use super::names::{Form, packed_beside, temporary};
 use super::{Files, Spot};
@@ -36,9 +36,11 @@ pub(super) fn create(
     if files.file_at(&target)?.is_some_and(|info| info.len > 0) {
         return Err(in_the_way());
     }
-    let temp = Temporary::new(files, temporary(&files.layout.sessions, &header.id));
+    let path = temporary(&files.layout.sessions, &header.id);
     let options = Options { header: Some(header.body.clone()), trust: files.trust, ..Options::default() };
-    let mut log = Log::open(&files.disk, &temp.path, &options)?;
+    // The log makes the file and holds its lock, so that nobody takes it for a leftover.
+    let mut log = Log::open(&files.disk, &path, &options)?;
+    let mut temp = AtomicFile::adopt(&*files.disk, &target, path).map_err(io_error("open", &target))?;
     let mut batch = Vec::new();
     let mut bytes = 0;
     loop {
@@ -58,8 +60,8 @@ pub(super) fn create(
         }
     }
     log.write_header(Durability::Flush)?;
-    sync(files, &temp.path)?;
-    temp.becomes(|path| moves::claim(files, path, &target, in_the_way))?;
+    temp.sync().map_err(io_error("sync", &target))?;
+    temp.rename_with(|path| moves::claim(files, path, &target, in_the_way))?;
     files.sync_dir(&files.layout.sessions)
 }
 
@@ -70,7 +72,7 @@ pub(super) fn condense(files: &Files, at: &Address, progress: Progress<'_>) -> R
         if at.place != Place::Archive || spot.form != Form::Plain {
             return Ok(());
         }
-        match pack_at(files, at, &spot, &mut *progress) {
+        match pack_at(files, &spot, &mut *progress) {
             Ok(true) => return Ok(()),
             Ok(false) => {}
             // Packed or moved by somebody else between our look and our open: look again.
@@ -85,11 +87,11 @@ pub(super) fn condense(files: &Files, at: &Address, progress: Progress<'_>) -> R
 }
 
 /// Whether it is packed now; not, if it grew meanwhile.
-fn pack_at(files: &Files, at: &Address, spot: &Spot, progress: Progress<'_>) -> Result<bool> {
-    let held = Held::take(&*files.disk, &spot.path, Duration::ZERO)?;
+fn pack_at(files: &Files, spot: &Spot, progress: Progress<'_>) -> Result<bool> {
+    let held = lock_file(&*files.disk, &spot.path, Duration::ZERO)?;
     moves::sweep(files, &files.layout.archive)?;
     refuse_if_open_elsewhere(files, &spot.path)?;
-    pack_held(files, at, spot, &held, progress)
+    pack_held(files, spot, &held, progress)
 }
 
 /// A program that knows nothing of our lease may have its file open, and would go on writing to one that is gone. Such
@@ -104,17 +106,18 @@ fn refuse_if_open_elsewhere(files: &Files, path: &Path) -> Result<()> {
 }
 
 /// As [`pack_at`], of a file that is held.
-fn pack_held(files: &Files, at: &Address, spot: &Spot, held: &Held, progress: Progress<'_>) -> Result<bool> {
+fn pack_held(files: &Files, spot: &Spot, held: &FileLock, progress: Progress<'_>) -> Result<bool> {
     let dir = &files.layout.archive;
-    let len = held.file.state().map_err(io_error("inspect", &spot.path))?.len;
-    let temp = Temporary::new(files, temporary(dir, &at.id));
-    let _lock = pack_into(files, &*held.file, len, &temp.path, progress)?;
+    let len = held.file().state().map_err(io_error("inspect", &spot.path))?.len;
+    let packed = packed_beside(&spot.path);
+    let mut temp = AtomicFile::create_locked(&*files.disk, &packed)?;
+    pack_into(files, held.file(), len, &mut temp, progress)?;
     let _store = StoreLock::take(files, Duration::ZERO)?;
-    if held.file.state().map_err(io_error("inspect", &spot.path))?.len != len {
+    if held.file().state().map_err(io_error("inspect", &spot.path))?.len != len {
         return Ok(false);
     }
-    let packed = packed_beside(&spot.path);
-    temp.becomes(|path| files.disk.rename(path, &packed).map_err(io_error("rename", path)))?;
+    let _lock =
+        temp.rename_with(|path| files.disk.rename(path, &packed).map_err(io_error("rename", path)))?;
     files.sync_dir(dir)?;
     moves::remove(files, &spot.path)?;
     files.sync_dir(dir)?;
@@ -126,28 +129,27 @@ fn pack_into(
     files: &Files,
     plain: &dyn DiskFile,
     len: u64,
-    path: &Path,
+    target: &mut AtomicFile<'_>,
     progress: Progress<'_>,
-) -> Result<Box<dyn DiskFile>> {
-    let target = new_locked(files, path)?;
-    pack::pack(plain, len, &*target, &mut |done| progress(done / 2, len)).map_err(io_error("pack", path))?;
-    target.sync().map_err(io_error("sync", path))?;
-    let read = files.disk.open(path, Access::Read).map_err(io_error("read", path))?;
-    let packed = Packed::open(read).map_err(io_error("read", path))?;
+) -> Result<()> {
+    let path = target.temporary_path().to_owned();
+    pack::pack(plain, len, target.file(), &mut |done| progress(done / 2, len))
+        .map_err(io_error("pack", &path))?;
+    target.sync().map_err(io_error("sync", &path))?;
+    let read = files.disk.open(&path, Access::Read).map_err(io_error("read", &path))?;
+    let packed = Packed::open(read).map_err(io_error("read", &path))?;
     pack::compare(&packed, plain, len, &mut |done| progress(len / 2 + done / 2, len))
-        .map_err(io_error("check", path))?;
-    Ok(target)
+        .map_err(io_error("check", &path))
 }
 
 /// Makes a packed file plain, in its own directory.
 pub(super) fn unpack(files: &Files, spot: &Spot, wait: Duration) -> Result<(Spot, Guard)> {
-    let held = Held::take(&*files.disk, &spot.path, wait)?;
+    let held = lock_file(&*files.disk, &spot.path, wait)?;
     let dir = spot.path.parent().unwrap_or(&files.layout.archive);
     moves::sweep(files, dir)?;
     // Without `.zst` it ends as a plain one does.
     let plain = spot.path.with_extension("");
-    let temp = Temporary::new(files, temporary(dir, ""));
-    let target = new_locked(files, &temp.path)?;
+    let mut target = AtomicFile::create_locked(&*files.disk, &plain)?;
     let read = files.disk.open(&spot.path, Access::Read).map_err(io_error("read", &spot.path))?;
     // A disk that is full or fails is not a damaged archive.
     let damaged = |source: io::Error| match source.kind() {
@@ -156,14 +158,15 @@ pub(super) fn unpack(files: &Files, spot: &Spot, wait: Duration) -> Result<(Spot
         }
         _ => io_error("unpack", &spot.path)(source),
     };
-    Packed::open(read).and_then(|packed| packed.unpack_into(&*target)).map_err(damaged)?;
-    target.sync().map_err(io_error("sync", &temp.path))?;
-    temp.becomes(|path| files.disk.rename_new(path, &plain).map_err(io_error("rename", path)))?;
+    Packed::open(read).and_then(|packed| packed.unpack_into(target.file())).map_err(damaged)?;
+    target.sync().map_err(io_error("sync", &plain))?;
+    let locked =
+        target.rename_with(|path| files.disk.rename_new(path, &plain).map_err(io_error("rename", path)))?;
     files.sync_dir(dir)?;
     moves::remove(files, &spot.path)?;
     files.sync_dir(dir)?;
     drop(held);
-    Ok((Spot { path: plain, form: Form::Plain }, Guard::Lock(Held { file: target })))
+    Ok((Spot { path: plain, form: Form::Plain }, Guard::Lock(locked)))
 }
 
 /// Rewrites a fork so that it stands on its own. See [`crate::backend::Backend::absorb`].
@@ -177,28 +180,25 @@ pub(super) fn absorb(
 ) -> Result<()> {
     let spot = files.locate(fork)?;
     let _guard = moves::guard(files, &spot, fork.place, wait)?;
-    let dir = spot.path.parent().unwrap_or(&files.layout.sessions);
-    let temp = Temporary::new(files, temporary(dir, &fork.id));
-    let target = new_locked(files, &temp.path)?;
+    let mut target = AtomicFile::create_locked(&*files.disk, &spot.path)?;
     let line = manent_log::frame::line(0, header);
-    write_fully(&*target, &line).map_err(|(_, e)| io_error("write", &temp.path)(e))?;
+    target.write_all(&line).map_err(io_error("write", &spot.path))?;
     let parent_path = files.locate(parent)?.path;
-    copy(files, &parent_path, &*target, &temp.path, Some(upto))?;
-    copy(files, &spot.path, &*target, &temp.path, None)?;
-    target.sync().map_err(io_error("sync", &temp.path))?;
+    copy(files, &parent_path, &mut target, Some(upto))?;
+    copy(files, &spot.path, &mut target, None)?;
+    target.sync().map_err(io_error("sync", &spot.path))?;
     if spot.form == Form::Packed {
-        let packed = Temporary::new(files, temporary(dir, &fork.id));
-        let len = target.state().map_err(io_error("inspect", &temp.path))?.len;
-        let _lock = pack_into(files, &*target, len, &packed.path, &mut |_, _| {})?;
-        packed.becomes(|path| files.disk.rename(path, &spot.path).map_err(io_error("rename", path)))?;
+        let mut packed = AtomicFile::create_locked(&*files.disk, &spot.path)?;
+        let len = target.file().state().map_err(io_error("inspect", &spot.path))?.len;
+        pack_into(files, target.file(), len, &mut packed, &mut |_, _| {})?;
+        packed.commit().map_err(io_error("replace", &spot.path))
     } else {
-        temp.becomes(|path| files.disk.rename(path, &spot.path).map_err(io_error("rename", path)))?;
+        target.commit().map_err(io_error("replace", &spot.path))
     }
-    files.sync_dir(dir)
 }
 
 /// Copies what stands behind the header, up to and with the record `upto`, as it stands: damage too.
-fn copy(files: &Files, from: &Path, to: &dyn DiskFile, to_path: &Path, upto: Option<u64>) -> Result<()> {
+fn copy(files: &Files, from: &Path, to: &mut AtomicFile<'_>, upto: Option<u64>) -> Result<()> {
     let mut reader = Reader::open_small(&files.reading, from)?;
     let start = match reader.next()? {
         Some(Item::Entry(entry)) if entry.seq == 0 && entry.verified => {
@@ -225,64 +225,14 @@ fn copy(files: &Files, from: &Path, to: &dyn DiskFile, to_path: &Path, upto: Opt
         if n == 0 {
             break;
         }
-        write_fully(to, &block[..n]).map_err(|(_, e)| io_error("write", to_path)(e))?;
+        to.write_all(&block[..n]).map_err(io_error("write", to.temporary_path()))?;
         (at, last) = (at + n as u64, block[n - 1]);
     }
     if last != b'\n' {
-        write_fully(to, b"\n").map_err(|(_, e)| io_error("write", to_path)(e))?;
+        to.write_all(b"\n").map_err(io_error("write", to.temporary_path()))?;
     }
     Ok(())
 }
 
-/// A new file that nobody takes for a leftover as long as we live.
-fn new_locked(files: &Files, path: &Path) -> Result<Box<dyn DiskFile>> {
-    for _ in 0..LOCKS_TRIED {
-        let file = match files.disk.open(path, Access::CreateNew) {
-            // Whoever took it for a leftover before it was locked is just removing it.
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
-            made => made.map_err(io_error("create", path))?,
-        };
-        let locked = file.try_lock().map_err(io_error("lock", path))?;
-        let id = file.id().map_err(io_error("inspect", path))?;
-        if locked && files.file_at(path)?.is_some_and(|info| info.id == id) {
-            return Ok(file);
-        }
-    }
-    Err(io_error("lock", path)(io::ErrorKind::WouldBlock.into()))
-}
-
-fn sync(files: &Files, path: &Path) -> Result<()> {
-    let file = files.disk.open(path, Access::Read).map_err(io_error("open", path))?;
-    file.sync().map_err(io_error("sync", path))
-}
-
-/// A file that is removed again unless it becomes something.
-struct Temporary<'a> {
-    files: &'a Files,
-    path: PathBuf,
-    kept: bool,
-}
-
-impl<'a> Temporary<'a> {
-    fn new(files: &'a Files, path: PathBuf) -> Temporary<'a> {
-        Temporary { files, path, kept: false }
-    }
-
-    fn becomes(mut self, rename: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-        rename(&self.path)?;
-        self.kept = true;
-        Ok(())
-    }
-}
-
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        if !self.kept {
-            let _ = self.files.disk.remove(&self.path);
-        }
-    }
-}
-
 const COPY_BLOCK_BYTES: usize = 1 << 20;
 const PACKINGS_MAX: u32 = 3;
-const LOCKS_TRIED: u32 = 100;

@@ -8,10 +8,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use manent_log::fs::{Access, Settling, read_fully};
+use manent_log::fs::{Access, DiskFile, Settling, read_fully};
 use manent_log::{Body, Log, Options};
 
-use super::hold::Held;
+use super::hold::lock_file;
 use super::names::{Form, Kept, is_plain_id, is_temporary, packed_beside, stem_of, torn_offset, torn_suffix};
 use super::{Files, MARK, Spot, forms};
 use crate::backend::{Address, Place};
@@ -22,7 +22,7 @@ use crate::key::SessionKey;
 #[derive(Debug)]
 pub(super) enum Guard {
     Lease(#[expect(dead_code, reason = "held, not used")] Box<Log>),
-    Lock(#[expect(dead_code, reason = "held, not used")] Held),
+    Lock(#[expect(dead_code, reason = "held, not used")] Box<dyn DiskFile>),
 }
 
 /// Brings a session to another place. See [`crate::backend::Backend::relocate`].
@@ -93,7 +93,7 @@ pub(super) fn guard(files: &Files, spot: &Spot, place: Place, wait: Duration) ->
             Err(e) => return Err(e.into()),
         }
     }
-    Ok(Guard::Lock(Held::take(&*files.disk, &spot.path, wait)?))
+    Ok(Guard::Lock(lock_file(&*files.disk, &spot.path, wait)?.into_file()))
 }
 
 /// Live to archive or trash.
@@ -221,8 +221,8 @@ fn drop_second_form(files: &Files, spot: &Spot) -> Result<()> {
 /// Renames to where no session may be. What a crash left of one that was never written is no session.
 pub(super) fn claim(files: &Files, from: &Path, to: &Path, in_the_way: impl Fn() -> Error) -> Result<()> {
     if files.file_at(to)?.is_some_and(|info| info.len == 0) {
-        let empty = Held::take(&*files.disk, to, Duration::ZERO).map_err(|_| in_the_way())?;
-        if empty.file.state().is_ok_and(|state| state.len == 0) {
+        let empty = lock_file(&*files.disk, to, Duration::ZERO).map_err(|_| in_the_way())?;
+        if empty.file().state().is_ok_and(|state| state.len == 0) {
             return files.disk.rename(from, to).map_err(io_error("rename", from));
         }
     }
@@ -377,7 +377,7 @@ pub(super) fn sweep(files: &Files, dir: &Path) -> Result<()> {
     for name in entries.iter().filter_map(|entry| entry.name.to_str()).filter(|name| is_temporary(name)) {
         let path = dir.join(name);
         // One that is locked has a writer who lives.
-        if let Ok(_held) = Held::take(&*files.disk, &path, Duration::ZERO) {
+        if let Ok(_lock) = lock_file(&*files.disk, &path, Duration::ZERO) {
             remove(files, &path)?;
         }
     }

@@ -9,6 +9,7 @@
 //! trash/<stem>.<id>.jsonl.zst        deleted when it was archived; .jsonl.archived: by another program
 //! <dir>/<id>.torn-<offset>-<n>       torn bytes that were set aside of a session that is in archive or trash now
 //! <dir>/.<id>.<random>.tmp           being written; locked by its writer for as long as that lives
+//! <dir>/.new-<n>.tmp                 the same, by `AtomicFile::create_locked`
 //! ```
 //!
 //! The stem of a live file goes along through archive and trash, so that a file comes back under the name under which

@@ -15,9 +15,10 @@ use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use manent_log::fs::{Access, DiskFile, FileId, Shape, read_fully, write_fully};
+use manent_log::{AtomicFile, CommitSync, FileLock, LockMode};
 
 use crate::backend::Shelf;
 use crate::error::{Error, Result};
@@ -54,7 +55,7 @@ impl Edition {
 /// The right to write the index, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Writing {
-    _lock: Box<dyn DiskFile>,
+    _lock: FileLock,
 }
 
 impl Kept {
@@ -214,22 +215,20 @@ impl Kept {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can write the directory"));
         }
         let path = self.path(LOCK);
-        let file = match self.shelf.disk.open(&path, Access::CreateNew) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                self.shelf.disk.open(&path, Access::Append)?
-            }
-            opened => opened?,
-        };
-        Ok(if lock_within(&*file, wait)? { Some(Writing { _lock: file }) } else { None })
+        match self.shelf.disk.open(&path, Access::CreateNew) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
+        }
+        let lock = FileLock::acquire(&*self.shelf.disk, &path, Access::Append, LockMode::Exclusive, wait);
+        Ok(unless_held(lock)?.map(|lock| Writing { _lock: lock }))
     }
 
     /// Waits for whoever is writing. False: that takes longer than we wait. Nothing is made for it.
     pub(crate) fn wait_for_writer(&self, wait: Duration) -> io::Result<bool> {
-        match self.shelf.disk.open(&self.path(LOCK), Access::Append) {
-            Ok(file) => lock_within(&*file, wait),
-            // Where it is not, or cannot be written, nobody writes.
-            Err(_) => Ok(true),
-        }
+        let path = self.path(LOCK);
+        // Where it is not, or cannot be written, nobody writes.
+        let Ok(file) = self.shelf.disk.open(&path, Access::Append) else { return Ok(true) };
+        Ok(unless_held(FileLock::acquire_open(file, &path, LockMode::Exclusive, wait))?.is_some())
     }
 
     /// Refuses to put anything into another user's directory: its owner could never write there again.
@@ -256,13 +255,11 @@ impl Kept {
 
     /// Replaces the catalogue, and removes what the new one does not name.
     pub(crate) fn put_catalogue(&self, mut bytes: Vec<u8>, segments: &[Named]) -> io::Result<()> {
-        let name = format!("{}{UNFINISHED}", uuid::Uuid::now_v7().simple());
-        self.put(&name, &mut bytes)?;
-        let renamed = self.shelf.disk.rename(&self.path(&name), &self.path(CATALOGUE));
-        if let Err(e) = renamed {
-            let _ = self.shelf.disk.remove(&self.path(&name));
-            return Err(e);
-        }
+        let file = AtomicFile::create(&*self.shelf.disk, &self.path(CATALOGUE))?;
+        let mut file = file.with_sync(CommitSync::File);
+        pages::seal(&mut bytes);
+        file.write_all(&bytes)?;
+        file.commit()?;
         self.tidy(segments)?;
         self.shelf.disk.sync_dir(&self.shelf.dir)
     }
@@ -347,16 +344,12 @@ impl Kept {
     }
 }
 
-/// Takes a lock; false if somebody else has it for as long as that.
-fn lock_within(file: &dyn DiskFile, wait: Duration) -> io::Result<bool> {
-    let until = Instant::now().checked_add(wait);
-    while !file.try_lock()? {
-        if until.is_some_and(|until| Instant::now() >= until) {
-            return Ok(false);
-        }
-        std::thread::sleep(PAUSE);
+/// Returns `None` for a lock that somebody else held for as long as it was waited for.
+fn unless_held(lock: manent_log::Result<FileLock>) -> io::Result<Option<FileLock>> {
+    match lock {
+        Err(manent_log::Error::Held { .. }) => Ok(None),
+        lock => Ok(Some(lock?)),
     }
-    Ok(true)
 }
 
 const CATALOGUE: &str = "catalogue";
@@ -367,4 +360,3 @@ const LEAVING: &str = "leaving";
 const LINES_BYTES_MAX: u64 = 1024 * 1024;
 const SEGMENT: &str = ".words";
 const UNFINISHED: &str = ".tmp";
-const PAUSE: Duration = Duration::from_millis(10);

@@ -11,8 +11,8 @@ use std::io;
 use std::path::PathBuf;
 
 use manent_log::frame::{self, Reason};
-use manent_log::fs::{Access, DiskFile, copy_range, write_fully};
-use manent_log::{Body, Damage, Entry, FileKind, Item, Log, Reader};
+use manent_log::fs::{Access, Disk, DiskFile, copy_range};
+use manent_log::{AtomicFile, Body, Damage, Entry, FileKind, Item, Log, Reader};
 
 use super::Core;
 use super::active::Active;
@@ -64,19 +64,17 @@ pub(super) fn compact(core: &Core, log: &Log, next_id: u64) -> Result<Compacted>
         return Err(Error::Io { action: "compact", path: core.path.clone(), source: io::Error::other(why) });
     }
     remove_leftover(core)?;
-    let mut leftover = Leftover { core, copy: set_damage_aside(core, &active)? };
+    let mut copy = DamageCopy { disk: &**disk, path: set_damage_aside(core, &active)? };
     let old = disk.open(&core.path, Access::Read).map_err(io_error("read", &core.path))?;
-    let held = write_new(core, &active, log.kind(), next_id, ever + dropped)?;
-    let new = unfinished(core);
-    let bytes_after = disk.inspect(&new).map_err(io_error("inspect", &new))?.len;
+    let new = write_new(core, &active, log.kind(), next_id, ever + dropped)?;
+    let bytes_after = disk.inspect(new.temporary_path()).map_err(io_error("inspect", &core.path))?.len;
     // Words of what was forgotten; whatever happens from here on, none is left there.
     core.searched.index().start_anew();
     if look()? != before {
         return Err(Error::MemoryChanges { path: core.path.clone() });
     }
-    let damaged = leftover.copy.take();
-    disk.rename(&new, &core.path).map_err(io_error("rename", &new))?;
-    std::mem::forget(leftover);
+    let damaged = copy.path.take();
+    let held = new.rename_with(|new| disk.rename(new, &core.path).map_err(io_error("rename", new)))?;
     take_along(&*old, before.len, &*held).map_err(io_error("write", &core.path))?;
     disk.sync_dir(&core.room.dir).map_err(io_error("sync the directory", &core.room.dir))?;
     *lock(&core.loaded) = None;
@@ -94,18 +92,16 @@ fn take_along(old: &dyn DiskFile, from: u64, new: &dyn DiskFile) -> io::Result<(
     Ok(())
 }
 
-/// What is not finished goes, however this ends.
-struct Leftover<'a> {
-    core: &'a Core,
-    /// A copy of what cannot be read, which is still in the file too.
-    copy: Option<PathBuf>,
+/// A copy of what cannot be read, removed if the compaction fails: then it is still in the file too.
+struct DamageCopy<'a> {
+    disk: &'a dyn Disk,
+    path: Option<PathBuf>,
 }
 
-impl Drop for Leftover<'_> {
+impl Drop for DamageCopy<'_> {
     fn drop(&mut self) {
-        let _ = remove_leftover(self.core);
-        if let Some(copy) = &self.copy {
-            let _ = self.core.room.disk.remove(copy);
+        if let Some(path) = &self.path {
+            let _ = self.disk.remove(path);
         }
     }
 }
@@ -119,14 +115,14 @@ pub(super) fn remove_leftover(core: &Core) -> Result<()> {
     }
 }
 
-/// Writes the new file; gives it, with its lease, which nobody else may have before its name is safe.
-fn write_new(
-    core: &Core,
+/// Writes and syncs the new file, and locks it: nobody else may have its lease before its name is durable.
+fn write_new<'a>(
+    core: &'a Core,
     active: &Active,
     kind: FileKind,
     next_id: u64,
     ever: u64,
-) -> Result<Box<dyn DiskFile>> {
+) -> Result<AtomicFile<'a>> {
     let (mut kept, mut highest) = (0, 0);
     each_kept(core, active, |entry| {
         kept += 1;
@@ -138,9 +134,11 @@ fn write_new(
     let mark = (highest < last_id).then(|| tombstone(last_id, last_id));
     let native = kind == FileKind::Native;
     let path = unfinished(core);
-    let file = core.room.disk.open(&path, Access::CreateNew).map_err(io_error("create", &path))?;
-    file.try_lock().map_err(io_error("lock", &path))?;
-    let put = |bytes: &[u8]| write_fully(&*file, bytes).map_err(|(_, e)| io_error("write", &path)(e));
+    // Under the name that `remove_leftover` looks for.
+    let mut file = AtomicFile::create_as(&*core.room.disk, &core.path, path.clone())
+        .map_err(io_error("create", &path))?;
+    file.lock()?;
+    let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(io_error("write", &path));
     let mut buffer = Vec::new();
     if native {
         let at_seq = kept + 1 + u64::from(mark.is_some());

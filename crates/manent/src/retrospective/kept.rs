@@ -9,8 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use manent_log::Disk;
-use manent_log::fs::{Access, Shape, read_whole, write_fully};
+use manent_log::fs::{Shape, read_whole};
+use manent_log::{AtomicFile, Disk};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -202,19 +202,17 @@ impl Reports {
         // The JSON last, and only when the page cannot be lost any more: it says that there is a new one.
         for file in files {
             file.put()?;
-            self.room.disk.sync_dir(&self.dir).map_err(io_error("sync the directory", &self.dir))?;
         }
         Ok(true)
     }
 
     /// Writes a file beside its place, and makes it survive power loss there.
     pub(super) fn write(&self, name: &'static str, bytes: &[u8]) -> Result<Beside<'_>> {
-        let path = self.dir.join(format!(".{name}.{}{TEMPORARY}", uuid::Uuid::now_v7().simple()));
-        let file = self.room.disk.open(&path, Access::CreateNew).map_err(io_error("create", &path))?;
-        let beside = Beside { disk: &*self.room.disk, path, place: self.dir.join(name) };
-        write_fully(&*file, bytes).map_err(|(_, e)| io_error("write", &beside.path)(e))?;
-        file.sync().map_err(io_error("sync", &beside.path))?;
-        Ok(beside)
+        let place = self.dir.join(name);
+        let mut file = AtomicFile::create(self.disk(), &place).map_err(io_error("create", &place))?;
+        file.write_all(bytes).map_err(io_error("write", &place))?;
+        file.sync().map_err(io_error("sync", &place))?;
+        Ok(Beside { file, place })
     }
 
     /// Removes files of certain names, and says how many there were. What lies behind a link is not ours, and no
@@ -244,23 +242,16 @@ impl Reports {
     }
 }
 
-/// A file that is whole, and not yet in its place. It goes if it does not get there.
+/// A file that is complete and synced, and not yet in its place.
 pub(super) struct Beside<'a> {
-    disk: &'a dyn Disk,
-    path: PathBuf,
+    file: AtomicFile<'a>,
     place: PathBuf,
 }
 
 impl Beside<'_> {
+    /// Puts it in its place, so that a power cut cannot undo it.
     pub(super) fn put(self) -> Result<()> {
-        self.disk.rename(&self.path, &self.place).map_err(io_error("replace", &self.place))
-    }
-}
-
-impl Drop for Beside<'_> {
-    fn drop(&mut self) {
-        // After a rename there is nothing of this name.
-        let _ = self.disk.remove(&self.path);
+        self.file.commit().map_err(io_error("replace", &self.place))
     }
 }
 
