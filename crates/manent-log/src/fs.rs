@@ -148,8 +148,8 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// Renames, replacing `to` if it exists.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Renames, but fails with `AlreadyExists` and changes nothing if there is anything at `to`, even a symbolic link
-    /// that leads nowhere. Within one directory that holds whatever others do meanwhile; see [`RealDisk`] for systems
-    /// that have no such call.
+    /// that leads nowhere. Where the system has no such call, that holds within one directory whatever others do
+    /// meanwhile; between two of them, callers keep each other off the name with a lock.
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
