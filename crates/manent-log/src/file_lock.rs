@@ -170,11 +170,16 @@ pub(crate) struct Patience {
     /// `None` means longer than any clock runs.
     deadline: Option<Instant>,
     pause: Duration,
+    pause_max: Duration,
 }
 
 impl Patience {
     pub(crate) fn new(wait: Duration) -> Patience {
-        Patience { deadline: Instant::now().checked_add(wait), pause: Duration::from_millis(1) }
+        Patience {
+            deadline: Instant::now().checked_add(wait),
+            pause: PAUSE_MIN,
+            pause_max: (wait / ATTEMPTS_MIN).clamp(PAUSE_MIN, PAUSE_MAX),
+        }
     }
 
     /// Returns whether there is no time for another attempt.
@@ -184,7 +189,7 @@ impl Patience {
 
     fn pause(&mut self) {
         std::thread::sleep(self.pause);
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.pause = (self.pause * 2).min(self.pause_max);
     }
 
     /// Closes a file that another holder has locked and waits before the next attempt, or says who holds it.
@@ -198,6 +203,10 @@ impl Patience {
     }
 }
 
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// How often a lock is tried at least while it is waited for. Somebody who takes it again and again, as one who moves
+/// sessions does, leaves it free for moments only.
+const ATTEMPTS_MIN: u32 = 40;
 /// The longest pause between two attempts. Holders write for milliseconds, and whoever waits waits for a person or a
 /// model next.
 const PAUSE_MAX: Duration = Duration::from_millis(25);
