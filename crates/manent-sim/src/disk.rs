@@ -387,12 +387,9 @@ impl SimFile {
         }
         result
     }
-}
 
-impl SimFile {
     fn lock(&self, verb: &'static str, mode: LockMode) -> io::Result<bool> {
-        let who = self.disk.who;
-        let call = self.call(verb, Detail::None);
+        let (who, call) = (self.disk.who, self.call(verb, Detail::None));
         self.run_counted(call, |world, _| Ok(usize::from(world.try_lock(who, self.handle, mode))))
             .map(|got| got == 1)
     }

@@ -1,6 +1,6 @@
 //! The directory of a data set. It is made beside its place under another name, and renamed when it is whole: whoever
-//! looks sees a whole data set or none, whenever the power goes. A directory is renamed as a whole, so its files are not
-//! [`manent_log::AtomicFile`]s.
+//! looks sees a whole data set or none, whenever the power goes. A directory is renamed as a whole, so its files are
+//! not [`manent_log::AtomicFile`]s.
 
 use std::io;
 use std::path::{Path, PathBuf};
