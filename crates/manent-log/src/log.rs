@@ -22,7 +22,7 @@ use crate::fs::{Disk, FileId, write_fully};
 use crate::header::Header;
 use crate::lock::{IfMissing, Lease, Trust, directory_of};
 use crate::reader::{End, Entry, Reader};
-use crate::recover::{self, SetAside};
+use crate::recover::{self, STUB_BYTES, SetAside};
 
 use keys::RecentKeys;
 pub use keys::{Fate, KEY_RECORDS, sort_out};
@@ -396,15 +396,28 @@ impl Log {
     /// Cuts off what a failed write left, if the end of the file is still ours to cut.
     ///
     /// The cut is synced: whole records of the failed batch may be among the bytes, and a power cut must not bring
-    /// back what the caller was told had failed.
+    /// back what the caller was told had failed. Nor may it bring them back where the sync failed or never came: the
+    /// next writer would find a clean end, and give their numbers and their keys to other records. So a stub that
+    /// cannot be read stays until the bytes behind it are known to be gone, and opening the log removes it as any torn
+    /// end. In another program's file there is no stub, because that program may continue its line.
     fn take_back(&self, written: usize) -> io::Result<()> {
         let file = self.lease.file();
+        let appended_in_between = || io::Error::other("another program appended in between");
         let len = file.state()?.len;
         if len == self.len {
             return Ok(());
         }
         if len != self.len + written as u64 {
-            return Err(io::Error::other("another program appended in between"));
+            return Err(appended_in_between());
+        }
+        let stub_end = self.len + STUB_BYTES;
+        if self.kind == FileKind::Native && len > stub_end {
+            file.set_len(stub_end)?;
+            file.sync()?;
+            // A sync takes a while.
+            if file.state()?.len != stub_end {
+                return Err(appended_in_between());
+            }
         }
         file.set_len(self.len)?;
         file.sync()

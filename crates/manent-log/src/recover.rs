@@ -5,11 +5,12 @@
 //! done again with the same outcome. Only the holder of the lease comes here.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::frame::{self, FileKind};
-use crate::fs::{Access, Disk, DiskFile, copy_range, read_fully};
+use crate::fs::{Access, Disk, DiskFile, copy_range, read_fully, rewrite};
 use crate::lock::{IfMissing, Lease, directory_of};
 use crate::reader::Damage;
 use crate::tail::{self, Tail};
@@ -70,7 +71,7 @@ pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: IfMissing) -> 
     };
     if let Some(torn) = torn {
         if ours_to_cut(kind, lease, &torn)? {
-            ready.set_aside = Some(cut(disk, lease, &torn)?);
+            ready.set_aside = Some(cut(disk, lease, kind, &torn)?);
             ready.len = torn.offset;
         } else {
             // Another program's fragment stays, becomes a line, and takes a number like any line.
@@ -116,11 +117,27 @@ fn refuse_what_is_no_log(lease: &Lease) -> Result<()> {
     Err(Error::NotALog { path: lease.path().to_owned(), what: "a file in which no line can be read" })
 }
 
-fn cut(disk: &dyn Disk, lease: &Lease, torn: &Damage) -> Result<SetAside> {
+fn cut(disk: &dyn Disk, lease: &Lease, kind: FileKind, torn: &Damage) -> Result<SetAside> {
     let copy = set_aside(disk, lease, torn)?;
+    if kind == FileKind::Native {
+        // On the disk, whole records may stand where the cache shows the stub of a failed write (`Log::take_back`).
+        // They must be gone before the end looks clean, for nobody would look again.
+        let head = torn.offset..torn.offset + torn.length.min(STUB_BYTES);
+        write_again(disk, lease, head).map_err(Error::io("write the torn end again of", lease.path()))?;
+    }
     lease.file().set_len(torn.offset).map_err(Error::io("cut the torn end of", lease.path()))?;
     lease.file().sync().map_err(Error::io("sync", lease.path()))?;
     Ok(SetAside { offset: torn.offset, length: torn.length, copy })
+}
+
+/// Writes the bytes of a range again where they stand and syncs the file, whatever became of earlier syncs of it.
+pub(crate) fn write_again(disk: &dyn Disk, lease: &Lease, range: Range<u64>) -> io::Result<()> {
+    let file = disk.open(lease.path(), Access::Overwrite)?;
+    if file.id()? != lease.id() {
+        return Err(io::Error::other("the file was replaced"));
+    }
+    rewrite(&*file, range)?;
+    file.sync()
 }
 
 /// Copies torn bytes to `<log>.torn-<offset>-<n>` and makes the copy durable.
@@ -148,4 +165,7 @@ fn set_aside(disk: &dyn Disk, lease: &Lease, torn: &Damage) -> Result<PathBuf> {
     Err(Error::io("set torn bytes aside of", lease.path())(why))
 }
 
+/// The bytes that stay of a failed write until the rest is known to be gone: a newline, perhaps, and the beginning of
+/// a line, which nobody can take for a record.
+pub(crate) const STUB_BYTES: u64 = 8;
 const COPIES_MAX: u32 = 1000;

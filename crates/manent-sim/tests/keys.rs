@@ -104,18 +104,18 @@ fn append_whose_write_fails_is_refused_and_leaves_nothing() {
     assert_eq!(contents(&disk.restart()), [(1, "one".to_owned()), (2, "three".to_owned())]);
 }
 
-/// The cut itself fails, or the sync of it: the record may come back.
+/// One of the two cuts fails, or a sync of them: the record may be there still.
 #[test]
 fn append_whose_failed_write_cannot_be_taken_back_is_unknown() {
-    // After the write that fails: state, set_len, sync.
-    for operation in 3..=6 {
+    // After the write that fails, for the stub and for the rest: state, set_len, sync.
+    for operation in 3..=9 {
         let disk = disk(1);
         let mut log = open(&disk).unwrap();
         append(&mut log, &turn("one")).unwrap();
         let first = disk.op_count();
         disk.add_fault(first, Fault::PartialThenFail);
         disk.add_fault(first + operation, Fault::Fail(Errno::Io));
-        let error = append(&mut log, &turn("two")).unwrap_err();
+        let error = append(&mut log, &turn(&"two".repeat(100))).unwrap_err();
         if operation == 3 {
             // The second write fails with this error already; the cut then works.
             assert!(!error.is_unknown(), "{error}");
