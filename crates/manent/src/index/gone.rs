@@ -357,15 +357,20 @@ impl Store {
     /// removed, emptied, or replaced by something else. Only what the catalogue knows can be missed: after
     /// [`Store::reindex`], nothing is.
     pub fn missing(&self) -> Result<Vec<Missing>> {
-        let gone = self.index().missing(self).or_else(|stopped| match stopped {
-            // What cannot be read knows nothing; the next search makes it anew.
-            Stopped::Broken(_) | Stopped::Outdated | Stopped::Unsettled => Ok(Vec::new()),
-            Stopped::Failed(e) => Err(e),
-        });
-        gone.map(|gone| gone.iter().filter_map(Gone::missing).collect())
+        missing_in(self.index().missing(self))
     }
 
     /// Takes note of missing sessions: they are no longer reported. Gives those sessions.
+
+    /// Looks for losses of which no command has told yet, and marks them as told. Unless there is one, no record is
+    /// read and nothing is written.
+    fn look_for_untold(&self, store: &Store) -> std::result::Result<Vec<Gone>, Stopped> {
+        if !self.missing(store)?.iter().any(|gone| gone.ours && !gone.told) {
+            return Ok(Vec::new());
+        }
+        self.refresh(store, Save::Sometimes, &mut |_, _| {})?;
+        Ok(self.untold(store))
+    }
     pub fn acknowledge_missing(&self, which: Which<'_>) -> Result<Vec<Missing>> {
         let is_meant = |missing: &Missing| is_meant(which, missing.address.key.as_str(), &missing.address.id);
         // Without anything missing, nothing is read or written.
@@ -398,6 +403,12 @@ impl Store {
         if gone.is_empty() {
             return Ok(None);
         }
+    /// Looks for the missing sessions that [`Store::newly_missing`] would give after a search or a list, for a program
+    /// that does neither. Compares names and time stamps; records are read only if a session is missing.
+    pub fn look_for_newly_missing(&self) -> Result<Vec<Missing>> {
+        missing_in(self.index().look_for_untold(self))
+    }
+
         let leaving = self.index().leaving();
         let mut present = Present::default();
         for place in Place::ALL {
@@ -429,6 +440,15 @@ fn drop_repeated(gone: &mut Vec<Gone>) {
         foreign += usize::from(!gone.ours);
         let is_new = seen.insert((gone.place, gone.name.clone(), gone.id.clone()));
         is_new && (gone.ours || foreign <= FOREIGN_MAX)
+fn missing_in(gone: std::result::Result<Vec<Gone>, Stopped>) -> Result<Vec<Missing>> {
+    match gone {
+        Ok(gone) => Ok(gone.iter().filter_map(Gone::missing).collect()),
+        // A catalogue that cannot be read knows of nothing; the next search makes it anew.
+        Err(Stopped::Broken(_) | Stopped::Outdated | Stopped::Unsettled) => Ok(Vec::new()),
+        Err(Stopped::Failed(e)) => Err(e),
+    }
+}
+
     });
     gone.reverse();
 }
