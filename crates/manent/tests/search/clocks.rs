@@ -190,6 +190,20 @@ fn deleted_copies_of_a_session_in_two_forms_are_two_sessions() {
     expect_found(&disk, "two forms in the trash");
 }
 
+#[test]
+fn restore_of_a_packed_session_beside_a_plain_one_of_its_id_is_refused() {
+    let (disk, store, copy) = session_and_older_copy();
+    store.archive(&find(&store, Place::Live, "k0"), &mut |_, _| {}).unwrap();
+    let deleted = store.delete(&find(&store, Place::Archive, "k0")).unwrap();
+    disk.poke(Path::new(HOME).join(format!("archive/k0.{}.jsonl", deleted.id)), copy).unwrap();
+    let trashed = store.list(Place::Trash).unwrap().remove(0);
+    assert_eq!((&trashed.address, trashed.from), (&deleted, Place::Archive));
+    let refused = store.restore(&trashed).unwrap_err();
+    assert!(matches!(refused, manent::Error::InTheWay { .. }), "{refused}");
+    assert_eq!(store.list(Place::Trash).unwrap().len(), 1);
+    expect_found(&disk, "not restored");
+}
+
 /// A store at rest is looked at from outside only, a few seconds after its last change.
 #[test]
 fn store_at_rest_is_neither_listed_nor_read_again() {
