@@ -10,6 +10,7 @@ use crate::clock;
 use crate::error::Error;
 use crate::key::SessionKey;
 use crate::store::Store;
+use crate::threads::share;
 
 use super::batch::Changed;
 use super::catalogue::Row;
@@ -78,9 +79,9 @@ pub(crate) fn survey_while(
 ) -> Result<Surveyed, Stopped> {
     match meanwhile {
         Meanwhile::Use(use_it) if known.rows.len() >= MANY_ROWS => std::thread::scope(|scope| {
-            let looking = scope.spawn(|| survey(known, store));
+            let looking = share(scope, || survey(known, store));
             use_it(snapshot.get_or_insert_with(|| Arc::new(known.snapshot())));
-            looking.join().unwrap_or_else(|_| Err(Error::Index("a thread of it died".to_owned()).into()))
+            looking.finish().unwrap_or_else(|_| Err(Error::Index("a thread of it died".to_owned()).into()))
         }),
         _ => survey(known, store),
     }
@@ -189,13 +190,13 @@ pub(crate) fn drop_copies(rows: &mut Vec<RowRef>, store: &Store) -> Result<bool,
     Ok(rows.len() < before)
 }
 
-/// What a list shows of a fork depends on what it was forked from. Where that was read anew, so must the fork be.
 fn is_listed_in_archive(store: &Store, key: &str, id: &str) -> Result<bool, Stopped> {
     let Ok(key) = SessionKey::new(key) else { return Ok(true) };
     let listed = store.backend().list(Place::Archive, Which::Key(&key))?;
     Ok(listed.iter().any(|listed| listed.address.id == id))
 }
 
+/// What a list shows of a fork depends on what it was forked from. Where that was read anew, so must the fork be.
 /// False: some must.
 pub(crate) fn settle_forks(rows: &mut [RowRef]) -> Read<bool> {
     if !rows.iter().any(RowRef::is_fork) {
