@@ -63,6 +63,7 @@ mod secrets;
 mod store;
 mod summary;
 mod sync;
+mod threads;
 pub mod tokens;
 mod transcript;
 mod turn;

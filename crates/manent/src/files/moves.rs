@@ -114,7 +114,7 @@ fn put_away(files: &Files, at: &Address, spot: &Spot, to: Place, wait: Duration)
                 set_aside(files, dir, &copy)?;
             }
         }
-    } else if files.file_at(&dir.join(kept.name()))?.is_some() {
+    } else if is_taken(files, dir, &kept)? {
         kept.id = new_id();
     }
     // Before the session: their name says whose they are, wherever it is.
@@ -135,7 +135,7 @@ fn throw_away(files: &Files, at: &Address, spot: &Spot, wait: Duration) -> Resul
         _ => kept_at(&spot.path).map(|kept| kept.stem).unwrap_or_default(),
     };
     let mut kept = Kept { stem, id: name_id(&at.id), form: spot.form };
-    if files.file_at(&dir.join(kept.name()))?.is_some() {
+    if is_taken(files, dir, &kept)? {
         kept.id = new_id();
     }
     let from = spot.path.parent().unwrap_or(&files.layout.archive);
@@ -160,6 +160,10 @@ fn bring_back(files: &Files, at: &Address, spot: &Spot, wait: Duration) -> Resul
         place: Place::Archive,
         hint: "it has the same name or id: `manent sessions --archived` shows it",
     };
+    // One of another form would be taken for what interrupted packing left of this one, and be removed.
+    if kept.form != Form::Marked && is_taken(files, dir, &kept)? {
+        return Err(in_the_way());
+    }
     rename_or(files, &spot.path, &target, in_the_way)?;
     sync_both(files, dir, &files.layout.trash)?;
     move_torn(files, &files.layout.trash, &kept.id, &files.layout.archive, &kept.id)?;
@@ -216,6 +220,16 @@ fn drop_second_form(files: &Files, spot: &Spot) -> Result<()> {
     files.sync_dir(dir)?;
     remove(files, &packed)?;
     files.sync_dir(dir)
+}
+
+/// Whether a directory holds a session of this key and id already, in any form: two would be listed as one.
+fn is_taken(files: &Files, dir: &Path, kept: &Kept) -> Result<bool> {
+    for form in Form::ALL {
+        if files.file_at(&dir.join(Kept { form, ..kept.clone() }.name()))?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Renames to where no session may be. What a crash left of one that was never written is no session.

@@ -40,6 +40,10 @@ pub(super) enum Form {
     Marked,
 }
 
+impl Form {
+    pub(super) const ALL: [Form; 3] = [Form::Plain, Form::Packed, Form::Marked];
+}
+
 /// A file in archive or trash, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {

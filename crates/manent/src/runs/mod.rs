@@ -42,7 +42,7 @@ use crate::store::{Store, StoreOptions};
 
 pub use alone::Alone;
 pub(crate) use entry::bare;
-pub use entry::{Attempt, INTERRUPTED, Line, NOT_CHECKED, Oddity, Passage, Run, Status};
+pub use entry::{Attempt, INTERRUPTED, Line, NOT_CHECKED, NOT_RUN, Oddity, Passage, Run, Status};
 pub use incoming::{Ended, EntryError, NewAttempt, NewEntry, NewRun};
 pub use judging::{Judged, NewVerdict, RunName};
 pub(crate) use known::{Known, Namer, Names};
