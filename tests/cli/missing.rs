@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::support::TestEnvironment;
+use crate::support::model::{Sitting, saying};
 
 /// A session of three turns that the catalogue has seen, and one beside it.
 fn scene() -> TestEnvironment {
@@ -55,6 +56,69 @@ fn log_that_was_removed_is_named_until_repair_acknowledges_it() {
     env.manent(&["verify"]).assert_code(0);
     env.manent(&["doctor"]).assert_code(0);
     env.manent(&["verify", "work"]).assert_fails(4, &["work"]);
+}
+
+const WORK_IS_MISSING: &str = "warning: work is missing: its log was removed, emptied or replaced; it had records up \
+                               to 3; bring it back from a backup, or `manent repair work` acknowledges the loss\n";
+const WORK_BEGINS_ANEW: &str = "warning: an earlier session of work is missing: its log was removed, emptied or \
+                                replaced; it had records up to 3; this is a new one; bring it back from a backup, or \
+                                `manent repair work` acknowledges the loss\n";
+
+#[test]
+fn stats_after_a_log_vanished_mentions_it_once() {
+    let env = scene();
+    fs::remove_file(env.log("work")).unwrap();
+    let first = env.manent(&["stats", "--json"]);
+    first.assert_code(0);
+    assert_eq!(first.stderr(), WORK_IS_MISSING);
+    let second = env.manent(&["stats"]);
+    assert!(!second.stderr().contains("missing"), "said once: {second}");
+    env.manent(&["verify"]).assert_code(3);
+}
+
+#[test]
+fn chat_after_a_log_vanished_mentions_it_once() {
+    let env = scene();
+    let server = saying("Aye.");
+    env.serve(&server);
+    fs::remove_file(env.log("work")).unwrap();
+    let first = env.chat(&["talk"], "one");
+    first.assert_code(0);
+    assert_eq!(first.stdout(), "Aye.\n");
+    assert_eq!(first.stderr(), WORK_IS_MISSING);
+    for output in [env.chat(&["talk"], "two"), env.manent(&["stats"])] {
+        assert_eq!((output.code(), output.stderr()), (Some(0), String::new()), "said once");
+    }
+    env.manent(&["verify"]).assert_code(3);
+}
+
+#[test]
+fn chat_in_a_session_whose_log_vanished_warns_that_it_begins_anew() {
+    let env = scene();
+    let server = saying("Aye.");
+    env.serve(&server);
+    fs::remove_file(env.log("work")).unwrap();
+    let first = env.chat(&["work"], "one");
+    first.assert_code(0);
+    assert_eq!(first.stderr(), WORK_BEGINS_ANEW);
+    let second = env.chat(&["work"], "two");
+    assert_eq!((second.code(), second.stderr()), (Some(0), String::new()), "said once");
+    assert_eq!(env.turns("work").len(), 4);
+}
+
+#[test]
+fn chat_on_a_terminal_says_which_log_vanished() {
+    let env = scene();
+    let server = saying("Aye.");
+    env.serve(&server);
+    fs::remove_file(env.log("work")).unwrap();
+    let mut sitting = Sitting::down(&env, &["chat", "talk"]);
+    sitting.sees("a new session talk");
+    let seen = sitting.seen();
+    assert!(seen.contains("work is missing: its log was removed, emptied or replaced"), "{seen}");
+    sitting.says(":new work", "an earlier session of work is missing");
+    sitting.types("\u{4}");
+    assert_eq!(sitting.leaves().0.code(), Some(0));
 }
 
 /// What happens to a log.

@@ -391,8 +391,11 @@ fn a_run_that_is_under_way_is_not_begun_a_second_time() {
 fn command_that_waits_for_another_in_its_directory_says_so() {
     let Some((env, work)) = workshop("command_that_waits_for_another") else { return };
     let mut first = start(&env, &work, &["job", "--", "sh", "-c", "touch begun; sleep 60"]);
-    let refused = exec(&env, &work, &["other", "--timeout", "1s", "--", "true"]);
+    let refused = exec(&env, &work, &["other", "--timeout", "1s", "--json", "--", "true"]);
     refused.assert_code(1);
+    let told: Value = serde_json::from_str(&refused.stdout()).unwrap();
+    assert_eq!(told["status"], "unknown", "the command was not run: {told}");
+    assert_eq!(told["attempts"][0]["error_class"], "sandbox", "{told}");
     for said in ["note: another command runs in this directory", "try again when it has ended"] {
         assert!(refused.stderr().contains(said), "{refused}");
     }

@@ -259,7 +259,9 @@ fn append_with_a_key_to_another_programs_file_stays_unknown() {
 fn a_lock_that_fails_on_a_new_key_leaves_no_file() {
     let Some(env) = scene("a_lock_that_fails_on_a_new_key") else { return };
     let names = env.file_names();
-    let output = failing(&env, &env.log("new"), "flock", "error=ENOLCK", &["append", "new", "x"]);
+    // The name under which a new log is locked, before it gets its own.
+    let temporary = env.log("new").with_file_name(".new-0.tmp");
+    let output = failing(&env, &temporary, "flock", "error=ENOLCK", &["append", "new", "x"]);
     output.assert_fails(1, &["cannot lock", "new.jsonl", "No locks available"]);
     assert_eq!(env.file_names(), names);
     assert_eq!(env.append("new", "x"), 1);

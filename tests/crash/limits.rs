@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use crate::support::{TestEnvironment, machine, records};
+use crate::support::{TestEnvironment, machine, records, strace};
 
 /// Acceptance list 18: the signal SIGXFSZ would kill a process that does not expect it.
 #[test]
@@ -200,4 +200,20 @@ fn a_file_system_that_is_not_known_to_be_safe_is_not_written_to_unless_one_insis
 /// A disk of two megabytes.
 fn small_disk(outer: &TestEnvironment) -> Option<machine::Mount> {
     machine::Mount::new(outer.root(), "tmpfs", "size=2m,mode=0755")
+}
+
+#[test]
+fn search_where_no_thread_can_be_started_answers() {
+    if !machine::can_trace() {
+        return machine::skip("search_where_no_thread_can_be_started_answers", "strace cannot trace here");
+    }
+    let env = TestEnvironment::in_memory();
+    for number in 0..1100 {
+        env.plant(&format!("s{number}"), "{\"role\":\"user\",\"content\":\"alpha\"}\n");
+    }
+    env.done(&["sessions", "--json"]);
+    let faults = ["-e", "trace=clone,clone3", "-e", "inject=clone,clone3:error=EAGAIN"];
+    let (output, _) = strace::traced(&env, &faults, &["search", "--json", "--limit", "2000", "alpha"]);
+    output.assert_code(0);
+    assert_eq!(output.stdout().lines().count(), 1100, "{output}");
 }

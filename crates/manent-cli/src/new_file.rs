@@ -3,20 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use manent::log::RealDisk;
-use manent::log::fs::{Access, Disk, DiskFile, Shape, write_fully};
+use manent::log::fs::{Disk, Shape};
+use manent::log::{AtomicFile, RealDisk};
 
 use crate::exit::{Exit, Failure};
 
-/// A file that is there when it is whole.
+/// An [`AtomicFile`] with a buffer and messages for the user.
 pub(crate) struct NewFile {
     path: PathBuf,
-    dir: PathBuf,
-    beside: PathBuf,
-    file: Box<dyn DiskFile>,
+    file: AtomicFile<'static>,
     waiting: Vec<u8>,
     force: bool,
-    done: bool,
 }
 
 impl NewFile {
@@ -33,16 +30,11 @@ impl NewFile {
             Ok(_) if !force => return Err(in_the_way(path)),
             _ => {}
         }
-        let (Some(name), Some(dir)) = (path.file_name(), path.parent()) else {
+        if path.file_name().is_none() {
             return Err(Failure::new(Exit::Usage, format!("{} is no name of a file", path.display())));
-        };
-        let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir.to_owned() };
-        let mut beside_name = std::ffi::OsString::from(".");
-        beside_name.push(name);
-        beside_name.push(format!(".{}.new", std::process::id()));
-        let beside = dir.join(beside_name);
-        let file = RealDisk.open(&beside, Access::CreateNew).map_err(failed)?;
-        Ok(NewFile { path: path.to_owned(), dir, beside, file, waiting: Vec::new(), force, done: false })
+        }
+        let file = AtomicFile::create(&RealDisk, path).map_err(failed)?;
+        Ok(NewFile { path: path.to_owned(), file, waiting: Vec::new(), force })
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -51,40 +43,28 @@ impl NewFile {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let written = write_fully(&*self.file, &self.waiting).map_err(|(_, e)| e);
+        let written = self.file.write_all(&self.waiting);
         self.waiting.clear();
         written
     }
 
     pub(crate) fn end(mut self) -> Result<(), Failure> {
-        self.flush().and_then(|()| self.file.sync()).map_err(|e| self.failed(&e))?;
-        let renamed = if self.force {
-            RealDisk.rename(&self.beside, &self.path)
-        } else {
-            RealDisk.rename_new(&self.beside, &self.path)
-        };
-        match renamed {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(in_the_way(&self.path)),
-            renamed => renamed.map_err(|e| self.failed(&e))?,
-        }
-        self.done = true;
-        RealDisk.sync_dir(&self.dir).map_err(|e| self.failed(&e))
+        self.flush().map_err(|e| self.failed(&e))?;
+        let NewFile { path, file, force, .. } = self;
+        let committed = if force { file.commit() } else { file.commit_new() };
+        committed.map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => in_the_way(&path),
+            _ => failed(&path, &e),
+        })
     }
 
     pub(crate) fn failed(&self, e: &io::Error) -> Failure {
-        Failure::new(
-            Exit::Failed,
-            format!("cannot write {}: {e}; nothing was written there", self.path.display()),
-        )
+        failed(&self.path, e)
     }
 }
 
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        if !self.done {
-            let _ = RealDisk.remove(&self.beside);
-        }
-    }
+fn failed(path: &Path, e: &io::Error) -> Failure {
+    Failure::new(Exit::Failed, format!("cannot write {}: {e}; nothing was written there", path.display()))
 }
 
 fn in_the_way(path: &Path) -> Failure {

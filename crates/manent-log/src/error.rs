@@ -219,6 +219,18 @@ impl Error {
     }
 }
 
+/// For code that deals in system errors: one of the system's stays what it is, and [`Error::Held`] is `WouldBlock`.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        match error {
+            Error::Io { source, .. } => source,
+            Error::Held { .. } => io::Error::new(io::ErrorKind::WouldBlock, error),
+            Error::NotFound { .. } => io::Error::new(io::ErrorKind::NotFound, error),
+            other => io::Error::other(other),
+        }
+    }
+}
+
 impl From<Arc<Error>> for Error {
     fn from(error: Arc<Error>) -> Error {
         Error::Shared(error)

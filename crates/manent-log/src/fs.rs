@@ -148,7 +148,8 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// Renames, replacing `to` if it exists.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Renames, but fails with `AlreadyExists` and changes nothing if there is anything at `to`, even a symbolic link
-    /// that leads nowhere.
+    /// that leads nowhere. Where the system has no such call, that holds within one directory whatever others do
+    /// meanwhile; between two of them, callers keep each other off the name with a lock.
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -197,6 +198,11 @@ pub trait DiskFile: Send + Sync + std::fmt::Debug {
     fn id(&self) -> io::Result<FileId>;
     /// Takes the exclusive lock if it is free. `Ok(false)`: somebody else holds it.
     fn try_lock(&self) -> io::Result<bool>;
+    /// Takes the lock together with others who want it shared. `Ok(false)`: somebody holds it exclusively. An open file
+    /// has one lock: taking it shared gives up an exclusive one, and the other way round, even if that fails.
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Lets go of the lock; the file stays open. Without a lock of this process, it does nothing.
     fn unlock(&self) -> io::Result<()>;
     /// The process that holds the lock, if the system can tell.

@@ -25,12 +25,16 @@
 //! | `lines.rs`, `pieces.rs`, `tail.rs` | what readers and recovery are made of |
 //! | `verify.rs` | the full check; acknowledging damage |
 //! | `lock.rs` | the writer's lease |
+//! | `file_lock.rs` | locks on files and directories, of which the lease is one |
+//! | `atomic_file.rs` | files that are replaced as a whole |
 //! | `fs.rs`, `fs/real.rs` | the only door to the file system; this machine behind it |
 //! | `error.rs` | what can go wrong, in words |
 
+mod atomic_file;
 mod body;
 pub mod commit;
 pub mod error;
+mod file_lock;
 pub mod frame;
 pub mod fs;
 mod header;
@@ -45,9 +49,11 @@ pub mod reverse;
 mod tail;
 pub mod verify;
 
+pub use atomic_file::{AtomicFile, CommitSync};
 pub use body::{Body, KEY_BYTES_MAX, idempotency_key, without_lone_surrogates};
 pub use commit::{Commit, Durability, Group, SharedLog};
 pub use error::{BodyError, Error, Result};
+pub use file_lock::{FileLock, LockMode};
 pub use frame::FileKind;
 pub use fs::{Disk, RealDisk};
 pub use header::{FORMAT, Header};

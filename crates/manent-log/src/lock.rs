@@ -1,27 +1,26 @@
-//! The writer's lease: an flock on the log itself.
+//! The writer's lease: an exclusive [`FileLock`] on the log itself.
 //!
-//! There is no lock file, so none can outlive its owner: when the process ends, however it ends, the kernel lets go.
-//! Because the lock belongs to an inode and a path can lead to another one a moment later, the path is looked at
-//! again after the lock was taken. It is not a lock on reading (anyone may read), and not a lock between threads
-//! ([`crate::SharedLog`] is).
+//! Whoever holds it may write. It is not a lock on reading (anyone may read), and not a lock between threads
+//! ([`crate::SharedLog`] is). A new log gets its name only when its creator holds its lock, so that nobody else ever
+//! finds a log that its creator may still have to remove.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::atomic_file::AtomicFile;
 use crate::error::{Error, Result};
+use crate::file_lock::{Attempt, FileLock, LockMode, Patience};
 use crate::fs::{Access, Disk, DiskFile, FileId, FileSystem, Shape};
 
 /// The right to write one log, for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    pub(crate) file: Box<dyn DiskFile>,
-    pub(crate) path: PathBuf,
+    lock: FileLock,
     /// Whether the file was made by taking this lease.
     pub(crate) created: bool,
     pub(crate) trust: Trust,
-    pub(crate) id: FileId,
     opener: u32,
 }
 
@@ -54,44 +53,53 @@ impl Lease {
         let mut patience = Patience::new(wait);
         refuse_unsafe(disk, path, trust)?;
         loop {
-            let (file, created) = open(disk, path, missing)?;
-            let id = file.id().map_err(Error::io("inspect", path))?;
-            let lease = Lease { file, path: path.to_owned(), created, trust, id, opener: std::process::id() };
-            match lease.file.try_lock() {
-                // Somebody may have renamed or removed the file between our open and our lock: then we hold the
-                // lock of a file that nobody else will ever open, and must start again.
-                Ok(true) => match leads_to(disk, path, id) {
-                    Ok(true) => return Ok(lease),
-                    Ok(false) => continue,
-                    Err(e) => {
-                        lease.remove_untouched(disk);
-                        return Err(e);
+            let file = match disk.open(path, Access::Append) {
+                Ok(file) => file,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    if missing == IfMissing::Refuse {
+                        return Err(Error::NotFound { path: path.to_owned() });
                     }
-                },
-                Ok(false) if patience.is_over() => {
-                    return Err(Error::Held { path: path.to_owned(), pid: lease.file.lock_holder() });
-                }
-                Ok(false) => {}
-                Err(e) => {
-                    // Whoever was granted the lock that we were not keeps the file.
-                    if lease.file.lock_holder().is_none() {
-                        lease.remove_untouched(disk);
+                    match create(disk, path)? {
+                        Some(lock) => return Ok(Lease::new(lock, Made::Now, trust)),
+                        None => continue,
                     }
-                    return Err(Error::io("lock", path)(e));
                 }
+                Err(e) => return Err(open_error(disk, path, "open", e)),
+            };
+            match FileLock::attempt(disk, file, path, LockMode::Exclusive)? {
+                Attempt::Locked(lock) => return Ok(Lease::new(lock, Made::Before, trust)),
+                Attempt::Moved => {}
+                Attempt::Held(file) => patience.pause_or_give_up(file, path)?,
             }
-            drop(lease);
-            patience.pause();
         }
     }
 
+    fn new(lock: FileLock, made: Made, trust: Trust) -> Lease {
+        Lease { lock, created: made == Made::Now, trust, opener: std::process::id() }
+    }
+
+    /// The log, open for appending.
+    pub(crate) fn file(&self) -> &dyn DiskFile {
+        self.lock.file()
+    }
+
+    /// The path of the log.
+    pub(crate) fn path(&self) -> &Path {
+        self.lock.path()
+    }
+
+    /// Identity of the log.
+    pub(crate) fn id(&self) -> FileId {
+        self.lock.id()
+    }
+
     /// Removes a file that taking this lease made and to which nothing was written. Whoever waits for it makes a new
-    /// one: the path is looked at again after the lock was taken.
+    /// one: the path is looked at again after the lock was taken. The caller holds the lock.
     pub(crate) fn remove_untouched(&self, disk: &dyn Disk) {
         if self.created && self.check_process().is_ok() && self.check_path(disk).is_ok() {
-            let empty = self.file.state().is_ok_and(|state| state.len == 0);
+            let empty = self.file().state().is_ok_and(|state| state.len == 0);
             if empty {
-                let _ = disk.remove(&self.path);
+                let _ = disk.remove(self.path());
             }
         }
     }
@@ -99,7 +107,7 @@ impl Lease {
     /// Lets others take the lease; the file stays open, for [`Lease::retake`].
     pub(crate) fn let_go(&self) -> Result<()> {
         self.check_process()?;
-        self.file.unlock().map_err(Error::io("unlock", &self.path))
+        self.lock.release()
     }
 
     /// Takes the lease again after it was let go, waiting for another holder at most `wait`. The path must be checked
@@ -107,14 +115,7 @@ impl Lease {
     pub(crate) fn retake(&self, wait: Duration) -> Result<()> {
         // Before the lock: parent and child would share it, as they share the open file.
         self.check_process()?;
-        let mut patience = Patience::new(wait);
-        while !self.file.try_lock().map_err(Error::io("lock", &self.path))? {
-            if patience.is_over() {
-                return Err(Error::Held { path: self.path.clone(), pid: self.file.lock_holder() });
-            }
-            patience.pause();
-        }
-        Ok(())
+        self.lock.reacquire(wait)
     }
 
     /// Refuses a handle that was carried into another process by fork(2): both would believe they hold the lease.
@@ -122,15 +123,39 @@ impl Lease {
         if std::process::id() == self.opener {
             return Ok(());
         }
-        Err(Error::OtherProcess { path: self.path.clone(), opener: self.opener })
+        Err(Error::OtherProcess { path: self.path().to_owned(), opener: self.opener })
     }
 
     /// Refuses to go on if the path no longer leads to the file we hold.
     pub(crate) fn check_path(&self, disk: &dyn Disk) -> Result<()> {
-        if leads_to(disk, &self.path, self.id)? {
+        if self.lock.is_at_path(disk)? {
             return Ok(());
         }
-        Err(Error::Gone { path: self.path.clone(), how: "moved or replaced" })
+        Err(Error::Gone { path: self.path().to_owned(), how: "moved or replaced" })
+    }
+}
+
+/// When the file of a lease was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Made {
+    Before,
+    Now,
+}
+
+/// Makes an empty log and locks it before it gets its name. `None`: the name was taken meanwhile.
+///
+/// Nothing is synced: the name becomes durable with the first record, as that of any log.
+fn create(disk: &dyn Disk, path: &Path) -> Result<Option<FileLock>> {
+    loop {
+        let new = AtomicFile::create_locked(disk, path)?;
+        let id = new.id().map_err(Error::io("inspect", path))?;
+        match new.rename_with(|temporary| disk.rename_new(temporary, path)) {
+            Ok(file) => return Ok(Some(FileLock::of_locked(file, path, id))),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            // A process that was refused the lock of an earlier file of this name removed it: see `create_locked`.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io("create", path)(e)),
+        }
     }
 }
 
@@ -153,50 +178,7 @@ impl Drop for Hold {
     fn drop(&mut self) {
         // While it is held: afterwards the file may be somebody else's. One that stays is in nobody's way.
         if self.lease.check_process().and_then(|()| self.lease.check_path(&*self.disk)).is_ok() {
-            let _ = self.disk.remove(&self.lease.path);
-        }
-    }
-}
-
-/// How long another holder is waited for, and how often to look.
-struct Patience {
-    /// Nothing: longer than any clock runs.
-    deadline: Option<Instant>,
-    pause: Duration,
-}
-
-impl Patience {
-    fn new(wait: Duration) -> Patience {
-        Patience { deadline: Instant::now().checked_add(wait), pause: Duration::from_millis(1) }
-    }
-
-    /// Whether there is no time for another look.
-    fn is_over(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() + self.pause > deadline)
-    }
-
-    fn pause(&mut self) {
-        std::thread::sleep(self.pause);
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
-    }
-}
-
-/// Opens the file, and says whether it had to be made.
-fn open(disk: &dyn Disk, path: &Path, missing: IfMissing) -> Result<(Box<dyn DiskFile>, bool)> {
-    loop {
-        match disk.open(path, Access::Append) {
-            Ok(file) => return Ok((file, false)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(open_error(disk, path, "open", e)),
-        }
-        if missing == IfMissing::Refuse {
-            return Err(Error::NotFound { path: path.to_owned() });
-        }
-        match disk.open(path, Access::CreateNew) {
-            Ok(file) => return Ok((file, true)),
-            // Another process was faster: its file is as good as ours.
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(Error::io("create", path)(e)),
+            let _ = self.disk.remove(self.lease.path());
         }
     }
 }
@@ -241,17 +223,6 @@ pub(crate) fn directory_of(path: &Path) -> &Path {
         _ => Path::new("."),
     }
 }
-
-fn leads_to(disk: &dyn Disk, path: &Path, id: FileId) -> Result<bool> {
-    match disk.inspect(path) {
-        Ok(info) => Ok(info.id == id),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(Error::io("inspect", path)(e)),
-    }
-}
-
-/// A waiting writer looks this often at least: an answer takes seconds, so nobody feels it.
-const PAUSE_MAX: Duration = Duration::from_millis(25);
 
 #[cfg(test)]
 mod tests {

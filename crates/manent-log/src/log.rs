@@ -22,7 +22,7 @@ use crate::fs::{Disk, FileId, write_fully};
 use crate::header::Header;
 use crate::lock::{IfMissing, Lease, Trust, directory_of};
 use crate::reader::{End, Entry, Reader};
-use crate::recover::{self, SetAside};
+use crate::recover::{self, STUB_BYTES, SetAside};
 
 use keys::RecentKeys;
 pub use keys::{Fate, KEY_RECORDS, sort_out};
@@ -217,7 +217,7 @@ impl Log {
 
     /// How many names (hard links) the file has: with more than one, it can be reached from elsewhere too.
     pub fn names(&self) -> Result<u64> {
-        Ok(self.lease.file.state().map_err(Error::io("inspect", self.path()))?.links)
+        Ok(self.lease.file().state().map_err(Error::io("inspect", self.path()))?.links)
     }
 
     /// The number that the next record will get, if nobody else appends.
@@ -227,12 +227,12 @@ impl Log {
 
     /// The file.
     pub fn path(&self) -> &Path {
-        &self.lease.path
+        self.lease.path()
     }
 
     /// Which file it is, whatever it is called.
     pub fn file_id(&self) -> FileId {
-        self.lease.id
+        self.lease.id()
     }
 
     /// The caller knows that the name of the file survives power loss already.
@@ -328,7 +328,7 @@ impl Log {
     /// Everything that must hold before a byte is written.
     fn check_usable(&mut self, durability: Durability) -> Result<()> {
         self.lease.check_process()?;
-        let state = self.lease.file.state().map_err(Error::io("inspect", self.path()))?;
+        let state = self.lease.file().state().map_err(Error::io("inspect", self.path()))?;
         if state.links == 0 {
             return Err(Error::Gone { path: self.path().to_owned(), how: "deleted" });
         }
@@ -353,7 +353,7 @@ impl Log {
         self.recent = None;
         self.lease.check_path(&*self.disk)?;
         let mut reader =
-            Reader::resume(&self.disk, &self.lease.path, self.kind, self.settled.0, self.settled.1)?;
+            Reader::resume(&self.disk, self.lease.path(), self.kind, self.settled.0, self.settled.1)?;
         while reader.next()?.is_some() {}
         let end = reader.end();
         let torn_lines = match end {
@@ -364,7 +364,7 @@ impl Log {
         self.next_seq = self.settled.1 + torn_lines;
         self.torn_end = end != End::Clean;
         self.len = reader.read_to();
-        self.newline_first = !recover::ends_with_newline(&*self.lease.file, &self.lease.path, self.len)?;
+        self.newline_first = !recover::ends_with_newline(self.lease.file(), self.lease.path(), self.len)?;
         Ok(())
     }
 
@@ -382,7 +382,7 @@ impl Log {
         for (seq, body) in (self.next_seq..).zip(bodies) {
             check_size(body)?;
             if seq > SEQ_MAX {
-                return Err(Error::Full { path: self.lease.path.clone(), max: SEQ_MAX });
+                return Err(Error::Full { path: self.lease.path().to_owned(), max: SEQ_MAX });
             }
             self.starts.push(self.len + self.buffer.len() as u64);
             frame::encode(&mut self.buffer, seq, body.as_bytes());
@@ -391,7 +391,7 @@ impl Log {
     }
 
     fn write_buffer(&mut self) -> Result<()> {
-        let Err((written, source)) = write_fully(&*self.lease.file, &self.buffer) else { return Ok(()) };
+        let Err((written, source)) = write_fully(self.lease.file(), &self.buffer) else { return Ok(()) };
         if let Err(why) = self.take_back(written) {
             let why = format!("a write failed ({source}) and could not be taken back ({why})");
             return Err(self.close_unknown(why));
@@ -402,15 +402,28 @@ impl Log {
     /// Cuts off what a failed write left, if the end of the file is still ours to cut.
     ///
     /// The cut is synced: whole records of the failed batch may be among the bytes, and a power cut must not bring
-    /// back what the caller was told had failed.
+    /// back what the caller was told had failed. Nor may it bring them back where the sync failed or never came: the
+    /// next writer would find a clean end, and give their numbers and their keys to other records. So a stub that
+    /// cannot be read stays until the bytes behind it are known to be gone, and opening the log removes it as any torn
+    /// end. In another program's file there is no stub, because that program may continue its line.
     fn take_back(&self, written: usize) -> io::Result<()> {
-        let file = &*self.lease.file;
+        let file = self.lease.file();
+        let appended_in_between = || io::Error::other("another program appended in between");
         let len = file.state()?.len;
         if len == self.len {
             return Ok(());
         }
         if len != self.len + written as u64 {
-            return Err(io::Error::other("another program appended in between"));
+            return Err(appended_in_between());
+        }
+        let stub_end = self.len + STUB_BYTES;
+        if self.kind == FileKind::Native && len > stub_end {
+            file.set_len(stub_end)?;
+            file.sync()?;
+            // A sync takes a while.
+            if file.state()?.len != stub_end {
+                return Err(appended_in_between());
+            }
         }
         file.set_len(self.len)?;
         file.sync()
@@ -431,7 +444,7 @@ impl Log {
     ///
     /// After a failed sync nobody can tell what is on the disk: the kernel reports the error once and forgets it.
     fn make_durable(&mut self) -> Result<()> {
-        if let Err(source) = self.lease.file.sync() {
+        if let Err(source) = self.lease.file().sync() {
             return Err(self.close_unknown(format!("a sync failed ({source}{})", hint(&source))));
         }
         self.sync_name()
@@ -440,7 +453,7 @@ impl Log {
     /// Waits until the name of the file is on stable storage, if it is not known to be.
     fn sync_name(&mut self) -> Result<()> {
         if !self.name_is_durable {
-            if let Err(source) = self.disk.sync_dir(directory_of(&self.lease.path)) {
+            if let Err(source) = self.disk.sync_dir(directory_of(self.lease.path())) {
                 let why = format!("the directory could not be synced ({source}{})", hint(&source));
                 return Err(self.close_unknown(why));
             }

@@ -5,11 +5,12 @@
 //! done again with the same outcome. Only the holder of the lease comes here.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::frame::{self, FileKind};
-use crate::fs::{Access, Disk, DiskFile, copy_range, read_fully};
+use crate::fs::{Access, Disk, DiskFile, copy_range, read_fully, rewrite};
 use crate::lock::{IfMissing, Lease, directory_of};
 use crate::reader::Damage;
 use crate::tail::{self, Tail};
@@ -46,13 +47,13 @@ pub struct SetAside {
 
 /// Checks the end of the log under this lease and makes it ready.
 pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: IfMissing) -> Result<Ready> {
-    let Tail { origin, len, good_end, good_seq, torn } = tail::inspect(&*lease.file, &lease.path)?;
+    let Tail { origin, len, good_end, good_seq, torn } = tail::inspect(lease.file(), lease.path())?;
     if origin.is_none() && missing == IfMissing::Refuse {
-        return Err(Error::NotFound { path: lease.path.clone() });
+        return Err(Error::NotFound { path: lease.path().to_owned() });
     }
     let kind = origin.as_ref().map_or(FileKind::Native, |o| o.kind);
     if let Some(header) = origin.as_ref().and_then(|o| o.header.as_ref()) {
-        header.check_writable(&lease.path)?;
+        header.check_writable(lease.path())?;
     }
     if kind == FileKind::Foreign && good_end == 0 {
         refuse_what_is_no_log(lease)?;
@@ -70,7 +71,7 @@ pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: IfMissing) -> 
     };
     if let Some(torn) = torn {
         if ours_to_cut(kind, lease, &torn)? {
-            ready.set_aside = Some(cut(disk, lease, &torn)?);
+            ready.set_aside = Some(cut(disk, lease, kind, &torn)?);
             ready.len = torn.offset;
         } else {
             // Another program's fragment stays, becomes a line, and takes a number like any line.
@@ -78,7 +79,7 @@ pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: IfMissing) -> 
             ready.torn_end = true;
         }
     }
-    ready.newline_first = !ends_with_newline(&*lease.file, &lease.path, ready.len)?;
+    ready.newline_first = !ends_with_newline(lease.file(), lease.path(), ready.len)?;
     Ok(ready)
 }
 
@@ -100,7 +101,7 @@ fn ours_to_cut(kind: FileKind, lease: &Lease, torn: &Damage) -> Result<bool> {
         FileKind::Adopted => {
             let mut head = [0; 16];
             let n =
-                read_fully(&*lease.file, &mut head, torn.offset).map_err(Error::io("read", &lease.path))?;
+                read_fully(lease.file(), &mut head, torn.offset).map_err(Error::io("read", lease.path()))?;
             Ok(frame::begins_like_a_record(&head[..n]) && torn.lines == 1)
         }
     }
@@ -109,18 +110,34 @@ fn ours_to_cut(kind: FileKind, lease: &Lease, torn: &Damage) -> Result<bool> {
 /// A file in which nothing can be read and that does not even begin like JSON is no log of anybody's.
 fn refuse_what_is_no_log(lease: &Lease) -> Result<()> {
     let mut head = [0; 64];
-    let n = read_fully(&*lease.file, &mut head, 0).map_err(Error::io("read", &lease.path))?;
+    let n = read_fully(lease.file(), &mut head, 0).map_err(Error::io("read", lease.path()))?;
     if frame::trim(&head[..n]).first() == Some(&b'{') {
         return Ok(());
     }
-    Err(Error::NotALog { path: lease.path.clone(), what: "a file in which no line can be read" })
+    Err(Error::NotALog { path: lease.path().to_owned(), what: "a file in which no line can be read" })
 }
 
-fn cut(disk: &dyn Disk, lease: &Lease, torn: &Damage) -> Result<SetAside> {
+fn cut(disk: &dyn Disk, lease: &Lease, kind: FileKind, torn: &Damage) -> Result<SetAside> {
     let copy = set_aside(disk, lease, torn)?;
-    lease.file.set_len(torn.offset).map_err(Error::io("cut the torn end of", &lease.path))?;
-    lease.file.sync().map_err(Error::io("sync", &lease.path))?;
+    if kind == FileKind::Native {
+        // On the disk, whole records may stand where the cache shows the stub of a failed write (`Log::take_back`).
+        // They must be gone before the end looks clean, for nobody would look again.
+        let head = torn.offset..torn.offset + torn.length.min(STUB_BYTES);
+        write_again(disk, lease, head).map_err(Error::io("write the torn end again of", lease.path()))?;
+    }
+    lease.file().set_len(torn.offset).map_err(Error::io("cut the torn end of", lease.path()))?;
+    lease.file().sync().map_err(Error::io("sync", lease.path()))?;
     Ok(SetAside { offset: torn.offset, length: torn.length, copy })
+}
+
+/// Writes the bytes of a range again where they stand and syncs the file, whatever became of earlier syncs of it.
+pub(crate) fn write_again(disk: &dyn Disk, lease: &Lease, range: Range<u64>) -> io::Result<()> {
+    let file = disk.open(lease.path(), Access::Overwrite)?;
+    if file.id()? != lease.id() {
+        return Err(io::Error::other("the file was replaced"));
+    }
+    rewrite(&*file, range)?;
+    file.sync()
 }
 
 /// Copies torn bytes to `<log>.torn-<offset>-<n>` and makes the copy durable.
@@ -129,7 +146,7 @@ fn cut(disk: &dyn Disk, lease: &Lease, torn: &Damage) -> Result<SetAside> {
 /// it may exist in the cache alone, and no later sync would tell. The simulator found that.
 fn set_aside(disk: &dyn Disk, lease: &Lease, torn: &Damage) -> Result<PathBuf> {
     for n in 0..COPIES_MAX {
-        let mut name = lease.path.clone().into_os_string();
+        let mut name = lease.path().to_owned().into_os_string();
         name.push(format!(".torn-{}-{n}", torn.offset));
         let copy = PathBuf::from(name);
         let file = match disk.open(&copy, Access::CreateNew) {
@@ -137,7 +154,7 @@ fn set_aside(disk: &dyn Disk, lease: &Lease, torn: &Damage) -> Result<PathBuf> {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(e) => return Err(Error::io("set torn bytes aside in", &copy)(e)),
         };
-        copy_range(&*lease.file, torn.offset, torn.length, &*file)
+        copy_range(lease.file(), torn.offset, torn.length, &*file)
             .map_err(Error::io("set torn bytes aside in", &copy))?;
         file.sync().map_err(Error::io("sync", &copy))?;
         let dir = directory_of(&copy);
@@ -145,7 +162,10 @@ fn set_aside(disk: &dyn Disk, lease: &Lease, torn: &Damage) -> Result<PathBuf> {
         return Ok(copy);
     }
     let why = io::Error::other("too many copies of torn bytes from one place; move the .torn files away");
-    Err(Error::io("set torn bytes aside of", &lease.path)(why))
+    Err(Error::io("set torn bytes aside of", lease.path())(why))
 }
 
+/// The bytes that stay of a failed write until the rest is known to be gone: a newline, perhaps, and the beginning of
+/// a line, which nobody can take for a record.
+pub(crate) const STUB_BYTES: u64 = 8;
 const COPIES_MAX: u32 = 1000;

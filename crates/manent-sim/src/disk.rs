@@ -15,6 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use manent_log::LockMode;
 use manent_log::fs::{Access, DirEntry, Disk, DiskFile, FileId, FileState, FileSystem, PathInfo, Shape};
 
 use crate::faults::{CrashKind, FaultPlan};
@@ -386,6 +387,12 @@ impl SimFile {
         }
         result
     }
+
+    fn lock(&self, verb: &'static str, mode: LockMode) -> io::Result<bool> {
+        let (who, call) = (self.disk.who, self.call(verb, Detail::None));
+        self.run_counted(call, |world, _| Ok(usize::from(world.try_lock(who, self.handle, mode))))
+            .map(|got| got == 1)
+    }
 }
 
 impl DiskFile for SimFile {
@@ -460,10 +467,11 @@ impl DiskFile for SimFile {
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        let who = self.disk.who;
-        let call = self.call("try_lock", Detail::None);
-        self.run_counted(call, |world, _| Ok(usize::from(world.try_lock(who, self.handle))))
-            .map(|got| got == 1)
+        self.lock("try_lock", LockMode::Exclusive)
+    }
+
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        self.lock("try_lock_shared", LockMode::Shared)
     }
 
     fn unlock(&self) -> io::Result<()> {

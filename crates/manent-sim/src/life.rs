@@ -226,6 +226,7 @@ impl Life {
                 self.stats.rests += 1;
                 self.stats.set_aside += u64::from(log.set_aside().is_some());
                 self.nothing_was_destroyed(&before, log.set_aside())?;
+                self.model.opened();
                 Ok(Some(log))
             }
             Some(Err(e)) => self.could_not_wake(&e),
@@ -259,6 +260,7 @@ impl Life {
             Some(Ok(log)) => {
                 self.stats.set_aside += u64::from(log.set_aside().is_some());
                 self.nothing_was_destroyed(&before, log.set_aside())?;
+                self.model.opened();
                 Ok(Some(log))
             }
             None => Ok(None),

@@ -39,6 +39,12 @@ struct Known {
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     records: Vec<Known>,
+    /// Records at the end that no receipt was given for and that a reader did not find. Their outcome is unknown, which
+    /// promises P3 and P7 allow to mean that they are on the disk: a power cut may still show them. Not so once
+    /// somebody opened the log for writing (P9): others get their numbers then.
+    absent: Vec<Known>,
+    /// The power failed after the last reading, so that what is read next is all there is.
+    power_failed: bool,
     /// Something happened that can leave a hole in the middle of a file.
     holes_possible: bool,
 }
@@ -60,6 +66,11 @@ impl Model {
     /// Records were handed over, and nobody knows how far they came.
     pub fn unknown(&mut self, records: Vec<Written>) {
         self.add(records, Promise::Nothing);
+    }
+
+    /// The log was opened for writing, or woke from a rest: what is not in it now is gone for good.
+    pub fn opened(&mut self) {
+        self.absent.clear();
     }
 
     /// A record was tried again by its key, and found: its bytes were written again, and synced if it says so.
@@ -91,6 +102,8 @@ impl Model {
     pub fn crashed(&mut self, kind: CrashKind) {
         if kind == CrashKind::Power {
             self.holes_possible = true;
+            self.power_failed = true;
+            self.records.append(&mut self.absent);
             for known in self.records.iter_mut().filter(|known| known.promise < Promise::Power) {
                 known.promise = Promise::Nothing;
             }
@@ -119,7 +132,8 @@ impl Model {
                 }
             }
         }
-        rest.try_for_each(|known| lost(&known))?;
+        let missing: Vec<Known> = rest.collect();
+        missing.iter().try_for_each(lost)?;
         if hole && damaged_places == 0 {
             return Err("records are missing in the middle, and no reader says so".to_owned());
         }
@@ -131,6 +145,9 @@ impl Model {
             known.promise = known.promise.max(Promise::Kill);
         }
         self.records = survivors;
+        if !std::mem::take(&mut self.power_failed) {
+            self.absent.extend(missing);
+        }
         Ok(())
     }
 
@@ -187,6 +204,25 @@ mod tests {
         model.crashed(CrashKind::Power);
         assert!(model.clone().check(&[record(1)], 1).is_err());
         assert!(model.check(&[record(2)], 1).is_ok(), "of the other nothing was promised");
+    }
+
+    #[test]
+    fn unknown_record_that_was_not_read_returns_only_by_power_loss_and_before_the_log_is_opened() {
+        let mut model = Model::default();
+        model.synced(vec![record(1)]);
+        model.unknown(vec![record(2)]);
+        model.check(&[record(1)], 0).expect("of the second nothing was promised");
+        let both = [record(1), record(2)];
+        assert!(model.clone().check(&both, 0).is_err(), "nothing happened that could bring it back");
+        let mut opened = model.clone();
+        opened.opened();
+        opened.crashed(CrashKind::Power);
+        assert!(opened.check(&both, 0).is_err(), "its number is given to others");
+        model.crashed(CrashKind::Power);
+        assert!(model.clone().check(&both, 0).is_ok());
+        model.check(&[record(1)], 0).expect("it need not return");
+        model.crashed(CrashKind::Power);
+        assert!(model.check(&both, 0).is_err(), "it was not on the disk");
     }
 
     #[test]

@@ -97,8 +97,14 @@ impl Pages {
     }
 
     /// A sync that worked: all is durable, except what an earlier failed sync gave up.
+    ///
+    /// The length is durable too, and with it sectors behind the end are gone: in the block of the last sector they
+    /// were written as NULs together with it, if it was written, and further blocks were given back.
     pub(crate) fn sync(&mut self) {
-        self.unsynced.retain(|_, sector| sector.stuck);
+        let sectors = self.live.len().div_ceil(SECTOR_BYTES);
+        let last = sectors.checked_sub(1).and_then(|last| self.unsynced.get(&last));
+        let end_is_stuck = last.is_some_and(|sector| sector.stuck);
+        self.unsynced.retain(|&index, sector| sector.stuck && (index < sectors || end_is_stuck));
         self.durable_len = self.live.len();
         self.lens.clear();
     }
@@ -344,6 +350,27 @@ mod tests {
         let full = [vec![1; 512], vec![2; 1024]].concat();
         assert_eq!(outcomes(build(true), &STYLES), std::slice::from_ref(&full));
         assert!(outcomes(build(false), &STYLES).len() > 1, "a sync alone does not bring them to the disk");
+    }
+
+    #[test]
+    fn sectors_cut_off_before_a_good_sync_never_come_back() {
+        let cut_off = |end_is_written_again: bool| {
+            move || {
+                let mut pages = Pages::durable(vec![1; 500]);
+                pages.append(&[2; 1024]);
+                pages.set_len(500);
+                pages.fail_sync();
+                if end_is_written_again {
+                    pages.write_at(&[1; 8], 492).unwrap();
+                }
+                pages.sync();
+                pages.append(&[3; 1024]);
+                pages
+            }
+        };
+        let twos = |seen: Vec<Vec<u8>>| seen.iter().filter(|bytes| bytes.contains(&2)).count();
+        assert_eq!(twos(outcomes(cut_off(true), &STYLES)), 0);
+        assert!(twos(outcomes(cut_off(false), &STYLES)) > 0, "the sync did not write the end");
     }
 
     #[test]

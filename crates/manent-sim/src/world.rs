@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use manent_log::LockMode;
 use manent_log::fs::FileSystem;
 
 use crate::clock::{Clock, REBOOT_NS};
@@ -70,8 +71,15 @@ pub(crate) struct Handle {
     number: u64,
 }
 
+/// The lock of an inode, held by one handle exclusively or by several together.
 #[derive(Debug)]
 struct Lock {
+    mode: LockMode,
+    holders: Vec<Holder>,
+}
+
+#[derive(Debug)]
+struct Holder {
     handle: u64,
     pid: u32,
 }
@@ -143,8 +151,11 @@ impl World {
         self.trace.call(number, who.pid, call, verdict, result.as_ref().err().map(ToString::to_string));
         match verdict {
             Verdict::Crash(kind) => self.crash(kind),
-            // A panic that prints nothing.
-            Verdict::PanicBefore | Verdict::PanicAfter => std::panic::resume_unwind(Box::new(PANIC)),
+            // A panic that prints nothing. A second one, in a destructor while the first unwinds, would end the test.
+            Verdict::PanicBefore | Verdict::PanicAfter if !std::thread::panicking() => {
+                std::panic::resume_unwind(Box::new(PANIC));
+            }
+            Verdict::PanicBefore | Verdict::PanicAfter => {}
             Verdict::Go | Verdict::Short | Verdict::Fail(_) | Verdict::Interrupted => {}
         }
         result
@@ -186,21 +197,31 @@ impl World {
         }
     }
 
-    /// Takes the lock of an inode if it is free or already this handle's.
-    pub(crate) fn try_lock(&mut self, who: Who, handle: Handle) -> bool {
-        self.locks.entry(handle.ino).or_insert(Lock { handle: handle.number, pid: who.pid });
-        self.holds(handle)
+    /// Takes the lock of an inode unless another handle's lock is in the way. As with flock(2), a handle that had the
+    /// lock in the other mode has lost it if this fails.
+    pub(crate) fn try_lock(&mut self, who: Who, handle: Handle, mode: LockMode) -> bool {
+        self.unlock(handle);
+        let lock = self.locks.entry(handle.ino).or_insert(Lock { mode, holders: Vec::new() });
+        let is_free = lock.holders.is_empty() || (lock.mode == LockMode::Shared && mode == LockMode::Shared);
+        if is_free {
+            lock.mode = mode;
+            lock.holders.push(Holder { handle: handle.number, pid: who.pid });
+        }
+        is_free
     }
 
-    /// Frees the lock of an inode if it is this handle's.
+    /// Frees the lock of an inode as far as it is this handle's.
     pub(crate) fn unlock(&mut self, handle: Handle) {
-        if self.holds(handle) {
-            self.locks.remove(&handle.ino);
+        if let Some(lock) = self.locks.get_mut(&handle.ino) {
+            lock.holders.retain(|holder| holder.handle != handle.number);
+            if lock.holders.is_empty() {
+                self.locks.remove(&handle.ino);
+            }
         }
     }
 
     pub(crate) fn lock_holder(&self, ino: Ino) -> Option<u32> {
-        self.locks.get(&ino).map(|lock| lock.pid)
+        self.locks.get(&ino).and_then(|lock| lock.holders.first()).map(|holder| holder.pid)
     }
 
     /// Appends as much as `extent` and the capacity allow; gives the count.
@@ -252,10 +273,6 @@ impl World {
         let stamp_ns = self.tree.stamp_ns;
         let inode = self.tree.inode_mut(ino);
         (inode.modified_ns, inode.changed_ns) = (stamp_ns, stamp_ns);
-    }
-
-    fn holds(&self, handle: Handle) -> bool {
-        self.locks.get(&handle.ino).is_some_and(|lock| lock.handle == handle.number)
     }
 
     /// Where a write of `len` bytes at `start` breaks off. Kernels stop at the border of a page; other places

@@ -8,9 +8,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use manent_log::Durability;
+use manent_log::{AtomicFile, CommitSync, Durability, FileLock, LockMode};
 use manent_log::fs::{Access, Disk, DiskFile, Shape, write_fully};
 
 use crate::streams::{Lock, LockGuard, Version};
@@ -131,16 +131,22 @@ impl FileBlobs {
         }
     }
 
-    /// Writes a blob beside its place, and makes its content survive power loss.
-    fn write_beside(&self, name: &str, bytes: &[u8]) -> io::Result<Beside<'_>> {
-        let file = name.rsplit('/').next().unwrap_or(name);
-        let temporary = format!(".{file}.{}{TEMPORARY}", uuid::Uuid::now_v7().simple());
-        let path = self.at(folder_of(name)).join(temporary);
-        let file = self.disk.open(&path, Access::CreateNew)?;
-        let beside = Beside { blobs: self, path, place: self.at(name) };
-        write_fully(&*file, bytes).map_err(|(_, e)| e)?;
+    /// Writes a blob under a temporary name, and makes its content survive power loss.
+    fn write(&self, name: &str, bytes: &[u8], sync: CommitSync) -> io::Result<AtomicFile<'_>> {
+        let mut file = AtomicFile::create(&*self.disk, &self.at(name))?.with_sync(sync);
+        file.write_all(bytes)?;
         file.sync()?;
-        Ok(beside)
+        Ok(file)
+    }
+
+    /// Takes a lock; `None` if somebody else has it for as long as that.
+    fn acquire(&self, path: &Path, access: Access, wait: Duration) -> io::Result<Option<FileLock>> {
+        match FileLock::acquire(&*self.disk, path, access, LockMode::Exclusive, wait) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(manent_log::Error::Held { .. }) => Ok(None),
+            Err(manent_log::Error::Io { source, .. }) => Err(source),
+            Err(other) => Err(io::Error::other(other)),
+        }
     }
 
     /// A link is not followed: what is behind it was never ours, and stays.
@@ -174,17 +180,13 @@ impl Blobs for FileBlobs {
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.write_beside(name, bytes)?.rename()
+        self.write(name, bytes, CommitSync::File)?.commit()
     }
 
     fn put_all(&self, blobs: &[(&str, &[u8])]) -> io::Result<()> {
-        let written = blobs.iter().map(|(name, bytes)| self.write_beside(name, bytes));
-        let written = written.collect::<io::Result<Vec<Beside<'_>>>>()?;
-        for (beside, (name, _)) in written.into_iter().zip(blobs) {
-            beside.rename()?;
-            self.sync(folder_of(name))?;
-        }
-        Ok(())
+        let write = |(name, bytes): &(&str, &[u8])| self.write(name, bytes, CommitSync::FileAndDirectory);
+        let written = blobs.iter().map(write).collect::<io::Result<Vec<AtomicFile<'_>>>>()?;
+        written.into_iter().try_for_each(AtomicFile::commit)
     }
 
     fn append(&self, name: &str, bytes: &[u8], durability: Durability) -> io::Result<()> {
@@ -248,26 +250,24 @@ impl Blobs for FileBlobs {
         if !self.disk.is_own(info.owner) || info.mode & 0o002 != 0 {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can write the directory"));
         }
-        let file = if name.is_empty() {
-            self.disk.open(&dir, Access::Directory)?
-        } else {
-            let path = dir.join(name);
+        let (path, access) =
+            if name.is_empty() { (dir, Access::Directory) } else { (dir.join(name), Access::Append) };
+        if access == Access::Append {
             match self.disk.open(&path, Access::CreateNew) {
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                    self.disk.open(&path, Access::Append)?
-                }
-                opened => opened?,
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+                _ => {}
             }
-        };
-        Ok(if lock_within(&*file, wait)? { Some(Box::new(BlobLock(file))) } else { None })
+        }
+        Ok(self.acquire(&path, access, wait)?.map(|lock| Box::new(BlobLock(lock)) as Lock))
     }
 
     fn wait_for(&self, folder: &str, name: &str, wait: Duration) -> io::Result<bool> {
-        match self.disk.open(&self.at(folder).join(name), Access::Append) {
-            Ok(file) => lock_within(&*file, wait),
-            // Where it is not, or cannot be written, nobody writes.
-            Err(_) => Ok(true),
+        let path = self.at(folder).join(name);
+        // Where it is not, or cannot be written, nobody writes.
+        if self.disk.open(&path, Access::Append).is_err() {
+            return Ok(true);
         }
+        Ok(self.acquire(&path, Access::Append, wait)?.is_some())
     }
 
     fn is_trustworthy(&self, folder: &str) -> io::Result<bool> {
@@ -278,31 +278,6 @@ impl Blobs for FileBlobs {
     fn path(&self, name: &str) -> Option<PathBuf> {
         Some(self.at(name))
     }
-}
-
-/// A blob that is whole, and not yet in its place. It is removed if it does not get there: what was begun takes space
-/// that may be wanted for better.
-struct Beside<'a> {
-    blobs: &'a FileBlobs,
-    path: PathBuf,
-    place: PathBuf,
-}
-
-impl Beside<'_> {
-    fn rename(self) -> io::Result<()> {
-        self.blobs.disk.rename(&self.path, &self.place)
-    }
-}
-
-impl Drop for Beside<'_> {
-    fn drop(&mut self) {
-        // After a rename there is nothing of this name.
-        let _ = self.blobs.disk.remove(&self.path);
-    }
-}
-
-fn folder_of(name: &str) -> &str {
-    name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 #[derive(Debug)]
@@ -327,21 +302,6 @@ impl Blob for FileBlob {
 }
 
 #[derive(Debug)]
-struct BlobLock(#[expect(dead_code, reason = "held, not used")] Box<dyn DiskFile>);
+struct BlobLock(#[expect(dead_code, reason = "held, not used")] FileLock);
 
 impl LockGuard for BlobLock {}
-
-/// Takes a lock; false if somebody else has it for as long as that.
-fn lock_within(file: &dyn DiskFile, wait: Duration) -> io::Result<bool> {
-    let until = Instant::now().checked_add(wait);
-    while !file.try_lock()? {
-        if until.is_some_and(|until| Instant::now() >= until) {
-            return Ok(false);
-        }
-        std::thread::sleep(PAUSE);
-    }
-    Ok(true)
-}
-
-const TEMPORARY: &str = ".tmp";
-const PAUSE: Duration = Duration::from_millis(10);

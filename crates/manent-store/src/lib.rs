@@ -26,6 +26,7 @@ mod key;
 mod pack;
 pub mod streams;
 pub mod sync;
+pub mod threads;
 
 pub use blobs::{Blob, BlobStat, Blobs, FileBlobs};
 pub use error::{Error, Result, io_error};

@@ -1,6 +1,7 @@
 //! What the process outside tells the keeper, which runs from the same program: on its command line, so that it needs
 //! no file that both can see; and what the keeper tells back.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use manent::log::RealDisk;
@@ -8,6 +9,7 @@ use manent::log::fs::Disk;
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
+use super::error::SandboxError;
 use super::outcome::{Ending, Limit};
 use super::policy::{Limits, Network, SETTINGS, SYSTEM, View};
 
@@ -51,7 +53,7 @@ pub(super) enum Access {
 }
 
 /// What may be reached, as rules. Paths are free of symbolic links; what is not there is left out.
-pub(super) fn rules(view: &View, scratch: &Path) -> Vec<Rule> {
+pub(super) fn rules(view: &View, scratch: &Path) -> Result<Vec<Rule>, SandboxError> {
     let fixed = SYSTEM.iter().chain(&SETTINGS).map(|path| (PathBuf::from(path), Access::Use));
     let devices = ["null", "zero", "full", "random", "urandom"].map(|name| Path::new("/dev").join(name));
     let given = view.read_only.iter().map(|path| (path.clone(), Access::Use));
@@ -61,7 +63,17 @@ pub(super) fn rules(view: &View, scratch: &Path) -> Vec<Rule> {
         .chain(devices.map(|path| (path, Access::Device)))
         .chain(given)
         .chain(own);
-    all.filter_map(|(path, access)| Some(Rule { path: RealDisk.resolve(&path).ok()?, access })).collect()
+    let mut rules = Vec::new();
+    for (path, access) in all {
+        match RealDisk.resolve(&path) {
+            Ok(path) => rules.push(Rule { path, access }),
+            // Not every system has all of them. Where anything else is wrong, the command would run without a right
+            // that it was promised.
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
+            Err(e) => return Err(SandboxError::io("find a path that the command may use")(e)),
+        }
+    }
+    Ok(rules)
 }
 
 /// What comes back over the line between keeper and outside.

@@ -175,7 +175,7 @@ impl Sandbox {
                 command.arg(bubblewrap::HELPER);
                 (command, Vec::new(), None)
             }
-            None => (Command::new(&self.helper), plan::rules(view, home), Some(home.to_owned())),
+            None => (Command::new(&self.helper), plan::rules(view, home)?, Some(home.to_owned())),
         };
         let text = serde_json::to_string(&Plan { kind, network, limits, scratch, rules });
         let text = text.map_err(|_| SandboxError::Command("a path of its policy is no text"))?;

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use manent::log::fs::{Access, Disk, read_whole, write_fully};
+use manent::log::AtomicFile;
+use manent::log::fs::{Disk, read_whole};
 use serde_json::{Value, json};
 
 use super::error::SkillError;
@@ -193,16 +194,9 @@ fn keep(disk: &dyn Disk, store: &Path, path: &Path, bytes: &[u8]) -> io::Result<
     if read_whole(disk, path, COPY_BYTES_MAX).is_ok_and(|there| there == bytes) {
         return disk.sync_dir(&dir);
     }
-    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
-    // What a crash of a process of this number left.
-    let _ = disk.remove(&beside);
-    let file = disk.open(&beside, Access::CreateNew)?;
-    let written = write_fully(&*file, bytes).map_err(|(_, e)| e).and_then(|()| file.sync());
-    if let Err(e) = written.and_then(|()| disk.rename(&beside, path)) {
-        let _ = disk.remove(&beside);
-        return Err(e);
-    }
-    disk.sync_dir(&dir)
+    let mut file = AtomicFile::create(disk, path)?;
+    file.write_all(bytes)?;
+    file.commit()
 }
 
 fn copy_path(store: &Path, copy: &str) -> PathBuf {

@@ -4,10 +4,10 @@
 //! there then is the old content or the new one. What is there must still be what was shown to whoever allowed it.
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 
-use manent::log::fs::{Access, Disk, DiskFile, Shape, write_fully};
+use manent::log::fs::{Access, Disk, Shape};
+use manent::log::{AtomicFile, CommitSync};
 
 use super::error::ToolError;
 use super::workspace::{Spot, Workspace, system};
@@ -65,23 +65,17 @@ pub(super) fn replace(
     let dir_mode = make_dirs(disk, dir).map_err(failed)?;
     // Like its directory, as a umask would have it: what all may see there, all may see in the file.
     let mode = now.info.map_or(dir_mode & NEW_FILE_MODE, |info| info.mode & MODE);
-    let (file, beside) = create_beside(disk, dir).map_err(failed)?;
-    let written = fill(&*file, after, mode).map_err(failed).and_then(|()| {
-        workspace.again(spot)?;
-        let renamed = match before {
-            Some(_) => disk.rename(&beside, &spot.real),
-            None => disk.rename_new(&beside, &spot.real),
-        };
-        renamed.map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => changed(spot),
-            _ => failed(e),
-        })
-    });
-    if let Err(e) = written {
-        // What cannot be removed now is only in the way: the file is as it was.
-        let _ = disk.remove(&beside);
-        return Err(e);
-    }
+    let mut file = AtomicFile::create(disk, &spot.real).map_err(failed)?.with_sync(CommitSync::File);
+    file.write_all(after).map_err(failed)?;
+    file.set_mode(mode).map_err(failed)?;
+    file.sync().map_err(failed)?;
+    workspace.again(spot)?;
+    let committed = if before.is_some() { file.commit() } else { file.commit_new() };
+    committed.map_err(|e| match e.kind() {
+        io::ErrorKind::AlreadyExists => changed(spot),
+        _ => failed(e),
+    })?;
+    // Apart from the rest, because the change is made: it must not be told as one that failed.
     disk.sync_dir(dir)
         .map_err(|e| system("make sure that a power cut does not undo the change of", &spot.shown, &e))
 }
@@ -89,12 +83,6 @@ pub(super) fn replace(
 fn changed(spot: &Spot) -> ToolError {
     let why = "changed since this was prepared, and was left as it is; read it again".to_owned();
     ToolError::Unfit { path: spot.shown.clone(), why }
-}
-
-fn fill(file: &dyn DiskFile, bytes: &[u8], mode: u32) -> io::Result<()> {
-    write_fully(file, bytes).map_err(|(_, e)| e)?;
-    file.set_mode(mode)?;
-    file.sync()
 }
 
 /// Makes the directories that are missing, with the rights of the one they are in; gives those of the last.
@@ -119,21 +107,6 @@ fn make_dirs(disk: &dyn Disk, dir: &Path) -> io::Result<u32> {
     Ok(mode)
 }
 
-/// A new file in a directory, under a name that nobody else has.
-fn create_beside(disk: &dyn Disk, dir: &Path) -> io::Result<(Box<dyn DiskFile>, PathBuf)> {
-    for _ in 0..TRIES {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = dir.join(format!(".manent-{}-{number}.tmp", std::process::id()));
-        match disk.open(&path, Access::CreateNew) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            opened => return opened.map(|file| (file, path)),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
-static NEXT: AtomicU64 = AtomicU64::new(0);
-const TRIES: u32 = 100;
 const OWNER_WRITES: u32 = 0o200;
 const MODE: u32 = 0o777;
 const NEW_FILE_MODE: u32 = 0o666;

@@ -15,6 +15,7 @@ use manent_agent::providers::Model;
 use manent_agent::skills::budget;
 use tokio::runtime::{Builder, Runtime};
 
+use super::missing;
 use crate::args::agent::Chat;
 use crate::context::{self, Context};
 use crate::exit::{Exit, Failure};
@@ -67,6 +68,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Chat) -> Result<Exit, Failure> 
     if let Some(why) = why {
         context.note(&format!("{why}; answering from the record itself"));
     }
+    missing::mention_in_chat(context, &store, &key);
     let tools = if given.no_tools { ToolsWanted::No } else { ToolsWanted::Yes };
     let asking = if question.is_some() { Asking::Nobody } else { Asking::Person };
     let kernel = begin(context, &runtime, &store, config.clone(), model, (tools, asking))?;

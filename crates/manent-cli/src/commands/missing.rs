@@ -5,7 +5,7 @@ use std::io;
 
 use anstyle::{AnsiColor, Style};
 use manent::backend::Which;
-use manent::{Missing, Store};
+use manent::{Missing, SessionKey, Store};
 use serde_json::json;
 
 use super::{dashes_for, id_in};
@@ -95,18 +95,45 @@ pub(super) fn acknowledge(store: &Store, names: &[String], output: &mut Output) 
 
 /// Mentions the losses that nobody was told of yet.
 pub(super) fn mention(context: &Context<'_>, store: &Store) {
-    for missing in store.newly_missing() {
-        context.warn(&format!("{} is missing: {}; {}", missing.id.key, words(&missing), advice(&missing)));
-    }
+    store.newly_missing().iter().for_each(|missing| warn(context, missing));
+}
+
+fn warn(context: &Context<'_>, missing: &Missing) {
+    let (what, advice) = (words(missing), advice(missing));
+    context.warn(&format!("{} is missing: {what}; {advice}", missing.id.key));
+}
+
+/// Mentions the losses that nobody was told of yet when a chat begins, and warns if it begins anew a session that
+/// vanished. Losses that cannot be looked for do not keep anybody from chatting.
+pub(super) fn mention_in_chat(context: &Context<'_>, store: &Store, key: &SessionKey) {
+    let begins = warn_of_new(context, store, key);
+    let missing = store.look_for_newly_missing().unwrap_or_default();
+    let is_told = |missing: &&Missing| begins == Begins::InPlaceOfMissing && missing.id.key == *key;
+    missing.iter().filter(|missing| !is_told(missing)).for_each(|missing| warn(context, missing));
+}
+
+/// Warns if the next turn of a session begins it anew although there was one, which vanished.
+pub(crate) fn warn_of_new(context: &Context<'_>, store: &Store, key: &SessionKey) -> Begins {
+    let is_new = store.tail(key, 1).is_ok_and(|tail| tail.turns().next().is_none());
+    if is_new { warn_of(context, store, key) } else { Begins::Nothing }
+}
+
+/// What the next record of a session begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// A new session, although an earlier one of its key vanished.
+    InPlaceOfMissing,
+    /// Nothing that needs a warning.
+    Nothing,
 }
 
 /// Says of a session that is begun anew that there was one of its key, and that it vanished.
-pub(super) fn warn_of(context: &Context<'_>, store: &Store, key: &manent::SessionKey) {
+pub(super) fn warn_of(context: &Context<'_>, store: &Store, key: &SessionKey) -> Begins {
     // What cannot be told is no reason not to append.
-    if let Ok(Some(missing)) = store.missing_of(key) {
-        let what = format!("an earlier session of {key} is missing: {}", words(&missing));
-        context.warn(&format!("{what}; this is a new one; {}", advice(&missing)));
-    }
+    let Ok(Some(missing)) = store.missing_of(key) else { return Begins::Nothing };
+    let what = format!("an earlier session of {key} is missing: {}", words(&missing));
+    context.warn(&format!("{what}; this is a new one; {}", advice(&missing)));
+    Begins::InPlaceOfMissing
 }
 
 /// Says why a session is not found, if it is because its log vanished.

@@ -14,7 +14,7 @@ pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod man;
 pub(crate) mod memory;
-mod missing;
+pub(crate) mod missing;
 pub(crate) mod reindex;
 pub(crate) mod repair;
 pub(crate) mod restore;

@@ -8,7 +8,7 @@ use manent::{Place, Share, Summary};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
-use super::{dashes_for, word_for};
+use super::{dashes_for, missing, word_for};
 use crate::args::Stats;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -20,6 +20,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Stats) -> Result<Exit, Failure>
     let mut catching_up = context.catching_up();
     let stats = store.stats(&mut |done, all| catching_up.tell(done, all));
     drop(catching_up);
+    missing::mention(context, &store);
     let mut counted = Counted::new(stats?, i64::from(given.days), when::now_ms());
     counted.runs = match store.runs().and_then(|runs| runs.sessions()) {
         Err(e) if e.is_unsupported() => (0, 0),

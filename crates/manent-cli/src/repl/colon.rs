@@ -8,7 +8,7 @@ use manent::tokens::Tokens;
 use manent_agent::kernel::CHAT_PHASE;
 
 use super::{picking, showing, switching, tools};
-use crate::commands::{self, chat::Chatting, chat::fresh_key};
+use crate::commands::{self, chat::Chatting, chat::fresh_key, missing};
 use crate::exit::{Exit, Failure};
 use crate::{args, context, term};
 
@@ -218,6 +218,7 @@ fn type_it(chatting: &Chatting<'_>, words: &[&str]) -> Result<(), Failure> {
 
 fn switch(chatting: &mut Chatting<'_>, key: Result<SessionKey, Failure>) -> Result<(), Failure> {
     chatting.key = key?;
+    missing::warn_of_new(chatting.context, &chatting.store, &chatting.key);
     showing::welcome(chatting);
     Ok(())
 }

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent::log::fs::{Access, Disk, DiskFile, Shape, read_fully, write_fully};
+use manent::log::fs::{Access, Disk, DiskFile, PathInfo, Shape, read_fully, write_fully};
+use manent::log::{AtomicFile, CommitSync, Error, FileLock, LockMode};
 
 /// Where what was typed is kept.
 #[derive(Debug)]
@@ -53,14 +54,19 @@ impl Kept {
     }
 
     fn read(&self) -> Result<Vec<String>, String> {
-        let Some(file) = self.open(Access::Read)? else { return Ok(Vec::new()) };
+        let Some(info) = self.look()? else { return Ok(Vec::new()) };
+        let file =
+            self.disk.open(&self.path(), Access::Read).map_err(|e| format!("cannot be opened: {e}"))?;
+        // Between the look and the open somebody may have put another in its place.
+        if !file.id().is_ok_and(|id| id == info.id) {
+            return Err("was replaced just now".to_owned());
+        }
         entries(&*file).map_err(|e| format!("cannot be read: {e}; remove it"))
     }
 
-    /// Opens the file, if it is there and nobody else could have had a hand in it.
-    fn open(&self, access: Access) -> Result<Option<Box<dyn DiskFile>>, String> {
-        let path = self.path();
-        let info = match self.disk.inspect(&path) {
+    /// Looks at the file, if it is there, and refuses one that somebody else could have had a hand in.
+    fn look(&self) -> Result<Option<PathInfo>, String> {
+        let info = match self.disk.inspect(&self.path()) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             looked => looked.map_err(|e| format!("cannot be looked at: {e}"))?,
         };
@@ -76,36 +82,35 @@ impl Kept {
         if info.links > 1 {
             return Err("has another name too; remove it".to_owned());
         }
-        let file = self.disk.open(&path, access).map_err(|e| format!("cannot be opened: {e}"))?;
-        // Between the look and the open somebody may have put another in its place.
-        let is_same = file.id().is_ok_and(|id| id == info.id);
-        is_same.then_some(Some(file)).ok_or_else(|| "was replaced just now".to_owned())
+        Ok(Some(info))
     }
 
     fn append(&self, entry: &str) -> Result<(), String> {
         let plain = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
+        let path = self.path();
         for _ in 0..TRIES {
-            let file = if let Some(file) = self.open(Access::Append)? {
-                file
-            } else {
+            if self.look()?.is_none() {
                 self.disk.create_dir_all(&self.home).map_err(plain("cannot be made"))?;
-                match self.disk.open(&self.path(), Access::CreateNew) {
+                match self.disk.open(&path, Access::CreateNew) {
                     // Another chat was faster.
-                    Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
-                    made => made.map_err(plain("cannot be made"))?,
+                    Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                    made => drop(made.map_err(plain("cannot be made"))?),
                 }
+            }
+            let lock = FileLock::acquire(&*self.disk, &path, Access::Append, LockMode::Exclusive, WAIT);
+            let lock = match lock.map_err(|e| (matches!(e, Error::Held { .. }), io::Error::from(e))) {
+                Err((true, _)) => return Err("is held by another program".to_owned()),
+                // Forgotten in between.
+                Err((false, e)) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err((false, e)) => return Err(format!("cannot be locked: {e}")),
+                Ok(lock) => lock,
             };
-            if !file.try_lock().map_err(plain("cannot be locked"))? {
-                std::thread::sleep(PAUSE);
-                continue;
+            // Of the file that is locked, which need not be the one that was looked at before.
+            if self.look()?.is_some_and(|info| info.id == lock.id()) {
+                return self.append_to(lock.file(), entry).map_err(plain("cannot be written"));
             }
-            // Whoever shortened it while we waited put another file in its place.
-            if !self.disk.inspect(&self.path()).is_ok_and(|info| file.id().is_ok_and(|id| id == info.id)) {
-                continue;
-            }
-            return self.append_to(&*file, entry).map_err(plain("cannot be written"));
         }
-        Err("is held by another program".to_owned())
+        Err("was replaced just now".to_owned())
     }
 
     /// With the lock, which goes with the file.
@@ -132,14 +137,11 @@ impl Kept {
         let cut = if over == 0 { 0 } else { newline_behind(text.as_bytes(), over) };
         let new = self.home.join(format!("{FILE_NAME}.{}.new", std::process::id()));
         let _ = self.disk.remove(&new);
-        let made = self.disk.open(&new, Access::CreateNew)?;
-        let done = write_fully(&*made, &text.as_bytes()[cut..])
-            .map_err(|(_, e)| e)
-            .and_then(|()| self.disk.rename(&new, &self.path()));
-        if done.is_err() {
-            let _ = self.disk.remove(&new);
-        }
-        done
+        let made = AtomicFile::create_as(&*self.disk, &self.path(), new)?;
+        // A convenience: losing it to a power cut is not worth a sync.
+        let mut made = made.with_sync(CommitSync::None);
+        made.write_all(&text.as_bytes()[cut..])?;
+        made.commit()
     }
 }
 
@@ -208,8 +210,8 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 /// The file and the entry that made it too long.
 const READ_BYTES_MAX: u64 = FILE_BYTES_MAX + 2 * (ENTRY_BYTES_MAX as u64) + 2;
 const OTHERS: u32 = 0o077;
-const TRIES: u32 = 200;
-const PAUSE: Duration = Duration::from_millis(5);
+const TRIES: u32 = 10;
+const WAIT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "files are made for it to find")]

@@ -37,6 +37,19 @@ struct RealFile {
     locked_by: AtomicU32,
 }
 
+impl RealFile {
+    fn flock(&self, operation: FlockOperation) -> io::Result<bool> {
+        match rustix::fs::flock(&self.file, operation) {
+            Ok(()) => {
+                self.locked_by.store(std::process::id(), Ordering::Relaxed);
+                Ok(true)
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
 impl Drop for RealFile {
     /// Closing is not enough: a child between fork and exec has the file open too, and the lock would live on in it.
     fn drop(&mut self) {
@@ -114,11 +127,14 @@ impl Disk for RealDisk {
             // Looking at a name is a system call and nothing else: two threads take half the time. Each takes the next
             // few as soon as it is done with the last, because one of them may have a processor to itself.
             let (first, second) = std::thread::scope(|scope| {
-                let second = scope.spawn(look);
-                (look(), second.join())
+                // Without a second thread, this one looks at all of them.
+                let second = std::thread::Builder::new().spawn_scoped(scope, look).ok();
+                (look(), second.map(std::thread::ScopedJoinHandle::join))
             });
             first?;
-            second.unwrap_or_else(|_| Err(io::Error::other("looking at names failed")))?;
+            second
+                .unwrap_or(Ok(Ok(())))
+                .unwrap_or_else(|_| Err(io::Error::other("looking at names failed")))?;
         }
         Ok(looked)
     }
@@ -174,14 +190,14 @@ impl Disk for RealDisk {
         match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
             // The kernel or this file system does not know the flag. EINVAL can mean other things too; then the
             // plain rename says so again.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => look_then_rename(from, to),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => rename_new_in_steps(from, to),
             done => Ok(done?),
         }
     }
 
     #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        look_then_rename(from, to)
+        rename_new_in_steps(from, to)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the door")]
@@ -277,14 +293,11 @@ impl DiskFile for RealFile {
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {
-                self.locked_by.store(std::process::id(), Ordering::Relaxed);
-                Ok(true)
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
-            Err(e) => Err(e.into()),
-        }
+        self.flock(FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        self.flock(FlockOperation::NonBlockingLockShared)
     }
 
     fn unlock(&self) -> io::Result<()> {
@@ -306,10 +319,31 @@ impl DiskFile for RealFile {
     }
 }
 
-/// [`Disk::rename_new`] where the system has no such call: two steps instead of one.
+/// [`Disk::rename_new`] where the system has no such call.
+///
+/// Within one directory a second name is made, which replaces nothing, and the first one removed: a new file gets its
+/// name so, without any lock that keeps others from making one of the same name. A crash in between leaves both names,
+/// of which the first is that of a temporary file.
+fn rename_new_in_steps(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD};
+    if from.parent() != to.parent() {
+        return look_then_rename(from, to);
+    }
+    match rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()) {
+        Ok(()) => RealDisk.remove(from).inspect_err(|_| {
+            let _ = RealDisk.remove(to);
+        }),
+        Err(e) if io::Error::from(e).kind() == io::ErrorKind::AlreadyExists => Err(e.into()),
+        Err(rustix::io::Errno::NOENT) => Err(io::ErrorKind::NotFound.into()),
+        // A directory, or a file system without hard links.
+        Err(_) => look_then_rename(from, to),
+    }
+}
+
+/// [`Disk::rename_new`] in two steps, for directories and for moves between them.
 ///
 /// Whoever comes in between is overwritten. That is good enough here: callers hold the lock of the store, so that no
-/// other process of ours makes a name in it meanwhile; what is left is a person who does so by hand, in that instant.
+/// other process of ours moves anything to that name meanwhile.
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
 fn look_then_rename(from: &Path, to: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(to) {
@@ -376,7 +410,9 @@ fn holder_in_lock_table(table: &str, device: u64, inode: u64) -> Option<u32> {
     table.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
-            [_, "FLOCK", _, "WRITE", pid, id, ..] if *id == wanted => pid.parse().ok().filter(|pid| *pid > 0),
+            [_, "FLOCK", _, "WRITE" | "READ", pid, id, ..] if *id == wanted => {
+                pid.parse().ok().filter(|pid| *pid > 0)
+            }
             _ => None,
         }
     })
@@ -440,6 +476,27 @@ mod tests {
         assert_eq!(std::fs::read_to_string(at("a")).unwrap(), "a");
         look_then_rename(&at("a"), &at("c")).unwrap();
         assert_eq!(std::fs::read_to_string(at("c")).unwrap(), "a");
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test lays out the disk")]
+    fn rename_new_in_steps_replaces_nothing_and_leaves_one_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("a"), "a").unwrap();
+        std::fs::write(at("b"), "b").unwrap();
+        std::fs::create_dir(at("dir")).unwrap();
+        for (from, to) in [("a", "b"), ("a", "dir"), ("dir", "b")] {
+            let refused = rename_new_in_steps(&at(from), &at(to)).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists, "{from} to {to}");
+        }
+        assert_eq!(std::fs::read_to_string(at("b")).unwrap(), "b");
+        let missing = rename_new_in_steps(&at("none"), &at("c")).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        rename_new_in_steps(&at("a"), &at("c")).unwrap();
+        rename_new_in_steps(&at("dir"), &at("other")).unwrap();
+        assert_eq!(RealDisk.inspect(&at("c")).unwrap().links, 1);
+        assert!(!at("a").exists() && !at("dir").exists() && at("other").is_dir());
     }
 
     #[test]

@@ -12,8 +12,8 @@ use crate::body::{self, idempotency_key};
 use crate::commit::Durability;
 use crate::error::{Error, Result, hint};
 use crate::frame::FileKind;
-use crate::fs::{Access, rewrite};
 use crate::reader::Item;
+use crate::recover;
 use crate::reverse::ReverseReader;
 
 /// Among so many records at least, the last ones of a log, a key is looked for.
@@ -190,19 +190,10 @@ impl Log {
         }
         // The header stands at the beginning, and a first record is little without it.
         let start = if offset <= REWRITTEN_WHOLE_BYTES { 0 } else { offset };
-        if let Err(why) = self.rewrite(start) {
+        if let Err(why) = recover::write_again(&*self.disk, &self.lease, start..self.len) {
             return Err(self.close_unknown(format!("it could not be written again ({why}{})", hint(&why))));
         }
         self.sync_name()
-    }
-
-    fn rewrite(&self, start: u64) -> std::io::Result<()> {
-        let file = self.disk.open(self.path(), Access::Overwrite)?;
-        if file.id()? != self.lease.id {
-            return Err(std::io::Error::other("the file was replaced"));
-        }
-        rewrite(&*file, start..self.len)?;
-        file.sync()
     }
 
     /// Forgets what is known of keys if bodies without one may have the member all the same: readers would find it.
@@ -216,7 +207,7 @@ impl Log {
 impl RecentKeys {
     fn read(log: &Log) -> Result<RecentKeys> {
         let mut places = HashMap::new();
-        let mut back = ReverseReader::of_file(&*log.lease.file, &log.lease.path)?;
+        let mut back = ReverseReader::of_file(log.lease.file(), log.lease.path())?;
         let mut left = KEY_RECORDS;
         while left > 0
             && let Some(item) = back.next()?

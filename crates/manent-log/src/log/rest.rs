@@ -52,7 +52,7 @@ impl Log {
     /// file is.
     fn begin_again(&mut self, wait: Duration) -> Result<()> {
         self.lease.check_process()?;
-        let (path, trust) = (&self.lease.path, self.lease.trust);
+        let (path, trust) = (self.lease.path(), self.lease.trust);
         self.lease = Lease::take(&*self.disk, path, IfMissing::Create, trust, wait)?;
         self.name_is_durable &= !self.lease.created;
         let ready = recover::make_ready(&*self.disk, &self.lease, IfMissing::Create)?;
@@ -63,7 +63,7 @@ impl Log {
     /// Takes the lease of the same file again and looks what became of it.
     fn go_on(&mut self, wait: Duration) -> Result<()> {
         self.lease.retake(wait)?;
-        let state = self.lease.file.state().map_err(Error::io("inspect", self.path()))?;
+        let state = self.lease.file().state().map_err(Error::io("inspect", self.path()))?;
         if state.links == 0 {
             return Err(Error::Gone { path: self.path().to_owned(), how: "deleted" });
         }

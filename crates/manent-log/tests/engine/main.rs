@@ -13,6 +13,7 @@ mod appending;
 mod beginning;
 mod damage;
 mod doors;
+mod files;
 mod foreign;
 mod lease;
 mod reading;

@@ -8,12 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use manent_log::fs::{Access, DiskFile, read_fully, write_fully};
-use manent_log::{Body, Item, Reader, frame};
+use manent_log::fs::{Access, DiskFile, read_fully};
+use manent_log::{AtomicFile, Body, FileLock, Item, Reader, frame};
 
-use super::hold::Held;
+use super::hold::lock_file;
 use super::moves::{self, Guard};
-use super::names::{Form, packed_beside, temporary};
+use super::names::{Form, packed_beside};
 use super::store_dir::{Spot, StoreDir};
 use crate::error::{Error, Result, io_error};
 use crate::pack::{self, Packed};
@@ -31,23 +31,22 @@ pub(super) fn create(files: &StoreDir, id: &StreamId, header: &Header, parts: Pa
     if files.file_at(&target)?.is_some_and(|info| info.len > 0) {
         return Err(in_the_way());
     }
-    let temp = Temporary::new(files, temporary(dir, &header.id));
-    let file = new_locked(files, &temp.path)?;
-    write_parts(files, &*file, &temp.path, Some(&header.body), parts)?;
-    file.sync().map_err(io_error("sync", &temp.path))?;
-    temp.becomes(|path| moves::claim(files, path, &target, in_the_way))?;
+    let mut temp = AtomicFile::create_locked(&*files.disk, &target)?;
+    write_parts(files, &mut temp, &target, Some(&header.body), parts)?;
+    temp.sync().map_err(io_error("sync", &target))?;
+    temp.rename_with(|path| moves::claim(files, path, &target, in_the_way))?;
     files.sync_dir(dir)
 }
 
 /// Writes a header and parts to a new file.
 pub(super) fn write_parts(
     files: &StoreDir,
-    to: &dyn DiskFile,
+    to: &mut AtomicFile<'_>,
     to_path: &Path,
     header: Option<&Body>,
     parts: Parts<'_>,
 ) -> Result<()> {
-    let put = |bytes: &[u8]| write_fully(to, bytes).map_err(|(_, e)| io_error("write", to_path)(e));
+    let failed = |e: io::Error| io_error("write", to_path)(e);
     let mut buffer = Vec::new();
     if let Some(header) = header {
         header.check_size()?;
@@ -68,17 +67,17 @@ pub(super) fn write_parts(
                 buffer.push(b'\n');
             }
             Part::Lines { of, upto } => {
-                put(&buffer)?;
+                to.write_all(&buffer).map_err(failed)?;
                 buffer.clear();
-                copy(files, &files.locate(&of)?.path, to, to_path, upto)?;
+                copy(files, &files.locate(&of)?.path, to, upto)?;
             }
         }
         if buffer.len() > COPY_BLOCK_BYTES {
-            put(&buffer)?;
+            to.write_all(&buffer).map_err(failed)?;
             buffer.clear();
         }
     }
-    put(&buffer)
+    to.write_all(&buffer).map_err(failed)
 }
 
 /// Packs an archived session that is still plain; nothing to do for any other.
@@ -88,7 +87,7 @@ pub(super) fn condense(files: &StoreDir, at: &StreamId, progress: Progress<'_>) 
         if at.place != Place::Archive || spot.form != Form::Plain {
             return Ok(());
         }
-        match pack_at(files, at, &spot, &mut *progress) {
+        match pack_at(files, &spot, &mut *progress) {
             Ok(true) => return Ok(()),
             Ok(false) => {}
             // Packed or moved by somebody else between our look and our open: look again.
@@ -103,11 +102,11 @@ pub(super) fn condense(files: &StoreDir, at: &StreamId, progress: Progress<'_>) 
 }
 
 /// Whether it is packed now; not, if it grew meanwhile.
-fn pack_at(files: &StoreDir, at: &StreamId, spot: &Spot, progress: Progress<'_>) -> Result<bool> {
-    let held = Held::take(&*files.disk, &spot.path, Duration::ZERO)?;
+fn pack_at(files: &StoreDir, spot: &Spot, progress: Progress<'_>) -> Result<bool> {
+    let held = lock_file(&*files.disk, &spot.path, Duration::ZERO)?;
     moves::sweep(files, &files.layout.archive)?;
     refuse_if_open_elsewhere(files, &spot.path)?;
-    pack_held(files, at, spot, &held, progress)
+    pack_held(files, spot, &held, progress)
 }
 
 /// A program that knows nothing of our lease may have its file open, and would go on writing to one that is gone. Such
@@ -122,23 +121,18 @@ fn refuse_if_open_elsewhere(files: &StoreDir, path: &Path) -> Result<()> {
 }
 
 /// As [`pack_at`], of a file that is held.
-fn pack_held(
-    files: &StoreDir,
-    at: &StreamId,
-    spot: &Spot,
-    held: &Held,
-    progress: Progress<'_>,
-) -> Result<bool> {
+fn pack_held(files: &StoreDir, spot: &Spot, held: &FileLock, progress: Progress<'_>) -> Result<bool> {
     let dir = &files.layout.archive;
-    let len = held.file.state().map_err(io_error("inspect", &spot.path))?.len;
-    let temp = Temporary::new(files, temporary(dir, &at.id));
-    let _lock = pack_into(files, &*held.file, len, &temp.path, progress)?;
+    let len = held.file().state().map_err(io_error("inspect", &spot.path))?.len;
+    let packed = packed_beside(&spot.path);
+    let mut temp = AtomicFile::create_locked(&*files.disk, &packed)?;
+    pack_into(files, held.file(), len, &mut temp, progress)?;
     let _store = files.lock_moves(Space::Sessions, Duration::ZERO)?;
-    if held.file.state().map_err(io_error("inspect", &spot.path))?.len != len {
+    if held.file().state().map_err(io_error("inspect", &spot.path))?.len != len {
         return Ok(false);
     }
-    let packed = packed_beside(&spot.path);
-    temp.becomes(|path| files.disk.rename(path, &packed).map_err(io_error("rename", path)))?;
+    let _lock =
+        temp.rename_with(|path| files.disk.rename(path, &packed).map_err(io_error("rename", path)))?;
     files.sync_dir(dir)?;
     moves::remove(files, &spot.path)?;
     files.sync_dir(dir)?;
@@ -150,28 +144,27 @@ fn pack_into(
     files: &StoreDir,
     plain: &dyn DiskFile,
     len: u64,
-    path: &Path,
+    target: &mut AtomicFile<'_>,
     progress: Progress<'_>,
-) -> Result<Box<dyn DiskFile>> {
-    let target = new_locked(files, path)?;
-    pack::pack(plain, len, &*target, &mut |done| progress(done / 2, len)).map_err(io_error("pack", path))?;
-    target.sync().map_err(io_error("sync", path))?;
-    let read = files.disk.open(path, Access::Read).map_err(io_error("read", path))?;
-    let packed = Packed::open(read).map_err(io_error("read", path))?;
+) -> Result<()> {
+    let path = target.temporary_path().to_owned();
+    pack::pack(plain, len, target.file(), &mut |done| progress(done / 2, len))
+        .map_err(io_error("pack", &path))?;
+    target.sync().map_err(io_error("sync", &path))?;
+    let read = files.disk.open(&path, Access::Read).map_err(io_error("read", &path))?;
+    let packed = Packed::open(read).map_err(io_error("read", &path))?;
     pack::compare(&packed, plain, len, &mut |done| progress(len / 2 + done / 2, len))
-        .map_err(io_error("check", path))?;
-    Ok(target)
+        .map_err(io_error("check", &path))
 }
 
 /// Makes a packed file plain, in its own directory.
 pub(super) fn unpack(files: &StoreDir, spot: &Spot, wait: Duration) -> Result<(Spot, Guard)> {
-    let held = Held::take(&*files.disk, &spot.path, wait)?;
+    let held = lock_file(&*files.disk, &spot.path, wait)?;
     let dir = spot.path.parent().unwrap_or(&files.layout.archive);
     moves::sweep(files, dir)?;
     // Without `.zst` it ends as a plain one does.
     let plain = spot.path.with_extension("");
-    let temp = Temporary::new(files, temporary(dir, ""));
-    let target = new_locked(files, &temp.path)?;
+    let mut target = AtomicFile::create_locked(&*files.disk, &plain)?;
     let read = files.disk.open(&spot.path, Access::Read).map_err(io_error("read", &spot.path))?;
     // A disk that is full or fails is not a damaged archive.
     let damaged = |source: io::Error| match source.kind() {
@@ -180,14 +173,15 @@ pub(super) fn unpack(files: &StoreDir, spot: &Spot, wait: Duration) -> Result<(S
         }
         _ => io_error("unpack", &spot.path)(source),
     };
-    Packed::open(read).and_then(|packed| packed.unpack_into(&*target)).map_err(damaged)?;
-    target.sync().map_err(io_error("sync", &temp.path))?;
-    temp.becomes(|path| files.disk.rename_new(path, &plain).map_err(io_error("rename", path)))?;
+    Packed::open(read).and_then(|packed| packed.unpack_into(target.file())).map_err(damaged)?;
+    target.sync().map_err(io_error("sync", &plain))?;
+    let locked =
+        target.rename_with(|path| files.disk.rename_new(path, &plain).map_err(io_error("rename", path)))?;
     files.sync_dir(dir)?;
     moves::remove(files, &spot.path)?;
     files.sync_dir(dir)?;
     drop(held);
-    Ok((Spot { path: plain, form: Form::Plain }, Guard::Lock(Held { file: target })))
+    Ok((Spot { path: plain, form: Form::Plain }, Guard::Lock(locked)))
 }
 
 /// Replaces a file that is held by a header and parts, in the form it has. Returns the new length of what it holds,
@@ -200,36 +194,39 @@ pub(super) fn replace(
     parts: Parts<'_>,
     before_rename: impl FnOnce() -> Result<()>,
 ) -> Result<(u64, Box<dyn DiskFile>)> {
-    let dir = spot.path.parent().unwrap_or(&files.layout.sessions);
-    let temp = Temporary::new(files, replacement(&spot.path, at));
-    let target = new_locked(files, &temp.path)?;
-    write_parts(files, &*target, &temp.path, header, parts)?;
-    target.sync().map_err(io_error("sync", &temp.path))?;
-    let len = target.state().map_err(io_error("inspect", &temp.path))?.len;
+    let mut target = match replacement(&spot.path, at) {
+        Some(temporary) => {
+            let file = AtomicFile::create_as(&*files.disk, &spot.path, temporary);
+            let mut file = file.map_err(io_error("create", &spot.path))?;
+            file.lock()?;
+            file
+        }
+        None => AtomicFile::create_locked(&*files.disk, &spot.path)?,
+    };
+    write_parts(files, &mut target, &spot.path, header, parts)?;
+    target.sync().map_err(io_error("sync", &spot.path))?;
+    let len = target.file().state().map_err(io_error("inspect", &spot.path))?.len;
     before_rename()?;
+    let rename = |path: &Path| files.disk.rename(path, &spot.path).map_err(io_error("rename", path));
     if spot.form == Form::Packed {
-        let packed = Temporary::new(files, temporary(dir, &at.id));
-        let lock = pack_into(files, &*target, len, &packed.path, &mut |_, _| {})?;
-        packed.becomes(|path| files.disk.rename(path, &spot.path).map_err(io_error("rename", path)))?;
-        return Ok((len, lock));
+        let mut packed = AtomicFile::create_locked(&*files.disk, &spot.path)?;
+        pack_into(files, target.file(), len, &mut packed, &mut |_, _| {})?;
+        return Ok((len, packed.rename_with(rename)?));
     }
-    temp.becomes(|path| files.disk.rename(path, &spot.path).map_err(io_error("rename", path)))?;
-    Ok((len, target))
+    Ok((len, target.rename_with(rename)?))
 }
 
-/// The name under which the replacement of a file is written. That of the only stream of a space is always the same,
-/// so that the next writer can remove what a crash left: it may hold what was forgotten since.
-pub(super) fn replacement(path: &Path, at: &StreamId) -> PathBuf {
-    if at.space.single_key().is_some() {
-        let mut name = path.to_owned().into_os_string();
-        name.push(".new");
-        return PathBuf::from(name);
-    }
-    temporary(path.parent().unwrap_or(Path::new(".")), &at.id)
+/// The name under which the replacement of the only stream of a space is written; `None` for any other. It is always
+/// the same, so that the next writer can remove what a crash left: it may hold what was forgotten since.
+pub(super) fn replacement(path: &Path, at: &StreamId) -> Option<PathBuf> {
+    at.space.single_key()?;
+    let mut name = path.to_owned().into_os_string();
+    name.push(".new");
+    Some(PathBuf::from(name))
 }
 
 /// Copies what stands behind the header, up to and with the record `upto`, as it stands: damage too.
-fn copy(files: &StoreDir, from: &Path, to: &dyn DiskFile, to_path: &Path, upto: Option<u64>) -> Result<()> {
+fn copy(files: &StoreDir, from: &Path, to: &mut AtomicFile<'_>, upto: Option<u64>) -> Result<()> {
     let mut reader = Reader::open_small(&files.reading, from)?;
     let start = match reader.next()? {
         Some(Item::Entry(entry)) if entry.seq == 0 && entry.verified => {
@@ -256,59 +253,14 @@ fn copy(files: &StoreDir, from: &Path, to: &dyn DiskFile, to_path: &Path, upto: 
         if n == 0 {
             break;
         }
-        write_fully(to, &block[..n]).map_err(|(_, e)| io_error("write", to_path)(e))?;
+        to.write_all(&block[..n]).map_err(io_error("write", to.temporary_path()))?;
         (at, last) = (at + n as u64, block[n - 1]);
     }
     if last != b'\n' {
-        write_fully(to, b"\n").map_err(|(_, e)| io_error("write", to_path)(e))?;
+        to.write_all(b"\n").map_err(io_error("write", to.temporary_path()))?;
     }
     Ok(())
 }
 
-/// A new file that nobody takes for a leftover as long as we live.
-fn new_locked(files: &StoreDir, path: &Path) -> Result<Box<dyn DiskFile>> {
-    for _ in 0..LOCKS_TRIED {
-        let file = match files.disk.open(path, Access::CreateNew) {
-            // Whoever took it for a leftover before it was locked is just removing it.
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
-            made => made.map_err(io_error("create", path))?,
-        };
-        let locked = file.try_lock().map_err(io_error("lock", path))?;
-        let id = file.id().map_err(io_error("inspect", path))?;
-        if locked && files.file_at(path)?.is_some_and(|info| info.id == id) {
-            return Ok(file);
-        }
-    }
-    Err(io_error("lock", path)(io::ErrorKind::WouldBlock.into()))
-}
-
-/// A file that is removed again unless it becomes something.
-struct Temporary<'a> {
-    files: &'a StoreDir,
-    path: PathBuf,
-    kept: bool,
-}
-
-impl<'a> Temporary<'a> {
-    fn new(files: &'a StoreDir, path: PathBuf) -> Temporary<'a> {
-        Temporary { files, path, kept: false }
-    }
-
-    fn becomes(mut self, rename: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-        rename(&self.path)?;
-        self.kept = true;
-        Ok(())
-    }
-}
-
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        if !self.kept {
-            let _ = self.files.disk.remove(&self.path);
-        }
-    }
-}
-
 const COPY_BLOCK_BYTES: usize = 1 << 20;
 const PACKINGS_MAX: u32 = 3;
-const LOCKS_TRIED: u32 = 100;

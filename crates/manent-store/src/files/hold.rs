@@ -4,48 +4,23 @@
 //! is on the directory of the live sessions, so that there is no lock file to be left behind.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use manent_log::Disk;
-use manent_log::fs::{Access, DiskFile};
+use manent_log::fs::Access;
+use manent_log::{Disk, FileLock, LockMode};
 
-use crate::error::{Error, Result, io_error};
+use crate::error::{Error, Result};
 use crate::streams::LockGuard;
 
-/// A file that nobody else moves or rewrites while this lives.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) file: Box<dyn DiskFile>,
-}
-
-impl Held {
-    /// Locks a file, waiting for another holder at most `wait`.
-    pub(super) fn take(disk: &dyn Disk, path: &Path, wait: Duration) -> Result<Held> {
-        let deadline = Deadline::after(wait);
-        loop {
-            let file = disk.open(path, Access::Read).map_err(io_error("open", path))?;
-            if file.try_lock().map_err(io_error("lock", path))? {
-                let id = file.id().map_err(io_error("inspect", path))?;
-                // Moved between our open and our lock: then it is not this path's file that we hold.
-                if disk.inspect(path).map_err(io_error("inspect", path))?.id == id {
-                    return Ok(Held { file });
-                }
-                continue;
-            }
-            if deadline.is_near() {
-                let pid = file.lock_holder();
-                return Err(manent_log::Error::Held { path: path.to_owned(), pid }.into());
-            }
-            drop(file);
-            std::thread::sleep(PAUSE);
-        }
-    }
+/// Locks a file, so that nobody else moves or rewrites it, waiting for another holder at most `wait`.
+pub(super) fn lock_file(disk: &dyn Disk, path: &Path, wait: Duration) -> Result<FileLock> {
+    FileLock::acquire(disk, path, Access::Read, LockMode::Exclusive, wait).map_err(lock_error)
 }
 
 /// A lock on a directory: of the sessions, the right to move them.
 #[derive(Debug)]
 pub(super) struct DirLock {
-    _dir: Box<dyn DiskFile>,
+    _dir: FileLock,
 }
 
 impl LockGuard for DirLock {}
@@ -53,39 +28,27 @@ impl LockGuard for DirLock {}
 impl DirLock {
     /// Takes the lock for somebody who only looks; `None` if it is not to be had soon.
     pub(super) fn take_soon(disk: &dyn Disk, dir: &Path, wait_min: Duration) -> Option<DirLock> {
-        DirLock::take(disk, dir, wait_min.min(SOON)).ok()
+        DirLock::take(disk, dir, LockMode::Exclusive, wait_min.min(SOON)).ok()
     }
 
     /// Takes the lock, waiting for another holder at most `wait`.
-    pub(super) fn take(disk: &dyn Disk, dir: &Path, wait: Duration) -> Result<DirLock> {
-        let deadline = Deadline::after(wait);
-        let file = disk.open(dir, Access::Directory).map_err(io_error("open", dir))?;
-        while !file.try_lock().map_err(io_error("lock", dir))? {
-            if deadline.is_near() {
-                return Err(Error::Busy { path: dir.to_owned(), pid: file.lock_holder() });
-            }
-            std::thread::sleep(PAUSE);
+    pub(super) fn take(disk: &dyn Disk, dir: &Path, mode: LockMode, wait: Duration) -> Result<DirLock> {
+        match FileLock::acquire(disk, dir, Access::Directory, mode, wait) {
+            Ok(dir) => Ok(DirLock { _dir: dir }),
+            Err(manent_log::Error::Held { path, pid }) => Err(Error::Busy { path, pid }),
+            Err(e) => Err(lock_error(e)),
         }
-        Ok(DirLock { _dir: file })
     }
 }
 
-/// Until when to wait. Nothing: longer than any clock runs.
-#[derive(Debug, Clone, Copy)]
-struct Deadline(Option<Instant>);
-
-impl Deadline {
-    fn after(wait: Duration) -> Deadline {
-        Deadline(Instant::now().checked_add(wait))
-    }
-
-    /// Whether there is no time for another look.
-    fn is_near(self) -> bool {
-        self.0.is_some_and(|deadline| Instant::now() + PAUSE > deadline)
+/// A refusal of the system is told apart from one of a log: a file that is not there may just have been moved.
+fn lock_error(error: manent_log::Error) -> Error {
+    match error {
+        manent_log::Error::Io { action, path, source } => Error::Io { action, path, source },
+        other => other.into(),
     }
 }
 
-const PAUSE: Duration = Duration::from_millis(5);
 /// Whoever moves sessions holds the lock for a few renames and their syncs.
 const SOON: Duration = Duration::from_millis(200);
 pub(super) const STORE_WAIT_MIN: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use manent_log::fs::{DirEntry, PathInfo, Shape};
+use manent_log::fs::{Access, DirEntry, PathInfo, Shape, read_fully};
 
 use super::MARK;
 use super::changes::{AMONG_LIVE, version};
@@ -77,12 +77,12 @@ impl StoreDir {
         let mut all = self.kept(place, which)?;
         if place == Place::Archive {
             all.extend(self.marked(which)?);
-            // A copy of a session that is live: the live one is the session.
+            // What an interrupted move left of a session that is live: the live one is the session.
             let mut archived = Vec::with_capacity(all.len());
             for listed in all {
                 let live = self.live(Space::Sessions, Which::Key(&listed.id.key))?;
                 let is_live = live.iter().any(|live| live.id.id == listed.id.id);
-                if listed.id.id.is_empty() || !is_live {
+                if listed.id.id.is_empty() || !is_live || !self.is_in_live(&listed.id)? {
                     archived.push(listed);
                 }
             }
@@ -189,6 +189,34 @@ impl StoreDir {
             }
         }
         Ok(all.into_values().collect())
+    }
+
+    /// Whether the live session of the same key holds all that an archived one does, at the same offsets. Where it does
+    /// not, another program restored an older copy of it, and neither file may hide the other. The ends are compared:
+    /// each record there carries its number and its checksum.
+    fn is_in_live(&self, archived: &StreamId) -> Result<bool> {
+        let path = self.locate(archived)?.path;
+        let live_path = self.find_live(Space::Sessions, &archived.key, "")?;
+        let compare = || -> io::Result<bool> {
+            let (old, live) =
+                (self.reading.open(&path, Access::Read)?, self.reading.open(&live_path, Access::Read)?);
+            let (len, live_len) = (old.state()?.len, live.state()?.len);
+            if live_len < len {
+                return Ok(false);
+            }
+            let compared = len.min(COMPARED_BYTES);
+            let mut ends = [(); 2].map(|()| vec![0; compared as usize]);
+            for (file, end) in [old, live].iter().zip(&mut ends) {
+                let read = read_fully(&**file, end, len - compared)?;
+                end.truncate(read);
+            }
+            Ok(ends[0] == ends[1])
+        };
+        match compare() {
+            // Damaged, or gone by now: whoever reads it is told.
+            Err(e) if matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) => Ok(false),
+            compared => compared.map_err(io_error("read", &path)),
+        }
     }
 
     /// The session in a file of archive or trash.
@@ -299,6 +327,9 @@ impl StoreDir {
         Some(names.and_then(|names| SessionKey::new(names.key).ok()).unwrap_or(by_name))
     }
 }
+
+/// So much of the ends of two files is compared.
+const COMPARED_BYTES: u64 = 64 * 1024;
 
 /// What a crash left of a session that was never written is none.
 fn was_written(info: &PathInfo) -> bool {

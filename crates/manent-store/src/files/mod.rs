@@ -31,7 +31,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use manent_log::frame::Reason;
 use manent_log::fs::{Access, Disk, Shape};
@@ -47,7 +47,7 @@ use crate::streams::{
     Maintenance, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Space, StreamId,
     StreamReader, StreamStat, StreamWriter, Streams, Target, Version,
 };
-use hold::{Held, STORE_WAIT_MIN};
+use hold::{STORE_WAIT_MIN, lock_file};
 pub use names::is_plain_id;
 use names::{Form, LEDGER_FILES, Layout, SINGLE_FILES};
 use reader::FileReader;
@@ -207,9 +207,9 @@ impl Files {
             return Err(self.dir.not_found(id));
         }
         let spot = Spot { path: lease.log.path().to_owned(), form: Form::Plain };
-        if id.space.single_key().is_some() {
+        if let Some(leftover) = forms::replacement(&spot.path, id) {
             // Whoever died while replacing it may have left what was forgotten since.
-            moves::remove(&self.dir, &forms::replacement(&spot.path, id))?;
+            moves::remove(&self.dir, &leftover)?;
         }
         let at = StreamId { id: lease.id.to_string(), ..id.clone() };
         let (dir, writers) = (self.dir.clone(), self.writers.clone());
@@ -295,7 +295,7 @@ impl Streams for Files {
             Place::Archive | Place::Trash => None,
         };
         let spot = self.dir.locate(id)?;
-        let held = Held::take(&*self.dir.disk, &spot.path, wait)?;
+        let held = lock_file(&*self.dir.disk, &spot.path, wait)?;
         let own_id = self.dir.names_at(&spot.path)?.map(|names| names.id).unwrap_or_default();
         let (dir, writers) = (self.dir.clone(), self.writers.clone());
         let hold = Hold::Lock { _held: held, id: own_id.into(), needs };
@@ -353,9 +353,17 @@ impl Streams for Files {
             LockName::Named(space, name) => {
                 self.prepare(space)?;
                 let path = self.dir.layout.dir(space, Place::Live).join(name);
-                match manent_log::Hold::take(&self.dir.disk, &path, self.dir.trust) {
-                    Err(manent_log::Error::Held { pid, .. }) => Err(Error::Busy { path, pid }),
-                    taken => Ok(Box::new(NamedLock(taken?))),
+                let deadline = Instant::now().checked_add(wait);
+                loop {
+                    match manent_log::Hold::take(&self.dir.disk, &path, self.dir.trust) {
+                        Err(manent_log::Error::Held { pid, .. }) => {
+                            if deadline.is_some_and(|deadline| Instant::now() + PAUSE > deadline) {
+                                return Err(Error::Busy { path, pid });
+                            }
+                            std::thread::sleep(PAUSE);
+                        }
+                        taken => return Ok(Box::new(NamedLock(taken?))),
+                    }
                 }
             }
         }
@@ -437,3 +445,5 @@ const MARK: &str = ".archived";
 /// Half of what many systems allow a process, so that the program has some left for itself.
 const OPEN_FILES_MAX: usize = 256;
 const LOOKS_MAX: u32 = 8;
+/// How often a lock that somebody else holds is tried.
+const PAUSE: Duration = Duration::from_millis(10);

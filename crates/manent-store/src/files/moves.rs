@@ -8,10 +8,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use manent_log::fs::{Access, Settling, read_fully};
+use manent_log::fs::{Access, DiskFile, Settling, read_fully};
 use manent_log::{Body, Log, Options};
 
-use super::hold::Held;
+use super::hold::lock_file;
 use super::names::{Form, Kept, is_plain_id, is_temporary, packed_beside, stem_of, torn_offset, torn_suffix};
 use super::store_dir::{Spot, StoreDir, places_of};
 use super::{MARK, changes, forms};
@@ -23,7 +23,7 @@ use crate::streams::{Place, Space, StreamId, Version};
 #[derive(Debug)]
 pub(super) enum Guard {
     Lease(#[expect(dead_code, reason = "held, not used")] Box<Log>),
-    Lock(#[expect(dead_code, reason = "held, not used")] Held),
+    Lock(#[expect(dead_code, reason = "held, not used")] Box<dyn DiskFile>),
 }
 
 /// Brings a session to another place. See [`crate::Streams::relocate`].
@@ -94,7 +94,7 @@ pub(super) fn guard(files: &StoreDir, spot: &Spot, place: Place, wait: Duration)
             Err(e) => return Err(e.into()),
         }
     }
-    Ok(Guard::Lock(Held::take(&*files.disk, &spot.path, wait)?))
+    Ok(Guard::Lock(lock_file(&*files.disk, &spot.path, wait)?.into_file()))
 }
 
 /// Live to archive or trash.
@@ -115,7 +115,7 @@ fn put_away(files: &StoreDir, at: &StreamId, spot: &Spot, to: Place, wait: Durat
                 set_aside(files, dir, &copy)?;
             }
         }
-    } else if files.file_at(&dir.join(kept.name()))?.is_some() {
+    } else if is_taken(files, dir, &kept)? {
         kept.id = new_id();
     }
     // Before the session: their name says whose they are, wherever it is.
@@ -136,7 +136,7 @@ fn throw_away(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> R
         _ => kept_at(&spot.path).map(|kept| kept.stem).unwrap_or_default(),
     };
     let mut kept = Kept { stem, id: name_id(&at.id), form: spot.form };
-    if files.file_at(&dir.join(kept.name()))?.is_some() {
+    if is_taken(files, dir, &kept)? {
         kept.id = new_id();
     }
     let from = spot.path.parent().unwrap_or(&files.layout.archive);
@@ -161,6 +161,10 @@ fn bring_back(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> R
         place: Place::Archive,
         hint: "it has the same name or id, and is listed among the archived sessions",
     };
+    // One of another form would be taken for what interrupted packing left of this one, and be removed.
+    if kept.form != Form::Marked && is_taken(files, dir, &kept)? {
+        return Err(in_the_way());
+    }
     rename_or(files, &spot.path, &target, in_the_way)?;
     sync_both(files, dir, &files.layout.trash)?;
     move_torn(files, &files.layout.trash, &kept.id, &files.layout.archive, &kept.id)?;
@@ -218,11 +222,21 @@ fn drop_second_form(files: &StoreDir, spot: &Spot) -> Result<()> {
     files.sync_dir(dir)
 }
 
+/// Whether a directory holds a session of this key and id already, in any form: two would be listed as one.
+fn is_taken(files: &StoreDir, dir: &Path, kept: &Kept) -> Result<bool> {
+    for form in Form::ALL {
+        if files.file_at(&dir.join(Kept { form, ..kept.clone() }.name()))?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Renames to where no session may be. What a crash left of one that was never written is no session.
 pub(super) fn claim(files: &StoreDir, from: &Path, to: &Path, in_the_way: impl Fn() -> Error) -> Result<()> {
     if files.file_at(to)?.is_some_and(|info| info.len == 0) {
-        let empty = Held::take(&*files.disk, to, Duration::ZERO).map_err(|_| in_the_way())?;
-        if empty.file.state().is_ok_and(|state| state.len == 0) {
+        let empty = lock_file(&*files.disk, to, Duration::ZERO).map_err(|_| in_the_way())?;
+        if empty.file().state().is_ok_and(|state| state.len == 0) {
             return files.disk.rename(from, to).map_err(io_error("rename", from));
         }
     }
@@ -394,7 +408,7 @@ pub(super) fn sweep(files: &StoreDir, dir: &Path) -> Result<()> {
     for name in entries.iter().filter_map(|entry| entry.name.to_str()).filter(|name| is_temporary(name)) {
         let path = dir.join(name);
         // One that is locked has a writer who lives.
-        if let Ok(_held) = Held::take(&*files.disk, &path, Duration::ZERO) {
+        if let Ok(_lock) = lock_file(&*files.disk, &path, Duration::ZERO) {
             remove(files, &path)?;
         }
     }

@@ -11,6 +11,7 @@
 //! trash/<stem>.<id>.jsonl.zst        deleted when it was archived; .jsonl.archived: by another program
 //! <dir>/<id>.torn-<offset>-<n>       torn bytes that were set aside of a session that is in archive or trash now
 //! <dir>/.<id>.<random>.tmp           being written; locked by its writer for as long as that lives
+//! <dir>/.new-<n>.tmp                 the same, by `AtomicFile::create_locked`
 //! ```
 //!
 //! The stem of a live file goes along through archive and trash, so that a file comes back under the name under which
@@ -40,6 +41,10 @@ pub(super) enum Form {
     Packed,
     /// Archived by another program, by renaming.
     Marked,
+}
+
+impl Form {
+    pub(super) const ALL: [Form; 3] = [Form::Plain, Form::Packed, Form::Marked];
 }
 
 /// A file in archive or trash, by its name.
@@ -121,13 +126,7 @@ pub fn is_plain_id(id: &str) -> bool {
     (8..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
-/// A name that nobody else can guess, for a file that is not finished.
-pub(super) fn temporary(dir: &Path, id: &str) -> PathBuf {
-    let id = if is_plain_id(id) { id } else { "new" };
-    dir.join(format!(".{id}.{}{TEMPORARY}", uuid::Uuid::now_v7().simple()))
-}
-
-/// Whether a name is one that [`temporary`] makes.
+/// Returns whether a name is one of a file that is not finished.
 pub(super) fn is_temporary(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(TEMPORARY)
 }
@@ -174,8 +173,6 @@ mod tests {
     fn an_id_from_a_header_never_becomes_a_path() {
         for id in ["", "..", "../../x", "a/b", "a.b.c.d.e.f", "1234567", "né-né-né-né"] {
             assert!(!is_plain_id(id), "{id}");
-            let path = temporary(Path::new("/store/sessions"), id);
-            assert_eq!(path.parent(), Some(Path::new("/store/sessions")), "{id}");
         }
     }
 

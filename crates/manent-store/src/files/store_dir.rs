@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manent_log::fs::{Disk, PathInfo, Settling, Shape};
-use manent_log::{Log, Options, Reader, Trust};
+use manent_log::{LockMode, Log, Options, Reader, Trust};
 
 use super::MARK;
 use super::hold::DirLock;
@@ -181,7 +181,7 @@ impl StoreDir {
             Space::Runs => &self.layout.runs,
             _ => &self.layout.sessions,
         };
-        DirLock::take(&*self.disk, dir, wait.max(self.lock_wait_min))
+        DirLock::take(&*self.disk, dir, LockMode::Exclusive, wait.max(self.lock_wait_min))
     }
 
     /// Makes a directory of the store, unless others could put or change files there.

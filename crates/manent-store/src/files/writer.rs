@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use manent_log::fs::{Access, DiskFile, copy_range};
-use manent_log::{Body, Damage, Durability, Entry, Expect, FileKind, SetAside};
+use manent_log::{Body, Damage, Durability, Entry, Expect, FileKind, FileLock, SetAside};
 
 use super::forms;
-use super::hold::Held;
 use super::moves;
 use super::store_dir::{Spot, StoreDir};
 use super::writers::{FileLease, Writers};
@@ -31,7 +30,7 @@ pub(super) enum Hold {
     /// A live file, ready to be appended to. `None` once it was given back.
     Lease(Option<FileLease>),
     /// A file that is only read and replaced: in archive or trash, or written by a newer version, which needs that.
-    Lock { _held: Held, id: Arc<str>, needs: Option<String> },
+    Lock { _held: FileLock, id: Arc<str>, needs: Option<String> },
 }
 
 impl FileWriter {

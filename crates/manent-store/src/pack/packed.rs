@@ -295,6 +295,10 @@ impl DiskFile for Packed {
         self.file.try_lock()
     }
 
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        self.file.try_lock_shared()
+    }
+
     fn unlock(&self) -> io::Result<()> {
         self.file.unlock()
     }

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex};
 use manent_log::fs::{Access, Disk, DiskFile, FileId, FileState, RealDisk, read_fully, write_fully};
 use manent_log::{Body, Durability, Expect, Item, Log, Options, Reader, ReverseReader};
 
+use crate::threads::tests::without_threads;
+
 use super::table::Ending;
 use super::*;
 
@@ -394,4 +396,10 @@ fn a_difference_is_named_with_its_place() {
     assert!(said(&plain, len - 1).contains("holds 2500000 bytes, the plain one 2499999"));
     plain[1_234_567] ^= 1;
     assert!(said(&plain, len).contains("differ at byte 1234567;"));
+}
+
+#[test]
+fn pack_without_threads_gives_the_same_bytes() {
+    let plain = Random(7).lines(6 << 20, 500);
+    assert_eq!(without_threads(|| packed(&plain)), packed(&plain));
 }

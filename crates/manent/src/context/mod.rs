@@ -28,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::reading::Reader;
 use crate::store::Store;
 use crate::stream::Start;
+use manent_store::threads::share;
 use crate::tokens::{Counting, Tokens};
 use crate::turn::Record;
 use manent_store::{SessionKey, StreamId};
@@ -286,9 +287,9 @@ fn in_threads<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec
     };
     let mut results: Vec<Option<R>> = all.iter().map(|_| None).collect();
     let done = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(take)).collect();
+        let others: Vec<_> = (1..threads).map(|_| share(scope, take)).collect();
         let mut done = take();
-        done.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
+        done.extend(others.into_iter().filter_map(|other| other.finish().ok()).flatten());
         done
     });
     for (at, result) in done {
@@ -303,3 +304,17 @@ const THREADS_MAX: usize = 8;
 /// So few are read sooner than a thread is begun.
 const ALONE_MAX: usize = 16;
 const AT_ONCE: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::in_threads;
+    use manent_store::threads::tests::without_threads;
+
+    #[test]
+    fn in_threads_without_threads_does_all_of_it_here_in_order() {
+        let all: Vec<u64> = (0..1000).collect();
+        let here = std::thread::current().id();
+        let done = without_threads(|| in_threads(&all, |one| (one * 2, std::thread::current().id() == here)));
+        assert_eq!(done, all.iter().map(|one| (one * 2, true)).collect::<Vec<_>>());
+    }
+}

@@ -8,6 +8,8 @@
 use std::panic::resume_unwind;
 use std::thread;
 
+use manent_store::threads::share;
+
 /// The signature of a text.
 pub(super) type Signature = [u8; BINS];
 
@@ -121,14 +123,9 @@ pub(super) fn alike(count: usize, row: impl Fn(usize) -> Option<Likeness> + Sync
         } else {
             thread::scope(|scope| {
                 let upper = || thinned(count, band, |key| key > u32::MAX / 2, left);
-                let other = thread::Builder::new().spawn_scoped(scope, upper);
+                let upper = share(scope, upper);
                 let lower = thinned(count, band, |key| key <= u32::MAX / 2, left);
-                let upper = other.map_or_else(
-                    // The system gives no more threads.
-                    |_| upper(),
-                    |other| other.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                );
-                [lower, upper]
+                [lower, upper.finish().unwrap_or_else(|panic| resume_unwind(panic))]
             })
         };
         for (at, why) in halves.into_iter().flatten() {

@@ -5,7 +5,7 @@
 //! before it failed, and nothing says what: it is left out. A summary is not what a model said: what has nothing else
 //! is left out, too. Whoever wants both all the same says so, and gets them counted.
 
-use crate::runs::{Attempt, INTERRUPTED, NOT_CHECKED, Passage, Run, bare};
+use crate::runs::{Attempt, INTERRUPTED, NOT_CHECKED, NOT_RUN, Passage, Run, bare};
 
 use super::quote::Quoted;
 use super::{Reason, Recipe};
@@ -238,7 +238,7 @@ fn draft(
 }
 
 /// Only what was checked has a verdict; that nobody complained is none, nor that somebody broke it off, nor that it
-/// could not be checked. Whoever said afterwards what it was worth knew how it had ended.
+/// could not be run or checked. Whoever said afterwards what it was worth knew how it had ended.
 fn verdict(attempt: &Attempt<'_>) -> Result<Verdict, Reason> {
     if let (Some(_), Some(is_good)) = (attempt.judged, attempt.verified) {
         return Ok(if is_good { Verdict::Good } else { Verdict::Bad });
@@ -247,7 +247,7 @@ fn verdict(attempt: &Attempt<'_>) -> Result<Verdict, Reason> {
     match attempt.verified {
         Some(true) if ended_badly => Err(Reason::Doubtful),
         Some(true) => Ok(Verdict::Good),
-        None if attempt.error_class == NOT_CHECKED => Err(Reason::Unverified),
+        None if [NOT_CHECKED, NOT_RUN].contains(&&*attempt.error_class) => Err(Reason::Unverified),
         _ if attempt.error_class == INTERRUPTED => Err(Reason::Unverified),
         Some(false) => Ok(Verdict::Bad),
         None if ended_badly => Ok(Verdict::Bad),

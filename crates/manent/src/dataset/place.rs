@@ -1,11 +1,14 @@
 //! The directory of a data set. It is made beside its place under another name, and renamed when it is whole: whoever
-//! looks sees a whole data set or none, whenever the power goes.
+//! looks sees a whole data set or none, whenever the power goes. A directory is renamed as a whole, so its files are
+//! not [`manent_log::AtomicFile`]s.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use manent_log::fs::{Access, Disk, DiskFile, Shape, write_fully};
+use manent_log::{FileLock, LockMode};
 
 use super::{DatasetError, Existing, Result, Written};
 
@@ -21,7 +24,7 @@ pub(super) struct Place {
     old: PathBuf,
     existing: Existing,
     /// Locked: nobody else makes one in the same place.
-    _lock: Box<dyn DiskFile>,
+    _lock: FileLock,
     finished: bool,
 }
 
@@ -66,14 +69,14 @@ impl Place {
         };
         let (making, old) = (beside(".manent-new"), beside(".manent-old"));
         disk.create_dir_all(&making).map_err(failed)?;
-        let lock = disk.open(&making, Access::Directory).map_err(failed)?;
+        let (access, wait) = (Access::Directory, Duration::ZERO);
         let busy = || DatasetError::Busy { dir: dir.clone() };
-        if !lock.try_lock().map_err(failed)? {
-            return Err(busy());
-        }
+        let lock = match FileLock::acquire(&**disk, &making, access, LockMode::Exclusive, wait) {
+            Err(manent_log::Error::Held { .. }) => return Err(busy()),
+            lock => lock.map_err(|e| failed(e.into()))?,
+        };
         // Whoever held it may have finished in between, and it is in its place.
-        let is_here = disk.inspect(&making).is_ok_and(|info| lock.id().is_ok_and(|id| id == info.id));
-        if !is_here {
+        if !lock.is_at_path(&**disk).unwrap_or(false) {
             return Err(busy());
         }
         let disk = Arc::clone(disk);

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use manent_store::{ChangeKind, Cursor, KnownStreams, Place, Seen, Version};
+use manent_store::{ChangeKind, Cursor, KnownStreams, Place, Seen, SessionKey, Version};
 
 use crate::clock;
 use crate::error::Error;
 use crate::store::Store;
+use manent_store::threads::share;
 
 use super::batch::Changed;
 use super::catalogue::Row;
@@ -66,9 +67,9 @@ pub(crate) fn survey_while(
     match meanwhile {
         Meanwhile::Use(use_it) if known.rows.len() >= MANY_ROWS => std::thread::scope(|scope| {
             let all_read = snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read);
-            let looking = scope.spawn(move || survey(known, store, all_read));
+            let looking = share(scope, move || survey(known, store, all_read));
             use_it(snapshot.get_or_insert_with(|| Arc::new(known.snapshot())));
-            looking.join().unwrap_or_else(|_| Err(Error::Index("a thread of it died".to_owned()).into()))
+            looking.finish().unwrap_or_else(|_| Err(Error::Index("a thread of it died".to_owned()).into()))
         }),
         _ => survey(known, store, snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read)),
     }
@@ -132,30 +133,42 @@ pub(crate) fn is_all_there(known: &mut Known, store: &Store) -> Result<bool, Sto
     Ok(!changes.streams.iter().any(|change| change.kind == ChangeKind::Gone))
 }
 
-/// Where a crash left a session twice: live and in the archive, or there packed and plain. The live one is the session,
-/// or the plain one. Tells whether there were any.
-pub(crate) fn drop_copies(rows: &mut Vec<RowRef>) -> Read<bool> {
-    if rows.iter().all(|row| row.place() != Place::Archive) {
+/// Drops the rows of files that are not sessions of their own: what interrupted packing left beside the plain file, and
+/// an archived file all of whose records the live session of its id holds, as the backend tells. An archived session of
+/// which another program restored an older copy is one. Returns whether any row was dropped.
+pub(crate) fn drop_copies(rows: &mut Vec<RowRef>, store: &Store) -> Result<bool, Stopped> {
+    if rows.iter().all(|row| row.place() == Place::Live) {
         return Ok(false);
     }
     // Copies that somebody made by hand have another key than their header says, and are not meant.
-    let mut best: HashMap<(String, String), (Place, usize)> = HashMap::new();
+    let mut shortest: HashMap<(Place, String, String), usize> = HashMap::new();
     let mut all = Vec::with_capacity(rows.len());
     for row in &*rows {
-        let (whole, rank) = (row.row()?, (row.place(), row.name()?.len()));
-        let session = (whole.key.clone(), whole.id.clone());
-        if !whole.id.is_empty() && row.place() != Place::Trash {
-            best.entry(session.clone()).and_modify(|best| *best = rank.min(*best)).or_insert(rank);
+        let (whole, len) = (row.row()?, row.name()?.len());
+        let session = (row.place(), whole.key.clone(), whole.id.clone());
+        if !whole.id.is_empty() {
+            shortest.entry(session.clone()).and_modify(|best| *best = len.min(*best)).or_insert(len);
         }
-        all.push((session, rank));
+        all.push((session, len));
+    }
+    let mut kept = Vec::with_capacity(all.len());
+    for (session, len) in all {
+        let is_second_form = shortest.get(&session).is_some_and(|best| *best < len);
+        let (place, key, id) = session;
+        let is_live =
+            place == Place::Archive && shortest.contains_key(&(Place::Live, key.clone(), id.clone()));
+        kept.push(!is_second_form && (!is_live || is_listed_in_archive(store, &key, &id)?));
     }
     let before = rows.len();
-    let mut all = all.into_iter();
-    rows.retain(|row| {
-        let Some((session, rank)) = all.next() else { return true };
-        row.place() != Place::Archive || best.get(&session).is_none_or(|best| *best == rank)
-    });
+    let mut kept = kept.into_iter();
+    rows.retain(|_| kept.next().unwrap_or(true));
     Ok(rows.len() < before)
+}
+
+fn is_listed_in_archive(store: &Store, key: &str, id: &str) -> Result<bool, Stopped> {
+    let Ok(key) = SessionKey::new(key) else { return Ok(true) };
+    let listed = store.list_of(Place::Archive, &key)?;
+    Ok(listed.iter().any(|listed| listed.id.id == id))
 }
 
 /// What a list shows of a fork depends on what it was forked from. Where that was read anew, so must the fork be.
@@ -164,19 +177,24 @@ pub(crate) fn settle_forks(rows: &mut [RowRef]) -> Read<bool> {
     if !rows.iter().any(RowRef::is_fork) {
         return Ok(true);
     }
-    let mut by_id: HashMap<String, (u64, String)> = HashMap::new();
+    let mut by_id: HashMap<String, (u8, u64, String)> = HashMap::new();
     for row in &*rows {
         let row = row.row()?;
         // Other programs' sessions have no ids, and no forks that share records with them.
-        if !row.id.is_empty() {
-            by_id.insert(row.id.clone(), (row.number, row.parent.clone()));
+        if row.id.is_empty() {
+            continue;
+        }
+        // Of several files with one id, the one that is read for its forks: live before archived before deleted.
+        let is_nearer = by_id.get(&row.id).is_none_or(|(place, ..)| row.place < *place);
+        if is_nearer {
+            by_id.insert(row.id.clone(), (row.place, row.number, row.parent.clone()));
         }
     }
     let lineage = |parent: &str| {
         let (mut id, mut lineage) = (parent, 1_u64);
         // Headers made by hand may go round in a circle.
         for _ in 0..LINEAGE_MAX {
-            let Some((number, parent)) = by_id.get(id) else { break };
+            let Some((_, number, parent)) = by_id.get(id) else { break };
             lineage = lineage.wrapping_mul(31).wrapping_add(number + 1);
             id = parent;
         }

@@ -57,7 +57,7 @@ pub(crate) struct Gone {
     sure: bool,
     /// A command mentioned it.
     told: bool,
-    /// A file is in its place, which may be it, with a damaged header. Not kept: it is looked at before it is sure.
+    /// A file without a readable header is in its place, which may be it. Not kept: it is looked at before it is sure.
     replaced: bool,
 }
 
@@ -196,7 +196,18 @@ pub(crate) fn replace_rows(
     if !done_with.is_empty() {
         let mut present = Present::default();
         present.note_rows(&rows)?;
-        let replaced = olds().filter_map(|old| Gone::of(old)).map(Gone::replaced);
+        let mut others = HashSet::new();
+        for row in &rows {
+            let row = row.row()?;
+            if !row.id.is_empty() {
+                others.insert((row.place, row.name.clone()));
+            }
+        }
+        let replaced = olds().filter_map(|old| {
+            let gone = Gone::of(old)?;
+            let by_other = others.contains(&(gone.place, gone.name.clone()));
+            Some(if by_other { gone } else { gone.replaced() })
+        });
         known.gone.extend(replaced.filter(|gone| !present.holds(gone)));
     }
     found.note_rows(&rows)?;
@@ -289,14 +300,19 @@ impl Index {
         let olds = changed.iter().filter_map(|changed| changed.old.as_ref());
         let doubtful: HashSet<u64> = olds.clone().chain(&went).map(|row| row.number).collect();
         let mut lost = known.gone.clone();
-        lost.extend(olds.filter_map(|row| Gone::of(row)).map(Gone::replaced));
         lost.extend(went.iter().filter_map(|row| Gone::of(row)));
         let (mut present, mut settled) = (Present::default(), true);
-        for changed in changed.iter().filter(|_| !lost.is_empty()) {
-            match changed.identify(store)? {
-                Some(listed) => present.note(&listed.id.id, listed.id.key.as_str()),
-                None => settled = false,
-            }
+        let is_any = !lost.is_empty() || olds.clone().any(|row| Gone::of(row).is_some());
+        for changed in changed.iter().filter(|_| is_any) {
+            let gone = changed.old.as_ref().and_then(|row| Gone::of(row));
+            let Some(listed) = changed.identify(store)? else {
+                settled = false;
+                lost.extend(gone.map(Gone::replaced));
+                continue;
+            };
+            let is_headed = !listed.id.id.is_empty();
+            lost.extend(gone.map(|gone| if is_headed { gone } else { gone.replaced() }));
+            present.note(&listed.id.id, listed.id.key.as_str());
         }
         lost.retain(|gone| !present.holds(gone));
         if lost.is_empty() {
@@ -350,6 +366,16 @@ impl Index {
         }
         untold
     }
+
+    /// Looks for losses of which no command has told yet, and marks them as told. Unless there is one, no record is
+    /// read and nothing is written.
+    fn look_for_untold(&self, store: &Store) -> std::result::Result<Vec<Gone>, Stopped> {
+        if !self.missing(store)?.iter().any(|gone| gone.ours && !gone.told) {
+            return Ok(Vec::new());
+        }
+        self.refresh(store, Save::Sometimes, &mut |_, _| {})?;
+        Ok(self.untold(store))
+    }
 }
 
 impl Store {
@@ -357,12 +383,7 @@ impl Store {
     /// removed, emptied, or replaced by something else. Only what the catalogue knows can be missed: after
     /// [`Store::reindex`], nothing is.
     pub fn missing(&self) -> Result<Vec<Missing>> {
-        let gone = self.index().missing(self).or_else(|stopped| match stopped {
-            // What cannot be read knows nothing; the next search makes it anew.
-            Stopped::Broken(_) | Stopped::Outdated | Stopped::Unsettled => Ok(Vec::new()),
-            Stopped::Failed(e) => Err(e),
-        });
-        gone.map(|gone| gone.iter().filter_map(Gone::missing).collect())
+        missing_in(self.index().missing(self))
     }
 
     /// Takes note of missing sessions: they are no longer reported. Gives those sessions.
@@ -382,13 +403,20 @@ impl Store {
         self.index().untold(self).iter().filter_map(Gone::missing).collect()
     }
 
+    /// Looks for the missing sessions that [`Store::newly_missing`] would give after a search or a list, for a program
+    /// that does neither. Compares names and time stamps; records are read only if a session is missing.
+    pub fn look_for_newly_missing(&self) -> Result<Vec<Missing>> {
+        missing_in(self.index().look_for_untold(self))
+    }
+
     /// A live session of a key that the catalogue knows, and that is nowhere now. Asks for one key alone, so that it
     /// can be asked whenever a session is begun or not found.
     pub fn missing_of(&self, key: &SessionKey) -> Result<Option<Missing>> {
         let (rows, gone) = self.index().noted_of(key);
         let mut gone: Vec<Gone> = gone.into_iter().filter(|gone| gone.ours).collect();
         let live = live_outside(self, key)?;
-        let is_replaced = |row: &Row| live.as_ref().is_some_and(|live| live.name == row.name);
+        let has_header = self.live(key)?.is_some_and(|listed| !listed.id.id.is_empty());
+        let is_replaced = |row: &Row| !has_header && live.as_ref().is_some_and(|live| live.name == row.name);
         let rows = rows.iter().filter(|row| row.native || row.headed);
         let of = |row: &Row| {
             let gone = Gone::of(row)?;
@@ -409,6 +437,15 @@ impl Store {
             !present.holds(gone) && !leaving.iter().any(|leaving| leaving.is(gone)) && !gone.lies_there(self)
         });
         Ok(gone.iter().find_map(Gone::missing))
+    }
+}
+
+fn missing_in(gone: std::result::Result<Vec<Gone>, Stopped>) -> Result<Vec<Missing>> {
+    match gone {
+        Ok(gone) => Ok(gone.iter().filter_map(Gone::missing).collect()),
+        // A catalogue that cannot be read knows of nothing; the next search makes it anew.
+        Err(Stopped::Broken(_) | Stopped::Outdated | Stopped::Unsettled) => Ok(Vec::new()),
+        Err(Stopped::Failed(e)) => Err(e),
     }
 }
 

@@ -3,6 +3,8 @@
 //! Weights come from all segments together, scores from one formula with fixed numbers: how the index happens to be
 //! cut into segments changes no answer.
 
+use manent_store::threads::share;
+
 use super::best::{Best, Scored};
 use super::damage::{Read, broken};
 use super::dictionary::Entry;
@@ -53,9 +55,9 @@ pub(crate) fn matching(
         let half = halves(all_views);
         let mut other = best.another();
         let (first, second) = std::thread::scope(|scope| {
-            let second = scope.spawn(|| search(half..all_views.len(), &mut other));
+            let second = share(scope, || search(half..all_views.len(), &mut other));
             let first = search(0..half, &mut best);
-            (first, second.join().unwrap_or_else(|_| Err(broken("a thread of it died"))))
+            (first, second.finish().unwrap_or_else(|_| Err(broken("a thread of it died"))))
         });
         best.join(other);
         first?.zip(second?).map(|(first, second)| first + second)

@@ -323,7 +323,7 @@ impl Index {
             }
         }
         drop_gone(known, &gone);
-        let has_copies = drop_copies(&mut known.rows)?;
+        let has_copies = drop_copies(&mut known.rows, store)?;
         let settled = settle_forks(&mut known.rows)? && !lost;
         if settled {
             self.settle_gone(known, store, &found)?;

@@ -2,6 +2,7 @@
 
 mod dictionary;
 mod hostile;
+mod matching;
 mod merge;
 mod pages;
 mod postings;

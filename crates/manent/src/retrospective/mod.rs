@@ -52,6 +52,7 @@ use std::time::Instant;
 
 use crate::error::Result;
 use crate::runs::{Run, Runs};
+use manent_store::threads;
 use manent_store::StreamStat;
 
 pub use compare::{Comparison, Differs};
@@ -166,10 +167,11 @@ impl Runs {
             let mut shares = shares.into_iter();
             let own = shares.next().unwrap_or_default();
             for share in shares {
-                handles.push(scope.spawn(move || read_share(self, question, sessions, &share, tell)));
+                handles
+                    .push(threads::share(scope, move || read_share(self, question, sessions, &share, tell)));
             }
             let mut parts = vec![read_share(self, question, sessions, &own, tell)];
-            parts.extend(handles.into_iter().map(|handle| match handle.join() {
+            parts.extend(handles.into_iter().map(|handle| match handle.finish() {
                 Ok(part) => part,
                 Err(panic) => std::panic::resume_unwind(panic),
             }));

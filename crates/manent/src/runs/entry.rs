@@ -451,6 +451,9 @@ pub const INTERRUPTED: &str = "interrupted";
 /// The class of an attempt that could not be checked, because whoever was to do that could not. It says nothing of what
 /// it was worth.
 pub const NOT_CHECKED: &str = "verifier";
+/// The class of an attempt whose command was not run, because its sandbox could not be started. It says nothing of what
+/// the skill is worth.
+pub const NOT_RUN: &str = "sandbox";
 const YEAR_2000_MS: i64 = 946_684_800_000;
 /// A number below this is a time in seconds (until the year 5138), one above it in milliseconds (from 1973 on).
 const SECONDS_BELOW: f64 = 1e11;

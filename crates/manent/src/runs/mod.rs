@@ -44,7 +44,7 @@ use logs::{LogReader, RunLogs};
 
 pub use alone::Alone;
 pub(crate) use entry::bare;
-pub use entry::{Attempt, INTERRUPTED, Line, NOT_CHECKED, Oddity, Passage, Run, Status};
+pub use entry::{Attempt, INTERRUPTED, Line, NOT_CHECKED, NOT_RUN, Oddity, Passage, Run, Status};
 pub use incoming::{Ended, EntryError, NewAttempt, NewEntry, NewRun};
 pub use judging::{Judged, NewVerdict, RunName};
 pub(crate) use known::{Known, Namer, Names};

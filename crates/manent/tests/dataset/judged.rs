@@ -33,6 +33,7 @@ fn what_was_said_afterwards_overrules_what_was_on_record() {
     answered(&scene, 3, &json!({"error_class": "interrupted", "verified": false}));
     answered(&scene, 4, &json!({"verified": true}));
     answered(&scene, 5, &json!({"error_class": "verifier"}));
+    answered(&scene, 6, &json!({"error_class": "sandbox"}));
     let labels = || {
         let rows = scene.make_all(Format::Kto);
         let label = |row: &Value| {
@@ -44,17 +45,17 @@ fn what_was_said_afterwards_overrules_what_was_on_record() {
         labels.sort_unstable();
         (labels, rows.left_out("not_verified"), rows.left_out("verified_with_error"))
     };
-    // That somebody broke it off says nothing of what it was worth, nor that its verifier is missing.
-    assert_eq!(labels(), (vec![(4, true)], 3, 1));
+    // An interrupt, a missing verifier and a sandbox that did not start say nothing of what it was worth.
+    assert_eq!(labels(), (vec![(4, true)], 4, 1));
     judge(&scene, 1, Some(true));
     judge(&scene, 2, Some(true));
     judge(&scene, 3, Some(true));
     judge(&scene, 4, Some(false));
-    assert_eq!(labels(), (vec![(1, true), (2, true), (3, true), (4, false)], 1, 0));
+    assert_eq!(labels(), (vec![(1, true), (2, true), (3, true), (4, false)], 2, 0));
     for n in 1..=4 {
         judge(&scene, n, None);
     }
-    assert_eq!(labels(), (vec![(4, true)], 3, 1), "taken back");
+    assert_eq!(labels(), (vec![(4, true)], 4, 1), "taken back");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use manent::backend::Which;
 use manent::log::fs::Disk;
-use manent::{Missing, Store, turn};
+use manent::{Missing, Place, Store, turn};
 use manent_sim::{Fault, SimDisk};
 
 use super::key;
@@ -14,7 +14,7 @@ fn scene() -> SimDisk {
     let store = open(&disk);
     say(&store, "work", &["one", "two", "three"]);
     say(&store, "other", &["of no concern"]);
-    store.fork(&find(&store, manent::Place::Live, "work"), Some(2), &key("branch")).unwrap();
+    store.fork(&find(&store, Place::Live, "work"), Some(2), &key("branch")).unwrap();
     say(&store, "branch", &["another three"]);
     disk.pass(5_000_000_000);
     look(&store);
@@ -108,7 +108,7 @@ fn copy_of_an_older_torn_record_is_no_trace_of_a_lost_one() {
     say(&open(&disk), "work", &["three again"]);
     disk.pass(5_000_000_000);
     look(&open(&disk));
-    let at = find(&open(&disk), manent::Place::Live, "work");
+    let at = find(&open(&disk), Place::Live, "work");
     let is_sound = || open(&disk).verify(&at, &mut |_, _| {}).unwrap().is_sound();
     assert!(is_sound(), "torn, set aside, and gone on with");
     let whole = disk.peek(path("work")).unwrap();
@@ -133,7 +133,7 @@ fn interrupted_purge_is_no_loss() {
             at = at.max(disk.op_count());
             disk.add_fault(at, crash);
             let purged = try_open(&disk).and_then(|store| {
-                let at = store.find_in(manent::Place::Live, &key("work"))?.id;
+                let at = store.find_in(Place::Live, &key("work"))?.id;
                 store.purge(&[at], false)
             });
             if disk.crashed().is_none() {
@@ -159,11 +159,11 @@ fn interrupted_purge_is_no_loss() {
 fn moves_and_purges_of_another_process_are_no_loss() {
     type Act = fn(&Store);
     let acts: [Act; 4] = [
-        |store| drop(store.archive(&find(store, manent::Place::Live, "work"), &mut |_, _| {})),
-        |store| drop(store.delete(&find(store, manent::Place::Live, "work"))),
-        |store| drop(store.purge(&[find(store, manent::Place::Live, "work")], false)),
+        |store| drop(store.archive(&find(store, Place::Live, "work"), &mut |_, _| {})),
+        |store| drop(store.delete(&find(store, Place::Live, "work"))),
+        |store| drop(store.purge(&[find(store, Place::Live, "work")], false)),
         |store| {
-            let archived = store.archive(&find(store, manent::Place::Live, "work"), &mut |_, _| {});
+            let archived = store.archive(&find(store, Place::Live, "work"), &mut |_, _| {});
             drop(store.unarchive(&archived.unwrap()));
         },
     ];
@@ -190,6 +190,27 @@ fn moves_and_purges_of_another_process_are_no_loss() {
                 assert_eq!(keys(&store.missing().unwrap()), NONE, "act {which}, {nth}, afterwards");
             }
         }
+    }
+}
+
+/// Both files have the same records at the same offsets: only the ids in their headers tell them apart.
+#[test]
+fn fork_that_was_emptied_and_made_again_from_the_same_records_is_missing() {
+    for looks in [false, true] {
+        let disk = SimDisk::new(3);
+        disk.poke(path("foreign"), "{\"role\":\"user\",\"content\":\"alpha\"}\n").unwrap();
+        let store = open(&disk);
+        let foreign = find(&store, Place::Live, "foreign");
+        store.fork(&foreign, None, &key("fork")).unwrap();
+        look(&store);
+        disk.poke(path("fork"), "").unwrap();
+        store.fork(&foreign, None, &key("fork")).unwrap();
+        let store = open(&disk);
+        if looks {
+            look(&store);
+        }
+        assert_eq!(keys(&store.missing().unwrap()), ["fork"], "looks: {looks}");
+        assert!(store.missing_of(&key("fork")).unwrap().is_some(), "looks: {looks}");
     }
 }
 

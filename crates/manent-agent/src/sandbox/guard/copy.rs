@@ -355,7 +355,8 @@ impl Spot {
         Ok(rustix::fs::fchmod(fd, Mode::from_raw_mode(mode))?)
     }
 
-    /// Writes a file as a whole or not at all.
+    /// Writes a file as a whole or not at all. Not an `AtomicFile`: every step is relative to an open directory,
+    /// because a path into the workspace may lead elsewhere since a command ran there.
     fn write(&self, mut bytes: &[u8], mode: u32) -> io::Result<()> {
         let beside = format!(".manent-{}.tmp", unique_name());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

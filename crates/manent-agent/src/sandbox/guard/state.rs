@@ -15,8 +15,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use manent::log::RealDisk;
-use manent::log::fs::{Access, Disk, DiskFile, PathInfo, Shape, read_whole, write_fully};
+use manent::log::fs::{Access, Disk, PathInfo, Shape, read_whole, write_fully};
+use manent::log::{AtomicFile, CommitSync, Error, FileLock, LockMode, RealDisk};
 use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps};
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +123,7 @@ pub enum NewEntries {
 #[derive(Debug)]
 pub(super) struct Notes {
     dir: PathBuf,
-    _lock: Box<dyn DiskFile>,
+    _lock: FileLock,
     copies: u64,
 }
 
@@ -131,7 +131,7 @@ pub(super) struct Notes {
 #[derive(Debug)]
 pub(super) struct Turn {
     parent: PathBuf,
-    _lock: Box<dyn DiskFile>,
+    _lock: FileLock,
 }
 
 impl Turn {
@@ -139,18 +139,16 @@ impl Turn {
     pub(super) fn take(store: &Path) -> io::Result<Turn> {
         let parent = store.join(DIRECTORY);
         RealDisk.create_dir_all(&parent)?;
-        let lock = RealDisk.open(&parent, Access::Directory)?;
-        while !lock.try_lock()? {
-            std::thread::sleep(LOOK_EVERY);
-        }
+        let lock =
+            FileLock::acquire(&RealDisk, &parent, Access::Directory, LockMode::Exclusive, Duration::MAX)?;
         Ok(Turn { parent, _lock: lock })
     }
 
     /// The notes of commands whose process is gone.
     pub(super) fn left_behind(&self) -> Vec<Notes> {
         let open = |dir: PathBuf| {
-            let lock = RealDisk.open(&dir.join(LOCK), Access::Read).ok()?;
-            lock.try_lock().ok()?.then_some(Notes { dir, _lock: lock, copies: 0 })
+            let lock = lock_of(&dir).ok()?;
+            Some(Notes { dir, _lock: lock, copies: 0 })
         };
         self.directories().into_iter().filter_map(open).collect()
     }
@@ -161,8 +159,7 @@ impl Turn {
         let meets = |dir: PathBuf| {
             let read = read_whole(&RealDisk, &dir.join(WORKSPACE), u64::MAX).ok()?;
             let other = PathBuf::from(OsString::from_vec(read));
-            let is_locked =
-                RealDisk.open(&dir.join(LOCK), Access::Read).ok()?.try_lock().is_ok_and(|free| !free);
+            let is_locked = matches!(lock_of(&dir), Err(Error::Held { .. }));
             Some(is_locked && (other.starts_with(workspace) || workspace.starts_with(&other)))
         };
         if self.directories().into_iter().any(|dir| meets(dir) == Some(true)) {
@@ -171,10 +168,9 @@ impl Turn {
         // Not brought to the disk, unlike its parent: each command would wait for that.
         let dir = self.parent.join(unique_name());
         rustix::fs::mkdir(&dir, Mode::RWXU)?;
-        let lock = RealDisk.open(&dir.join(LOCK), Access::CreateNew)?;
-        if !lock.try_lock()? {
-            return Err(io::ErrorKind::ResourceBusy.into());
-        }
+        let path = dir.join(LOCK);
+        let file = RealDisk.open(&path, Access::CreateNew)?;
+        let lock = FileLock::acquire_open(file, &path, LockMode::Exclusive, Duration::ZERO)?;
         let notes = Notes { dir, _lock: lock, copies: 0 };
         notes.write(WORKSPACE, workspace.as_os_str().as_bytes())?;
         Ok(Some(notes))
@@ -201,8 +197,10 @@ impl Notes {
 
     /// Writes down what there is. Not brought to the disk: this is for a process that is killed, not for a power cut.
     pub(super) fn save(&self, state: &State) -> io::Result<()> {
-        self.write(UNFINISHED, &serde_json::to_vec(state)?)?;
-        RealDisk.rename(&self.dir.join(UNFINISHED), &self.dir.join(STATE))
+        let file = AtomicFile::create(&RealDisk, &self.dir.join(STATE))?;
+        let mut file = file.with_sync(CommitSync::None);
+        file.write_all(&serde_json::to_vec(state)?)?;
+        file.commit()
     }
 
     /// Reads what was written down; nothing if the command had not begun.
@@ -270,6 +268,12 @@ impl Drop for Heartbeat {
     }
 }
 
+/// Takes the lock of a command's directory, which is free when its process is gone.
+fn lock_of(dir: &Path) -> manent::log::Result<FileLock> {
+    let wait = Duration::ZERO;
+    FileLock::acquire(&RealDisk, &dir.join(LOCK), Access::Read, LockMode::Exclusive, wait)
+}
+
 /// A name that no other command has: the time in milliseconds, this process, and a count.
 pub(super) fn unique_name() -> String {
     static MADE: AtomicU64 = AtomicU64::new(0);
@@ -287,6 +291,4 @@ const DIRECTORY: &str = "sandbox";
 const LOCK: &str = "lock";
 const WORKSPACE: &str = "workspace";
 const STATE: &str = "state.json";
-const UNFINISHED: &str = "state.json.tmp";
-const LOOK_EVERY: Duration = Duration::from_millis(2);
 const BEAT_EVERY: Duration = Duration::from_secs(1);

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use manent::log::RealDisk;
-use manent::runs::{Ended, INTERRUPTED, NOT_CHECKED, NewAttempt, NewRun, Recorded, Runs, Started, Status};
+use manent::runs::{
+    Ended, INTERRUPTED, NOT_CHECKED, NOT_RUN, NewAttempt, NewRun, Recorded, Runs, Started, Status,
+};
 use manent_agent::sandbox::{
     Cause, Ending, Line, NewEntries, Note, Outcome, Policy, Sandbox, SandboxError, Stop,
 };
@@ -204,10 +206,11 @@ impl Work<'_> {
             ended.attempts.push(tried.attempt);
             notes.extend(tried.notes);
             (refused, unchecked, hint) = (tried.refused, tried.unchecked, tried.hint);
-            // Whoever broke it off said nothing of what it was worth, nor did a verifier that was not there.
+            // An interrupt, a verifier that was not there and a sandbox that did not start say nothing of the skill.
+            let is_unknown = self.is_interrupted() || unchecked.is_some() || refused.is_some();
             ended.status = match tried.is_good {
                 true => Status::Success,
-                false if self.is_interrupted() || unchecked.is_some() => Status::Unknown,
+                false if is_unknown => Status::Unknown,
                 false => Status::Failure,
             };
             // What the sandbox refuses it refuses again, and a program that is missing stays so.
@@ -231,7 +234,10 @@ impl Work<'_> {
         let mut attempt = NewAttempt { sandbox: self.sandbox.to_string(), ..NewAttempt::default() };
         let outcome = match self.run(&Line::Program(self.given.line.clone()), screen) {
             Ok(outcome) => outcome,
-            Err(error) => return refused(attempt, error),
+            Err(error) => {
+                attempt.output_summary = error.to_string();
+                return refused(attempt, error, NOT_RUN);
+            }
         };
         let output = outcome.stdout.text();
         attempt.duration = Some(outcome.duration);
@@ -264,7 +270,11 @@ impl Work<'_> {
     fn check(&self, mut attempt: NewAttempt, verify: &str, screen: &mut Screen<'_>) -> Tried {
         let checked = match self.run(&Line::Shell(verify.to_owned()), screen) {
             Ok(checked) => checked,
-            Err(error) => return refused(attempt, error),
+            Err(error) => {
+                end_line(&mut attempt.runner_output);
+                let _ = writeln!(attempt.runner_output, "[verification: {error}]");
+                return refused(attempt, error, NOT_CHECKED);
+            }
         };
         attempt.duration = attempt.duration.map(|duration| duration + checked.duration);
         attempt.cut.0 += checked.stdout.cut_bytes;
@@ -335,10 +345,9 @@ fn unchecked(ending: Ending) -> Option<Unchecked> {
     Some(Unchecked { why, is_missing })
 }
 
-/// An attempt that the sandbox refused.
-fn refused(mut attempt: NewAttempt, error: SandboxError) -> Tried {
-    "sandbox".clone_into(&mut attempt.error_class);
-    attempt.output_summary = error.to_string();
+/// An attempt whose command, or whose verification, the sandbox did not start.
+fn refused(mut attempt: NewAttempt, error: SandboxError, class: &str) -> Tried {
+    class.clone_into(&mut attempt.error_class);
     Tried { attempt, is_good: false, hint: None, refused: Some(error), unchecked: None, notes: Vec::new() }
 }
 
