@@ -3,14 +3,17 @@
 //! Both are flocks: whoever dies lets go. The lock on a live file is the writer's lease itself. The lock on the store
 //! is on the directory of the live sessions, so that there is no lock file to be left behind.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use manent_log::Disk;
 use manent_log::fs::{Access, DiskFile};
 
 use crate::error::{Error, Result, io_error};
-use crate::streams::LockGuard;
+use crate::streams::{LockGuard, LockMode};
+use crate::sync::lock;
 
 /// A file that nobody else moves or rewrites while this lives.
 #[derive(Debug)]
@@ -48,8 +51,6 @@ pub(super) struct DirLock {
     _dir: Box<dyn DiskFile>,
 }
 
-impl LockGuard for DirLock {}
-
 impl DirLock {
     /// Takes the lock for somebody who only looks; `None` if it is not to be had soon.
     pub(super) fn take_soon(disk: &dyn Disk, dir: &Path, wait_min: Duration) -> Option<DirLock> {
@@ -67,6 +68,61 @@ impl DirLock {
             std::thread::sleep(PAUSE);
         }
         Ok(DirLock { _dir: file })
+    }
+}
+
+/// A lock that callers of the seam hold.
+#[derive(Debug)]
+#[expect(dead_code, reason = "held, not used")]
+pub(super) enum AnyLock {
+    Dir(DirLock),
+    File(manent_log::Hold),
+}
+
+/// The locks that are held through this backend.
+///
+/// A [`Disk`] has only exclusive locks. Shared holders of one process share one, so another process waits for them even
+/// if it wants to share the lock too.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    shared: Mutex<HashMap<PathBuf, Weak<AnyLock>>>,
+}
+
+#[derive(Debug)]
+pub(super) struct TakenLock(#[expect(dead_code, reason = "held, not used")] Arc<AnyLock>);
+
+impl LockGuard for TakenLock {}
+
+impl Locks {
+    /// Takes a lock, waiting for other holders at most `wait`. `take` takes it without waiting.
+    pub(super) fn take(
+        &self,
+        path: &Path,
+        mode: LockMode,
+        wait: Duration,
+        take: impl Fn() -> Result<AnyLock>,
+    ) -> Result<TakenLock> {
+        let deadline = Deadline::after(wait);
+        loop {
+            let mut shared = lock(&self.shared);
+            let held = shared.get(path).and_then(Weak::upgrade);
+            if let Some(held) = held.filter(|_| mode == LockMode::Shared) {
+                return Ok(TakenLock(held));
+            }
+            match take() {
+                Err(Error::Busy { .. }) if !deadline.is_near() => {}
+                taken => {
+                    let taken = Arc::new(taken?);
+                    if mode == LockMode::Shared {
+                        shared.retain(|_, held| held.strong_count() > 0);
+                        shared.insert(path.to_owned(), Arc::downgrade(&taken));
+                    }
+                    return Ok(TakenLock(taken));
+                }
+            }
+            drop(shared);
+            std::thread::sleep(PAUSE);
+        }
     }
 }
 

@@ -43,12 +43,12 @@ use crate::header::HeaderNames;
 use crate::key::SessionKey;
 use crate::pack::{self, Unpacking};
 use crate::streams::{
-    Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockGuard, LockMode, LockName,
-    Maintenance, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Space, StreamId,
-    StreamReader, StreamStat, StreamWriter, Streams, Target, Version,
+    Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
+    NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Space, StreamId, StreamReader,
+    StreamStat, StreamWriter, Streams, Target, Version,
 };
-use hold::{Held, STORE_WAIT_MIN};
-use names::{Form, LEDGER_FILES, Layout, SINGLE_FILES};
+use hold::{AnyLock, DirLock, Held, Locks, STORE_WAIT_MIN};
+use names::{Form, Layout, fixed_files, may_be_file_of};
 use reader::FileReader;
 use store_dir::{Spot, StoreDir, right_key};
 use writer::{FileWriter, Hold};
@@ -65,6 +65,7 @@ pub struct Files {
     /// A file was seen that has other names too: whoever writes it under one of those is not heard.
     has_linked: AtomicBool,
     heard: Mutex<HashMap<Space, changes::Heard>>,
+    locks: Locks,
     tokens: AtomicU64,
 }
 
@@ -89,8 +90,10 @@ impl Files {
                 Ok(entries) => entries.iter().any(|entry| {
                     let name = entry.name.to_str().unwrap_or_default();
                     let file = name.strip_suffix(MARK).unwrap_or(name);
-                    let is_beside = SINGLE_FILES.contains(&name) || LEDGER_FILES.contains(&name);
-                    let is_session = SessionKey::of_file_name(file).is_some() && !is_beside;
+                    let is_beside =
+                        |space| fixed_files(space).is_some_and(|files| files.iter().any(|f| f == name));
+                    let is_session =
+                        SessionKey::of_file_name(file).is_some() && !Space::ALL.into_iter().any(is_beside);
                     is_session || matches!(name, "archive" | "trash")
                 }),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => false,
@@ -111,6 +114,7 @@ impl Files {
             prepared_runs: AtomicBool::new(false),
             has_linked: AtomicBool::new(false),
             heard: Mutex::default(),
+            locks: Locks::default(),
             tokens: AtomicU64::new(0),
         })
     }
@@ -163,7 +167,7 @@ impl Files {
     /// Makes the directories of a space, refuses to write where others could, and makes the directories' names durable:
     /// whoever made them may have died before that.
     fn prepare(&self, space: Space) -> Result<()> {
-        if !self.supports(space) {
+        if !self.dir.supports(space) {
             return Err(Error::Unsupported { store: self.dir.name(), space });
         }
         if !self.prepared.load(Ordering::Relaxed) {
@@ -181,6 +185,14 @@ impl Files {
         Ok(())
     }
 
+    /// As [`Files::prepare`], for a stream that is to be written.
+    fn prepare_for(&self, id: &StreamId) -> Result<()> {
+        if self.dir.supports(id.space) {
+            id.check_key()?;
+        }
+        self.prepare(id.space)
+    }
+
     fn sync_above(&self, dir: &Path) -> Result<()> {
         let above = dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         match self.dir.disk.sync_dir(above) {
@@ -192,7 +204,7 @@ impl Files {
 
     fn lease_live(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<FileWriter> {
         let key = (id.space, id.key.clone());
-        let lease = match self.writers.lease(&key, wait)? {
+        let lease = match self.writers.lease(&key)? {
             Some(lease) => lease,
             None => {
                 let new = match missing {
@@ -240,25 +252,28 @@ impl Streams for Files {
     }
 
     fn supports(&self, space: Space) -> bool {
-        space == Space::Sessions || !self.dir.layout.is_flat()
+        self.dir.supports(space)
     }
 
     fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>> {
         let id = match at {
             Target::Id(id) => id,
             Target::Name { space, place, name } => {
-                let among = if name == changes::file_name(name) { place } else { Place::Live };
-                let path = self.dir.layout.dir(space, among).join(changes::file_name(name));
-                let opened = self.open_at(&path, None)?;
-                let missing = || Error::NotFound {
-                    name: name.to_owned(),
-                    space,
-                    place: Some(place),
-                    store: self.dir.name(),
+                let file = changes::file_name(name);
+                let among = if name == file { place } else { Place::Live };
+                let is_here = self.dir.supports(space) && space.places().contains(&place);
+                let opened = if is_here && may_be_file_of(space, file) {
+                    self.open_at(&self.dir.layout.dir(space, among).join(file), None)?
+                } else {
+                    None
                 };
+                let missing = || Error::no_name(space, place, name, &self.dir.name());
                 return opened.map(|reader| Box::new(reader) as _).ok_or_else(missing);
             }
         };
+        if !self.dir.may_hold(id) {
+            return Err(self.dir.not_found(id));
+        }
         let mut tries = 0;
         loop {
             let path = match id.place {
@@ -280,7 +295,7 @@ impl Streams for Files {
     }
 
     fn lease(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<Box<dyn StreamWriter>> {
-        self.prepare(id.space)?;
+        self.prepare_for(id)?;
         let needs = match id.place {
             Place::Live => match self.lease_live(id, missing, wait) {
                 // Written by a newer version: not to be appended to, but it can be replaced as a whole.
@@ -308,7 +323,7 @@ impl Streams for Files {
         records: &[Body],
         how: &Append,
     ) -> Result<Vec<Receipt>> {
-        self.prepare(id.space)?;
+        self.prepare_for(id)?;
         self.writers.append(&self.dir, &(id.space, id.key.clone()), new, records, how)
     }
 
@@ -321,7 +336,7 @@ impl Streams for Files {
     }
 
     fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
-        self.prepare(id.space)?;
+        self.prepare_for(id)?;
         forms::create(&self.dir, id, header, parts)
     }
 
@@ -343,21 +358,25 @@ impl Streams for Files {
         self.dir.sync_dir(path.parent().unwrap_or(&self.dir.layout.sessions))
     }
 
-    fn lock(&self, name: LockName<'_>, _mode: LockMode, wait: Duration) -> Result<Lock> {
-        match name {
+    fn lock(&self, name: LockName<'_>, mode: LockMode, wait: Duration) -> Result<Lock> {
+        let (LockName::Moves(space) | LockName::Named(space, _)) = name;
+        self.prepare(space)?;
+        let lock = match name {
             LockName::Moves(space) => {
-                self.prepare(space)?;
-                Ok(Box::new(self.dir.lock_moves(space, wait)?))
+                let dir = self.dir.moves_dir(space);
+                let take = || Ok(AnyLock::Dir(DirLock::take(&*self.dir.disk, dir, Duration::ZERO)?));
+                self.locks.take(dir, mode, wait.max(self.dir.lock_wait_min), take)?
             }
             LockName::Named(space, name) => {
-                self.prepare(space)?;
                 let path = self.dir.layout.dir(space, Place::Live).join(name);
-                match manent_log::Hold::take(&self.dir.disk, &path, self.dir.trust) {
-                    Err(manent_log::Error::Held { pid, .. }) => Err(Error::Busy { path, pid }),
-                    taken => Ok(Box::new(NamedLock(taken?))),
-                }
+                let take = || match manent_log::Hold::take(&self.dir.disk, &path, self.dir.trust) {
+                    Err(manent_log::Error::Held { path, pid }) => Err(Error::Busy { path, pid }),
+                    taken => Ok(AnyLock::File(taken?)),
+                };
+                self.locks.take(&path, mode, wait, take)?
             }
-        }
+        };
+        Ok(Box::new(lock))
     }
 
     fn is_trustworthy(&self, id: &StreamId) -> Result<bool> {
@@ -424,12 +443,6 @@ impl Maintenance for Files {
         self.dir.obstructed_keys(space)
     }
 }
-
-/// A lock that is a small file of its own.
-#[derive(Debug)]
-struct NamedLock(#[expect(dead_code, reason = "held, not used")] manent_log::Hold);
-
-impl LockGuard for NamedLock {}
 
 /// What another program puts behind the name of a file that it archived.
 const MARK: &str = ".archived";

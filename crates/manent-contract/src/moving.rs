@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use manent_log::{Durability, Expect};
 
-use super::Make;
-use super::subject::{
-    LONG, Subject, assert_held, assert_in_the_way, assert_not_found, header, key, let_others_run, said,
+use manent_store::{Place, Space, StreamId, Target, Which};
+
+use crate::Make;
+use crate::subject::{
+    LONG, Subject, assert_held, assert_in_the_way, assert_not_found, assert_unsupported, header, key,
+    let_others_run, said,
 };
-use crate::backend::{Address, Place, Start, Which};
 
 /// A stream can go from every place to every other, keeps its key, its id and every byte on the way, is in
 /// one list at any time, and can be written again when it is live again.
-pub fn a_stream_goes_through_all_places_unchanged(make: Make<'_>) {
+pub fn relocate_between_all_places_keeps_every_byte(make: Make<'_>) {
     let subject = Subject::new(make);
     let work = key("work");
     let bodies: Vec<_> = (0..50).map(|n| said(&format!("{n} {}", "x".repeat(n * 100)))).collect();
@@ -30,12 +32,12 @@ pub fn a_stream_goes_through_all_places_unchanged(make: Make<'_>) {
             let moved = subject.relocate(&at, to);
             assert_eq!((moved.place, &moved.key, &moved.id), (to, &work, &live.id), "from {at:?}");
             if condensing {
-                subject.backend.condense(&moved, &mut |_, _| {}).expect("condensed");
+                subject.pack(&moved);
             }
             assert_eq!(subject.places_of(&live.id), [to], "it is in one place");
             assert!(subject.all(&moved) == all, "from {:?} to {to:?} nothing changes", at.place);
             if to != at.place {
-                assert_not_found(subject.backend.read(&at, Start::First, None), "where it was before");
+                assert_not_found(subject.streams.open(Target::Id(&at)), "where it was before");
                 assert_not_found(subject.try_relocate(&at, to), "moving it again from where it was");
             }
             at = moved;
@@ -48,7 +50,7 @@ pub fn a_stream_goes_through_all_places_unchanged(make: Make<'_>) {
 
 /// A live stream is in the way of another that would become live, also while it is only being begun; both
 /// stay what and where they were.
-pub fn nothing_is_replaced_by_a_move(make: Make<'_>) {
+pub fn relocate_to_live_never_replaces_a_stream(make: Make<'_>) {
     let subject = Subject::new(make);
     let work = key("work");
     subject.say(&work, "old");
@@ -67,12 +69,12 @@ pub fn nothing_is_replaced_by_a_move(make: Make<'_>) {
     assert_eq!(subject.texts(&archived), ["old"]);
     assert_eq!(subject.texts(&trashed), ["older"]);
     assert_eq!(subject.texts(&subject.live(&work)), ["new"]);
-    assert_eq!(Place::ALL.map(|place| subject.list(place, Which::All).len()), [1, 1, 1]);
+    assert_eq!(subject.counts(), [1, 1, 1]);
 }
 
 /// The next record of a key whose stream was put away begins a new one, and any number of them can be put
 /// away; each can be read and brought back.
-pub fn a_key_has_any_number_of_archived_streams(make: Make<'_>) {
+pub fn key_has_any_number_of_archived_streams(make: Make<'_>) {
     let subject = Subject::new(make);
     let work = key("work");
     for place in [Place::Archive, Place::Trash] {
@@ -90,21 +92,21 @@ pub fn a_key_has_any_number_of_archived_streams(make: Make<'_>) {
             assert_eq!(subject.texts(&subject.relocate(&live, place)).len(), 2);
         }
     }
-    assert_eq!(Place::ALL.map(|place| subject.list(place, Which::All).len()), [0, 4, 4]);
+    assert_eq!(subject.counts(), [0, 4, 4]);
 }
 
 /// In the trash it is known where a stream was before: live, or archived and condensed.
-pub fn the_trash_knows_where_a_stream_was(make: Make<'_>) {
+pub fn trashed_stream_knows_its_former_place(make: Make<'_>) {
     let subject = Subject::new(make);
     for (name, from) in [("live", Place::Live), ("archived", Place::Archive)] {
         subject.say(&key(name), "one");
         let mut at = subject.live(&key(name));
         for _ in 0..2 {
             at = subject.relocate(&at, from);
-            subject.backend.condense(&at, &mut |_, _| {}).expect("condensed");
+            subject.pack(&at);
             at = subject.relocate(&at, Place::Trash);
             let listed = subject.list(Place::Trash, Which::Id(&at.id)).remove(0);
-            assert_eq!((&listed.address, listed.from), (&at, from));
+            assert_eq!((&listed.id, listed.from), (&at, from));
         }
         assert_eq!(subject.texts(&subject.relocate(&at, from)), ["one"]);
     }
@@ -112,7 +114,7 @@ pub fn the_trash_knows_where_a_stream_was(make: Make<'_>) {
 
 /// A stream that is being written moves when its writer is done, or not at all if that takes too long. Under
 /// the lease everything goes on as before.
-pub fn a_move_waits_for_the_writer(make: Make<'_>) {
+pub fn relocate_and_delete_wait_for_the_writer(make: Make<'_>) {
     let subject = Subject::new(make);
     let work = key("work");
     for to in [Some(Place::Archive), Some(Place::Trash), None] {
@@ -122,8 +124,8 @@ pub fn a_move_waits_for_the_writer(make: Make<'_>) {
         let go = |wait: Duration| {
             let _moving = subject.moving();
             match to {
-                Some(to) => subject.backend.relocate(&at, to, wait).map(Some),
-                None => subject.backend.delete(&at, wait).map(|()| None),
+                Some(to) => subject.streams.relocate(&at, to, wait).map(Some),
+                None => subject.streams.delete(&at, wait).map(|()| None),
             }
         };
         assert_held(go(Duration::ZERO), "moving what is being written");
@@ -149,72 +151,51 @@ pub fn a_move_waits_for_the_writer(make: Make<'_>) {
 
 /// An address with an id means that stream. When it is elsewhere now, another stream of the same key in its
 /// place is not read, moved or deleted for it.
-pub fn an_address_means_one_stream_and_no_other(make: Make<'_>) {
+pub fn id_of_a_moved_stream_is_not_found(make: Make<'_>) {
     let subject = Subject::new(make);
     let work = key("work");
     subject.say(&work, "first");
     let old = subject.live(&work);
     subject.relocate(&old, Place::Archive);
     subject.say(&work, "second");
-    let of_other_key = Address { key: key("other"), ..subject.live(&work) };
-    for at in [&old, &of_other_key, &Address { place: Place::Trash, ..old.clone() }] {
-        assert_not_found(subject.backend.read(at, Start::First, None), "reading what is elsewhere");
-        assert_not_found(subject.backend.verify(at, &mut |_, _| {}), "checking what is elsewhere");
-        assert_not_found(subject.backend.settle(at), "settling what is elsewhere");
+    let of_other_key = StreamId { key: key("other"), ..subject.live(&work) };
+    for at in [&old, &of_other_key, &StreamId { place: Place::Trash, ..old.clone() }] {
+        assert_not_found(subject.streams.open(Target::Id(at)), "reading what is elsewhere");
+        if let Some(maintenance) = subject.streams.maintenance() {
+            assert_not_found(maintenance.verify(at, &mut |_, _| {}), "checking what is elsewhere");
+        }
+        assert_not_found(subject.lease_existing(at, LONG), "a lease of what is elsewhere");
+        assert_not_found(subject.streams.sync(at), "settling what is elsewhere");
         assert_not_found(subject.try_relocate(at, Place::Trash), "moving what is elsewhere");
         assert_not_found(subject.delete(at), "deleting what is elsewhere");
     }
     assert_eq!(subject.texts(&subject.live(&work)), ["second"]);
-    assert_eq!(Place::ALL.map(|place| subject.list(place, Which::All).len()), [1, 1, 0]);
+    assert_eq!(subject.counts(), [1, 1, 0]);
 }
 
 /// Without an id, an address means the live stream of its key, whichever that is; where it goes it is known
 /// by its id.
-pub fn a_live_stream_can_be_named_by_its_key_alone(make: Make<'_>) {
+pub fn live_stream_is_found_by_its_key_alone(make: Make<'_>) {
     let subject = Subject::new(make);
     let work = key("work");
     for place in [Place::Archive, Place::Trash] {
         subject.say(&work, "one");
         let live = subject.live(&work);
-        let by_key = Address::live(&work);
+        let by_key = StreamId::live(&work);
         assert_eq!(subject.all(&by_key), subject.all(&live));
-        subject.backend.settle(&by_key).expect("settled");
+        subject.streams.sync(&by_key).expect("settled");
         let moved = subject.relocate(&by_key, place);
-        assert_eq!(moved, Address { place, ..live }, "with the id that its header gives");
+        assert_eq!(moved, StreamId { place, ..live }, "with the id that its header gives");
         assert_eq!(subject.texts(&moved), ["one"]);
     }
     subject.say(&work, "one");
-    subject.delete(&Address::live(&work)).expect("deleted");
-    assert_not_found(subject.delete(&Address::live(&work)), "there is none now");
-}
-
-/// The right to move streams is held by one; whoever comes second waits, and gets it when the first is done.
-/// Nobody needs it to write or to read.
-pub fn only_one_may_move_streams(make: Make<'_>) {
-    let subject = Subject::new(make);
-    let work = key("work");
-    let first = subject.moving();
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                let _second = subject.moving();
-                assert!(done.load(Ordering::SeqCst), "two had the right to move streams");
-            });
-        }
-        let_others_run();
-        assert_eq!(subject.say(&work, "one").seq, 1, "writing needs no such right");
-        assert_eq!(subject.texts(&Address::live(&work)), ["one"]);
-        drop(subject.lease(&work, LONG).expect("a lease"));
-        done.store(true, Ordering::SeqCst);
-        drop(first);
-    });
-    drop(subject.moving());
+    subject.delete(&StreamId::live(&work)).expect("deleted");
+    assert_not_found(subject.delete(&StreamId::live(&work)), "there is none now");
 }
 
 /// Whoever has the right to move streams sees each exactly once, whatever others did before and will do
 /// after.
-pub fn a_stream_is_in_one_place_at_any_time(make: Make<'_>) {
+pub fn holder_of_moves_lock_sees_each_stream_once(make: Make<'_>) {
     let subject = Subject::new(make);
     let work = key("work");
     subject.say(&work, "one");
@@ -231,7 +212,7 @@ pub fn a_stream_is_in_one_place_at_any_time(make: Make<'_>) {
         for to in [Place::Archive, Place::Trash, Place::Live].repeat(5) {
             at = subject.relocate(&at, to);
             if to == Place::Archive {
-                subject.backend.condense(&at, &mut |_, _| {}).expect("condensed");
+                subject.pack(&at);
             }
             thread::yield_now();
         }
@@ -242,7 +223,7 @@ pub fn a_stream_is_in_one_place_at_any_time(make: Make<'_>) {
 
 /// Settling and condensing can be asked for of any stream in any place, again and again, also while it is
 /// written, and change nothing that is read. Neither needs the right to move streams.
-pub fn settling_and_condensing_change_nothing_that_is_read(make: Make<'_>) {
+pub fn sync_and_pack_change_nothing_that_is_read(make: Make<'_>) {
     let subject = Subject::new(make);
     let work = key("work");
     let bare = key("header only");
@@ -252,17 +233,36 @@ pub fn settling_and_condensing_change_nothing_that_is_read(make: Make<'_>) {
         let mut at = subject.live(&key);
         let all = subject.all(&at);
         let lease = subject.lease(&key, LONG).expect("a lease");
-        subject.backend.settle(&at).expect("settled while it is written");
-        subject.backend.condense(&at, &mut |_, _| {}).expect("nothing to do");
+        subject.streams.sync(&at).expect("settled while it is written");
+        subject.pack(&at);
         drop(lease);
         for place in Place::ALL {
             at = subject.relocate(&at, place);
             for _ in 0..2 {
-                subject.backend.settle(&at).expect("settled");
-                subject.backend.condense(&at, &mut |done, all| assert!(done <= all)).expect("condensed");
+                subject.streams.sync(&at).expect("settled");
+                subject.pack(&at);
                 assert!(subject.all(&at) == all, "{place:?}");
                 assert_eq!(subject.places_of(&at.id), [place]);
             }
         }
     }
+}
+
+/// Only sessions have places: streams of other spaces stay live, and other places of their spaces are empty.
+pub fn relocate_outside_sessions_is_unsupported(make: Make<'_>, space: Space) {
+    if space == Space::Sessions {
+        return;
+    }
+    let subject = Subject::within(make, space);
+    let work = subject.work();
+    subject.say(&work, "one");
+    let at = subject.live(&work);
+    for to in [Place::Archive, Place::Trash] {
+        assert_unsupported(subject.try_relocate(&at, to), "only sessions have places");
+        let elsewhere = StreamId { place: to, ..at.clone() };
+        assert_not_found(subject.streams.open(Target::Id(&elsewhere)), "nothing is there");
+    }
+    assert_eq!(subject.counts(), [1, 0, 0]);
+    assert_eq!(Subject { streams: subject.streams.clone(), space: Space::Sessions }.counts(), [0; 3]);
+    assert_eq!(subject.live_texts(&work), ["one"]);
 }

@@ -7,10 +7,10 @@ use std::thread;
 
 use manent_log::{Durability, Expect};
 
-use super::Make;
-use super::subject::{LONG, Subject, conflict, key, rest_of, said};
-use crate::backend::{Address, Place, Start, Terms, Which};
-use crate::key::SessionKey;
+use manent_store::{Append, Place, Seek, SessionKey, Space, Which};
+
+use crate::Make;
+use crate::subject::{LONG, Subject, conflict, rest_of, said};
 
 const THREADS: usize = 8;
 const RECORDS: usize = 25;
@@ -23,12 +23,12 @@ fn all_at_once(subject: &Subject, keys: &[SessionKey]) {
             let receipts = &receipts;
             scope.spawn(move || {
                 let durability = [Durability::Group, Durability::Group, Durability::Flush][writer % 3];
-                let terms = Terms { durability, expect: Expect::Any, wait: LONG };
+                let terms = Append { durability, expect: Expect::Any, wait: LONG };
                 for n in 0..RECORDS {
                     let key = &keys[(writer + n) % keys.len()];
                     let text = format!("{writer}/{n}");
                     let bodies = if n % 10 == 9 { vec![said(&text), said(&text)] } else { vec![said(&text)] };
-                    let taken = subject.append_on(key, &bodies, &terms).expect("taken");
+                    let taken = subject.append_with(key, &bodies, terms).expect("taken");
                     assert_eq!(taken.len(), bodies.len(), "a receipt for each record");
                     let taken = taken.into_iter().map(|receipt| ((key.clone(), receipt.seq), text.clone()));
                     receipts.lock().unwrap().extend(taken);
@@ -42,7 +42,7 @@ fn all_at_once(subject: &Subject, keys: &[SessionKey]) {
     assert_eq!(receipts.len(), count, "no number was given twice");
     let mut read = 0;
     for key in keys {
-        let texts = subject.texts(&Address::live(key));
+        let texts = subject.live_texts(key);
         read += texts.len();
         for (seq, text) in (1..).zip(texts) {
             assert_eq!(receipts.get(&(key.clone(), seq)), Some(&text), "the record that the receipt is for");
@@ -61,20 +61,21 @@ fn all_at_once(subject: &Subject, keys: &[SessionKey]) {
 
 /// Threads that append to one key, alone and in batches: every receipt's record is there once, numbers have
 /// no gap, and each thread's records are in its own order.
-pub fn threads_on_one_key_lose_and_mix_nothing(make: Make<'_>) {
-    all_at_once(&Subject::new(make), &[key("work")]);
+pub fn threads_on_one_stream_lose_nothing(make: Make<'_>, space: Space) {
+    let subject = Subject::within(make, space);
+    all_at_once(&subject, &subject.keys(1));
 }
 
 /// The same with many keys, each of which all threads append to.
-pub fn threads_on_many_keys_lose_and_mix_nothing(make: Make<'_>) {
-    let keys: Vec<SessionKey> = (0..7).map(|n| key(&format!("work {n}"))).collect();
-    all_at_once(&Subject::new(make), &keys);
+pub fn threads_on_many_streams_lose_nothing(make: Make<'_>, space: Space) {
+    let subject = Subject::within(make, space);
+    all_at_once(&subject, &subject.keys(7));
 }
 
 /// Of threads that expect the same number at the same time exactly one gets it, the others a conflict.
-pub fn of_those_who_expect_the_same_number_one_wins(make: Make<'_>) {
-    let subject = Subject::new(make);
-    let work = key("work");
+pub fn threads_expecting_one_number_get_it_once(make: Make<'_>, space: Space) {
+    let subject = Subject::within(make, space);
+    let work = subject.work();
     for seq in 1..=10 {
         let (won, lost) = (AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
@@ -93,41 +94,41 @@ pub fn of_those_who_expect_the_same_number_one_wins(make: Make<'_>) {
         });
         assert_eq!((won.into_inner(), lost.into_inner()), (1, 3), "for record {seq}");
     }
-    assert_eq!(subject.texts(&Address::live(&work)).len(), 10);
+    assert_eq!(subject.live_texts(&work).len(), 10);
 }
 
 /// Threads that are the first to write a key, each with a header of its own, begin one stream together.
-pub fn threads_that_begin_a_key_begin_one_stream(make: Make<'_>) {
-    let subject = Subject::new(make);
-    for n in 0..10 {
-        let work = key(&format!("work {n}"));
+pub fn threads_beginning_a_key_begin_one_stream(make: Make<'_>, space: Space) {
+    let subject = Subject::within(make, space);
+    let keys = subject.keys(10);
+    for work in &keys {
         let ids = Mutex::new(Vec::new());
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let receipt = subject.say(&work, "one of us");
+                    let receipt = subject.say(work, "one of us");
                     ids.lock().unwrap().push(receipt.id.to_string());
                 });
             }
         });
-        let live = subject.live(&work);
+        let live = subject.live(work);
         let ids = ids.into_inner().unwrap();
         assert!(ids.iter().all(|id| *id == live.id), "receipts of {ids:?} for the stream {}", live.id);
         assert_eq!(subject.texts(&live).len(), 4);
     }
-    assert_eq!(subject.list(Place::Live, Which::All).len(), 10);
+    assert_eq!(subject.list(Place::Live, Which::All).len(), keys.len());
 }
 
 /// Whoever reads along while others write sees every record once, whole and in order, and no damage.
-pub fn readers_see_whole_records_while_others_write(make: Make<'_>) {
-    let subject = Subject::new(make);
-    let work = key("work");
+pub fn readers_during_writes_see_whole_records(make: Make<'_>, space: Space) {
+    let subject = Subject::within(make, space);
+    let work = subject.work();
     subject.say(&work, "0");
     let text = |n: usize| format!("{n} {}", "long ".repeat(n * 37 % 2000));
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let mut reader = subject.open(&Address::live(&work), Start::Seq(2));
+                let mut reader = subject.open(&subject.at(&work), Seek::Seq(2));
                 let mut read = Vec::new();
                 while read.len() < 200 {
                     read.extend(rest_of(&mut *reader));
