@@ -399,7 +399,7 @@ impl MemoryWriter {
 impl StreamWriter for MemoryWriter {
     fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>> {
         self.at.check_live()?;
-        let known = |key: &str| self.stream.with_key(key);
+        let known = |key: &str| Ok(self.stream.with_key(key));
         let mut planned = rows::plan_append(&self.at, bodies, expect, self.next_seq(), known)?;
         let lines = std::mem::take(&mut planned.lines);
         let begins = self.is_new && !lines.is_empty();

@@ -4,6 +4,7 @@
 //! another program's. A backend implements [`Rows`] to get a reader ([`RowReader`]), and calls [`plan_append`],
 //! [`write_parts`] and [`verify_rows`] where it writes and checks.
 
+use std::cell::Cell;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -206,9 +207,19 @@ pub fn plan_append(
     bodies: &[Body],
     expect: Expect,
     next: u64,
-    known: impl Fn(&str) -> Option<(u64, u64)>,
+    known: impl Fn(&str) -> Result<Option<(u64, u64)>>,
 ) -> Result<Planned> {
-    let (fates, fresh) = manent_log::sort_out(bodies, known);
+    let failed = Cell::new(None);
+    let look = |key: &str| {
+        known(key).unwrap_or_else(|e| {
+            failed.set(Some(e));
+            None
+        })
+    };
+    let (fates, fresh) = manent_log::sort_out(bodies, look);
+    if let Some(e) = failed.take() {
+        return Err(e);
+    }
     if let (Expect::Seq(expected), None | Some(Fate::Written(_))) = (expect, fates.first())
         && expected != next
     {
