@@ -257,7 +257,9 @@ pub fn changes_since_an_old_cursor_are_complete(make: Make<'_>, space: Space) {
     let news = nothing.look(&subject);
     assert_eq!(news, vec![(Place::Live, Kind::New); keys.len() - 1], "to whoever knows nothing");
     let mut words = cursors.last().map(|cursor| cursor.words().to_vec()).unwrap_or_default();
-    words.iter_mut().for_each(|word| *word ^= 1);
+    for word in &mut words {
+        *word ^= 1;
+    }
     let changes = known.ask(&subject, &Cursor::new(words));
     assert!(known.take(&subject, changes).contains(&(Place::Live, Kind::Gone)), "a cursor of somebody else");
 }

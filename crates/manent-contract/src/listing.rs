@@ -7,7 +7,7 @@ use manent_store::{
 };
 
 use crate::Make;
-use crate::subject::{Subject, assert_not_found, key, rest_of, said};
+use crate::subject::{Seen, Subject, assert_not_found, key, rest_of, said};
 
 /// Keys that are paths, commands, patterns, names of devices, or look alike.
 const SHORT: &[&str] = &[
@@ -249,7 +249,7 @@ pub fn name_finds_its_stream_in_its_place(make: Make<'_>, space: Space) {
                 let mut reader = subject.streams.open(target).expect("opened");
                 assert_eq!(reader.id(), stat.id.id);
                 reader.seek(Seek::Seq(1)).expect("moved");
-                let texts: Vec<_> = rest_of(&mut *reader).iter().map(|s| s.text()).collect();
+                let texts: Vec<_> = rest_of(&mut *reader).iter().map(Seen::text).collect();
                 assert_eq!(texts, [stat.id.key.as_str()]);
             } else {
                 assert_eq!(found, [], "{:?} in {place:?}", stat.name);

@@ -10,8 +10,8 @@ use manent_store::{Error, Part, Place, Seek, Space, StreamId, Target, Which};
 use crate::Make;
 use crate::making::fork_of;
 use crate::subject::{
-    LONG, Subject, assert_held, header_body, is_too_large, key, keyed, let_others_run, line, lines, note,
-    numbers, rest_of, said,
+    LONG, Subject, assert_held, assert_not_found, header_body, is_too_large, key, keyed, let_others_run,
+    line, lines, lines_of, note, numbers, rest_of, said,
 };
 
 /// Every kind of part in its order: lines of another stream as they stand, records, raw lines. Id and key stay, the
@@ -91,7 +91,7 @@ pub fn replace_accepts_lines_of_other_programs(make: Make<'_>, space: Space) {
     };
     let all = check(&at, "replaced");
     let mut reader = subject.open(&at, Seek::Seq(3));
-    let rest = crate::subject::lines_of(&mut *reader);
+    let rest = lines_of(&mut *reader);
     assert_eq!(rest, all[3..], "from the number of a line of another program");
     assert_eq!(reader.line_at(all[2].position(), 10).expect("looked for"), Some(foreign(2).into_bytes()));
     let parts = vec![Part::Lines { of: at.clone(), upto: None }];
@@ -117,7 +117,7 @@ pub fn replace_without_header_makes_a_foreign_stream(make: Make<'_>, space: Spac
     let mut reader = subject.streams.open(Target::Id(&at)).expect("opened");
     assert_eq!((reader.header(), reader.id()), (None, ""));
     assert!(!reader.is_native().expect("looked at"));
-    let all = crate::subject::lines_of(&mut *reader);
+    let all = lines_of(&mut *reader);
     assert_eq!(numbers(&all), [1, 2]);
     assert_eq!(lines(&all), [foreign(1), foreign(2)]);
     let mut writer = subject.lease(&work, LONG).expect("a lease");
@@ -126,7 +126,7 @@ pub fn replace_without_header_makes_a_foreign_stream(make: Make<'_>, space: Spac
     let receipts = writer.append(&[said("three")], Durability::Flush, Expect::Seq(3)).expect("taken");
     assert_eq!((&*receipts[0].id, receipts[0].seq), ("", 3));
     drop(writer);
-    assert_eq!(crate::subject::lines_of(&mut *reader).len(), 1, "a reader reads on");
+    assert_eq!(lines_of(&mut *reader).len(), 1, "a reader reads on");
     let all = subject.all_lines(&at);
     assert_eq!(numbers(&all), [1, 2, 3]);
     assert_eq!(all.iter().map(|seen| seen.verified).collect::<Vec<_>>(), [false, false, true]);
@@ -158,10 +158,10 @@ pub fn replace_works_in_every_place(make: Make<'_>) {
         assert_eq!(lines(&subject.all_lines(&at))[3], line, "{what}");
         let stat = subject.list(place, Which::All).remove(0);
         assert_eq!((&stat.id, stat.from), (&at, from), "{what}");
-        let live = subject.relocate(&at, Place::Live);
-        assert_eq!(numbers(&subject.all_lines(&live)), [0, 1, 2, 3, 4], "{what}");
+        let restored = subject.relocate(&at, Place::Live);
+        assert_eq!(numbers(&subject.all_lines(&restored)), [0, 1, 2, 3, 4], "{what}");
         assert_eq!(subject.say(&work, "five").seq, 5, "{what}");
-        subject.delete(&live).expect("deleted");
+        subject.delete(&restored).expect("deleted");
     }
 }
 
@@ -189,7 +189,7 @@ pub fn replace_with_failing_part_changes_nothing(make: Make<'_>, space: Space) {
     let missing = StreamId { id: "01a1e14d-2382-722e-bd10-ffffffffffff".into(), ..at.clone() };
     let failed =
         writer.replace(Some(&body), &mut [Ok(Part::Lines { of: missing, upto: None })].into_iter(), &[]);
-    crate::subject::assert_not_found(failed, "lines of a stream that is not there");
+    assert_not_found(failed, "lines of a stream that is not there");
     assert_eq!(subject.all(&at), before);
     assert_eq!(subject.say(&work, "two").seq, 2);
 }
@@ -324,12 +324,11 @@ pub fn replace_shows_the_old_stream_until_it_is_done(make: Make<'_>, space: Spac
     let body = header_body(&at.id, work.as_str(), None);
     let _moving = subject.moving();
     let writer = subject.lease_existing(&at, LONG).expect("a lease");
-    let mut left = 3;
+    let mut seqs = 1..=3;
     let mut parts = std::iter::from_fn(|| {
         assert_eq!(subject.texts(&at), ["old"], "nothing shows before all is written");
         assert_held(subject.lease_existing(&at, Duration::ZERO), "a lease meanwhile");
-        left -= 1;
-        (left >= 0).then(|| Ok(Part::Record { seq: 3 - left as u64, body: said("new") }))
+        seqs.next().map(|seq| Ok(Part::Record { seq, body: said("new") }))
     });
     writer.replace(Some(&body), &mut parts, &[]).expect("replaced");
     assert_eq!(subject.texts(&at), ["new"; 3]);

@@ -1,4 +1,4 @@
-//! The contract of backends, run on ours: files, files on the simulated disk, memory, and on one in SQLite.
+//! The contract of backends, run on ours: files, files on the simulated disk, memory, and on one in `SQLite`.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -143,15 +143,17 @@ mod other_programs {
 
     use manent_log::{Body, Durability, Expect};
     use manent_store::{
-        Append, ChangeKind, Changes, Cursor, Files, Header, IfMissing, KnownStreams, Part, Place, SessionKey, Space,
-        StreamId, Streams, Target, Version, Which,
+        Append, ChangeKind, Changes, Cursor, Files, Header, IfMissing, KnownStreams, Part, Place, SessionKey,
+        Space, StreamId, Streams, Target, Version, Which,
     };
 
     const LINE: &str = "{\"role\":\"user\",\"content\":\"of another program\"}\n";
 
     fn header(key: &SessionKey) -> Header {
         let (mut meta, mut body) = (Body::new(), Body::new());
-        meta.number("format", 1).string("id", "01a1e14d-2382-722e-bd10-b9f468ff6bed").string("key", key.as_str());
+        meta.number("format", 1)
+            .string("id", "01a1e14d-2382-722e-bd10-b9f468ff6bed")
+            .string("key", key.as_str());
         body.object("meta", &meta);
         Header { id: "01a1e14d-2382-722e-bd10-b9f468ff6bed".into(), body }
     }
@@ -242,7 +244,9 @@ mod other_programs {
         let files = Files::open(dir.path()).unwrap();
         say(&files, &SessionKey::new("work").unwrap(), "1");
         std::fs::write(dir.path().join("memory.jsonl"), LINE).unwrap();
-        for name in ["../memory.jsonl", "sessions/../../memory.jsonl", "/etc/hostname", "../sessions/work.jsonl"] {
+        for name in
+            ["../memory.jsonl", "sessions/../../memory.jsonl", "/etc/hostname", "../sessions/work.jsonl"]
+        {
             for place in Place::ALL {
                 let target = Target::Name { space: Space::Sessions, place, name };
                 assert!(files.open(target).unwrap_err().is_not_found(), "{name:?}");

@@ -4,7 +4,7 @@
 //! only grow: whatever else changes one puts another in its place. A lease is a lock with the name of a stream, whether
 //! the stream exists or not. Whoever makes, moves or removes a stream holds its lease meanwhile.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -247,7 +247,6 @@ impl Streams for InMemory {
 
     fn changes(&self, space: Space, known: &dyn KnownStreams, _since: &Cursor) -> Result<Changes> {
         let now = self.shared.stats(space).into_iter().map(|(stat, _)| stat);
-        let now: HashMap<_, _> = now.map(|stat| ((stat.id.place, stat.name.clone()), stat.seen())).collect();
         let grew = |was: Version, now: Version| {
             let ([was, before, ..], [is, count, ..]) = (was.words(), now.words());
             was == is && count > before

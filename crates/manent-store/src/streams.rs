@@ -443,9 +443,11 @@ pub struct Seen {
 /// `grew` tells of two different versions whether the first became the second by appending.
 pub fn compare_streams(
     known: &dyn KnownStreams,
-    mut now: HashMap<(Place, String), Seen>,
+    now: impl IntoIterator<Item = StreamStat>,
     grew: impl Fn(Version, Version) -> bool,
 ) -> Vec<StreamChange> {
+    let seen = |stat: StreamStat| ((stat.id.place, stat.name.clone()), stat.seen());
+    let mut now: HashMap<(Place, String), Seen> = now.into_iter().map(seen).collect();
     let mut streams = Vec::new();
     known.each(&mut |place, name, was| {
         let name = name.to_owned();

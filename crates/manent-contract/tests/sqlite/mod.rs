@@ -1,5 +1,5 @@
-//! A backend in a SQLite database, written from the documentation of `manent_store` alone: it shows that the seam can be
-//! implemented without files, and what that takes.
+//! A backend in a database of `SQLite`, written from the documentation of `manent_store` alone: it shows that the seam
+//! can be implemented without files, and what that takes.
 //!
 //! A stream is a row of `streams` with its lines in `lines`. Appending adds lines. Whatever else changes a stream makes
 //! another row and leaves the old one without a place, until the last reader of it is gone. One process uses a database
@@ -197,7 +197,7 @@ fn push(transaction: &Transaction<'_>, number: i64, lines: &[Line]) -> Result<i6
     let query = "UPDATE streams SET count = count + :count, bytes = bytes + :bytes,
                  changed_ms = MAX(changed_ms, :now) WHERE number = :number";
     let values = named_params! {
-        ":count": lines.len() as i64, ":bytes": bytes, ":now": now_ms(), ":number": number
+        ":count": signed(lines.len() as u64), ":bytes": bytes, ":now": now_ms(), ":number": number
     };
     execute(transaction, query, values)?;
     Ok(first)
@@ -307,12 +307,11 @@ impl Streams for Sqlite {
 
     fn changes(&self, space: Space, known: &dyn KnownStreams, _since: &Cursor) -> Result<Changes> {
         let all = self.shared.select("space = ?", [number_of(space)])?.into_iter().map(|kept| kept.stat);
-        let now = all.map(|stat| ((stat.id.place, stat.name.clone()), stat.seen())).collect();
         let grew = |was: Version, now: Version| {
             let ([was, before, ..], [is, count, ..]) = (was.words(), now.words());
             was == is && count > before
         };
-        Ok(Changes { streams: compare_streams(known, now, grew), cursor: Cursor::default() })
+        Ok(Changes { streams: compare_streams(known, all, grew), cursor: Cursor::default() })
     }
 
     fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
@@ -514,7 +513,8 @@ impl SqliteWriter {
         let query = "SELECT seq, position FROM lines WHERE stream = :stream AND idempotency_key = :key
                      AND position >= (SELECT count FROM streams WHERE number = :stream) - :recent
                      ORDER BY position LIMIT 1";
-        let values = named_params! {":stream": self.number, ":key": key, ":recent": KEY_RECORDS as i64};
+        let values =
+            named_params! {":stream": self.number, ":key": key, ":recent": signed(KEY_RECORDS as u64)};
         let place = |row: &Row<'_>| {
             Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned()))
         };

@@ -204,15 +204,14 @@ impl Files {
 
     fn lease_live(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<FileWriter> {
         let key = (id.space, id.key.clone());
-        let lease = match self.writers.lease(&key)? {
-            Some(lease) => lease,
-            None => {
-                let new = match missing {
-                    IfMissing::Create(new) => Some(new()),
-                    IfMissing::Refuse => None,
-                };
-                self.dir.open_log(id.space, &id.key, new, wait)?
-            }
+        let lease = if let Some(lease) = self.writers.lease(&key)? {
+            lease
+        } else {
+            let new = match missing {
+                IfMissing::Create(new) => Some(new()),
+                IfMissing::Refuse => None,
+            };
+            self.dir.open_log(id.space, &id.key, new, wait)?
         };
         if !id.id.is_empty() && *lease.id != *id.id {
             return Err(self.dir.not_found(id));
@@ -224,7 +223,7 @@ impl Files {
         }
         let at = StreamId { id: lease.id.to_string(), ..id.clone() };
         let (dir, writers) = (self.dir.clone(), self.writers.clone());
-        Ok(FileWriter { dir, writers, at, spot, hold: Hold::Lease(Some(lease)) })
+        Ok(FileWriter { dir, writers, at, spot, hold: Hold::Lease(Some(Box::new(lease))) })
     }
 
     /// Opens the file at a path for reading; `None` if it is another stream than the one that is meant.
@@ -309,10 +308,11 @@ impl Streams for Files {
             Place::Archive | Place::Trash => None,
         };
         let spot = self.dir.locate(id)?;
-        let held = Held::take(&*self.dir.disk, &spot.path, wait)?;
+        let lock = Held::take(&*self.dir.disk, &spot.path, wait)?;
+        let len = lock.file.state().map_err(io_error("inspect", &spot.path))?.len;
         let own_id = self.dir.names_at(&spot.path)?.map(|names| names.id).unwrap_or_default();
         let (dir, writers) = (self.dir.clone(), self.writers.clone());
-        let hold = Hold::Lock { _held: held, id: own_id.into(), needs };
+        let hold = Hold::Lock { _held: lock, len, id: own_id.into(), needs };
         Ok(Box::new(FileWriter { dir, writers, at: id.clone(), spot, hold }))
     }
 
