@@ -297,7 +297,10 @@ impl Blob for FileBlob {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buffer, offset)
+        // What was appended since it was opened is not part of it.
+        let rest = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let want = rest.min(buffer.len());
+        self.file.read_at(&mut buffer[..want], offset)
     }
 }
 

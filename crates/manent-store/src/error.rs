@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::streams::{Place, Space};
+use crate::streams::{Place, Space, StreamId};
 
 /// The result of an operation on streams.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -94,6 +94,14 @@ pub enum Error {
         /// The space.
         space: Space,
     },
+    /// A space whose streams have fixed keys has none of this key.
+    #[error("the {} of a store has no stream {key:?}", space.word())]
+    NoSuchKey {
+        /// The key.
+        key: String,
+        /// The space.
+        space: Space,
+    },
     /// The operating system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
@@ -113,6 +121,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// For backends: makes the error of a stream that is not there.
+    pub fn not_found(at: &StreamId, store: &str) -> Error {
+        let (name, store) = (at.name(), store.to_owned());
+        Error::NotFound { name, space: at.space, place: Some(at.place), store }
+    }
+
+    /// For backends: makes the error of a stream that is not there under the backend's own name for it.
+    pub fn no_name(space: Space, place: Place, name: &str, store: &str) -> Error {
+        Error::NotFound { name: name.to_owned(), space, place: Some(place), store: store.to_owned() }
+    }
+
     /// Returns the error itself, also where several threads share it.
     pub fn root(&self) -> &Error {
         match self {

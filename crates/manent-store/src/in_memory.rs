@@ -1,29 +1,26 @@
 //! A backend that keeps everything in memory: for tests, and for programs that keep nothing.
 //!
-//! A stream holds the very lines that a file would, so that whatever is read looks the same and can be checked. A
-//! record's position is its place in the row of lines; the header's is 0. Streams only grow: whatever else changes one
-//! puts another in its place. A lease is the name of a stream in a set, whether the stream exists or not.
+//! A stream holds the very lines that a file would, so that whatever is read looks the same and can be checked. Streams
+//! only grow: whatever else changes one puts another in its place. A lease is a lock with the name of a stream, whether
+//! the stream exists or not. Whoever makes, moves or removes a stream holds its lease meanwhile.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use manent_log::frame::{self, RECORD_BYTES_MAX, Reason, SEQ_MAX};
-use manent_log::{
-    Body, Change, Damage, Durability, End, Entry, Expect, Fate, FileKind, Found, Item, Report, TailState,
-};
+use manent_log::{Body, Damage, Durability, Entry, Expect, Report};
 
 use crate::error::{Error, Result};
 use crate::header::HeaderNames;
+use crate::holders::{Holders, Holding};
 use crate::key::SessionKey;
+use crate::rows::{self, Line, RowReader, Rows};
 use crate::streams::{
-    Append, ChangeKind, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockGuard, LockMode,
-    LockName, Maintenance, NewHeader, Part, Parts, Place, Position, Progress, Receipt, Repaired, Replaced,
-    Seek, Seen, Space, StreamChange, StreamId, StreamReader, StreamStat, StreamWriter, Streams, Target,
-    Version, Which,
+    Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
+    NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Replaced, Seen, Space, StreamId,
+    StreamReader, StreamStat, StreamWriter, Streams, Target, Version, compare_streams, now_ms,
 };
 use crate::sync::lock;
 
@@ -39,23 +36,10 @@ pub struct InMemory {
 /// What the backend, its writers and its readers share.
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
-    /// A lease or a lock was given back.
-    freed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
     /// Every stream, wherever it is, by its space and key.
-    streams: BTreeMap<(Space, SessionKey), Vec<Kept>>,
-    /// How leases and locks are held, by their names: so many shared holders, or one alone.
-    held: HashMap<String, Holders>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Holders {
-    Shared(u64),
-    Alone,
+    streams: Mutex<BTreeMap<(Space, SessionKey), Vec<Kept>>>,
+    /// Leases and locks.
+    holders: Arc<Holders>,
 }
 
 /// A stream, and where it is.
@@ -75,10 +59,7 @@ struct Stream {
     /// Tells it from every other one.
     number: u64,
     id: Arc<str>,
-    /// The header, if it has one.
     header: Option<Line>,
-    /// The number of the first record: of a fork, the one after what it shares.
-    first_seq: u64,
     lines: Mutex<Lines>,
 }
 
@@ -90,99 +71,53 @@ struct Lines {
     written_ms: i64,
 }
 
-/// A line as a file holds it, without its newline. Readers share it.
-#[derive(Clone)]
-struct Line {
-    seq: u64,
-    bytes: Arc<[u8]>,
-    verified: bool,
-}
-
 impl InMemory {
     /// Makes an empty backend.
     pub fn new() -> InMemory {
         InMemory::default()
     }
-
-    /// Waits until nobody writes a stream, and looks only then where it is: whoever was waited for may have moved
-    /// everything. Nobody can write it as long as the state is held.
-    fn unleased(&self, at: &StreamId, wait: Duration) -> Result<MutexGuard<'_, State>> {
-        lock(&self.shared.state).find(at)?;
-        let name = lease_name(at);
-        let (state, is_held) = self.shared.wait_while(wait, |state| state.held.contains_key(&name));
-        if is_held {
-            return Err(held(at));
-        }
-        state.find(at)?;
-        Ok(state)
-    }
-
-    fn stream(&self, at: &StreamId) -> Result<Arc<Stream>> {
-        Ok(lock(&self.shared.state).find(at)?.stream.clone())
-    }
 }
 
-impl fmt::Debug for InMemory {
-    /// Says nothing of what it holds: that is content.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InMemory").finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    /// Waits at most so long for something to end; returns whether it goes on still.
-    fn wait_while(&self, wait: Duration, goes_on: impl Fn(&State) -> bool) -> (MutexGuard<'_, State>, bool) {
-        let state = lock(&self.state);
-        let waited = self.freed.wait_timeout_while(state, wait, |state| goes_on(state));
-        let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        (state, timeout.timed_out())
+impl Stream {
+    fn new(id: Arc<str>, lines: Vec<Line>) -> Stream {
+        let header = lines.first().filter(|line| line.seq == 0).cloned();
+        let number = STREAMS.fetch_add(1, Ordering::Relaxed);
+        let stream = Stream { number, id, header, lines: Mutex::default() };
+        stream.push(lines);
+        stream
     }
 
-    /// Takes a lease or a lock; `None` if others hold it for as long as `wait`.
-    fn hold(self: &Arc<Shared>, name: String, mode: LockMode, wait: Duration) -> Option<Holding> {
-        let excludes = |state: &State| match (state.held.get(&name), mode) {
-            (None, _) | (Some(Holders::Shared(_)), LockMode::Shared) => false,
-            (Some(Holders::Alone), _) | (Some(Holders::Shared(_)), LockMode::Exclusive) => true,
-        };
-        let (mut state, is_held) = self.wait_while(wait, excludes);
-        if is_held {
-            return None;
-        }
-        let holders = match (state.held.get(&name), mode) {
-            (Some(Holders::Shared(count)), _) => Holders::Shared(count + 1),
-            (_, LockMode::Shared) => Holders::Shared(1),
-            (_, LockMode::Exclusive) => Holders::Alone,
-        };
-        state.held.insert(name.clone(), holders);
-        Some(Holding { shared: self.clone(), name })
+    /// Appends lines and returns the position of the first.
+    fn push(&self, lines: Vec<Line>) -> u64 {
+        let mut now = lock(&self.lines);
+        let first = now.all.len() as u64;
+        now.bytes += lines.iter().map(Line::len).sum::<u64>();
+        now.written_ms = now.written_ms.max(now_ms());
+        now.all.extend(lines);
+        first
     }
-}
 
-/// A lease or a lock, until it is dropped, also by a panic.
-struct Holding {
-    shared: Arc<Shared>,
-    name: String,
-}
-
-impl LockGuard for Holding {}
-
-impl fmt::Debug for Holding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Holding")
+    fn seen(&self) -> Seen {
+        let lines = lock(&self.lines);
+        let version = Version::new([self.number, lines.all.len() as u64, 0, 0, 0]);
+        Seen { version, bytes: lines.bytes }
     }
-}
 
-impl Drop for Holding {
-    fn drop(&mut self) {
-        let mut state = lock(&self.shared.state);
-        match state.held.remove(&self.name) {
-            Some(Holders::Shared(count)) if count > 1 => {
-                state.held.insert(self.name.clone(), Holders::Shared(count - 1));
-            }
-            _ => {}
-        }
-        drop(state);
-        self.shared.freed.notify_all();
+    fn all(&self) -> Vec<Line> {
+        lock(&self.lines).all.clone()
+    }
+
+    fn next_seq(&self) -> u64 {
+        rows::next_seq(self.header.as_ref(), lock(&self.lines).all.last())
+    }
+
+    /// Returns number and position of the first record with an idempotency key, among the last ones.
+    fn with_key(&self, key: &str) -> Option<(u64, u64)> {
+        let lines = lock(&self.lines);
+        let first = lines.all.len().saturating_sub(manent_log::KEY_RECORDS);
+        let mut recent = lines.all.iter().enumerate().skip(first).filter(|(_, line)| line.seq > 0);
+        let is_it = |line: &Line| manent_log::idempotency_key(&line.bytes).as_deref() == Some(key);
+        recent.find(|(_, line)| is_it(line)).map(|(index, line)| (line.seq, index as u64))
     }
 }
 
@@ -191,14 +126,10 @@ impl Kept {
         Kept { place: Place::Live, from: Place::Live, id: stream.id.clone(), moved_ms: 0, stream }
     }
 
-    /// A live stream may be meant by its key alone: there is only one.
+    /// Returns whether this stream is meant. A live one may be named by its key alone: there is only one.
     fn is_at(&self, at: &StreamId) -> bool {
         let any = at.place == Place::Live && at.id.is_empty();
         self.place == at.place && (any || *self.id == *at.id)
-    }
-
-    fn name(&self, key: &SessionKey) -> String {
-        format!("{} {key}", self.id)
     }
 
     fn stat(&self, space: Space, key: &SessionKey) -> StreamStat {
@@ -206,7 +137,7 @@ impl Kept {
         let written_ms = lock(&self.stream.lines).written_ms;
         StreamStat {
             id: StreamId { space, place: self.place, key: key.clone(), id: self.id.to_string() },
-            name: self.name(key),
+            name: format!("{} {key}", self.id),
             version,
             bytes,
             modified_ms: written_ms.max(self.moved_ms),
@@ -216,45 +147,59 @@ impl Kept {
     }
 }
 
-impl State {
-    fn of_key(&self, space: Space, key: &SessionKey) -> &[Kept] {
-        self.streams.get(&(space, key.clone())).map(Vec::as_slice).unwrap_or_default()
+impl Shared {
+    /// Finds a stream and does something with it, in the row of those of its key.
+    fn with<T>(&self, at: &StreamId, act: impl FnOnce(&mut Vec<Kept>, usize) -> T) -> Result<T> {
+        let mut streams = lock(&self.streams);
+        let not_found = || Error::not_found(at, NAME);
+        let all = streams.get_mut(&(at.space, at.key.clone())).ok_or_else(not_found)?;
+        let index = all.iter().position(|kept| kept.is_at(at)).ok_or_else(not_found)?;
+        Ok(act(all, index))
     }
 
-    fn find(&self, at: &StreamId) -> Result<&Kept> {
-        self.of_key(at.space, &at.key).iter().find(|kept| kept.is_at(at)).ok_or_else(|| not_found(at))
+    fn find(&self, at: &StreamId) -> Result<Kept> {
+        self.with(at, |all, index| all[index].clone())
     }
 
-    fn in_space(&self, space: Space) -> impl Iterator<Item = (&SessionKey, &Kept)> {
-        let streams = self.streams.iter().filter(move |((of, _), _)| *of == space);
-        streams.flat_map(|((_, key), all)| all.iter().map(move |kept| (key, kept)))
+    fn put(&self, space: Space, key: &SessionKey, kept: Kept) {
+        lock(&self.streams).entry((space, key.clone())).or_default().push(kept);
     }
 
-    fn take_out(&mut self, at: &StreamId) -> Result<Kept> {
-        let all = self.streams.entry((at.space, at.key.clone())).or_default();
-        let found = all.iter().position(|kept| kept.is_at(at)).ok_or_else(|| not_found(at))?;
-        Ok(all.swap_remove(found))
+    /// Returns every stream of a space.
+    fn stats(&self, space: Space) -> Vec<(StreamStat, Kept)> {
+        let streams = lock(&self.streams);
+        let of_space = streams.iter().filter(|((of, _), _)| *of == space);
+        of_space
+            .flat_map(|((_, key), all)| all.iter().map(|kept| (kept.stat(space, key), kept.clone())))
+            .collect()
     }
 
-    fn put(&mut self, space: Space, key: &SessionKey, kept: Kept) {
-        self.streams.entry((space, key.clone())).or_default().push(kept);
-    }
-
-    /// Refuses where a stream is, and for the live place also where one may begin at any moment.
-    fn check_free(&self, at: &StreamId) -> Result<()> {
-        let mut same_place = self.of_key(at.space, &at.key).iter().filter(|kept| kept.place == at.place);
-        let (taken, hint) = match at.place {
-            Place::Live => {
-                let is_leased = self.held.contains_key(&lease_name(at));
-                let hint = "archive it or give it up first, or choose another key";
-                (same_place.next().is_some() || is_leased, hint)
-            }
-            Place::Archive | Place::Trash => {
-                (same_place.any(|kept| *kept.id == *at.id), "it has the same id; give that one up first")
-            }
+    /// Takes the lease of a stream, which need not exist.
+    fn hold(&self, at: &StreamId, wait: Duration) -> Result<Holding> {
+        // The live stream of a key has one lease, whatever its id.
+        let id = if at.place == Place::Live { "" } else { &at.id };
+        let name = format!("lease {:?} {:?} {id} {}", at.space, at.place, at.key);
+        let held = || {
+            let (path, pid) = (rows::path_of(at), Some(std::process::id()));
+            manent_log::Error::Held { path, pid }.into()
         };
-        let in_the_way = || Error::InTheWay { key: at.key.to_string(), place: at.place, hint };
-        if taken { Err(in_the_way()) } else { Ok(()) }
+        self.holders.take(&name, LockMode::Exclusive, wait).ok_or_else(held)
+    }
+
+    /// Takes the lease of a live stream that is to begin, so that nobody else begins one.
+    fn hold_free(&self, key: &SessionKey, space: Space) -> Result<Holding> {
+        let at = StreamId::live_in(space, key);
+        let hint = "archive it or give it up first, or choose another key";
+        let in_the_way = || Error::InTheWay { key: key.to_string(), place: Place::Live, hint };
+        let held = self.hold(&at, Duration::ZERO).map_err(|_| in_the_way())?;
+        if self.find(&at).is_ok() { Err(in_the_way()) } else { Ok(held) }
+    }
+
+    fn of_parts(&self, at: &StreamId, header: Option<&Body>, parts: Parts<'_>) -> Result<Arc<Stream>> {
+        let lines = rows::write_parts(at, header, parts, |of| Ok(self.find(of)?.stream.all()))?;
+        let names =
+            lines.first().filter(|_| header.is_some()).and_then(|line| HeaderNames::of_line(&line.bytes));
+        Ok(Arc::new(Stream::new(names.unwrap_or_default().id.into(), lines)))
     }
 }
 
@@ -268,28 +213,16 @@ impl Streams for InMemory {
     }
 
     fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>> {
-        let state = lock(&self.shared.state);
         let (id, stream) = match at {
-            Target::Id(id) => (id.clone(), state.find(id)?.stream.clone()),
+            Target::Id(id) => (id.clone(), self.shared.find(id)?.stream),
             Target::Name { space, place, name } => {
-                let is_it =
-                    |(key, kept): &(&SessionKey, &Kept)| kept.place == place && kept.name(key) == name;
-                let found = state.in_space(space).find(is_it);
-                let missing = || Error::NotFound {
-                    name: name.to_owned(),
-                    space,
-                    place: Some(place),
-                    store: NAME.to_owned(),
-                };
-                let (key, kept) = found.ok_or_else(missing)?;
-                let id = StreamId { space, place, key: key.clone(), id: kept.id.to_string() };
-                (id, kept.stream.clone())
+                let mut all = self.shared.stats(space).into_iter();
+                let found = all.find(|(stat, _)| stat.id.place == place && stat.name == name);
+                let (stat, kept) = found.ok_or_else(|| Error::no_name(space, place, name, NAME))?;
+                (stat.id, kept.stream)
             }
         };
-        let shared = self.shared.clone();
-        let reader =
-            MemoryReader { shared, stream, id, next: 0, from_seq: 0, until: u64::MAX, current: None };
-        Ok(Box::new(reader))
+        Ok(Box::new(RowReader::new(MemoryRows { shared: self.shared.clone(), id, stream })?))
     }
 
     fn lease(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<Box<dyn StreamWriter>> {
@@ -308,88 +241,66 @@ impl Streams for InMemory {
     }
 
     fn list(&self, filter: &Filter<'_>) -> Result<Vec<StreamStat>> {
-        let state = lock(&self.shared.state);
-        let wanted = |(key, kept): &(&SessionKey, &Kept)| {
-            kept.place == filter.place
-                && match filter.which {
-                    Which::All => true,
-                    Which::Key(wanted) => *key == wanted,
-                    Which::Id(id) => kept.id.starts_with(id),
-                    Which::Name(name) => kept.name(key) == name,
-                }
-        };
-        let found = state.in_space(filter.space).filter(wanted);
-        let mut all: Vec<StreamStat> = found.map(|(key, kept)| kept.stat(filter.space, key)).collect();
-        if let Some(count) = filter.newest {
-            all.sort_unstable_by(|a, b| (b.modified_ms, &b.id.key).cmp(&(a.modified_ms, &a.id.key)));
-            all.truncate(count);
-        }
-        Ok(all)
+        let all = self.shared.stats(filter.space).into_iter().map(|(stat, _)| stat);
+        Ok(filter.arrange(all.filter(|stat| filter.takes(stat)).collect()))
     }
 
     fn changes(&self, space: Space, known: &dyn KnownStreams, _since: &Cursor) -> Result<Changes> {
-        let state = lock(&self.shared.state);
-        let mut now: HashMap<(Place, String), Seen> = state
-            .in_space(space)
-            .map(|(key, kept)| ((kept.place, kept.name(key)), kept.stream.seen()))
-            .collect();
-        let mut streams = Vec::new();
-        known.each(&mut |place, name, was| {
-            let name = name.to_owned();
-            let kind = match now.remove(&(place, name.clone())) {
-                None => ChangeKind::Gone,
-                Some(seen) if seen.version == was => return,
-                Some(seen) => {
-                    let (now, was) = (seen.version.words(), was.words());
-                    let grew = now[0] == was[0] && now[1] > was[1];
-                    if grew { ChangeKind::Appended(seen) } else { ChangeKind::Rewritten(seen) }
-                }
-            };
-            streams.push(StreamChange { place, name, kind });
-        });
-        let new = now.into_iter().map(|((place, name), seen)| StreamChange {
-            place,
-            name,
-            kind: ChangeKind::New(seen),
-        });
-        streams.extend(new);
-        Ok(Changes { streams, cursor: Cursor::default() })
+        let now = self.shared.stats(space).into_iter().map(|(stat, _)| stat);
+        let grew = |was: Version, now: Version| {
+            let ([was, before, ..], [is, count, ..]) = (was.words(), now.words());
+            was == is && count > before
+        };
+        Ok(Changes { streams: compare_streams(known, now, grew), cursor: Cursor::default() })
     }
 
     fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
-        let at = StreamId { id: header.id.clone(), ..id.clone() };
-        lock(&self.shared.state).check_free(&at)?;
-        // Without the lock: the parts may come from a stream of this very backend.
-        let stream = Stream::of_parts(&self.shared, header.id.as_str().into(), Some(&header.body), parts)?;
-        let mut state = lock(&self.shared.state);
-        state.check_free(&at)?;
-        state.put(id.space, &id.key, Kept::live(Arc::new(stream)));
+        id.check_key()?;
+        let _lease = self.shared.hold_free(&id.key, id.space)?;
+        let stream = self.shared.of_parts(id, Some(&header.body), parts)?;
+        self.shared.put(id.space, &id.key, Kept::live(stream));
         Ok(())
     }
 
     fn relocate(&self, id: &StreamId, to: Place, wait: Duration) -> Result<StreamId> {
-        let mut state = self.unleased(id, wait)?;
-        let at = StreamId { place: to, id: state.find(id)?.id.to_string(), ..id.clone() };
-        if to != id.place {
-            state.check_free(&at)?;
-            let from = if to == Place::Trash { id.place } else { to };
-            let kept = state.take_out(id)?;
-            state.put(id.space, &id.key, Kept { place: to, from, moved_ms: now_ms(), ..kept });
+        let shared = &self.shared;
+        id.check_place(to, NAME)?;
+        shared.find(id)?;
+        let _lease = shared.hold(id, wait)?;
+        let found = shared.find(id)?;
+        let at = StreamId { place: to, id: found.id.to_string(), ..id.clone() };
+        if to == id.place {
+            return Ok(at);
         }
+        let _target = if to == Place::Live { Some(shared.hold_free(&id.key, id.space)?) } else { None };
+        // Another program's stream has no id of its own, and another stream may have the same one.
+        let new_id = match to {
+            Place::Live => found.stream.id.clone(),
+            _ if found.id.is_empty() || shared.find(&at).is_ok() => uuid::Uuid::now_v7().to_string().into(),
+            _ => found.id.clone(),
+        };
+        let at = StreamId { id: new_id.to_string(), ..at };
+        shared.with(id, |all, index| {
+            let from = if to == Place::Trash { id.place } else { to };
+            let moved_ms = now_ms();
+            all[index] = Kept { place: to, from, moved_ms, id: new_id, stream: found.stream };
+        })?;
         Ok(at)
     }
 
     fn delete(&self, id: &StreamId, wait: Duration) -> Result<()> {
-        self.unleased(id, wait)?.take_out(id).map(|_| ())
+        self.shared.find(id)?;
+        let _lease = self.shared.hold(id, wait)?;
+        self.shared.with(id, |all, index| drop(all.swap_remove(index)))
     }
 
     fn sync(&self, id: &StreamId) -> Result<()> {
-        self.stream(id).map(|_| ())
+        self.shared.find(id).map(|_| ())
     }
 
     fn lock(&self, name: LockName<'_>, mode: LockMode, wait: Duration) -> Result<Lock> {
         let busy = || Error::Busy { path: NAME.into(), pid: Some(std::process::id()) };
-        let held = self.shared.hold(format!("lock {name:?}"), mode, wait).ok_or_else(busy)?;
+        let held = self.shared.holders.take(&format!("{name:?}"), mode, wait).ok_or_else(busy)?;
         Ok(Box::new(held))
     }
 
@@ -400,268 +311,71 @@ impl Streams for InMemory {
 
 impl Maintenance for InMemory {
     fn verify(&self, id: &StreamId, progress: Progress<'_>) -> Result<Report> {
-        Ok(self.stream(id)?.verify(progress))
+        Ok(rows::verify_rows(&self.shared.find(id)?.stream.all(), progress))
     }
 
     fn repair(&self, id: &StreamId, _ts: &str, _wait: Duration) -> Result<Repaired> {
         // Nothing tears here: a record is there as a whole or not at all.
-        self.stream(id).map(|_| Repaired::default())
+        self.shared.find(id).map(|_| Repaired::default())
     }
 
     fn pack(&self, id: &StreamId, progress: Progress<'_>) -> Result<()> {
-        let Seen { bytes, .. } = self.stream(id)?.seen();
+        let Seen { bytes, .. } = self.shared.find(id)?.stream.seen();
         progress(bytes, bytes);
         Ok(())
     }
 }
 
-impl Line {
-    fn record(seq: u64, body: &Body) -> Result<Line> {
-        let mut line = frame::line(seq, body);
-        if line.len() > RECORD_BYTES_MAX {
-            let (bytes, max) = (line.len() as u64, RECORD_BYTES_MAX as u64);
-            return Err(manent_log::Error::TooLarge { bytes, max }.into());
-        }
-        line.pop();
-        Ok(Line { seq, bytes: line.into(), verified: true })
-    }
-
-    fn entry(&self, index: usize) -> Entry<'_> {
-        Entry { seq: self.seq, offset: index as u64, bytes: &self.bytes, verified: self.verified }
-    }
-}
-
-impl Lines {
-    fn push(&mut self, line: Line) {
-        self.bytes += line.bytes.len() as u64 + 1;
-        self.all.push(line);
-    }
-
-    /// Where the first line with at least this number is.
-    fn from(&self, seq: u64) -> usize {
-        self.all.partition_point(|line| line.seq < seq)
-    }
-}
-
-impl Stream {
-    /// Makes a stream that has no records.
-    fn new(id: Arc<str>, header: Option<&Body>) -> Result<Stream> {
-        let header = header.map(|body| Line::record(0, body)).transpose()?;
-        let first_seq = header.as_ref().map_or(1, |line| manent_log::Header::parse(&line.bytes).first_seq);
-        let mut lines = Lines { written_ms: now_ms(), ..Lines::default() };
-        header.iter().for_each(|line| lines.push(line.clone()));
-        let number = STREAMS.fetch_add(1, Ordering::Relaxed);
-        Ok(Stream { number, id, header, first_seq, lines: Mutex::new(lines) })
-    }
-
-    fn of_parts(shared: &Shared, id: Arc<str>, header: Option<&Body>, parts: Parts<'_>) -> Result<Stream> {
-        let stream = Stream::new(id, header)?;
-        for part in parts {
-            match part? {
-                Part::Record { seq, body } => {
-                    body.check_size()?;
-                    lock(&stream.lines).push(Line::record(seq, &body)?);
-                }
-                Part::Line(bytes) => {
-                    let mut lines = lock(&stream.lines);
-                    let seq = lines.all.last().map_or(1, |line| line.seq + 1);
-                    lines.push(Line { seq, bytes: bytes.into(), verified: false });
-                }
-                Part::Lines { of, upto } => {
-                    let source = lock(&shared.state).find(&of)?.stream.clone();
-                    let source = lock(&source.lines).all.clone();
-                    let mut lines = lock(&stream.lines);
-                    let upto = upto.unwrap_or(u64::MAX);
-                    let copied = source.into_iter().filter(|line| line.seq > 0 && line.seq <= upto);
-                    copied.for_each(|line| lines.push(line));
-                }
-            }
-        }
-        Ok(stream)
-    }
-
-    fn next_seq(&self) -> u64 {
-        match lock(&self.lines).all.last() {
-            Some(line) if line.seq > 0 => line.seq + 1,
-            _ => self.first_seq,
-        }
-    }
-
-    fn seen(&self) -> Seen {
-        let lines = lock(&self.lines);
-        let version = Version::new([self.number, lines.all.len() as u64, 0, 0, 0]);
-        Seen { version, bytes: lines.bytes }
-    }
-
-    /// Appends records and returns the position of the first. Called by whoever holds the lease.
-    fn append(&self, at: &StreamId, bodies: &[&Body]) -> Result<u64> {
-        // All of them are made before any is put down.
-        let mut made = Vec::with_capacity(bodies.len());
-        for (seq, body) in (self.next_seq()..).zip(bodies) {
-            body.check_size()?;
-            if seq > SEQ_MAX {
-                return Err(manent_log::Error::Full { path: path_of(at), max: SEQ_MAX }.into());
-            }
-            made.push(Line::record(seq, body)?);
-        }
-        let mut lines = lock(&self.lines);
-        let first = lines.all.len() as u64;
-        if !made.is_empty() {
-            made.into_iter().for_each(|line| lines.push(line));
-            lines.written_ms = lines.written_ms.max(now_ms());
-        }
-        Ok(first)
-    }
-
-    /// Number and position of the first record with an idempotency key, among the last ones.
-    fn with_key(&self, key: &str) -> Option<(u64, u64)> {
-        let lines = lock(&self.lines);
-        let first = lines.all.len().saturating_sub(manent_log::KEY_RECORDS).max(1);
-        let mut recent = lines.all.iter().enumerate().skip(first);
-        let is_it = |line: &Line| manent_log::idempotency_key(&line.bytes).as_deref() == Some(key);
-        recent.find(|(_, line)| is_it(line)).map(|(index, line)| (line.seq, index as u64))
-    }
-
-    /// Checks every line, as if memory could rot.
-    fn verify(&self, progress: Progress<'_>) -> Report {
-        let (all, bytes) = {
-            let lines = lock(&self.lines);
-            (lines.all.clone(), lines.bytes)
-        };
-        let (mut done, mut records, mut damage, mut expected) = (0, 0, Vec::new(), 0);
-        for (index, line) in all.iter().enumerate() {
-            let reason = match frame::verify(&line.bytes) {
-                None if line.verified => Some(Reason::Checksum),
-                Some(seq) if seq > expected => Some(Reason::Missing),
-                Some(seq) if seq < expected => Some(Reason::OutOfOrder),
-                None | Some(_) => None,
-            };
-            records += u64::from(index > 0 && reason != Some(Reason::Checksum));
-            if let Some(reason) = reason {
-                let damage_here = Damage { offset: index as u64, length: 0, reason, lines: 0, seq: expected };
-                damage.push(Found { damage: damage_here, acknowledged: false });
-            }
-            expected = if index == 0 { self.first_seq } else { line.seq + 1 };
-            done += line.bytes.len() as u64 + 1;
-            progress(done, bytes);
-        }
-        Report { records, unverified: 0, damage, tail: TailState::Clean, kind: Some(FileKind::Native) }
-    }
-
-    /// Where to begin, and how many of the lines asked for are not there.
-    fn seek(&self, to: Seek<'_>) -> (usize, u64) {
-        let lines = lock(&self.lines);
-        match to {
-            Seek::Header | Seek::First => (0, 0),
-            Seek::Seq(seq) => (lines.from(seq), 0),
-            Seek::Position { position, .. } => (position.raw() as usize, 0),
-            Seek::Last { count, before, matches } => {
-                let end = before.map_or(lines.all.len(), |seq| lines.from(seq));
-                let (mut first, mut left) = (end, count);
-                let headers = usize::from(self.header.is_some());
-                for (index, line) in lines.all[..end].iter().enumerate().skip(headers).rev() {
-                    if left == 0 {
-                        break;
-                    }
-                    left -= u64::from(matches(&line.bytes));
-                    first = index;
-                }
-                if left == 0 { (first, 0) } else { (0, left) }
-            }
-        }
+impl fmt::Debug for InMemory {
+    /// Says nothing of what it holds: that is content.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InMemory").finish_non_exhaustive()
     }
 }
 
 /// A stream being read.
-struct MemoryReader {
+struct MemoryRows {
     shared: Arc<Shared>,
-    stream: Arc<Stream>,
     id: StreamId,
-    /// Where the next line is.
-    next: usize,
-    from_seq: u64,
-    until: u64,
-    current: Option<(usize, Line)>,
+    stream: Arc<Stream>,
 }
 
-impl StreamReader for MemoryReader {
-    fn header(&self) -> Option<&[u8]> {
-        self.stream.header.as_ref().map(|line| &*line.bytes)
+impl Rows for MemoryRows {
+    fn count(&self) -> Result<u64> {
+        Ok(lock(&self.stream.lines).all.len() as u64)
     }
 
-    fn id(&self) -> &str {
-        &self.stream.id
+    fn line(&self, index: u64) -> Result<Option<Line>> {
+        Ok(lock(&self.stream.lines).all.get(index as usize).cloned())
     }
 
-    fn seek(&mut self, to: Seek<'_>) -> Result<u64> {
-        let (next, missing) = self.stream.seek(to);
-        (self.next, self.until, self.current) = (next, u64::MAX, None);
-        self.from_seq = if let Seek::Seq(seq) = to { seq } else { 0 };
-        Ok(missing)
+    fn first_from(&self, seq: u64) -> Result<u64> {
+        Ok(lock(&self.stream.lines).all.partition_point(|line| line.seq < seq) as u64)
     }
 
-    fn end_at(&mut self, seq: u64) {
-        self.until = seq;
+    fn is_current(&self) -> Result<bool> {
+        Ok(self.shared.find(&self.id).is_ok_and(|kept| Arc::ptr_eq(&kept.stream, &self.stream)))
     }
 
-    fn advance(&mut self) -> Result<bool> {
-        let lines = lock(&self.stream.lines);
-        // A number that was not there when reading began may still be some records away.
-        self.next = self.next.max(lines.from(self.from_seq));
-        let found = lines.all.get(self.next).filter(|line| line.seq <= self.until).cloned();
-        drop(lines);
-        self.current = found.map(|line| (self.next, line));
-        self.next += usize::from(self.current.is_some());
-        Ok(self.current.is_some())
-    }
-
-    fn item(&self) -> Option<Item<'_>> {
-        self.current.as_ref().map(|(index, line)| Item::Entry(line.entry(*index)))
-    }
-
-    fn line_at(&self, position: Position, _bytes: usize) -> Result<Option<Vec<u8>>> {
-        let lines = lock(&self.stream.lines);
-        Ok(lines.all.get(position.raw() as usize).map(|line| line.bytes.to_vec()))
-    }
-
-    fn end(&self) -> End {
-        End::Clean
-    }
-
-    fn poll(&self) -> Result<Change> {
-        // First what can still be read: a stream that was moved away may have grown before.
-        if lock(&self.stream.lines).all.len() > self.next {
-            return Ok(Change::Grew);
-        }
-        let state = lock(&self.shared.state);
-        let mut here = state.of_key(self.id.space, &self.id.key).iter();
-        let is_it = |kept: &Kept| kept.place == self.id.place && Arc::ptr_eq(&kept.stream, &self.stream);
-        Ok(if here.any(is_it) { Change::None } else { Change::Replaced })
-    }
-
-    fn identity(&self) -> [u64; 2] {
-        [0, self.stream.number]
-    }
-
-    fn is_native(&self) -> Result<bool> {
-        Ok(self.stream.header.is_some())
+    fn number(&self) -> u64 {
+        self.stream.number
     }
 }
 
-impl fmt::Debug for MemoryReader {
-    /// Says nothing of what it reads: that is content.
+impl fmt::Debug for MemoryRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryReader").field("id", &self.id).field("next", &self.next).finish_non_exhaustive()
+        f.debug_struct("MemoryRows").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
 /// The right to write a stream.
 struct MemoryWriter {
-    holding: Holding,
+    shared: Arc<Shared>,
     at: StreamId,
     stream: Arc<Stream>,
     /// Whether the stream has no record yet, so that nobody may see it.
     is_new: bool,
+    _lease: Holding,
 }
 
 impl MemoryWriter {
@@ -671,54 +385,41 @@ impl MemoryWriter {
         missing: IfMissing<'_>,
         wait: Duration,
     ) -> Result<MemoryWriter> {
-        let name = lease_name(at);
-        let holding = shared.hold(name, LockMode::Exclusive, wait).ok_or_else(|| held(at))?;
-        let found = lock(&shared.state).find(at).map(|kept| kept.stream.clone());
-        let (stream, is_new) = match (found, missing) {
-            (Ok(stream), _) => (stream, false),
-            // Made without the lock: the caller may want to look at this store for it.
-            (Err(_), IfMissing::Create(new)) => {
+        at.check_key()?;
+        let lease = shared.hold(at, wait)?;
+        let (stream, is_new) = match (shared.find(at), missing) {
+            (Ok(kept), _) => (kept.stream, false),
+            (Err(_), IfMissing::Create(new)) if at.place == Place::Live && at.id.is_empty() => {
                 let Header { id, body } = new();
-                (Arc::new(Stream::new(id.into(), Some(&body))?), true)
+                (Arc::new(Stream::new(id.into(), vec![Line::record(at, 0, &body)?])), true)
             }
-            (Err(e), IfMissing::Refuse) => return Err(e),
+            (Err(e), _) => return Err(e),
         };
-        Ok(MemoryWriter { holding, at: at.clone(), stream, is_new })
-    }
-
-    fn receipt(&self, seq: u64, position: u64, durability: Durability) -> Receipt {
-        Receipt { id: self.stream.id.clone(), seq, position: Position::new(position), durability }
+        Ok(MemoryWriter { shared: shared.clone(), at: at.clone(), stream, is_new, _lease: lease })
     }
 }
 
 impl StreamWriter for MemoryWriter {
     fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>> {
-        if self.at.place != Place::Live {
-            return Err(Error::NotLive { key: self.at.key.to_string(), place: self.at.place });
-        }
-        let next = self.next_seq();
-        let (fates, fresh) = manent_log::sort_out(bodies, |key| self.stream.with_key(key));
-        if let (Expect::Seq(expected), None | Some(Fate::Written(_))) = (expect, fates.first())
-            && expected != next
-        {
-            return Err(manent_log::Error::Conflict { path: path_of(&self.at), expected, next }.into());
-        }
-        let first = self.stream.append(&self.at, &fresh)?;
-        if self.is_new && !fresh.is_empty() {
-            let kept = Kept::live(self.stream.clone());
-            lock(&self.holding.shared.state).put(self.at.space, &self.at.key, kept);
+        self.at.check_live()?;
+        let known = |key: &str| Ok(self.stream.with_key(key));
+        let mut planned = rows::plan_append(&self.at, bodies, expect, self.next_seq(), known)?;
+        let lines = std::mem::take(&mut planned.lines);
+        let begins = self.is_new && !lines.is_empty();
+        let first = self.stream.push(lines);
+        if begins {
+            self.shared.put(self.at.space, &self.at.key, Kept::live(self.stream.clone()));
             self.is_new = false;
         }
-        let receipt = |fate: Fate<(u64, u64)>| match fate {
-            Fate::Known((seq, position)) => self.receipt(seq, position, durability),
-            Fate::Written(nth) => self.receipt(next + nth as u64, first + nth as u64, durability),
-        };
-        Ok(fates.into_iter().map(receipt).collect())
+        Ok(planned.receipts(&self.stream.id, first, durability))
     }
 
     fn receipt_of(&mut self, key: &str, durability: Durability) -> Result<Option<Receipt>> {
-        let found = self.stream.with_key(key);
-        Ok(found.map(|(seq, position)| self.receipt(seq, position, durability)))
+        let receipt = |(seq, position)| {
+            let position = Position::new(position);
+            Receipt { id: self.stream.id.clone(), seq, position, durability }
+        };
+        Ok(self.stream.with_key(key).map(receipt))
     }
 
     fn keep_from(&mut self, _position: Position) -> Result<()> {
@@ -731,16 +432,16 @@ impl StreamWriter for MemoryWriter {
         parts: Parts<'_>,
         _left_out: &[Damage],
     ) -> Result<Replaced> {
-        let id = header.and_then(|body| HeaderNames::of_line(&frame::line(0, body)));
-        let id = id.map_or_else(|| self.stream.id.clone(), |names| names.id.into());
-        let shared = &self.holding.shared;
-        let whole = Arc::new(Stream::of_parts(shared, id, header, parts)?);
-        // Another stream in its place: whoever reads the old one goes on reading that, and hears of it.
-        let mut state = lock(&shared.state);
-        let kept = state.take_out(&self.at)?;
+        let whole = self.shared.of_parts(&self.at, header, parts)?;
         let bytes = whole.seen().bytes;
-        let id = if kept.place == Place::Live { whole.id.clone() } else { kept.id.clone() };
-        state.put(self.at.space, &self.at.key, Kept { stream: whole, id, ..kept });
+        // Another stream in its place: whoever reads the old one goes on reading that, and hears of it.
+        self.shared.with(&self.at, |all, index| {
+            let kept = &mut all[index];
+            if kept.place == Place::Live {
+                kept.id = whole.id.clone();
+            }
+            kept.stream = whole;
+        })?;
         Ok(Replaced { bytes, set_aside: None })
     }
 
@@ -777,30 +478,6 @@ impl fmt::Debug for MemoryWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryWriter").field("at", &self.at).finish_non_exhaustive()
     }
-}
-
-fn not_found(at: &StreamId) -> Error {
-    Error::NotFound { name: at.name(), space: at.space, place: Some(at.place), store: NAME.to_owned() }
-}
-
-fn held(at: &StreamId) -> Error {
-    manent_log::Error::Held { path: path_of(at), pid: Some(std::process::id()) }.into()
-}
-
-/// What a lease is called. The live stream of a key has one, whatever its id.
-fn lease_name(at: &StreamId) -> String {
-    let id = if at.place == Place::Live { "" } else { &at.id };
-    format!("lease {:?} {:?} {id} {}", at.space, at.place, at.key)
-}
-
-/// What stands for a file in messages.
-fn path_of(at: &StreamId) -> PathBuf {
-    PathBuf::from(format!("{NAME}/{}", at.key))
-}
-
-fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// How many streams were made, in all backends of this process.

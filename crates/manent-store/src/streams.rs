@@ -38,14 +38,15 @@
 //! | [`Error::Unsupported`](crate::Error::Unsupported) | this backend does not keep this space | no |
 //! | [`Error::Backend`](crate::Error::Backend) | anything that only this backend knows | depends |
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use manent_log::{Body, Change, Damage, Durability, End, Entry, Expect, Item, Report, SetAside};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::SessionKey;
 
 /// What kind of records a stream holds. Each space has its own keys.
@@ -70,14 +71,34 @@ impl Space {
     pub const ALL: [Space; 6] =
         [Space::Sessions, Space::Runs, Space::Memory, Space::Inbox, Space::Journal, Space::Ledger];
 
+    /// Returns the keys that streams of this space can have, or `None` if any key will do. Reading a stream of another
+    /// key finds nothing, and beginning one is [`Error::NoSuchKey`](crate::Error::NoSuchKey).
+    pub fn fixed_keys(self) -> Option<&'static [&'static str]> {
+        match self {
+            Space::Sessions | Space::Runs => None,
+            Space::Memory => Some(&["memory"]),
+            Space::Inbox => Some(&["inbox"]),
+            Space::Journal => Some(&["consolidation"]),
+            Space::Ledger => Some(&["trusted", "approvals"]),
+        }
+    }
+
     /// Returns the key of the only stream of this space, or `None` if a space holds many.
     pub fn single_key(self) -> Option<&'static str> {
-        match self {
-            Space::Memory => Some("memory"),
-            Space::Inbox => Some("inbox"),
-            Space::Journal => Some("consolidation"),
-            Space::Sessions | Space::Runs | Space::Ledger => None,
+        match self.fixed_keys() {
+            Some([key]) => Some(key),
+            _ => None,
         }
+    }
+
+    /// Returns whether a stream of this space can have this key.
+    pub fn has_key(self, key: &SessionKey) -> bool {
+        self.fixed_keys().is_none_or(|keys| keys.contains(&key.as_str()))
+    }
+
+    /// Returns the places in which streams of this space can be.
+    pub fn places(self) -> &'static [Place] {
+        if self == Space::Sessions { &Place::ALL } else { &[Place::Live] }
     }
 
     /// The word used in messages.
@@ -159,6 +180,30 @@ impl StreamId {
     pub fn name(&self) -> String {
         if self.id.is_empty() { self.key.to_string() } else { format!("@{}", self.id) }
     }
+
+    /// For backends: refuses a key that streams of the space cannot have.
+    pub fn check_key(&self) -> Result<()> {
+        if self.space.has_key(&self.key) {
+            return Ok(());
+        }
+        Err(Error::NoSuchKey { key: self.key.to_string(), space: self.space })
+    }
+
+    /// For backends: refuses to append where a stream is only read and replaced.
+    pub fn check_live(&self) -> Result<()> {
+        if self.place == Place::Live {
+            return Ok(());
+        }
+        Err(Error::NotLive { key: self.key.to_string(), place: self.place })
+    }
+
+    /// For backends: refuses to move a stream to a place that its space does not have.
+    pub fn check_place(&self, to: Place, store: &str) -> Result<()> {
+        if self.space.places().contains(&to) {
+            return Ok(());
+        }
+        Err(Error::Unsupported { store: store.to_owned(), space: self.space })
+    }
 }
 
 /// Selects the stream that [`Streams::open`] opens.
@@ -203,6 +248,27 @@ impl<'a> Filter<'a> {
     pub fn new(space: Space, place: Place, which: Which<'a>) -> Filter<'a> {
         Filter { space, place, which, detail: Detail::Header, newest: None }
     }
+
+    /// For backends: returns whether a stream is among those that are selected.
+    pub fn takes(&self, stat: &StreamStat) -> bool {
+        let id = &stat.id;
+        (id.space, id.place) == (self.space, self.place)
+            && match self.which {
+                Which::All => true,
+                Which::Key(key) => id.key == *key,
+                Which::Id(prefix) => id.id.starts_with(prefix),
+                Which::Name(name) => stat.name == name,
+            }
+    }
+
+    /// For backends: puts the streams that are selected in order, and leaves out those above the limit.
+    pub fn arrange(&self, mut all: Vec<StreamStat>) -> Vec<StreamStat> {
+        if let Some(count) = self.newest {
+            all.sort_unstable_by(|a, b| (b.modified_ms, &b.id.key).cmp(&(a.modified_ms, &a.id.key)));
+            all.truncate(count);
+        }
+        all
+    }
 }
 
 /// Which streams of a space and place are meant.
@@ -244,6 +310,13 @@ pub struct StreamStat {
     pub from: Place,
     /// The key that its header gives, where that is another one: the stream was copied or renamed by hand.
     pub header_key: Option<SessionKey>,
+}
+
+impl StreamStat {
+    /// Returns the state it was seen in, as [`Streams::changes`] gives it.
+    pub fn seen(&self) -> Seen {
+        Seen { version: self.version, bytes: self.bytes }
+    }
 }
 
 /// Says where a record lies, as its backend counts.
@@ -378,6 +451,37 @@ pub struct Seen {
     pub version: Version,
     /// Its length in bytes.
     pub bytes: u64,
+}
+
+/// For backends that look at all their streams: compares them with what the caller of [`Streams::changes`] knows.
+/// `grew` tells of two different versions whether the first became the second by appending.
+pub fn compare_streams(
+    known: &dyn KnownStreams,
+    now: impl IntoIterator<Item = StreamStat>,
+    grew: impl Fn(Version, Version) -> bool,
+) -> Vec<StreamChange> {
+    let seen = |stat: StreamStat| ((stat.id.place, stat.name.clone()), stat.seen());
+    let mut now: HashMap<(Place, String), Seen> = now.into_iter().map(seen).collect();
+    let mut streams = Vec::new();
+    known.each(&mut |place, name, was| {
+        let name = name.to_owned();
+        let kind = match now.remove(&(place, name.clone())) {
+            None => ChangeKind::Gone,
+            Some(seen) if seen.version == was => return,
+            Some(seen) if was != Version::UNKNOWN && grew(was, seen.version) => ChangeKind::Appended(seen),
+            Some(seen) => ChangeKind::Rewritten(seen),
+        };
+        streams.push(StreamChange { place, name, kind });
+    });
+    let new = |((place, name), seen)| StreamChange { place, name, kind: ChangeKind::New(seen) };
+    streams.extend(now.into_iter().map(new));
+    streams
+}
+
+/// For backends: returns the time, in milliseconds since 1970.
+pub fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Proof that a record is kept.
@@ -528,9 +632,11 @@ pub struct Replaced {
 pub enum LockName<'a> {
     /// The right to move, make and remove streams of a space. [`Streams::create`], [`Streams::relocate`],
     /// [`StreamWriter::replace`] and [`Streams::delete`] are called by whoever holds it. Writing and reading go on.
-    /// Others hold it for moments, so a backend may wait longer for it than it was asked to.
+    /// Others hold it for moments, so a backend may wait longer for it than it was asked to. Those of two spaces may be
+    /// one lock, so nobody takes a second one while holding the first.
     Moves(Space),
-    /// A lock that means what its callers agree on, within a space.
+    /// A lock that means what its callers agree on. A name is letters, digits, `.`, `-` and `_`, and does not end with
+    /// `.jsonl`. The same name in two spaces may be one lock, so callers choose different ones.
     Named(Space, &'a str),
 }
 

@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering;
 use manent_log::fs::{Disk, FileId, FileSystem, PathInfo, Settling, Shape, Watch};
 
 use super::hold::DirLock;
-use super::names::{Form, Kept, Layout};
-use super::store_dir::{StoreDir, places_of};
+use super::names::{Form, Kept, Layout, fixed_files, may_be_file_of};
+use super::store_dir::StoreDir;
 use super::{Files, MARK};
 use crate::error::{Result, io_error};
 use crate::key::SessionKey;
@@ -70,6 +70,9 @@ impl Files {
         known: &dyn KnownStreams,
         since: &Cursor,
     ) -> Result<Changes> {
+        if !self.dir.supports(space) {
+            return Ok(Changes::default());
+        }
         let mut heard = lock(&self.heard);
         let heard = heard.entry(space).or_default();
         let asked_token = since.words().last().copied().unwrap_or(0);
@@ -136,7 +139,7 @@ impl Files {
         known.each(&mut |place, name, version| seen.push((place, name.to_owned(), version)));
         let mut streams = Vec::new();
         let mut notes = Vec::new();
-        for (number, place) in places_of(space).iter().copied().enumerate() {
+        for (number, place) in space.places().iter().copied().enumerate() {
             let dir = self.dir.layout.dir(space, place);
             if place != Place::Live {
                 self.dir.refuse_link(dir)?;
@@ -201,7 +204,7 @@ impl Files {
         }
         let mut dirs = vec![live.clone()];
         let home = self.dir.layout.home.clone();
-        let others = places_of(space).iter().map(|place| self.dir.layout.dir(space, *place).to_owned());
+        let others = space.places().iter().map(|place| self.dir.layout.dir(space, *place).to_owned());
         for dir in std::iter::once(home).chain(others) {
             if !dirs.contains(&dir) && self.dir.disk.inspect(&dir).is_ok() {
                 dirs.push(dir);
@@ -218,7 +221,7 @@ impl Files {
 impl StoreDir {
     /// The notes of the directories of all places.
     fn dir_notes(&self, space: Space, settling: Settling) -> Result<Vec<[u64; 2]>> {
-        places_of(space).iter().map(|place| self.dir_note(self.layout.dir(space, *place), settling)).collect()
+        space.places().iter().map(|place| self.dir_note(self.layout.dir(space, *place), settling)).collect()
     }
 
     /// Two numbers that are others as soon as a name is made, renamed or removed in a directory; [`UNSETTLED`] if it
@@ -232,8 +235,8 @@ impl StoreDir {
 
     /// The names of the regular files in which streams of a space may be.
     fn stream_names(&self, space: Space, dir: &Path) -> Result<Vec<String>> {
-        if let Some(key) = space.single_key() {
-            return Ok(vec![format!("{key}{}", Form::Plain.suffix())]);
+        if let Some(files) = fixed_files(space) {
+            return Ok(files);
         }
         let files = self.entries(dir)?.into_iter().filter(|entry| entry.shape == Shape::File);
         Ok(files.filter_map(|entry| entry.name.into_string().ok()).collect())
@@ -355,7 +358,8 @@ impl DirWatch {
         for (dir, name) in names {
             let in_live = dir == 0;
             let Some(name) = name.to_str() else { continue };
-            let stream = named_among_live(self.space, name).filter(|_| in_live && self.is_own(name));
+            let stream =
+                named_among_live(self.space, name).filter(|_| in_live && may_be_file_of(self.space, name));
             if let Some((place, called)) = stream {
                 let info = match self.disk.inspect(&live.join(name)) {
                     Ok(info) if info.shape == Shape::File && info.links > 1 => return None,
@@ -371,17 +375,12 @@ impl DirWatch {
         Some(changed)
     }
 
-    /// Whether a file among the live ones is of this space: in the home of a store, several spaces lie side by side.
-    fn is_own(&self, name: &str) -> bool {
-        self.space.single_key().is_none_or(|key| name.strip_suffix(Form::Plain.suffix()) == Some(key))
-    }
-
     /// Whether a name says that streams came or went elsewhere: in archive or trash, or one of these directories
     /// itself.
     fn concerns(&self, dir: usize, name: &str) -> bool {
         let Some(dir) = self.dirs.get(dir) else { return true };
         let path = dir.join(name);
-        let places = places_of(self.space).iter().map(|place| self.layout.dir(self.space, *place));
+        let places = self.space.places().iter().map(|place| self.layout.dir(self.space, *place));
         let itself = places.into_iter().any(|place| place == path);
         let live = self.layout.dir(self.space, Place::Live);
         itself || (*dir != self.layout.home && dir != live && Kept::parse(name).is_some())

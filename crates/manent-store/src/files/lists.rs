@@ -8,8 +8,8 @@ use manent_log::fs::{Access, DirEntry, PathInfo, Shape, read_fully};
 
 use super::MARK;
 use super::changes::{AMONG_LIVE, version};
-use super::names::{Form, Kept, LEDGER_FILES};
-use super::store_dir::{StoreDir, places_of};
+use super::names::{Form, Kept, fixed_files, may_be_file_of};
+use super::store_dir::StoreDir;
 use crate::error::{Result, io_error};
 use crate::header::HeaderNames;
 use crate::key::SessionKey;
@@ -17,11 +17,12 @@ use crate::streams::{Detail, Filter, Place, Space, StreamId, StreamStat, Which};
 
 impl StoreDir {
     pub(super) fn list(&self, filter: &Filter<'_>) -> Result<Vec<StreamStat>> {
-        let Filter { space, place, which, detail, newest } = *filter;
-        if !places_of(space).contains(&place) {
+        let Filter { space, place, which, detail, newest: _ } = *filter;
+        let is_other_key = matches!(which, Which::Key(key) if !space.has_key(key));
+        if !self.supports(space) || !space.places().contains(&place) || is_other_key {
             return Ok(Vec::new());
         }
-        let mut all = match (which, detail) {
+        let all = match (which, detail) {
             (Which::Name(name), _) => self.named(space, place, name)?.into_iter().collect(),
             (Which::All, Detail::Outside) if place == Place::Live => self.live_outside(space)?,
             (Which::Key(key), Detail::Outside) if place == Place::Live => {
@@ -32,16 +33,13 @@ impl StoreDir {
             _ if place == Place::Live => self.live(space, which)?,
             _ => self.put_away(place, which)?,
         };
-        if let Some(count) = newest {
-            all.sort_unstable_by(|a, b| (b.modified_ms, &b.id.key).cmp(&(a.modified_ms, &a.id.key)));
-            all.truncate(count);
-        }
-        Ok(all)
+        Ok(filter.arrange(all))
     }
 
     /// The stream in a file of this name.
     fn named(&self, space: Space, place: Place, name: &str) -> Result<Option<StreamStat>> {
         match place {
+            _ if !may_be_file_of(space, name.strip_prefix(AMONG_LIVE).unwrap_or(name)) => Ok(None),
             Place::Live => self.live_named(space, name, None),
             place => match (name.strip_prefix(AMONG_LIVE), Kept::parse(name)) {
                 (Some(name), _) => self.marked_named(name),
@@ -265,11 +263,8 @@ impl StoreDir {
 
     /// The names of the regular files in which live streams of a space may be.
     fn live_names(&self, space: Space) -> Result<Vec<String>> {
-        if let Some(key) = space.single_key() {
-            return Ok(vec![format!("{key}{}", Form::Plain.suffix())]);
-        }
-        if space == Space::Ledger {
-            return Ok(LEDGER_FILES.map(str::to_owned).to_vec());
+        if let Some(files) = fixed_files(space) {
+            return Ok(files);
         }
         let entries = self.entries(self.layout.dir(space, Place::Live))?;
         let files = entries.into_iter().filter(|entry| entry.shape == Shape::File);

@@ -31,7 +31,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use manent_log::frame::Reason;
 use manent_log::fs::{Access, Disk, Shape};
@@ -43,13 +43,13 @@ use crate::header::HeaderNames;
 use crate::key::SessionKey;
 use crate::pack::{self, Unpacking};
 use crate::streams::{
-    Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockGuard, LockMode, LockName,
-    Maintenance, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Space, StreamId,
-    StreamReader, StreamStat, StreamWriter, Streams, Target, Version,
+    Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
+    NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Space, StreamId, StreamReader,
+    StreamStat, StreamWriter, Streams, Target, Version,
 };
-use hold::{STORE_WAIT_MIN, lock_file};
+use hold::{DirLock, NamedLock, STORE_WAIT_MIN, lock_file};
 pub use names::is_plain_id;
-use names::{Form, LEDGER_FILES, Layout, SINGLE_FILES};
+use names::{Form, Layout, fixed_files, may_be_file_of};
 use reader::FileReader;
 use store_dir::{Spot, StoreDir, right_key};
 use writer::{FileWriter, Hold};
@@ -90,8 +90,10 @@ impl Files {
                 Ok(entries) => entries.iter().any(|entry| {
                     let name = entry.name.to_str().unwrap_or_default();
                     let file = name.strip_suffix(MARK).unwrap_or(name);
-                    let is_beside = SINGLE_FILES.contains(&name) || LEDGER_FILES.contains(&name);
-                    let is_session = SessionKey::of_file_name(file).is_some() && !is_beside;
+                    let is_beside =
+                        |space| fixed_files(space).is_some_and(|files| files.iter().any(|f| f == name));
+                    let is_session =
+                        SessionKey::of_file_name(file).is_some() && !Space::ALL.into_iter().any(is_beside);
                     is_session || matches!(name, "archive" | "trash")
                 }),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => false,
@@ -164,7 +166,7 @@ impl Files {
     /// Makes the directories of a space, refuses to write where others could, and makes the directories' names durable:
     /// whoever made them may have died before that.
     fn prepare(&self, space: Space) -> Result<()> {
-        if !self.supports(space) {
+        if !self.dir.supports(space) {
             return Err(Error::Unsupported { store: self.dir.name(), space });
         }
         if !self.prepared.load(Ordering::Relaxed) {
@@ -182,6 +184,14 @@ impl Files {
         Ok(())
     }
 
+    /// As [`Files::prepare`], for a stream that is to be written.
+    fn prepare_for(&self, id: &StreamId) -> Result<()> {
+        if self.dir.supports(id.space) {
+            id.check_key()?;
+        }
+        self.prepare(id.space)
+    }
+
     fn sync_above(&self, dir: &Path) -> Result<()> {
         let above = dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         match self.dir.disk.sync_dir(above) {
@@ -193,15 +203,14 @@ impl Files {
 
     fn lease_live(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<FileWriter> {
         let key = (id.space, id.key.clone());
-        let lease = match self.writers.lease(&key, wait)? {
-            Some(lease) => lease,
-            None => {
-                let new = match missing {
-                    IfMissing::Create(new) => Some(new()),
-                    IfMissing::Refuse => None,
-                };
-                self.dir.open_log(id.space, &id.key, new, wait)?
-            }
+        let lease = if let Some(lease) = self.writers.lease(&key)? {
+            lease
+        } else {
+            let new = match missing {
+                IfMissing::Create(new) => Some(new()),
+                IfMissing::Refuse => None,
+            };
+            self.dir.open_log(id.space, &id.key, new, wait)?
         };
         if !id.id.is_empty() && *lease.id != *id.id {
             return Err(self.dir.not_found(id));
@@ -213,7 +222,7 @@ impl Files {
         }
         let at = StreamId { id: lease.id.to_string(), ..id.clone() };
         let (dir, writers) = (self.dir.clone(), self.writers.clone());
-        Ok(FileWriter { dir, writers, at, spot, hold: Hold::Lease(Some(lease)) })
+        Ok(FileWriter { dir, writers, at, spot, hold: Hold::Lease(Some(Box::new(lease))) })
     }
 
     /// Opens the file at a path for reading; `None` if it is another stream than the one that is meant.
@@ -241,25 +250,28 @@ impl Streams for Files {
     }
 
     fn supports(&self, space: Space) -> bool {
-        space == Space::Sessions || !self.dir.layout.is_flat()
+        self.dir.supports(space)
     }
 
     fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>> {
         let id = match at {
             Target::Id(id) => id,
             Target::Name { space, place, name } => {
-                let among = if name == changes::file_name(name) { place } else { Place::Live };
-                let path = self.dir.layout.dir(space, among).join(changes::file_name(name));
-                let opened = self.open_at(&path, None)?;
-                let missing = || Error::NotFound {
-                    name: name.to_owned(),
-                    space,
-                    place: Some(place),
-                    store: self.dir.name(),
+                let file = changes::file_name(name);
+                let among = if name == file { place } else { Place::Live };
+                let is_here = self.dir.supports(space) && space.places().contains(&place);
+                let opened = if is_here && may_be_file_of(space, file) {
+                    self.open_at(&self.dir.layout.dir(space, among).join(file), None)?
+                } else {
+                    None
                 };
+                let missing = || Error::no_name(space, place, name, &self.dir.name());
                 return opened.map(|reader| Box::new(reader) as _).ok_or_else(missing);
             }
         };
+        if !self.dir.may_hold(id) {
+            return Err(self.dir.not_found(id));
+        }
         let mut tries = 0;
         loop {
             let path = match id.place {
@@ -281,7 +293,7 @@ impl Streams for Files {
     }
 
     fn lease(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<Box<dyn StreamWriter>> {
-        self.prepare(id.space)?;
+        self.prepare_for(id)?;
         let needs = match id.place {
             Place::Live => match self.lease_live(id, missing, wait) {
                 // Written by a newer version: not to be appended to, but it can be replaced as a whole.
@@ -295,10 +307,11 @@ impl Streams for Files {
             Place::Archive | Place::Trash => None,
         };
         let spot = self.dir.locate(id)?;
-        let held = lock_file(&*self.dir.disk, &spot.path, wait)?;
+        let lock = lock_file(&*self.dir.disk, &spot.path, wait)?;
+        let len = lock.file().state().map_err(io_error("inspect", &spot.path))?.len;
         let own_id = self.dir.names_at(&spot.path)?.map(|names| names.id).unwrap_or_default();
         let (dir, writers) = (self.dir.clone(), self.writers.clone());
-        let hold = Hold::Lock { _held: held, id: own_id.into(), needs };
+        let hold = Hold::Lock { _held: lock, len, id: own_id.into(), needs };
         Ok(Box::new(FileWriter { dir, writers, at: id.clone(), spot, hold }))
     }
 
@@ -309,7 +322,7 @@ impl Streams for Files {
         records: &[Body],
         how: &Append,
     ) -> Result<Vec<Receipt>> {
-        self.prepare(id.space)?;
+        self.prepare_for(id)?;
         self.writers.append(&self.dir, &(id.space, id.key.clone()), new, records, how)
     }
 
@@ -322,7 +335,7 @@ impl Streams for Files {
     }
 
     fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
-        self.prepare(id.space)?;
+        self.prepare_for(id)?;
         forms::create(&self.dir, id, header, parts)
     }
 
@@ -344,29 +357,21 @@ impl Streams for Files {
         self.dir.sync_dir(path.parent().unwrap_or(&self.dir.layout.sessions))
     }
 
-    fn lock(&self, name: LockName<'_>, _mode: LockMode, wait: Duration) -> Result<Lock> {
-        match name {
+    fn lock(&self, name: LockName<'_>, mode: LockMode, wait: Duration) -> Result<Lock> {
+        let (LockName::Moves(space) | LockName::Named(space, _)) = name;
+        self.prepare(space)?;
+        let (disk, mode) = (&self.dir.disk, flock_mode(mode));
+        Ok(match name {
             LockName::Moves(space) => {
-                self.prepare(space)?;
-                Ok(Box::new(self.dir.lock_moves(space, wait)?))
+                // Others hold it for a few renames, so a caller who wants no waiting means writers, not this.
+                let wait = wait.max(self.dir.lock_wait_min);
+                Box::new(DirLock::take(&**disk, self.dir.moves_dir(space), mode, wait)?)
             }
             LockName::Named(space, name) => {
-                self.prepare(space)?;
                 let path = self.dir.layout.dir(space, Place::Live).join(name);
-                let deadline = Instant::now().checked_add(wait);
-                loop {
-                    match manent_log::Hold::take(&self.dir.disk, &path, self.dir.trust) {
-                        Err(manent_log::Error::Held { pid, .. }) => {
-                            if deadline.is_some_and(|deadline| Instant::now() + PAUSE > deadline) {
-                                return Err(Error::Busy { path, pid });
-                            }
-                            std::thread::sleep(PAUSE);
-                        }
-                        taken => return Ok(Box::new(NamedLock(taken?))),
-                    }
-                }
+                Box::new(NamedLock::take(disk, &path, mode, wait)?)
             }
-        }
+        })
     }
 
     fn is_trustworthy(&self, id: &StreamId) -> Result<bool> {
@@ -434,16 +439,15 @@ impl Maintenance for Files {
     }
 }
 
-/// A lock that is a small file of its own.
-#[derive(Debug)]
-struct NamedLock(#[expect(dead_code, reason = "held, not used")] manent_log::Hold);
-
-impl LockGuard for NamedLock {}
+fn flock_mode(mode: LockMode) -> manent_log::LockMode {
+    match mode {
+        LockMode::Shared => manent_log::LockMode::Shared,
+        LockMode::Exclusive => manent_log::LockMode::Exclusive,
+    }
+}
 
 /// What another program puts behind the name of a file that it archived.
 const MARK: &str = ".archived";
 /// Half of what many systems allow a process, so that the program has some left for itself.
 const OPEN_FILES_MAX: usize = 256;
 const LOOKS_MAX: u32 = 8;
-/// How often a lock that somebody else holds is tried.
-const PAUSE: Duration = Duration::from_millis(10);

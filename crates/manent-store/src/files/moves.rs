@@ -13,7 +13,7 @@ use manent_log::{Body, Log, Options};
 
 use super::hold::lock_file;
 use super::names::{Form, Kept, is_plain_id, is_temporary, packed_beside, stem_of, torn_offset, torn_suffix};
-use super::store_dir::{Spot, StoreDir, places_of};
+use super::store_dir::{Spot, StoreDir};
 use super::{MARK, changes, forms};
 use crate::error::{Error, Result, io_error};
 use crate::key::SessionKey;
@@ -29,6 +29,7 @@ pub(super) enum Guard {
 /// Brings a session to another place. See [`crate::Streams::relocate`].
 pub(super) fn relocate(files: &StoreDir, at: &StreamId, to: Place, wait: Duration) -> Result<StreamId> {
     let spot = files.locate(at)?;
+    at.check_place(to, &files.name())?;
     match (at.place, to) {
         (Place::Live, Place::Archive | Place::Trash) => put_away(files, at, &spot, to, wait),
         (Place::Archive, Place::Trash) => throw_away(files, at, &spot, wait),
@@ -65,7 +66,7 @@ pub(super) fn delete(files: &StoreDir, at: &StreamId, wait: Duration) -> Result<
             files.sync_dir(dir)?;
         }
     }
-    for place in places_of(at.space) {
+    for place in at.space.places() {
         sweep(files, files.layout.dir(at.space, *place))?;
     }
     let mut last = spot.path.clone();

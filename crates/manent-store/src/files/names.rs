@@ -144,10 +144,19 @@ pub(super) fn torn_offset(suffix: &str) -> Option<u64> {
     suffix.strip_prefix(TORN)?.split('-').next()?.parse().ok()
 }
 
-/// Files that stand beside the sessions in a home of our own and are not sessions: the only streams of their spaces.
-pub(super) const SINGLE_FILES: [&str; 3] = ["memory.jsonl", "inbox.jsonl", "consolidation.jsonl"];
-/// The files of [`Space::Ledger`].
-pub(super) const LEDGER_FILES: [&str; 2] = ["trusted.jsonl", "approvals.jsonl"];
+/// The names of the files of a space with fixed keys, which stand side by side in the home of a store; `None` where
+/// files may have any name.
+pub(super) fn fixed_files(space: Space) -> Option<Vec<String>> {
+    let file = |key: &&str| format!("{key}{}", Form::Plain.suffix());
+    space.fixed_keys().map(|keys| keys.iter().map(file).collect())
+}
+
+/// Whether a file of this name may hold a live stream of a space. No name leads out of its directory.
+pub(super) fn may_be_file_of(space: Space, name: &str) -> bool {
+    let stem = name.strip_suffix(Form::Plain.suffix());
+    !name.contains('/') && space.fixed_keys().is_none_or(|keys| stem.is_some_and(|stem| keys.contains(&stem)))
+}
+
 const TEMPORARY: &str = ".tmp";
 const TORN: &str = ".torn-";
 

@@ -84,6 +84,7 @@ impl StreamReader for FileReader {
     }
 
     fn is_native(&self) -> Result<bool> {
-        Ok(self.reader.kind() == Some(FileKind::Native))
+        // Whose file it is shows when its first line is read, which a reader that was moved may not have done.
+        Ok(self.reader.kind().map_or(self.header.is_some(), |kind| kind == FileKind::Native))
     }
 }

@@ -41,6 +41,16 @@ impl StoreDir {
         self.layout.home.display().to_string()
     }
 
+    /// Returns whether streams of this space can be kept here.
+    pub(super) fn supports(&self, space: Space) -> bool {
+        space == Space::Sessions || !self.layout.is_flat()
+    }
+
+    /// Returns whether there can be such a stream here.
+    pub(super) fn may_hold(&self, at: &StreamId) -> bool {
+        self.supports(at.space) && at.space.has_key(&at.key) && at.space.places().contains(&at.place)
+    }
+
     /// Returns the path of a live stream, whether it exists or not; an error where the disk does not say what is there.
     /// To guess would begin a second stream of the key beside the first.
     pub(super) fn find_live(&self, space: Space, key: &SessionKey, mark: &str) -> Result<PathBuf> {
@@ -74,6 +84,9 @@ impl StoreDir {
 
     /// Returns the file of a stream.
     pub(super) fn locate(&self, at: &StreamId) -> Result<Spot> {
+        if !self.may_hold(at) {
+            return Err(self.not_found(at));
+        }
         let mut candidates = Vec::with_capacity(3);
         match (at.place, at.id.as_str()) {
             (Place::Live, id) => {
@@ -107,7 +120,7 @@ impl StoreDir {
     }
 
     pub(super) fn not_found(&self, at: &StreamId) -> Error {
-        Error::NotFound { name: at.name(), space: at.space, place: Some(at.place), store: self.name() }
+        Error::not_found(at, &self.name())
     }
 
     /// Returns what the header of a file names; `None` if it has no header of ours.
@@ -177,11 +190,12 @@ impl StoreDir {
     /// Takes the right to move streams of a space.
     pub(super) fn lock_moves(&self, space: Space, wait: Duration) -> Result<DirLock> {
         // Others hold it for a few renames, so a caller who wants no waiting means writers, not this.
-        let dir = match space {
-            Space::Runs => &self.layout.runs,
-            _ => &self.layout.sessions,
-        };
-        DirLock::take(&*self.disk, dir, LockMode::Exclusive, wait.max(self.lock_wait_min))
+        DirLock::take(&*self.disk, self.moves_dir(space), LockMode::Exclusive, wait.max(self.lock_wait_min))
+    }
+
+    /// Returns the directory whose lock is the right to move streams of a space.
+    pub(super) fn moves_dir(&self, space: Space) -> &Path {
+        if space == Space::Runs { &self.layout.runs } else { &self.layout.sessions }
     }
 
     /// Makes a directory of the store, unless others could put or change files there.
@@ -218,7 +232,7 @@ impl StoreDir {
 
     /// Makes all names of a space durable, in every place.
     pub(super) fn sync_places(&self, space: Space) -> Result<()> {
-        for place in places_of(space) {
+        for place in space.places() {
             match self.sync_dir(self.layout.dir(space, *place)) {
                 Err(e) if e.is_not_found() => {}
                 synced => synced?,
@@ -243,14 +257,6 @@ impl StoreDir {
             return exposed(why, "run as that user, or choose another directory");
         }
         Ok(())
-    }
-}
-
-/// Returns the places in which streams of a space can be.
-pub(super) fn places_of(space: Space) -> &'static [Place] {
-    match space {
-        Space::Sessions => &Place::ALL,
-        Space::Runs | Space::Memory | Space::Inbox | Space::Journal | Space::Ledger => &[Place::Live],
     }
 }
 

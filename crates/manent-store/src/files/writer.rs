@@ -28,15 +28,15 @@ pub(super) struct FileWriter {
 #[derive(Debug)]
 pub(super) enum Hold {
     /// A live file, ready to be appended to. `None` once it was given back.
-    Lease(Option<FileLease>),
+    Lease(Option<Box<FileLease>>),
     /// A file that is only read and replaced: in archive or trash, or written by a newer version, which needs that.
-    Lock { _held: FileLock, id: Arc<str>, needs: Option<String> },
+    Lock { _held: FileLock, len: u64, id: Arc<str>, needs: Option<String> },
 }
 
 impl FileWriter {
     fn lease(&self) -> Option<&FileLease> {
         match &self.hold {
-            Hold::Lease(lease) => lease.as_ref(),
+            Hold::Lease(lease) => lease.as_deref(),
             Hold::Lock { .. } => None,
         }
     }
@@ -80,10 +80,10 @@ impl FileWriter {
     fn replace_held(&self, header: Option<&Body>, parts: Parts<'_>, left_out: &[Damage]) -> Result<Replaced> {
         let (disk, path) = (&self.dir.disk, &self.spot.path);
         let old = disk.open(path, Access::Read).map_err(io_error("read", path))?;
-        let len = match self.lease() {
-            // Of the lease: what another program wrote since it was taken, the caller may not have seen.
-            Some(lease) => lease.log.end_offset(),
-            None => old.state().map_err(io_error("inspect", path))?.len,
+        // Of the lease: what another program wrote since it was taken, the caller may not have seen.
+        let len = match &self.hold {
+            Hold::Lease(lease) => lease.as_ref().map_or(0, |lease| lease.log.end_offset()),
+            Hold::Lock { len, .. } => *len,
         };
         let unchanged = || {
             if old.state().map_err(io_error("inspect", path))?.len == len {
@@ -204,6 +204,6 @@ impl Drop for FileWriter {
         if self.at.place != Place::Live || lease.log.poisoned().is_some() || lease.log.is_new() {
             return;
         }
-        self.writers.rest(&self.dir, &(self.at.space, self.at.key.clone()), lease);
+        self.writers.rest(&self.dir, &(self.at.space, self.at.key.clone()), *lease);
     }
 }

@@ -118,10 +118,10 @@ impl Writers {
     }
 
     /// Takes the lease of a file that is open here; `None` if it is not, or if it is no longer the stream's file.
-    pub(super) fn lease(&self, key: &StreamKey, wait: Duration) -> Result<Option<FileLease>> {
+    pub(super) fn lease(&self, key: &StreamKey) -> Result<Option<FileLease>> {
         let slot = lock(&self.slots).get(key).cloned();
         let resting = slot.and_then(|slot| slot.group.lock().file.take());
-        wake(resting, wait)
+        wake(resting)
     }
 
     /// Keeps the file of a lease open, without the lease.
@@ -200,7 +200,7 @@ impl Commit for Writer {
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
         let Call { dir, writers, key, new, wait } = call;
-        let mut lease = if let Some(lease) = wake(self.file.take(), wait)? {
+        let mut lease = if let Some(lease) = wake(self.file.take())? {
             lease
         } else {
             let mut lease = dir.open_log(key.0, &key.1, Some((new.0)()), wait)?;
@@ -227,13 +227,15 @@ impl Commit for Writer {
     }
 }
 
-/// Takes the lease of a file again. `None` if there is no open file, or if it is no longer the stream's: somebody
-/// archived or deleted that, so that the next append begins a new one.
-fn wake(file: Option<(RestingLog, Arc<str>)>, wait: Duration) -> Result<Option<FileLease>> {
+/// Takes the lease of a file again. `None` if there is no open file, if it is no longer the stream's (somebody archived
+/// or deleted that, so that the next append begins a new one), or if somebody else holds it.
+fn wake(file: Option<(RestingLog, Arc<str>)>) -> Result<Option<FileLease>> {
     let Some((resting, id)) = file else { return Ok(None) };
-    match resting.wake(wait) {
+    match resting.wake(Duration::ZERO) {
         Ok(log) => Ok(Some(FileLease { log, id })),
-        Err(manent_log::Error::Gone { .. }) => Ok(None),
+        // Held: perhaps by whoever replaces or packs the stream that was archived meanwhile, and not by a writer. Whoever
+        // opens the file anew finds out, and waits for the right one.
+        Err(manent_log::Error::Gone { .. } | manent_log::Error::Held { .. }) => Ok(None),
         Err(e) => Err(e.into()),
     }
 }

@@ -5,7 +5,7 @@ use crate::index::best::Best;
 use crate::index::matching::matching;
 use crate::index::query::Query;
 use crate::index::view::Filter;
-use manent_store::threads::tests::without_threads;
+use manent_store::threads::without_threads;
 
 /// A segment of one session whose turns all hold the same two words.
 fn segment_of(session: u64, turns: u64) -> View {

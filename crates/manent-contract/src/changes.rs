@@ -1,0 +1,333 @@
+//! What `changes` tells of streams, by what an index keeps: versions and a cursor.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use manent_log::Expect;
+use manent_store::{
+    ChangeKind, Changes, Cursor, KnownStreams, Part, Place, Seen, Space, StreamChange, StreamId, Version,
+    Which,
+};
+
+use crate::Make;
+use crate::subject::{LONG, Subject, header, header_body, key, note, said};
+
+/// What a caller of `changes` knows.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    seen: BTreeMap<(Place, String), Seen>,
+    cursor: Cursor,
+}
+
+impl KnownStreams for Known {
+    fn each(&self, take: &mut dyn FnMut(Place, &str, Version)) {
+        self.seen.iter().for_each(|((place, name), seen)| take(*place, name, seen.version));
+    }
+
+    fn version(&self, place: Place, name: &str) -> Option<Version> {
+        self.seen.get(&(place, name.to_owned())).map(|seen| seen.version)
+    }
+}
+
+/// What happened to one stream, without its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    New,
+    Appended,
+    Rewritten,
+    Gone,
+}
+
+/// What happened to a stream, by its place.
+type News = Vec<(Place, Kind)>;
+
+impl Known {
+    fn ask(&self, subject: &Subject, since: &Cursor) -> Changes {
+        subject.streams.changes(subject.space, self, since).expect("changes")
+    }
+
+    /// Asks with the last cursor and takes the answer in.
+    #[track_caller]
+    fn look(&mut self, subject: &Subject) -> News {
+        let changes = self.ask(subject, &self.cursor);
+        self.take(subject, changes)
+    }
+
+    /// Takes an answer in and returns the news in it. What is known then must be what the lists show.
+    #[track_caller]
+    fn take(&mut self, subject: &Subject, changes: Changes) -> News {
+        let mut news: News = changes.streams.into_iter().filter_map(|change| self.take_one(change)).collect();
+        news.sort();
+        self.cursor = changes.cursor;
+        let known: Vec<(Place, String, u64)> =
+            self.seen.iter().map(|((place, name), seen)| (*place, name.clone(), seen.bytes)).collect();
+        assert_eq!(known, lists(subject), "what is known is what is listed");
+        news
+    }
+
+    #[track_caller]
+    fn take_one(&mut self, StreamChange { place, name, kind }: StreamChange) -> Option<(Place, Kind)> {
+        let before = match kind.seen() {
+            Some(seen) => self.seen.insert((place, name.clone()), seen),
+            None => self.seen.remove(&(place, name.clone())),
+        };
+        assert_eq!(before.is_none(), matches!(kind, ChangeKind::New(_)), "{name:?} in {place:?}: {kind:?}");
+        match kind {
+            ChangeKind::New(_) => Some((place, Kind::New)),
+            // A stream that changed a moment ago may be told of again, with the same length.
+            ChangeKind::Appended(seen) if before.is_some_and(|before| before.bytes == seen.bytes) => None,
+            ChangeKind::Appended(_) => Some((place, Kind::Appended)),
+            ChangeKind::Rewritten(_) => Some((place, Kind::Rewritten)),
+            ChangeKind::Gone => Some((place, Kind::Gone)),
+        }
+    }
+
+    /// Asks until the answer is empty, as it is soon where nothing happens.
+    #[track_caller]
+    fn settle(&mut self, subject: &Subject) {
+        for _ in 0..ROUNDS {
+            let changes = self.ask(subject, &self.cursor);
+            let is_empty = changes.streams.is_empty();
+            assert_eq!(self.take(subject, changes), [], "nothing happened");
+            if is_empty {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("nothing happens, but changes are told again and again");
+    }
+}
+
+/// Returns what the lists of all places show.
+fn lists(subject: &Subject) -> Vec<(Place, String, u64)> {
+    let all = Place::ALL.into_iter().flat_map(|place| subject.list(place, Which::All));
+    let mut all: Vec<_> = all.map(|stat| (stat.id.place, stat.name, stat.bytes)).collect();
+    all.sort();
+    all
+}
+
+/// Every stream, in every place, is new once; where nothing happened, nothing is told, with whatever cursor.
+pub fn changes_of_unchanged_streams_are_empty(make: Make<'_>, space: Space) {
+    let subject = Subject::within(make, space);
+    let mut known = Known::default();
+    assert_eq!(known.look(&subject), [], "there is nothing");
+    let keys = subject.keys(4);
+    for key in &keys {
+        subject.say(key, "x");
+    }
+    let mut wanted = vec![(Place::Live, Kind::New); keys.len()];
+    if space == Space::Sessions {
+        let work = key("the same key every time: work");
+        for (n, to) in [Place::Archive, Place::Archive, Place::Trash, Place::Trash].into_iter().enumerate() {
+            subject.say(&work, &format!("{n}"));
+            let at = subject.relocate(&subject.live(&work), to);
+            if n % 2 == 0 {
+                subject.pack(&at);
+            }
+            wanted.push((to, Kind::New));
+        }
+    }
+    let old = known.cursor.clone();
+    assert_eq!(known.look(&subject), wanted);
+    known.settle(&subject);
+    for cursor in [Cursor::default(), known.cursor.clone(), old, Cursor::default()] {
+        let changes = known.ask(&subject, &cursor);
+        assert_eq!(
+            known.take(&subject, changes),
+            [],
+            "nothing happened, and {cursor:?} says how far was heard"
+        );
+    }
+    let mut other = Known::default();
+    assert_eq!(other.look(&subject), wanted, "another caller, who knows nothing");
+    subject.delete(&subject.live(&keys[0])).expect("deleted");
+    assert_eq!(known.look(&subject), [(Place::Live, Kind::Gone)]);
+    known.settle(&subject);
+    let unborn = subject.lease(&keys[0], LONG).expect("a lease");
+    assert_eq!(known.look(&subject), [], "a stream begins with its first record");
+    drop(unborn);
+    assert_eq!(known.look(&subject), []);
+}
+
+/// Whatever is done to a stream, the next call tells of it, and of no other stream, however soon it comes.
+pub fn changes_tell_of_each_change_once(make: Make<'_>, space: Space) {
+    let subject = Subject::within(make, space);
+    let work = subject.work();
+    let mut known = Known::default();
+    if let Some(other) = subject.other() {
+        subject.say(&other, "of no concern");
+    }
+    known.look(&subject);
+    for round in 0..2 {
+        subject.say(&work, "1");
+        assert_eq!(known.look(&subject), [(Place::Live, Kind::New)], "begun");
+        for text in ["2", "2", "2"] {
+            subject.say(&work, text);
+            assert_eq!(known.look(&subject), [(Place::Live, Kind::Appended)], "appended to");
+        }
+        subject.append(&work, &[note("a note"), said("x")], Expect::Any).expect("taken");
+        subject.say(&work, "and more");
+        assert_eq!(known.look(&subject), [(Place::Live, Kind::Appended)], "appended to twice");
+        let whole = header_body(&subject.live(&work).id, work.as_str(), None);
+        let part = Part::Lines { of: subject.at(&work), upto: None };
+        subject.replace(&subject.at(&work), Some(&whole), vec![part]).expect("replaced");
+        let is_rewritten = |(_, kind): &(Place, Kind)| *kind == Kind::Rewritten;
+        assert!(known.look(&subject).iter().all(is_rewritten), "replaced by the same records");
+        subject.replace(&subject.at(&work), Some(&whole), vec![]).expect("replaced");
+        assert!(known.look(&subject).iter().any(is_rewritten), "replaced by less, in round {round}");
+        subject.say(&work, "grows again");
+        assert_eq!(known.look(&subject), [(Place::Live, Kind::Appended)]);
+        subject.delete(&subject.at(&work)).expect("deleted");
+        assert_eq!(known.look(&subject), [(Place::Live, Kind::Gone)], "deleted");
+        subject.create(&work, &header(&work), &[said("1")]).expect("made");
+        assert_eq!(known.look(&subject), [(Place::Live, Kind::New)], "created");
+        subject.delete(&subject.at(&work)).expect("deleted");
+        subject.say(&work, "another stream of the key");
+        assert!(!known.look(&subject).is_empty(), "another stream in its place");
+        subject.delete(&subject.at(&work)).expect("deleted");
+        known.look(&subject);
+        known.settle(&subject);
+    }
+}
+
+/// A move is told as gone from one place and new in another, and whoever knows an older state hears all of it.
+pub fn changes_tell_of_moves(make: Make<'_>) {
+    let subject = Subject::new(make);
+    let (work, other) = (key("work"), key("other"));
+    let (live, archive, trash) = (Place::Live, Place::Archive, Place::Trash);
+    subject.say(&other, "of no concern");
+    subject.say(&work, "1");
+    let mut known = Known::default();
+    known.look(&subject);
+    let mut late = known.clone();
+    let mut at = subject.live(&work);
+    for to in [archive, trash, archive, live, trash, live] {
+        let from = at.place;
+        at = subject.relocate(&at, to);
+        let mut wanted = [(to, Kind::New), (from, Kind::Gone)];
+        wanted.sort();
+        assert_eq!(known.look(&subject), wanted, "from {from:?} to {to:?}");
+    }
+    at = subject.relocate(&at, archive);
+    known.look(&subject);
+    subject.pack(&at);
+    // A packed stream may have another name, or not.
+    let news = known.look(&subject);
+    let count = |kind| news.iter().filter(|(place, other)| *place == archive && *other == kind).count();
+    assert_eq!(count(Kind::New), count(Kind::Gone), "packed: {news:?}");
+    subject.say(&work, "another stream");
+    assert_eq!(known.look(&subject), [(live, Kind::New)], "another of the same key");
+    subject.delete(&at).expect("deleted");
+    assert_eq!(known.look(&subject), [(archive, Kind::Gone)], "deleted");
+    let second = subject.relocate(&subject.live(&work), trash);
+    subject.say(&work, "a third");
+    subject.delete(&second).expect("deleted");
+    let news = known.look(&subject);
+    assert!((1..=2).contains(&news.len()) && news.iter().all(|(place, _)| *place == live), "{news:?}");
+    known.settle(&subject);
+
+    // With what was known long ago, and the cursor of then.
+    assert!(!late.look(&subject).is_empty(), "the stream is another one");
+    late.settle(&subject);
+    assert!(late.seen.keys().eq(known.seen.keys()), "both know the same");
+}
+
+/// With an old cursor, or the default one, everything is told that the caller does not know.
+pub fn changes_since_an_old_cursor_are_complete(make: Make<'_>, space: Space) {
+    let subject = Subject::within(make, space);
+    let keys = subject.keys(3);
+    let mut known = Known::default();
+    let mut cursors = vec![Cursor::default()];
+    for key in &keys {
+        subject.say(key, "1");
+        known.look(&subject);
+        cursors.push(known.cursor.clone());
+    }
+    for key in &keys {
+        subject.say(key, "2");
+    }
+    for since in &cursors {
+        let mut late = known.clone();
+        let changes = late.ask(&subject, since);
+        let news = late.take(&subject, changes);
+        assert_eq!(news, vec![(Place::Live, Kind::Appended); keys.len()], "with {since:?}");
+    }
+    subject.delete(&subject.at(&keys[0])).expect("deleted");
+    let mut nothing = Known::default();
+    let news = nothing.look(&subject);
+    assert_eq!(news, vec![(Place::Live, Kind::New); keys.len() - 1], "to whoever knows nothing");
+    let mut words = cursors.last().map(|cursor| cursor.words().to_vec()).unwrap_or_default();
+    for word in &mut words {
+        *word ^= 1;
+    }
+    let changes = known.ask(&subject, &Cursor::new(words));
+    assert!(known.take(&subject, changes).contains(&(Place::Live, Kind::Gone)), "a cursor of somebody else");
+}
+
+/// A stream whose version is not known is told as rewritten, again and again.
+pub fn changes_of_unknown_version_are_rewritten(make: Make<'_>, space: Space) {
+    let subject = Subject::within(make, space);
+    let work = subject.work();
+    subject.say(&work, "1");
+    let mut known = Known::default();
+    known.look(&subject);
+    known.settle(&subject);
+    for _ in 0..3 {
+        known.seen.values_mut().for_each(|seen| seen.version = Version::UNKNOWN);
+        let changes = known.ask(&subject, &Cursor::default());
+        let kinds: Vec<_> = changes.streams.iter().map(|change| change.kind).collect();
+        assert!(matches!(kinds[..], [ChangeKind::Rewritten(_)]), "{kinds:?}");
+        known.take(&subject, changes);
+    }
+    let gone = Known { seen: [((Place::Live, "nothing.jsonl".into()), Seen::default())].into(), ..known };
+    let changes = gone.ask(&subject, &Cursor::default());
+    let is_gone = |change: &StreamChange| change.name == "nothing.jsonl" && change.kind == ChangeKind::Gone;
+    assert!(changes.streams.iter().any(is_gone), "a stream that is not there: {changes:?}");
+}
+
+/// The version in a list is that of `changes`: whoever keeps it hears of what comes later, and of nothing else.
+pub fn version_of_a_list_is_that_of_changes(make: Make<'_>, space: Space) {
+    let subject = Subject::within(make, space);
+    let work = subject.work();
+    subject.say(&work, "1");
+    let stat = || subject.list(Place::Live, Which::Key(&work)).remove(0);
+    let mut known = Known::default();
+    for text in ["2", "3"] {
+        let before = stat();
+        let seen = Seen { version: before.version, bytes: before.bytes };
+        known.seen = [((Place::Live, before.name.clone()), seen)].into();
+        let changes = known.ask(&subject, &Cursor::default());
+        assert_eq!(known.take(&subject, changes), [], "nothing happened since it was listed");
+        subject.say(&work, text);
+        known.seen = [((Place::Live, before.name.clone()), seen)].into();
+        let changes = known.ask(&subject, &Cursor::default());
+        assert_eq!(known.take(&subject, changes), [(Place::Live, Kind::Appended)]);
+        let after = stat();
+        assert_ne!(after.version, before.version, "it changed");
+        assert_eq!((after.name, after.id), (before.name, subject.live(&work)));
+    }
+    assert_ne!(stat().version, Version::UNKNOWN);
+}
+
+/// A rewritten archive or deleted stream is told as rewritten, or as another one in its place.
+pub fn changes_tell_of_streams_replaced_where_they_are(make: Make<'_>) {
+    let subject = Subject::new(make);
+    let work = key("work");
+    for place in [Place::Archive, Place::Trash] {
+        subject.say(&work, "1");
+        let at: StreamId = subject.relocate(&subject.live(&work), place);
+        subject.pack(&at);
+        let mut known = Known::default();
+        known.look(&subject);
+        let body = header_body(&at.id, work.as_str(), None);
+        let record = Part::Record { seq: 1, body: said("something else") };
+        subject.replace(&at, Some(&body), vec![record]).expect("replaced");
+        let news = known.look(&subject);
+        assert!(!news.is_empty() && news.iter().all(|(in_place, _)| *in_place == place), "{news:?}");
+        assert_eq!(subject.texts(&at), ["something else"]);
+        subject.delete(&at).expect("deleted");
+    }
+}
+
+/// Changes may be told again for as long as a clock tick, which is far shorter than this many rounds.
+const ROUNDS: usize = 300;

@@ -1,0 +1,72 @@
+//! Leases and locks between the threads of one process, for backends that have nothing better.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::streams::{LockGuard, LockMode};
+use crate::sync::lock;
+
+/// Named locks that are held by threads of this process. Waiting costs no polling.
+#[derive(Debug, Default)]
+pub struct Holders {
+    held: Mutex<HashMap<String, Count>>,
+    freed: Condvar,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Count {
+    Shared(u64),
+    Alone,
+}
+
+impl Holders {
+    /// Takes the lock of a name; `None` if others hold it for as long as `wait`.
+    pub fn take(self: &Arc<Holders>, name: &str, mode: LockMode, wait: Duration) -> Option<Holding> {
+        let excludes = |held: &mut HashMap<String, Count>| match held.get(name) {
+            None => false,
+            Some(count) => *count == Count::Alone || mode == LockMode::Exclusive,
+        };
+        let waited = self.freed.wait_timeout_while(lock(&self.held), wait, excludes);
+        let (mut held, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        if timeout.timed_out() {
+            return None;
+        }
+        let count = match (held.get(name), mode) {
+            (Some(Count::Shared(count)), _) => Count::Shared(count + 1),
+            (_, LockMode::Shared) => Count::Shared(1),
+            (_, LockMode::Exclusive) => Count::Alone,
+        };
+        held.insert(name.to_owned(), count);
+        Some(Holding { holders: self.clone(), name: name.to_owned() })
+    }
+}
+
+/// A lock of [`Holders`], until it is dropped, also by a panic.
+pub struct Holding {
+    holders: Arc<Holders>,
+    name: String,
+}
+
+impl LockGuard for Holding {}
+
+impl fmt::Debug for Holding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Holding").field(&self.name).finish()
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let mut held = lock(&self.holders.held);
+        match held.remove(&self.name) {
+            Some(Count::Shared(count)) if count > 1 => {
+                held.insert(self.name.clone(), Count::Shared(count - 1));
+            }
+            _ => {}
+        }
+        drop(held);
+        self.holders.freed.notify_all();
+    }
+}

@@ -1,0 +1,323 @@
+//! Helpers for backends that keep a stream as a row of lines: memory, tables of a database.
+//!
+//! The position of a line is its place in the row: 0 for the first line, which is the header unless the stream is
+//! another program's. A backend implements [`Rows`] to get a reader ([`RowReader`]), and calls [`plan_append`],
+//! [`write_parts`] and [`verify_rows`] where it writes and checks.
+
+use std::cell::Cell;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use manent_log::frame::{self, RECORD_BYTES_MAX, Reason, SEQ_MAX};
+use manent_log::{
+    Body, Change, Damage, Durability, End, Entry, Expect, Fate, FileKind, Found, Item, Report, TailState,
+};
+
+use crate::error::Result;
+use crate::header::HeaderNames;
+use crate::streams::{Part, Parts, Position, Progress, Receipt, Seek, StreamId, StreamReader};
+
+/// A line as a file would hold it, without its newline. Clones share the bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Its number: 0 for the header. A line of another program has the number after that of the line before it.
+    pub seq: u64,
+    /// Its bytes.
+    pub bytes: Arc<[u8]>,
+    /// Whether it carries its number and a checksum that holds.
+    pub verified: bool,
+}
+
+impl Line {
+    /// Makes the line of a record.
+    ///
+    /// Gives [`manent_log::Error::TooLarge`] for a body that is too long, or whose idempotency key is, and
+    /// [`manent_log::Error::Full`] for a number above [`SEQ_MAX`].
+    pub fn record(at: &StreamId, seq: u64, body: &Body) -> Result<Line> {
+        body.check_size()?;
+        if seq > SEQ_MAX {
+            return Err(manent_log::Error::Full { path: path_of(at), max: SEQ_MAX }.into());
+        }
+        let mut line = frame::line(seq, body);
+        if line.len() > RECORD_BYTES_MAX {
+            let (bytes, max) = (line.len() as u64, RECORD_BYTES_MAX as u64);
+            return Err(manent_log::Error::TooLarge { bytes, max }.into());
+        }
+        line.pop();
+        Ok(Line { seq, bytes: line.into(), verified: true })
+    }
+
+    /// Makes a line of another program.
+    pub fn foreign(seq: u64, bytes: impl Into<Arc<[u8]>>) -> Line {
+        Line { seq, bytes: bytes.into(), verified: false }
+    }
+
+    /// Returns the line as readers give it.
+    pub fn entry(&self, index: u64) -> Entry<'_> {
+        Entry { seq: self.seq, offset: index, bytes: &self.bytes, verified: self.verified }
+    }
+
+    /// Returns how many bytes a file would need for it.
+    pub fn len(&self) -> u64 {
+        self.bytes.len() as u64 + 1
+    }
+
+    /// Returns false: a line has at least its newline.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Debug for Line {
+    /// Says nothing of the bytes: they are content.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("seq", &self.seq).finish_non_exhaustive()
+    }
+}
+
+/// The lines of one stream that is being read. They stay what they were when the stream was opened, and more may follow
+/// as it grows, wherever it is moved and whatever takes its place.
+pub trait Rows: fmt::Debug + Send + Sync {
+    /// Returns how many lines there are now.
+    fn count(&self) -> Result<u64>;
+
+    /// Returns a line by its place in the row, or `None` beyond the end.
+    fn line(&self, index: u64) -> Result<Option<Line>>;
+
+    /// Returns the place of the first line with at least this number, or the number of lines if there is none.
+    fn first_from(&self, seq: u64) -> Result<u64>;
+
+    /// Returns whether the stream is still where it was opened and was not replaced.
+    fn is_current(&self) -> Result<bool>;
+
+    /// Returns a number that no other stream of this backend has: see [`StreamReader::identity`].
+    fn number(&self) -> u64;
+}
+
+/// Reads a row of lines.
+#[derive(Debug)]
+pub struct RowReader<R> {
+    rows: R,
+    header: Option<Line>,
+    id: String,
+    /// Where the next line is.
+    next: u64,
+    /// Nothing smaller is given.
+    from_seq: u64,
+    until: u64,
+    current: Option<(u64, Line)>,
+}
+
+impl<R: Rows> RowReader<R> {
+    /// Makes a reader that stands before the first line.
+    pub fn new(rows: R) -> Result<RowReader<R>> {
+        let header = rows.line(0)?.filter(|line| line.seq == 0);
+        let names = header.as_ref().and_then(|line| HeaderNames::of_line(&line.bytes));
+        let id = names.unwrap_or_default().id;
+        Ok(RowReader { rows, header, id, next: 0, from_seq: 0, until: u64::MAX, current: None })
+    }
+
+    /// Returns where the last `count` matching lines begin, and how many are missing.
+    fn last(&self, count: u64, before: Option<u64>, matches: &dyn Fn(&[u8]) -> bool) -> Result<(u64, u64)> {
+        let end = before.map_or_else(|| self.rows.count(), |seq| self.rows.first_from(seq))?;
+        let (mut first, mut left) = (end, count);
+        while left > 0 && first > u64::from(self.header.is_some()) {
+            first -= 1;
+            let line = self.rows.line(first)?;
+            left -= u64::from(line.is_some_and(|line| matches(&line.bytes)));
+        }
+        Ok(if left == 0 { (first, 0) } else { (0, left) })
+    }
+}
+
+impl<R: Rows> StreamReader for RowReader<R> {
+    fn header(&self) -> Option<&[u8]> {
+        self.header.as_ref().map(|line| &*line.bytes)
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn identity(&self) -> [u64; 2] {
+        [0, self.rows.number()]
+    }
+
+    fn seek(&mut self, to: Seek<'_>) -> Result<u64> {
+        let (next, missing) = match to {
+            Seek::Header | Seek::First => (0, 0),
+            Seek::Seq(seq) => (self.rows.first_from(seq)?, 0),
+            Seek::Position { position, .. } => (position.raw(), 0),
+            Seek::Last { count, before, matches } => self.last(count, before, matches)?,
+        };
+        // A number that is not there yet may still be some records away.
+        self.from_seq = if let Seek::Seq(seq) = to { seq } else { 0 };
+        (self.next, self.until, self.current) = (next, u64::MAX, None);
+        Ok(missing)
+    }
+
+    fn end_at(&mut self, seq: u64) {
+        self.until = seq;
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        self.current = None;
+        while let Some(line) = self.rows.line(self.next)?.filter(|line| line.seq <= self.until) {
+            self.next += 1;
+            if line.seq >= self.from_seq {
+                self.current = Some((self.next - 1, line));
+                break;
+            }
+        }
+        Ok(self.current.is_some())
+    }
+
+    fn item(&self) -> Option<Item<'_>> {
+        self.current.as_ref().map(|(index, line)| Item::Entry(line.entry(*index)))
+    }
+
+    fn line_at(&self, position: Position, _bytes: usize) -> Result<Option<Vec<u8>>> {
+        Ok(self.rows.line(position.raw())?.map(|line| line.bytes.to_vec()))
+    }
+
+    fn end(&self) -> End {
+        End::Clean
+    }
+
+    fn poll(&self) -> Result<Change> {
+        // First what can still be read: a stream that was moved away may have grown before.
+        if self.rows.count()? > self.next {
+            return Ok(Change::Grew);
+        }
+        Ok(if self.rows.is_current()? { Change::None } else { Change::Replaced })
+    }
+
+    fn is_native(&self) -> Result<bool> {
+        Ok(self.header.is_some())
+    }
+}
+
+/// What an append writes, and the receipts it gives.
+#[derive(Debug)]
+pub struct Planned {
+    fates: Vec<Fate<(u64, u64)>>,
+    first_seq: u64,
+    /// The lines to be written, in order.
+    pub lines: Vec<Line>,
+}
+
+/// Decides what an append writes, and writes nothing: bodies whose key is known are left out, the expectation is
+/// compared with `next`, and every line is made. `known` returns number and position of the record with a key.
+pub fn plan_append(
+    at: &StreamId,
+    bodies: &[Body],
+    expect: Expect,
+    next: u64,
+    known: impl Fn(&str) -> Result<Option<(u64, u64)>>,
+) -> Result<Planned> {
+    let failed = Cell::new(None);
+    let look = |key: &str| {
+        known(key).unwrap_or_else(|e| {
+            failed.set(Some(e));
+            None
+        })
+    };
+    let (fates, fresh) = manent_log::sort_out(bodies, look);
+    if let Some(e) = failed.take() {
+        return Err(e);
+    }
+    if let (Expect::Seq(expected), None | Some(Fate::Written(_))) = (expect, fates.first())
+        && expected != next
+    {
+        return Err(manent_log::Error::Conflict { path: path_of(at), expected, next }.into());
+    }
+    let lines = (next..).zip(fresh).map(|(seq, body)| Line::record(at, seq, body));
+    Ok(Planned { fates, first_seq: next, lines: lines.collect::<Result<_>>()? })
+}
+
+impl Planned {
+    /// Makes the receipts, when the lines are written and the first of them got this position.
+    pub fn receipts(self, id: &Arc<str>, first: u64, durability: Durability) -> Vec<Receipt> {
+        let receipt = |fate| {
+            let (seq, position) = match fate {
+                Fate::Known(place) => place,
+                Fate::Written(nth) => (self.first_seq + nth as u64, first + nth as u64),
+            };
+            Receipt { id: id.clone(), seq, position: Position::new(position), durability }
+        };
+        self.fates.into_iter().map(receipt).collect()
+    }
+}
+
+/// Makes the lines of a stream that is written as a whole. `lines_of` returns the lines of another stream, its header
+/// included.
+pub fn write_parts(
+    at: &StreamId,
+    header: Option<&Body>,
+    parts: Parts<'_>,
+    lines_of: impl Fn(&StreamId) -> Result<Vec<Line>>,
+) -> Result<Vec<Line>> {
+    let mut all: Vec<Line> = Vec::new();
+    all.extend(header.map(|body| Line::record(at, 0, body)).transpose()?);
+    for part in parts {
+        let more = match part? {
+            Part::Record { seq, body } => vec![Line::record(at, seq, &body)?],
+            Part::Line(bytes) => vec![Line::foreign(1, bytes)],
+            Part::Lines { of, upto } => {
+                let is_wanted = |line: &Line| line.seq > 0 && line.seq <= upto.unwrap_or(u64::MAX);
+                lines_of(&of)?.into_iter().filter(is_wanted).collect()
+            }
+        };
+        for line in more {
+            // A line of another program has no number but the next one.
+            let next = all.last().map_or(1, |last| last.seq + 1);
+            all.push(if line.verified { line } else { Line { seq: next, ..line } });
+        }
+    }
+    Ok(all)
+}
+
+/// Returns the number that the next record gets behind these lines, of which the first and the last are given.
+pub fn next_seq(first: Option<&Line>, last: Option<&Line>) -> u64 {
+    match last {
+        Some(last) if last.seq > 0 => last.seq + 1,
+        _ => first.map_or(1, |header| manent_log::Header::parse(&header.bytes).first_seq),
+    }
+}
+
+/// Checks lines as [`manent_log::verify()`] checks a file of them.
+pub fn verify_rows(lines: &[Line], progress: Progress<'_>) -> Report {
+    let all = lines.iter().map(Line::len).sum();
+    let (mut done, mut records, mut unverified, mut damage) = (0, 0, 0, Vec::new());
+    let mut expected = lines.first().map_or(1, |line| line.seq);
+    progress(0, all);
+    for (index, line) in lines.iter().enumerate() {
+        let reason = match frame::verify(&line.bytes) {
+            None if line.verified => Some(Reason::Checksum),
+            Some(seq) if seq > expected => Some(Reason::Missing),
+            Some(seq) if seq < expected => Some(Reason::OutOfOrder),
+            None | Some(_) => None,
+        };
+        records += u64::from(line.seq > 0 && reason != Some(Reason::Checksum));
+        unverified += u64::from(!line.verified);
+        if let Some(reason) = reason {
+            let damage_here = Damage { offset: index as u64, length: 0, reason, lines: 0, seq: expected };
+            damage.push(Found { damage: damage_here, acknowledged: false });
+        }
+        expected = next_seq(lines.first(), Some(line));
+        done += line.len();
+        progress(done, all);
+    }
+    let kind = lines.first().map(|first| match first.verified {
+        true => FileKind::Native,
+        false if unverified < records => FileKind::Adopted,
+        false => FileKind::Foreign,
+    });
+    Report { records, unverified, damage, tail: TailState::Clean, kind }
+}
+
+/// Returns what stands for a file in messages of the log.
+pub fn path_of(at: &StreamId) -> PathBuf {
+    PathBuf::from(format!("{}/{}", at.space.word(), at.key))
+}
