@@ -128,11 +128,18 @@ impl Files {
     /// not, another program restored an older copy of it, and neither file may hide the other. The ends are compared:
     /// each record there carries its number and its checksum.
     fn is_in_live(&self, archived: &Address) -> Result<bool> {
-        let path = self.locate(archived)?.path;
+        let path = match self.locate(archived) {
+            // Moved since it was listed: it is the live one now.
+            Err(e) if e.is_not_found() => return Ok(true),
+            spot => spot?.path,
+        };
         let live_path = self.find_live(&archived.key, "")?;
         let compare = || -> io::Result<bool> {
-            let (old, live) =
-                (self.reading.open(&path, Access::Read)?, self.reading.open(&live_path, Access::Read)?);
+            let old = match self.reading.open(&path, Access::Read) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
+                old => old?,
+            };
+            let live = self.reading.open(&live_path, Access::Read)?;
             let (len, live_len) = (old.state()?.len, live.state()?.len);
             if live_len < len {
                 return Ok(false);
@@ -146,7 +153,7 @@ impl Files {
             Ok(ends[0] == ends[1])
         };
         match compare() {
-            // Damaged, or gone by now: whoever reads it is told.
+            // The archived one is damaged, and whoever reads it is told; or the live one was moved away.
             Err(e) if matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) => Ok(false),
             compared => compared.map_err(io_error("read", &path)),
         }
