@@ -193,11 +193,18 @@ impl StoreDir {
     /// not, another program restored an older copy of it, and neither file may hide the other. The ends are compared:
     /// each record there carries its number and its checksum.
     fn is_in_live(&self, archived: &StreamId) -> Result<bool> {
-        let path = self.locate(archived)?.path;
+        let path = match self.locate(archived) {
+            // Moved since it was listed: it is the live one now.
+            Err(e) if e.is_not_found() => return Ok(true),
+            spot => spot?.path,
+        };
         let live_path = self.find_live(Space::Sessions, &archived.key, "")?;
         let compare = || -> io::Result<bool> {
-            let (old, live) =
-                (self.reading.open(&path, Access::Read)?, self.reading.open(&live_path, Access::Read)?);
+            let old = match self.reading.open(&path, Access::Read) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
+                old => old?,
+            };
+            let live = self.reading.open(&live_path, Access::Read)?;
             let (len, live_len) = (old.state()?.len, live.state()?.len);
             if live_len < len {
                 return Ok(false);
@@ -211,7 +218,7 @@ impl StoreDir {
             Ok(ends[0] == ends[1])
         };
         match compare() {
-            // Damaged, or gone by now: whoever reads it is told.
+            // The archived one is damaged, and whoever reads it is told; or the live one was moved away.
             Err(e) if matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) => Ok(false),
             compared => compared.map_err(io_error("read", &path)),
         }

@@ -308,7 +308,7 @@ const AT_ONCE: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::in_threads;
-    use manent_store::threads::tests::without_threads;
+    use manent_store::threads::without_threads;
 
     #[test]
     fn in_threads_without_threads_does_all_of_it_here_in_order() {

@@ -234,16 +234,14 @@ impl Index {
             return Ok(());
         }
         let before = known.gone.clone();
-        known.gone.retain(|gone| !found.holds(gone));
+        // One that was restored and purged, while nobody looked, is no longer a loss.
+        let leaving = self.leaving();
+        let leaves = |gone: &Gone| leaving.iter().any(|leaving| leaving.is(gone));
+        known.gone.retain(|gone| !found.holds(gone) && !leaves(gone));
         if known.gone.iter().any(|gone| !gone.sure) {
             let mut present = Present::default();
             present.note_rows(&known.rows)?;
-            let leaving = self.leaving();
-            let is_lost = |gone: &Gone| {
-                let leaves = leaving.iter().any(|leaving| leaving.is(gone));
-                gone.sure || !(leaves || present.holds(gone) || gone.lies_there(store))
-            };
-            known.gone.retain(is_lost);
+            known.gone.retain(|gone| gone.sure || !(present.holds(gone) || gone.lies_there(store)));
             known.gone.iter_mut().for_each(|gone| gone.sure = true);
             drop_repeated(&mut known.gone);
         }

@@ -193,6 +193,24 @@ fn moves_and_purges_of_another_process_are_no_loss() {
     }
 }
 
+#[test]
+fn lost_session_that_was_restored_and_purged_is_not_missing() {
+    let disk = scene();
+    let stays = open(&disk);
+    let copy = disk.peek(path("work")).unwrap();
+    disk.remove(&path("work")).unwrap();
+    look(&stays);
+    assert_eq!(keys(&stays.missing().unwrap()), ["work"]);
+    // Nobody looks between the two.
+    disk.poke(path("work"), copy).unwrap();
+    let store = open(&disk);
+    store.purge(&[find(&store, Place::Live, "work")], false).unwrap();
+    for store in [store, stays, open(&disk)] {
+        look(&store);
+        assert_eq!(keys(&store.missing().unwrap()), NONE);
+    }
+}
+
 /// Both files have the same records at the same offsets: only the ids in their headers tell them apart.
 #[test]
 fn fork_that_was_emptied_and_made_again_from_the_same_records_is_missing() {
