@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent_log::{AtomicFile, CommitSync, Durability, FileLock, LockMode};
 use manent_log::fs::{Access, Disk, DiskFile, Shape, write_fully};
+use manent_log::{AtomicFile, CommitSync, Durability, FileLock, LockMode};
 
 use crate::streams::{Lock, LockGuard, Version};
 
@@ -247,8 +247,12 @@ impl Blobs for FileBlobs {
         }
         self.disk.create_dir_all(&dir)?;
         let info = self.disk.inspect(&dir)?;
-        if !self.disk.is_own(info.owner) || info.mode & 0o002 != 0 {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can write the directory"));
+        let refused = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        if info.mode & 0o002 != 0 {
+            return refused("everybody may write there; take that right away with chmod o-w".to_owned());
+        }
+        if !self.disk.is_own(info.owner) {
+            return refused(format!("it belongs to user {}", info.owner));
         }
         let (path, access) =
             if name.is_empty() { (dir, Access::Directory) } else { (dir.join(name), Access::Append) };

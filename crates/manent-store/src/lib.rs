@@ -42,7 +42,7 @@ pub use in_memory_blobs::InMemoryBlobs;
 pub use key::{KEY_BYTES_MAX, KeyError, KeyParts, SessionKey};
 pub use streams::{
     Append, ChangeKind, Changes, Cursor, Detail, Filter, Header, IfMissing, KnownStreams, Lock, LockGuard,
-    LockMode, LockName, Maintenance, NewHeader, Part, Parts, Place, Position, Progress, Receipt, Repaired,
-    Replaced, Seek, Seen, Space, StreamChange, StreamId, StreamReader, StreamStat, StreamWriter, Streams,
-    Target, Version, Which,
+    LockMode, LockName, Maintenance, Moment, NewHeader, Part, Parts, Place, Position, Progress, Receipt,
+    Repaired, Replaced, Seek, Seen, Space, StreamChange, StreamId, StreamReader, StreamStat, StreamWriter,
+    Streams, Target, Version, Which,
 };

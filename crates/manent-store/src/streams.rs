@@ -401,9 +401,27 @@ pub trait KnownStreams {
     }
 }
 
+/// Says when a backend looked, by its own clock. The default is before every other moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(i64);
+
+impl Moment {
+    /// For backends, and for callers that kept it: makes a moment.
+    pub fn new(raw: i64) -> Moment {
+        Moment(raw)
+    }
+
+    /// Returns what a moment was made from, to be kept.
+    pub fn raw(self) -> i64 {
+        self.0
+    }
+}
+
 /// What [`Streams::changes`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
+    /// When the look at the streams began.
+    pub moment: Moment,
     /// The streams that are not as they were known. Those that are, are left out.
     pub streams: Vec<StreamChange>,
     /// To be given to the next call.
@@ -792,8 +810,8 @@ pub trait Maintenance {
     fn pack(&self, id: &StreamId, progress: Progress<'_>) -> Result<()>;
 
     /// Returns whether a record that lay at a position and had this number is in a torn end that was set aside since
-    /// the stream was in the state `since`.
-    fn was_set_aside(&self, id: &StreamId, position: Position, seq: u64, since: Version) -> Result<bool> {
+    /// then.
+    fn was_set_aside(&self, id: &StreamId, position: Position, seq: u64, since: Moment) -> Result<bool> {
         let _ = (id, position, seq, since);
         Ok(false)
     }

@@ -113,7 +113,10 @@ fn an_archived_session_reads_the_same_and_the_next_record_begins_a_new_one() {
     assert_eq!(scene.say("work", "anew"), 1);
     assert_ne!(scene.live("work").id, live.id);
     let in_the_way = scene.store.unarchive(&archived);
-    assert!(matches!(in_the_way, Err(Error::Store(StoreError::InTheWay { place: Place::Live, .. }))), "{in_the_way:?}");
+    assert!(
+        matches!(in_the_way, Err(Error::Store(StoreError::InTheWay { place: Place::Live, .. }))),
+        "{in_the_way:?}"
+    );
     let second = scene.archive("work");
     assert_eq!(scene.store.unarchive(&archived).unwrap(), live);
     assert_eq!(fs::read(scene.home.path().join("sessions/work.jsonl")).unwrap(), before, "byte for byte");
@@ -125,8 +128,7 @@ fn an_archived_session_reads_the_same_and_the_next_record_begins_a_new_one() {
 fn what_was_never_written_cannot_be_archived_deleted_or_forked() {
     let scene = Scene::new();
     scene.say("other", "x");
-    let nothing =
-        StreamId::live(&key("work"));
+    let nothing = StreamId::live(&key("work"));
     let outcomes = [
         scene.store.archive(&nothing, &mut |_, _| {}).map(|_| ()),
         scene.store.delete(&nothing).map(|_| ()),
@@ -159,7 +161,10 @@ fn trash_gives_back_what_it_took_to_where_it_was() {
     scene.say("live", "another");
     let listed = scene.store.find_in(Place::Trash, &key("live")).unwrap();
     assert_eq!(listed.id, trashed);
-    assert!(matches!(scene.store.restore(&listed), Err(Error::Store(StoreError::InTheWay { .. }))), "nothing is replaced");
+    assert!(
+        matches!(scene.store.restore(&listed), Err(Error::Store(StoreError::InTheWay { .. }))),
+        "nothing is replaced"
+    );
 }
 
 #[test]
@@ -224,7 +229,10 @@ fn a_fork_goes_on_from_a_record_and_neither_sees_the_others_later_turns() {
     let beyond = scene.store.fork(&work, Some(7), &key("x"));
     assert!(matches!(beyond, Err(Error::NoSuchRecord { last: Some(6), .. })), "{beyond:?}");
     assert!(matches!(scene.store.fork(&work, Some(0), &key("x")), Err(Error::NoSuchRecord { .. })));
-    assert!(matches!(scene.store.fork(&work, None, &key("branch")), Err(Error::Store(StoreError::InTheWay { .. }))));
+    assert!(matches!(
+        scene.store.fork(&work, None, &key("branch")),
+        Err(Error::Store(StoreError::InTheWay { .. }))
+    ));
 }
 
 #[test]

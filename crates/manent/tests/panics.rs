@@ -200,8 +200,7 @@ fn panic_of_a_backend_at_any_call_hangs_nobody_and_gives_no_false_receipt() {
             disk.poke_dir("/home").unwrap();
             let files = Files::open_on(Arc::new(disk.clone()), "/home/store".into()).unwrap();
             let blobs = files.blobs().filter(|_| !in_memory).map(|blobs| Arc::new(blobs) as Arc<dyn Blobs>);
-            let inner: Arc<dyn Streams> =
-                if in_memory { Arc::new(InMemory::new()) } else { Arc::new(files) };
+            let inner: Arc<dyn Streams> = if in_memory { Arc::new(InMemory::new()) } else { Arc::new(files) };
             let countdown = Countdown(Arc::new(AtomicU64::new(call)));
             let backend = Panicking { inner: inner.clone(), countdown: countdown.clone() };
             let store = Store::on(Arc::new(backend), blobs.clone(), options());

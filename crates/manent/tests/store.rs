@@ -82,10 +82,17 @@ fn a_file_under_another_name_is_refused_and_says_whose_it_is() {
     say(&store, "a", "one");
     fs::rename(home.path().join("sessions/a.jsonl"), home.path().join("sessions/b.jsonl")).unwrap();
     let refused = store.session(&key("b"));
-    assert!(matches!(&refused, Err(Error::Store(StoreError::WrongKey { found, .. })) if found == "a"), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(Error::Store(StoreError::WrongKey { found, .. })) if found == "a"),
+        "{refused:?}"
+    );
     assert!(matches!(store.load(&key("b")), Err(Error::Store(StoreError::WrongKey { .. }))));
     let listed = store.list(Place::Live).unwrap();
-    assert_eq!((&listed[0].id.key, &listed[0].header_key), (&key("b"), &Some(key("a"))), "and so does the list");
+    assert_eq!(
+        (&listed[0].id.key, &listed[0].header_key),
+        (&key("b"), &Some(key("a"))),
+        "and so does the list"
+    );
 }
 
 /// Another agent's directory of `{role, content}` files, used where it is.

@@ -21,7 +21,9 @@ use super::store_dir::StoreDir;
 use super::{Files, MARK};
 use crate::error::{Result, io_error};
 use crate::key::SessionKey;
-use crate::streams::{ChangeKind, Changes, Cursor, KnownStreams, Place, Seen, Space, StreamChange, Version};
+use crate::streams::{
+    ChangeKind, Changes, Cursor, KnownStreams, Moment, Place, Seen, Space, StreamChange, Version,
+};
 use crate::sync::lock;
 
 /// What one space was last seen like, for whoever asks again.
@@ -45,9 +47,9 @@ pub(super) fn version(info: &PathInfo, settling: Settling) -> Version {
     Version::new([device, inode, info.len, info.changed_ns.cast_unsigned(), unsettled])
 }
 
-/// Returns the time of the last change that a version carries, in nanoseconds since 1970.
-pub(super) fn changed_ns(version: Version) -> i64 {
-    version.words()[3].cast_signed()
+/// Returns when a look began.
+fn moment(settling: Settling) -> Moment {
+    Moment::new(settling.now_ns().unwrap_or_default())
 }
 
 /// Compares a file that was known with what it is now; `None` if it is the same.
@@ -79,14 +81,15 @@ impl Files {
         if let Some(watch) = &mut heard.watch {
             match watch.changed() {
                 Some(names) if asked_token == heard.token && asked_token != 0 && known.is_complete() => {
-                    let streams = told(known, names, self.dir.settling());
+                    let settling = self.dir.settling();
+                    let streams = told(known, names, settling);
                     // What went may be elsewhere by now, without anybody having told of that yet.
                     if !streams.iter().any(|change| change.kind == ChangeKind::Gone) {
                         heard.token = self.next_token();
                         let mut words = since.words().to_vec();
                         words.pop();
                         words.push(heard.token);
-                        return Ok(Changes { streams, cursor: Cursor::new(words) });
+                        return Ok(Changes { moment: moment(settling), streams, cursor: Cursor::new(words) });
                     }
                 }
                 // Everything is looked at now, also what changed until here.
@@ -191,7 +194,7 @@ impl Files {
                 .any(|(name, info)| info.is_some_and(|info| info.len == 0) && is_stream(space, place, name));
             notes.extend(if empty { UNSETTLED } else { now });
         }
-        Ok(Changes { streams, cursor: Cursor::new(notes) })
+        Ok(Changes { moment: moment(settling), streams, cursor: Cursor::new(notes) })
     }
 
     /// Begins to watch the directories of a space; `None` if that cannot be done. Only on disks of this machine: what

@@ -64,7 +64,9 @@ impl NamedLock {
     ) -> Result<NamedLock> {
         loop {
             match disk.open(path, Access::CreateNew) {
-                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(io_error("create", path)(e)),
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(io_error("create", path)(e));
+                }
                 _ => {}
             }
             match FileLock::acquire(&**disk, path, Access::Append, mode, wait) {

@@ -44,7 +44,7 @@ use crate::key::SessionKey;
 use crate::pack::{self, Unpacking};
 use crate::streams::{
     Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
-    NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Space, StreamId, StreamReader,
+    Moment, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Space, StreamId, StreamReader,
     StreamStat, StreamWriter, Streams, Target, Version,
 };
 use hold::{DirLock, NamedLock, STORE_WAIT_MIN, lock_file};
@@ -430,7 +430,7 @@ impl Maintenance for Files {
         forms::condense(&self.dir, id, progress)
     }
 
-    fn was_set_aside(&self, id: &StreamId, position: Position, seq: u64, since: Version) -> Result<bool> {
+    fn was_set_aside(&self, id: &StreamId, position: Position, seq: u64, since: Moment) -> Result<bool> {
         moves::is_set_aside(&self.dir, id, position.raw(), seq, since)
     }
 

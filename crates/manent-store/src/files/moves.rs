@@ -14,10 +14,10 @@ use manent_log::{Body, Log, Options};
 use super::hold::lock_file;
 use super::names::{Form, Kept, is_plain_id, is_temporary, packed_beside, stem_of, torn_offset, torn_suffix};
 use super::store_dir::{Spot, StoreDir};
-use super::{MARK, changes, forms};
+use super::{MARK, forms};
 use crate::error::{Error, Result, io_error};
 use crate::key::SessionKey;
-use crate::streams::{Place, Space, StreamId, Version};
+use crate::streams::{Moment, Place, Space, StreamId};
 
 /// Whatever keeps others off a file: the writer's lease, or a lock.
 #[derive(Debug)]
@@ -339,9 +339,8 @@ pub(super) fn is_set_aside(
     at: &StreamId,
     offset: u64,
     seq: u64,
-    since: Version,
+    since: Moment,
 ) -> Result<bool> {
-    let since_ns = changes::changed_ns(since);
     let spot = match files.locate(at) {
         Err(e) if e.is_not_found() => return Ok(false),
         spot => spot?,
@@ -352,7 +351,7 @@ pub(super) fn is_set_aside(
         let Some(from) = torn_offset(&suffix).filter(|from| *from <= offset) else { continue };
         let path = dir.join(name);
         let Some(info) = files.file_at(&path)? else { continue };
-        let is_older = Settling::at(since_ns).is_settled(info.modified_ms.saturating_mul(1_000_000));
+        let is_older = Settling::at(since.raw()).is_settled(info.modified_ms.saturating_mul(1_000_000));
         if is_older || offset - from >= info.len {
             continue;
         }

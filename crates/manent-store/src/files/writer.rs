@@ -100,9 +100,7 @@ impl FileWriter {
                 let _ = disk.remove(copy);
             }
         })?;
-        if header.is_none() {
-            take_along(&*old, len, &*new).map_err(io_error("write", path))?;
-        }
+        take_along(&*old, len, &*new).map_err(io_error("write", path))?;
         self.dir.sync_dir(path.parent().unwrap_or(&self.dir.layout.home))?;
         Ok(Replaced { bytes, set_aside: copy })
     }

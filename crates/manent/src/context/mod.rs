@@ -28,9 +28,9 @@ use crate::error::{Error, Result};
 use crate::reading::Reader;
 use crate::store::Store;
 use crate::stream::Start;
-use manent_store::threads::share;
 use crate::tokens::{Counting, Tokens};
 use crate::turn::Record;
+use manent_store::threads::share;
 use manent_store::{SessionKey, StreamId};
 
 pub use compact::{Compacted, Limits, Reason, Summariser, Way};

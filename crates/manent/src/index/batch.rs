@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use manent_store::sync::lock;
-use manent_store::{Filter, Place, StreamId, StreamStat, Version, Which};
+use manent_store::{Filter, Moment, Place, StreamId, StreamStat, Version, Which};
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -23,6 +23,8 @@ pub(crate) struct Changed {
     pub(crate) name: String,
     pub(crate) version: Version,
     pub(crate) bytes: u64,
+    /// When it was seen.
+    pub(crate) seen_at: Moment,
     /// Whether it is the same stream and not shorter, so that what was read of it may still stand.
     pub(crate) grew: bool,
     pub(crate) old: Option<Arc<Row>>,
@@ -153,7 +155,7 @@ impl Reading<'_> {
             let number = self.number.fetch_add(1, Ordering::Relaxed);
             let mut row = gather(self.store, changed, &listed, old.as_deref(), number, &mut intake)?;
             if row.unreadable.is_empty() {
-                row.read_version = changed.version;
+                row.read_at = changed.seen_at;
             } else if changed.identify(self.store)?.is_none() {
                 self.lost.store(true, Ordering::Relaxed);
             }

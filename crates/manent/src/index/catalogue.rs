@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use manent_store::{Cursor, Place, Version};
+use manent_store::{Cursor, Moment, Place, Version};
 
 use super::damage::{Read, broken};
 use super::gone::Gone;
@@ -72,8 +72,8 @@ pub(crate) struct Row {
     /// How long it was once, where it was found shorter than it had been.
     pub(crate) once_bytes: u64,
     pub(crate) once_seq: u64,
-    /// The state in which it was last read.
-    pub(crate) read_version: Version,
+    /// When it was last read, by the clock of its backend.
+    pub(crate) read_at: Moment,
 }
 
 /// A record that was read, by which the stream is known again.
@@ -123,9 +123,7 @@ impl Row {
         for number in numbers {
             put(out, number);
         }
-        for word in self.read_version.words() {
-            put(out, word);
-        }
+        put(out, self.read_at.raw().cast_unsigned());
         put(out, self.recent.len() as u64);
         for mark in &self.recent {
             for number in [mark.offset, mark.seq, u64::from(mark.crc)] {
@@ -165,11 +163,7 @@ impl Row {
         (row.upto, row.lineage) = (from.next()?, from.next()?);
         row.created_ms = from.next()?.cast_signed();
         (row.once_bytes, row.once_seq) = (from.next()?, from.next()?);
-        let mut words = [0; Version::WORDS];
-        for word in &mut words {
-            *word = from.next()?;
-        }
-        row.read_version = Version::new(words);
+        row.read_at = Moment::new(from.next()?.cast_signed());
         for _ in 0..from.next()? {
             row.recent.push(mark(&mut from, true)?);
         }
@@ -306,7 +300,7 @@ mod tests {
             unreadable: text("why"),
             once_bytes: 40,
             once_seq: 41,
-            read_version: Version::new([6, 7, 8, 9, 10]),
+            read_at: Moment::new(-43),
         };
         let rows = [Arc::new(row), Arc::new(Row { number: 8, ..Row::default() })];
         let segments = vec![Named { name: text("s"), bytes: 5 }];

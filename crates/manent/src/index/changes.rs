@@ -98,6 +98,7 @@ pub(crate) fn survey(known: &Known, store: &Store, all_read: bool) -> Result<Sur
                     name: change.name,
                     version,
                     bytes,
+                    seen_at: changes.moment,
                     grew: matches!(change.kind, ChangeKind::Appended(_)),
                     old,
                 }),

@@ -331,7 +331,7 @@ pub(crate) fn is_set_aside(store: &Store, at: &StreamId, old: &Row, end: End) ->
         _ => match store.streams().maintenance() {
             None => Ok(false),
             Some(maintenance) => {
-                Ok(maintenance.was_set_aside(at, Position::new(offset), seq, old.read_version)?)
+                Ok(maintenance.was_set_aside(at, Position::new(offset), seq, old.read_at)?)
             }
         },
     }

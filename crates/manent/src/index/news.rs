@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use manent_store::sync::lock;
-use manent_store::{Place, SessionKey, StreamStat};
+use manent_store::{Moment, Place, SessionKey, StreamStat};
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -153,7 +153,15 @@ fn bring_up(
                 let old = known.map(RowRef::row).transpose()?;
                 // Only writers of ours note sessions, and they only append.
                 let grew = old.as_ref().is_some_and(|old| bytes >= old.bytes);
-                changed.push(Changed { place: Place::Live, name, version, bytes, grew, old });
+                changed.push(Changed {
+                    place: Place::Live,
+                    name,
+                    version,
+                    bytes,
+                    seen_at: Moment::default(),
+                    grew,
+                    old,
+                });
             }
         }
     }

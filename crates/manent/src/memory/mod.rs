@@ -287,8 +287,9 @@ impl Memory {
 
     /// Rewrites the file without what was forgotten.
     pub fn compact(&self) -> Result<Compacted> {
-        let is_missing = loaded::look(self.core.streams(), &self.core.id)?.is_none();
-        if is_missing {
+        if loaded::look(self.core.streams(), &self.core.id)?.is_none() {
+            // Something that is not a stream may stand in its place.
+            self.core.active()?;
             return Ok(Compacted::default());
         }
         self.hold(self.core.wait)?.compact()

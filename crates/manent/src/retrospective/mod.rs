@@ -52,8 +52,8 @@ use std::time::Instant;
 
 use crate::error::Result;
 use crate::runs::{Run, Runs};
-use manent_store::threads;
 use manent_store::StreamStat;
+use manent_store::threads;
 
 pub use compare::{Comparison, Differs};
 pub use durations::Lasted;

@@ -233,7 +233,8 @@ fn a_catalogue_in_which_anything_changed_can_be_read() {
     let rows: Vec<Arc<Row>> = (0..5).map(|n| Arc::new(row(n))).collect();
     let named = catalogue::Named { name: "x.words".into(), bytes: 1 };
     let segments = vec![named; 3];
-    let head = Head { next_number: 9, segments, cursor: Cursor::new(vec![1; 6]), swept_ms: 1, ..Head::default() };
+    let head =
+        Head { next_number: 9, segments, cursor: Cursor::new(vec![1; 6]), swept_ms: 1, ..Head::default() };
     let sound = catalogue::encode(&rows, &head);
     let read_all = |bytes: Vec<u8>| -> Read<usize> {
         let (_, filed) = catalogue::decode(in_memory(bytes))?;
