@@ -158,8 +158,8 @@ impl Shared {
         rows::write_parts(at, header, parts, |of| self.lines(self.find(of)?.number))
     }
 
-    /// Removes the lines of a stream that has no place, unless somebody reads it. The number of readers is held, so that
-    /// none can come meanwhile.
+    /// Removes the lines of a stream that has no place, unless somebody reads it. The number of readers is held, so
+    /// that none can come meanwhile.
     fn forget(&self, number: i64, readers: &HashMap<i64, u64>) -> Result<()> {
         if readers.contains_key(&number) {
             return Ok(());

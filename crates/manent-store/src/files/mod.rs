@@ -323,7 +323,12 @@ impl Streams for Files {
         records: &[Body],
         how: &Append,
     ) -> Result<Vec<Receipt>> {
+        id.check_live()?;
         self.prepare_for(id)?;
+        if !id.id.is_empty() {
+            let mut writer = self.lease_live(id, IfMissing::Refuse, how.wait)?;
+            return writer.append(records, how.durability, how.expect);
+        }
         self.writers.append(&self.dir, &(id.space, id.key.clone()), new, records, how)
     }
 

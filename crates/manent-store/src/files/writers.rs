@@ -233,8 +233,8 @@ fn wake(file: Option<(RestingLog, Arc<str>)>) -> Result<Option<FileLease>> {
     let Some((resting, id)) = file else { return Ok(None) };
     match resting.wake(Duration::ZERO) {
         Ok(log) => Ok(Some(FileLease { log, id })),
-        // Held: perhaps by whoever replaces or packs the stream that was archived meanwhile, and not by a writer. Whoever
-        // opens the file anew finds out, and waits for the right one.
+        // Held: perhaps by whoever replaces or packs the stream that was archived meanwhile, and not by a writer.
+        // Whoever opens the file anew finds out, and waits for the right one.
         Err(manent_log::Error::Gone { .. } | manent_log::Error::Held { .. }) => Ok(None),
         Err(e) => Err(e.into()),
     }
