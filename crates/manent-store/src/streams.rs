@@ -32,13 +32,13 @@
 //! | [`manent_log::Error::Conflict`] | the record would not get the expected number | after reading what was appended |
 //! | [`manent_log::Error::TooLarge`] | a record exceeds [`manent_log::frame::RECORD_BYTES_MAX`] | no |
 //! | [`manent_log::Error::Unknown`] | the record may or may not be kept | with the same idempotency key |
-//! | [`Error::NotFound`](crate::Error::NotFound) | there is no such stream | no |
-//! | [`Error::InTheWay`](crate::Error::InTheWay) | another stream is where this one was to go | no |
-//! | [`Error::Busy`](crate::Error::Busy) | somebody holds a lock that excludes this | yes, later |
-//! | [`Error::NotLive`](crate::Error::NotLive) | the stream is only read and replaced where it is | no |
-//! | [`Error::NoSuchKey`](crate::Error::NoSuchKey) | the space has fixed keys, and this is not one of them | no |
-//! | [`Error::Unsupported`](crate::Error::Unsupported) | this backend does not keep this space, or not there | no |
-//! | [`Error::Backend`](crate::Error::Backend) | anything that only this backend knows | depends |
+//! | [`Error::NotFound`] | there is no such stream | no |
+//! | [`Error::InTheWay`] | another stream is where this one was to go | no |
+//! | [`Error::Busy`] | somebody holds a lock that excludes this | yes, later |
+//! | [`Error::NotLive`] | the stream is only read and replaced where it is | no |
+//! | [`Error::NoSuchKey`] | the space has fixed keys, and this is not one of them | no |
+//! | [`Error::Unsupported`] | this backend does not keep this space, or not there | no |
+//! | [`Error::Backend`] | anything that only this backend knows | depends |
 //!
 //! # Writing a backend
 //!
@@ -93,7 +93,7 @@ impl Space {
         [Space::Sessions, Space::Runs, Space::Memory, Space::Inbox, Space::Journal, Space::Ledger];
 
     /// Returns the keys that streams of this space can have, or `None` if any key will do. Reading a stream of another
-    /// key finds nothing, and beginning one is [`Error::NoSuchKey`](crate::Error::NoSuchKey).
+    /// key finds nothing, and beginning one is [`Error::NoSuchKey`].
     pub fn fixed_keys(self) -> Option<&'static [&'static str]> {
         match self {
             Space::Sessions | Space::Runs => None,
@@ -581,7 +581,7 @@ pub enum IfMissing<'a> {
     /// Begins one with this header, which is written together with the first record: until then there is no stream,
     /// for lists, readers and other writers.
     Create(NewHeader<'a>),
-    /// Gives [`Error::NotFound`](crate::Error::NotFound).
+    /// Gives [`Error::NotFound`].
     Refuse,
 }
 
@@ -599,7 +599,7 @@ impl fmt::Debug for IfMissing<'_> {
 pub enum Part {
     /// What stands behind the header of a stream, as it stands, damage included: all of it, or up to and with the
     /// record `upto`. It may be the very stream that is replaced, as it was before. A stream that is not there is
-    /// [`Error::NotFound`](crate::Error::NotFound).
+    /// [`Error::NotFound`].
     Lines {
         /// Which stream.
         of: StreamId,
@@ -726,7 +726,7 @@ pub trait StreamWriter: fmt::Debug + Send {
     /// Appends records in order and returns a receipt for each. Not atomic: a crash may leave the first few of them.
     /// What is refused (a conflict, a record too large) writes none of them and does not end the lease. Where nothing
     /// is appended to a stream that does not exist, it does not begin. In archive and trash it is
-    /// [`Error::NotLive`](crate::Error::NotLive). A reader sees each record as a whole or not at all.
+    /// [`Error::NotLive`]. A reader sees each record as a whole or not at all.
     ///
     /// `expect` is the number that the first body gets; it is checked also where there are no bodies, and not where the
     /// first body is known by its key.
@@ -842,7 +842,7 @@ pub trait Streams: fmt::Debug + Send + Sync {
 
     /// Opens a stream for reading.
     ///
-    /// Gives [`Error::NotFound`](crate::Error::NotFound) where there is none. A stream that is being moved is found.
+    /// Gives [`Error::NotFound`] where there is none. A stream that is being moved is found.
     fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>>;
 
     /// Takes the right to write a stream, from other threads as from other processes. Makes its end clean: what a crash
@@ -858,8 +858,8 @@ pub trait Streams: fmt::Debug + Send + Sync {
     /// [`Durability::Group`] share their syncs. An append of no records writes nothing, but its expectation counts.
     /// What [`StreamWriter::append`] says of keys, expectations and atomicity holds.
     ///
-    /// An id in `id` means that very stream: where it is not live, this is [`Error::NotFound`](crate::Error::NotFound),
-    /// and nothing is begun. Streams that were put away are [`Error::NotLive`](crate::Error::NotLive).
+    /// An id in `id` means that very stream: where it is not live, this is [`Error::NotFound`],
+    /// and nothing is begun. Streams that were put away are [`Error::NotLive`].
     fn append(
         &self,
         id: &StreamId,
@@ -886,7 +886,7 @@ pub trait Streams: fmt::Debug + Send + Sync {
     fn changes(&self, space: Space, known: &dyn KnownStreams, since: &Cursor) -> Result<Changes>;
 
     /// Makes a live stream with a header and these parts: all of it or nothing; the header alone is a stream too. One
-    /// that exists, or for which somebody holds a lease, is [`Error::InTheWay`](crate::Error::InTheWay), at once. The
+    /// that exists, or for which somebody holds a lease, is [`Error::InTheWay`], at once. The
     /// id is that of the header. Parts are asked for before the stream shows, may be read from this backend, and an
     /// error of one is given back as it is. When this returns, the stream survives power loss.
     fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()>;
@@ -894,8 +894,8 @@ pub trait Streams: fmt::Debug + Send + Sync {
     /// Brings a session to another place and returns its new name, with the same id unless another stream has it there.
     /// Its writer, if it has one, is waited for. From every place to every other, and to its own, where it just stays;
     /// an archived stream is packed before it goes to the trash. A live stream of the key, or a lease for one, is
-    /// [`Error::InTheWay`](crate::Error::InTheWay) of another that is to be live. Other spaces have no places:
-    /// [`Error::Unsupported`](crate::Error::Unsupported).
+    /// [`Error::InTheWay`] of another that is to be live. Other spaces have no places:
+    /// [`Error::Unsupported`].
     ///
     /// Atomic: at any time the stream is in one place. When this returns, the move survives power loss. A stream of
     /// another program has no id while it is live; elsewhere the backend gives it one. Gives
@@ -911,7 +911,7 @@ pub trait Streams: fmt::Debug + Send + Sync {
     /// [`StreamWriter::keep_from`] does. Needs no lease, and may block on the disk.
     fn sync(&self, id: &StreamId) -> Result<()>;
 
-    /// Takes a lock, waiting for other holders as long as `wait`, then gives [`Error::Busy`](crate::Error::Busy). A
+    /// Takes a lock, waiting for other holders as long as `wait`, then gives [`Error::Busy`]. A
     /// lock ends with its holder: when the guard is dropped, when the thread panics, when the process dies. Whoever
     /// waits sees within 100 ms that it is free. Locks say nothing about leases. Nobody is promised a turn, so a row of
     /// shared holders can keep out one who wants to be alone.
