@@ -124,7 +124,7 @@ pub fn seek_to_later_number_skips_smaller_ones(make: Make<'_>, space: Space) {
     }
 }
 
-/// Whoever reads a stream while it is moved, condensed or removed reads it to its end as it was.
+/// Whoever reads a stream while it is moved, packed or removed reads it to its end as it was.
 pub fn reader_outlives_moves_and_removal(make: Make<'_>) {
     let subject = Subject::new(make);
     let work = key("work");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use manent_log::{Durability, Expect};
 
-use manent_store::{Append, IfMissing, LockMode, LockName, Part, Place, Space, StreamId};
+use manent_store::{Append, IfMissing, LockMode, LockName, Part, Place, Space, StreamId, Target};
 
 use crate::Make;
 use crate::subject::{
@@ -230,5 +230,29 @@ pub fn lease_outside_live_allows_only_replacing(make: Make<'_>) {
         assert_not_found(refused, "streams begin only live");
         assert_eq!(subject.texts(&at), ["one"]);
         drop(subject.lease_existing(&at, Duration::ZERO).expect("it ended with its holder"));
+    }
+}
+
+/// An append with an id reaches that very stream: where another one of the key is live, or none, it is not found.
+pub fn append_by_id_reaches_only_that_stream(make: Make<'_>, space: Space) {
+    let subject = Subject::within(make, space);
+    let work = subject.work();
+    subject.say(&work, "first");
+    let first = subject.live(&work);
+    let append = |at: &StreamId| {
+        let how = Append { durability: Durability::Group, expect: Expect::Any, wait: LONG };
+        subject.streams.append(at, &|| header(&work), &[said("by id")], &how)
+    };
+    assert_eq!(append(&first).expect("it is live")[0].seq, 2);
+    subject.delete(&first).expect("deleted");
+    assert_not_found(append(&first), "a stream that was deleted");
+    assert_not_found(subject.streams.open(Target::Id(&subject.at(&work))), "nothing is begun");
+    subject.say(&work, "second");
+    assert_not_found(append(&first), "another stream of the key is live");
+    assert_eq!(subject.live_texts(&work), ["second"]);
+    if space == Space::Sessions {
+        let archived = subject.relocate(&subject.live(&work), Place::Archive);
+        assert_not_live(append(&archived), "a stream that was put away");
+        assert_eq!(subject.counts(), [0, 1, 0]);
     }
 }

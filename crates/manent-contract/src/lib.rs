@@ -170,6 +170,7 @@ macro_rules! backend_contract {
                 leases_of_different_keys_are_independent
                 panic_releases_leases_and_locks
                 wait_of_max_duration_is_accepted
+                append_by_id_reaches_only_that_stream
                 exclusive_lock_has_one_holder
                 shared_lock_has_many_holders
                 lock_is_waited_for

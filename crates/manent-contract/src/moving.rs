@@ -26,12 +26,12 @@ pub fn relocate_between_all_places_keeps_every_byte(make: Make<'_>) {
     let (live_, archive, trash) = (Place::Live, Place::Archive, Place::Trash);
     let tour =
         [archive, trash, archive, live_, trash, live_, archive, trash, live_, live_, archive, archive, live_];
-    for condensing in [false, true] {
+    for packing in [false, true] {
         let mut at = live.clone();
         for to in tour {
             let moved = subject.relocate(&at, to);
             assert_eq!((moved.place, &moved.key, &moved.id), (to, &work, &live.id), "from {at:?}");
-            if condensing {
+            if packing {
                 subject.pack(&moved);
             }
             assert_eq!(subject.places_of(&live.id), [to], "it is in one place");
@@ -95,7 +95,7 @@ pub fn key_has_any_number_of_archived_streams(make: Make<'_>) {
     assert_eq!(subject.counts(), [0, 4, 4]);
 }
 
-/// In the trash it is known where a stream was before: live, or archived and condensed.
+/// In the trash it is known where a stream was before: live, or archived and packed.
 pub fn trashed_stream_knows_its_former_place(make: Make<'_>) {
     let subject = Subject::new(make);
     for (name, from) in [("live", Place::Live), ("archived", Place::Archive)] {
@@ -149,7 +149,7 @@ pub fn relocate_and_delete_wait_for_the_writer(make: Make<'_>) {
     }
 }
 
-/// An address with an id means that stream. When it is elsewhere now, another stream of the same key in its
+/// A stream id with an id means that stream. When it is elsewhere now, another stream of the same key in its
 /// place is not read, moved or deleted for it.
 pub fn id_of_a_moved_stream_is_not_found(make: Make<'_>) {
     let subject = Subject::new(make);
@@ -165,7 +165,7 @@ pub fn id_of_a_moved_stream_is_not_found(make: Make<'_>) {
             assert_not_found(maintenance.verify(at, &mut |_, _| {}), "checking what is elsewhere");
         }
         assert_not_found(subject.lease_existing(at, LONG), "a lease of what is elsewhere");
-        assert_not_found(subject.streams.sync(at), "settling what is elsewhere");
+        assert_not_found(subject.streams.sync(at), "syncing what is elsewhere");
         assert_not_found(subject.try_relocate(at, Place::Trash), "moving what is elsewhere");
         assert_not_found(subject.delete(at), "deleting what is elsewhere");
     }
@@ -173,7 +173,7 @@ pub fn id_of_a_moved_stream_is_not_found(make: Make<'_>) {
     assert_eq!(subject.counts(), [1, 1, 0]);
 }
 
-/// Without an id, an address means the live stream of its key, whichever that is; where it goes it is known
+/// Without an id, a stream id means the live stream of its key, whichever that is; where it goes it is known
 /// by its id.
 pub fn live_stream_is_found_by_its_key_alone(make: Make<'_>) {
     let subject = Subject::new(make);
@@ -183,7 +183,7 @@ pub fn live_stream_is_found_by_its_key_alone(make: Make<'_>) {
         let live = subject.live(&work);
         let by_key = StreamId::live(&work);
         assert_eq!(subject.all(&by_key), subject.all(&live));
-        subject.streams.sync(&by_key).expect("settled");
+        subject.streams.sync(&by_key).expect("synced");
         let moved = subject.relocate(&by_key, place);
         assert_eq!(moved, StreamId { place, ..live }, "with the id that its header gives");
         assert_eq!(subject.texts(&moved), ["one"]);
@@ -221,7 +221,7 @@ pub fn holder_of_moves_lock_sees_each_stream_once(make: Make<'_>) {
     assert_eq!(subject.texts(&live), ["one"]);
 }
 
-/// Settling and condensing can be asked for of any stream in any place, again and again, also while it is
+/// Syncing and packing can be asked for of any stream in any place, again and again, also while it is
 /// written, and change nothing that is read. Neither needs the right to move streams.
 pub fn sync_and_pack_change_nothing_that_is_read(make: Make<'_>) {
     let subject = Subject::new(make);
@@ -233,13 +233,13 @@ pub fn sync_and_pack_change_nothing_that_is_read(make: Make<'_>) {
         let mut at = subject.live(&key);
         let all = subject.all(&at);
         let lease = subject.lease(&key, LONG).expect("a lease");
-        subject.streams.sync(&at).expect("settled while it is written");
+        subject.streams.sync(&at).expect("synced while it is written");
         subject.pack(&at);
         drop(lease);
         for place in Place::ALL {
             at = subject.relocate(&at, place);
             for _ in 0..2 {
-                subject.streams.sync(&at).expect("settled");
+                subject.streams.sync(&at).expect("synced");
                 subject.pack(&at);
                 assert!(subject.all(&at) == all, "{place:?}");
                 assert_eq!(subject.places_of(&at.id), [place]);

@@ -1,8 +1,8 @@
 //! Data that is derived from streams and may be deleted at any time: index segments, catalogues, reports.
 //!
 //! A [`Blobs`] holds named blobs. Names are paths with `/` between their parts; what stands before the last `/` is a
-//! folder, which can be listed, synced and judged on its own. Errors are those of the system: whoever keeps derived data
-//! makes it again, or does without.
+//! folder, which can be listed, synced and judged on its own. Errors are those of the system: whoever keeps derived
+//! data makes it again, or does without.
 
 use std::fmt;
 use std::io;
@@ -28,7 +28,7 @@ pub trait Blob: fmt::Debug + Send + Sync {
     /// Returns which blob this is: while it is open, no other blob of its name has the same version.
     fn version(&self) -> Version;
 
-    /// Reads at an offset; 0 means the end. May be short.
+    /// Reads at an offset; 0 means the end, also for any offset beyond it. May be short.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 }
 
@@ -57,31 +57,37 @@ pub trait Blobs: fmt::Debug + Send + Sync {
     fn stat(&self, name: &str) -> io::Result<Option<BlobStat>>;
 
     /// Puts a blob in the place of whatever has its name: all of it or nothing. Its content survives power loss when
-    /// this returns; that it has this name, after [`Blobs::sync`].
+    /// this returns; that it has this name, after [`Blobs::sync`]. An error of the kind `NotFound` if the folder was
+    /// not made yet ([`Blobs::lock`] does). Whoever has the old blob open goes on reading that.
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
     /// Puts several blobs. All are written before any gets its name; then each gets its name, in this order, and that
     /// survives power loss before the next one does.
     fn put_all(&self, blobs: &[(&str, &[u8])]) -> io::Result<()>;
 
-    /// Appends to a blob, which is made if it is not there. Not atomic: a crash may leave a part.
+    /// Appends to a blob, which is made if it is not there. Not atomic: a crash may leave a part. The blob has another
+    /// version then, and blobs that are open do not show what was appended. The folder must be there, as for
+    /// [`Blobs::put`].
     fn append(&self, name: &str, bytes: &[u8], durability: Durability) -> io::Result<()>;
 
     /// Lists the names in a folder, without the folder itself and without folders in it. What a crash left half written
-    /// by [`Blobs::put`] is listed too.
+    /// by [`Blobs::put`] is listed too, and the names of locks may be. A folder that was not made has no names.
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
 
-    /// Removes a blob, if it is there.
+    /// Removes a blob, if it is there. Whoever has it open goes on reading it.
     fn delete(&self, name: &str) -> io::Result<()>;
 
-    /// Makes what was put, and what was deleted, in a folder survive power loss.
+    /// Makes what was put, and what was deleted, in a folder survive power loss. Nothing to do where there is no
+    /// folder.
     fn sync(&self, folder: &str) -> io::Result<()>;
 
     /// Makes a folder and takes the lock of this name in it; `None` if somebody else holds it for as long as `wait`. An
     /// empty name is the lock of the folder itself.
+    /// The lock ends with its holder. It keeps nobody from reading or writing blobs; that is what its callers agree on.
     fn lock(&self, folder: &str, name: &str, wait: Duration) -> io::Result<Option<Lock>>;
 
-    /// Waits until nobody holds a lock, without taking or making it. False: somebody holds it for as long as `wait`.
+    /// Waits until nobody holds a lock, without keeping it or making a folder. False: somebody holds it for as long as
+    /// `wait`.
     fn wait_for(&self, folder: &str, name: &str, wait: Duration) -> io::Result<bool>;
 
     /// Returns whether what is in a folder may be believed: whether nobody else can have written it. An error of the

@@ -86,8 +86,8 @@ pub enum Error {
         /// Who holds it, if the system can tell.
         pid: Option<u32>,
     },
-    /// This backend does not keep streams of this space.
-    #[error("{store} keeps sessions of another program and nothing else")]
+    /// This backend does not keep streams of this space, or the space has no such place.
+    #[error("{store} has no such place for {}", space.word())]
     Unsupported {
         /// The backend's name.
         store: String,

@@ -22,6 +22,12 @@ enum Count {
 }
 
 impl Holders {
+    /// Waits until nobody holds the lock of a name, without taking it. False: somebody holds it for as long as `wait`.
+    pub fn wait_until_free(&self, name: &str, wait: Duration) -> bool {
+        let waited = self.freed.wait_timeout_while(lock(&self.held), wait, |held| held.contains_key(name));
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
     /// Takes the lock of a name; `None` if others hold it for as long as `wait`.
     pub fn take(self: &Arc<Holders>, name: &str, mode: LockMode, wait: Duration) -> Option<Holding> {
         let excludes = |held: &mut HashMap<String, Count>| match held.get(name) {

@@ -251,7 +251,7 @@ impl Streams for InMemory {
             let ([was, before, ..], [is, count, ..]) = (was.words(), now.words());
             was == is && count > before
         };
-        Ok(Changes { streams: compare_streams(known, now, grew), cursor: Cursor::default() })
+        Ok(Changes { streams: compare_streams(known, now, grew), ..Changes::default() })
     }
 
     fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {

@@ -114,7 +114,7 @@ impl Blobs for InMemoryBlobs {
     }
 
     fn wait_for(&self, folder: &str, name: &str, wait: Duration) -> io::Result<bool> {
-        Ok(self.locks.take(&format!("{folder}/{name}"), LockMode::Shared, wait).is_some())
+        Ok(self.locks.wait_until_free(&format!("{folder}/{name}"), wait))
     }
 
     fn is_trustworthy(&self, folder: &str) -> io::Result<bool> {

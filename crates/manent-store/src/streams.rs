@@ -1,8 +1,8 @@
 //! The seam between what Manent keeps and where it is kept.
 //!
-//! A backend implements [`Streams`]: append-only rows of numbered records, each known by a [`StreamId`]. A backend knows
-//! spaces, places, keys, ids, numbers and bytes. It knows nothing of turns, forks, titles, memory items or runs: the
-//! crates above make those out of records. [`Files`](crate::Files) is the default backend and
+//! A backend implements [`Streams`]: append-only rows of numbered records, each known by a [`StreamId`]. A backend
+//! knows spaces, places, keys, ids, numbers and bytes. It knows nothing of turns, forks, titles, memory items or runs:
+//! the crates above make those out of records. [`Files`](crate::Files) is the default backend and
 //! [`InMemory`](crate::InMemory) serves tests and programs that keep nothing. The crate `manent-contract` holds the
 //! tests that every backend must pass.
 //!
@@ -32,11 +32,32 @@
 //! | [`manent_log::Error::Conflict`] | the record would not get the expected number | after reading what was appended |
 //! | [`manent_log::Error::TooLarge`] | a record exceeds [`manent_log::frame::RECORD_BYTES_MAX`] | no |
 //! | [`manent_log::Error::Unknown`] | the record may or may not be kept | with the same idempotency key |
-//! | [`Error::NotFound`](crate::Error::NotFound) | there is no such stream | no |
-//! | [`Error::InTheWay`](crate::Error::InTheWay) | another stream is where this one was to go | no |
-//! | [`Error::Busy`](crate::Error::Busy) | somebody holds a lock that excludes this | yes, later |
-//! | [`Error::Unsupported`](crate::Error::Unsupported) | this backend does not keep this space | no |
-//! | [`Error::Backend`](crate::Error::Backend) | anything that only this backend knows | depends |
+//! | [`Error::NotFound`] | there is no such stream | no |
+//! | [`Error::InTheWay`] | another stream is where this one was to go | no |
+//! | [`Error::Busy`] | somebody holds a lock that excludes this | yes, later |
+//! | [`Error::NotLive`] | the stream is only read and replaced where it is | no |
+//! | [`Error::NoSuchKey`] | the space has fixed keys, and this is not one of them | no |
+//! | [`Error::Unsupported`] | this backend does not keep this space, or not there | no |
+//! | [`Error::Backend`] | anything that only this backend knows | depends |
+//!
+//! # Writing a backend
+//!
+//! A backend that keeps lines in rows, such as the tables of a database, gets its reader and most of its writer from
+//! [`rows`](crate::rows), and leases and locks between threads from [`Holders`](crate::holders::Holders).
+//! [`Filter::takes`], [`Filter::arrange`] and [`compare_streams`] answer [`Streams::list`] and [`Streams::changes`]
+//! from a list of everything. [`InMemory`](crate::InMemory) is made of these and is a good place to begin.
+//!
+//! - A lease is of a place, a space and a key; outside the live place, of an id too. It can be held for a stream that
+//!   does not exist, and then keeps others from creating one or bringing one back.
+//! - Whoever moves, replaces or deletes a stream holds its lease meanwhile. Whoever makes a live stream holds the lease
+//!   of its key, and does not wait for it.
+//! - A reader goes on reading what it opened, wherever that is moved and even when it is replaced or deleted. A
+//!   database keeps the rows of such a stream until its last reader is gone.
+//! - The header is the record 0. The first record has the number 1, or in a fork the one after `meta.parent.upto` of
+//!   the header ([`manent_log::Header::first_seq`]). A line of another program, which carries no number, has the one
+//!   after the line before it, or 1.
+//! - The live stream of a key can be named without its id. An id that names another stream than the one that is there
+//!   finds nothing.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -72,7 +93,7 @@ impl Space {
         [Space::Sessions, Space::Runs, Space::Memory, Space::Inbox, Space::Journal, Space::Ledger];
 
     /// Returns the keys that streams of this space can have, or `None` if any key will do. Reading a stream of another
-    /// key finds nothing, and beginning one is [`Error::NoSuchKey`](crate::Error::NoSuchKey).
+    /// key finds nothing, and beginning one is [`Error::NoSuchKey`].
     pub fn fixed_keys(self) -> Option<&'static [&'static str]> {
         match self {
             Space::Sessions | Space::Runs => None,
@@ -148,7 +169,8 @@ pub struct StreamId {
     pub place: Place,
     /// Its key.
     pub key: SessionKey,
-    /// Its id, which its header carries. Empty in streams of other programs, where key and place identify a stream;
+    /// Its id, which its header carries, unless [`Streams::relocate`] had to give it another one. Empty in live streams
+    /// of other programs, where key and place identify a stream;
     /// and where the live stream of a key is meant whatever its id. Any other id means that very stream: where it is
     /// no longer there, nothing is, even if another stream of the same key is.
     pub id: String,
@@ -278,7 +300,7 @@ pub enum Which<'a> {
     All,
     /// Those of a key.
     Key(&'a SessionKey),
-    /// Those whose id begins so.
+    /// Those whose id begins so, to the byte. Every id begins with nothing, the empty id too.
     Id(&'a str),
     /// The one with this [`StreamStat::name`].
     Name(&'a str),
@@ -298,9 +320,11 @@ pub enum Detail {
 pub struct StreamStat {
     /// Names the stream.
     pub id: StreamId,
-    /// The backend's own name for it in its place, for [`Target::Name`] and [`Which::Name`].
+    /// The backend's own name for it in its place, for [`Target::Name`] and [`Which::Name`]. No other stream of its
+    /// space and place has the same one. It stays while the stream grows and while [`StreamWriter::replace`] keeps its
+    /// id; packing may change it.
     pub name: String,
-    /// The state it was seen in.
+    /// The state it was seen in, as [`Streams::changes`] would give it.
     pub version: Version,
     /// How much space it takes, in bytes.
     pub bytes: u64,
@@ -444,9 +468,12 @@ pub struct StreamChange {
 pub enum ChangeKind {
     /// It was not known.
     New(Seen),
-    /// It is the same stream and not shorter, so what was read of it may still stand: compare its last record.
+    /// It is the same stream and not shorter, so what was read of it may still stand: compare its last record. Where
+    /// the last change is so young that a clock does not tell it from the next one, a stream that did not change may be
+    /// told of so too, with the same length; a fraction of a second later it is not any more.
     Appended(Seen),
-    /// It is another stream, or what was read of it may have changed.
+    /// It is another stream, or what was read of it may have changed; always where the known version is
+    /// [`Version::UNKNOWN`].
     Rewritten(Seen),
     /// It is not there any more. It may be in another place.
     Gone,
@@ -525,8 +552,8 @@ pub enum Seek<'a> {
     /// The first record with at least this number; 0 is the header. One that is not there yet is waited for: nothing
     /// smaller is given when the stream grows.
     Seq(u64),
-    /// The record that lay at this position and had this number. For a caller that read there before: where the stream
-    /// is another one by now, what comes first is something else, or damage, or nothing.
+    /// The record that lay at this position and had this number, which the header has not. For a caller that read there
+    /// before: where the stream is another one by now, what comes first is something else, or damage, or nothing.
     Position {
         /// Where it lay.
         position: Position,
@@ -586,7 +613,7 @@ pub enum IfMissing<'a> {
     /// Begins one with this header, which is written together with the first record: until then there is no stream,
     /// for lists, readers and other writers.
     Create(NewHeader<'a>),
-    /// Gives [`Error::NotFound`](crate::Error::NotFound).
+    /// Gives [`Error::NotFound`].
     Refuse,
 }
 
@@ -603,21 +630,23 @@ impl fmt::Debug for IfMissing<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
     /// What stands behind the header of a stream, as it stands, damage included: all of it, or up to and with the
-    /// record `upto`.
+    /// record `upto`. It may be the very stream that is replaced, as it was before. A stream that is not there is
+    /// [`Error::NotFound`].
     Lines {
         /// Which stream.
         of: StreamId,
         /// The last record to copy.
         upto: Option<u64>,
     },
-    /// A record, with this number.
+    /// A record, with this number. A record that is too large is [`manent_log::Error::TooLarge`].
     Record {
         /// Its number.
         seq: u64,
         /// Its members.
         body: Body,
     },
-    /// A line without number and checksum, as another program would write it. It holds no newline.
+    /// A line without number and checksum, as another program would write it: a JSON object without a newline. Whatever
+    /// else it is will be read as damage.
     Line(Vec<u8>),
 }
 
@@ -639,9 +668,9 @@ pub struct Repaired {
 /// What [`StreamWriter::replace`] did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Replaced {
-    /// The new length of the stream, in bytes.
+    /// The new length of the stream, in bytes: that of its lines, each with a newline, however they are kept.
     pub bytes: u64,
-    /// Where what was left out is kept.
+    /// The file in which what was left out is kept; `None` if nothing was, or where it is not kept in a file.
     pub set_aside: Option<PathBuf>,
 }
 
@@ -688,13 +717,16 @@ pub trait StreamReader: fmt::Debug + Send + Sync {
     /// other place. Ends a limit set with [`StreamReader::end_at`].
     fn seek(&mut self, to: Seek<'_>) -> Result<u64>;
 
-    /// Ends before the first record with a larger number than this.
+    /// Ends before the first record with a larger number than this, until the next [`StreamReader::seek`]. Does not
+    /// move.
     fn end_at(&mut self, seq: u64);
 
-    /// Moves to the next record or damage. False: there is none now; ask again when the stream has grown.
+    /// Moves to the next record or damage. False: there is none now; ask again when the stream has grown. Never waits
+    /// for one. A line that is being written is not there yet.
     fn advance(&mut self) -> Result<bool>;
 
-    /// Returns what [`StreamReader::advance`] moved to.
+    /// Returns what [`StreamReader::advance`] moved to; `None` before it was called, after a seek, and at the end. The
+    /// offset of an entry is the number of its [`Position`].
     fn item(&self) -> Option<Item<'_>>;
 
     /// Returns the line at a position as it stands, without its newline, or `None` if the stream ends before that. The
@@ -702,7 +734,8 @@ pub trait StreamReader: fmt::Debug + Send + Sync {
     /// believes the line to be: a wrong guess costs another read.
     fn line_at(&self, position: Position, bytes: usize) -> Result<Option<Vec<u8>>>;
 
-    /// Returns how the stream ended when [`StreamReader::advance`] last found nothing.
+    /// Returns how the stream ended when [`StreamReader::advance`] last found nothing: always clean where a record is
+    /// there as a whole or not at all.
     fn end(&self) -> End;
 
     /// Returns what became of the stream since it was read to its end: `Grew` if there is more to read, also where it
@@ -727,7 +760,12 @@ pub trait StreamReader: fmt::Debug + Send + Sync {
 /// The right to write one stream, and to be the only one, until it is dropped.
 pub trait StreamWriter: fmt::Debug + Send {
     /// Appends records in order and returns a receipt for each. Not atomic: a crash may leave the first few of them.
-    /// What is refused (a conflict, a record too large) writes none of them and does not end the lease.
+    /// What is refused (a conflict, a record too large) writes none of them and does not end the lease. Where nothing
+    /// is appended to a stream that does not exist, it does not begin. In archive and trash it is
+    /// [`Error::NotLive`]. A reader sees each record as a whole or not at all.
+    ///
+    /// `expect` is the number that the first body gets; it is checked also where there are no bodies, and not where the
+    /// first body is known by its key.
     ///
     /// A body whose key ([`Body::key`]) one of the last [`manent_log::KEY_RECORDS`] records has, or one before it in
     /// the same call, is not appended, whatever else it and `expect` say: its receipt is that of the first, which is
@@ -744,9 +782,14 @@ pub trait StreamWriter: fmt::Debug + Send {
 
     /// Replaces the whole stream, in the place it is in, by this header and these parts: all of it or nothing. Without
     /// a header the stream becomes one of another program. The ranges in `left_out`, damage that no part repeats, are
-    /// kept apart first, in their order. Ends the lease.
+    /// kept apart first, in their order; their offsets are positions. Ends the lease, also where it fails; then the
+    /// stream stays as it was, and an error of a part is given back as it is. Until it is done, readers and lists see
+    /// the old stream; afterwards, readers of the old one read it to its end and [`StreamReader::poll`] gives
+    /// `Replaced`. What is in place when this returns survives power loss. A live stream gets the id that the new
+    /// header gives, and a stream that was put away keeps the one under which it is kept.
     ///
-    /// Gives [`manent_log::Error::Conflict`] if another program wrote to the stream since the lease was taken.
+    /// May block for as long as writing the whole stream takes. Gives [`manent_log::Error::Conflict`] if another
+    /// program wrote to the stream since the lease was taken.
     fn replace(
         self: Box<Self>,
         header: Option<&Body>,
@@ -754,7 +797,8 @@ pub trait StreamWriter: fmt::Debug + Send {
         left_out: &[Damage],
     ) -> Result<Replaced>;
 
-    /// Acknowledges the damage of the stream by appending notes of it, at the time `ts`.
+    /// Acknowledges the damage of the stream by appending notes of it, at the time `ts`, and returns what was not
+    /// acknowledged before. May read the whole stream. Where a backend finds no damage there is nothing to do.
     fn acknowledge(&mut self, ts: &str) -> Result<Vec<Damage>>;
 
     /// Returns the number that the next record will get, if nobody writes around the lease.
@@ -834,18 +878,24 @@ pub trait Streams: fmt::Debug + Send + Sync {
 
     /// Opens a stream for reading.
     ///
-    /// Gives [`Error::NotFound`](crate::Error::NotFound) where there is none. A stream that is being moved is found.
+    /// Gives [`Error::NotFound`] where there is none. A stream that is being moved is found.
     fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>>;
 
-    /// Takes the right to write a stream, from other threads as from other processes. Makes its end clean: what a
-    /// crash tore is set aside first. In archive and trash, the lease only allows [`StreamWriter::replace`].
+    /// Takes the right to write a stream, from other threads as from other processes. Makes its end clean: what a crash
+    /// tore is set aside first. In archive and trash, the lease only allows [`StreamWriter::replace`], and a stream
+    /// that is missing is never begun, nor is a live one that is named with an id.
     ///
-    /// Waits for another holder as long as `wait`, then gives [`manent_log::Error::Held`].
+    /// Waits for another holder as long as `wait`, then gives [`manent_log::Error::Held`]. `Duration::ZERO` does not
+    /// wait. The header of a new stream is asked for while the lease is held, and may be made by reading the same
+    /// backend.
     fn lease(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<Box<dyn StreamWriter>>;
 
     /// Appends to a live stream, or begins one, holding its lease for no longer than that. Calls from many threads with
     /// [`Durability::Group`] share their syncs. An append of no records writes nothing, but its expectation counts.
-    /// What [`StreamWriter::append`] says of keys and of atomicity holds.
+    /// What [`StreamWriter::append`] says of keys, expectations and atomicity holds.
+    ///
+    /// An id in `id` means that very stream: where it is not live, this is [`Error::NotFound`],
+    /// and nothing is begun. Streams that were put away are [`Error::NotLive`].
     fn append(
         &self,
         id: &StreamId,
@@ -855,12 +905,16 @@ pub trait Streams: fmt::Debug + Send + Sync {
     ) -> Result<Vec<Receipt>>;
 
     /// Lists streams. Streams of which nothing was written are left out, and so are those that cannot be opened where
-    /// others can. Whoever holds [`LockName::Moves`] sees each stream once.
+    /// others can. Whoever holds [`LockName::Moves`] sees each stream once; others may see one that is being moved
+    /// twice or not at all. In a space that is not supported, in a place that the space does not have, and for a key
+    /// that it cannot have, there is nothing, which is no error.
     fn list(&self, which: &Filter<'_>) -> Result<Vec<StreamStat>>;
 
     /// Compares every stream of a space, in every place, with what the caller knows, without opening any: this is
     /// called before every search. `since` is the cursor of the last call whose answer the caller took in whole;
-    /// with the default cursor everything is looked at.
+    /// with the default cursor everything is looked at, and so it is with one that the backend does not know. A backend
+    /// that always looks at everything gives back the default cursor. A stream that is known and not there is
+    /// [`ChangeKind::Gone`], whatever the cursor.
     ///
     /// A version in the answer is one of before the call returned: whoever reads the stream afterwards sees that state
     /// or a later one, and the next call tells of any change after it. Of two streams that are one (an archive that is
@@ -868,24 +922,35 @@ pub trait Streams: fmt::Debug + Send + Sync {
     fn changes(&self, space: Space, known: &dyn KnownStreams, since: &Cursor) -> Result<Changes>;
 
     /// Makes a live stream with a header and these parts: all of it or nothing; the header alone is a stream too. One
-    /// that exists, or for which somebody holds a lease, is [`Error::InTheWay`](crate::Error::InTheWay).
+    /// that exists, or for which somebody holds a lease, is [`Error::InTheWay`], at once. The
+    /// id is that of the header. Parts are asked for before the stream shows, may be read from this backend, and an
+    /// error of one is given back as it is. When this returns, the stream survives power loss.
     fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()>;
 
     /// Brings a session to another place and returns its new name, with the same id unless another stream has it there.
     /// Its writer, if it has one, is waited for. From every place to every other, and to its own, where it just stays;
     /// an archived stream is packed before it goes to the trash. A live stream of the key, or a lease for one, is
-    /// [`Error::InTheWay`](crate::Error::InTheWay) of another that is to be live.
+    /// [`Error::InTheWay`] of another that is to be live. Other spaces have no places:
+    /// [`Error::Unsupported`].
+    ///
+    /// Atomic: at any time the stream is in one place. When this returns, the move survives power loss. A stream of
+    /// another program has no id while it is live; elsewhere the backend gives it one. Gives
+    /// [`manent_log::Error::Held`] where the writer is not done in time.
     fn relocate(&self, id: &StreamId, to: Place, wait: Duration) -> Result<StreamId>;
 
-    /// Removes a stream and everything that was set aside of it, for good. Its writer, if it has one, is waited for.
+    /// Removes a stream and everything that was set aside of it, for good. Its writer, if it has one, is waited for,
+    /// then it is [`manent_log::Error::Held`]. Atomic, and may be repeated where it was interrupted. Its key is free at
+    /// once; whoever reads the stream reads it to its end.
     fn delete(&self, id: &StreamId, wait: Duration) -> Result<()>;
 
     /// Makes what can be read of a stream survive power loss; what a failed sync left, only
-    /// [`StreamWriter::keep_from`] does.
+    /// [`StreamWriter::keep_from`] does. Needs no lease, and may block on the disk.
     fn sync(&self, id: &StreamId) -> Result<()>;
 
-    /// Takes a lock, waiting for other holders as long as `wait`, then gives [`Error::Busy`](crate::Error::Busy). A
-    /// lock ends with its holder. Whoever waits sees within 100 ms that it is free.
+    /// Takes a lock, waiting for other holders as long as `wait`, then gives [`Error::Busy`]. A
+    /// lock ends with its holder: when the guard is dropped, when the thread panics, when the process dies. Whoever
+    /// waits sees within 100 ms that it is free. Locks say nothing about leases. Nobody is promised a turn, so a row of
+    /// shared holders can keep out one who wants to be alone.
     fn lock(&self, name: LockName<'_>, mode: LockMode, wait: Duration) -> Result<Lock>;
 
     /// Returns whether the live stream of an id may be believed: whether nobody but its owner can have written it.
@@ -895,7 +960,8 @@ pub trait Streams: fmt::Debug + Send + Sync {
     }
 
     /// Returns whether these bytes may stand anywhere in a stream. True where that cannot be told faster than by
-    /// reading its records; false only if they do not, at this moment.
+    /// reading its records; false only if they do not, at this moment, or if there is no such stream. Looks at live
+    /// streams only.
     fn may_contain(&self, id: &StreamId, bytes: &[u8]) -> Result<bool> {
         let _ = (id, bytes);
         Ok(true)

@@ -158,8 +158,8 @@ impl Shared {
         rows::write_parts(at, header, parts, |of| self.lines(self.find(of)?.number))
     }
 
-    /// Removes the lines of a stream that has no place, unless somebody reads it. The number of readers is held, so that
-    /// none can come meanwhile.
+    /// Removes the lines of a stream that has no place, unless somebody reads it. The number of readers is held, so
+    /// that none can come meanwhile.
     fn forget(&self, number: i64, readers: &HashMap<i64, u64>) -> Result<()> {
         if readers.contains_key(&number) {
             return Ok(());
@@ -311,7 +311,7 @@ impl Streams for Sqlite {
             let ([was, before, ..], [is, count, ..]) = (was.words(), now.words());
             was == is && count > before
         };
-        Ok(Changes { streams: compare_streams(known, all, grew), cursor: Cursor::default() })
+        Ok(Changes { streams: compare_streams(known, all, grew), ..Changes::default() })
     }
 
     fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {

@@ -45,7 +45,7 @@ use crate::pack::{self, Unpacking};
 use crate::streams::{
     Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
     Moment, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Space, StreamId, StreamReader,
-    StreamStat, StreamWriter, Streams, Target, Version,
+    StreamStat, StreamWriter, Streams, Target,
 };
 use hold::{DirLock, NamedLock, STORE_WAIT_MIN, lock_file};
 pub use names::is_plain_id;
@@ -322,7 +322,12 @@ impl Streams for Files {
         records: &[Body],
         how: &Append,
     ) -> Result<Vec<Receipt>> {
+        id.check_live()?;
         self.prepare_for(id)?;
+        if !id.id.is_empty() {
+            let mut writer = self.lease_live(id, IfMissing::Refuse, how.wait)?;
+            return writer.append(records, how.durability, how.expect);
+        }
         self.writers.append(&self.dir, &(id.space, id.key.clone()), new, records, how)
     }
 

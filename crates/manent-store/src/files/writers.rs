@@ -121,7 +121,8 @@ impl Writers {
     pub(super) fn lease(&self, key: &StreamKey) -> Result<Option<FileLease>> {
         let slot = lock(&self.slots).get(key).cloned();
         let resting = slot.and_then(|slot| slot.group.lock().file.take());
-        wake(resting)
+        // Another program may have rewritten its file since, or the handle may be of no use any more: open it anew.
+        Ok(wake(resting).unwrap_or(None))
     }
 
     /// Keeps the file of a lease open, without the lease.
@@ -233,8 +234,8 @@ fn wake(file: Option<(RestingLog, Arc<str>)>) -> Result<Option<FileLease>> {
     let Some((resting, id)) = file else { return Ok(None) };
     match resting.wake(Duration::ZERO) {
         Ok(log) => Ok(Some(FileLease { log, id })),
-        // Held: perhaps by whoever replaces or packs the stream that was archived meanwhile, and not by a writer. Whoever
-        // opens the file anew finds out, and waits for the right one.
+        // Held: perhaps by whoever replaces or packs the stream that was archived meanwhile, and not by a writer.
+        // Whoever opens the file anew finds out, and waits for the right one.
         Err(manent_log::Error::Gone { .. } | manent_log::Error::Held { .. }) => Ok(None),
         Err(e) => Err(e.into()),
     }
