@@ -4,6 +4,7 @@
 //! the rule again must be taken off it.
 
 mod dependencies;
+mod layers;
 mod modules;
 mod promises;
 mod source;

@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use manent::{Body, Durability, Expect, Files, SessionKey, Store, StoreOptions, turn_body};

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod sqlite;
+mod stores;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -75,6 +76,22 @@ mod in_sqlite {
 
 mod in_memory {
     manent_contract::backend_contract!(super::in_memory_only);
+}
+
+mod stores_on_files {
+    crate::stores::store_tests!(super::on_files);
+}
+
+mod stores_on_a_simulated_disk {
+    crate::stores::store_tests!(super::on_a_simulated_disk);
+}
+
+mod stores_in_memory {
+    crate::stores::store_tests!(super::in_memory_only);
+}
+
+mod stores_in_sqlite {
+    crate::stores::store_tests!(super::in_a_database);
 }
 
 mod file_blobs {
@@ -275,7 +292,7 @@ mod other_programs {
     impl Known {
         /// Returns whether a live file is there, if the next answer tells of it.
         fn told(&mut self, files: &Files, name: &str) -> Option<bool> {
-            let Changes { streams, cursor } = files.changes(Space::Sessions, self, &self.cursor).unwrap();
+            let Changes { streams, cursor, .. } = files.changes(Space::Sessions, self, &self.cursor).unwrap();
             self.cursor = cursor;
             let mut told = None;
             for change in streams {

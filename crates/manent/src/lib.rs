@@ -3,9 +3,9 @@
 //!
 //! This is the library to embed. It is synchronous and reads no environment; whoever uses it says where the store is.
 //!
-//! Sessions are files unless one says otherwise: [`Store::on`] takes any [`backend::Backend`]. What such a
-//! one must do is a suite of tests behind the cargo feature `contract`, which is off by default: see
-//! `contract.rs`.
+//! What a store keeps goes through [`Streams`] and [`Blobs`] of the crate `manent-store` ([`backend`] here). Both are
+//! files unless one says otherwise: [`Store::on`] takes any backend. What a backend must do is a suite of tests in
+//! the crate `manent-contract`.
 //!
 //! # Layout
 //!
@@ -14,18 +14,13 @@
 //! | `store.rs` | [`Store`] and [`Session`]: opening, appending, reading, listing |
 //! | `lifecycle.rs`, `fork.rs` | archive, delete, restore, purge; forks |
 //! | `reading.rs` | [`Reader`]: a session, and through it what it was forked from |
-//! | `backend.rs` | [`backend::Backend`]: the seam between sessions and where their records lie |
-//! | `files/` | [`Files`]: one plain file a session, the default |
-//! | `in_memory.rs` | [`InMemory`]: nothing outlives the process |
-//! | `contract.rs` | what every backend must do, as tests to run on your own |
-//! | `pack.rs` | archived files: seekable, compressed |
-//! | `key.rs` | [`SessionKey`]: the name of a session, and its file name |
+//! | `stream.rs` | [`Start`]: one stream of a session |
 //! | `meta.rs` | [`Meta`]: what the header of a session says |
 //! | `turn.rs` | [`Record`]: what a line says; making bodies of turns |
 //! | `summary.rs` | [`Summary`]: what a list shows of a session |
 //! | `transcript.rs` | [`Transcript`]: a whole session, decoded |
 //! | `scan.rs`, `arena.rs` | the flat scanner under both; where decoded text lies |
-//! | `error.rs`, `clock.rs`, `sync.rs` | what can go wrong, in words; the time as records write it; locks |
+//! | `error.rs`, `clock.rs` | what can go wrong, in words; the time as records write it |
 //! | `context/` | [`context::Context`]: what a model sees of a session, made from its log |
 //! | `consolidate/` | [`consolidate::Consolidation`]: what was said becomes memory, with proof |
 //! | `dataset/` | [`dataset::Recipe`]: what skills did becomes data to train models on |

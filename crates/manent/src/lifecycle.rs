@@ -4,12 +4,13 @@
 //! leaves either what was or what was to be, also when it dies half way.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use manent_log::Item;
 use manent_store::{
-    Filter, IfMissing, LockMode, LockName, Part, Place, Progress, SessionKey, Space, StreamId, StreamStat,
-    Which,
+    Blobs, Filter, IfMissing, InMemoryBlobs, LockMode, LockName, Part, Place, Progress, SessionKey, Space,
+    StreamId, StreamStat, Which,
 };
 
 use crate::error::{Error, Result, io_error};
@@ -172,7 +173,7 @@ impl Store {
     /// A report that is just being made of runs that are gone by then is not kept, if the right to move sessions is
     /// held from here until they are gone.
     fn forget_reports(&self) -> Result<bool> {
-        let Some(blobs) = self.blobs() else { return Ok(false) };
+        let blobs = self.report_blobs();
         let failed = |e: std::io::Error| io_error("remove", Path::new(&blobs.name(REPORTS)))(e);
         let mut names = blobs.list(REPORTS).map_err(failed)?;
         names.retain(|name| is_report(name));
@@ -183,6 +184,14 @@ impl Store {
             blobs.sync(REPORTS).map_err(failed)?;
         }
         Ok(!names.is_empty())
+    }
+
+    /// Returns where reports are kept: with other derived data, or in memory.
+    pub(crate) fn report_blobs(&self) -> Arc<dyn Blobs> {
+        match self.blobs() {
+            Some(blobs) => blobs.clone(),
+            None => self.extension(InMemoryBlobs::default),
+        }
     }
 
     fn relocate(&self, at: &StreamId, to: Place) -> Result<StreamId> {

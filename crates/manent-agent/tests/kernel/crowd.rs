@@ -112,7 +112,7 @@ async fn who_does_not_want_to_wait_for_another_is_told_who_it_is() {
     let other = impatient.conversation(&key("a"));
     let (events, outcome) = hear(&other, "two").await;
     let Err(TurnError::Store(error)) = outcome else { panic!("{outcome:?}") };
-    assert!(matches!(error.root(), manent::Error::Log(_)) && error.to_string().contains("pid"), "{error}");
+    assert!(error.is_held() && error.to_string().contains("pid"), "{error}");
     assert!(events.is_empty(), "nothing was kept, and nobody says so: {events:?}");
     assert_eq!(scene.server.requests().len(), 1, "nobody was asked");
     hearing.stop();

@@ -99,9 +99,7 @@ impl Store {
     /// The report that is kept of the runs.
     pub fn reports(&self) -> Result<Reports> {
         self.check_supports(Space::Runs)?;
-        let unsupported =
-            || manent_store::Error::Unsupported { store: self.streams().name(), space: Space::Runs };
-        let blobs = self.blobs().cloned().ok_or_else(unsupported)?;
+        let blobs = self.report_blobs();
         let dir = blobs.path(REPORTS).unwrap_or_else(|| blobs.name(REPORTS).into());
         Ok(Reports { store: self.clone(), blobs, dir })
     }
