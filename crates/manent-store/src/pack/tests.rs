@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use manent_log::fs::{Access, Disk, DiskFile, FileId, FileState, RealDisk, read_fully, write_fully};
 use manent_log::{Body, Durability, Expect, Item, Log, Options, Reader, ReverseReader};
 
-use crate::threads::tests::without_threads;
+use crate::threads::without_threads;
 
 use super::table::Ending;
 use super::*;
