@@ -162,8 +162,7 @@ impl World {
             Verdict::PanicBefore | Verdict::PanicAfter if !std::thread::panicking() => {
                 std::panic::resume_unwind(Box::new(PANIC));
             }
-            Verdict::PanicBefore | Verdict::PanicAfter => {}
-            Verdict::Go | Verdict::Short | Verdict::Fail(_) | Verdict::Interrupted => {}
+            _ => {}
         }
         result
     }
