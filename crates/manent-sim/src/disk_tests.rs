@@ -493,3 +493,26 @@ fn a_copy_has_everything_under_the_same_numbers_and_shares_nothing() {
     assert_eq!(copy.peek("/a/b/log").unwrap(), b"not synced");
     assert_ne!(look(&copy).changed_ns, look(&disk).changed_ns);
 }
+
+/// A destructor that uses the disk, as that of a log does: two panics in one thread would abort the tests.
+#[test]
+fn panic_of_the_disk_while_another_unwinds_is_a_kill() {
+    struct LooksWhenDropped<'d>(&'d SimDisk);
+    impl Drop for LooksWhenDropped<'_> {
+        fn drop(&mut self) {
+            let error = self.0.inspect(log()).unwrap_err();
+            assert!(is_crash(&error), "{error}");
+        }
+    }
+    for fault in [Fault::PanicBefore, Fault::PanicAfter] {
+        let disk = disk(1);
+        disk.add_fault(0, fault);
+        disk.add_fault(1, fault);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _looks = LooksWhenDropped(&disk);
+            let _ = disk.inspect(log());
+        }));
+        assert!(panicked.is_err(), "{fault:?}");
+        assert_eq!(disk.crashed(), Some(CrashKind::Kill), "{fault:?}");
+    }
+}

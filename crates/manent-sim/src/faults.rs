@@ -52,9 +52,10 @@ pub enum Fault {
     CrashKill,
     /// The power fails inside the operation, which may be done, not done, or done in part.
     CrashPower,
-    /// The thread panics before it does anything.
+    /// The thread panics before it does anything. If it is unwinding already, this is [`Fault::CrashKill`].
     PanicBefore,
-    /// The operation is done, and the thread panics before it can tell.
+    /// The operation is done, and the thread panics before it can tell. If it is unwinding already, this is
+    /// [`Fault::CrashKill`].
     PanicAfter,
 }
 

@@ -131,6 +131,13 @@ impl World {
             "sync" => self.plan.strike_sync(number),
             _ => self.plan.strike(number, call.written_bytes()),
         };
+        let verdict = match verdict {
+            // A panic while another one unwinds aborts the process, here as it would abort the tests.
+            Verdict::PanicBefore | Verdict::PanicAfter if std::thread::panicking() => {
+                Verdict::Crash(CrashKind::Kill)
+            }
+            verdict => verdict,
+        };
         let result = match verdict {
             Verdict::Go | Verdict::PanicAfter => effect(self, Extent::Whole),
             Verdict::Short => effect(self, Extent::Short),
@@ -155,8 +162,7 @@ impl World {
             Verdict::PanicBefore | Verdict::PanicAfter if !std::thread::panicking() => {
                 std::panic::resume_unwind(Box::new(PANIC));
             }
-            Verdict::PanicBefore | Verdict::PanicAfter => {}
-            Verdict::Go | Verdict::Short | Verdict::Fail(_) | Verdict::Interrupted => {}
+            _ => {}
         }
         result
     }

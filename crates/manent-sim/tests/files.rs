@@ -72,11 +72,13 @@ fn atomic_file_crash_at_any_operation_leaves_the_old_content_or_the_new() {
                 let after = disk.restart();
                 let content = after.peek(TARGET).expect("there was always a file");
                 let is_new = content == new_content();
-                let context = format!("{kind:?} at {operation}: {done:?}\n{}", disk.trace().join("\n"));
-                assert!(is_new || content == b"old content", "{context}");
-                assert!(is_new || done.is_err(), "a commit that returned survives: {context}");
+                let case = format!("{kind:?} at {operation}: {done:?}\n{}", disk.trace().join("\n"));
+                assert!(is_new || content == b"old content", "{case}");
+                assert!(is_new || done.is_err(), "a commit that returned survives: {case}");
                 seen[usize::from(is_new)] = true;
-                assert!(leftovers(&after).iter().all(|path| path.to_str().unwrap().ends_with(".tmp")));
+                assert!(
+                    leftovers(&after).iter().all(|path| path.extension().is_some_and(|tmp| tmp == "tmp"))
+                );
                 after.reset_faults();
                 work(&after).unwrap();
                 assert_eq!(after.peek(TARGET).unwrap(), new_content());

@@ -48,8 +48,9 @@ fn atomic_file_dropped_before_its_commit_leaves_the_target_and_nothing_else() {
     let path = file_in(&dir, "old");
     let mut file = AtomicFile::create(&RealDisk, &path).unwrap();
     file.write_all(b"new").unwrap();
-    let name = file.temporary_path().file_name().unwrap().to_str().unwrap().to_owned();
-    assert!(name.starts_with('.') && name.ends_with(".tmp"), "sweepers look for such names: {name}");
+    let (name, extension) = (file.temporary_path().file_name(), file.temporary_path().extension());
+    let is_hidden = name.unwrap().to_str().unwrap().starts_with('.');
+    assert!(is_hidden && extension.unwrap() == "tmp", "sweepers look for such names: {name:?}");
     drop(file);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
     assert_eq!(names(dir.path()), ["file"]);

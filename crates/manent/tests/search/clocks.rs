@@ -425,6 +425,14 @@ impl Life {
         let nth = self.rng.below(copies.len().max(1) as u64) as usize;
         let Some((name, bytes)) = copies.nth(nth) else { return Ok(()) };
         let (name, bytes) = (name.clone(), bytes.clone());
+        // Two files may have one id from here on. Every answer is checked as before; which loss is named is not
+        // promised then.
+        let stem = name.trim_end_matches("jsonl");
+        let put_away = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(stem);
+        let live = path("");
+        if self.disk.paths().iter().any(|path| !path.starts_with(&live) && put_away(path)) {
+            self.losses.doubled.insert(stem.trim_end_matches('.').to_owned());
+        }
         self.did.push(format!("  restores {name}"));
         self.disk.poke("/elsewhere/copy", bytes).map_err(said)?;
         self.disk.set_modified("/elsewhere/copy", SECOND * self.rng.below(1000) as i64).map_err(said)?;

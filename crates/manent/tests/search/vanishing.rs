@@ -25,6 +25,8 @@ pub(crate) struct Losses {
     known: BTreeSet<Session>,
     /// They vanished, and whether the catalogue had seen them is not known.
     perhaps: BTreeSet<Session>,
+    /// Keys of sessions of which there were two files with one id.
+    pub(crate) doubled: BTreeSet<String>,
 }
 
 impl Life {
@@ -98,9 +100,10 @@ impl Life {
         let ours = missing.into_iter().filter(|missing| missing.ours);
         let named: BTreeSet<Session> =
             ours.map(|missing| (missing.id.id, missing.id.key.to_string())).collect();
-        let silent: Vec<_> = self.losses.known.difference(&named).collect();
+        let is_single = |session: &&Session| !self.losses.doubled.contains(&session.1);
+        let silent: Vec<_> = self.losses.known.difference(&named).filter(is_single).collect();
         let vanished = self.losses.known.union(&self.losses.perhaps).cloned().collect();
-        let wrong: Vec<_> = named.difference(&vanished).collect();
+        let wrong: Vec<_> = named.difference(&vanished).filter(is_single).collect();
         if silent.is_empty() && wrong.is_empty() {
             return Ok(());
         }
