@@ -4,7 +4,7 @@ use std::io::{Seek, SeekFrom, Write};
 
 use crate::support::{Output, TestEnvironment, machine, records};
 
-/// StreamId space for a command: five times the largest record, and less than the line it meets.
+/// Address space for a command: five times the largest record, and less than the line it meets.
 const MEMORY: &str = "--as=335544320";
 const LINE_BYTES: u64 = 400 << 20;
 

@@ -1,6 +1,6 @@
 //! The contract of backends, run on ours: files, files on the simulated disk, memory, and on one in `SQLite`.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 
 mod sqlite;
 mod stores;

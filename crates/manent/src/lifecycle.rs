@@ -320,10 +320,15 @@ fn not_live(at: &StreamId) -> Error {
 
 /// Returns whether a blob among the reports is one of ours: others may have put something there.
 fn is_report(name: &str) -> bool {
-    let is_temporary = name.starts_with('.') && name.ends_with(".tmp");
-    is_temporary || ["latest.html", "latest.json", "told"].contains(&name)
+    is_temporary(name) || ["latest.html", "latest.json", "told"].contains(&name)
 }
 
+/// Returns whether a blob is what a crash left half written.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(TEMPORARY)
+}
+
+const TEMPORARY: &str = ".tmp";
 /// The folder of reports of runs in the blobs of a store.
 pub(crate) const REPORTS: &str = "retro";
 const PAUSE: Duration = Duration::from_millis(10);

@@ -203,7 +203,7 @@ impl Files {
 
     fn lease_live(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<FileWriter> {
         let key = (id.space, id.key.clone());
-        let lease = if let Some(lease) = self.writers.lease(&key)? {
+        let lease = if let Some(lease) = self.writers.lease(&key) {
             lease
         } else {
             let new = match missing {

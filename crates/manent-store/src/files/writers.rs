@@ -118,11 +118,11 @@ impl Writers {
     }
 
     /// Takes the lease of a file that is open here; `None` if it is not, or if it is no longer the stream's file.
-    pub(super) fn lease(&self, key: &StreamKey) -> Result<Option<FileLease>> {
+    pub(super) fn lease(&self, key: &StreamKey) -> Option<FileLease> {
         let slot = lock(&self.slots).get(key).cloned();
         let resting = slot.and_then(|slot| slot.group.lock().file.take());
         // Another program may have rewritten its file since, or the handle may be of no use any more: open it anew.
-        Ok(wake(resting).unwrap_or(None))
+        wake(resting).unwrap_or(None)
     }
 
     /// Keeps the file of a lease open, without the lease.

@@ -81,11 +81,11 @@ pub(crate) fn survey(known: &Known, store: &Store, all_read: bool) -> Result<Sur
     let news_bytes = store.index().kept().map_or(0, IndexDir::news_bytes);
     // What could not be read may be readable now, without having changed.
     let looked = Looked { known, is_complete: known.is_swept && all_read };
-    let changes = store.streams().changes(store.index().space(), &looked, &known.cursor)?;
+    let answer = store.streams().changes(store.index().space(), &looked, &known.cursor)?;
     let (mut changed, mut gone) = (Vec::new(), Vec::new());
-    if !changes.streams.is_empty() {
-        let by_name = if changes.streams.len() > FEW { Some(by_name(&known.rows)?) } else { None };
-        for change in changes.streams {
+    if !answer.streams.is_empty() {
+        let by_name = if answer.streams.len() > FEW { Some(by_name(&known.rows)?) } else { None };
+        for change in answer.streams {
             let old = match &by_name {
                 Some(rows) => rows.get(&(change.place, change.name.as_str())).copied(),
                 None => row_of(&known.rows, change.place, &change.name),
@@ -98,14 +98,14 @@ pub(crate) fn survey(known: &Known, store: &Store, all_read: bool) -> Result<Sur
                     name: change.name,
                     version,
                     bytes,
-                    seen_at: changes.moment,
+                    seen_at: answer.moment,
                     grew: matches!(change.kind, ChangeKind::Appended(_)),
                     old,
                 }),
             }
         }
     }
-    Ok(Surveyed { differences: (changed, gone), cursor: changes.cursor, swept_ms, news_bytes })
+    Ok(Surveyed { differences: (changed, gone), cursor: answer.cursor, swept_ms, news_bytes })
 }
 
 fn row_of<'a>(rows: &'a [RowRef], place: Place, name: &str) -> Option<&'a RowRef> {

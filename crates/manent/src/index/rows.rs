@@ -45,9 +45,8 @@ const FORK: u8 = 2;
 
 /// Writes the front of a row whose name and body end there.
 pub(crate) fn put_front(out: &mut Vec<u8>, row: &Row, name_end: u32, body_end: u64) {
-    let [a, b, c, d, e] = row.version.words();
-    let numbers = [row.number, a, b, c, d, e, row.bytes, row.updated_ms.cast_unsigned(), body_end];
-    for number in numbers {
+    let behind = [row.bytes, row.updated_ms.cast_unsigned(), body_end];
+    for number in std::iter::once(row.number).chain(row.version.words()).chain(behind) {
         out.extend_from_slice(&number.to_le_bytes());
     }
     out.extend_from_slice(&name_end.to_le_bytes());

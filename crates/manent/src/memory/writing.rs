@@ -31,7 +31,7 @@ pub struct Hold<'a> {
 pub(super) struct NextId {
     stream: Arc<str>,
     next_seq: u64,
-    next_id: u64,
+    item: u64,
 }
 
 /// Records that were appended: the number of the first, and its id.
@@ -62,7 +62,7 @@ impl<'a> Hold<'a> {
             let is_same = *next.stream == **writer.id() && !next.stream.is_empty();
             is_same && next.next_seq == writer.next_seq() && writer.set_aside().is_none()
         };
-        let next_id = known.filter(is_known).map_or(UNKNOWN, |next| next.next_id);
+        let next_id = known.filter(is_known).map_or(UNKNOWN, |next| next.item);
         let mut hold = Hold { core, writer: Some(writer), next_id };
         if next_id == UNKNOWN {
             hold.count_anew()?;
@@ -259,7 +259,7 @@ impl Drop for Hold<'_> {
             return;
         }
         let (stream, next_seq) = (writer.id().clone(), writer.next_seq());
-        *lock(&self.core.next) = Some(NextId { stream, next_seq, next_id: self.next_id });
+        *lock(&self.core.next) = Some(NextId { stream, next_seq, item: self.next_id });
     }
 }
 

@@ -18,7 +18,7 @@ use super::narrative::Narrative;
 use super::report::{Report, time};
 use crate::clock;
 use crate::error::{Result, io_error};
-use crate::lifecycle::REPORTS;
+use crate::lifecycle::{REPORTS, is_temporary};
 use crate::store::Store;
 
 /// The report of a store that is kept.
@@ -197,8 +197,8 @@ impl Reports {
 
     fn remove_temporary(&self) -> io::Result<()> {
         let names = self.blobs.list(REPORTS)?;
-        let temporary = names.iter().filter(|name| is_temporary(name));
-        temporary.map(|name| self.blobs.delete(&name_of(name))).collect()
+        let mut temporary = names.iter().filter(|name| is_temporary(name));
+        temporary.try_for_each(|name| self.blobs.delete(&name_of(name)))
     }
 
     /// Notes what of a report was told.
@@ -211,15 +211,10 @@ fn name_of(name: &str) -> String {
     format!("{REPORTS}/{name}")
 }
 
-fn is_temporary(name: &str) -> bool {
-    name.starts_with('.') && name.ends_with(TEMPORARY)
-}
-
 const PAGE: &str = "latest.html";
 const DATA: &str = "latest.json";
 /// What of it was told.
 pub(super) const TOLD: &str = "told";
-const TEMPORARY: &str = ".tmp";
 /// No report is as long: its tables are bounded.
 const BYTES_MAX: u64 = 64 << 20;
 const SAW_CHARS: usize = 32;
