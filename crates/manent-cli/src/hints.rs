@@ -5,6 +5,12 @@ use manent::{Error, Place, Space};
 
 /// Returns the message of an error with what to do next.
 pub(crate) fn message(error: &Error) -> String {
+    if let Some(StoreError::Unsupported { store, space }) = error.store()
+        && *space != Space::Sessions
+    {
+        let hint = "choose a home of its own with --home";
+        return format!("{store} keeps sessions of another program and nothing else; {hint}");
+    }
     match hint(error) {
         Some(hint) => format!("{error}; {hint}"),
         None => error.to_string(),
@@ -33,7 +39,9 @@ fn store_hint(error: &StoreError) -> Option<&'static str> {
         StoreError::Archive { .. } => {
             "what can be read is saved by `manent show … --json | manent append NEW --jsonl`"
         }
-        StoreError::Unsupported { .. } => "choose a home of its own with --home",
+        StoreError::Exposed { why, .. } if why.starts_with("it belongs to user") => {
+            "--home names another directory"
+        }
         _ => return None,
     })
 }
