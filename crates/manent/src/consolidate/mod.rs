@@ -191,7 +191,7 @@ impl Consolidation {
     }
 
     /// Takes the right to consolidate, waiting for another at most `wait`, until the [`Consolidator`] is dropped. If
-    /// somebody else has it, that is [`Error::ConsolidationHeld`].
+    /// somebody else has it, that is [`Error::ConsolidationHeld`](crate::Error::ConsolidationHeld).
     pub fn hold(&self, wait: Duration) -> Result<Consolidator> {
         let journal = Journal::hold(&self.store, wait)?;
         Ok(Consolidator { of: self.clone(), journal })

@@ -1,7 +1,7 @@
 //! Being the only one at work on a run: a lock of its own.
 //!
-//! The log cannot be locked for that long, because others record to it meanwhile. The lock ends with its holder, so that
-//! what a file backend leaves behind for it means nothing.
+//! The log cannot be locked for that long, because others record to it meanwhile. The lock ends with its holder, so
+//! that what a file backend leaves behind for it means nothing.
 
 use std::time::Duration;
 
