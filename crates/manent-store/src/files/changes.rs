@@ -72,11 +72,21 @@ impl Files {
         known: &dyn KnownStreams,
         since: &Cursor,
     ) -> Result<Changes> {
-        if !self.dir.supports(space) {
-            return Ok(Changes::default());
-        }
-        let mut heard = lock(&self.heard);
-        let heard = heard.entry(space).or_default();
+        // Taken out for the time of the look, so that nobody waits for it. Whoever looks at the same time looks at
+        // everything, and the last of them is heard of next.
+        let mut heard = lock(&self.heard).remove(&space).unwrap_or_default();
+        let changes = self.hear(space, known, since, &mut heard);
+        lock(&self.heard).insert(space, heard);
+        changes
+    }
+
+    fn hear(
+        &self,
+        space: Space,
+        known: &dyn KnownStreams,
+        since: &Cursor,
+        heard: &mut Heard,
+    ) -> Result<Changes> {
         let asked_token = since.words().last().copied().unwrap_or(0);
         if let Some(watch) = &mut heard.watch {
             match watch.changed() {
@@ -97,6 +107,8 @@ impl Files {
                 None => heard.watch = None,
             }
         }
+        // What the kernel told is used up: should the look fail, the next one must be at everything too.
+        heard.token = 0;
         // First the watch, then the look: nothing falls in between. Whoever asks once needs none, and looking at one
         // file costs no more than listening.
         if heard.watch.is_none() && heard.was_asked && space.single_key().is_none() {
