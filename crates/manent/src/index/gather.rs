@@ -113,6 +113,9 @@ pub(crate) fn gather(
         number,
         ..Row::default()
     };
+    // The only stream of a space has another id each time it is replaced, and is meant whatever that is by now.
+    let is_single = listed.id.space.single_key().is_some();
+    let at = if is_single { StreamId::single(listed.id.space) } else { listed.id.clone() };
     let (index, modified_ms) = (store.index(), listed.modified_ms);
     let mut gathering = Gathering { index, intake, modified_ms, taken: false, sought: None, trouble: None };
     // A key leads to one file. Another one that would be its session too is read by nobody.
@@ -126,7 +129,7 @@ pub(crate) fn gather(
     }
     let read = match old {
         Some(old) if old.last.is_set && old.unreadable.is_empty() && only_grew(old, changed) => {
-            gathering.go_on(store, &listed.id, old, &mut row)
+            gathering.go_on(store, &at, old, &mut row)
         }
         _ => Ok(false),
     };
@@ -135,7 +138,7 @@ pub(crate) fn gather(
         Ok(false) => {
             // What was remembered of it is no longer so.
             gathering.intake.begin_session();
-            gathering.read_all(store, &listed.id, old, &mut row)
+            gathering.read_all(store, &at, old, &mut row)
         }
         Err(e) => Err(e),
     };
