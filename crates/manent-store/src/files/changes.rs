@@ -72,6 +72,9 @@ impl Files {
         known: &dyn KnownStreams,
         since: &Cursor,
     ) -> Result<Changes> {
+        if !self.dir.supports(space) {
+            return Ok(Changes::default());
+        }
         // Taken out for the time of the look, so that nobody waits for it. Whoever looks at the same time looks at
         // everything, and the last of them is heard of next.
         let mut heard = lock(&self.heard).remove(&space).unwrap_or_default();

@@ -227,7 +227,7 @@ impl Files {
 
     /// Opens the file at a path for reading; `None` if it is another stream than the one that is meant.
     fn open_at(&self, path: &Path, at: Option<&StreamId>) -> Result<Option<FileReader>> {
-        let reader = Reader::open_small(&self.dir.reading, path)?;
+        let reader = Reader::open_to_seek(&self.dir.reading, path)?;
         // Through the same open file: the header of one and the records of another would mix two streams, or a fork's
         // with its parent's.
         let header = reader.header_line()?;
