@@ -1,4 +1,4 @@
-//! What every [`Blobs`] must do.
+//! Checks that every [`Blobs`] must pass.
 
 use std::io;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ pub fn append_makes_and_extends_a_blob(make: MakeBlobs<'_>) {
     assert_eq!(content(&*open(&*blobs, "reports/log")), b"anew\nand on\n");
 }
 
-/// What is seen of a blob from outside is what it has when it is open.
+/// A stat of a blob agrees with the open blob.
 pub fn stat_agrees_with_the_open_blob(make: MakeBlobs<'_>) {
     let blobs = make();
     let _lock = folder(&*blobs, "index");

@@ -1,4 +1,4 @@
-//! What `changes` tells of streams, by what an index keeps: versions and a cursor.
+//! Checks of `changes`, with what an index keeps: versions and a cursor.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use manent_store::{
 use crate::Make;
 use crate::subject::{LONG, Subject, header, header_body, key, note, said};
 
-/// What a caller of `changes` knows.
+/// The streams that a caller of `changes` knows.
 #[derive(Debug, Clone, Default)]
 struct Known {
     seen: BTreeMap<(Place, String), Seen>,
@@ -29,7 +29,7 @@ impl KnownStreams for Known {
     }
 }
 
-/// What happened to one stream, without its version.
+/// The kind of a change, without its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     New,

@@ -118,12 +118,12 @@ pub(crate) fn warn_of_new(context: &Context<'_>, store: &Store, key: &SessionKey
     if is_new { warn_of(context, store, key) } else { Begins::Nothing }
 }
 
-/// What the next record of a session begins.
+/// The start that the next record of a session makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begins {
     /// A new session, although an earlier one of its key vanished.
     InPlaceOfMissing,
-    /// Nothing that needs a warning.
+    /// Any start that needs no warning.
     Nothing,
 }
 

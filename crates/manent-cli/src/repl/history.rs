@@ -105,7 +105,7 @@ impl Kept {
                 Err((false, e)) => return Err(format!("cannot be locked: {e}")),
                 Ok(lock) => lock,
             };
-            // Of the file that is locked, which need not be the one that was looked at before.
+            // The locked file is asked, because it need not be the one that was looked at before.
             if self.look()?.is_some_and(|info| info.id == lock.id()) {
                 return self.append_to(lock.file(), entry).map_err(plain("cannot be written"));
             }

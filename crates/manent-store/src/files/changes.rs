@@ -26,11 +26,11 @@ use crate::streams::{
 };
 use crate::sync::lock;
 
-/// What one space was last seen like, for whoever asks again.
+/// The state of listening to one space, for the next call of `changes`.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     watch: Option<DirWatch>,
-    /// Of the last answer.
+    /// The token of the last answer; 0 if the next call must look at everything.
     token: u64,
     was_asked: bool,
 }

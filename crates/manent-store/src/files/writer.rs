@@ -80,7 +80,7 @@ impl FileWriter {
     fn replace_held(&self, header: Option<&Body>, parts: Parts<'_>, left_out: &[Damage]) -> Result<Replaced> {
         let (disk, path) = (&self.dir.disk, &self.spot.path);
         let old = disk.open(path, Access::Read).map_err(io_error("read", path))?;
-        // Of the lease: what another program wrote since it was taken, the caller may not have seen.
+        // The length is that of the lease: the caller may not have seen what another program wrote since it was taken.
         let len = match &self.hold {
             Hold::Lease(lease) => lease.as_ref().map_or(0, |lease| lease.log.end_offset()),
             Hold::Lock { len, .. } => *len,
