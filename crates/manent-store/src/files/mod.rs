@@ -228,19 +228,18 @@ impl Files {
     /// Opens the file at a path for reading; `None` if it is another stream than the one that is meant.
     fn open_at(&self, path: &Path, at: Option<&StreamId>) -> Result<Option<FileReader>> {
         let reader = Reader::open_to_seek(&self.dir.reading, path)?;
+        let Some(at) = at else { return Ok(Some(FileReader::new(reader))) };
         // Through the same open file: the header of one and the records of another would mix two streams, or a fork's
         // with its parent's.
         let header = reader.header_line()?;
         let names = header.as_deref().and_then(HeaderNames::of_line);
-        if let Some(at) = at {
-            // The stream that is meant may have been put away, and another of its key begun.
-            let id = names.as_ref().map_or("", |names| &names.id);
-            if at.place == Place::Live && !at.id.is_empty() && id != at.id {
-                return Ok(None);
-            }
-            right_key(&at.key, path, names.clone())?;
+        // The stream that is meant may have been put away, and another of its key begun.
+        let id = names.as_ref().map_or("", |names| &names.id);
+        if at.place == Place::Live && !at.id.is_empty() && id != at.id {
+            return Ok(None);
         }
-        Ok(Some(FileReader::new(reader, header, names.unwrap_or_default().id)))
+        let id = right_key(&at.key, path, names)?.unwrap_or_default().id;
+        Ok(Some(FileReader::with_header(reader, header, id)))
     }
 }
 

@@ -1,34 +1,51 @@
 //! One file that is being read.
 
+use std::sync::OnceLock;
+
 use manent_log::fs::FileId;
 use manent_log::{Change, End, FileKind, Item, Reader};
 
 use crate::error::Result;
+use crate::header::HeaderNames;
 use crate::streams::{Position, Seek, StreamReader};
 
 /// Reads one file through one open handle.
 #[derive(Debug)]
 pub(super) struct FileReader {
     reader: Reader,
-    header: Option<Vec<u8>>,
-    id: String,
+    /// The header line and the id in it, read when somebody asks: a search opens a file for one line of it.
+    header: OnceLock<(Option<Vec<u8>>, String)>,
     /// Nothing smaller is given: where this number is not there yet, the reader itself goes on at the end.
     from_seq: u64,
 }
 
 impl FileReader {
-    pub(super) fn new(reader: Reader, header: Option<Vec<u8>>, id: String) -> FileReader {
-        FileReader { reader, header, id, from_seq: 0 }
+    pub(super) fn new(reader: Reader) -> FileReader {
+        FileReader { reader, header: OnceLock::new(), from_seq: 0 }
+    }
+
+    /// Makes a reader whose header was read already.
+    pub(super) fn with_header(reader: Reader, header: Option<Vec<u8>>, id: String) -> FileReader {
+        FileReader { header: OnceLock::from((header, id)), ..FileReader::new(reader) }
+    }
+
+    fn read_header(&self) -> &(Option<Vec<u8>>, String) {
+        self.header.get_or_init(|| {
+            // A header that cannot be read is named by whoever reads the records.
+            let header = self.reader.header_line().ok().flatten();
+            let names = header.as_deref().and_then(HeaderNames::of_line).unwrap_or_default();
+            (header, names.id)
+        })
     }
 }
 
 impl StreamReader for FileReader {
     fn header(&self) -> Option<&[u8]> {
-        self.header.as_deref()
+        self.read_header().0.as_deref()
     }
 
     fn id(&self) -> &str {
-        &self.id
+        &self.read_header().1
     }
 
     fn seek(&mut self, to: Seek<'_>) -> Result<u64> {
@@ -85,6 +102,7 @@ impl StreamReader for FileReader {
 
     fn is_native(&self) -> Result<bool> {
         // Whose file it is shows when its first line is read, which a reader that was moved may not have done.
-        Ok(self.reader.kind().map_or(self.header.is_some(), |kind| kind == FileKind::Native))
+        let has_header = || self.read_header().0.is_some();
+        Ok(self.reader.kind().map_or_else(has_header, |kind| kind == FileKind::Native))
     }
 }
