@@ -128,8 +128,8 @@ pub enum Error {
         pid: Option<u32>,
     },
     /// The index cannot be kept.
-    #[error("the index: {0}")]
-    Index(String),
+    #[error(transparent)]
+    Index(manent_index::Error),
     /// The beginning of an id that more than one session has.
     #[error("several sessions have an id that begins with {id:?}; give more of it")]
     Ambiguous {
@@ -223,6 +223,15 @@ impl Error {
         match self {
             Error::Store(error) => error,
             other => manent_store::Error::Backend(Box::new(other)),
+        }
+    }
+}
+
+impl From<manent_index::Error> for Error {
+    fn from(error: manent_index::Error) -> Error {
+        match error {
+            manent_index::Error::Store(error) => Error::Store(error),
+            error => Error::Index(error),
         }
     }
 }

@@ -8,13 +8,13 @@ use manent_log::{Body, Found, Item};
 
 use manent_store::{LockMode, LockName, Part, Place, SessionKey, Space, StreamId, is_plain_id};
 
-use crate::clock;
 use crate::error::{Error, Result};
 use crate::meta::Parent;
-use crate::reading::{Reader, break_at, crc_of};
+use crate::reading::{Reader, break_at, crc_of, find_parent};
 use crate::store::Store;
 use crate::stream::{Records, Start};
 use crate::turn::body_of_line;
+use manent_store::clock;
 
 /// A fork that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Store {
             copied.reader = self.read(&branch.holder, Start::First)?;
         }
         self.streams().create(&StreamId::live(key), &header, &mut copied)?;
-        self.index().written(self, key);
+        self.index().note_written(key);
         let id = StreamId::session(Place::Live, key, header.id);
         Ok(Forked { id, upto: branch.upto, copied: !native })
     }
@@ -71,7 +71,7 @@ impl Store {
         };
         let mut holder = at.clone();
         loop {
-            let mut records = self.records(&holder, start, None)?;
+            let mut records = self.records(&holder, start)?;
             let parent = records.meta().and_then(|meta| meta.parent.clone());
             if let Some(meta) = records.meta().filter(|_| holder.place == Place::Live) {
                 // Whoever looked before the header was written knows no id.
@@ -87,7 +87,7 @@ impl Store {
             // Not among its own: then among what it was forked from.
             let shared = parent.filter(|parent| upto.is_none_or(|seq| seq <= parent.upto));
             let Some(parent) = shared else { return Err(self.no_such_record(at, upto)?) };
-            let Some(address) = self.find_parent(&parent)? else {
+            let Some(address) = find_parent(self.streams(), &parent)? else {
                 return Err(self.no_such_record(at, upto)?);
             };
             if upto.is_none() {
@@ -117,7 +117,7 @@ impl Store {
         // Others may move the parent while it is looked for, or purge it and give the fork a copy: what is missing is
         // looked for again, from the header on.
         for _ in 0..PARENT_LOOKS {
-            let records = self.records(at, Start::Header, None);
+            let records = self.records(at, Start::Header);
             // Whatever else is wrong with it is said by whoever reads it.
             let Some(parent) = records.ok().and_then(|records| records.meta()?.parent.clone()) else {
                 return Ok(Vec::new());
@@ -130,8 +130,8 @@ impl Store {
 
     /// What is wrong with the session that another one was forked from.
     fn fault_of_parent(&self, parent: &Parent) -> Result<Option<Reason>> {
-        let Some(address) = self.find_parent(parent)? else { return Ok(Some(Reason::NoParent)) };
-        let mut records = match self.records(&address, Start::Seq(parent.upto), None) {
+        let Some(address) = find_parent(self.streams(), parent)? else { return Ok(Some(Reason::NoParent)) };
+        let mut records = match self.records(&address, Start::Seq(parent.upto)) {
             Err(e) if e.is_not_found() => return Ok(Some(Reason::NoParent)),
             read => read?,
         };

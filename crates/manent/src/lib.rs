@@ -17,10 +17,9 @@
 //! | `stream.rs` | [`Start`]: one stream of a session |
 //! | `meta.rs` | [`Meta`]: what the header of a session says |
 //! | `turn.rs` | [`Record`]: what a line says; making bodies of turns |
-//! | `summary.rs` | [`Summary`]: what a list shows of a session |
 //! | `transcript.rs` | [`Transcript`]: a whole session, decoded |
 //! | `scan.rs`, `arena.rs` | the flat scanner under both; where decoded text lies |
-//! | `error.rs`, `clock.rs` | what can go wrong, in words; the time as records write it |
+//! | `error.rs` | [`Error`]: what can go wrong |
 //! | `context/` | [`context::Context`]: what a model sees of a session, made from its log |
 //! | `consolidate/` | [`consolidate::Consolidation`]: what was said becomes memory, with proof |
 //! | `dataset/` | [`dataset::Recipe`]: what skills did becomes data to train models on |
@@ -29,17 +28,14 @@
 //! | `retrospective/` | [`retrospective::Report`]: what the runs say about skills and models |
 //! | `secrets.rs` | [`secrets`] and [`redact`]: likely credentials in a text |
 //! | `tokens.rs` | how many tokens a text takes |
-//! | `when.rs` | [`when`]: times as people write them |
-//! | `index/` | full-text search: [`Query`], [`Snippet`], words |
+//! | `search/` | search, lists and counts, on the index of the crate `manent-index`: [`Query`], [`Summary`] |
 
 mod arena;
-mod clock;
 pub mod consolidate;
 pub mod context;
 pub mod dataset;
 mod error;
 mod fork;
-mod index;
 mod lifecycle;
 pub mod memory;
 mod meta;
@@ -47,31 +43,30 @@ mod reading;
 pub mod retrospective;
 pub mod runs;
 mod scan;
+mod search;
 mod secrets;
 mod store;
 mod stream;
-mod summary;
 pub mod tokens;
 mod transcript;
 mod turn;
 mod verifying;
-pub mod when;
 
-pub use clock::now;
 pub use context::Context;
 pub use error::{Error, Result};
 pub use fork::Forked;
-pub use index::{
-    Found, Hit, IndexState, Listing, Missing, QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError,
-    Reindexed, SNIPPET_CHARS, Share, Snippet, Stats,
-};
 pub use lifecycle::Purged;
+pub use manent_index::{
+    Found, Hit, IndexState, Listing, Missing, QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError,
+    ReadSoFar, Reindexed, SNIPPET_CHARS, Share, Snippet, Stats, Summary,
+};
 pub use manent_log as log;
 pub use manent_log::{Body, Damage, Durability, End, Entry, Expect, Item, Trust};
 pub use manent_store as backend;
+pub use manent_store::clock::now;
 pub use manent_store::{
     Blobs, Files, InMemory, KEY_BYTES_MAX, KeyError, KeyParts, Place, Position, Receipt, Repaired,
-    SessionKey, Space, StreamId, StreamStat, Streams,
+    SessionKey, Space, StreamId, StreamStat, Streams, when,
 };
 pub use memory::Memory;
 pub use meta::{Meta, Parent};
@@ -79,7 +74,6 @@ pub use reading::{Growth, Reader};
 pub use secrets::{REDACTED, redact, secrets};
 pub use store::{Session, Store, StoreOptions};
 pub use stream::Start;
-pub use summary::Summary;
 pub use transcript::{Transcript, Turn};
 pub use turn::{NewTurn, Record, RecordError, body_of_json, turn, turn_body, write_turn};
 pub use verifying::{Verified, VerifyAll};

@@ -51,7 +51,7 @@ impl Store {
 
     /// Makes an archived session live again. A live one of the same key is in the way.
     pub fn unarchive(&self, at: &StreamId) -> Result<StreamId> {
-        self.index().written(self, &at.key);
+        self.index().note_written(&at.key);
         self.moving(|| match at.place {
             Place::Archive => self.relocate(at, Place::Live),
             Place::Live => Ok(at.clone()),
@@ -70,7 +70,7 @@ impl Store {
 
     /// Brings a session back from the trash to where it was.
     pub fn restore(&self, trashed: &StreamStat) -> Result<StreamId> {
-        self.index().written(self, &trashed.id.key);
+        self.index().note_written(&trashed.id.key);
         self.moving(|| self.relocate(&trashed.id, trashed.from))
     }
 
@@ -79,7 +79,7 @@ impl Store {
     pub fn purge(&self, sessions: &[StreamId], with_forks: bool) -> Result<Purged> {
         let mut purged = Purged::default();
         self.moving(|| self.purge_now(sessions, with_forks, &mut purged))?;
-        self.index().forget(self)?;
+        self.index().forget()?;
         Ok(purged)
     }
 
@@ -229,14 +229,14 @@ impl Store {
     /// Copies into a fork what it shares with sessions that are going to be removed.
     fn make_independent(&self, fork: &StreamId, doomed: &[StreamId]) -> Result<()> {
         loop {
-            let mut records = self.records(fork, Start::Header, None)?;
+            let mut records = self.records(fork, Start::Header)?;
             let Some(parent) = records.meta().and_then(|meta| meta.parent.clone()) else { return Ok(()) };
             let Some(Item::Entry(header)) = records.next()? else { return Ok(()) };
             let Some(address) = doomed.iter().find(|doomed| is_parent(Some(&parent), doomed)) else {
                 return Ok(());
             };
             let line = String::from_utf8_lossy(header.bytes).into_owned();
-            let above = self.records(address, Start::Header, None)?;
+            let above = self.records(address, Start::Header)?;
             let above = above.meta().and_then(|meta| meta.parent.clone());
             // Where the record at which it was forked lies above the parent, the parent's own records are not shared.
             let header = meta::with_parent(&line, above.as_ref(), &parent.id);
@@ -255,7 +255,7 @@ impl Store {
         let mut all = Vec::new();
         for place in Place::ALL {
             for listed in self.list(place)? {
-                let read = self.records(&listed.id, Start::Header, None);
+                let read = self.records(&listed.id, Start::Header);
                 let meta = match read {
                     Err(e) if e.is_refusal() => return Err(e),
                     read => read.ok().and_then(|records| records.meta().cloned()),

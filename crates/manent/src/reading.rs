@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use manent_log::frame::Reason;
 use manent_log::{Change, Damage, End, Entry, Item};
 
-use manent_store::{Filter, Place, SessionKey, StreamId, Which};
+use manent_store::{Filter, Place, SessionKey, StreamId, Streams, Target, Which};
 
 use crate::error::Result;
 use crate::meta::{Meta, Parent};
@@ -160,81 +160,90 @@ impl Reader {
 impl Store {
     /// Opens a session for reading, wherever it is.
     pub fn read(&self, at: &StreamId, start: Start) -> Result<Reader> {
-        // Somebody may have moved what it was forked from while we looked, or given it a copy and removed the other.
-        for _ in 1..LOOKS {
-            match self.read_once(at, start) {
-                Ok(reader) if reader.first.is_empty() => return Ok(reader),
-                Err(e) if e.is_not_found() => {}
-                Err(e) => return Err(e),
-                Ok(_) => {}
+        read(self.streams(), at, start)
+    }
+}
+
+/// Opens a session for reading, and through it what it was forked from.
+pub(crate) fn read(streams: &dyn Streams, at: &StreamId, start: Start) -> Result<Reader> {
+    // Somebody may have moved what it was forked from while we looked, or given it a copy and removed the other.
+    for _ in 1..LOOKS {
+        match read_once(streams, at, start) {
+            Ok(reader) if reader.first.is_empty() => return Ok(reader),
+            Err(e) if e.is_not_found() => {}
+            Err(e) => return Err(e),
+            Ok(_) => {}
+        }
+    }
+    read_once(streams, at, start)
+}
+
+fn read_once(streams: &dyn Streams, at: &StreamId, start: Start) -> Result<Reader> {
+    let mut records = Records::open(streams, Target::Id(at), start, None)?;
+    let mut reader = Reader::default();
+    let mut until: Option<Parent> = None;
+    loop {
+        let parent = records.meta().and_then(|meta| meta.parent.clone());
+        let missing = records.missing();
+        reader.parts.push_front(Part { records, until: until.take(), done: false });
+        let Some(parent) = parent else { break };
+        let start = match start {
+            Start::First => start,
+            Start::Seq(seq) if seq <= parent.upto => start,
+            Start::Tail { .. } if missing > 0 => {
+                Start::Tail { count: missing, before: Some(parent.upto.saturating_add(1)) }
             }
-        }
-        self.read_once(at, start)
+            Start::Header | Start::Seq(_) | Start::At { .. } | Start::Tail { .. } => break,
+        };
+        // Numbers shrink from fork to parent, so that no chain of headers made by hand goes round in a circle.
+        let earlier = reader.parts.front().and_then(|part| part.until.as_ref());
+        let sane = earlier.is_none_or(|child| parent.upto < child.upto);
+        let found = if sane { read_parent(streams, &parent, start)? } else { None };
+        let Some(above) = found else {
+            reader.first.push_back(break_at(parent.upto, Reason::NoParent));
+            break;
+        };
+        records = above;
+        until = Some(parent);
     }
+    Ok(reader)
+}
 
-    fn read_once(&self, at: &StreamId, start: Start) -> Result<Reader> {
-        let mut records = self.records(at, start, None)?;
-        let mut reader = Reader::default();
-        let mut until: Option<Parent> = None;
-        loop {
-            let parent = records.meta().and_then(|meta| meta.parent.clone());
-            let missing = records.missing();
-            reader.parts.push_front(Part { records, until: until.take(), done: false });
-            let Some(parent) = parent else { break };
-            let start = match start {
-                Start::First => start,
-                Start::Seq(seq) if seq <= parent.upto => start,
-                Start::Tail { .. } if missing > 0 => {
-                    Start::Tail { count: missing, before: Some(parent.upto.saturating_add(1)) }
-                }
-                Start::Header | Start::Seq(_) | Start::At { .. } | Start::Tail { .. } => break,
-            };
-            // Numbers shrink from fork to parent, so that no chain of headers made by hand goes round in a circle.
-            let earlier = reader.parts.front().and_then(|part| part.until.as_ref());
-            let sane = earlier.is_none_or(|child| parent.upto < child.upto);
-            let found = if sane { self.read_parent(&parent, start)? } else { None };
-            let Some(above) = found else {
-                reader.first.push_back(break_at(parent.upto, Reason::NoParent));
-                break;
-            };
-            records = above;
-            until = Some(parent);
-        }
-        Ok(reader)
+/// Opens what a session was forked from; `None` if it is not there, or was moved between our look and our open.
+fn read_parent(streams: &dyn Streams, parent: &Parent, start: Start) -> Result<Option<Records>> {
+    let Some(address) = find_parent(streams, parent)? else { return Ok(None) };
+    match Records::open(streams, Target::Id(&address), start, Some(parent.upto)) {
+        Err(e) if e.is_not_found() => Ok(None),
+        read => read.map(Some),
     }
+}
 
-    /// Opens what a session was forked from; nothing if it is not there, or moved between our look and our open.
-    fn read_parent(&self, parent: &Parent, start: Start) -> Result<Option<Records>> {
-        let Some(address) = self.find_parent(parent)? else { return Ok(None) };
-        match self.records(&address, start, Some(parent.upto)) {
-            Err(e) if e.is_not_found() => Ok(None),
-            read => read.map(Some),
-        }
+/// Finds the session that another one was forked from.
+pub(crate) fn find_parent(streams: &dyn Streams, parent: &Parent) -> Result<Option<StreamId>> {
+    if parent.id.is_empty() {
+        return Ok(None);
     }
+    find_with_id(streams, SessionKey::new(parent.key.as_str()).ok().as_ref(), &parent.id)
+}
 
-    /// Where the session is that another one was forked from.
-    pub(crate) fn find_parent(&self, parent: &Parent) -> Result<Option<StreamId>> {
-        if parent.id.is_empty() {
-            return Ok(None);
+/// Finds the session with this id. The live one of its key is looked at first, where that is known.
+pub(crate) fn find_with_id(
+    streams: &dyn Streams,
+    key: Option<&SessionKey>,
+    id: &str,
+) -> Result<Option<StreamId>> {
+    let mut looks = Vec::with_capacity(4);
+    looks.extend(key.map(|key| (Place::Live, Which::Key(key))));
+    looks.extend(Place::ALL.iter().skip(1).map(|place| (*place, Which::Id(id))));
+    // Last, because it looks into every live file: it was renamed by hand.
+    looks.push((Place::Live, Which::Id(id)));
+    for (place, which) in looks {
+        let found = streams.list(&Filter::sessions(place, which))?;
+        if let Some(listed) = found.into_iter().find(|listed| listed.id.id == id) {
+            return Ok(Some(listed.id));
         }
-        self.find_with_id(SessionKey::new(parent.key.as_str()).ok().as_ref(), &parent.id)
     }
-
-    /// Where the session with this id is. The live one of its key is looked at first, where that is known.
-    pub(crate) fn find_with_id(&self, key: Option<&SessionKey>, id: &str) -> Result<Option<StreamId>> {
-        let mut looks = Vec::with_capacity(4);
-        looks.extend(key.map(|key| (Place::Live, Which::Key(key))));
-        looks.extend(Place::ALL.iter().skip(1).map(|place| (*place, Which::Id(id))));
-        // Last, because it looks into every live file: it was renamed by hand.
-        looks.push((Place::Live, Which::Id(id)));
-        for (place, which) in looks {
-            let found = self.streams().list(&Filter::sessions(place, which))?;
-            if let Some(listed) = found.into_iter().find(|listed| listed.id.id == id) {
-                return Ok(Some(listed.id));
-            }
-        }
-        Ok(None)
-    }
+    Ok(None)
 }
 
 /// The checksum by which a fork knows the record at which it was forked.

@@ -7,25 +7,27 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use manent_index::Background;
 use manent_log::frame::Reason;
 use manent_log::fs::Disk;
 use manent_log::{Body, Damage, Found, RealDisk, Report, SetAside, TailState, Trust};
+use manent_store::clock;
 use manent_store::sync::lock;
 use manent_store::{
-    Append, Blobs, Detail, FileBlobs, Files, Filter, Header, IfMissing, Maintenance, Place, Position,
-    Progress, Receipt, Repaired, SessionKey, Space, StreamId, StreamStat, StreamWriter, Streams, Which,
+    Append, Blobs, Detail, Files, Filter, Header, IfMissing, Maintenance, Place, Position, Progress, Receipt,
+    Repaired, SessionKey, Space, StreamId, StreamStat, StreamWriter, Streams, Which,
 };
 
 use crate::error::{Error, Result};
-use crate::index::{Index, IndexDir, Subject};
 use crate::meta::{Author, Parent};
 use crate::reading::Reader;
+use crate::search::SessionIndex;
 use crate::stream::Start;
 use crate::transcript::Transcript;
-use crate::{Durability, Expect, clock};
+use crate::{Durability, Expect};
 
 /// A store of sessions.
 ///
@@ -51,7 +53,7 @@ pub struct Store {
     /// Where derived data is kept; `None` if it lives in memory.
     blobs: Option<Arc<dyn Blobs>>,
     options: Arc<StoreOptions>,
-    index: Arc<Index>,
+    index: SessionIndex,
     extensions: Arc<Extensions>,
 }
 
@@ -62,29 +64,6 @@ struct Extensions(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 impl std::fmt::Debug for Extensions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Extensions")
-    }
-}
-
-/// A handle that does not keep a store open.
-#[derive(Debug)]
-pub(crate) struct WeakStore {
-    streams: Weak<dyn Streams>,
-    blobs: Option<Arc<dyn Blobs>>,
-    options: Arc<StoreOptions>,
-    index: Weak<Index>,
-    extensions: Weak<Extensions>,
-}
-
-impl WeakStore {
-    /// Returns the store, or `None` if nobody has it any more.
-    pub(crate) fn upgrade(&self) -> Option<Store> {
-        Some(Store {
-            streams: self.streams.upgrade()?,
-            blobs: self.blobs.clone(),
-            options: self.options.clone(),
-            index: self.index.upgrade()?,
-            extensions: self.extensions.upgrade()?,
-        })
     }
 }
 
@@ -152,28 +131,8 @@ impl Store {
         options: StoreOptions,
         background: Background,
     ) -> Store {
-        let own = blobs.clone().map(|blobs| IndexDir::new(blobs, INDEX));
-        let elsewhere = || {
-            let dir = options.index.clone()?;
-            Some(IndexDir::new(Arc::new(FileBlobs::new(RealDisk::shared(), dir)), ""))
-        };
-        let kept = own.or_else(elsewhere);
-        let index = Index::new(Space::Sessions, kept, background, options.wait, Subject::TURNS);
-        Store {
-            streams,
-            blobs,
-            options: Arc::new(options),
-            index: Arc::new(index),
-            extensions: Arc::default(),
-        }
-    }
-
-    /// Returns a store on the same streams whose index is about another space, with an index of its own in this folder.
-    pub(crate) fn indexing(&self, space: Space, folder: &str, subject: Subject) -> Store {
-        let kept = self.blobs.clone().map(|blobs| IndexDir::new(blobs, format!("{INDEX}/{folder}")));
-        let index = Index::new(space, kept, Background::Never, self.options.wait, subject);
-        // Extensions of its own: it lives in those of this store.
-        Store { index: Arc::new(index), extensions: Arc::default(), ..self.clone() }
+        let index = SessionIndex::new(&streams, blobs.as_ref(), &options, background);
+        Store { streams, blobs, options: Arc::new(options), index, extensions: Arc::default() }
     }
 
     /// Returns what the store stands on.
@@ -199,17 +158,6 @@ impl Store {
         drop(extensions);
         // The value was put there under this very type.
         value.downcast::<T>().unwrap_or_else(|_| unreachable!("an extension has the type of its name"))
-    }
-
-    /// Returns a handle that does not keep the store open.
-    pub(crate) fn downgrade(&self) -> WeakStore {
-        WeakStore {
-            streams: Arc::downgrade(&self.streams),
-            blobs: self.blobs.clone(),
-            options: self.options.clone(),
-            index: Arc::downgrade(&self.index),
-            extensions: Arc::downgrade(&self.extensions),
-        }
     }
 
     fn maintenance(&self) -> Result<&dyn Maintenance> {
@@ -254,7 +202,7 @@ impl Store {
         &self.options.app
     }
 
-    pub(crate) fn index(&self) -> &Index {
+    pub(crate) fn index(&self) -> &SessionIndex {
         &self.index
     }
 
@@ -278,7 +226,7 @@ impl Store {
 
     fn lease(&self, key: &SessionKey, missing: IfMissing<'_>) -> Result<Session> {
         let writer = self.streams.lease(&StreamId::live(key), missing, self.options.wait)?;
-        self.index.written(self, key);
+        self.index.note_written(key);
         Ok(Session { key: key.clone(), writer })
     }
 
@@ -301,7 +249,7 @@ impl Store {
         let how = Append { durability, expect, wait: self.options.wait };
         let header = || self.header(key, None);
         let receipts = self.streams.append(&StreamId::live(key), &header, bodies, &how)?;
-        self.index.written(self, key);
+        self.index.note_written(key);
         Ok(receipts)
     }
 
@@ -450,7 +398,7 @@ impl Store {
 
     /// What a session lacks that it had when the catalogue last saw it.
     fn shorter(&self, at: &StreamId) -> Result<Option<Damage>> {
-        let Some((bytes, seq)) = self.once(at)? else { return Ok(None) };
+        let Some((bytes, seq)) = self.index.once(at)? else { return Ok(None) };
         let same = |listed: &&StreamStat| at.id.is_empty() || listed.id.id == at.id;
         let listed = self.list_of(at.place, &at.key)?;
         let offset = listed.iter().find(same).map_or(0, |listed| listed.bytes);
@@ -464,7 +412,7 @@ impl Store {
         let shorter = self.shorter(&at)?;
         let mut repaired = self.maintenance()?.repair(&at, &clock::now(), self.options.wait)?;
         if let Some(shorter) = shorter {
-            self.index.acknowledge(self, &at)?;
+            self.index.acknowledge(&at)?;
             repaired.acknowledged.push(shorter);
         }
         Ok(repaired)
@@ -548,15 +496,6 @@ impl Session {
     }
 }
 
-/// Whether a store may begin a thread that keeps its index near what is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Background {
-    Allowed,
-    Never,
-}
-
-/// The folder of the index in the blobs of a store.
-const INDEX: &str = "index";
 /// How often to look for a session that is nowhere: between two looks it may have moved to where we had looked before.
 pub(crate) const LOOKS: u32 = 3;
 

@@ -1,7 +1,7 @@
 //! One stream of a session being read: the reader of the backend, and what its header says.
 
 use manent_log::{Change, End, Item};
-use manent_store::{Position, Seek, StreamId, StreamReader, Target};
+use manent_store::{Position, Seek, StreamId, StreamReader, Streams, Target};
 
 use crate::error::Result;
 use crate::meta::Meta;
@@ -58,6 +58,22 @@ pub(crate) struct Records {
 }
 
 impl Records {
+    /// Opens a stream and moves to where to begin; ends with the record `until`, or with the stream.
+    pub(crate) fn open(
+        streams: &dyn Streams,
+        at: Target<'_>,
+        start: Start,
+        until: Option<u64>,
+    ) -> Result<Records> {
+        let mut reader = streams.open(at)?;
+        let missing = reader.seek(start.seek())?;
+        if let Some(seq) = until {
+            reader.end_at(seq);
+        }
+        let meta = reader.header().and_then(Meta::of_line);
+        Ok(Records { reader, meta, missing })
+    }
+
     /// Moves to the next record or damage. False: there is none; ask again later, when the stream has grown.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         Ok(self.reader.advance()?)
@@ -95,19 +111,8 @@ impl Records {
 }
 
 impl Store {
-    /// Opens a stream and moves to where to begin; ends with the record `until`, or with the stream.
-    pub(crate) fn records(&self, at: &StreamId, start: Start, until: Option<u64>) -> Result<Records> {
-        self.records_of(Target::Id(at), start, until)
-    }
-
-    /// As [`Store::records`], of any target.
-    pub(crate) fn records_of(&self, at: Target<'_>, start: Start, until: Option<u64>) -> Result<Records> {
-        let mut reader = self.streams().open(at)?;
-        let missing = reader.seek(start.seek())?;
-        if let Some(seq) = until {
-            reader.end_at(seq);
-        }
-        let meta = reader.header().and_then(Meta::of_line);
-        Ok(Records { reader, meta, missing })
+    /// Opens a stream of a session and moves to where to begin.
+    pub(crate) fn records(&self, at: &StreamId, start: Start) -> Result<Records> {
+        Records::open(self.streams(), Target::Id(at), start, None)
     }
 }

@@ -12,6 +12,7 @@ use manent_log::Report;
 use manent_store::{Place, Progress, Space, StreamId, StreamStat, Version};
 
 use crate::error::{Error, Result};
+use crate::reading::find_with_id;
 use crate::store::{LOOKS, Store};
 
 /// A check of every session of a store. See [`Store::verify_all`].
@@ -70,7 +71,7 @@ impl Store {
             let found = match at.id.as_str() {
                 // A file of another program has no id, and is the same session only as long as it has the same name.
                 "" => self.list_of(at.place, &at.key)?.into_iter().map(|listed| listed.id).find(|a| a == at),
-                id => self.find_with_id(Some(&at.key), id)?,
+                id => find_with_id(self.streams(), Some(&at.key), id)?,
             };
             if found.is_some() {
                 return Ok(found);

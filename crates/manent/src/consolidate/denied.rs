@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::index::words::{Words, is_stop, stem};
+use manent_index::words::{Words, is_stop, stem};
 
 /// How a word was used.
 #[derive(Debug, Clone, Copy, Default)]

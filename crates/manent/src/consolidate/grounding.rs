@@ -8,8 +8,8 @@ use std::collections::HashSet;
 
 use super::denied::turns_round;
 use super::passage::Passage;
-use crate::index::words::{Words, is_stop, stem};
 use crate::memory::Kind;
+use manent_index::words::{Words, is_stop, stem};
 
 /// Something that a model wants to be remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]

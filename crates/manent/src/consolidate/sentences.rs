@@ -4,7 +4,7 @@
 //! say the opposite of the whole. So a line that goes on in the next is no sentence, nor is what stands between two
 //! quotation marks, and an abbreviation ends nothing.
 
-use crate::index::words::{Words, is_stop};
+use manent_index::words::{Words, is_stop};
 
 /// Something that the user said, with single blanks.
 #[derive(Debug, Clone, PartialEq, Eq)]

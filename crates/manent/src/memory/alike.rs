@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use crate::index::words::{Words, is_stop, stem};
+use manent_index::words::{Words, is_stop, stem};
 
 /// What is compared of an item.
 #[derive(Debug)]

@@ -48,7 +48,7 @@ pub(super) fn compact(core: &Core, writer: Box<dyn StreamWriter>, next_id: u64) 
     if dropped == 0 || writer.is_new() {
         drop(writer);
         // Whoever compacted it may have died before the index was told.
-        core.searched.index().forget(&core.searched)?;
+        core.index.forget()?;
         return Ok(Compacted {
             dropped_ever: ever,
             bytes_before,
@@ -76,13 +76,13 @@ pub(super) fn compact(core: &Core, writer: Box<dyn StreamWriter>, next_id: u64) 
     let lines = KeptLines::open(core, &active)?;
     let mut parts = NewParts { lines, mark, is_native, seq: 0 };
     // Words of what was forgotten; whatever happens from here on, none is left there.
-    core.searched.index().start_anew();
+    core.index.start_anew();
     let replaced = writer.replace(header.as_ref(), &mut parts, &left_out).map_err(|e| match e {
         e if e.is_conflict() => Error::MemoryChanges { path: core.path.clone() },
         e => e.into(),
     })?;
     *lock(&core.loaded) = None;
-    core.searched.index().forget(&core.searched)?;
+    core.index.forget()?;
     let (bytes_after, damaged) = (replaced.bytes, replaced.set_aside);
     Ok(Compacted { dropped, dropped_ever: ever + dropped, bytes_before, bytes_after, damaged })
 }

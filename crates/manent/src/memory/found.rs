@@ -3,7 +3,7 @@
 use super::Memory;
 use super::item::Item;
 use crate::error::{Error, Result};
-use crate::index::{Query, Snippet};
+use manent_index::{Query, Snippet};
 use manent_store::sync::lock;
 
 /// What a search found.
@@ -46,10 +46,11 @@ impl Memory {
     fn search_once(&self, query: &Query, limit: usize) -> Result<Option<Found>> {
         let active = self.core.active()?;
         let alive = |offset: u64| active.at_offset(offset).is_some();
-        let found = self.core.searched.search_where(query, limit, &mut |_, _| {}, Some(&alive))?;
+        let found = self.core.index.search_alive(query, limit, &mut |_, _| {}, Some(&alive))?;
         // There is one file: what cannot be read of it is not nothing.
         if let Some((_, why)) = found.unread.first() {
-            return Err(Error::Index(format!("{} could not be searched: {why}", self.core.path.display())));
+            let why = format!("{} could not be searched: {why}", self.core.path.display());
+            return Err(manent_index::Error::Index(why).into());
         }
         let now = self.core.active()?;
         // What was only added meanwhile moved nothing: the answer is that of the moment in which we looked. Another

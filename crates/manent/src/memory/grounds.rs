@@ -156,7 +156,7 @@ impl Memory {
         for place in [Place::Live, Place::Archive] {
             for listed in self.store.list(place)? {
                 // Of a fork, what it shares was counted where it was forked from.
-                let read = self.store.records(&listed.id, Start::First, None);
+                let read = self.store.records(&listed.id, Start::First);
                 let mut records = match read {
                     Err(e) if e.is_not_found() => continue,
                     records => records?,

@@ -39,11 +39,12 @@ use manent_log::Report;
 use manent_store::sync::lock;
 use manent_store::{Repaired, Space, StreamId, Streams};
 
-use crate::clock;
 use crate::error::{Error, Result};
-use crate::index::{Losses, Reach, Subject};
+use crate::search::{RecordCorpus, index_of};
 use crate::store::Store;
 use crate::turn::Record;
+use manent_index::Index;
+use manent_store::clock;
 
 pub use active::Counts;
 use active::{Active, Slot};
@@ -92,8 +93,9 @@ pub(crate) struct Core {
     loaded: Mutex<Option<Loaded>>,
     /// The number that the next item gets, as the last writer of this process left it.
     next: Mutex<Option<NextId>>,
-    /// The store with an index of this stream.
-    searched: Store,
+    streams: Arc<dyn Streams>,
+    /// The index of this stream.
+    index: Arc<Index>,
 }
 
 /// The memories of one store, each made by whoever asks first.
@@ -161,20 +163,22 @@ impl Core {
     fn new(space: Space, store: &Store) -> Core {
         let id = StreamId::single(space);
         let name = || format!("{} of {}", space.word(), store.streams().name()).into();
-        let subject = Subject { spoken, reach: Reach::Alone, losses: Losses::Ignored };
+        let streams = store.shared_streams().clone();
+        let corpus = RecordCorpus::alone(streams.clone(), space, store.wait(), kind_of_item);
         Core {
             path: store.streams().path(&id).unwrap_or_else(name),
             wait: store.wait(),
             app: store.app().to_owned(),
             loaded: Mutex::default(),
             next: Mutex::default(),
-            searched: store.indexing(space, space.word(), subject),
+            index: index_of(corpus, store.blobs(), space.word(), store.wait()),
+            streams,
             id,
         }
     }
 
     fn streams(&self) -> &dyn Streams {
-        self.searched.streams()
+        &*self.streams
     }
 
     /// What the stream says now.
@@ -327,8 +331,8 @@ fn read(active: &Active, slots: &[Slot]) -> Result<Option<Vec<Item>>> {
     slots.iter().map(|slot| active.item(slot)).collect()
 }
 
-/// What of a line is found: an item, under its kind.
-fn spoken<'a>(record: &Record<'a>) -> Option<Cow<'a, str>> {
+/// Returns the kind of an item, under which it is searched.
+fn kind_of_item<'a>(record: &Record<'a>) -> Option<Cow<'a, str>> {
     let kind = Kind::of_word(&record.kind()?)?;
     record.member("id")?.parse::<u64>().ok()?;
     Some(Cow::Borrowed(kind.word()))

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 use super::{Filter, Item, Kind, Memory};
 use crate::error::Result;
-use crate::index::Query;
 use crate::tokens;
+use manent_index::Query;
 
 /// What was chosen for a context. [`Setting::remembering`](crate::context::Setting::remembering) puts it there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -134,7 +134,7 @@ fn line_of(item: &Item) -> String {
 /// What makes two texts the same thing.
 pub(super) fn plainly(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
-    crate::index::words::Words::default().split(text, |term, _| {
+    manent_index::words::Words::default().split(text, |term, _| {
         plain.push_str(term);
         plain.push(' ');
     });

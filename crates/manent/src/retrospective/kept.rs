@@ -16,10 +16,10 @@ use serde_json::json;
 
 use super::narrative::Narrative;
 use super::report::{Report, time};
-use crate::clock;
 use crate::error::{Result, io_error};
 use crate::lifecycle::{REPORTS, is_temporary};
 use crate::store::Store;
+use manent_store::clock;
 
 /// The report of a store that is kept.
 #[derive(Debug, Clone)]

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::verdict::{Judgement, Verdict};
-use crate::clock;
-use crate::when;
+use manent_store::clock;
+use manent_store::when;
 
 /// One run of a skill, as its line tells it. Members that are missing are empty.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::entry::{INTERRUPTED, Line, Oddity, Passage, Status};
 use super::verdict::Verdict;
-use crate::clock;
+use manent_store::clock;
 use manent_store::{KeyError, SessionKey};
 
 /// An entry that cannot be recorded.

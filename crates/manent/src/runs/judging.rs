@@ -11,8 +11,8 @@ use super::keys::{Keys, Name};
 use super::logs::RunLogs;
 use super::verdict::Verdict;
 use super::{Runs, line_at};
-use crate::clock;
 use crate::error::{Error, Result};
+use manent_store::clock;
 use manent_store::{Receipt, Seek, SessionKey, StreamWriter};
 
 /// Which run of a session is meant.

@@ -1,0 +1,324 @@
+//! Which turns hold all the words of a question, and which of them fit best.
+//!
+//! Weights come from all segments together, scores from one formula with fixed numbers: how the index happens to be
+//! cut into segments changes no answer.
+
+use manent_store::threads::share;
+
+use crate::best::{Best, Scored};
+use crate::damage::{Read, broken};
+use crate::dictionary::Entry;
+use crate::postings::{self, END, List};
+use crate::query::{Clause, Phrase, Query};
+use crate::score;
+use crate::turns::{Made, Source, Turns, phrase, union};
+use crate::view::{Filter, View};
+
+/// What was found, and of how many.
+#[derive(Debug)]
+pub(crate) struct Matched {
+    pub(crate) best: Vec<Scored>,
+    /// How many turns match in all; nothing where counting them would have taken longer than finding the best.
+    pub(crate) total: Option<u64>,
+    /// The weight of each clause that must be there.
+    pub(crate) weights: Vec<f32>,
+}
+
+/// Finds the turns that hold what must be there and nothing of what must not.
+///
+/// Of phrases the index knows only nearly where they are ([`is_exact`] tells): a turn that is given may not have them,
+/// or less often, so that its score is the most it can be. One that has them is always given.
+pub(crate) fn matching(
+    all_views: &[View],
+    query: &Query,
+    filter: &Filter<'_>,
+    mut best: Best<'_>,
+) -> Read<Matched> {
+    let views = all_views;
+    let all: u64 = views.iter().map(View::turns).sum();
+    let must: Vec<Sought> = query.must.iter().map(|c| Sought::new(views, c, all)).collect::<Read<_>>()?;
+    // A phrase that is nearly there excludes nothing.
+    let without = query.not.iter().filter(|clause| is_exact(clause));
+    let not: Vec<Sought> = without.map(|c| Sought::new(views, c, all)).collect::<Read<_>>()?;
+    let work = work(query, &must, &not);
+    let search = |views: std::ops::Range<usize>, best: &mut Best<'_>| {
+        let mut total = Some(0);
+        for number in views {
+            let count = search_segment(&all_views[number], number, &must, &not, filter, best)?;
+            total = total.zip(count).map(|(total, count)| total + count);
+        }
+        Ok(total)
+    };
+    let total = if work < ALONE_TURNS || all_views.len() < 2 {
+        search(0..all_views.len(), &mut best)?
+    } else {
+        let half = halves(all_views);
+        let mut other = best.another();
+        let (first, second) = std::thread::scope(|scope| {
+            let second = share(scope, || search(half..all_views.len(), &mut other));
+            let first = search(0..half, &mut best);
+            (first, second.finish().unwrap_or_else(|_| Err(broken("a thread of it died"))))
+        });
+        best.join(other);
+        first?.zip(second?).map(|(first, second)| first + second)
+    };
+    let exact = query.must.iter().chain(&query.not).all(is_exact);
+    let weights = must.iter().map(|sought| sought.weight).collect();
+    Ok(Matched { best: best.into_kept(), total: total.filter(|_| exact), weights })
+}
+
+/// About how many turns have to be looked at.
+fn work(query: &Query, must: &[Sought], not: &[Sought]) -> u64 {
+    // One word is looked for block by block, and most blocks are passed over.
+    if must.len() == 1 && not.is_empty() && query.must.iter().all(is_one_word) {
+        return 0;
+    }
+    // The turns of a word are gone along with those of the rarest; the turns of anything else are put together first.
+    let put_together = query.must.iter().zip(must).filter(|(clause, _)| !is_one_word(clause));
+    let put_together: u64 = put_together.map(|(_, sought)| sought.turns()).sum();
+    let rarest = must.iter().map(Sought::turns).min().unwrap_or(ALONE_TURNS);
+    put_together + rarest.saturating_mul((must.len() + not.len()) as u64)
+}
+
+fn is_one_word(clause: &Clause) -> bool {
+    matches!(clause.any.as_slice(), [phrase] if phrase.terms.len() == 1 && !phrase.prefix)
+}
+
+/// Whether the index alone knows in which turns a clause is, and how often.
+pub(crate) fn is_exact(clause: &Clause) -> bool {
+    clause.any.iter().all(|phrase| phrase.terms.len() < 2)
+}
+
+/// Gives how many turns of a segment match, where that was counted.
+fn search_segment(
+    view: &View,
+    number: usize,
+    must: &[Sought],
+    not: &[Sought],
+    filter: &Filter<'_>,
+    best: &mut Best<'_>,
+) -> Read<Option<u64>> {
+    let Some(mut sources) = sources(view, number, must)? else { return Ok(Some(0)) };
+    let filtered = filter.of_segment(view)?;
+    if let ([Source { turns: Turns::StreamStat(list), weight }], []) = (sources.as_mut_slice(), not) {
+        return best_of_one(view, number, list, *weight, &filtered, best);
+    }
+    let mut without = Vec::new();
+    for sought in not {
+        without.extend(sought.source(view, number)?);
+    }
+    best_of_all(view, number, &mut sources, &mut without, &filtered, best).map(Some)
+}
+
+/// Where to cut so that there is about as much on both sides.
+fn halves(views: &[View]) -> usize {
+    let all: u64 = views.iter().map(|view| view.segment.bytes()).sum();
+    let mut before = 0;
+    let reaches = |view: &View| {
+        before += view.segment.bytes();
+        before * 2 >= all
+    };
+    views.iter().position(reaches).map_or(views.len(), |at| at + 1).min(views.len() - 1)
+}
+
+/// The turns of a segment for each of the clauses; nothing if one of them is nowhere in it.
+fn sources(view: &View, number: usize, must: &[Sought]) -> Read<Option<Vec<Source>>> {
+    let mut sources = Vec::with_capacity(must.len());
+    for sought in must {
+        let Some(source) = sought.source(view, number)? else { return Ok(None) };
+        sources.push(source);
+    }
+    Ok(Some(sources))
+}
+
+/// The best turns with one word. The blocks that can bring most come first, and as soon as the next one cannot bring
+/// anything better, neither can the rest.
+fn best_of_one(
+    view: &View,
+    number: usize,
+    list: &mut List,
+    weight: f32,
+    filter: &super::view::OfSegment<'_>,
+    best: &mut Best<'_>,
+) -> Read<Option<u64>> {
+    let mut order: Vec<(f32, u32, usize)> = (0..list.blocks())
+        .filter_map(|block| list.bound(block).map(|bound| (bound.impact * weight, bound.newest, block)))
+        .filter(|(score, newest, _)| best.could_take(*score, *newest))
+        .collect();
+    // Of equally good ones the last turns of a session come first, and so those that are kept in the end.
+    order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)).then(b.2.cmp(&a.2)));
+    if list.bound(0).is_none() {
+        order.push((f32::INFINITY, u32::MAX, 0));
+    }
+    for (score, newest, block) in order {
+        if !best.could_take(score, newest) {
+            // The next may be newer, but none scores higher.
+            if !best.could_take(score, u32::MAX) {
+                break;
+            }
+            continue;
+        }
+        list.unpack(block)?;
+        let (docs, times) = list.unpacked();
+        for (doc, times) in docs.iter().zip(times).rev() {
+            let score = weight * score::impact(*times, view.segment.norm(*doc)?);
+            if !best.could_take(score, newest) {
+                continue;
+            }
+            let second = view.segment.second(*doc)?;
+            if best.could_take(score, second) && filter.takes(*doc) {
+                best.offer(Scored { score, second, segment: number as u32, doc: *doc });
+            }
+        }
+    }
+    let count = view.live_count(list)?;
+    Ok((!filter.hides_any()).then_some(count))
+}
+
+/// The best turns that are in all sources and in none of `without`. Gives how many there are.
+fn best_of_all(
+    view: &View,
+    number: usize,
+    sources: &mut [Source],
+    without: &mut [Source],
+    filter: &super::view::OfSegment<'_>,
+    best: &mut Best<'_>,
+) -> Read<u64> {
+    // The shortest leads; scores are added up in the order of the question.
+    let lead = (0..sources.len()).min_by_key(|at| sources[*at].turns.count());
+    let asked = lead.map_or(0, |lead| sources[lead].turns.count());
+    for (at, source) in sources.iter_mut().enumerate() {
+        if Some(at) != lead {
+            source.turns.spread_out(asked, view.segment.turns())?;
+        }
+    }
+    let mut times = vec![0; sources.len()];
+    let mut count = 0;
+    let mut doc = 0;
+    'next: loop {
+        // Without any words: every turn that the filter takes.
+        doc = match lead {
+            Some(lead) => sources[lead].turns.seek(doc)?,
+            None if doc < view.segment.turns() => doc,
+            None => END,
+        };
+        if doc == END {
+            break;
+        }
+        for (source, times) in sources.iter_mut().zip(&mut times) {
+            *times = source.turns.times_in(doc)?;
+            if *times == 0 {
+                doc += 1;
+                continue 'next;
+            }
+        }
+        let mut unwanted = !filter.takes(doc);
+        for source in &mut *without {
+            unwanted = unwanted || source.turns.times_in(doc)? > 0;
+        }
+        if !unwanted {
+            count += 1;
+            let norm = view.segment.norm(doc)?;
+            let impacts = times.iter().map(|times| score::impact(*times, norm));
+            let score = sources.iter().zip(impacts).fold(0.0, |all, (s, impact)| all + s.weight * impact);
+            if best.could_take(score, u32::MAX) {
+                best.offer(Scored { score, second: view.segment.second(doc)?, segment: number as u32, doc });
+            }
+        }
+        doc += 1;
+    }
+    Ok(count)
+}
+
+/// A clause, looked up in every segment.
+struct Sought {
+    any: Vec<SoughtPhrase>,
+    /// That of the rarest.
+    weight: f32,
+}
+
+struct SoughtPhrase {
+    weight: f32,
+    /// In how many turns its words stand.
+    turns: u64,
+    /// For each segment and each word of the phrase: where its lists are. Several for a prefix, none if it is not
+    /// there.
+    entries: Vec<Vec<Vec<Entry>>>,
+    /// Of each word.
+    tags: Vec<u8>,
+    prefix: bool,
+}
+
+impl Sought {
+    fn new(views: &[View], clause: &Clause, all: u64) -> Read<Sought> {
+        let any: Vec<SoughtPhrase> =
+            clause.any.iter().map(|phrase| SoughtPhrase::new(views, phrase, all)).collect::<Read<_>>()?;
+        let weight = any.iter().map(|phrase| phrase.weight).fold(0.0, f32::max);
+        Ok(Sought { any, weight })
+    }
+
+    /// About how many turns have to be looked at for it.
+    fn turns(&self) -> u64 {
+        self.any.iter().map(|phrase| phrase.turns).sum()
+    }
+
+    fn source(&self, view: &View, number: usize) -> Read<Option<Source>> {
+        let mut found = Vec::with_capacity(self.any.len());
+        for phrase in &self.any {
+            found.extend(phrase.turns(view, number)?.map(|turns| Source { turns, weight: self.weight }));
+        }
+        if found.len() < 2 {
+            return Ok(found.pop());
+        }
+        let mut made = Vec::new();
+        for source in &mut found {
+            source.turns.drain(&mut made)?;
+        }
+        Ok(Some(Source { turns: Turns::Made(Made::of(made)), weight: self.weight }))
+    }
+}
+
+impl SoughtPhrase {
+    fn new(views: &[View], phrase: &Phrase, all: u64) -> Read<SoughtPhrase> {
+        let mut entries = Vec::with_capacity(views.len());
+        let mut counts = vec![0_u64; phrase.terms.len()];
+        for view in views {
+            let mut of_segment = Vec::with_capacity(phrase.terms.len());
+            for (at, term) in phrase.terms.iter().enumerate() {
+                let mut found = Vec::new();
+                if phrase.prefix && at + 1 == phrase.terms.len() {
+                    view.segment.words().with_prefix(term, |_, entry| found.push(entry))?;
+                } else {
+                    found.extend(view.segment.words().find(term)?);
+                }
+                for entry in &found {
+                    counts[at] += view.count_of(entry)?;
+                }
+                of_segment.push(found);
+            }
+            entries.push(of_segment);
+        }
+        let weight = counts.iter().map(|count| score::weight((*count).min(all), all)).sum();
+        let tags = phrase.terms.iter().map(|term| postings::tag(term)).collect();
+        let turns = counts.iter().sum();
+        Ok(SoughtPhrase { weight, turns, entries, tags, prefix: phrase.prefix })
+    }
+
+    fn turns(&self, view: &View, number: usize) -> Read<Option<Turns>> {
+        let entries = &self.entries[number];
+        if entries.iter().any(Vec::is_empty) {
+            return Ok(None);
+        }
+        match entries.as_slice() {
+            [] => Ok(None),
+            [one] => union(view, one).map(Some),
+            several => {
+                let made = phrase(view, several, &self.tags, self.prefix)?;
+                Ok((!made.docs.is_empty()).then_some(Turns::Made(made)))
+            }
+        }
+    }
+}
+
+/// So few are looked at sooner than a thread is begun.
+const ALONE_TURNS: u64 = 100_000;

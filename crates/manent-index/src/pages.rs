@@ -1,0 +1,187 @@
+//! Bytes that are checked as they are read.
+//!
+//! A file of the index is read a few kilobytes here and there, and never as a whole. So that a flipped bit or a file
+//! cut short cannot make an answer wrong, it is kept in pages, each with a checksum, and no byte is used before its
+//! page was checked. The checksums stand behind the pages and are covered by one more.
+//!
+//! ```text
+//! page … page | crc32c of each page (4 bytes each) | MAGIC | length of the pages (8) | crc32c of all behind the pages
+//! ```
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use manent_store::Blob;
+use manent_store::sync::lock;
+
+use crate::damage::{Broken, Read, broken};
+
+/// Bytes of an index file, wherever they are.
+#[derive(Debug, Clone)]
+pub(crate) enum Pages {
+    /// Not on a disk (yet).
+    Memory(Arc<Vec<u8>>),
+    /// On a disk.
+    File(Arc<Paged>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Paged {
+    file: Box<dyn Blob>,
+    len: u64,
+    /// The checksums of the pages, as they stand in the file.
+    crcs: Vec<u8>,
+    /// What was read and checked lately: in a process that stays, most questions ask for the same again.
+    lately: Mutex<Lately>,
+}
+
+#[derive(Debug, Default)]
+struct Lately {
+    pieces: HashMap<(u64, u64), Bytes, foldhash::fast::RandomState>,
+    bytes: usize,
+}
+
+/// Puts the checksums behind the bytes, for a file. In place, because the bytes may be many.
+pub(crate) fn seal(bytes: &mut Vec<u8>) {
+    let len = bytes.len() as u64;
+    let crcs: Vec<u32> = bytes.chunks(PAGE_BYTES).map(crc32c::crc32c).collect();
+    let behind = bytes.len();
+    for crc in crcs {
+        bytes.extend_from_slice(&crc.to_le_bytes());
+    }
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&len.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[behind..]);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+}
+
+impl Pages {
+    /// Opens a file that [`seal`] made. What stands behind the pages is checked now, the pages when they are read.
+    pub(crate) fn open(file: Box<dyn Blob>) -> Read<Pages> {
+        let size = file.len();
+        let end_at = size.checked_sub(END_BYTES as u64).ok_or_else(|| broken("too short"))?;
+        let mut end = [0; END_BYTES];
+        fill(&*file, &mut end, end_at)?;
+        if &end[..MAGIC.len()] != MAGIC {
+            return Err(broken("not made by this version"));
+        }
+        let len = u64_at(&end, MAGIC.len());
+        let pages = len.div_ceil(PAGE_BYTES as u64);
+        if pages.checked_mul(4).and_then(|table| table.checked_add(len)) != Some(end_at) {
+            return Err(broken("lengths do not agree"));
+        }
+        let mut crcs = vec![0; (end_at - len) as usize];
+        fill(&*file, &mut crcs, len)?;
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&crcs), &end[..END_BYTES - 4]);
+        if crc != u32_at(&end, END_BYTES - 4) {
+            return Err(broken("checksums do not hold"));
+        }
+        Ok(Pages::File(Arc::new(Paged { file, len, crcs, lately: Mutex::default() })))
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Pages::Memory(bytes) => bytes.len() as u64,
+            Pages::File(paged) => paged.len,
+        }
+    }
+
+    /// The bytes of a range, checked.
+    pub(crate) fn read(&self, range: Range<u64>) -> Read<Bytes> {
+        if range.start > range.end || range.end > self.len() {
+            return Err(broken("points beyond its end"));
+        }
+        match self {
+            Pages::Memory(bytes) => {
+                Ok(Bytes { whole: bytes.clone(), range: range.start as usize..range.end as usize })
+            }
+            Pages::File(paged) => paged.read(range),
+        }
+    }
+}
+
+impl Paged {
+    fn read(&self, range: Range<u64>) -> Read<Bytes> {
+        let name = (range.start, range.end);
+        if let Some(bytes) = lock(&self.lately).pieces.get(&name) {
+            return Ok(bytes.clone());
+        }
+        let bytes = self.read_and_check(range)?;
+        let mut lately = lock(&self.lately);
+        if lately.bytes + bytes.whole.len() > LATELY_BYTES {
+            *lately = Lately::default();
+        }
+        if bytes.whole.len() <= LATELY_BYTES / 4 {
+            lately.bytes += bytes.whole.len();
+            lately.pieces.insert(name, bytes.clone());
+        }
+        Ok(bytes)
+    }
+
+    fn read_and_check(&self, range: Range<u64>) -> Read<Bytes> {
+        let first = range.start / PAGE_BYTES as u64;
+        let start = first * PAGE_BYTES as u64;
+        let end = range.end.next_multiple_of(PAGE_BYTES as u64).min(self.len);
+        if range.is_empty() {
+            return Ok(Bytes { whole: Arc::default(), range: 0..0 });
+        }
+        let mut pages = vec![0; (end - start) as usize];
+        fill(&*self.file, &mut pages, start)?;
+        let sound = pages
+            .chunks(PAGE_BYTES)
+            .zip(self.crcs[first as usize * 4..].chunks_exact(4))
+            .all(|(page, crc)| crc32c::crc32c(page) == u32_at(crc, 0));
+        if !sound {
+            return Err(broken("a checksum does not hold"));
+        }
+        let range = (range.start - start) as usize..(range.end - start) as usize;
+        Ok(Bytes { whole: Arc::new(pages), range })
+    }
+}
+
+/// A piece of checked bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Bytes {
+    whole: Arc<Vec<u8>>,
+    range: Range<usize>,
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.whole[self.range.clone()]
+    }
+}
+
+fn fill(file: &dyn Blob, buffer: &mut [u8], offset: u64) -> Read<()> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => return Err(Broken::Wrong("cut short")),
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Whole numbers of bytes whose length was checked.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+/// As [`u32_at`].
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// Small enough that one record's whereabouts cost little, large enough that checksums take little room.
+pub(crate) const PAGE_BYTES: usize = 8192;
+/// How much of a file is kept in memory.
+const LATELY_BYTES: usize = 2 * 1024 * 1024;
+/// Changes with everything that is kept in pages: an index of another version is made anew.
+const MAGIC: &[u8; 8] = b"manidx03";
+const END_BYTES: usize = MAGIC.len() + 8 + 4;

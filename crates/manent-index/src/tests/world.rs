@@ -1,0 +1,162 @@
+//! A corpus without a library above it: streams of JSON lines with a role and a text.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use manent_log::{Body, Durability, Entry, Expect};
+use manent_sim::SimDisk;
+use manent_store::{
+    Append, Blobs, Changes, Cursor, Detail, Files, Filter, Header, InMemory, InMemoryBlobs, KnownStreams,
+    Place, Result, SessionKey, Space, StreamId, StreamReader, StreamStat, Streams, Target, Which,
+};
+
+use crate::{
+    Background, Content, Corpus, Coverage, Document, Found, Index, IndexDir, Losses, Origin, Query, Reach,
+};
+
+/// Streams, and an index over them.
+pub(super) struct World {
+    pub(super) index: Arc<Index>,
+    pub(super) corpus: Arc<Lines>,
+}
+
+impl World {
+    /// A store in the directory `/store` of a simulated disk, with its index beside it.
+    pub(super) fn on_disk(disk: &SimDisk) -> World {
+        let files = Files::open_on(Arc::new(disk.clone()), "/store".into()).unwrap();
+        let blobs = files.blobs().map(|blobs| Arc::new(blobs) as Arc<dyn Blobs>);
+        World::new(Arc::new(files), blobs)
+    }
+
+    /// Streams and an index that live in memory.
+    pub(super) fn in_memory() -> World {
+        World::new(Arc::new(InMemory::new()), Some(Arc::new(InMemoryBlobs::default())))
+    }
+
+    fn new(streams: Arc<dyn Streams>, blobs: Option<Arc<dyn Blobs>>) -> World {
+        let corpus = Arc::new(Lines { streams, gate: Gate::default() });
+        let dir = blobs.map(|blobs| IndexDir::new(blobs, "index"));
+        let index = Index::new(corpus.clone(), dir, Background::Never, Duration::ZERO);
+        World { index, corpus }
+    }
+
+    pub(super) fn append(&self, key: &str, role: &str, text: &str) {
+        let key = SessionKey::new(key).unwrap();
+        let header = || {
+            let (id, mut meta, mut body) = (format!("id-of-{}", key.as_str()), Body::new(), Body::new());
+            let id = id.replace(' ', "-");
+            meta.number("format", manent_log::FORMAT).string("id", &id).string("key", key.as_str());
+            body.object("meta", &meta);
+            Header { id, body }
+        };
+        let mut body = Body::new();
+        body.string("ts", "2026-11-15T18:07:00.000Z").string("role", role).string("content", text);
+        let how = Append { durability: Durability::Flush, expect: Expect::Any, wait: Duration::ZERO };
+        self.corpus.streams.append(&StreamId::live(&key), &header, &[body], &how).unwrap();
+    }
+
+    pub(super) fn search(&self, text: &str, limit: usize) -> Found {
+        self.search_as(text, limit, Coverage::Full)
+    }
+
+    pub(super) fn search_as(&self, text: &str, limit: usize, coverage: Coverage) -> Found {
+        let query = Query::parse(text, 1_794_766_020_000).unwrap();
+        self.index.search(&query, limit, coverage, &mut |_, _| {}).unwrap()
+    }
+}
+
+/// Lines of JSON as documents. Opening a stream waits while the gate is shut.
+#[derive(Debug)]
+pub(super) struct Lines {
+    streams: Arc<dyn Streams>,
+    pub(super) gate: Gate,
+}
+
+/// Holds readers back, so that a test sees what happens while they read.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    /// The key of the stream whose readers wait, and how many do.
+    shut: Mutex<(Option<String>, usize)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    pub(super) fn shut(&self, key: &str) {
+        self.shut.lock().unwrap().0 = Some(key.to_owned());
+    }
+
+    pub(super) fn open(&self) {
+        self.shut.lock().unwrap().0 = None;
+        self.changed.notify_all();
+    }
+
+    /// Waits until somebody waits at the gate.
+    pub(super) fn await_reader(&self) {
+        let shut = self.shut.lock().unwrap();
+        drop(self.changed.wait_while(shut, |(_, waiting)| *waiting == 0).unwrap());
+    }
+
+    fn pass(&self, key: &str) {
+        let mut shut = self.shut.lock().unwrap();
+        if shut.0.as_deref() == Some(key) {
+            shut.1 += 1;
+            self.changed.notify_all();
+            shut = self.changed.wait_while(shut, |(shut, _)| shut.as_deref() == Some(key)).unwrap();
+            shut.1 -= 1;
+        }
+    }
+}
+
+impl Corpus for Lines {
+    fn space(&self) -> Space {
+        Space::Sessions
+    }
+
+    fn changes(&self, known: &dyn KnownStreams, since: &Cursor) -> Result<Changes> {
+        self.streams.changes(Space::Sessions, known, since)
+    }
+
+    fn list(&self, place: Place, which: Which<'_>, detail: Detail) -> Result<Vec<StreamStat>> {
+        self.streams.list(&Filter { detail, ..Filter::sessions(place, which) })
+    }
+
+    fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>> {
+        if let Target::Id(id) = at {
+            self.gate.pass(id.key.as_str());
+        }
+        self.streams.open(at)
+    }
+
+    fn origin(&self, header: &[u8]) -> Option<Origin> {
+        let line: serde_json::Value = serde_json::from_slice(header).ok()?;
+        Some(Origin { id: line["meta"]["id"].as_str()?.to_owned(), parent: None })
+    }
+
+    fn document<'a>(&self, entry: &Entry<'a>) -> Option<Document<'a>> {
+        let line: serde_json::Value = serde_json::from_slice(entry.bytes).ok()?;
+        let text = |name: &str| line[name].as_str().map(|text| Cow::Owned(text.to_owned()));
+        let content = match (text("role"), text("content")) {
+            (Some(role), Some(text)) => Content::Text { role, text },
+            _ => Content::Other,
+        };
+        Some(Document { ts: text("ts"), content })
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Conversation
+    }
+
+    fn losses(&self) -> Losses {
+        Losses::Remembered
+    }
+}
+
+impl Deref for World {
+    type Target = Lines;
+
+    fn deref(&self) -> &Lines {
+        &self.corpus
+    }
+}

@@ -1,0 +1,177 @@
+//! Search, lists and counts: the index of `manent-index` over the sessions of a store.
+//!
+//! The index knows streams and documents; this module tells it which text of a record is searched
+//! ([`RecordCorpus`]), and is the part of [`Store`] that answers from it.
+
+mod corpus;
+mod text;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use manent_index::{
+    Background, Coverage, Found, Index, IndexDir, IndexState, Listing, Missing, Query, Reindexed, Stats,
+};
+use manent_log::RealDisk;
+use manent_store::{Blobs, FileBlobs, Place, Progress, SessionKey, StreamId, Streams, Which};
+
+use crate::error::Result;
+use crate::store::{Store, StoreOptions};
+
+pub(crate) use corpus::RecordCorpus;
+
+/// The index of the sessions of a store.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionIndex(Arc<Index>);
+
+impl SessionIndex {
+    /// Makes the index of a store. It is kept in the store's blobs, else in [`StoreOptions::index`], else in memory.
+    pub(crate) fn new(
+        streams: &Arc<dyn Streams>,
+        blobs: Option<&Arc<dyn Blobs>>,
+        options: &StoreOptions,
+        background: Background,
+    ) -> SessionIndex {
+        let own = blobs.map(|blobs| IndexDir::new(blobs.clone(), FOLDER));
+        let elsewhere = || {
+            let dir = options.index.clone()?;
+            Some(IndexDir::new(Arc::new(FileBlobs::new(RealDisk::shared(), dir)), ""))
+        };
+        let corpus = Arc::new(RecordCorpus::sessions(streams.clone(), options.wait));
+        SessionIndex(Index::new(corpus, own.or_else(elsewhere), background, options.wait))
+    }
+
+    /// Notes that a session was written by this process.
+    pub(crate) fn note_written(&self, key: &SessionKey) {
+        self.0.note_written(key);
+    }
+
+    /// Announces a purge, so that sessions which it removes are not taken for lost.
+    pub(crate) fn announce_purge(&self, sessions: &[StreamId]) {
+        self.0.announce_purge(sessions);
+    }
+
+    /// Removes sessions that are gone from the index, on the disk too.
+    pub(crate) fn forget(&self) -> Result<()> {
+        Ok(self.0.forget()?)
+    }
+
+    /// Returns how many bytes a session had, and the number of its last record, when it was last seen with an end that
+    /// it lacks now.
+    pub(crate) fn once(&self, at: &StreamId) -> Result<Option<(u64, u64)>> {
+        Ok(self.0.once(at)?)
+    }
+
+    /// Acknowledges that a session lacks its end.
+    pub(crate) fn acknowledge(&self, at: &StreamId) -> Result<()> {
+        Ok(self.0.acknowledge(at)?)
+    }
+}
+
+/// Makes an index over another space of a store, in a folder of its own.
+pub(crate) fn index_of(
+    corpus: RecordCorpus,
+    blobs: Option<&Arc<dyn Blobs>>,
+    folder: &str,
+    wait: Duration,
+) -> Arc<Index> {
+    let dir = blobs.map(|blobs| IndexDir::new(blobs.clone(), format!("{FOLDER}/{folder}")));
+    Index::new(Arc::new(corpus), dir, Background::Never, wait)
+}
+
+impl Store {
+    /// Finds turns, the best first.
+    ///
+    /// The answer is that of the logs at this moment, other programs' included: the index catches up first, and every
+    /// hit was read from its log.
+    pub fn search(&self, query: &Query, limit: usize) -> Result<Found> {
+        self.search_with(query, limit, &mut |_, _| {})
+    }
+
+    /// Finds turns like [`Store::search`], and tells how far the index is with catching up.
+    pub fn search_with(&self, query: &Query, limit: usize, progress: Progress<'_>) -> Result<Found> {
+        Ok(self.index().0.search(query, limit, Coverage::Full, progress)?)
+    }
+
+    /// Finds turns among what the index knows at once, without waiting until it has caught up.
+    ///
+    /// Where much is still to be read, as in the first search of a large store, a thread reads it from now on, and
+    /// [`Found::partial`] says how far that thread is. Where little is to be read, the answer is that of
+    /// [`Store::search`], and [`Found::partial`] is `None`.
+    pub fn search_partial(&self, query: &Query, limit: usize) -> Result<Found> {
+        Ok(self.index().0.search(query, limit, Coverage::Partial, &mut |_, _| {})?)
+    }
+
+    /// Lists the sessions of a place, the one that was written last first: at most `limit`, none last written before
+    /// `since_ms`. Every stream is looked at first, and what changed is read.
+    pub fn sessions(&self, place: Place, since_ms: Option<i64>, limit: usize) -> Result<Listing> {
+        self.sessions_with(place, since_ms, limit, &mut |_, _| {})
+    }
+
+    /// Lists sessions like [`Store::sessions`], and tells how far the catalogue is with catching up.
+    pub fn sessions_with(
+        &self,
+        place: Place,
+        since_ms: Option<i64>,
+        limit: usize,
+        progress: Progress<'_>,
+    ) -> Result<Listing> {
+        Ok(self.index().0.sessions(place, since_ms, limit, progress)?)
+    }
+
+    /// Lists live sessions like [`Store::sessions`], from the catalogue and without looking at every stream. Sessions
+    /// that this and other processes of Manent wrote are up to date; what other programs wrote since
+    /// [`Listing::as_of_ms`] may be missing. Returns `None` where the store is not so large that this would help, or
+    /// where that cannot be told: then ask [`Store::sessions`].
+    pub fn sessions_at_once(&self, since_ms: Option<i64>, limit: usize) -> Result<Option<Listing>> {
+        Ok(self.index().0.sessions_at_once(since_ms, limit)?)
+    }
+
+    /// Counts what the store holds.
+    pub fn stats(&self, progress: Progress<'_>) -> Result<Stats> {
+        Ok(self.index().0.stats(progress)?)
+    }
+
+    /// Makes the index anew from the logs.
+    pub fn reindex(&self, progress: Progress<'_>) -> Result<Reindexed> {
+        Ok(self.index().0.reindex(progress)?)
+    }
+
+    /// Compares the index on the disk with the logs. Changes nothing.
+    pub fn index_state(&self) -> Result<IndexState> {
+        Ok(self.index().0.index_state()?)
+    }
+
+    /// Returns the sessions that the catalogue once read, and that are nowhere now although no purge removed them:
+    /// their logs were removed, emptied, or replaced by something else. Only what the catalogue knows can be missed:
+    /// after [`Store::reindex`], nothing is.
+    pub fn missing(&self) -> Result<Vec<Missing>> {
+        Ok(self.index().0.missing()?)
+    }
+
+    /// Acknowledges missing sessions, so that they are no longer reported, and returns them.
+    pub fn acknowledge_missing(&self, which: Which<'_>) -> Result<Vec<Missing>> {
+        Ok(self.index().0.acknowledge_missing(which)?)
+    }
+
+    /// Returns the missing sessions of ours that the last search or list came upon and that were never returned by this
+    /// before, by any process.
+    pub fn newly_missing(&self) -> Vec<Missing> {
+        self.index().0.newly_missing()
+    }
+
+    /// Looks for the missing sessions that [`Store::newly_missing`] would return after a search or a list, for a
+    /// program that does neither. Compares names and time stamps; records are read only if a session is missing.
+    pub fn look_for_newly_missing(&self) -> Result<Vec<Missing>> {
+        Ok(self.index().0.look_for_newly_missing()?)
+    }
+
+    /// Returns a live session of a key that the catalogue knows, and that is nowhere now. Asks for one key alone, so
+    /// that it can be asked whenever a session is begun or not found.
+    pub fn missing_of(&self, key: &SessionKey) -> Result<Option<Missing>> {
+        Ok(self.index().0.missing_of(key)?)
+    }
+}
+
+/// The folder of the index in the blobs of a store.
+const FOLDER: &str = "index";
