@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::sweep::{Index, Save};
+use crate::refresh::{Index, Save};
 
 /// Says whether an index may start a thread that keeps it near the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use crate::corpus::Corpus;
 use crate::error::{Error, Result};
 
 use crate::catalogue::Row;
-use crate::gather::{Intake, gather};
 use crate::index_dir::IndexDir;
+use crate::ingest::{Intake, ingest};
+use crate::loaded::SegmentHandle;
+use crate::refresh_error::RefreshError;
 use crate::rows::RowRef;
-use crate::state::Held;
-use crate::stopped::Stopped;
 
 /// A session that changed, or is new.
 pub(crate) struct Changed {
@@ -63,7 +63,7 @@ pub(crate) fn in_batches(changed: Vec<Changed>) -> Vec<Vec<Changed>> {
 /// What came of reading a batch.
 pub(crate) struct Batch {
     pub(crate) rows: Vec<RowRef>,
-    pub(crate) segments: Vec<Held>,
+    pub(crate) segments: Vec<SegmentHandle>,
     pub(crate) next_number: u64,
     /// Some were no longer where they had been seen: they may be elsewhere.
     pub(crate) lost: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Batch {
 pub(crate) type Moved = Mutex<HashMap<String, Arc<Row>>>;
 
 /// Called with each segment that is finished, and the rows of the streams that were read since the last one.
-pub(crate) type Publish<'a> = &'a (dyn Fn(&[RowRef], &Held) + Sync);
+pub(crate) type Publish<'a> = &'a (dyn Fn(&[RowRef], &SegmentHandle) + Sync);
 
 /// Reads streams, on several threads where there is much to read.
 pub(crate) fn read_batch(
@@ -84,7 +84,7 @@ pub(crate) fn read_batch(
     onto: Option<&IndexDir>,
     publish: Option<Publish<'_>>,
     progress: &mut dyn FnMut(u64),
-) -> std::result::Result<Batch, Stopped> {
+) -> std::result::Result<Batch, RefreshError> {
     let bytes: u64 = batch.iter().map(Changed::unread_bytes).sum();
     let threads = match std::thread::available_parallelism() {
         Ok(threads) if bytes >= ALONE_BYTES => threads.get().min(THREADS_MAX),
@@ -121,7 +121,7 @@ pub(crate) fn read_batch(
 }
 
 /// What one thread has read.
-type Part = std::result::Result<(Vec<RowRef>, Vec<Held>), Stopped>;
+type Part = std::result::Result<(Vec<RowRef>, Vec<SegmentHandle>), RefreshError>;
 
 struct Reading<'a> {
     corpus: &'a dyn Corpus,
@@ -167,7 +167,7 @@ impl Reading<'_> {
             let by_name = changed.old.clone().filter(|old| old.id == id);
             let old = by_name.or_else(|| self.take_moved(&listed.id));
             let number = self.number.fetch_add(1, Ordering::Relaxed);
-            let mut row = gather(self.corpus, changed, &listed, old.as_deref(), number, &mut intake)?;
+            let mut row = ingest(self.corpus, changed, &listed, old.as_deref(), number, &mut intake)?;
             if row.unreadable.is_empty() {
                 row.read_at = changed.seen_at;
             } else if changed.identify(self.corpus)?.is_none() {
@@ -191,15 +191,15 @@ impl Reading<'_> {
     }
 
     /// On the disk if there is much, else in memory; in memory too if the disk does not take it.
-    fn keep(&self, mut bytes: Vec<u8>) -> Result<Held> {
+    fn keep(&self, mut bytes: Vec<u8>) -> Result<SegmentHandle> {
         if let Some(kept) = self.onto
             && bytes.len() as u64 >= SAVE_BYTES
             && let Ok(named) = kept.put_segment(&mut bytes)
             && let Ok(segment) = kept.segment(&named)
         {
-            return Ok(Held { segment: Arc::new(segment), named: Some(named) });
+            return Ok(SegmentHandle { segment: Arc::new(segment), named: Some(named) });
         }
-        Held::in_memory(bytes).map_err(|broken| Error::Index(broken.to_string()))
+        SegmentHandle::in_memory(bytes).map_err(|broken| Error::Index(broken.to_string()))
     }
 }
 

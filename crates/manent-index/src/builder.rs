@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use crate::dictionary::DictionaryWriter;
 use crate::postings::{self, Bound};
 use crate::score;
-use crate::segment::{Parts, Run, Spot, put_spot};
+use crate::segment::{Parts, RecordRef, Run, put_spot};
 use crate::words::Words;
 
-/// Turns on their way into a segment.
+/// DocIter on their way into a segment.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     words: Words,
@@ -35,7 +35,7 @@ pub(crate) struct Said<'a> {
     pub(crate) role: &'a str,
     /// Seconds since 1970.
     pub(crate) second: u32,
-    pub(crate) spot: Spot,
+    pub(crate) spot: RecordRef,
 }
 
 impl Builder {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use manent_store::{Cursor, Moment, Place, Version};
 
-use crate::damage::{Read, broken};
+use crate::damage::{IndexResult, broken};
 use crate::gone::Gone;
 use crate::numbers::{Numbers, put, put_text};
 use crate::pages::{Pages, u64_at};
@@ -66,7 +66,7 @@ pub(crate) struct Row {
     /// Begun by us, whoever wrote to it since.
     pub(crate) headed: bool,
     /// It is not what it was: all of it must be read again.
-    pub(crate) doubtful: bool,
+    pub(crate) stale: bool,
     /// Why it cannot be read.
     pub(crate) unreadable: String,
     /// How long it was once, where it was found shorter than it had been.
@@ -102,7 +102,7 @@ impl Row {
 
     /// All but what stands in front: see [`rows`].
     fn put(&self, out: &mut Vec<u8>) {
-        let flags = [self.damaged, self.torn, self.native, self.last.is_set, self.doubtful, self.headed];
+        let flags = [self.damaged, self.torn, self.native, self.last.is_set, self.stale, self.headed];
         let flags = flags.iter().rev().fold(0, |all, flag| all << 1 | u64::from(*flag));
         let numbers = [
             u64::from(self.from),
@@ -146,15 +146,15 @@ impl Row {
     }
 
     /// Takes over what [`Row::put`] wrote.
-    pub(crate) fn with_rest(mut self, bytes: &[u8]) -> Read<Row> {
+    pub(crate) fn with_rest(mut self, bytes: &[u8]) -> IndexResult<Row> {
         let row = &mut self;
         let mut from = Numbers::new(bytes);
         row.from = from.next()? as u8;
         let flags = from.next()?;
         let flag = |at: u32| flags >> at & 1 == 1;
-        (row.damaged, row.torn, row.native, row.doubtful) = (flag(0), flag(1), flag(2), flag(4));
+        (row.damaged, row.torn, row.native, row.stale) = (flag(0), flag(1), flag(2), flag(4));
         row.headed = flag(5);
-        let mark = |from: &mut Numbers<'_>, is_set| -> Read<Mark> {
+        let mark = |from: &mut Numbers<'_>, is_set| -> IndexResult<Mark> {
             Ok(Mark { offset: from.next()?, seq: from.next()?, crc: from.next_u32()?, is_set })
         };
         row.last = mark(&mut from, flag(3))?;
@@ -237,7 +237,7 @@ pub(crate) fn encode(rows: &[Arc<Row>], head: &Head) -> Vec<u8> {
 }
 
 /// Opens a catalogue file.
-pub(crate) fn decode(pages: Pages) -> Read<(Head, Filed)> {
+pub(crate) fn decode(pages: Pages) -> IndexResult<(Head, Filed)> {
     let end = pages.len().checked_sub(8).ok_or_else(|| broken("too short"))?;
     let fronts_at = u64_at(&pages.read(end..end + 8)?, 0);
     let bytes = pages.read(0..fronts_at.min(end))?;
@@ -296,7 +296,7 @@ mod tests {
             torn: true,
             native: true,
             headed: true,
-            doubtful: true,
+            stale: true,
             unreadable: text("why"),
             once_bytes: 40,
             once_seq: 41,

@@ -12,11 +12,11 @@ use manent_store::threads::share;
 
 use crate::batch::Changed;
 use crate::catalogue::Row;
-use crate::damage::Read;
+use crate::damage::IndexResult;
 use crate::index_dir::IndexDir;
+use crate::loaded::{LoadedIndex, Snapshot};
+use crate::refresh_error::RefreshError;
 use crate::rows::RowRef;
-use crate::state::{Known, Snapshot};
-use crate::stopped::Stopped;
 
 /// What is new or changed since last time, and what is gone.
 pub(crate) type Differences = (Vec<Changed>, Vec<Arc<Row>>);
@@ -31,7 +31,7 @@ pub(crate) struct Surveyed {
 
 /// What is known, as the backend asks for it.
 struct Looked<'a> {
-    known: &'a Known,
+    known: &'a LoadedIndex,
     /// Whether all that is not told of may be taken for unchanged.
     is_complete: bool,
 }
@@ -51,7 +51,7 @@ impl KnownStreams for Looked<'_> {
 }
 
 /// What to do while every stream is looked at.
-pub(crate) enum Meanwhile<'a> {
+pub(crate) enum SpeculativeQuery<'a> {
     Wait,
     /// To use what was known before. If nothing changed, that is what is known now.
     Use(&'a mut dyn FnMut(&Arc<Snapshot>)),
@@ -59,14 +59,14 @@ pub(crate) enum Meanwhile<'a> {
 
 /// Looks at every stream, and lets somebody use what was known before meanwhile, if that takes long.
 pub(crate) fn survey_while(
-    known: &Known,
+    known: &LoadedIndex,
     snapshot: &mut Option<Arc<Snapshot>>,
     corpus: &dyn Corpus,
     dir: Option<&IndexDir>,
-    meanwhile: Meanwhile<'_>,
-) -> Result<Surveyed, Stopped> {
+    meanwhile: SpeculativeQuery<'_>,
+) -> Result<Surveyed, RefreshError> {
     match meanwhile {
-        Meanwhile::Use(use_it) if known.rows.len() >= MANY_ROWS => std::thread::scope(|scope| {
+        SpeculativeQuery::Use(use_it) if known.rows.len() >= MANY_ROWS => std::thread::scope(|scope| {
             let all_read = snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read);
             let looking = share(scope, move || survey(known, corpus, dir, all_read));
             use_it(snapshot.get_or_insert_with(|| Arc::new(known.snapshot())));
@@ -78,11 +78,11 @@ pub(crate) fn survey_while(
 
 /// Asks what changed. `all_read`: whether every row is of a session that could be read.
 pub(crate) fn survey(
-    known: &Known,
+    known: &LoadedIndex,
     corpus: &dyn Corpus,
     dir: Option<&IndexDir>,
     all_read: bool,
-) -> Result<Surveyed, Stopped> {
+) -> Result<Surveyed, RefreshError> {
     let swept_ms = clock::now_ms();
     let news_bytes = dir.map_or(0, IndexDir::news_bytes);
     // What could not be read may be readable now, without having changed.
@@ -118,20 +118,20 @@ fn row_of<'a>(rows: &'a [RowRef], place: Place, name: &str) -> Option<&'a RowRef
     rows.iter().find(|row| row.place() == place && row.name().is_ok_and(|other| other == name))
 }
 
-fn by_name(rows: &[RowRef]) -> Read<HashMap<(Place, &str), &RowRef>> {
+fn by_name(rows: &[RowRef]) -> IndexResult<HashMap<(Place, &str), &RowRef>> {
     rows.iter().map(|row| Ok(((row.place(), row.name()?), row))).collect()
 }
 
 impl Surveyed {
     /// Notes when the look was, and gives what it brought.
-    pub(crate) fn noted_in(self, known: &mut Known) -> Differences {
+    pub(crate) fn noted_in(self, known: &mut LoadedIndex) -> Differences {
         (known.cursor, known.swept_ms, known.news_bytes) = (self.cursor, self.swept_ms, self.news_bytes);
         self.differences
     }
 }
 
 /// Whether every session that is known is still where it was.
-pub(crate) fn is_all_there(known: &mut Known, corpus: &dyn Corpus) -> Result<bool, Stopped> {
+pub(crate) fn is_all_there(known: &mut LoadedIndex, corpus: &dyn Corpus) -> Result<bool, RefreshError> {
     let changes = corpus.changes(&*known, &known.cursor)?;
     if changes.streams.is_empty() {
         known.cursor = changes.cursor;
@@ -143,7 +143,7 @@ pub(crate) fn is_all_there(known: &mut Known, corpus: &dyn Corpus) -> Result<boo
 /// Drops the rows of files that are not sessions of their own: what interrupted packing left beside the plain file, and
 /// an archived file all of whose records the live session of its id holds, as the backend tells. An archived session of
 /// which another program restored an older copy is one. Returns whether any row was dropped.
-pub(crate) fn drop_copies(rows: &mut Vec<RowRef>, corpus: &dyn Corpus) -> Result<bool, Stopped> {
+pub(crate) fn drop_copies(rows: &mut Vec<RowRef>, corpus: &dyn Corpus) -> Result<bool, RefreshError> {
     if rows.iter().all(|row| row.place() == Place::Live) {
         return Ok(false);
     }
@@ -172,7 +172,7 @@ pub(crate) fn drop_copies(rows: &mut Vec<RowRef>, corpus: &dyn Corpus) -> Result
     Ok(rows.len() < before)
 }
 
-fn is_listed_in_archive(corpus: &dyn Corpus, key: &str, id: &str) -> Result<bool, Stopped> {
+fn is_listed_in_archive(corpus: &dyn Corpus, key: &str, id: &str) -> Result<bool, RefreshError> {
     let Ok(key) = SessionKey::new(key) else { return Ok(true) };
     let listed = corpus.list(Place::Archive, Which::Key(&key), Detail::Header)?;
     Ok(listed.iter().any(|listed| listed.id.id == id))
@@ -180,7 +180,7 @@ fn is_listed_in_archive(corpus: &dyn Corpus, key: &str, id: &str) -> Result<bool
 
 /// What a list shows of a fork depends on what it was forked from. Where that was read anew, so must the fork be.
 /// False: some must.
-pub(crate) fn settle_forks(rows: &mut [RowRef]) -> Read<bool> {
+pub(crate) fn settle_forks(rows: &mut [RowRef]) -> IndexResult<bool> {
     if !rows.iter().any(RowRef::is_fork) {
         return Ok(true);
     }
@@ -217,7 +217,7 @@ pub(crate) fn settle_forks(rows: &mut [RowRef]) -> Read<bool> {
         let mut row = Arc::unwrap_or_clone(row);
         if row.lineage != 0 {
             settled = false;
-            row.doubtful = true;
+            row.stale = true;
             row.version = Version::UNKNOWN;
         }
         row.lineage = now;

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use crate::damage::{Read, broken};
+use crate::damage::{IndexResult, broken};
 use crate::pages::{Bytes, PAGE_BYTES, Pages};
 
 /// Values of `N` bytes each, one behind the other.
@@ -28,7 +28,7 @@ impl<const N: usize> Column<N> {
 
     /// The value of a turn; nothing if there is no such turn.
     #[inline]
-    pub(crate) fn get(&self, doc: u32) -> Read<Option<[u8; N]>> {
+    pub(crate) fn get(&self, doc: u32) -> IndexResult<Option<[u8; N]>> {
         let at = self.begin + N as u64 * u64::from(doc);
         let number = (at / PAGE_BYTES as u64 - self.begin / PAGE_BYTES as u64) as usize;
         if let Some(part) = self.parts.get(number).and_then(OnceLock::get)
@@ -42,7 +42,7 @@ impl<const N: usize> Column<N> {
 
     /// As [`Column::get`], of a page that was not read, or of two.
     #[cold]
-    fn get_first(&self, at: u64, number: usize) -> Read<Option<[u8; N]>> {
+    fn get_first(&self, at: u64, number: usize) -> IndexResult<Option<[u8; N]>> {
         if at + N as u64 > self.end {
             return Ok(None);
         }
@@ -64,7 +64,7 @@ impl<const N: usize> Column<N> {
     }
 
     /// All of them, for whoever looks at every turn.
-    pub(crate) fn whole(&self) -> Read<&[u8]> {
+    pub(crate) fn whole(&self) -> IndexResult<&[u8]> {
         if self.whole.get().is_none() {
             let _ = self.whole.set(self.pages.read(self.begin..self.end)?);
         }

@@ -12,7 +12,7 @@ pub(crate) enum Broken {
 }
 
 /// What reading the index gives.
-pub(crate) type Read<T> = Result<T, Broken>;
+pub(crate) type IndexResult<T> = Result<T, Broken>;
 
 pub(crate) fn broken(why: &'static str) -> Broken {
     Broken::Wrong(why)

@@ -42,7 +42,7 @@ pub(crate) fn parts(words: &[String]) -> Vec<Part> {
             note(Part::Year(year));
         } else if let Some(month) = month(word) {
             // “may” and “march” are words too, unless a number or a little word says otherwise.
-            let is_date = !is_doubtful(word)
+            let is_date = !is_stale(word)
                 || day.is_some()
                 || after.and_then(year).is_some()
                 || before.is_some_and(|before| LEADING.contains(&before));
@@ -87,7 +87,7 @@ fn month(word: &str) -> Option<i8> {
     MONTHS.iter().position(|names| is_it(&names.as_slice())).map(|at| at as i8 + 1)
 }
 
-fn is_doubtful(word: &str) -> bool {
+fn is_stale(word: &str) -> bool {
     ["may", "march", "mar", "mai", "sept", "dec", "jan"].contains(&word)
 }
 

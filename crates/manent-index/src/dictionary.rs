@@ -11,7 +11,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::damage::{Read, broken};
+use crate::damage::{IndexResult, broken};
 use crate::numbers::{Numbers, put};
 use crate::pages::{Bytes, Pages};
 
@@ -97,7 +97,13 @@ struct Head {
 
 impl Dictionary {
     /// `heads` as they were written; the blocks lie at `blocks`, the lists from `lists` and the tags from `tags`.
-    pub(crate) fn open(pages: Pages, written: Bytes, blocks: u64, lists: u64, tags: u64) -> Read<Dictionary> {
+    pub(crate) fn open(
+        pages: Pages,
+        written: Bytes,
+        blocks: u64,
+        lists: u64,
+        tags: u64,
+    ) -> IndexResult<Dictionary> {
         let mut numbers = Numbers::new(&written);
         let (mut block, mut list, mut tags) = (blocks, lists, tags);
         let mut heads = Vec::new();
@@ -120,7 +126,7 @@ impl Dictionary {
     }
 
     /// Where the list of a word lies.
-    pub(crate) fn find(&self, word: &str) -> Read<Option<Entry>> {
+    pub(crate) fn find(&self, word: &str) -> IndexResult<Option<Entry>> {
         let word = word.as_bytes();
         let Some(head) = self.heads.get(self.block_of(word)) else { return Ok(None) };
         let block = self.pages.read(head.block.clone())?;
@@ -155,7 +161,7 @@ impl Dictionary {
     }
 
     /// Every word that begins so.
-    pub(crate) fn with_prefix(&self, prefix: &str, mut each: impl FnMut(&[u8], Entry)) -> Read<()> {
+    pub(crate) fn with_prefix(&self, prefix: &str, mut each: impl FnMut(&[u8], Entry)) -> IndexResult<()> {
         self.walk(prefix.as_bytes(), |word, entry| {
             if word.starts_with(prefix.as_bytes()) {
                 each(word, entry);
@@ -165,7 +171,7 @@ impl Dictionary {
     }
 
     /// Words in order, from the block on in which `from` would stand, as long as `each` wants more.
-    fn walk(&self, from: &[u8], mut each: impl FnMut(&[u8], Entry) -> bool) -> Read<()> {
+    fn walk(&self, from: &[u8], mut each: impl FnMut(&[u8], Entry) -> bool) -> IndexResult<()> {
         let mut cursor = Cursor::new(self, self.block_of(from));
         while let Some(entry) = cursor.next()? {
             if !each(cursor.word(), entry) {
@@ -204,7 +210,7 @@ impl<'a> Cursor<'a> {
         &self.word
     }
 
-    pub(crate) fn next(&mut self) -> Read<Option<Entry>> {
+    pub(crate) fn next(&mut self) -> IndexResult<Option<Entry>> {
         if self.block.as_ref().is_none_or(|block| self.at >= block.len()) {
             let Some(head) = self.dictionary.heads.get(self.next_block) else { return Ok(None) };
             self.block = Some(self.dictionary.pages.read(head.block.clone())?);
@@ -226,7 +232,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn add(a: u64, b: u64) -> Read<u64> {
+fn add(a: u64, b: u64) -> IndexResult<u64> {
     a.checked_add(b).ok_or_else(|| broken("a length is too large"))
 }
 

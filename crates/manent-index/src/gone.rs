@@ -18,13 +18,13 @@ use manent_store::{Detail, Place, Position, SessionKey, StreamId, Which};
 use crate::batch::Changed;
 use crate::catalogue::{Mark, Row};
 use crate::changes::survey;
-use crate::damage::Read;
+use crate::damage::IndexResult;
 use crate::index_dir::IndexDir;
+use crate::loaded::LoadedIndex;
 use crate::numbers::{Numbers, put, put_text};
+use crate::refresh::{Index, Save, TRIES};
+use crate::refresh_error::RefreshError;
 use crate::rows::RowRef;
-use crate::state::Known;
-use crate::stopped::Stopped;
-use crate::sweep::{Index, Save, TRIES};
 
 /// A session that the catalogue once read, and that is nowhere any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Gone {
     /// What a copy of it that comes back is compared with. All of the copy is read.
     fn to_row(&self) -> Row {
         let Gone { place, name, key, id, bytes, last, ours: native, .. } = self.clone();
-        Row { place, name, key, id, bytes, last, native, doubtful: true, ..Row::default() }
+        Row { place, name, key, id, bytes, last, native, stale: true, ..Row::default() }
     }
 
     pub(crate) fn is_of(&self, key: &SessionKey) -> bool {
@@ -115,7 +115,7 @@ impl Gone {
         }
     }
 
-    pub(crate) fn take(from: &mut Numbers<'_>) -> Read<Gone> {
+    pub(crate) fn take(from: &mut Numbers<'_>) -> IndexResult<Gone> {
         let (place, flags, bytes) = (from.next()? as u8, from.next()?, from.next()?);
         let last = Mark { offset: from.next()?, seq: from.next()?, crc: from.next_u32()?, is_set: true };
         let flag = |at: u32| flags >> at & 1 == 1;
@@ -151,7 +151,7 @@ pub(crate) struct Present {
 }
 
 impl Present {
-    pub(crate) fn note_rows(&mut self, rows: &[RowRef]) -> Read<()> {
+    pub(crate) fn note_rows(&mut self, rows: &[RowRef]) -> IndexResult<()> {
         for row in rows {
             let row = row.row()?;
             self.note(&row.id, &row.key);
@@ -182,11 +182,11 @@ pub(crate) fn known_by_id(gone: &[Gone], went: &[Arc<Row>]) -> impl Iterator<Ite
 /// Puts rows that were read in the place of those that were known, and remembers the sessions in whose files others
 /// were found. Until a session was read again, what was known of it stays: its turns are in the segments.
 pub(crate) fn replace_rows(
-    known: &mut Known,
+    known: &mut LoadedIndex,
     batch: &[Changed],
     rows: Vec<RowRef>,
     found: &mut Present,
-) -> Read<()> {
+) -> IndexResult<()> {
     let olds = || batch.iter().filter_map(|changed| changed.old.as_ref());
     let done_with: HashSet<u64> = olds().map(|old| old.number).collect();
     known.rows.retain(|row| !done_with.contains(&row.number()));
@@ -213,7 +213,7 @@ pub(crate) fn replace_rows(
 }
 
 /// Takes out the rows of sessions that are not where they were, and remembers these.
-pub(crate) fn drop_gone(known: &mut Known, gone: &[Arc<Row>]) {
+pub(crate) fn drop_gone(known: &mut LoadedIndex, gone: &[Arc<Row>]) {
     let names: HashSet<(Place, &str)> = gone.iter().map(|row| (row.place(), row.name.as_str())).collect();
     known.rows.retain(|row| row.name().is_ok_and(|name| !names.contains(&(row.place(), name))));
     known.gone.extend(gone.iter().filter_map(|row| Gone::of(row)));
@@ -223,7 +223,7 @@ pub(crate) fn drop_gone(known: &mut Known, gone: &[Arc<Row>]) {
 impl Index {
     /// Decides which of the sessions that went are lost, when everything was looked at. `found`: what was read in this
     /// sweep.
-    pub(crate) fn settle_gone(&self, known: &mut Known, found: &Present) -> Read<()> {
+    pub(crate) fn settle_gone(&self, known: &mut LoadedIndex, found: &Present) -> IndexResult<()> {
         if self.corpus.losses() == Losses::Ignored {
             known.gone.clear();
         }
@@ -265,7 +265,7 @@ impl Index {
     }
 
     /// The sessions that the catalogue once read and that are nowhere now. Nothing is changed, and no record is read.
-    fn lost(&self) -> std::result::Result<Vec<Gone>, Stopped> {
+    fn lost(&self) -> std::result::Result<Vec<Gone>, RefreshError> {
         let state = lock(&self.state);
         let mut lost = Vec::new();
         for _ in 0..TRIES {
@@ -274,7 +274,7 @@ impl Index {
             let known = match (&state.known, self.kept()) {
                 (Some(known), _) if edition.is_none() || known.edition == edition => known,
                 (_, Some(kept)) => {
-                    loaded = Known::load(kept)?;
+                    loaded = LoadedIndex::load(kept)?;
                     &loaded
                 }
                 (_, None) => return Ok(Vec::new()),
@@ -290,10 +290,10 @@ impl Index {
     }
 
     /// What is lost of what is known; false if sessions moved meanwhile.
-    fn lost_of(&self, known: &Known) -> std::result::Result<(Vec<Gone>, bool), Stopped> {
+    fn lost_of(&self, known: &LoadedIndex) -> std::result::Result<(Vec<Gone>, bool), RefreshError> {
         let (changed, went) = survey(known, &*self.corpus, self.kept(), false)?.differences;
         let olds = changed.iter().filter_map(|changed| changed.old.as_ref());
-        let doubtful: HashSet<u64> = olds.clone().chain(&went).map(|row| row.number).collect();
+        let stale: HashSet<u64> = olds.clone().chain(&went).map(|row| row.number).collect();
         let mut lost = known.gone.clone();
         lost.extend(went.iter().filter_map(|row| Gone::of(row)));
         let (mut present, mut settled) = (Present::default(), true);
@@ -313,7 +313,7 @@ impl Index {
         if lost.is_empty() {
             return Ok((lost, settled));
         }
-        for row in known.rows.iter().filter(|row| !doubtful.contains(&row.number())) {
+        for row in known.rows.iter().filter(|row| !stale.contains(&row.number())) {
             let row = row.row()?;
             present.note(&row.id, &row.key);
         }
@@ -364,7 +364,7 @@ impl Index {
 
     /// Looks for losses of which no command has told yet, and marks them as told. Unless there is one, no record is
     /// read and nothing is written.
-    fn look_for_untold(&self) -> std::result::Result<Vec<Gone>, Stopped> {
+    fn look_for_untold(&self) -> std::result::Result<Vec<Gone>, RefreshError> {
         if !self.lost()?.iter().any(|gone| gone.ours && !gone.told) {
             return Ok(Vec::new());
         }
@@ -438,12 +438,12 @@ impl Index {
     }
 }
 
-fn missing_in(gone: std::result::Result<Vec<Gone>, Stopped>) -> Result<Vec<Missing>> {
+fn missing_in(gone: std::result::Result<Vec<Gone>, RefreshError>) -> Result<Vec<Missing>> {
     match gone {
         Ok(gone) => Ok(gone.iter().filter_map(Gone::missing).collect()),
         // A catalogue that cannot be read knows of nothing; the next search makes it anew.
-        Err(Stopped::Broken(_) | Stopped::Outdated | Stopped::Unsettled) => Ok(Vec::new()),
-        Err(Stopped::Failed(e)) => Err(e),
+        Err(RefreshError::Broken(_) | RefreshError::Outdated | RefreshError::Unsettled) => Ok(Vec::new()),
+        Err(RefreshError::Failed(e)) => Err(e),
     }
 }
 

@@ -23,7 +23,7 @@ use manent_store::{Blob, Blobs, Lock, SessionKey, Version};
 use crate::error::{Error, Result};
 
 use crate::catalogue::{self, Head, Named, Row};
-use crate::damage::{Read, broken};
+use crate::damage::{IndexResult, broken};
 use crate::gone::Leaving;
 use crate::pages::{self, Pages};
 use crate::rows::Filed;
@@ -171,7 +171,7 @@ impl IndexDir {
     }
 
     /// Opens the catalogue; `None` if there is none.
-    pub(crate) fn catalogue(&self) -> Read<Option<(Head, Filed)>> {
+    pub(crate) fn catalogue(&self) -> IndexResult<Option<(Head, Filed)>> {
         match self.is_ours() {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(e.into()),
@@ -184,7 +184,7 @@ impl IndexDir {
         }
     }
 
-    pub(crate) fn segment(&self, named: &Named) -> Read<Segment> {
+    pub(crate) fn segment(&self, named: &Named) -> IndexResult<Segment> {
         // A name is a file beside the catalogue and nothing else.
         if named.name.contains(['/', '\0']) || !named.name.ends_with(SEGMENT) {
             return Err(broken("a segment has no name"));

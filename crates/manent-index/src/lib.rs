@@ -15,21 +15,20 @@
 //! | `corpus.rs` | [`Corpus`]: all that the index knows about the world |
 //! | `words.rs`, `query.rs` | text to terms; what a question asks for |
 //! | `search.rs`, `snippet.rs` | answers a question; what is shown of a record |
-//! | `matching.rs`, `turns.rs`, `best.rs`, `score.rs` | the records that hold all the words, and fit best |
+//! | `matching.rs`, `doc_iter.rs`, `top_k.rs`, `score.rs` | the records that hold all the words, and fit best |
 //! | `related.rs`, `dates.rs` | the records that fit best where none holds all the words |
-//! | `segment.rs`, `view.rs` | one piece of the index; as a question sees it |
+//! | `segment.rs`, `segment_view.rs` | one piece of the index; as a question sees it |
 //! | `dictionary.rs`, `postings.rs`, `numbers.rs`, `pages.rs` | the bytes of a segment |
 //! | `builder.rs`, `merge.rs` | records to a segment; one segment out of several |
-//! | `gather.rs`, `batch.rs` | reads a stream; many streams at once |
-//! | `sweep.rs`, `changes.rs`, `stopped.rs`, `background.rs` | [`Index`]: brings all of it up to what the streams say |
-//! | `state.rs`, `index_dir.rs`, `damage.rs` | what is known now; the files on the disk; what can be wrong with them |
+//! | `ingest.rs`, `batch.rs` | reads a stream; many streams at once |
+//! | `refresh.rs`, `changes.rs`, `refresh_error.rs`, `background.rs` | [`Index`]: brings all of it up to what the streams say |
+//! | `loaded.rs`, `index_dir.rs`, `damage.rs` | what is known now; the files on the disk; what can be wrong with them |
 //! | `catalogue.rs`, `rows.rs`, `summary.rs` | a row for every stream; rows that are read on demand; what a list shows |
 //! | `gone.rs` | streams that vanished, until somebody acknowledges it |
-//! | `listing.rs`, `by_key.rs`, `noted.rs`, `news.rs` | lists and counts; one stream; a page at once |
+//! | `listing.rs`, `by_key.rs`, `noted.rs`, `recently_written.rs` | lists and counts; one stream; a page at once |
 
 mod background;
 mod batch;
-mod best;
 mod builder;
 mod by_key;
 mod catalogue;
@@ -39,33 +38,34 @@ mod corpus;
 mod damage;
 mod dates;
 mod dictionary;
+mod doc_iter;
 mod error;
-mod gather;
 mod gone;
 mod index_dir;
+mod ingest;
 mod listing;
+mod loaded;
 mod matching;
 mod merge;
-mod news;
 mod noted;
 mod numbers;
 mod pages;
 mod postings;
 mod query;
+mod recently_written;
+mod refresh;
+mod refresh_error;
 mod related;
 mod rows;
 mod score;
 mod search;
 mod segment;
+mod segment_view;
 mod snippet;
-mod state;
-mod stopped;
 mod summary;
-mod sweep;
 #[cfg(test)]
 mod tests;
-mod turns;
-mod view;
+mod top_k;
 pub mod words;
 
 pub use background::Background;
@@ -75,8 +75,8 @@ pub use gone::Missing;
 pub use index_dir::IndexDir;
 pub use listing::{IndexState, Listing, Reindexed, Share, Stats};
 pub use query::{QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError};
+pub use refresh::{Index, ReadSoFar};
 pub use search::{Coverage, Found, Hit};
+pub use segment_view::Alive;
 pub use snippet::{SNIPPET_CHARS, Snippet};
 pub use summary::Summary;
-pub use sweep::{Index, ReadSoFar};
-pub use view::Alive;

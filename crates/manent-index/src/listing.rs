@@ -12,12 +12,12 @@ use manent_store::{Place, Progress, Seek, StreamId};
 
 use crate::catalogue::Row;
 use crate::corpus::Origin;
-use crate::damage::Read;
-use crate::gather::is_set_aside;
+use crate::damage::IndexResult;
+use crate::ingest::is_set_aside;
+use crate::loaded::Snapshot;
+use crate::refresh::{Index, Save};
 use crate::rows::RowRef;
 use crate::search::stream_of;
-use crate::state::Snapshot;
-use crate::sweep::{Index, Save};
 
 /// Some sessions of a place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Listing {
 pub struct Stats {
     /// What is in each place.
     pub places: Vec<(Place, Share)>,
-    /// Turns on each day, by the number of days since 1970.
+    /// DocIter on each day, by the number of days since 1970.
     pub turns_by_day: BTreeMap<i64, u64>,
     /// Sessions begun on each day.
     pub sessions_by_day: BTreeMap<i64, u64>,
@@ -65,7 +65,7 @@ pub struct Share {
 pub struct Reindexed {
     /// Sessions.
     pub sessions: u64,
-    /// Turns.
+    /// DocIter.
     pub turns: u64,
     /// Bytes of the logs that were read.
     pub log_bytes: u64,
@@ -107,7 +107,7 @@ impl Index {
     }
 
     /// Asks what is known. Where something in it turns out to be broken, it is made anew and asked again.
-    fn asked<T>(&self, progress: Progress<'_>, ask: impl Fn(&Snapshot) -> Read<T>) -> Result<T> {
+    fn asked<T>(&self, progress: Progress<'_>, ask: impl Fn(&Snapshot) -> IndexResult<T>) -> Result<T> {
         let snapshot = self.refresh(Save::Sometimes, &mut *progress)?;
         if let Ok(told) = ask(&snapshot) {
             return Ok(told);
@@ -173,7 +173,7 @@ impl Index {
 }
 
 /// What the store holds, but for what the index takes.
-fn stats_of(snapshot: &Snapshot) -> Read<Stats> {
+fn stats_of(snapshot: &Snapshot) -> IndexResult<Stats> {
     let mut stats = Stats::default();
     let rows = all_rows(snapshot)?;
     for place in Place::ALL {
@@ -193,7 +193,7 @@ fn stats_of(snapshot: &Snapshot) -> Read<Stats> {
     Ok(stats)
 }
 
-fn count_turns(snapshot: &Snapshot, stats: &mut Stats) -> Read<()> {
+fn count_turns(snapshot: &Snapshot, stats: &mut Stats) -> IndexResult<()> {
     for view in &snapshot.views {
         let (seconds, roles) = (view.segment.seconds()?, view.segment.role_of()?);
         let mut by_role = vec![0_u64; view.segment.roles().len()];
@@ -211,12 +211,12 @@ fn count_turns(snapshot: &Snapshot, stats: &mut Stats) -> Read<()> {
     Ok(())
 }
 
-fn all_rows(snapshot: &Snapshot) -> Read<Vec<Arc<Row>>> {
+fn all_rows(snapshot: &Snapshot) -> IndexResult<Vec<Arc<Row>>> {
     snapshot.rows.iter().map(RowRef::row).collect()
 }
 
 /// Those written last, of which only as many are read as are wanted.
-pub(crate) fn page(rows: &[&RowRef], since_ms: Option<i64>, limit: usize) -> Read<Vec<Summary>> {
+pub(crate) fn page(rows: &[&RowRef], since_ms: Option<i64>, limit: usize) -> IndexResult<Vec<Summary>> {
     let mut wanted: Vec<&RowRef> =
         rows.iter().copied().filter(|row| since_ms.is_none_or(|ms| row.updated_ms() >= ms)).collect();
     if limit < wanted.len() {
@@ -226,14 +226,14 @@ pub(crate) fn page(rows: &[&RowRef], since_ms: Option<i64>, limit: usize) -> Rea
         let oldest = *oldest;
         wanted.retain(|row| row.updated_ms() >= oldest);
     }
-    let mut read = wanted.into_iter().map(RowRef::row).collect::<Read<Vec<_>>>()?;
+    let mut read = wanted.into_iter().map(RowRef::row).collect::<IndexResult<Vec<_>>>()?;
     read.sort_by(|a, b| (b.updated_ms, &a.key, &b.id).cmp(&(a.updated_ms, &b.key, &a.id)));
     read.truncate(limit);
     Ok(read.iter().filter_map(|row| Summary::of(row)).collect())
 }
 
 /// Sessions that cannot be read.
-pub(crate) fn unread(snapshot: &Snapshot) -> Read<Vec<(StreamId, String)>> {
+pub(crate) fn unread(snapshot: &Snapshot) -> IndexResult<Vec<(StreamId, String)>> {
     let mut unread = Vec::new();
     for row in snapshot.rows.iter().filter(|row| !snapshot.all_read && row.is_unread()) {
         let row = row.row()?;

@@ -5,14 +5,14 @@
 
 use manent_store::threads::share;
 
-use crate::best::{Best, Scored};
-use crate::damage::{Read, broken};
+use crate::damage::{IndexResult, broken};
 use crate::dictionary::Entry;
+use crate::doc_iter::{DocIter, Made, Source, phrase, union};
 use crate::postings::{self, END, List};
 use crate::query::{Clause, Phrase, Query};
 use crate::score;
-use crate::turns::{Made, Source, Turns, phrase, union};
-use crate::view::{Filter, View};
+use crate::segment_view::{Filter, SegmentView};
+use crate::top_k::{Scored, TopK};
 
 /// What was found, and of how many.
 #[derive(Debug)]
@@ -29,19 +29,20 @@ pub(crate) struct Matched {
 /// Of phrases the index knows only nearly where they are ([`is_exact`] tells): a turn that is given may not have them,
 /// or less often, so that its score is the most it can be. One that has them is always given.
 pub(crate) fn matching(
-    all_views: &[View],
+    all_views: &[SegmentView],
     query: &Query,
     filter: &Filter<'_>,
-    mut best: Best<'_>,
-) -> Read<Matched> {
+    mut best: TopK<'_>,
+) -> IndexResult<Matched> {
     let views = all_views;
-    let all: u64 = views.iter().map(View::turns).sum();
-    let must: Vec<Sought> = query.must.iter().map(|c| Sought::new(views, c, all)).collect::<Read<_>>()?;
+    let all: u64 = views.iter().map(SegmentView::turns).sum();
+    let must: Vec<Sought> =
+        query.must.iter().map(|c| Sought::new(views, c, all)).collect::<IndexResult<_>>()?;
     // A phrase that is nearly there excludes nothing.
     let without = query.not.iter().filter(|clause| is_exact(clause));
-    let not: Vec<Sought> = without.map(|c| Sought::new(views, c, all)).collect::<Read<_>>()?;
+    let not: Vec<Sought> = without.map(|c| Sought::new(views, c, all)).collect::<IndexResult<_>>()?;
     let work = work(query, &must, &not);
-    let search = |views: std::ops::Range<usize>, best: &mut Best<'_>| {
+    let search = |views: std::ops::Range<usize>, best: &mut TopK<'_>| {
         let mut total = Some(0);
         for number in views {
             let count = search_segment(&all_views[number], number, &must, &not, filter, best)?;
@@ -91,16 +92,16 @@ pub(crate) fn is_exact(clause: &Clause) -> bool {
 
 /// Gives how many turns of a segment match, where that was counted.
 fn search_segment(
-    view: &View,
+    view: &SegmentView,
     number: usize,
     must: &[Sought],
     not: &[Sought],
     filter: &Filter<'_>,
-    best: &mut Best<'_>,
-) -> Read<Option<u64>> {
+    best: &mut TopK<'_>,
+) -> IndexResult<Option<u64>> {
     let Some(mut sources) = sources(view, number, must)? else { return Ok(Some(0)) };
     let filtered = filter.of_segment(view)?;
-    if let ([Source { turns: Turns::StreamStat(list), weight }], []) = (sources.as_mut_slice(), not) {
+    if let ([Source { turns: DocIter::StreamStat(list), weight }], []) = (sources.as_mut_slice(), not) {
         return best_of_one(view, number, list, *weight, &filtered, best);
     }
     let mut without = Vec::new();
@@ -111,10 +112,10 @@ fn search_segment(
 }
 
 /// Where to cut so that there is about as much on both sides.
-fn halves(views: &[View]) -> usize {
+fn halves(views: &[SegmentView]) -> usize {
     let all: u64 = views.iter().map(|view| view.segment.bytes()).sum();
     let mut before = 0;
-    let reaches = |view: &View| {
+    let reaches = |view: &SegmentView| {
         before += view.segment.bytes();
         before * 2 >= all
     };
@@ -122,7 +123,7 @@ fn halves(views: &[View]) -> usize {
 }
 
 /// The turns of a segment for each of the clauses; nothing if one of them is nowhere in it.
-fn sources(view: &View, number: usize, must: &[Sought]) -> Read<Option<Vec<Source>>> {
+fn sources(view: &SegmentView, number: usize, must: &[Sought]) -> IndexResult<Option<Vec<Source>>> {
     let mut sources = Vec::with_capacity(must.len());
     for sought in must {
         let Some(source) = sought.source(view, number)? else { return Ok(None) };
@@ -134,13 +135,13 @@ fn sources(view: &View, number: usize, must: &[Sought]) -> Read<Option<Vec<Sourc
 /// The best turns with one word. The blocks that can bring most come first, and as soon as the next one cannot bring
 /// anything better, neither can the rest.
 fn best_of_one(
-    view: &View,
+    view: &SegmentView,
     number: usize,
     list: &mut List,
     weight: f32,
-    filter: &super::view::OfSegment<'_>,
-    best: &mut Best<'_>,
-) -> Read<Option<u64>> {
+    filter: &super::segment_view::OfSegment<'_>,
+    best: &mut TopK<'_>,
+) -> IndexResult<Option<u64>> {
     let mut order: Vec<(f32, u32, usize)> = (0..list.blocks())
         .filter_map(|block| list.bound(block).map(|bound| (bound.impact * weight, bound.newest, block)))
         .filter(|(score, newest, _)| best.could_take(*score, *newest))
@@ -177,13 +178,13 @@ fn best_of_one(
 
 /// The best turns that are in all sources and in none of `without`. Gives how many there are.
 fn best_of_all(
-    view: &View,
+    view: &SegmentView,
     number: usize,
     sources: &mut [Source],
     without: &mut [Source],
-    filter: &super::view::OfSegment<'_>,
-    best: &mut Best<'_>,
-) -> Read<u64> {
+    filter: &super::segment_view::OfSegment<'_>,
+    best: &mut TopK<'_>,
+) -> IndexResult<u64> {
     // The shortest leads; scores are added up in the order of the question.
     let lead = (0..sources.len()).min_by_key(|at| sources[*at].turns.count());
     let asked = lead.map_or(0, |lead| sources[lead].turns.count());
@@ -250,9 +251,12 @@ struct SoughtPhrase {
 }
 
 impl Sought {
-    fn new(views: &[View], clause: &Clause, all: u64) -> Read<Sought> {
-        let any: Vec<SoughtPhrase> =
-            clause.any.iter().map(|phrase| SoughtPhrase::new(views, phrase, all)).collect::<Read<_>>()?;
+    fn new(views: &[SegmentView], clause: &Clause, all: u64) -> IndexResult<Sought> {
+        let any: Vec<SoughtPhrase> = clause
+            .any
+            .iter()
+            .map(|phrase| SoughtPhrase::new(views, phrase, all))
+            .collect::<IndexResult<_>>()?;
         let weight = any.iter().map(|phrase| phrase.weight).fold(0.0, f32::max);
         Ok(Sought { any, weight })
     }
@@ -262,7 +266,7 @@ impl Sought {
         self.any.iter().map(|phrase| phrase.turns).sum()
     }
 
-    fn source(&self, view: &View, number: usize) -> Read<Option<Source>> {
+    fn source(&self, view: &SegmentView, number: usize) -> IndexResult<Option<Source>> {
         let mut found = Vec::with_capacity(self.any.len());
         for phrase in &self.any {
             found.extend(phrase.turns(view, number)?.map(|turns| Source { turns, weight: self.weight }));
@@ -274,12 +278,12 @@ impl Sought {
         for source in &mut found {
             source.turns.drain(&mut made)?;
         }
-        Ok(Some(Source { turns: Turns::Made(Made::of(made)), weight: self.weight }))
+        Ok(Some(Source { turns: DocIter::Made(Made::of(made)), weight: self.weight }))
     }
 }
 
 impl SoughtPhrase {
-    fn new(views: &[View], phrase: &Phrase, all: u64) -> Read<SoughtPhrase> {
+    fn new(views: &[SegmentView], phrase: &Phrase, all: u64) -> IndexResult<SoughtPhrase> {
         let mut entries = Vec::with_capacity(views.len());
         let mut counts = vec![0_u64; phrase.terms.len()];
         for view in views {
@@ -304,7 +308,7 @@ impl SoughtPhrase {
         Ok(SoughtPhrase { weight, turns, entries, tags, prefix: phrase.prefix })
     }
 
-    fn turns(&self, view: &View, number: usize) -> Read<Option<Turns>> {
+    fn turns(&self, view: &SegmentView, number: usize) -> IndexResult<Option<DocIter>> {
         let entries = &self.entries[number];
         if entries.iter().any(Vec::is_empty) {
             return Ok(None);
@@ -314,7 +318,7 @@ impl SoughtPhrase {
             [one] => union(view, one).map(Some),
             several => {
                 let made = phrase(view, several, &self.tags, self.prefix)?;
-                Ok((!made.docs.is_empty()).then_some(Turns::Made(made)))
+                Ok((!made.docs.is_empty()).then_some(DocIter::Made(made)))
             }
         }
     }

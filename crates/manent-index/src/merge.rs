@@ -1,13 +1,13 @@
 //! Makes one segment of several, without the sessions that are gone: what they said leaves the disk with it.
 
-use crate::damage::{Read, broken};
+use crate::damage::{IndexResult, broken};
 use crate::dictionary::{Cursor, DictionaryWriter, Entry};
 use crate::postings::tag_at;
 use crate::segment::{Parts, Run, SPOT_BYTES, Segment, UNNAMED_ROLE};
-use crate::view::View;
+use crate::segment_view::SegmentView;
 
 /// The bytes of a segment that holds what is still there of these, in their order.
-pub(crate) fn merge(views: &[View]) -> Read<Vec<u8>> {
+pub(crate) fn merge(views: &[SegmentView]) -> IndexResult<Vec<u8>> {
     let mut parts = Parts::default();
     let mut sources = Vec::with_capacity(views.len());
     let mut seconds = Vec::new();
@@ -43,7 +43,7 @@ pub(crate) fn merge(views: &[View]) -> Read<Vec<u8>> {
 /// For each run of a segment that stays, where its turns go: first, end, and its new first.
 type Shifts = Vec<(u32, u32, u32)>;
 
-fn take_over(view: &View, parts: &mut Parts, seconds: &mut Vec<u32>) -> Read<Shifts> {
+fn take_over(view: &SegmentView, parts: &mut Parts, seconds: &mut Vec<u32>) -> IndexResult<Shifts> {
     let segment = &view.segment;
     let (norms, roles, spots) = (segment.norms()?, segment.role_of()?, segment.spots()?);
     let said = segment.seconds()?;
@@ -84,14 +84,14 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn new(segment: &'a Segment, shifts: Shifts) -> Read<Source<'a>> {
+    fn new(segment: &'a Segment, shifts: Shifts) -> IndexResult<Source<'a>> {
         let mut cursor = segment.words().cursor();
         let entry = cursor.next()?;
         Ok(Source { segment, cursor, entry, shifts })
     }
 
     /// Adds the turns of the word that is looked at, and goes to the next word.
-    fn give(&mut self, docs: &mut Vec<u32>, times: &mut Vec<u32>, tags: &mut Vec<u8>) -> Read<()> {
+    fn give(&mut self, docs: &mut Vec<u32>, times: &mut Vec<u32>, tags: &mut Vec<u8>) -> IndexResult<()> {
         let Some(entry) = self.entry.take() else { return Ok(()) };
         let mut list = self.segment.list(&entry)?;
         let own_tags = self.segment.raw_tags(&entry)?;

@@ -9,8 +9,8 @@ use manent_store::{SessionKey, StreamId};
 use crate::by_key::ByKey;
 use crate::catalogue::Row;
 use crate::gone::Gone;
-use crate::state::Known;
-use crate::sweep::{Index, Save};
+use crate::loaded::LoadedIndex;
+use crate::refresh::{Index, Save};
 
 impl Index {
     /// Returns the row of a stream as it was last written down or read, without looking whether it still holds.
@@ -43,7 +43,7 @@ impl Index {
 
     /// Asks what is in memory. `None` if nothing is, or if a thread reads much and would have to be waited for: then
     /// the catalogue on the disk answers.
-    fn known_now<T>(&self, ask: impl FnOnce(&Known) -> T) -> Option<T> {
+    fn known_now<T>(&self, ask: impl FnOnce(&LoadedIndex) -> T) -> Option<T> {
         if self.is_reading() {
             return None;
         }

@@ -1,6 +1,6 @@
 //! Numbers as the index writes them: few bytes for small ones.
 
-use crate::damage::{Read, broken};
+use crate::damage::{IndexResult, broken};
 
 /// Seven bits a byte, the low ones first; the last byte has no high bit.
 pub(crate) fn put(bytes: &mut Vec<u8>, mut number: u64) {
@@ -37,7 +37,7 @@ impl<'a> Numbers<'a> {
     }
 
     #[inline]
-    pub(crate) fn next(&mut self) -> Read<u64> {
+    pub(crate) fn next(&mut self) -> IndexResult<u64> {
         match self.bytes.get(self.at) {
             Some(byte) if *byte < 0x80 => {
                 self.at += 1;
@@ -49,7 +49,7 @@ impl<'a> Numbers<'a> {
 
     /// Some numbers at once: most are small, and that they all are is known by one look.
     #[inline]
-    pub(crate) fn next_few<const N: usize>(&mut self) -> Read<[u64; N]> {
+    pub(crate) fn next_few<const N: usize>(&mut self) -> IndexResult<[u64; N]> {
         let few = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<N>);
         if let Some(few) = few.filter(|few| few.iter().fold(0, |all, byte| all | byte) < 0x80) {
             self.at += N;
@@ -62,7 +62,7 @@ impl<'a> Numbers<'a> {
         Ok(numbers)
     }
 
-    fn next_long(&mut self) -> Read<u64> {
+    fn next_long(&mut self) -> IndexResult<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = *self.bytes.get(self.at).ok_or_else(|| broken("a number is cut short"))?;
@@ -75,18 +75,18 @@ impl<'a> Numbers<'a> {
         Err(broken("a number is too long"))
     }
 
-    pub(crate) fn next_u32(&mut self) -> Read<u32> {
+    pub(crate) fn next_u32(&mut self) -> IndexResult<u32> {
         u32::try_from(self.next()?).map_err(|_| broken("a number is too large"))
     }
 
-    pub(crate) fn take(&mut self, len: usize) -> Read<&'a [u8]> {
+    pub(crate) fn take(&mut self, len: usize) -> IndexResult<&'a [u8]> {
         let end = self.at.checked_add(len).ok_or_else(|| broken("a length is too large"))?;
         let taken = self.bytes.get(self.at..end).ok_or_else(|| broken("cut short"))?;
         self.at = end;
         Ok(taken)
     }
 
-    pub(crate) fn text(&mut self) -> Read<&'a str> {
+    pub(crate) fn text(&mut self) -> IndexResult<&'a str> {
         let len = self.next()? as usize;
         std::str::from_utf8(self.take(len)?).map_err(|_| broken("a text is no text"))
     }

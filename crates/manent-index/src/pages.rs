@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use manent_store::Blob;
 use manent_store::sync::lock;
 
-use crate::damage::{Broken, Read, broken};
+use crate::damage::{Broken, IndexResult, broken};
 
 /// Bytes of an index file, wherever they are.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ pub(crate) fn seal(bytes: &mut Vec<u8>) {
 
 impl Pages {
     /// Opens a file that [`seal`] made. What stands behind the pages is checked now, the pages when they are read.
-    pub(crate) fn open(file: Box<dyn Blob>) -> Read<Pages> {
+    pub(crate) fn open(file: Box<dyn Blob>) -> IndexResult<Pages> {
         let size = file.len();
         let end_at = size.checked_sub(END_BYTES as u64).ok_or_else(|| broken("too short"))?;
         let mut end = [0; END_BYTES];
@@ -88,7 +88,7 @@ impl Pages {
     }
 
     /// The bytes of a range, checked.
-    pub(crate) fn read(&self, range: Range<u64>) -> Read<Bytes> {
+    pub(crate) fn read(&self, range: Range<u64>) -> IndexResult<Bytes> {
         if range.start > range.end || range.end > self.len() {
             return Err(broken("points beyond its end"));
         }
@@ -102,7 +102,7 @@ impl Pages {
 }
 
 impl Paged {
-    fn read(&self, range: Range<u64>) -> Read<Bytes> {
+    fn read(&self, range: Range<u64>) -> IndexResult<Bytes> {
         let name = (range.start, range.end);
         if let Some(bytes) = lock(&self.lately).pieces.get(&name) {
             return Ok(bytes.clone());
@@ -119,7 +119,7 @@ impl Paged {
         Ok(bytes)
     }
 
-    fn read_and_check(&self, range: Range<u64>) -> Read<Bytes> {
+    fn read_and_check(&self, range: Range<u64>) -> IndexResult<Bytes> {
         let first = range.start / PAGE_BYTES as u64;
         let start = first * PAGE_BYTES as u64;
         let end = range.end.next_multiple_of(PAGE_BYTES as u64).min(self.len);
@@ -155,7 +155,7 @@ impl std::ops::Deref for Bytes {
     }
 }
 
-fn fill(file: &dyn Blob, buffer: &mut [u8], offset: u64) -> Read<()> {
+fn fill(file: &dyn Blob, buffer: &mut [u8], offset: u64) -> IndexResult<()> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read_at(&mut buffer[filled..], offset + filled as u64) {

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use bitpacking::{BitPacker, BitPacker4x};
 
-use crate::damage::{Read, broken};
+use crate::damage::{IndexResult, broken};
 use crate::numbers::{Numbers, put};
 use crate::pages::{Bytes, Pages, u32_at};
 use crate::score::IMPACT_MAX;
@@ -150,7 +150,7 @@ struct Passed {
 
 impl List {
     /// `count` turns in `bytes`, and their tags in the segment.
-    pub(crate) fn new(bytes: Bytes, count: u32, pages: Pages, tags_at: Range<u64>) -> Read<List> {
+    pub(crate) fn new(bytes: Bytes, count: u32, pages: Pages, tags_at: Range<u64>) -> IndexResult<List> {
         let (docs, times) = ([END; BLOCK], [0; BLOCK]);
         let (block, filled, at, tags, passed) = (0, 0, 0, None, None);
         let mut list = List { bytes, pages, tags_at, tags, count, block, docs, times, filled, at, passed };
@@ -194,7 +194,7 @@ impl List {
     }
 
     /// Makes a block the one that is looked at, standing on its first turn.
-    pub(crate) fn unpack(&mut self, block: usize) -> Read<()> {
+    pub(crate) fn unpack(&mut self, block: usize) -> IndexResult<()> {
         self.block = block;
         self.at = 0;
         self.passed = None;
@@ -248,7 +248,7 @@ impl List {
         if self.at < self.filled { self.times[self.at] } else { 0 }
     }
 
-    pub(crate) fn next(&mut self) -> Read<u32> {
+    pub(crate) fn next(&mut self) -> IndexResult<u32> {
         self.at += 1;
         if self.at >= self.filled && self.block + 1 < self.blocks() {
             self.unpack(self.block + 1)?;
@@ -258,7 +258,7 @@ impl List {
 
     /// Goes to the first turn that is not before `target`.
     #[inline]
-    pub(crate) fn seek(&mut self, target: u32) -> Read<u32> {
+    pub(crate) fn seek(&mut self, target: u32) -> IndexResult<u32> {
         let filled = self.filled.min(BLOCK);
         if filled == 0 || self.docs[filled - 1] < target {
             return self.seek_far(target);
@@ -276,7 +276,7 @@ impl List {
     }
 
     #[inline(never)]
-    fn seek_far(&mut self, target: u32) -> Read<u32> {
+    fn seek_far(&mut self, target: u32) -> IndexResult<u32> {
         if !self.seek_block(target)? {
             return Ok(END);
         }
@@ -285,7 +285,7 @@ impl List {
     }
 
     /// Unpacks the block in which `target` would stand. False: there is none.
-    fn seek_block(&mut self, target: u32) -> Read<bool> {
+    fn seek_block(&mut self, target: u32) -> IndexResult<bool> {
         let (mut low, blocks) = (self.block + 1, self.blocks());
         // Further in growing steps before halving.
         let mut step = 1;
@@ -307,7 +307,7 @@ impl List {
     }
 
     /// How often the word is followed by one with this tag, in the turn that is looked at.
-    pub(crate) fn followed_by(&mut self, tag: u8) -> Read<u32> {
+    pub(crate) fn followed_by(&mut self, tag: u8) -> IndexResult<u32> {
         let before = if self.has_skips() { self.skip(self.block, 2) as usize } else { 0 };
         let first =
             before + self.times[..self.at.min(self.filled)].iter().map(|t| *t as usize).sum::<usize>();
@@ -317,7 +317,7 @@ impl List {
 
     /// Goes to the next turn, this one included, in which the word is followed by one with this tag, and tells how
     /// often. Much faster than asking turn by turn.
-    pub(crate) fn seek_followed(&mut self, tag: u8) -> Read<u32> {
+    pub(crate) fn seek_followed(&mut self, tag: u8) -> IndexResult<u32> {
         self.read_tags()?;
         while self.at < self.filled {
             let before = if self.has_skips() { self.skip(self.block, 2) as usize } else { 0 };
@@ -355,7 +355,7 @@ impl List {
         passed
     }
 
-    fn read_tags(&mut self) -> Read<&[u8]> {
+    fn read_tags(&mut self) -> IndexResult<&[u8]> {
         if self.tags.is_none() {
             self.tags = Some(self.pages.read(self.tags_at.clone())?);
         }
@@ -392,7 +392,7 @@ fn find_tag(tags: &[u8], among: Range<usize>, tag: u8) -> Option<usize> {
 
 /// How many of some occurrences have a tag.
 #[inline]
-fn tags_among(tags: &[u8], first: usize, times: usize, tag: u8) -> Read<u32> {
+fn tags_among(tags: &[u8], first: usize, times: usize, tag: u8) -> IndexResult<u32> {
     let mut count = 0;
     for at in first..first + times {
         count += u32::from(tag_at(tags, at).ok_or_else(|| broken("tags are missing"))? == tag);

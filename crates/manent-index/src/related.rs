@@ -4,14 +4,14 @@
 //! before it, the nearer the more, because a question and its answer seldom share their words; what the rest of the
 //! session speaks of counts a little, and so does the day on which something was said, where a question names one.
 
-use crate::best::{Best, Scored};
 use crate::corpus::Reach;
-use crate::damage::Read;
+use crate::damage::IndexResult;
 use crate::dates::{self, Part};
 use crate::dictionary::Entry;
 use crate::query::Query;
 use crate::score;
-use crate::view::{Filter, View};
+use crate::segment_view::{Filter, SegmentView};
+use crate::top_k::{Scored, TopK};
 use crate::words::{is_stop, stem, stem_prefix};
 
 impl Reach {
@@ -26,17 +26,17 @@ impl Reach {
 
 /// The best turns, and the stems that were looked for.
 pub(crate) fn related(
-    views: &[View],
+    views: &[SegmentView],
     query: &Query,
     filter: &Filter<'_>,
     rows: usize,
     reach: Reach,
-    mut best: Best<'_>,
-) -> Read<(Vec<Scored>, Vec<String>)> {
+    mut best: TopK<'_>,
+) -> IndexResult<(Vec<Scored>, Vec<String>)> {
     let words = query.words();
     let stems = stems_of(&words);
-    let all: u64 = views.iter().map(View::turns).sum();
-    let sought = stems.iter().map(|stem| Sought::new(views, stem, rows)).collect::<Read<Vec<_>>>()?;
+    let all: u64 = views.iter().map(SegmentView::turns).sum();
+    let sought = stems.iter().map(|stem| Sought::new(views, stem, rows)).collect::<IndexResult<Vec<_>>>()?;
     let dates = Dates::all_of(views, &dates::parts(&words))?;
     for (number, view) in views.iter().enumerate() {
         let scores = scores_in(view, number, &sought, &dates, all, reach)?;
@@ -77,7 +77,7 @@ struct Sought {
 }
 
 impl Sought {
-    fn new(views: &[View], stem_sought: &str, rows: usize) -> Read<Sought> {
+    fn new(views: &[SegmentView], stem_sought: &str, rows: usize) -> IndexResult<Sought> {
         let mut sought =
             Sought { entries: Vec::with_capacity(views.len()), count: 0, rows: vec![false; rows] };
         for view in views {
@@ -96,7 +96,7 @@ impl Sought {
         Ok(sought)
     }
 
-    fn note_rows(&mut self, view: &View, entry: &Entry) -> Read<()> {
+    fn note_rows(&mut self, view: &SegmentView, entry: &Entry) -> IndexResult<()> {
         let mut list = view.segment.list(entry)?;
         for (run, row) in view.segment.runs().iter().zip(&view.rows) {
             let found = list.seek(run.first + run.echo)?;
@@ -120,13 +120,13 @@ struct Dates {
 
 impl Dates {
     /// Each part on its own, and all of them together: who names a day wants that day, but may be wrong about it.
-    fn all_of(views: &[View], parts: &[Part]) -> Read<Vec<Dates>> {
+    fn all_of(views: &[SegmentView], parts: &[Part]) -> IndexResult<Vec<Dates>> {
         let single = parts.iter().map(|part| (vec![*part], DATE_PART));
         let whole = (parts.len() > 1).then(|| (parts.to_vec(), DATE_WHOLE));
         single.chain(whole).map(|(parts, factor)| Dates::new(views, parts, factor)).collect()
     }
 
-    fn new(views: &[View], parts: Vec<Part>, factor: f32) -> Read<Dates> {
+    fn new(views: &[SegmentView], parts: Vec<Part>, factor: f32) -> IndexResult<Dates> {
         let mut dates = Dates { parts, turns: 0, factor };
         for view in views {
             let mut days = Days::default();
@@ -138,7 +138,7 @@ impl Dates {
     }
 }
 
-/// Turns of one day follow each other: whether it fits is worked out once.
+/// DocIter of one day follow each other: whether it fits is worked out once.
 #[derive(Default)]
 struct Days {
     last: Option<(u32, bool)>,
@@ -162,13 +162,13 @@ impl Days {
 
 /// The score of every turn of a segment.
 fn scores_in(
-    view: &View,
+    view: &SegmentView,
     number: usize,
     sought: &[Sought],
     dates: &[Dates],
     all: u64,
     reach: Reach,
-) -> Read<Vec<f32>> {
+) -> IndexResult<Vec<f32>> {
     let turns = view.segment.turns() as usize;
     let mut scores = vec![0.0; turns];
     let lengths = lengths_with_neighbours(view, reach)?;
@@ -211,7 +211,7 @@ struct Counted<'a> {
 
 /// Adds what a word brings to each turn.
 fn add_word(
-    view: &View,
+    view: &SegmentView,
     stem: &Sought,
     counted: &Counted<'_>,
     weight: f32,
@@ -236,7 +236,7 @@ fn add_word(
 }
 
 /// How long each turn is, taken together with the one before it.
-fn lengths_with_neighbours(view: &View, reach: Reach) -> Read<Vec<f32>> {
+fn lengths_with_neighbours(view: &SegmentView, reach: Reach) -> IndexResult<Vec<f32>> {
     let norms = view.segment.norms()?;
     let mut lengths = Vec::with_capacity(norms.len());
     for run in view.segment.runs() {

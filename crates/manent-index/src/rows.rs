@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use manent_store::{Place, Version};
 
 use crate::catalogue::Row;
-use crate::damage::{Read, broken};
+use crate::damage::{IndexResult, broken};
 use crate::pages::{Bytes, Pages, u32_at, u64_at};
 
 /// A row, read or still as it stands in the file.
@@ -57,7 +57,7 @@ pub(crate) fn put_front(out: &mut Vec<u8>, row: &Row, name_end: u32, body_end: u
 }
 
 impl Filed {
-    pub(crate) fn open(pages: Pages, rows: usize, fronts_at: u64, bodies_end: u64) -> Read<Filed> {
+    pub(crate) fn open(pages: Pages, rows: usize, fronts_at: u64, bodies_end: u64) -> IndexResult<Filed> {
         let names_at = (rows as u64)
             .checked_mul(FRONT_BYTES as u64)
             .and_then(|fronts| fronts.checked_add(fronts_at))
@@ -95,7 +95,7 @@ impl Filed {
     }
 
     /// Where the body of a row lies in the file.
-    fn body(&self, at: usize) -> Read<Range<u64>> {
+    fn body(&self, at: usize) -> IndexResult<Range<u64>> {
         let (begin, end) = (self.begin(at), self.number(at, BODY_END));
         let fits = begin <= end && end <= self.bodies_end - self.bodies_at;
         if fits {
@@ -115,7 +115,7 @@ impl Filed {
         begin as usize..self.name_end(at) as usize
     }
 
-    fn name(&self, at: usize) -> Read<&str> {
+    fn name(&self, at: usize) -> IndexResult<&str> {
         if self.names.get().is_none() {
             let _ = self.names.set(self.pages.read(self.names_at..self.bodies_at)?);
         }
@@ -125,7 +125,7 @@ impl Filed {
     }
 
     /// Reads one row, and nothing of the others.
-    pub(crate) fn row(&self, at: usize) -> Read<Row> {
+    pub(crate) fn row(&self, at: usize) -> IndexResult<Row> {
         let Range { start, end } = self.name_range(at);
         let name = self.pages.read(self.names_at + start as u64..self.names_at + end as u64)?;
         let name = std::str::from_utf8(&name).map_err(|_| broken("a name is no text"))?.to_owned();
@@ -162,7 +162,7 @@ impl RowRef {
         Place::ALL.get(usize::from(place)).copied().unwrap_or(Place::Trash)
     }
 
-    pub(crate) fn name(&self) -> Read<&str> {
+    pub(crate) fn name(&self) -> IndexResult<&str> {
         match self {
             RowRef::Filed(filed, at) => filed.name(*at as usize),
             RowRef::Read(row) => Ok(&row.name),
@@ -198,7 +198,7 @@ impl RowRef {
     }
 
     /// All of it.
-    pub(crate) fn row(&self) -> Read<Arc<Row>> {
+    pub(crate) fn row(&self) -> IndexResult<Arc<Row>> {
         match self {
             RowRef::Filed(filed, at) => filed.row(*at as usize).map(Arc::new),
             RowRef::Read(row) => Ok(row.clone()),

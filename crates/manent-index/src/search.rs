@@ -11,22 +11,22 @@ use crate::corpus::{Corpus, Document};
 use crate::error::Result;
 use manent_store::{Place, Position, Progress, Seek, SessionKey, StreamId};
 
-use crate::best::{Best, Scored};
 use crate::catalogue::Row;
-use crate::changes::Meanwhile;
-use crate::damage::{Broken, Read};
-use crate::gather::seconds;
+use crate::changes::SpeculativeQuery;
+use crate::damage::{Broken, IndexResult};
+use crate::ingest::seconds;
 use crate::listing::unread;
+use crate::loaded::Snapshot;
 use crate::matching::{is_exact, matching};
 use crate::query::{Query, SessionMatch};
+use crate::refresh::{Index, ReadSoFar, Save};
 use crate::related::related;
 use crate::rows::RowRef;
 use crate::score;
-use crate::segment::Spot;
+use crate::segment::RecordRef;
+use crate::segment_view::{ALL, Alive, Filter, NONE};
 use crate::snippet::{Matcher, SNIPPET_CHARS, Snippet, snippet};
-use crate::state::Snapshot;
-use crate::sweep::{Index, ReadSoFar, Save};
-use crate::view::{ALL, Alive, Filter, NONE};
+use crate::top_k::{Scored, TopK};
 
 /// What a search found.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -110,7 +110,7 @@ impl Index {
             // was read now as ever; else the answer is dropped.
             let mut early = None;
             let mut ask_early = |of: &Arc<Snapshot>| early = Some((of.clone(), ask(of)));
-            let meanwhile = Meanwhile::Use(&mut ask_early);
+            let meanwhile = SpeculativeQuery::Use(&mut ask_early);
             let snapshot = self.refresh_while(Save::Sometimes, &mut *progress, meanwhile)?;
             let answer = match early {
                 Some((of, answer @ Ok(Answer::Found(_)))) if Arc::ptr_eq(&of, &snapshot) => answer,
@@ -118,8 +118,8 @@ impl Index {
             };
             match answer {
                 Ok(Answer::Found(answer)) => return Ok(answer),
-                Ok(Answer::Doubtful(numbers, answer)) => {
-                    self.doubt(&numbers);
+                Ok(Answer::Stale(numbers, answer)) => {
+                    self.mark_stale(&numbers);
                     found = answer;
                 }
                 Err(Failed::Index) => self.start_anew(),
@@ -137,7 +137,7 @@ impl Index {
         };
         // Hits that are not where they were are left out: whoever reads the streams now finds them again.
         let found = match self.asking(&snapshot, query, None).ask(limit) {
-            Ok(Answer::Found(found) | Answer::Doubtful(_, found)) => found,
+            Ok(Answer::Found(found) | Answer::Stale(_, found)) => found,
             Err(Failed::Index) => Found::default(),
             Err(Failed::Store(e)) => return Err(e),
         };
@@ -156,17 +156,17 @@ impl Index {
 
 /// The best turns of a question, read.
 #[derive(Default)]
-struct Kept {
+struct Matched {
     hits: Vec<Hit>,
     /// The numbers of sessions that are not what was indexed.
-    doubtful: Vec<u64>,
+    stale: Vec<u64>,
     total: Option<u64>,
 }
 
 enum Answer {
     Found(Found),
     /// Some hits are not where they were: the numbers of their sessions, and the others.
-    Doubtful(Vec<u64>, Found),
+    Stale(Vec<u64>, Found),
 }
 
 enum Failed {
@@ -212,22 +212,22 @@ impl Asking<'_> {
         };
         let mut found = Found { unread: unread(self.snapshot)?, ..Found::default() };
         let matched = if self.query.loose && self.query.plain {
-            Kept::default()
+            Matched::default()
         } else {
             self.matched(&filter, limit)?
         };
-        let (hits, doubtful) = match matched {
-            Kept { hits, doubtful, total } if !hits.is_empty() || !doubtful.is_empty() => {
+        let (hits, stale) = match matched {
+            Matched { hits, stale, total } if !hits.is_empty() || !stale.is_empty() => {
                 found.total = total;
-                (hits, doubtful)
+                (hits, stale)
             }
-            Kept { total, .. } if !self.query.plain || limit == 0 => {
+            Matched { total, .. } if !self.query.plain || limit == 0 => {
                 found.total = total;
                 return Ok(Answer::Found(found));
             }
             _ => {
                 let tie = |a: &Scored, b: &Scored| self.tie(a, b);
-                let best = Best::new(limit, &tie);
+                let best = TopK::new(limit, &tie);
                 let rows = self.snapshot.rows.len();
                 let (near, stems) =
                     related(&self.snapshot.views, self.query, &filter, rows, self.corpus.reach(), best)?;
@@ -238,29 +238,29 @@ impl Asking<'_> {
         found.hits = hits;
         found.hits.retain(|hit| filter.role.is_none_or(|wants| wants(&hit.role)));
         found.related &= !found.hits.is_empty();
-        if doubtful.is_empty() { Ok(Answer::Found(found)) } else { Ok(Answer::Doubtful(doubtful, found)) }
+        if stale.is_empty() { Ok(Answer::Found(found)) } else { Ok(Answer::Stale(stale, found)) }
     }
 
     /// The best turns that hold all of the question.
     ///
     /// Where the index knows only nearly whether they do, more of them are read until those that are left out cannot be
     /// better: none scores higher than the index said.
-    fn matched(&self, filter: &Filter<'_>, limit: usize) -> std::result::Result<Kept, Failed> {
+    fn matched(&self, filter: &Filter<'_>, limit: usize) -> std::result::Result<Matched, Failed> {
         let tie = |a: &Scored, b: &Scored| self.tie(a, b);
         let views = &self.snapshot.views;
         let matcher = Matcher::of_query(self.query);
         let exact = self.query.must.iter().chain(&self.query.not).all(is_exact);
         if exact && self.knows_roles(filter)? {
-            let found = matching(views, self.query, filter, Best::new(limit, &tie))?;
-            let (hits, doubtful) = self.read(&found.best, &matcher, Lines::default())?;
-            return Ok(Kept { hits, doubtful, total: found.total });
+            let found = matching(views, self.query, filter, TopK::new(limit, &tie))?;
+            let (hits, stale) = self.read(&found.best, &matcher, Lines::default())?;
+            return Ok(Matched { hits, stale, total: found.total });
         }
         let mut read: HashMap<(u32, u32), Option<Scored>> = HashMap::new();
-        let (mut lines, mut doubtful) = (Lines::default(), Vec::new());
+        let (mut lines, mut stale) = (Lines::default(), Vec::new());
         let mut wanted = limit.saturating_add(limit / 4 + 4);
         loop {
-            let found = matching(views, self.query, filter, Best::new(wanted, &tie))?;
-            let mut best = Best::new(limit, &tie);
+            let found = matching(views, self.query, filter, TopK::new(wanted, &tie))?;
+            let mut best = TopK::new(limit, &tie);
             for scored in &found.best {
                 let counted = match read.entry((scored.segment, scored.doc)) {
                     Entry::Occupied(known) => *known.get(),
@@ -269,7 +269,7 @@ impl Asking<'_> {
                         let line = self.line(&row, at)?;
                         let document = line.as_ref().and_then(|line| self.document_in(line, at));
                         if document.is_none() {
-                            doubtful.push(row.number);
+                            stale.push(row.number);
                         }
                         let times = document.and_then(Document::searched).and_then(|(role, text)| {
                             let is_wanted = filter.role.is_none_or(|wants| wants(&role));
@@ -291,18 +291,18 @@ impl Asking<'_> {
             let kept = best.into_kept();
             let enough = kept.len() >= limit && kept.last().is_none_or(|last| last.score > most);
             if enough || found.best.len() < wanted {
-                let (hits, more_doubtful) = self.read(&kept, &matcher, lines)?;
-                doubtful.extend(more_doubtful);
-                let total = (found.best.len() < wanted && doubtful.is_empty())
+                let (hits, more_stale) = self.read(&kept, &matcher, lines)?;
+                stale.extend(more_stale);
+                let total = (found.best.len() < wanted && stale.is_empty())
                     .then(|| read.values().flatten().count() as u64);
-                return Ok(Kept { hits, doubtful, total });
+                return Ok(Matched { hits, stale, total });
             }
             wanted = wanted.saturating_mul(4);
         }
     }
 
     /// Whether the index alone tells the roles that are asked for.
-    fn knows_roles(&self, filter: &Filter<'_>) -> Read<bool> {
+    fn knows_roles(&self, filter: &Filter<'_>) -> IndexResult<bool> {
         for view in self.snapshot.views.iter().filter(|_| filter.role.is_some()) {
             if !view.knows_roles()? {
                 return Ok(false);
@@ -311,7 +311,7 @@ impl Asking<'_> {
         Ok(true)
     }
 
-    fn score(&self, scored: &Scored, weights: &[f32], times: &[u32]) -> Read<f32> {
+    fn score(&self, scored: &Scored, weights: &[f32], times: &[u32]) -> IndexResult<f32> {
         let norm = self.snapshot.views[scored.segment as usize].segment.norm(scored.doc)?;
         let impacts = times.iter().map(|times| score::impact(*times, norm));
         Ok(weights.iter().zip(impacts).fold(0.0, |all, (weight, impact)| all + weight * impact))
@@ -325,7 +325,7 @@ impl Asking<'_> {
         matcher: &Matcher,
         mut lines: Lines,
     ) -> std::result::Result<(Vec<Hit>, Vec<u64>), Failed> {
-        let (mut hits, mut doubtful) = (Vec::with_capacity(best.len()), Vec::new());
+        let (mut hits, mut stale) = (Vec::with_capacity(best.len()), Vec::new());
         for scored in best {
             let (row, spot) = self.place_of(scored)?;
             let line = match lines.kept.remove(&(scored.segment, scored.doc)) {
@@ -334,24 +334,25 @@ impl Asking<'_> {
             };
             match line.and_then(|line| self.hit(&row, spot, scored.score, &line, matcher)) {
                 Some(hit) => hits.push(hit),
-                None => doubtful.push(row.number),
+                None => stale.push(row.number),
             }
         }
-        Ok((hits, doubtful))
+        Ok((hits, stale))
     }
 
-    fn place_of(&self, scored: &Scored) -> Read<(Arc<Row>, Spot)> {
+    fn place_of(&self, scored: &Scored) -> IndexResult<(Arc<Row>, RecordRef)> {
         let view = &self.snapshot.views[scored.segment as usize];
         let row = view.row_of(scored.doc).and_then(|row| self.snapshot.rows.get(row as usize));
         let row = row.ok_or(Broken::Wrong("a hit belongs to no session"))?;
-        Ok((row.row()?, view.segment.spot(scored.doc)?))
+        Ok((row.row()?, view.segment.record_ref(scored.doc)?))
     }
 
     /// The order of hits that are equally good and equally old: the session that began later, then the later turn.
     fn tie(&self, a: &Scored, b: &Scored) -> Ordering {
         let views = &self.snapshot.views;
         let row_of = |scored: &Scored| views[scored.segment as usize].row_of(scored.doc);
-        let seq_of = |scored: &Scored| views[scored.segment as usize].segment.spot(scored.doc).map(|s| s.seq);
+        let seq_of =
+            |scored: &Scored| views[scored.segment as usize].segment.record_ref(scored.doc).map(|s| s.seq);
         if let (Some(row_a), Some(row_b)) = (row_of(a), row_of(b))
             && row_a == row_b
             && let (Ok(seq_a), Ok(seq_b)) = (seq_of(a), seq_of(b))
@@ -370,7 +371,7 @@ impl Asking<'_> {
     /// Up to which number turns are asked for, by row. Nothing: all of all sessions.
     ///
     /// What is in the trash is not found, but for what a session that is not in the trash was forked from, and shows.
-    fn wanted_sessions(&self) -> Read<Option<Vec<u64>>> {
+    fn wanted_sessions(&self) -> IndexResult<Option<Vec<u64>>> {
         let rows = &self.snapshot.rows;
         let chosen = !self.query.sessions.is_empty() || !self.query.not_sessions.is_empty();
         if !chosen && !self.snapshot.has_trash {
@@ -390,11 +391,11 @@ impl Asking<'_> {
             let upto = if in_trash { shown.get(&row.id).copied().unwrap_or(NONE) } else { ALL };
             Ok(if !chosen || is_meant(&row) { upto } else { NONE })
         };
-        rows.iter().map(wanted).collect::<Read<_>>().map(Some)
+        rows.iter().map(wanted).collect::<IndexResult<_>>().map(Some)
     }
 
     /// What is shown of a turn. Nothing if its line is not what was indexed.
-    fn hit(&self, row: &Row, spot: Spot, score: f32, line: &[u8], matcher: &Matcher) -> Option<Hit> {
+    fn hit(&self, row: &Row, spot: RecordRef, score: f32, line: &[u8], matcher: &Matcher) -> Option<Hit> {
         let (id, document) = (stream_of(row)?, self.document_in(line, spot)?);
         let ts = document.ts.clone().unwrap_or_default().into_owned();
         let (role, text) = document.searched()?;
@@ -411,7 +412,7 @@ impl Asking<'_> {
     }
 
     /// Reads the line of a turn where it lies. Nothing if that is not what was indexed.
-    fn line(&self, row: &Row, spot: Spot) -> Result<Option<Vec<u8>>> {
+    fn line(&self, row: &Row, spot: RecordRef) -> Result<Option<Vec<u8>>> {
         let line = self.corpus.line_at(row.place(), &row.name, Position::new(spot.offset))?;
         match line.filter(|line| crc32c::crc32c(line) == spot.crc) {
             Some(line) => Ok(Some(line)),
@@ -421,13 +422,13 @@ impl Asking<'_> {
     }
 
     /// Returns the document of the line that was read for a record.
-    fn document_in<'l>(&self, line: &'l [u8], spot: Spot) -> Option<Document<'l>> {
+    fn document_in<'l>(&self, line: &'l [u8], spot: RecordRef) -> Option<Document<'l>> {
         let verified = manent_log::frame::verify(line).is_some();
         let entry = manent_log::Entry { seq: spot.seq, offset: spot.offset, bytes: line, verified };
         self.corpus.document(&entry)
     }
 
-    fn line_by_reading(&self, row: &Row, spot: Spot) -> Result<Option<Vec<u8>>> {
+    fn line_by_reading(&self, row: &Row, spot: RecordRef) -> Result<Option<Vec<u8>>> {
         let Some(id) = stream_of(row) else { return Ok(None) };
         let seek = Seek::Position { position: Position::new(spot.offset), seq: spot.seq };
         let id = StreamId { space: self.corpus.space(), ..id };
@@ -460,9 +461,9 @@ impl Lines {
 }
 
 /// By the ids of sessions in the trash: up to which number sessions that are not there show their records as their own.
-fn shown_by_forks(rows: &[RowRef]) -> Read<HashMap<String, u64>> {
+fn shown_by_forks(rows: &[RowRef]) -> IndexResult<HashMap<String, u64>> {
     let mut shown = HashMap::new();
-    let forks = rows.iter().filter(|row| row.is_fork()).map(RowRef::row).collect::<Read<Vec<_>>>()?;
+    let forks = rows.iter().filter(|row| row.is_fork()).map(RowRef::row).collect::<IndexResult<Vec<_>>>()?;
     let mut todo: Vec<(&str, u64)> = Vec::new();
     for fork in forks.iter().filter(|fork| fork.place() != Place::Trash) {
         todo.push((&fork.parent, fork.upto));

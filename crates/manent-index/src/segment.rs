@@ -1,6 +1,6 @@
 //! One immutable piece of the index: turns, and in which of them each word stands.
 //!
-//! Turns have numbers of their own here, one after the other; those of one session that were read in one go are a
+//! DocIter have numbers of their own here, one after the other; those of one session that were read in one go are a
 //! [`Run`]. Of a turn the index keeps where its record lies and what it takes to rank it; its text stays in the log.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! ```
 
 use crate::column::Column;
-use crate::damage::{Read, broken};
+use crate::damage::{IndexResult, broken};
 use crate::dictionary::{Dictionary, Entry};
 use crate::numbers::{Numbers, put, put_text};
 use crate::pages::{Bytes, PAGE_BYTES, Pages, u32_at, u64_at};
@@ -28,7 +28,7 @@ pub(crate) struct Segment {
     seconds: Column<4>,
 }
 
-/// Turns of one session, next to each other.
+/// DocIter of one session, next to each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
     /// Its first turn here.
@@ -49,7 +49,7 @@ impl Run {
 
 /// Where the record of a turn lies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct RecordRef {
     pub(crate) offset: u64,
     pub(crate) seq: u64,
     pub(crate) crc: u32,
@@ -128,7 +128,7 @@ impl Parts {
 }
 
 impl Segment {
-    pub(crate) fn open(pages: Pages) -> Read<Segment> {
+    pub(crate) fn open(pages: Pages) -> IndexResult<Segment> {
         let end_at = pages.len().checked_sub(END_BYTES as u64).ok_or_else(|| broken("too short"))?;
         let end = pages.read(end_at..pages.len())?;
         let mut at = [0; END_NUMBERS];
@@ -171,12 +171,12 @@ impl Segment {
         &self.words
     }
 
-    pub(crate) fn list(&self, entry: &Entry) -> Read<List> {
+    pub(crate) fn list(&self, entry: &Entry) -> IndexResult<List> {
         List::new(self.pages.read(entry.list.clone())?, entry.count, self.pages.clone(), entry.tags.clone())
     }
 
     /// The tags of a word as they were written, for a merge.
-    pub(crate) fn raw_tags(&self, entry: &Entry) -> Read<Bytes> {
+    pub(crate) fn raw_tags(&self, entry: &Entry) -> IndexResult<Bytes> {
         self.pages.read(entry.tags.clone())
     }
 
@@ -194,34 +194,34 @@ impl Segment {
     }
 
     /// How long each turn is.
-    pub(crate) fn norms(&self) -> Read<&[u8]> {
+    pub(crate) fn norms(&self) -> IndexResult<&[u8]> {
         self.norms.whole()
     }
 
     /// How long a turn is. A list that was not made by us may lead beyond the turns.
     #[inline]
-    pub(crate) fn norm(&self, doc: u32) -> Read<u8> {
+    pub(crate) fn norm(&self, doc: u32) -> IndexResult<u8> {
         Ok(self.norms.get(doc)?.map_or(u8::MAX, |[norm]| norm))
     }
 
     /// The role of each turn, as its place among [`Segment::roles`].
-    pub(crate) fn role_of(&self) -> Read<&[u8]> {
+    pub(crate) fn role_of(&self) -> IndexResult<&[u8]> {
         self.role_of.whole()
     }
 
     /// When each turn was said.
-    pub(crate) fn seconds(&self) -> Read<Seconds<'_>> {
+    pub(crate) fn seconds(&self) -> IndexResult<Seconds<'_>> {
         self.seconds.whole().map(Seconds)
     }
 
     /// When a turn was said, in seconds since 1970.
     #[inline]
-    pub(crate) fn second(&self, doc: u32) -> Read<u32> {
+    pub(crate) fn second(&self, doc: u32) -> IndexResult<u32> {
         Ok(self.seconds.get(doc)?.map_or(0, u32::from_le_bytes))
     }
 
     /// Where the record of a turn lies.
-    pub(crate) fn spot(&self, doc: u32) -> Read<Spot> {
+    pub(crate) fn record_ref(&self, doc: u32) -> IndexResult<RecordRef> {
         if doc >= self.turns {
             return Err(broken("there is no such turn"));
         }
@@ -232,10 +232,10 @@ impl Segment {
         let bytes = self.pages.read(at(first)..at(end))?;
         let at = (doc - first) as usize * SPOT_BYTES;
         let (offset, seq) = (u64_at(&bytes, at) & SPOT_MAX, u64_at(&bytes, at + 4) >> 16);
-        Ok(Spot { offset, seq, crc: u32_at(&bytes, at + 12) })
+        Ok(RecordRef { offset, seq, crc: u32_at(&bytes, at + 12) })
     }
 
-    pub(crate) fn spots(&self) -> Read<Bytes> {
+    pub(crate) fn spots(&self) -> IndexResult<Bytes> {
         self.pages.read(self.spots_at..self.spots_at + u64::from(self.turns) * SPOT_BYTES as u64)
     }
 }
@@ -251,14 +251,14 @@ impl Seconds<'_> {
     }
 }
 
-pub(crate) fn put_spot(out: &mut Vec<u8>, spot: Spot) {
+pub(crate) fn put_spot(out: &mut Vec<u8>, spot: RecordRef) {
     // Six bytes each: a number beyond that is no number of a record that anybody wrote, and leads nowhere.
     out.extend_from_slice(&spot.offset.min(SPOT_MAX).to_le_bytes()[..6]);
     out.extend_from_slice(&spot.seq.min(SPOT_MAX).to_le_bytes()[..6]);
     out.extend_from_slice(&spot.crc.to_le_bytes());
 }
 
-fn runs_of(bytes: &[u8], turns: u32) -> Read<Vec<Run>> {
+fn runs_of(bytes: &[u8], turns: u32) -> IndexResult<Vec<Run>> {
     let mut numbers = Numbers::new(bytes);
     let mut runs = Vec::new();
     let mut first = 0_u32;
@@ -272,7 +272,7 @@ fn runs_of(bytes: &[u8], turns: u32) -> Read<Vec<Run>> {
     if first == turns { Ok(runs) } else { Err(broken("runs do not fit")) }
 }
 
-fn names_of(bytes: &[u8]) -> Read<Vec<String>> {
+fn names_of(bytes: &[u8]) -> IndexResult<Vec<String>> {
     let mut numbers = Numbers::new(bytes);
     let mut names = Vec::new();
     while !numbers.is_at_end() {

@@ -15,19 +15,19 @@ use manent_sim::Rng;
 
 use crate::builder::{Builder, Said};
 use crate::pages::Pages;
-use crate::segment::{Segment, Spot};
-use crate::view::View;
+use crate::segment::{RecordRef, Segment};
+use crate::segment_view::SegmentView;
 
 /// A turn to be indexed.
 #[derive(Debug, Clone)]
 struct Turn {
     role: String,
     second: u32,
-    spot: Spot,
+    spot: RecordRef,
     text: String,
 }
 
-/// Turns of one session that were read in one go.
+/// DocIter of one session that were read in one go.
 #[derive(Debug, Clone)]
 struct Read {
     session: u64,
@@ -50,7 +50,7 @@ fn any_read(rng: &mut Rng, session: u64, turns: u64) -> Read {
     let turn = |rng: &mut Rng| Turn {
         role: ["user", "assistant", "tool"][rng.below(3) as usize].to_owned(),
         second: 1_700_000_000 + rng.below(1_000_000) as u32,
-        spot: Spot { offset: rng.below(1 << 40), seq: rng.below(1 << 30), crc: rng.next_u64() as u32 },
+        spot: RecordRef { offset: rng.below(1 << 40), seq: rng.below(1 << 30), crc: rng.next_u64() as u32 },
         text: any_text(rng, 12),
     };
     let turns: Vec<Turn> = (0..turns).map(|_| turn(rng)).collect();
@@ -85,6 +85,6 @@ fn open(bytes: Vec<u8>) -> Segment {
 }
 
 /// All sessions are there, each in the row of its number.
-fn view(segment: Segment) -> View {
-    View::new(Arc::new(segment), |number| u32::try_from(number).ok())
+fn view(segment: Segment) -> SegmentView {
+    SegmentView::new(Arc::new(segment), |number| u32::try_from(number).ok())
 }

@@ -14,7 +14,7 @@
 //! | `in_memory.rs`, `in_memory_blobs.rs` | [`InMemory`] and [`InMemoryBlobs`]: nothing outlives the process |
 //! | `rows.rs` | helpers for backends that keep a stream as a row of lines |
 //! | `holders.rs` | leases and locks between threads, for backends that have nothing better |
-//! | `pack.rs` | archived files: compressed, and read as if they were plain |
+//! | `pack.rs`, `unpacking.rs` | archived files: compressed (feature `archive`), and read as if they were plain |
 //! | `key.rs` | [`SessionKey`]: the name of a stream, and its file name |
 //! | `header.rs` | [`HeaderNames`]: what a backend reads of a header |
 //! | `clock.rs`, `when.rs` | times as records write them, and as people write them |
@@ -29,11 +29,16 @@ pub mod holders;
 mod in_memory;
 mod in_memory_blobs;
 mod key;
+#[cfg(feature = "archive")]
+mod pack;
+#[cfg(not(feature = "archive"))]
+#[path = "pack_unavailable.rs"]
 mod pack;
 pub mod rows;
 pub mod streams;
 pub mod sync;
 pub mod threads;
+mod unpacking;
 pub mod when;
 
 pub use blobs::{Blob, BlobStat, Blobs, FileBlobs};

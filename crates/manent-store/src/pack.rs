@@ -29,8 +29,13 @@ use zstd::zstd_safe::CParameter;
 
 use crate::threads::share;
 use packed::Unpacker;
-pub(crate) use packed::{Packed, Unpacking, open_strict};
+pub(crate) use packed::{Packed, open_strict};
 use table::{FRAMES_MAX, Table, packed_bytes_max, read_exactly};
+
+/// Opens a packed file, to be read as what it holds.
+pub(crate) fn open(file: Box<dyn DiskFile>) -> io::Result<Box<dyn DiskFile>> {
+    Ok(Box::new(Packed::open(file)?))
+}
 
 /// Compresses the first `len` bytes of `source` into `target`, which must be empty. Not synced here.
 ///

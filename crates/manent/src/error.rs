@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use manent_store::KeyError;
 
 use crate::context::SettingError;
+#[cfg(feature = "search")]
 use crate::memory::ItemError;
 use crate::runs::EntryError;
 use crate::turn::RecordError;
@@ -29,6 +30,7 @@ pub enum Error {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// What was to be remembered is at fault.
+    #[cfg(feature = "search")]
     #[error(transparent)]
     Item(ItemError),
     /// An entry about a run is at fault.
@@ -128,6 +130,7 @@ pub enum Error {
         pid: Option<u32>,
     },
     /// The index cannot be kept.
+    #[cfg(feature = "search")]
     #[error(transparent)]
     Index(manent_index::Error),
     /// The beginning of an id that more than one session has.
@@ -227,6 +230,7 @@ impl Error {
     }
 }
 
+#[cfg(feature = "search")]
 impl From<manent_index::Error> for Error {
     fn from(error: manent_index::Error) -> Error {
         match error {

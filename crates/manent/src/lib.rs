@@ -7,6 +7,14 @@
 //! files unless one says otherwise: [`Store::on`] takes any backend. What a backend must do is a suite of tests in
 //! the crate `manent-contract`.
 //!
+//! # Features
+//!
+//! | feature | default | gives |
+//! |---|---|---|
+//! | `search` | yes | search, lists with titles and counts, memory and consolidation, which search too |
+//! | `tokens` | yes | exact token counts; without it, [`tokens`] estimates |
+//! | `archive` | yes | packed archives; without it, [`Store`] does not archive, and packed sessions cannot be read |
+//!
 //! # Layout
 //!
 //! | file | about |
@@ -31,18 +39,24 @@
 //! | `search/` | search, lists and counts, on the index of the crate `manent-index`: [`Query`], [`Summary`] |
 
 mod arena;
+#[cfg(feature = "search")]
 pub mod consolidate;
 pub mod context;
 pub mod dataset;
 mod error;
 mod fork;
 mod lifecycle;
+#[cfg(feature = "search")]
 pub mod memory;
 mod meta;
 mod reading;
 pub mod retrospective;
 pub mod runs;
 mod scan;
+#[cfg(feature = "search")]
+mod search;
+#[cfg(not(feature = "search"))]
+#[path = "search_unavailable.rs"]
 mod search;
 mod secrets;
 mod store;
@@ -56,6 +70,7 @@ pub use context::Context;
 pub use error::{Error, Result};
 pub use fork::Forked;
 pub use lifecycle::Purged;
+#[cfg(feature = "search")]
 pub use manent_index::{
     Found, Hit, IndexState, Listing, Missing, QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError,
     ReadSoFar, Reindexed, SNIPPET_CHARS, Share, Snippet, Stats, Summary,
@@ -68,6 +83,7 @@ pub use manent_store::{
     Blobs, Files, InMemory, KEY_BYTES_MAX, KeyError, KeyParts, Place, Position, Receipt, Repaired,
     SessionKey, Space, StreamId, StreamStat, Streams, when,
 };
+#[cfg(feature = "search")]
 pub use memory::Memory;
 pub use meta::{Meta, Parent};
 pub use reading::{Growth, Reader};

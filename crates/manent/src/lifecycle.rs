@@ -35,6 +35,7 @@ impl Store {
     /// Archives a session: it leaves the list of live ones, is packed, and can be read as before. The next record of
     /// its key begins a new session. One that is archived but was not packed, because that was interrupted, is packed
     /// now.
+    #[cfg(feature = "archive")]
     pub fn archive(&self, at: &StreamId, progress: Progress<'_>) -> Result<StreamId> {
         let archived = match at.place {
             Place::Live => self.moving(|| self.relocate(at, Place::Archive))?,

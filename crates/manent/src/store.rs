@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use manent_index::Background;
 use manent_log::frame::Reason;
 use manent_log::fs::Disk;
 use manent_log::{Body, Damage, Found, RealDisk, Report, SetAside, TailState, Trust};
@@ -24,7 +23,7 @@ use manent_store::{
 use crate::error::{Error, Result};
 use crate::meta::{Author, Parent};
 use crate::reading::Reader;
-use crate::search::SessionIndex;
+use crate::search::{Background, SessionIndex};
 use crate::stream::Start;
 use crate::transcript::Transcript;
 use crate::{Durability, Expect};

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 pub enum Counting {
     /// Four bytes a token.
     Estimate,
-    /// With a vocabulary. The first count of a process loads it, which takes a tenth of a second.
+    /// With a vocabulary. The first count of a process loads it, which takes a tenth of a second. Without the feature
+    /// `tokens` there is none, and this is [`Counting::Estimate`].
     #[default]
     Exact,
 }
@@ -82,6 +83,12 @@ pub(crate) fn of_bytes(bytes: u64) -> u64 {
     bytes.div_ceil(4)
 }
 
+#[cfg(not(feature = "tokens"))]
+fn exact(text: &str) -> u64 {
+    estimate(text)
+}
+
+#[cfg(feature = "tokens")]
 fn exact(text: &str) -> u64 {
     let Some(vocabulary) = tiktoken::get_encoding(VOCABULARY) else { return estimate(text) };
     // A word of a megabyte takes a counter for ever, and is no word: such runs are estimated.
@@ -95,6 +102,7 @@ fn exact(text: &str) -> u64 {
     count
 }
 
+#[cfg(feature = "tokens")]
 enum Piece<'a> {
     Text(&'a str),
     /// Without a blank for longer than any word is.
@@ -102,6 +110,7 @@ enum Piece<'a> {
 }
 
 /// Takes runs without a blank that are too long to be text out of a text.
+#[cfg(feature = "tokens")]
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let (mut pieces, mut start, mut run) = (Vec::new(), 0, 0);
     let bytes = text.as_bytes();
@@ -122,15 +131,17 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
+#[cfg(feature = "tokens")]
 const VOCABULARY: &str = "o200k_base";
 const WHOLE: u64 = 1000;
 /// Vocabularies differ by less than this; what is beyond is no vocabulary.
 const RATIO_MIN: u64 = 500;
 const RATIO_MAX: u64 = 3000;
 /// Longer runs without a blank are base64, minified code, or somebody who means harm.
+#[cfg(feature = "tokens")]
 const RUN_BYTES_MAX: usize = 16 << 10;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tokens"))]
 mod tests {
     use super::*;
 

@@ -25,7 +25,7 @@ enum Members<'a> {
     /// Laid out as we write: places in the body.
     Known(&'a str, Envelope),
     /// Anything else: taken apart by a parser.
-    StreamStat(Vec<(Cow<'a, str>, &'a str)>),
+    Parsed(Vec<(Cow<'a, str>, &'a str)>),
 }
 
 impl<'a> Record<'a> {
@@ -38,7 +38,7 @@ impl<'a> Record<'a> {
         });
         let members = match known {
             Some(members) => members,
-            None => Members::StreamStat(manent_log::members_of(line).unwrap_or_default()),
+            None => Members::Parsed(manent_log::members_of(line).unwrap_or_default()),
         };
         Some(Record { seq: entry.seq, verified: entry.verified, line, members })
     }
@@ -111,7 +111,7 @@ impl<'a> Record<'a> {
     pub fn member(&self, name: &str) -> Option<&'a str> {
         let find = |list: &[(Cow<'a, str>, &'a str)]| list.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
         match &self.members {
-            Members::StreamStat(list) => find(list),
+            Members::Parsed(list) => find(list),
             Members::Known(..) => find(&manent_log::members_of(self.line)?),
         }
     }
@@ -130,7 +130,7 @@ impl<'a> Record<'a> {
     pub(crate) fn is_turn(&self) -> bool {
         match &self.members {
             Members::Known(_, envelope) => envelope.role.is_some(),
-            Members::StreamStat(list) => list.iter().any(|(name, _)| name == "role"),
+            Members::Parsed(list) => list.iter().any(|(name, _)| name == "role"),
         }
     }
 
@@ -138,7 +138,7 @@ impl<'a> Record<'a> {
     pub(crate) fn parts(&self) -> Option<(&'a str, &Envelope)> {
         match &self.members {
             Members::Known(body, envelope) => Some((body, envelope)),
-            Members::StreamStat(_) => None,
+            Members::Parsed(_) => None,
         }
     }
 
@@ -149,7 +149,7 @@ impl<'a> Record<'a> {
     ) -> Option<Cow<'a, str>> {
         match &self.members {
             Members::Known(body, envelope) => place(envelope).map(|range| Cow::Borrowed(&body[range])),
-            Members::StreamStat(_) => self.string(name),
+            Members::Parsed(_) => self.string(name),
         }
     }
 }

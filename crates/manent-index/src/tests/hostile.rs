@@ -7,9 +7,8 @@ use bitpacking::{BitPacker, BitPacker4x};
 use manent_sim::{Rng, SimDisk};
 
 use super::{any_read, in_memory, open, sealed, segment_bytes};
-use crate::best::{Best, Scored};
 use crate::catalogue::{self, Head, Mark, Row};
-use crate::damage::Read;
+use crate::damage::IndexResult;
 use crate::dictionary::DictionaryWriter;
 use crate::matching::matching;
 use crate::merge::merge;
@@ -18,7 +17,8 @@ use crate::pages::u64_at;
 use crate::query::Query;
 use crate::related::related;
 use crate::segment::{Parts, Run, Segment};
-use crate::view::{Filter, View};
+use crate::segment_view::{Filter, SegmentView};
+use crate::top_k::{Scored, TopK};
 use crate::{Coverage, Reach};
 
 use super::world::World;
@@ -42,11 +42,12 @@ const QUESTIONS: [&str; 9] = [
 ];
 
 /// Asks a segment everything that an index asks.
-fn ask_all(bytes: Vec<u8>) -> Read<()> {
+fn ask_all(bytes: Vec<u8>) -> IndexResult<()> {
     let segment = Arc::new(Segment::open(in_memory(bytes))?);
     // All there; some gone.
     for every in [1, 2] {
-        let view = View::new(segment.clone(), |number| (number % every == 0).then_some((number % 16) as u32));
+        let view =
+            SegmentView::new(segment.clone(), |number| (number % every == 0).then_some((number % 16) as u32));
         let views = [view];
         let tie = |a: &Scored, b: &Scored| a.doc.cmp(&b.doc);
         for text in QUESTIONS {
@@ -60,11 +61,11 @@ fn ask_all(bytes: Vec<u8>) -> Read<()> {
                 until: None,
             };
             for limit in [1, 1000] {
-                let found = matching(&views, &query, &filter, Best::new(limit, &tie)).map(|found| found.best);
-                let near = related(&views, &query, &filter, 16, Reach::Conversation, Best::new(limit, &tie))
+                let found = matching(&views, &query, &filter, TopK::new(limit, &tie)).map(|found| found.best);
+                let near = related(&views, &query, &filter, 16, Reach::Conversation, TopK::new(limit, &tie))
                     .map(|(best, _)| best);
                 for scored in found.into_iter().chain(near).flatten() {
-                    let _ = (views[0].row_of(scored.doc), segment.spot(scored.doc));
+                    let _ = (views[0].row_of(scored.doc), segment.record_ref(scored.doc));
                 }
             }
         }
@@ -164,7 +165,7 @@ fn a_list_that_leads_nowhere_can_be_asked() {
     }
 }
 
-/// Turns that go backwards, as gaps make them that are larger than all numbers.
+/// DocIter that go backwards, as gaps make them that are larger than all numbers.
 #[test]
 fn a_list_that_goes_backwards_can_be_asked() {
     let packer = BitPacker4x::new();
@@ -238,7 +239,7 @@ fn a_catalogue_in_which_anything_changed_can_be_read() {
     let head =
         Head { next_number: 9, segments, cursor: Cursor::new(vec![1; 6]), swept_ms: 1, ..Head::default() };
     let sound = catalogue::encode(&rows, &head);
-    let read_all = |bytes: Vec<u8>| -> Read<usize> {
+    let read_all = |bytes: Vec<u8>| -> IndexResult<usize> {
         let (_, filed) = catalogue::decode(in_memory(bytes))?;
         let filed = Arc::new(filed);
         let mut read = 0;

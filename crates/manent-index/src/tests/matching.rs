@@ -1,18 +1,18 @@
 //! Questions that are worth a second thread, asked where none can be started.
 
-use super::{Read, Spot, Turn, View, open, segment_bytes, view};
-use crate::best::Best;
+use super::{Read, RecordRef, SegmentView, Turn, open, segment_bytes, view};
 use crate::matching::matching;
 use crate::query::Query;
-use crate::view::Filter;
+use crate::segment_view::Filter;
+use crate::top_k::TopK;
 use manent_store::threads::without_threads;
 
 /// A segment of one session whose turns all hold the same two words.
-fn segment_of(session: u64, turns: u64) -> View {
+fn segment_of(session: u64, turns: u64) -> SegmentView {
     let turn = |seq: u64| Turn {
         role: "user".to_owned(),
         second: 1_700_000_000 + seq as u32,
-        spot: Spot { offset: seq * 100, seq, crc: seq as u32 },
+        spot: RecordRef { offset: seq * 100, seq, crc: seq as u32 },
         text: "alpha bravo".to_owned(),
     };
     let turns = (1..=turns).map(turn).collect();
@@ -26,7 +26,7 @@ fn matching_without_threads_finds_the_same_turns() {
     let filter = Filter { alive: None, sessions: None, role: None, since: None, until: None };
     let tie = |_: &_, _: &_| std::cmp::Ordering::Equal;
     let found = || {
-        let found = matching(&views, &query, &filter, Best::new(5, &tie)).unwrap();
+        let found = matching(&views, &query, &filter, TopK::new(5, &tie)).unwrap();
         let spots: Vec<(u32, u32)> = found.best.iter().map(|one| (one.segment, one.doc)).collect();
         (spots, found.total)
     };

@@ -8,15 +8,15 @@ use manent_sim::Rng;
 use super::{Read, Turn, any_read, open, segment_bytes, view};
 use crate::merge::merge;
 use crate::postings::tag_at;
-use crate::segment::{Run, Segment, Spot};
-use crate::view::View;
+use crate::segment::{RecordRef, Run, Segment};
+use crate::segment_view::SegmentView;
 
 /// Everything that a segment says.
 #[derive(Debug, PartialEq)]
 struct Told {
     /// For each word: turn, how often, and the tags of what follows.
     words: BTreeMap<String, Vec<(u32, Vec<u8>)>>,
-    turns: Vec<(u8, String, u32, Spot)>,
+    turns: Vec<(u8, String, u32, RecordRef)>,
     runs: Vec<Run>,
 }
 
@@ -39,7 +39,7 @@ fn told(segment: &Segment) -> Told {
     let role = |doc: u32| segment.roles()[usize::from(segment.role_of().unwrap()[doc as usize])].clone();
     let turn = |doc: u32| {
         let norm = segment.norms().unwrap()[doc as usize];
-        (norm, role(doc), segment.seconds().unwrap().of(doc), segment.spot(doc).unwrap())
+        (norm, role(doc), segment.seconds().unwrap().of(doc), segment.record_ref(doc).unwrap())
     };
     Told { words, turns: (0..segment.turns()).map(turn).collect(), runs: segment.runs().to_vec() }
 }
@@ -61,7 +61,7 @@ fn a_merge_is_what_would_have_been_made_at_once() {
             // Sessions with these numbers are gone.
             let is_gone = |number: u64| number % 3 == 1;
             let segment = Arc::new(open(segment_bytes(&reads)));
-            views.push(View::new(segment, |number| (!is_gone(number)).then_some(number as u32)));
+            views.push(SegmentView::new(segment, |number| (!is_gone(number)).then_some(number as u32)));
             stay.extend(reads.into_iter().filter(|read| !is_gone(read.session)));
         }
         let merged = open(merge(&views).unwrap());
@@ -77,7 +77,7 @@ fn a_merge_keeps_nothing_of_what_is_gone() {
     let turn = |role: &str, text: &str| Turn {
         role: role.to_owned(),
         second: 1,
-        spot: Spot { offset: 0x1122_3344_5566, seq: 7, crc: 0xdead_beef },
+        spot: RecordRef { offset: 0x1122_3344_5566, seq: 7, crc: 0xdead_beef },
         text: text.to_owned(),
     };
     let read = |session, turns| Read { session, echo: 0, turns };
@@ -89,7 +89,7 @@ fn a_merge_keeps_nothing_of_what_is_gone() {
         let secrets: [&[u8]; 4] =
             [b"qzsecret", b"vwsecret", b"qzrole", &[0x66, 0x55, 0x44, 0x33, 0x22, 0x11]];
         assert!(secrets.iter().all(|secret| holds(&bytes, secret)), "they are there before");
-        let view = View::new(Arc::new(open(bytes)), |number| (number == 1).then_some(0));
+        let view = SegmentView::new(Arc::new(open(bytes)), |number| (number == 1).then_some(0));
         let merged = merge(&[view]).unwrap();
         // The place in the log is that of the turn that stays too.
         let left: Vec<_> = secrets[..3].iter().filter(|secret| holds(&merged, secret)).collect();
@@ -100,7 +100,7 @@ fn a_merge_keeps_nothing_of_what_is_gone() {
 
 #[test]
 fn a_merge_of_nothing_is_nothing() {
-    let gone = View::new(Arc::new(open(segment_bytes(&[any_read(&mut Rng::new(1), 1, 5)]))), |_| None);
+    let gone = SegmentView::new(Arc::new(open(segment_bytes(&[any_read(&mut Rng::new(1), 1, 5)]))), |_| None);
     for views in [vec![], vec![gone]] {
         let merged = open(merge(&views).unwrap());
         assert_eq!((merged.turns(), told(&merged).words.len()), (0, 0));

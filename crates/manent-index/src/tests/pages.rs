@@ -6,13 +6,13 @@ use manent_sim::{Rng, SimDisk};
 use manent_store::{Blobs, FileBlobs};
 
 use super::sealed;
-use crate::damage::Read;
+use crate::damage::IndexResult;
 use crate::pages::Pages;
 
 const PAGE: usize = 8192;
 const PATH: &str = "/file";
 
-fn opened(bytes: &[u8]) -> Read<Pages> {
+fn opened(bytes: &[u8]) -> IndexResult<Pages> {
     let disk = SimDisk::new(0);
     disk.poke(PATH, bytes).unwrap();
     let blobs = FileBlobs::new(Arc::new(disk), "/".into());

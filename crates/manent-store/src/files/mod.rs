@@ -41,12 +41,13 @@ use crate::blobs::FileBlobs;
 use crate::error::{Error, Result, io_error};
 use crate::header::HeaderNames;
 use crate::key::SessionKey;
-use crate::pack::{self, Unpacking};
+use crate::pack;
 use crate::streams::{
     Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
     Moment, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Space, StreamId, StreamReader,
     StreamStat, StreamWriter, Streams, Target,
 };
+use crate::unpacking::Unpacking;
 use hold::{DirLock, NamedLock, STORE_WAIT_MIN, lock_file};
 pub use names::is_plain_id;
 use names::{Form, Layout, fixed_files, may_be_file_of};

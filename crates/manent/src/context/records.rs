@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::Receipt;
 use crate::error::Result;
+#[cfg(feature = "search")]
 use crate::memory::Selection;
 use crate::store::{Session, Store};
 use crate::stream::Start;
@@ -243,6 +244,7 @@ fn text_at(store: &Store, at: &StreamId, seq: u64, what: &str) -> Result<Option<
 
 impl Setting {
     /// What was chosen from the memory.
+    #[cfg(feature = "search")]
     #[must_use]
     pub fn remembering(mut self, chosen: &Selection) -> Setting {
         self.memory = Some(chosen.text.clone()).filter(|text| !text.is_empty());

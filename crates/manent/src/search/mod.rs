@@ -9,9 +9,8 @@ mod text;
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent_index::{
-    Background, Coverage, Found, Index, IndexDir, IndexState, Listing, Missing, Query, Reindexed, Stats,
-};
+pub(crate) use manent_index::Background;
+use manent_index::{Coverage, Found, Index, IndexDir, IndexState, Listing, Missing, Query, Reindexed, Stats};
 use manent_log::RealDisk;
 use manent_store::{Blobs, FileBlobs, Place, Progress, SessionKey, StreamId, Streams, Which};
 

@@ -19,17 +19,17 @@ use crate::batch::{Changed, Moved, read_batch};
 use crate::damage::Broken;
 use crate::index_dir::IndexDir;
 use crate::listing::{Listing, page};
+use crate::refresh::Index;
 use crate::rows::RowRef;
-use crate::sweep::Index;
 
 /// What this process noted.
 #[derive(Debug, Default)]
-pub(crate) struct Noted {
+pub(crate) struct RecentlyWritten {
     /// Nothing: whether the store is large was not looked at yet.
     keys: Mutex<Option<HashSet<SessionKey>>>,
 }
 
-impl Noted {
+impl RecentlyWritten {
     /// Notes that a session was written. Nothing that goes wrong here matters: the next look at all streams sees it.
     pub(crate) fn written(&self, kept: &IndexDir, key: &SessionKey) {
         let mut keys = lock(&self.keys);

@@ -13,15 +13,17 @@ use crate::error::{Error, Result};
 use crate::background::{Background, Written};
 use crate::batch::{BATCH_BYTES, Changed, Moved, Publish, SAVE_BYTES, in_batches, read_batch};
 use crate::by_key::ByKey;
-use crate::changes::{Differences, Meanwhile, drop_copies, is_all_there, settle_forks, survey, survey_while};
-use crate::damage::{Broken, Read as IndexResult};
+use crate::changes::{
+    Differences, SpeculativeQuery, drop_copies, is_all_there, settle_forks, survey, survey_while,
+};
+use crate::damage::{Broken, IndexResult};
 use crate::gone::{Leaving, Present, drop_gone, known_by_id, replace_rows};
 use crate::index_dir::{IndexDir, Writing};
 use crate::listing::IndexState;
-use crate::news::Noted;
+use crate::loaded::{LoadedIndex, SegmentHandle, Snapshot};
+use crate::recently_written::RecentlyWritten;
+use crate::refresh_error::RefreshError;
 use crate::rows::RowRef;
-use crate::state::{Held, Known, Snapshot};
-use crate::stopped::Stopped;
 
 /// An index over a [`Corpus`], shared by all that use it in this process.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ pub struct Index {
     pub(crate) by_key: Mutex<Option<ByKey>>,
     /// The streams that this process purges.
     pub(crate) purged: Mutex<Vec<Leaving>>,
-    noted: Noted,
+    noted: RecentlyWritten,
     appends: Written,
     background: Background,
     /// How long another process that writes the index is waited for. It may be stopped: then memory must do.
@@ -46,7 +48,7 @@ pub struct Index {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// `None` if the disk was not looked at yet, or if what is there is broken.
-    pub(crate) known: Option<Known>,
+    pub(crate) known: Option<LoadedIndex>,
     pub(crate) snapshot: Option<Arc<Snapshot>>,
     saved_at: Option<Instant>,
     /// Why the last attempt to save failed.
@@ -89,12 +91,12 @@ struct PartialIndex {
     /// The rows from before. Those whose streams were read since are in `rows` too, and do not count here.
     old_rows: Vec<RowRef>,
     rows: Vec<RowRef>,
-    segments: Vec<Held>,
+    segments: Vec<SegmentHandle>,
     so_far: ReadSoFar,
 }
 
 impl PartialIndex {
-    fn new(known: &Known, total_bytes: u64) -> PartialIndex {
+    fn new(known: &LoadedIndex, total_bytes: u64) -> PartialIndex {
         let (old_rows, segments) = (known.rows.clone(), known.segments.clone());
         PartialIndex { old_rows, rows: Vec::new(), segments, so_far: ReadSoFar { bytes: 0, total_bytes } }
     }
@@ -139,7 +141,7 @@ impl Index {
             reading: Mutex::default(),
             by_key: Mutex::default(),
             purged: Mutex::default(),
-            noted: Noted::default(),
+            noted: RecentlyWritten::default(),
             appends: Written::default(),
             background,
             wait,
@@ -213,7 +215,7 @@ impl Index {
     pub(crate) fn state_on_disk(&self) -> Result<IndexState> {
         let Some(kept) = &self.kept else { return Ok(IndexState::default()) };
         let mut told = IndexState { dir: kept.dir(), ..IndexState::default() };
-        let looked = Known::load(kept).map(|known| {
+        let looked = LoadedIndex::load(kept).map(|known| {
             told.sessions = known.rows.len();
             told.bytes = known.segments.iter().map(|held| held.segment.bytes()).sum();
             told.written_ms = known.edition.map(crate::index_dir::Edition::written_ms);
@@ -222,7 +224,7 @@ impl Index {
         match looked {
             Err(broken) => told.broken = Some(broken.to_string()),
             Ok(compared) => {
-                let (changed, gone) = compared.map_err(Stopped::into_error)?.differences;
+                let (changed, gone) = compared.map_err(RefreshError::into_error)?.differences;
                 told.behind = changed.len() + gone.len();
             }
         }
@@ -231,7 +233,7 @@ impl Index {
 
     /// Reads what changed since the last refresh, and returns what is known now.
     pub(crate) fn refresh(&self, save: Save, progress: Progress<'_>) -> Result<Arc<Snapshot>> {
-        self.refresh_while(save, progress, Meanwhile::Wait)
+        self.refresh_while(save, progress, SpeculativeQuery::Wait)
     }
 
     /// As [`Index::refresh`]; does something with what was known before, while every stream is looked at.
@@ -239,24 +241,24 @@ impl Index {
         &self,
         save: Save,
         progress: Progress<'_>,
-        mut meanwhile: Meanwhile<'_>,
+        mut meanwhile: SpeculativeQuery<'_>,
     ) -> Result<Arc<Snapshot>> {
         let mut state = lock(&self.state);
         for left in (0..TRIES).rev() {
             let this = if left > 0 { Try::Early } else { Try::Last };
             self.load(&mut state);
-            let meanwhile = std::mem::replace(&mut meanwhile, Meanwhile::Wait);
+            let meanwhile = std::mem::replace(&mut meanwhile, SpeculativeQuery::Wait);
             let looked = self.look(&mut state, meanwhile);
-            match looked.and_then(|found| self.sweep(&mut state, save, this, found, &mut *progress)) {
+            match looked.and_then(|found| self.refresh_once(&mut state, save, this, found, &mut *progress)) {
                 Ok(()) => {
                     let State { known, snapshot, .. } = &mut *state;
                     let known = known.get_or_insert_default();
                     return Ok(snapshot.get_or_insert_with(|| Arc::new(known.snapshot())).clone());
                 }
-                Err(Stopped::Outdated) => state.known = None,
-                Err(Stopped::Unsettled) => {}
-                Err(Stopped::Broken(_)) => self.discard(&mut state),
-                Err(Stopped::Failed(e)) => return Err(e),
+                Err(RefreshError::Outdated) => state.known = None,
+                Err(RefreshError::Unsettled) => {}
+                Err(RefreshError::Broken(_)) => self.discard(&mut state),
+                Err(RefreshError::Failed(e)) => return Err(e),
             }
             state.snapshot = None;
         }
@@ -296,7 +298,7 @@ impl Index {
     }
 
     /// Marks sessions as not read, because their records are not where they were.
-    pub(crate) fn doubt(&self, numbers: &[u64]) {
+    pub(crate) fn mark_stale(&self, numbers: &[u64]) {
         let mut state = lock(&self.state);
         state.snapshot = None;
         let Some(known) = &mut state.known else { return };
@@ -307,7 +309,7 @@ impl Index {
                 && let Ok(row) = slot.row()
             {
                 let mut row = Arc::unwrap_or_clone(row);
-                row.doubtful = true;
+                row.stale = true;
                 row.version = Version::UNKNOWN;
                 *slot = row.into();
             }
@@ -316,7 +318,7 @@ impl Index {
 
     fn discard(&self, state: &mut State) {
         let edition = self.kept.as_ref().and_then(IndexDir::edition);
-        (state.known, state.snapshot) = (Some(Known { edition, ..Known::default() }), None);
+        (state.known, state.snapshot) = (Some(LoadedIndex { edition, ..LoadedIndex::default() }), None);
         if let Some(kept) = &self.kept
             // Where there is nothing, nothing is made, not even the store.
             && !kept.is_empty().unwrap_or(false)
@@ -344,7 +346,7 @@ impl Index {
             return;
         }
         for _ in 0..TRIES {
-            match Known::load(kept) {
+            match LoadedIndex::load(kept) {
                 Ok(known) => {
                     (state.known, state.snapshot) = (Some(known), None);
                     return;
@@ -357,14 +359,14 @@ impl Index {
         self.discard(state);
     }
 
-    fn sweep(
+    fn refresh_once(
         &self,
         state: &mut State,
         save: Save,
         this: Try,
         (changed, gone): Differences,
         progress: Progress<'_>,
-    ) -> std::result::Result<(), Stopped> {
+    ) -> std::result::Result<(), RefreshError> {
         if changed.is_empty() && gone.is_empty() {
             let known = state.known.get_or_insert_default();
             known.is_swept = true;
@@ -394,7 +396,7 @@ impl Index {
                 self.note_read(done + now);
                 progress(done + now, total);
             };
-            let publish = |rows: &[RowRef], segment: &Held| self.note_segment(rows, segment);
+            let publish = |rows: &[RowRef], segment: &SegmentHandle| self.note_segment(rows, segment);
             let publish: Option<Publish<'_>> = if much { Some(&publish) } else { None };
             let read =
                 read_batch(&*self.corpus, &batch, &moved, known.next_number, onto, publish, &mut tell)?;
@@ -422,11 +424,11 @@ impl Index {
             known.cursor = cursor;
         }
         if !settled && this == Try::Early {
-            return Err(Stopped::Unsettled);
+            return Err(RefreshError::Unsettled);
         }
         // Whoever purged what is gone may have written a new catalogue since ours was loaded.
         if !known.gone.is_empty() && this == Try::Early && self.is_outdated(known) {
-            return Err(Stopped::Outdated);
+            return Err(RefreshError::Outdated);
         }
         if let (Some(kept), Some(writing)) = (&self.kept, writing) {
             return write_down(state, &*self.corpus, kept, &writing, save);
@@ -435,7 +437,11 @@ impl Index {
     }
 
     /// Finds out what changed.
-    fn look(&self, state: &mut State, meanwhile: Meanwhile<'_>) -> std::result::Result<Differences, Stopped> {
+    fn look(
+        &self,
+        state: &mut State,
+        meanwhile: SpeculativeQuery<'_>,
+    ) -> std::result::Result<Differences, RefreshError> {
         let State { known, snapshot, .. } = state;
         let known = known.get_or_insert_default();
         Ok(survey_while(known, snapshot, &*self.corpus, self.kept(), meanwhile)?.noted_in(known))
@@ -449,14 +455,14 @@ impl Index {
     }
 
     /// Shows a finished segment, and the rows of streams that were read, to callers that take a partial answer.
-    fn note_segment(&self, rows: &[RowRef], segment: &Held) {
+    fn note_segment(&self, rows: &[RowRef], segment: &SegmentHandle) {
         if let Some(reading) = &mut *lock(&self.reading) {
             reading.rows.extend_from_slice(rows);
             reading.segments.push(segment.clone());
         }
     }
 
-    fn is_outdated(&self, known: &Known) -> bool {
+    fn is_outdated(&self, known: &LoadedIndex) -> bool {
         let edition = self.kept.as_ref().and_then(IndexDir::edition);
         edition.is_some() && edition != known.edition
     }
@@ -467,17 +473,17 @@ impl Index {
         &self,
         state: &mut State,
         wait: Duration,
-    ) -> std::result::Result<Option<Writing>, Stopped> {
+    ) -> std::result::Result<Option<Writing>, RefreshError> {
         let Some(kept) = &self.kept else { return Ok(None) };
         match kept.write(wait) {
             Ok(Some(writing)) => {
                 let edition = state.known.as_ref().and_then(|known| known.edition);
                 // Somebody else was here first, and has perhaps done the work.
                 match kept.edition() {
-                    Some(now) if edition != Some(now) => return Err(Stopped::Outdated),
+                    Some(now) if edition != Some(now) => return Err(RefreshError::Outdated),
                     Some(_) => {}
                     // Removed by hand, perhaps with its segments: what we hold open is written again.
-                    None => state.known.iter_mut().for_each(Known::forget_names),
+                    None => state.known.iter_mut().for_each(LoadedIndex::forget_names),
                 }
                 Ok(Some(writing))
             }
@@ -489,7 +495,7 @@ impl Index {
         }
     }
 
-    fn save(&self, state: &mut State, save: Save, this: Try) -> std::result::Result<(), Stopped> {
+    fn save(&self, state: &mut State, save: Save, this: Try) -> std::result::Result<(), RefreshError> {
         let (Some(kept), Some(known)) = (&self.kept, &state.known) else { return Ok(()) };
         let just_now = state.saved_at.is_some_and(|at| at.elapsed() < SAVE_PAUSE);
         let wanted = match save {
@@ -528,11 +534,11 @@ fn write_down(
     kept: &IndexDir,
     _writing: &Writing,
     save: Save,
-) -> std::result::Result<(), Stopped> {
+) -> std::result::Result<(), RefreshError> {
     let known = state.known.get_or_insert_default();
     if !is_all_there(known, corpus)? {
         known.is_swept = false;
-        return Err(Stopped::Unsettled);
+        return Err(RefreshError::Unsettled);
     }
     let saved = known.save(kept);
     note_saved(state, saved, save)
@@ -543,7 +549,7 @@ fn note_saved(
     state: &mut State,
     saved: std::result::Result<(), Broken>,
     save: Save,
-) -> std::result::Result<(), Stopped> {
+) -> std::result::Result<(), RefreshError> {
     state.snapshot = None;
     state.saved_at = Some(Instant::now());
     match saved {
@@ -551,7 +557,7 @@ fn note_saved(
             state.unsaved_because = None;
             Ok(())
         }
-        Err(Broken::Wrong(why)) => Err(Stopped::Broken(why)),
+        Err(Broken::Wrong(why)) => Err(RefreshError::Broken(why)),
         Err(Broken::Disk(e)) if save != Save::Sometimes => Err(Error::Index(e.to_string()).into()),
         Err(Broken::Disk(e)) => {
             state.unsaved_because = Some(e.to_string());

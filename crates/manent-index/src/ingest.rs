@@ -14,7 +14,7 @@ use crate::batch::Changed;
 use crate::builder::{Builder, Said};
 use crate::catalogue::{Mark, Row};
 use crate::related::NEIGHBOURS;
-use crate::segment::Spot;
+use crate::segment::RecordRef;
 
 /// Takes turns in and gives segments out, each of a size that fits in memory.
 pub(crate) struct Intake<'a> {
@@ -33,7 +33,7 @@ pub(crate) struct Intake<'a> {
 struct Before {
     role: String,
     second: u32,
-    spot: Spot,
+    spot: RecordRef,
     text: String,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Intake<'a> {
     }
 
     /// A turn that was taken in before: only its neighbours need it.
-    fn remember(&mut self, role: &str, second: u32, spot: Spot, text: &str) {
+    fn remember(&mut self, role: &str, second: u32, spot: RecordRef, text: &str) {
         // The oldest makes room, and lends its memory.
         let full = self.before.len() >= NEIGHBOURS;
         let mut before = if full { self.before.pop_front() } else { None }.unwrap_or_default();
@@ -58,7 +58,7 @@ impl<'a> Intake<'a> {
         self.before.push_back(before);
     }
 
-    fn take(&mut self, number: u64, role: &str, second: u32, spot: Spot, text: &str) -> Result<()> {
+    fn take(&mut self, number: u64, role: &str, second: u32, spot: RecordRef, text: &str) -> Result<()> {
         if !self.begun {
             self.begun = true;
             self.builder.begin_run(number, self.before.len() as u32);
@@ -86,7 +86,7 @@ impl<'a> Intake<'a> {
 /// Reads a stream that changed. `old` is what was known of it; `number` marks its records if it must be read anew.
 ///
 /// A stream that cannot be read has a row too, which says so. An error is about the index, not about the stream.
-pub(crate) fn gather(
+pub(crate) fn ingest(
     corpus: &dyn Corpus,
     changed: &Changed,
     listed: &StreamStat,
@@ -164,7 +164,7 @@ pub(crate) fn gather(
 /// that another one took the place of (a copy that was restored, say) is read as a whole.
 fn only_grew(old: &Row, changed: &Changed) -> bool {
     let moved = old.place() != changed.place || old.name != changed.name;
-    old.native && !old.doubtful && (moved || changed.grew)
+    old.native && !old.stale && (moved || changed.grew)
 }
 
 struct Gathering<'a, 'b> {
@@ -217,7 +217,7 @@ impl Gathering<'_, '_> {
             let written_ms = document.ts.as_deref().and_then(clock::parse_ms);
             let second = seconds(written_ms.unwrap_or(self.modified_ms));
             if let Some((role, text)) = document.searched() {
-                self.intake.remember(&role, second, spot(entry), &text);
+                self.intake.remember(&role, second, record_ref(entry), &text);
             }
         }
     }
@@ -299,7 +299,7 @@ impl Gathering<'_, '_> {
             }
             row.recent.push(row.last);
             self.taken = true;
-            let spot = Spot { offset: entry.offset, seq: entry.seq, crc: row.last.crc };
+            let spot = RecordRef { offset: entry.offset, seq: entry.seq, crc: row.last.crc };
             if let Err(e) = self.intake.take(row.number, &role, second, spot, &text) {
                 self.trouble = Some(e);
                 return Ok(());
@@ -357,8 +357,8 @@ fn mark(entry: &Entry<'_>) -> Mark {
     Mark { offset: entry.offset, seq: entry.seq, crc: crc32c::crc32c(entry.bytes), is_set: true }
 }
 
-fn spot(entry: &Entry<'_>) -> Spot {
-    Spot { offset: entry.offset, seq: entry.seq, crc: crc32c::crc32c(entry.bytes) }
+fn record_ref(entry: &Entry<'_>) -> RecordRef {
+    RecordRef { offset: entry.offset, seq: entry.seq, crc: crc32c::crc32c(entry.bytes) }
 }
 
 /// In what a segment has room for: 1970 to 2106.

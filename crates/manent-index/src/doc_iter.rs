@@ -1,14 +1,14 @@
 //! The turns of one clause of a question, in one segment.
 
-use crate::damage::Read;
+use crate::damage::IndexResult;
 use crate::dictionary::Entry;
 use crate::postings::{END, List};
-use crate::view::View;
+use crate::segment_view::SegmentView;
 
 /// The turns with any of some words.
-pub(crate) fn union(view: &View, entries: &[Entry]) -> Read<Turns> {
+pub(crate) fn union(view: &SegmentView, entries: &[Entry]) -> IndexResult<DocIter> {
     if let [only] = entries {
-        return Ok(Turns::StreamStat(Box::new(view.segment.list(only)?)));
+        return Ok(DocIter::StreamStat(Box::new(view.segment.list(only)?)));
     }
     let turns = view.segment.turns() as usize;
     let found: usize = entries.iter().map(|entry| entry.count as usize).sum();
@@ -17,17 +17,17 @@ pub(crate) fn union(view: &View, entries: &[Entry]) -> Read<Turns> {
         for entry in entries {
             lay_out(&mut view.segment.list(entry)?, &mut spread)?;
         }
-        return Ok(Turns::Spread(spread));
+        return Ok(DocIter::Spread(spread));
     }
     let mut made = Vec::new();
     for entry in entries {
-        Turns::StreamStat(Box::new(view.segment.list(entry)?)).drain(&mut made)?;
+        DocIter::StreamStat(Box::new(view.segment.list(entry)?)).drain(&mut made)?;
     }
-    Ok(Turns::Made(Made::of(made)))
+    Ok(DocIter::Made(Made::of(made)))
 }
 
 /// Adds a list to how often something is in each turn.
-fn lay_out(list: &mut List, spread: &mut [u16]) -> Read<()> {
+fn lay_out(list: &mut List, spread: &mut [u16]) -> IndexResult<()> {
     for block in 0..list.blocks() {
         list.unpack(block)?;
         let (docs, times) = list.unpacked();
@@ -42,7 +42,12 @@ fn lay_out(list: &mut List, spread: &mut [u16]) -> Read<()> {
 
 /// The turns in which words seem to stand one behind the other: all that have them so, and a few others. The last word
 /// may be one of several, of which the tag says nothing.
-pub(crate) fn phrase(view: &View, words: &[Vec<Entry>], tags: &[u8], prefix: bool) -> Read<Made> {
+pub(crate) fn phrase(
+    view: &SegmentView,
+    words: &[Vec<Entry>],
+    tags: &[u8],
+    prefix: bool,
+) -> IndexResult<Made> {
     let Some((last, front)) = words.split_last() else { return Ok(Made::default()) };
     let mut made = Vec::new();
     for last in last {
@@ -57,7 +62,7 @@ pub(crate) fn phrase(view: &View, words: &[Vec<Entry>], tags: &[u8], prefix: boo
 }
 
 /// `tags`: of the second word, the third and so on, as far as they are told.
-fn rows_of_words(lists: &mut [List], tags: &[u8], made: &mut Vec<(u32, u32)>) -> Read<()> {
+fn rows_of_words(lists: &mut [List], tags: &[u8], made: &mut Vec<(u32, u32)>) -> IndexResult<()> {
     // Of a word, a sixteenth of its occurrences has the right tag behind it; to lead, it counts as that much rarer.
     let cost = |at: usize| lists[at].count() as usize / if at < tags.len() { TAGS } else { 1 };
     let lead = (0..lists.len()).min_by_key(|at| cost(*at)).unwrap_or(0);
@@ -95,18 +100,18 @@ fn rows_of_words(lists: &mut [List], tags: &[u8], made: &mut Vec<(u32, u32)>) ->
 
 /// The turns of one clause, in order, and the clause's weight.
 pub(crate) struct Source {
-    pub(crate) turns: Turns,
+    pub(crate) turns: DocIter,
     pub(crate) weight: f32,
 }
 
-pub(crate) enum Turns {
+pub(crate) enum DocIter {
     StreamStat(Box<List>),
     Made(Made),
     /// How often in each turn of the segment: where many turns are asked for, looking there is faster than going along.
     Spread(Vec<u16>),
 }
 
-/// Turns that were put together, and how often they fit.
+/// DocIter that were put together, and how often they fit.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
     pub(crate) docs: Vec<u32>,
@@ -115,7 +120,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Turns may come several times, in any order.
+    /// DocIter may come several times, in any order.
     pub(crate) fn of(mut turns: Vec<(u32, u32)>) -> Made {
         if !turns.is_sorted_by(|a, b| a.0 < b.0) {
             turns.sort_unstable();
@@ -134,24 +139,24 @@ impl Made {
     }
 }
 
-impl Turns {
+impl DocIter {
     pub(crate) fn count(&self) -> usize {
         match self {
-            Turns::StreamStat(list) => list.count() as usize,
-            Turns::Made(made) => made.docs.len(),
-            Turns::Spread(times) => times.len(),
+            DocIter::StreamStat(list) => list.count() as usize,
+            DocIter::Made(made) => made.docs.len(),
+            DocIter::Spread(times) => times.len(),
         }
     }
 
     #[inline]
-    pub(crate) fn seek(&mut self, target: u32) -> Read<u32> {
+    pub(crate) fn seek(&mut self, target: u32) -> IndexResult<u32> {
         match self {
-            Turns::StreamStat(list) => list.seek(target),
-            Turns::Spread(times) => {
+            DocIter::StreamStat(list) => list.seek(target),
+            DocIter::Spread(times) => {
                 let next = (target..times.len() as u32).find(|doc| times[*doc as usize] > 0);
                 Ok(next.unwrap_or(END))
             }
-            Turns::Made(made) => {
+            DocIter::Made(made) => {
                 let rest = &made.docs[made.at..];
                 // Most targets are the next turn or near.
                 let mut step = 1;
@@ -165,19 +170,19 @@ impl Turns {
         }
     }
 
-    /// How often in this turn. Turns are asked for in order.
+    /// How often in this turn. DocIter are asked for in order.
     #[inline]
-    pub(crate) fn times_in(&mut self, doc: u32) -> Read<u32> {
+    pub(crate) fn times_in(&mut self, doc: u32) -> IndexResult<u32> {
         Ok(match self {
-            Turns::Spread(times) => times.get(doc as usize).copied().map_or(0, u32::from),
-            Turns::StreamStat(list) => {
+            DocIter::Spread(times) => times.get(doc as usize).copied().map_or(0, u32::from),
+            DocIter::StreamStat(list) => {
                 if list.seek(doc)? == doc {
                     list.times()
                 } else {
                     0
                 }
             }
-            Turns::Made(_) => {
+            DocIter::Made(_) => {
                 if self.seek(doc)? == doc {
                     self.times()
                 } else {
@@ -189,33 +194,33 @@ impl Turns {
 
     fn times(&self) -> u32 {
         match self {
-            Turns::StreamStat(list) => list.times(),
-            Turns::Made(made) => made.times.get(made.at).copied().unwrap_or(0),
-            Turns::Spread(_) => 0,
+            DocIter::StreamStat(list) => list.times(),
+            DocIter::Made(made) => made.times.get(made.at).copied().unwrap_or(0),
+            DocIter::Spread(_) => 0,
         }
     }
 
     /// Lays a long list out turn by turn, if `asked` turns or so will be asked for.
-    pub(crate) fn spread_out(&mut self, asked: usize, turns: u32) -> Read<()> {
-        let Turns::StreamStat(list) = self else { return Ok(()) };
+    pub(crate) fn spread_out(&mut self, asked: usize, turns: u32) -> IndexResult<()> {
+        let DocIter::StreamStat(list) = self else { return Ok(()) };
         let count = list.count() as usize;
         if count < turns as usize / DENSE || asked < count / DENSE {
             return Ok(());
         }
         let mut spread = vec![0; turns as usize];
         lay_out(list, &mut spread)?;
-        *self = Turns::Spread(spread);
+        *self = DocIter::Spread(spread);
         Ok(())
     }
 
-    pub(crate) fn drain(&mut self, into: &mut Vec<(u32, u32)>) -> Read<()> {
+    pub(crate) fn drain(&mut self, into: &mut Vec<(u32, u32)>) -> IndexResult<()> {
         match self {
-            Turns::Made(made) => into.extend(made.docs.iter().copied().zip(made.times.iter().copied())),
-            Turns::Spread(times) => {
+            DocIter::Made(made) => into.extend(made.docs.iter().copied().zip(made.times.iter().copied())),
+            DocIter::Spread(times) => {
                 let all = times.iter().enumerate().filter(|(_, times)| **times > 0);
                 into.extend(all.map(|(doc, times)| (doc as u32, u32::from(*times))));
             }
-            Turns::StreamStat(list) => {
+            DocIter::StreamStat(list) => {
                 for block in 0..list.blocks() {
                     list.unpack(block)?;
                     let (docs, times) = list.unpacked();

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use manent_store::{Blob, Cursor, KnownStreams, Place, Version};
 
 use crate::catalogue::{self, Head, Named};
-use crate::damage::Read;
+use crate::damage::IndexResult;
 use crate::gone::Gone;
 use crate::index_dir::{Edition, IndexDir};
 use crate::merge::merge;
 use crate::pages::Pages;
 use crate::rows::RowRef;
 use crate::segment::Segment;
-use crate::view::View;
+use crate::segment_view::SegmentView;
 
 /// Everything that is known.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct LoadedIndex {
     pub(crate) rows: Vec<RowRef>,
     pub(crate) next_number: u64,
-    pub(crate) segments: Vec<Held>,
+    pub(crate) segments: Vec<SegmentHandle>,
     /// The catalogue on the disk that this goes on from.
     pub(crate) edition: Option<Edition>,
     /// Keeps the number of that file from being used again.
@@ -46,7 +46,7 @@ pub(crate) struct Known {
 
 /// A segment, and its name if it is on the disk.
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
+pub(crate) struct SegmentHandle {
     pub(crate) segment: Arc<Segment>,
     pub(crate) named: Option<Named>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) rows: Vec<RowRef>,
-    pub(crate) views: Vec<View>,
+    pub(crate) views: Vec<SegmentView>,
     /// Whether all rows are of sessions that could be read, and whether any is of one in the trash: looked for once,
     /// and not with every question.
     pub(crate) all_read: bool,
@@ -63,7 +63,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn new(rows: Vec<RowRef>, segments: &[Held]) -> Snapshot {
+    pub(crate) fn new(rows: Vec<RowRef>, segments: &[SegmentHandle]) -> Snapshot {
         let views = views_of(&rows, segments);
         let all_read = !rows.iter().any(RowRef::is_unread);
         let has_trash = rows.iter().any(|row| row.place() == Place::Trash);
@@ -71,37 +71,45 @@ impl Snapshot {
     }
 }
 
-fn views_of(rows: &[RowRef], segments: &[Held]) -> Vec<View> {
+fn views_of(rows: &[RowRef], segments: &[SegmentHandle]) -> Vec<SegmentView> {
     let places = Places::new(rows);
-    let view = |held: &Held| View::new(held.segment.clone(), |number| places.of(number));
+    let view = |held: &SegmentHandle| SegmentView::new(held.segment.clone(), |number| places.of(number));
     segments.iter().map(view).collect()
 }
 
-impl Held {
-    pub(crate) fn in_memory(bytes: Vec<u8>) -> Read<Held> {
-        Ok(Held { segment: Arc::new(Segment::open(Pages::Memory(Arc::new(bytes)))?), named: None })
+impl SegmentHandle {
+    pub(crate) fn in_memory(bytes: Vec<u8>) -> IndexResult<SegmentHandle> {
+        Ok(SegmentHandle { segment: Arc::new(Segment::open(Pages::Memory(Arc::new(bytes)))?), named: None })
     }
 }
 
-impl Known {
+impl LoadedIndex {
     /// What is on the disk; nothing known if there is nothing.
-    pub(crate) fn load(kept: &IndexDir) -> Read<Known> {
+    pub(crate) fn load(kept: &IndexDir) -> IndexResult<LoadedIndex> {
         let (edition, catalogue) = kept.hold_edition();
         let Some((head, filed)) = kept.catalogue()? else {
             let has_strays = kept.strays(&[]).is_ok_and(|strays| !strays.is_empty());
-            return Ok(Known { has_strays, ..Known::default() });
+            return Ok(LoadedIndex { has_strays, ..LoadedIndex::default() });
         };
         let has_strays = kept.strays(&head.segments).is_ok_and(|strays| !strays.is_empty());
         let mut segments = Vec::with_capacity(head.segments.len());
         for named in head.segments {
-            segments.push(Held { segment: Arc::new(kept.segment(&named)?), named: Some(named) });
+            segments.push(SegmentHandle { segment: Arc::new(kept.segment(&named)?), named: Some(named) });
         }
         let filed = Arc::new(filed);
         let rows = (0..filed.len() as u32).map(|at| RowRef::Filed(filed.clone(), at)).collect();
         let Head { next_number, cursor, swept_ms, gone, .. } = head;
         let saved_cursor = cursor.clone();
-        let found = Known { rows, next_number, segments, edition, cursor, saved_cursor, ..Known::default() };
-        Ok(Known { catalogue, swept_ms, gone, has_strays, ..found })
+        let found = LoadedIndex {
+            rows,
+            next_number,
+            segments,
+            edition,
+            cursor,
+            saved_cursor,
+            ..LoadedIndex::default()
+        };
+        Ok(LoadedIndex { catalogue, swept_ms, gone, has_strays, ..found })
     }
 
     /// What was on the disk is there no longer.
@@ -110,7 +118,7 @@ impl Known {
         self.segments.iter_mut().for_each(|held| held.named = None);
     }
 
-    pub(crate) fn views(&self) -> Vec<View> {
+    pub(crate) fn views(&self) -> Vec<SegmentView> {
         views_of(&self.rows, &self.segments)
     }
 
@@ -120,12 +128,12 @@ impl Known {
 
     /// Whether anything that is gone is still in a segment.
     pub(crate) fn holds_gone(&self) -> bool {
-        self.views().iter().any(View::holds_gone)
+        self.views().iter().any(SegmentView::holds_gone)
     }
 
     /// Puts everything on the disk that is not there yet, and nothing that is gone. The caller has the right to write,
     /// and knows that the catalogue there is still the one that this goes on from.
-    pub(crate) fn save(&mut self, kept: &IndexDir) -> Read<()> {
+    pub(crate) fn save(&mut self, kept: &IndexDir) -> IndexResult<()> {
         let saved = self.try_save(kept);
         if saved.is_err() {
             // What was written for it counts for nothing, and takes room that may be wanted for better.
@@ -146,7 +154,7 @@ impl Known {
         let _ = kept.tidy(&named);
     }
 
-    fn try_save(&mut self, kept: &IndexDir) -> Read<()> {
+    fn try_save(&mut self, kept: &IndexDir) -> IndexResult<()> {
         let mut stay = Vec::new();
         let mut small = Vec::new();
         for (held, view) in self.segments.iter().zip(self.views()) {
@@ -165,13 +173,13 @@ impl Known {
         while let Some(crowd) = crowded(&stay) {
             let (together, apart): (Vec<_>, Vec<_>) =
                 stay.into_iter().partition(|(held, _)| class_of(held) == Some(crowd));
-            let views: Vec<View> = together.into_iter().map(|(_, view)| view).collect();
+            let views: Vec<SegmentView> = together.into_iter().map(|(_, view)| view).collect();
             stay = apart;
             stay.push(rewritten(kept, &views, self)?);
         }
-        let segments: Vec<Held> = stay.into_iter().map(|(held, _)| held).collect();
+        let segments: Vec<SegmentHandle> = stay.into_iter().map(|(held, _)| held).collect();
         let named: Vec<Named> = segments.iter().filter_map(|held| held.named.clone()).collect();
-        let rows = self.rows.iter().map(RowRef::row).collect::<Read<Vec<_>>>()?;
+        let rows = self.rows.iter().map(RowRef::row).collect::<IndexResult<Vec<_>>>()?;
         let (next_number, cursor, swept_ms) = (self.next_number, self.cursor.clone(), self.swept_ms);
         let head = Head { next_number, segments: named, cursor, swept_ms, gone: self.gone.clone() };
         kept.put_catalogue(catalogue::encode(&rows, &head), &head.segments)?;
@@ -184,13 +192,13 @@ impl Known {
         Ok(())
     }
 
-    fn view_of(&self, segment: Arc<Segment>) -> View {
+    fn view_of(&self, segment: Arc<Segment>) -> SegmentView {
         let places = Places::new(&self.rows);
-        View::new(segment, |number| places.of(number))
+        SegmentView::new(segment, |number| places.of(number))
     }
 }
 
-impl KnownStreams for Known {
+impl KnownStreams for LoadedIndex {
     fn each(&self, take: &mut dyn FnMut(Place, &str, Version)) {
         for row in &self.rows {
             // A name that cannot be read is found out by whoever reads the row.
@@ -242,16 +250,20 @@ impl Places {
 }
 
 /// One segment on the disk out of several, without what is gone.
-fn rewritten(kept: &IndexDir, views: &[View], known: &Known) -> Read<(Held, View)> {
+fn rewritten(
+    kept: &IndexDir,
+    views: &[SegmentView],
+    known: &LoadedIndex,
+) -> IndexResult<(SegmentHandle, SegmentView)> {
     let named = kept.put_segment(&mut merge(views)?)?;
     let segment = Arc::new(kept.segment(&named)?);
     let view = known.view_of(segment.clone());
-    Ok((Held { segment, named: Some(named) }, view))
+    Ok((SegmentHandle { segment, named: Some(named) }, view))
 }
 
 /// Segments that were made in memory, in portions of which each makes one of a good size.
-fn in_portions(views: Vec<View>) -> Vec<Vec<View>> {
-    let mut portions: Vec<Vec<View>> = Vec::new();
+fn in_portions(views: Vec<SegmentView>) -> Vec<Vec<SegmentView>> {
+    let mut portions: Vec<Vec<SegmentView>> = Vec::new();
     let mut bytes = 0;
     for view in views {
         let size = view.segment.bytes();
@@ -268,13 +280,13 @@ fn in_portions(views: Vec<View>) -> Vec<Vec<View>> {
 }
 
 /// Segments of about one size. Those that are large enough are in none: nothing is gained by rewriting them.
-fn class_of(held: &Held) -> Option<u32> {
+fn class_of(held: &SegmentHandle) -> Option<u32> {
     let bytes = held.segment.bytes();
     (bytes < SEGMENT_BYTES_MAX / CROWD as u64).then(|| (bytes / SMALLEST_BYTES).max(1).ilog(CROWD as u64))
 }
 
 /// A class with so many segments that one should be made of them.
-fn crowded(segments: &[(Held, View)]) -> Option<u32> {
+fn crowded(segments: &[(SegmentHandle, SegmentView)]) -> Option<u32> {
     let mut counts: HashMap<u32, usize> = HashMap::new();
     for class in segments.iter().filter_map(|(held, _)| class_of(held)) {
         *counts.entry(class).or_default() += 1;

@@ -3,25 +3,25 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use crate::damage::Read;
+use crate::damage::IndexResult;
 use crate::dictionary::Entry;
 use crate::postings::List;
 use crate::segment::{Seconds, Segment, UNNAMED_ROLE};
 
 /// A segment, and the catalogue's word on its runs.
 #[derive(Debug, Clone)]
-pub(crate) struct View {
+pub(crate) struct SegmentView {
     pub(crate) segment: Arc<Segment>,
     /// For each run: the row of its session in the catalogue. Nothing: the session is gone, or was read anew.
     pub(crate) rows: Vec<Option<u32>>,
-    /// Turns that are not there any more, in order.
+    /// DocIter that are not there any more, in order.
     dead: Vec<Range<u32>>,
     dead_turns: u64,
 }
 
-impl View {
+impl SegmentView {
     /// `row_of` tells where in the catalogue a session stands.
-    pub(crate) fn new(segment: Arc<Segment>, row_of: impl Fn(u64) -> Option<u32>) -> View {
+    pub(crate) fn new(segment: Arc<Segment>, row_of: impl Fn(u64) -> Option<u32>) -> SegmentView {
         let rows: Vec<Option<u32>> = segment.runs().iter().map(|run| row_of(run.session)).collect();
         let mut dead: Vec<Range<u32>> = Vec::new();
         for (run, row) in segment.runs().iter().zip(&rows) {
@@ -36,11 +36,11 @@ impl View {
             }
         }
         let dead_turns = dead.iter().map(|gone| u64::from(gone.end - gone.start)).sum();
-        View { segment, rows, dead, dead_turns }
+        SegmentView { segment, rows, dead, dead_turns }
     }
 
     /// Whether the segment tells the role of every turn.
-    pub(crate) fn knows_roles(&self) -> Read<bool> {
+    pub(crate) fn knows_roles(&self) -> IndexResult<bool> {
         Ok(memchr::memchr(UNNAMED_ROLE, self.segment.role_of()?).is_none())
     }
 
@@ -55,7 +55,7 @@ impl View {
     }
 
     /// In how many turns that are there a word stands.
-    pub(crate) fn count_of(&self, entry: &Entry) -> Read<u64> {
+    pub(crate) fn count_of(&self, entry: &Entry) -> IndexResult<u64> {
         if self.dead.is_empty() {
             Ok(u64::from(entry.count))
         } else {
@@ -63,8 +63,8 @@ impl View {
         }
     }
 
-    /// As [`View::count_of`], of a list that stands anywhere.
-    pub(crate) fn live_count(&self, list: &mut List) -> Read<u64> {
+    /// As [`SegmentView::count_of`], of a list that stands anywhere.
+    pub(crate) fn live_count(&self, list: &mut List) -> IndexResult<u64> {
         let mut count = u64::from(list.count());
         if !self.dead.is_empty() {
             list.unpack(0)?;
@@ -112,7 +112,7 @@ pub(crate) const NONE: u64 = 0;
 
 /// A [`Filter`] on one segment.
 pub(crate) struct OfSegment<'a> {
-    view: &'a View,
+    view: &'a SegmentView,
     /// By run, up to which number its turns are wanted. Nothing: every run that is there.
     runs: Option<Vec<u64>>,
     roles: Option<(Vec<bool>, &'a [u8])>,
@@ -121,7 +121,7 @@ pub(crate) struct OfSegment<'a> {
 }
 
 impl<'f> Filter<'f> {
-    pub(crate) fn of_segment<'a>(&self, view: &'a View) -> Read<OfSegment<'a>>
+    pub(crate) fn of_segment<'a>(&self, view: &'a SegmentView) -> IndexResult<OfSegment<'a>>
     where
         'f: 'a,
     {
@@ -163,14 +163,16 @@ impl OfSegment<'_> {
             && self.roles.as_ref().is_none_or(by)
             && !self.view.is_dead(doc)
             && self.runs.as_ref().is_none_or(|runs| self.is_wanted(runs, doc))
-            && self.alive.is_none_or(|alive| self.view.segment.spot(doc).is_ok_and(|spot| alive(spot.offset)))
+            && self
+                .alive
+                .is_none_or(|alive| self.view.segment.record_ref(doc).is_ok_and(|spot| alive(spot.offset)))
     }
 
     fn is_wanted(&self, runs: &[u64], doc: u32) -> bool {
         match self.view.segment.run_of(doc).map_or(NONE, |run| runs[run]) {
             ALL => true,
             NONE => false,
-            upto => self.view.segment.spot(doc).is_ok_and(|spot| spot.seq <= upto),
+            upto => self.view.segment.record_ref(doc).is_ok_and(|spot| spot.seq <= upto),
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) struct Scored {
 }
 
 /// Keeps the best of many, best first.
-pub(crate) struct Best<'a> {
+pub(crate) struct TopK<'a> {
     kept: Vec<Scored>,
     limit: usize,
     /// The order of turns that are equally good and equally old.
@@ -25,17 +25,17 @@ pub(crate) struct Best<'a> {
 /// The order of two that are otherwise equal.
 pub(crate) type Tie<'a> = &'a (dyn Fn(&Scored, &Scored) -> Ordering + Sync);
 
-impl<'a> Best<'a> {
-    pub(crate) fn new(limit: usize, tie: Tie<'a>) -> Best<'a> {
-        Best { kept: Vec::with_capacity(limit.min(1024)), limit, tie }
+impl<'a> TopK<'a> {
+    pub(crate) fn new(limit: usize, tie: Tie<'a>) -> TopK<'a> {
+        TopK { kept: Vec::with_capacity(limit.min(1024)), limit, tie }
     }
 
     /// An empty one for the same question.
-    pub(crate) fn another(&self) -> Best<'a> {
-        Best::new(self.limit, self.tie)
+    pub(crate) fn another(&self) -> TopK<'a> {
+        TopK::new(self.limit, self.tie)
     }
 
-    pub(crate) fn join(&mut self, other: Best<'a>) {
+    pub(crate) fn join(&mut self, other: TopK<'a>) {
         other.kept.into_iter().for_each(|scored| self.offer(scored));
     }
 

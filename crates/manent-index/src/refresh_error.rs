@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::damage::Broken;
 
 /// Why a sweep did not come to its end.
-pub(crate) enum Stopped {
+pub(crate) enum RefreshError {
     /// Another process put something newer on the disk.
     Outdated,
     /// What was read changes what was known of others: they must be read again.
@@ -15,36 +15,36 @@ pub(crate) enum Stopped {
     Failed(Error),
 }
 
-impl Stopped {
+impl RefreshError {
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Stopped::Failed(e) => e,
-            Stopped::Broken(why) => Error::Index(why.to_owned()),
-            Stopped::Outdated | Stopped::Unsettled => {
+            RefreshError::Failed(e) => e,
+            RefreshError::Broken(why) => Error::Index(why.to_owned()),
+            RefreshError::Outdated | RefreshError::Unsettled => {
                 Error::Index("another process is writing it".to_owned())
             }
         }
     }
 }
 
-impl From<Error> for Stopped {
-    fn from(e: Error) -> Stopped {
-        Stopped::Failed(e)
+impl From<Error> for RefreshError {
+    fn from(e: Error) -> RefreshError {
+        RefreshError::Failed(e)
     }
 }
 
-impl From<manent_store::Error> for Stopped {
-    fn from(e: manent_store::Error) -> Stopped {
-        Stopped::Failed(e.into())
+impl From<manent_store::Error> for RefreshError {
+    fn from(e: manent_store::Error) -> RefreshError {
+        RefreshError::Failed(e.into())
     }
 }
 
-impl From<Broken> for Stopped {
-    fn from(broken: Broken) -> Stopped {
+impl From<Broken> for RefreshError {
+    fn from(broken: Broken) -> RefreshError {
         match broken {
-            Broken::Wrong(why) => Stopped::Broken(why),
+            Broken::Wrong(why) => RefreshError::Broken(why),
             // An index that the disk does not give is as good as none.
-            Broken::Disk(_) => Stopped::Broken("the disk does not give it"),
+            Broken::Disk(_) => RefreshError::Broken("the disk does not give it"),
         }
     }
 }

@@ -1,0 +1,46 @@
+//! Stands for `search/` in a build without the feature `search`: there is no index, so nothing is noted in it.
+
+use std::sync::Arc;
+
+use manent_store::{Blobs, SessionKey, StreamId, Streams};
+
+use crate::error::Result;
+use crate::store::StoreOptions;
+
+/// Says whether a store may start a thread that keeps its index near the logs. Without an index it is not asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Background {
+    Allowed,
+    Never,
+}
+
+/// The index that this build does not have.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionIndex;
+
+impl SessionIndex {
+    pub(crate) fn new(
+        _streams: &Arc<dyn Streams>,
+        _blobs: Option<&Arc<dyn Blobs>>,
+        _options: &StoreOptions,
+        _background: Background,
+    ) -> SessionIndex {
+        SessionIndex
+    }
+
+    pub(crate) fn note_written(&self, _key: &SessionKey) {}
+
+    pub(crate) fn announce_purge(&self, _sessions: &[StreamId]) {}
+
+    pub(crate) fn forget(&self) -> Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn once(&self, _at: &StreamId) -> Result<Option<(u64, u64)>> {
+        Ok(None)
+    }
+
+    pub(crate) fn acknowledge(&self, _at: &StreamId) -> Result<()> {
+        Ok(())
+    }
+}
