@@ -17,9 +17,11 @@
 //! | `pack.rs` | archived files: compressed, and read as if they were plain |
 //! | `key.rs` | [`SessionKey`]: the name of a stream, and its file name |
 //! | `header.rs` | [`HeaderNames`]: what a backend reads of a header |
+//! | `clock.rs`, `when.rs` | [`clock`]: the time as records write it; [`when`]: times as people write them |
 //! | `error.rs` | [`Error`]: what can go wrong |
 
 mod blobs;
+pub mod clock;
 mod error;
 mod files;
 mod header;
@@ -32,8 +34,9 @@ pub mod rows;
 pub mod streams;
 pub mod sync;
 pub mod threads;
+pub mod when;
 
-pub use blobs::{Blob, BlobStat, Blobs, FileBlobs};
+pub use blobs::{Blob, BlobStat, Blobs, FileBlobs, is_temporary};
 pub use error::{Error, Result, io_error};
 pub use files::{Files, is_plain_id};
 pub use header::HeaderNames;

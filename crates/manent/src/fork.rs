@@ -8,13 +8,13 @@ use manent_log::{Body, Found, Item};
 
 use manent_store::{LockMode, LockName, Part, Place, SessionKey, Space, StreamId, is_plain_id};
 
-use crate::clock;
 use crate::error::{Error, Result};
 use crate::meta::Parent;
 use crate::reading::{Reader, break_at, crc_of};
 use crate::store::Store;
 use crate::stream::{Records, Start};
 use crate::turn::body_of_line;
+use manent_store::clock;
 
 /// A fork that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,23 +20,17 @@
 //! | `summary.rs` | [`Summary`]: what a list shows of a session |
 //! | `transcript.rs` | [`Transcript`]: a whole session, decoded |
 //! | `scan.rs`, `arena.rs` | the flat scanner under both; where decoded text lies |
-//! | `error.rs`, `clock.rs` | what can go wrong, in words; the time as records write it |
+//! | `error.rs` | [`Error`]: what can go wrong |
 //! | `context/` | [`context::Context`]: what a model sees of a session, made from its log |
 //! | `consolidate/` | [`consolidate::Consolidation`]: what was said becomes memory, with proof |
-//! | `dataset/` | [`dataset::Recipe`]: what skills did becomes data to train models on |
 //! | `memory/` | [`memory::Memory`]: what is remembered across sessions, and where it came from |
-//! | `runs/` | [`runs::Runs`]: what skills did, with every attempt |
-//! | `retrospective/` | [`retrospective::Report`]: what the runs say about skills and models |
 //! | `secrets.rs` | [`secrets`] and [`redact`]: likely credentials in a text |
 //! | `tokens.rs` | how many tokens a text takes |
-//! | `when.rs` | [`when`]: times as people write them |
 //! | `index/` | full-text search: [`Query`], [`Snippet`], words |
 
 mod arena;
-mod clock;
 pub mod consolidate;
 pub mod context;
-pub mod dataset;
 mod error;
 mod fork;
 mod index;
@@ -44,8 +38,6 @@ mod lifecycle;
 pub mod memory;
 mod meta;
 mod reading;
-pub mod retrospective;
-pub mod runs;
 mod scan;
 mod secrets;
 mod store;
@@ -55,9 +47,7 @@ pub mod tokens;
 mod transcript;
 mod turn;
 mod verifying;
-pub mod when;
 
-pub use clock::now;
 pub use context::Context;
 pub use error::{Error, Result};
 pub use fork::Forked;
@@ -69,6 +59,8 @@ pub use lifecycle::Purged;
 pub use manent_log as log;
 pub use manent_log::{Body, Damage, Durability, End, Entry, Expect, Item, Trust};
 pub use manent_store as backend;
+pub use manent_store::clock::now;
+pub use manent_store::when;
 pub use manent_store::{
     Blobs, Files, InMemory, KEY_BYTES_MAX, KeyError, KeyParts, Place, Position, Receipt, Repaired,
     SessionKey, Space, StreamId, StreamStat, Streams,

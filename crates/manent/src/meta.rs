@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 
 use manent_store::{Header, KeyParts, SessionKey};
 
-use crate::clock;
 use crate::turn::Record;
+use manent_store::clock;
 
 /// What the header of a session says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use std::time::Duration;
 use manent_log::frame::Reason;
 use manent_log::fs::Disk;
 use manent_log::{Body, Damage, Found, RealDisk, Report, SetAside, TailState, Trust};
+use manent_store::clock;
 use manent_store::sync::lock;
 use manent_store::{
     Append, Blobs, Detail, FileBlobs, Files, Filter, Header, IfMissing, Maintenance, Place, Position,
@@ -25,7 +26,7 @@ use crate::meta::{Author, Parent};
 use crate::reading::Reader;
 use crate::stream::Start;
 use crate::transcript::Transcript;
-use crate::{Durability, Expect, clock};
+use crate::{Durability, Expect};
 
 /// A store of sessions.
 ///

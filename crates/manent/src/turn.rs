@@ -184,7 +184,12 @@ pub enum RecordError {
 /// # Ok::<(), manent::RecordError>(())
 /// ```
 pub fn turn(role: &str, content: impl Into<String>) -> NewTurn {
-    NewTurn { ts: crate::clock::now(), role: role.to_owned(), members: Vec::new(), content: content.into() }
+    NewTurn {
+        ts: manent_store::clock::now(),
+        role: role.to_owned(),
+        members: Vec::new(),
+        content: content.into(),
+    }
 }
 
 /// A turn that is being put together. See [`turn`].

@@ -11,10 +11,10 @@ use manent_log::{Body, Durability, Entry, Expect, Item};
 use serde_json::value::to_raw_value;
 
 use super::grounding::Refusal;
-use crate::clock;
 use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::turn::Record;
+use manent_store::clock;
 use manent_store::{Header, IfMissing, Repaired, Seek, Space, StreamId, StreamWriter, Target};
 
 /// The journal, as far as it concerns one session and this day.

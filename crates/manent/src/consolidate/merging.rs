@@ -1,10 +1,10 @@
 //! Whether something is remembered already, or contradicts what is. By its words alone, among what is like it.
 
-use crate::clock;
 use crate::error::Result;
 use crate::index::Query;
 use crate::index::words::Words;
 use crate::memory::{Item, Kind, Likeness, Memory, Source, Who};
+use manent_store::clock;
 
 use super::grounding::SAID;
 

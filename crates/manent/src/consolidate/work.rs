@@ -6,11 +6,11 @@ use super::passage::Passage;
 use super::{
     Consolidated, Consolidator, Extractor, Failed, Learned, Reached, Rules, Step, merging, name_of, reply,
 };
-use crate::clock;
 use crate::context::extracted;
 use crate::error::Result;
 use crate::memory::{Filter, Item, Kind, NewItem, Source, Who};
 use manent_store::StreamId;
+use manent_store::clock;
 
 /// One step at work.
 pub(super) struct Work<'a> {

@@ -8,11 +8,11 @@ use manent_log::Body;
 
 use super::plan::Planning;
 use super::{Context, Part};
-use crate::clock;
 use crate::error::{Error, Result};
 use crate::store::{Session, Store};
 use crate::tokens::Tokens;
 use manent_store::StreamId;
+use manent_store::clock;
 
 /// How large a context may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -34,10 +34,9 @@ use manent_store::threads::share;
 use manent_store::{SessionKey, StreamId};
 
 pub use compact::{Compacted, Limits, Reason, Summariser, Way};
-pub(crate) use follow::{Follower, Gone};
+pub use follow::{Follower, Gone, Seen};
 pub use records::{Setting, SettingError};
-pub(crate) use render::standard as speaker;
-pub use render::{Message, Origin};
+pub use render::{Message, Origin, standard as speaker};
 
 use records::{Compaction, Held};
 

@@ -10,8 +10,8 @@ use super::compact::{Limits, Reason, Summariser, Way};
 use super::extract::{Line, extract, kept};
 use super::records::{Compaction, Held, Said, Setting};
 use super::{Context, Part, render};
-use crate::clock;
 use crate::tokens::Tokens;
+use manent_store::clock;
 
 /// A compaction that is thought of.
 pub(super) struct Planned {

@@ -9,13 +9,14 @@ use std::borrow::Cow;
 use manent_log::{Body, Damage, Entry};
 use serde_json::Value;
 
+use crate::Receipt;
 use crate::error::Result;
 use crate::memory::Selection;
 use crate::store::{Session, Store};
 use crate::stream::Start;
 use crate::turn::Record;
-use crate::{Receipt, clock};
 use manent_store::StreamId;
+use manent_store::clock;
 
 /// A record as a context needs it.
 #[derive(Debug, Clone)]

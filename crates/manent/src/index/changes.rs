@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use manent_store::{ChangeKind, Cursor, KnownStreams, Place, Seen, SessionKey, Version};
 
-use crate::clock;
 use crate::error::Error;
 use crate::store::Store;
+use manent_store::clock;
 use manent_store::threads::share;
 
 use super::batch::Changed;

@@ -6,13 +6,13 @@ use manent_log::{End, Entry, Item};
 
 use manent_store::{Detail, Filter, Place, Position, StreamId, StreamStat, Version, Which};
 
-use crate::clock;
 use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::stream::{Records, Start};
 use crate::summary::shorten;
 use crate::tokens;
 use crate::turn::Record;
+use manent_store::clock;
 
 use super::batch::Changed;
 use super::builder::{Builder, Said};

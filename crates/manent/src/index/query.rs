@@ -6,9 +6,9 @@
 use std::collections::HashSet;
 
 use super::words::Words;
-use crate::clock;
-use crate::when::TimeError;
 use manent_store::SessionKey;
+use manent_store::clock;
+use manent_store::when::TimeError;
 
 mod parse;
 #[cfg(test)]

@@ -7,8 +7,8 @@
 use manent_log::{Entry, frame};
 
 use super::item::{FORGET, Kind};
-use crate::clock;
 use crate::turn::Record;
+use manent_store::clock;
 
 /// What a line does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::str::FromStr;
 use manent_log::Body;
 use serde_json::Value;
 
-use crate::clock;
 use crate::error::{Error, Result};
 use crate::turn::Record;
+use manent_store::clock;
 
 /// What an item is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

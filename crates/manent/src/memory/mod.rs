@@ -39,11 +39,11 @@ use manent_log::Report;
 use manent_store::sync::lock;
 use manent_store::{Repaired, Space, StreamId, Streams};
 
-use crate::clock;
 use crate::error::{Error, Result};
 use crate::index::{Losses, Reach, Subject};
 use crate::store::Store;
 use crate::turn::Record;
+use manent_store::clock;
 
 pub use active::Counts;
 use active::{Active, Slot};

@@ -12,9 +12,9 @@ use super::active::{Active, ids_within};
 use super::compact::{self, Compacted};
 use super::effect::Effect;
 use super::item::{ID_MAX, Item, ItemError, NewItem, tombstone};
-use crate::clock;
 use crate::error::{Error, Result};
 use crate::turn::Record;
+use manent_store::clock;
 
 /// The right to write the memory, until it is dropped. See [`Memory::hold`](super::Memory::hold).
 #[derive(Debug)]

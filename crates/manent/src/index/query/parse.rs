@@ -1,7 +1,7 @@
 //! Reads a query from left to right, once.
 
 use crate::index::words::{PREFIX_BYTES_MAX, Words};
-use crate::when::moment;
+use manent_store::when::moment;
 
 use super::{Clause, Phrase, QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError, SessionMatch};
 
