@@ -58,14 +58,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the backend's error behind this one, if it is one.
-    pub fn store(&self) -> Option<&manent_store::Error> {
-        match self {
-            Error::Manent(error) => error.store(),
-            _ => None,
-        }
-    }
-
     /// Returns whether another writer has the log.
     pub fn is_held(&self) -> bool {
         matches!(self, Error::Manent(error) if error.is_held())
@@ -80,11 +72,6 @@ impl Error {
     /// idempotency key, or look before you do.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Error::Manent(error) if error.is_unknown())
-    }
-
-    /// Returns whether a log or a session does not exist.
-    pub fn is_not_found(&self) -> bool {
-        matches!(self, Error::Manent(error) if error.is_not_found())
     }
 }
 

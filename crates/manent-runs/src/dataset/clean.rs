@@ -7,12 +7,12 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use manent::{REDACTED, redact, secrets};
 use memchr::memmem::Finder;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::Reason;
-use manent::{REDACTED, redact, secrets};
 
 /// Cleans the texts of one row.
 #[derive(Debug, Default)]

@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use manent_store::sync::lock;
+
 use super::rows_of::Finished;
 use super::{DatasetError, Result};
 use crate::runs::{Known, Verdicts};
-use manent_store::sync::lock;
 
 /// What there is to do.
 #[derive(Debug)]

@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::thread;
 use std::time::Duration;
 
+use manent::Store;
+use manent_store::{Place as Where, StreamStat};
+
 use super::alike::Signature;
 use super::crew::Crew;
 use super::draft::{Origin, Verdict};
@@ -16,8 +19,6 @@ use super::split::{Groups, Kind};
 use super::spool::{Slot, Spool};
 use super::{Counts, Progress, Recipe, Result};
 use crate::runs::{Namer, Runs};
-use manent::Store;
-use manent_store::{Place as Where, StreamStat};
 
 /// What was gathered.
 #[derive(Debug)]

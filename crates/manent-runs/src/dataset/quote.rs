@@ -4,13 +4,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use manent::Store;
+use manent::context::{Follower, Gone, Message, Origin};
+use manent_store::{Place, SessionKey, StreamId};
+
 use super::draft::{Answered, Asked, Draft, Failure, ROW_BYTES_MAX, Role, Said};
 use super::{Reason, Recipe};
 use crate::error::Result;
 use crate::runs::Passage;
-use manent::Store;
-use manent::context::{Follower, Gone, Message, Origin};
-use manent_store::{Place, SessionKey, StreamId};
 
 /// What was quoted: of which session, by its key and its id, and its first and last record.
 pub(super) type Quoted = ((String, String), (u64, u64));

@@ -4,6 +4,9 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
+use manent_store::sync::lock;
+use manent_store::{Seek, SessionKey};
+
 use super::crew::{Batch, Crew, End, Job, Log, Offered};
 use super::draft::{Draft, Origin, drafts, is_wanted, project_of};
 use super::gather::{Gathered, Pending};
@@ -12,8 +15,6 @@ use super::row::Worker;
 use super::split::Kind;
 use super::{DatasetError, Reason, Recipe, Result};
 use crate::runs::{Faults, Known, Line, Namer, Names, Run, Runs, Status, start_at};
-use manent_store::sync::lock;
-use manent_store::{Seek, SessionKey};
 
 /// What came of a batch. Rows are in the spool already; whether they count is known when its turn comes.
 #[derive(Debug, Default)]

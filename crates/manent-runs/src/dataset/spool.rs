@@ -1,9 +1,10 @@
 //! Where rows wait until it is known which of them are wanted: one file, written once and read in about the same order.
 
+use manent_log::fs::{DiskFile, read_fully};
+
 use super::Result;
 use super::place::{Place, Sheet};
 use super::row::Row;
-use manent_log::fs::{DiskFile, read_fully};
 
 /// Rows on the disk.
 #[derive(Debug)]

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use manent::Store;
+use manent_store::clock;
 use manent_store::{Blobs, Lock, LockMode, LockName, Space, StreamStat, is_temporary};
 use serde::Deserialize;
 use serde_json::json;
@@ -18,8 +20,6 @@ use super::narrative::Narrative;
 use super::report::{Report, time};
 use crate::error::{Result, io_error};
 use crate::runs::Runs;
-use manent::Store;
-use manent_store::clock;
 
 /// The report of a store that is kept.
 #[derive(Debug, Clone)]

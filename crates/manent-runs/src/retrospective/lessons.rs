@@ -4,13 +4,14 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use manent::memory::{Filter, Item, Kind, Memory, NewItem, Source, Who};
+use manent::redact;
+
 use super::report::Report;
 use super::retired;
 use super::statistics::RUNS_MIN;
 use super::words::{Statement, Topic};
 use crate::error::Result;
-use manent::memory::{Filter, Item, Kind, Memory, NewItem, Source, Who};
-use manent::redact;
 
 /// What remembering did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -52,8 +52,6 @@ use std::time::Instant;
 
 use crate::error::Result;
 use crate::runs::{Run, Runs};
-use manent_store::StreamStat;
-use manent_store::threads;
 
 pub use compare::{Comparison, Differs};
 pub use durations::Lasted;
@@ -68,6 +66,8 @@ pub use words::{Statement, Topic};
 
 use tally::Tally;
 
+use manent_store::StreamStat;
+use manent_store::threads;
 /// What a retrospective is about.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Question<'a> {

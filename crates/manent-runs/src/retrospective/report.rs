@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use manent::redact;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -17,7 +18,6 @@ use super::tally::{self, ATTEMPTS, DAY_MS, Ends, Tally};
 use super::words::{self, Statement};
 use super::{Question, Read};
 use crate::runs::Oddity;
-use manent::redact;
 
 /// What a retrospective found. As JSON, it has these names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -4,11 +4,12 @@
 //! all skills, about a time that ends now, and have read everything; and it must have enough runs of what the lesson
 //! names. Too few runs are no reason to forget anything.
 
+use manent::memory::{Item, Kind};
+
 use super::lessons::{ABOUT, MODEL, SKILL, TOPIC, about_of, tag};
 use super::report::Report;
 use super::statistics::RUNS_MIN;
 use super::words::Topic;
-use manent::memory::{Item, Kind};
 
 /// Whether a lesson that this report does not make is over. Whoever asks knows that it does not.
 pub(super) fn is_over(report: &Report, item: &Item) -> bool {

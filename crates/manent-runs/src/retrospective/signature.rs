@@ -7,9 +7,10 @@
 //! Credentials are taken out first, of the few lines that are kept: in lower case and without its digits, a key is no
 //! longer known for one, and still helps whoever reads it.
 
+use manent::{REDACTED, redact};
+
 use super::printed::{LOOKED_AT_BYTES, after_escape, end_of, is_given_password, tail, without_escapes};
 use crate::runs::{Attempt, Run, Status};
-use manent::{REDACTED, redact};
 
 /// The signature of a run that failed: in one line, of bounded length.
 pub(super) fn signature(run: &Run<'_>) -> String {

@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use manent::redact;
+
 use super::Question;
 use super::capped::{Capped, key_of, key_with};
 use super::durations::Durations;
@@ -11,7 +13,6 @@ use super::evidence::{Examples, Names, Spot, clip};
 use super::same_input;
 use super::signature::{last_attempt, signature};
 use crate::runs::{Attempt, Oddity, Run, Status};
-use manent::redact;
 
 /// How runs ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,12 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
+use manent::memory::{Filter, Memory};
+use manent_store::SessionKey;
+
 use super::lessons::{RUN, TAG, tag};
 use super::tally::id_of;
 use crate::error::Result;
 use crate::runs::Runs;
-use manent::memory::{Filter, Memory};
-use manent_store::SessionKey;
 
 impl Runs {
     /// The items of the memory that retrospectives wrote and that name a run of this session, replaced ones included.

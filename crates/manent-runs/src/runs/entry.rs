@@ -6,12 +6,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use manent_store::clock;
+use manent_store::when;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::verdict::{Judgement, Verdict};
-use manent_store::clock;
-use manent_store::when;
 
 /// One run of a skill, as its line tells it. Members that are missing are empty.
 #[derive(Debug, Clone, Default, PartialEq)]

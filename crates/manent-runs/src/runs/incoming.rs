@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use manent_log::{Body, BodyError, frame};
+use manent_store::clock;
+use manent_store::{KeyError, SessionKey};
 use serde_json::value::RawValue;
 
 use super::entry::{INTERRUPTED, Line, Oddity, Passage, Status};
 use super::verdict::Verdict;
-use manent_store::clock;
-use manent_store::{KeyError, SessionKey};
 
 /// An entry that cannot be recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

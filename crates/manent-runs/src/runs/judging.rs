@@ -4,6 +4,8 @@
 //! verdict on it: the very same one is not written twice.
 
 use manent_log::{Body, Durability, Expect};
+use manent_store::clock;
+use manent_store::{Receipt, Seek, SessionKey, StreamWriter};
 use serde_json::value::RawValue;
 
 use super::entry::{Line, Run};
@@ -12,8 +14,6 @@ use super::logs::RunLogs;
 use super::verdict::Verdict;
 use super::{Runs, line_at};
 use crate::error::{Error, Result};
-use manent_store::clock;
-use manent_store::{Receipt, Seek, SessionKey, StreamWriter};
 
 /// Which run of a session is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]

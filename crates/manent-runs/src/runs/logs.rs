@@ -1,5 +1,6 @@
 //! The streams of [`Space::Runs`]: one log for each session key.
 
+use manent::Store;
 use manent_log::{Body, Durability, End, Expect, Item};
 use manent_store::{
     Append, Filter, IfMissing, Place, Receipt, Seek, SessionKey, Space, StreamId, StreamReader, StreamStat,
@@ -7,7 +8,6 @@ use manent_store::{
 };
 
 use crate::error::Result;
-use manent::Store;
 
 /// The logs of runs of a store.
 #[derive(Debug, Clone)]

@@ -31,6 +31,7 @@ mod verdict;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use manent::Store;
 use manent_log::{Body, Damage, Durability, End, Expect, Item, Report};
 use manent_store::{
     Filter, LockMode, LockName, Place, Receipt, Repaired, Seek, SessionKey, Space, StreamId, StreamStat,
@@ -40,7 +41,6 @@ use manent_store::{
 use crate::error::Result;
 use keys::KeyCache;
 use logs::{LogReader, RunLogs};
-use manent::Store;
 
 pub use alone::Alone;
 pub(crate) use entry::bare;

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use manent_log::{Body, Durability, Expect};
+use manent_store::{Position, Receipt, SessionKey, StreamWriter};
 
 use super::Runs;
 use super::incoming::{Ended, Kind, NewEntry, NewRun};
 use super::keys::{Keys, Known, Name};
 use super::logs::RunLogs;
 use crate::error::{Error, Result};
-use manent_store::{Position, Receipt, SessionKey, StreamWriter};
 
 /// Proof that an entry is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,13 +11,13 @@ use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 
 use foldhash::quality::RandomState;
+use manent::redact;
+use manent_store::{Seek, SessionKey, Space, StreamId};
 use memchr::memmem::Finder;
 
 use super::entry::{Line, Members, Run, Status, text, time};
 use super::{Faults, Runs, line_at};
 use crate::error::Result;
-use manent::redact;
-use manent_store::{Seek, SessionKey, Space, StreamId};
 
 /// A verdict on an attempt of a run, as its line tells it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
