@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::tree::files;
 
 /// The crates that people use, the lowest first.
-const LAYERS: [&str; 6] =
-    ["manent-log", "manent-store", "manent-index", "manent", "manent-agent", "manent-cli"];
+const LAYERS: [&str; 7] =
+    ["manent-log", "manent-store", "manent-index", "manent", "manent-runs", "manent-agent", "manent-cli"];
 /// The crates for developers, and the highest layer that each may use. None of them is a dependency of a layer.
 const FOR_DEVELOPERS: [(&str, &str); 3] =
     [("manent-sim", "manent-log"), ("manent-contract", "manent-store"), ("manent-bench", "manent-agent")];

@@ -5,8 +5,8 @@
 
 use manent::consolidate::{self, Extractor, Failed, Said, Spent};
 use manent::context::Summariser;
-use manent::retrospective::{self, Narrator};
 use manent::tokens::Tokens;
+use manent_runs::retrospective::{self, Narrator};
 use serde_json::Value;
 
 use crate::providers::{Message, ModelError, Reply, Request};

@@ -11,11 +11,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use manent::dataset::{Existing, Format, Recipe, make as make_set};
 use manent::log::RealDisk;
-use manent::retrospective::Question;
-use manent::runs::NewEntry;
 use manent::{Durability, Expect, SessionKey, Store, body_of_json};
+use manent_runs::dataset::{Existing, Format, Recipe, make as make_set};
+use manent_runs::retrospective::Question;
+use manent_runs::{NewEntry, Runs};
 
 use crate::child::{Outcome, Seen, Task};
 use crate::measure::{interleaved, median, micros_each};
@@ -84,7 +84,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
 /// Microseconds to record a run of an ordinary size given as JSON, and to append the same to a session.
 fn recording(bench: &Bench, home: &Path) -> Result<[f64; 2]> {
     let (store, key) = (Store::open(home)?, SessionKey::new("recorded")?);
-    let runs = store.runs()?;
+    let runs = Runs::open(&store)?;
     let mut number = 0;
     interleaved(
         bench.rounds(15),
@@ -177,7 +177,7 @@ fn said(n: u64) -> String {
 /// Ours: what a child does.
 pub(crate) fn retro(home: &Path) -> Result<Seen> {
     let question = Question { now_ms: 1_900_000_000_000, ..Question::default() };
-    let report = Store::open(home)?.runs()?.retrospective(&question, &|_, _| {})?;
+    let report = Runs::open(&Store::open(home)?)?.retrospective(&question, &|_, _| {})?;
     Ok((report.totals.runs, report.failures.len() as u64))
 }
 

@@ -87,14 +87,25 @@ fn exit_of(error: &manent::Error) -> Exit {
         manent::Error::Key(_) | manent::Error::Ambiguous { .. } | manent::Error::Item(_) => Exit::Usage,
         manent::Error::NoSuchRecord { .. }
         | manent::Error::NotProposed { .. }
-        | manent::Error::NoRun { .. }
-        | manent::Error::NoAttempt { .. }
         | manent::Error::NoItem { .. } => Exit::NotFound,
         manent::Error::Replaced { .. } => Exit::Conflict,
-        manent::Error::Running { .. }
-        | manent::Error::MemoryHeld { .. }
-        | manent::Error::ConsolidationHeld { .. } => Exit::Held,
+        manent::Error::MemoryHeld { .. } | manent::Error::ConsolidationHeld { .. } => Exit::Held,
         manent::Error::NotPacked { source, .. } => exit_of(source),
+        _ => Exit::Failed,
+    }
+}
+
+impl From<manent_runs::Error> for Failure {
+    fn from(error: manent_runs::Error) -> Failure {
+        Failure::new(exit_of_runs(&error), hints::message_of_runs(&error))
+    }
+}
+
+fn exit_of_runs(error: &manent_runs::Error) -> Exit {
+    match error {
+        manent_runs::Error::Manent(error) => exit_of(error),
+        manent_runs::Error::NoRun { .. } | manent_runs::Error::NoAttempt { .. } => Exit::NotFound,
+        manent_runs::Error::Running { .. } => Exit::Held,
         _ => Exit::Failed,
     }
 }

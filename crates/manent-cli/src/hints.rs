@@ -17,11 +17,19 @@ pub(crate) fn message(error: &Error) -> String {
     }
 }
 
+/// Returns the message of an error about runs with what to do next.
+pub(crate) fn message_of_runs(error: &manent_runs::Error) -> String {
+    match error {
+        manent_runs::Error::Manent(error) => message(error),
+        manent_runs::Error::NoRun { .. } => format!("{error}; `manent run list` shows what is there"),
+        _ => error.to_string(),
+    }
+}
+
 fn hint(error: &Error) -> Option<String> {
     let hint = match error {
         Error::NoItem { .. } => "`manent memory list` shows what is there",
         Error::NotProposed { .. } => "`manent memory inbox` shows what is there",
-        Error::NoRun { .. } => "`manent run list` shows what is there",
         Error::NotPacked { id, .. } => return Some(format!("then `manent archive @{id}` packs it")),
         _ => store_hint(error.store()?)?,
     };

@@ -101,6 +101,11 @@ pub trait Blobs: fmt::Debug + Send + Sync {
     }
 }
 
+/// Returns whether a name is that of a file which a crash left half written: [`Blobs::list`] gives such names too.
+pub fn is_temporary(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(TEMPORARY)
+}
+
 /// Blobs as files in a directory.
 #[derive(Debug, Clone)]
 pub struct FileBlobs {
@@ -318,3 +323,6 @@ impl Blob for FileBlob {
 struct BlobLock(#[expect(dead_code, reason = "held, not used")] FileLock);
 
 impl LockGuard for BlobLock {}
+
+/// The end of the names of files that are not finished.
+const TEMPORARY: &str = ".tmp";

@@ -1,21 +1,21 @@
-//! Times as records write them: UTC, to the millisecond.
+//! The time, as it stands in records: UTC, to the millisecond.
 
-/// Returns the present time as records write it: `2026-11-15T18:07:00.123Z`.
+/// Returns the time now, as records write it: `2026-11-15T18:07:00.123Z`.
 pub fn now() -> String {
     at(jiff::Timestamp::now())
 }
 
-/// Returns the present time in milliseconds since 1970.
+/// Returns the time now, in milliseconds since 1970.
 pub fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
 
-/// Parses a time as records give it, into milliseconds since 1970; `None` if it is not a time.
+/// Parses the time of a record into milliseconds since 1970; `None` if the text is no time.
 pub fn parse_ms(ts: &str) -> Option<i64> {
     parse_bytes_ms(ts.as_bytes())
 }
 
-/// Parses a time like [`parse_ms`], from bytes that may not be UTF-8.
+/// Parses the time of a record as [`parse_ms`] does, from bytes that need not be UTF-8.
 pub fn parse_bytes_ms(ts: &[u8]) -> Option<i64> {
     parse_own_ms(ts).or_else(|| parse_any_ms(std::str::from_utf8(ts).ok()?))
 }
@@ -24,8 +24,8 @@ fn parse_any_ms(ts: &str) -> Option<i64> {
     ts.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }
 
-/// Parses the one layout that Manent writes, without a parser for all others: loading a large memory reads a million of
-/// them.
+/// Parses a time in the one layout that [`now`] writes; `None` for every other layout and for days after the 28th. Much
+/// faster than [`parse_ms`], which matters where a million records are loaded.
 pub fn parse_own_ms(ts: &[u8]) -> Option<i64> {
     let ts: &[u8; 24] = ts.try_into().ok()?;
     let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.'), (23, b'Z')];

@@ -17,7 +17,7 @@
 //! | `pack.rs`, `unpacking.rs` | archived files: compressed (feature `archive`), and read as if they were plain |
 //! | `key.rs` | [`SessionKey`]: the name of a stream, and its file name |
 //! | `header.rs` | [`HeaderNames`]: what a backend reads of a header |
-//! | `clock.rs`, `when.rs` | times as records write them, and as people write them |
+//! | `clock.rs`, `when.rs` | [`clock`]: the time as records write it; [`when`]: times as people write them |
 //! | `error.rs` | [`Error`]: what can go wrong |
 
 mod blobs;
@@ -41,7 +41,7 @@ pub mod threads;
 mod unpacking;
 pub mod when;
 
-pub use blobs::{Blob, BlobStat, Blobs, FileBlobs};
+pub use blobs::{Blob, BlobStat, Blobs, FileBlobs, is_temporary};
 pub use error::{Error, Result, io_error};
 pub use files::{Files, is_plain_id};
 pub use header::HeaderNames;

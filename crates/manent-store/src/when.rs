@@ -123,7 +123,7 @@ fn ms(time: DateTime) -> Option<i64> {
 }
 
 /// As much of a text as an error may repeat.
-pub(crate) fn brief(text: &str) -> String {
+fn brief(text: &str) -> String {
     const CHARS_MAX: usize = 24;
     let shown = |c: char| if c.is_alphanumeric() || c.is_ascii_graphic() || c == ' ' { c } else { '?' };
     let mut brief: String = text.chars().take(CHARS_MAX).map(shown).collect();

@@ -8,7 +8,6 @@ use manent_store::KeyError;
 use crate::context::SettingError;
 #[cfg(feature = "search")]
 use crate::memory::ItemError;
-use crate::runs::EntryError;
 use crate::turn::RecordError;
 
 /// The result of an operation on a store.
@@ -33,15 +32,6 @@ pub enum Error {
     #[cfg(feature = "search")]
     #[error(transparent)]
     Item(ItemError),
-    /// An entry about a run is at fault.
-    #[error("the run cannot be recorded: {0}")]
-    Run(#[from] EntryError),
-    /// The log of runs is not what it was a moment ago.
-    #[error("the runs of {key:?} are written by something else all the time; close that, and try again")]
-    RunsChange {
-        /// The session.
-        key: String,
-    },
     /// What a model saw cannot be shown.
     #[error(transparent)]
     Setting(#[from] SettingError),
@@ -99,35 +89,6 @@ pub enum Error {
     MemoryChanges {
         /// The file.
         path: PathBuf,
-    },
-    /// No run of this name.
-    #[error("there is no run {run:?} in the session {session:?}")]
-    NoRun {
-        /// The session.
-        session: String,
-        /// The id of the run, or the number of its record.
-        run: String,
-    },
-    /// The run has no attempt of this number.
-    #[error("the run {run:?} of the session {session:?} has no attempt {attempt}{}", last_attempt(*last))]
-    NoAttempt {
-        /// The session.
-        session: String,
-        /// The id of the run, or the number of its record.
-        run: String,
-        /// The number.
-        attempt: u64,
-        /// The last number there is.
-        last: Option<u64>,
-    },
-    /// Somebody else is at work on this run.
-    #[error(
-        "a run with this key is under way{}, and is not begun a second time; wait for its end, or use another key",
-        pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
-    )]
-    Running {
-        /// Who, if the system can tell.
-        pid: Option<u32>,
     },
     /// The index cannot be kept.
     #[cfg(feature = "search")]
@@ -253,9 +214,4 @@ pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Err
 
 fn last_hint(last: Option<u64>) -> String {
     last.map_or_else(String::new, |last| format!("; the last is {last}"))
-}
-
-fn last_attempt(last: Option<u64>) -> String {
-    let there = last.map_or_else(|| "it has none".to_owned(), |last| format!("the last is {last}"));
-    format!("; {there}: leave the number out to mean the run as it ended")
 }

@@ -30,10 +30,7 @@
 //! | `error.rs` | [`Error`]: what can go wrong |
 //! | `context/` | [`context::Context`]: what a model sees of a session, made from its log |
 //! | `consolidate/` | [`consolidate::Consolidation`]: what was said becomes memory, with proof |
-//! | `dataset/` | [`dataset::Recipe`]: what skills did becomes data to train models on |
 //! | `memory/` | [`memory::Memory`]: what is remembered across sessions, and where it came from |
-//! | `runs/` | [`runs::Runs`]: what skills did, with every attempt |
-//! | `retrospective/` | [`retrospective::Report`]: what the runs say about skills and models |
 //! | `secrets.rs` | [`secrets`] and [`redact`]: likely credentials in a text |
 //! | `tokens.rs` | how many tokens a text takes |
 //! | `search/` | search, lists and counts, on the index of the crate `manent-index`: [`Query`], [`Summary`] |
@@ -42,7 +39,6 @@ mod arena;
 #[cfg(feature = "search")]
 pub mod consolidate;
 pub mod context;
-pub mod dataset;
 mod error;
 mod fork;
 mod lifecycle;
@@ -50,8 +46,6 @@ mod lifecycle;
 pub mod memory;
 mod meta;
 mod reading;
-pub mod retrospective;
-pub mod runs;
 mod scan;
 #[cfg(feature = "search")]
 mod search;

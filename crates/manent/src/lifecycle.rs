@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use manent_log::Item;
 use manent_store::{
     Blobs, Filter, IfMissing, InMemoryBlobs, LockMode, LockName, Part, Place, Progress, SessionKey, Space,
-    StreamId, StreamStat, Which,
+    StreamId, StreamStat, Which, is_temporary,
 };
 
 use crate::error::{Error, Result, io_error};
@@ -175,20 +175,23 @@ impl Store {
     /// held from here until they are gone.
     fn forget_reports(&self) -> Result<bool> {
         let blobs = self.report_blobs();
-        let failed = |e: std::io::Error| io_error("remove", Path::new(&blobs.name(REPORTS)))(e);
-        let mut names = blobs.list(REPORTS).map_err(failed)?;
+        let failed = |e: std::io::Error| io_error("remove", Path::new(&blobs.name(Store::REPORTS)))(e);
+        let mut names = blobs.list(Store::REPORTS).map_err(failed)?;
         names.retain(|name| is_report(name));
         for name in &names {
-            blobs.delete(&format!("{REPORTS}/{name}")).map_err(failed)?;
+            blobs.delete(&format!("{}/{name}", Store::REPORTS)).map_err(failed)?;
         }
         if !names.is_empty() {
-            blobs.sync(REPORTS).map_err(failed)?;
+            blobs.sync(Store::REPORTS).map_err(failed)?;
         }
         Ok(!names.is_empty())
     }
 
-    /// Returns where reports are kept: with other derived data, or in memory.
-    pub(crate) fn report_blobs(&self) -> Arc<dyn Blobs> {
+    /// The folder of [`Store::report_blobs`] that holds reports of runs. A purge of runs removes the reports in it.
+    pub const REPORTS: &str = "retro";
+
+    /// Returns where reports of runs are kept: with other derived data, or in memory.
+    pub fn report_blobs(&self) -> Arc<dyn Blobs> {
         match self.blobs() {
             Some(blobs) => blobs.clone(),
             None => self.extension(InMemoryBlobs::default),
@@ -324,12 +327,4 @@ fn is_report(name: &str) -> bool {
     is_temporary(name) || ["latest.html", "latest.json", "told"].contains(&name)
 }
 
-/// Returns whether a blob is what a crash left half written.
-pub(crate) fn is_temporary(name: &str) -> bool {
-    name.starts_with('.') && name.ends_with(TEMPORARY)
-}
-
-const TEMPORARY: &str = ".tmp";
-/// The folder of reports of runs in the blobs of a store.
-pub(crate) const REPORTS: &str = "retro";
 const PAUSE: Duration = Duration::from_millis(10);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use manent_log::frame::Reason;
 use manent_log::fs::Disk;
-use manent_log::{Body, Damage, Found, RealDisk, Report, SetAside, TailState, Trust};
+use manent_log::{Body, Damage, Found, RealDisk, Report, SetAside, Trust};
 use manent_store::clock;
 use manent_store::sync::lock;
 use manent_store::{
@@ -178,12 +178,6 @@ impl Store {
             Err(e) if e.is_not_found() => Ok(None),
             report => Ok(Some(report?)),
         }
-    }
-
-    /// Returns whether there is anything to repair in a stream.
-    pub(crate) fn is_damaged(&self, id: &StreamId) -> Result<bool> {
-        let report = self.verify_stream(id)?;
-        Ok(report.is_some_and(|report| !report.is_sound() || report.tail != TailState::Clean))
     }
 
     /// Sets a torn end of a stream of any space aside, and acknowledges its damage.

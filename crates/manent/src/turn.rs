@@ -88,6 +88,7 @@ impl<'a> Record<'a> {
 
     /// What was said: its text; where another program's is a list of parts, those of them that are text. Not what a
     /// tool put out, which some programs put into a turn of the user.
+    #[cfg(feature = "search")]
     pub(crate) fn said(&self) -> Cow<'a, str> {
         let content = self.content();
         if !content.starts_with(['[', '{']) {

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use manent::SessionKey;
-use manent::runs::{Ended, INTERRUPTED, NewAttempt, NewRun, Passage, Started, Status};
+use manent_runs::{Ended, INTERRUPTED, NewAttempt, NewRun, Passage, Started, Status};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 use tokio::sync::mpsc;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use manent::retrospective::{Looked, Narrative, Remembered, Report, Schedule, Topic};
+use manent_runs::retrospective::{Looked, Narrative, Remembered, Report, Reports, Schedule, Topic};
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, watch};
 
@@ -82,7 +82,7 @@ impl Reviewing {
     /// Nothing: it is off, or the store has no runs to look back on because it is another program's.
     pub(super) fn start(shared: &Arc<Shared>) -> Option<Reviewing> {
         let Every::Time(every) = shared.config.retro.every else { return None };
-        if shared.store.reports().is_err() {
+        if Reports::open(&shared.store).is_err() {
             return None;
         }
         let (told, _) = broadcast::channel(TOLD_MAX);
@@ -150,9 +150,9 @@ async fn serve(letters: Letters<Letter>, work: Work) {
 }
 
 /// Looks whether it is time; says what was done, and when to look again. On a thread for what waits.
-fn look(work: &Work, handle: &Handle) -> manent::Result<(Option<Reviewed>, Duration)> {
+fn look(work: &Work, handle: &Handle) -> manent_runs::Result<(Option<Reviewed>, Duration)> {
     let Work { shared, every, stop, .. } = work;
-    let reports = shared.store.reports()?;
+    let reports = Reports::open(&shared.store)?;
     let schedule = Schedule {
         every: *every,
         since: shared.config.retro.since,
@@ -187,7 +187,8 @@ fn remember(shared: &Shared, report: &Report, troubles: &mut Vec<String>) -> Opt
     if !shared.config.retro.remember {
         return None;
     }
-    match shared.store.memory().and_then(|memory| report.remember(&memory, MEMORY_WAIT)) {
+    let memory = shared.store.memory().map_err(manent_runs::Error::from);
+    match memory.and_then(|memory| report.remember(&memory, MEMORY_WAIT)) {
         Ok(remembered) => Some(remembered),
         Err(error) => {
             troubles.push(format!("nothing of it was remembered: {error}"));

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent::runs::{Ended, NewRun, Started};
 use manent::{SessionKey, Store};
+use manent_runs::{Ended, NewRun, Runs, Started};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::calling::Toolbox;
 use super::mailbox::{KernelError, Letters, Mailbox};
-use super::turn::TurnError;
 use crate::skills::{Activation, Caller, Skill, SkillError, SkillFile, Skills};
 
 /// The address of the actor.
@@ -35,11 +34,31 @@ pub(super) enum Given {
     File(SkillFile),
 }
 
+/// A run that could not be recorded.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RecordingError {
+    #[error(transparent)]
+    Runs(#[from] manent_runs::Error),
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}
+
 #[derive(Debug)]
 enum Letter {
-    Give { wanted: Wanted, reply: oneshot::Sender<Result<Given, SkillError>> },
-    Begin { session: SessionKey, run: Box<NewRun>, reply: oneshot::Sender<manent::Result<Option<Started>>> },
-    Finish { started: Box<Started>, ended: Box<Ended>, reply: oneshot::Sender<manent::Result<()>> },
+    Give {
+        wanted: Wanted,
+        reply: oneshot::Sender<Result<Given, SkillError>>,
+    },
+    Begin {
+        session: SessionKey,
+        run: Box<NewRun>,
+        reply: oneshot::Sender<manent_runs::Result<Option<Started>>>,
+    },
+    Finish {
+        started: Box<Started>,
+        ended: Box<Ended>,
+        reply: oneshot::Sender<manent_runs::Result<()>>,
+    },
 }
 
 impl Skilled {
@@ -55,13 +74,17 @@ impl Skilled {
     }
 
     /// Records that a run begins; nothing if the store has no place for runs.
-    pub(super) async fn begin(&self, session: SessionKey, run: NewRun) -> Result<Option<Started>, TurnError> {
+    pub(super) async fn begin(
+        &self,
+        session: SessionKey,
+        run: NewRun,
+    ) -> Result<Option<Started>, RecordingError> {
         let run = Box::new(run);
         Ok(self.mailbox.ask(|reply| Letter::Begin { session, run, reply }, Some(WITHIN)).await??)
     }
 
     /// Records how a run ended.
-    pub(super) async fn finish(&self, started: Started, ended: Ended) -> Result<(), TurnError> {
+    pub(super) async fn finish(&self, started: Started, ended: Ended) -> Result<(), RecordingError> {
         let (started, ended) = (Box::new(started), Box::new(ended));
         Ok(self.mailbox.ask(|reply| Letter::Finish { started, ended, reply }, Some(WITHIN)).await??)
     }
@@ -75,7 +98,7 @@ async fn serve(letters: Letters<Letter>, store: Store, toolbox: Arc<Toolbox>) {
             Letter::Give { wanted, reply } => drop(reply.send(give(&toolbox.skills, &wanted))),
             Letter::Begin { session, run, reply } => drop(reply.send(begin(&store, &session, *run))),
             Letter::Finish { started, ended, reply } => {
-                let finished = store.runs().and_then(|runs| runs.finish(&started, &ended).map(drop));
+                let finished = Runs::open(&store).and_then(|runs| runs.finish(&started, &ended).map(drop));
                 let _ = reply.send(finished);
             }
         });
@@ -96,8 +119,8 @@ fn give(skills: &Skills, wanted: &Wanted) -> Result<Given, SkillError> {
     }
 }
 
-fn begin(store: &Store, session: &SessionKey, run: NewRun) -> manent::Result<Option<Started>> {
-    match store.runs() {
+fn begin(store: &Store, session: &SessionKey, run: NewRun) -> manent_runs::Result<Option<Started>> {
+    match Runs::open(store) {
         Ok(runs) => runs.begin(session, run).map(Some),
         Err(e) if e.is_unsupported() => Ok(None),
         Err(error) => Err(error),

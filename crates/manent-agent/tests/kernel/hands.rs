@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use manent::log::RealDisk;
 use manent::memory::Filter;
-use manent::runs::{Passage, Status};
 use manent_agent::kernel::{Calling, Event, Toolbox};
 use manent_agent::policy::Asking;
 use manent_agent::skills::Skills;
 use manent_agent::tools::{Order, Ran, Shell};
+use manent_runs::{Passage, Runs, Status};
 use manent_sim::model_server::{Closing, Script, replies};
 use serde_json::{Value, json};
 
@@ -149,7 +149,7 @@ async fn a_model_gets_the_files_of_a_skill_and_none_beside_it() {
 /// The runs of a session: status, kind of error, and which records it was told and wrote.
 fn runs(scene: &Scene) -> Vec<(Status, String, Option<Passage>, Option<Passage>)> {
     let mut found = Vec::new();
-    let each = scene.store.runs().unwrap().each(&key("talk"), |run| {
+    let each = Runs::open(&scene.store).unwrap().each(&key("talk"), |run| {
         assert_eq!((&*run.skill, &*run.phase), ("greeting", "chat"));
         assert_eq!(run.input, Some(r#"{"question":"greet"}"#));
         let attempt = run.attempts.first().cloned().unwrap_or_default();

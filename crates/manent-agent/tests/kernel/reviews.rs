@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use manent::memory::{Filter, Kind, NewItem};
-use manent::runs::{Ended, NewEntry, NewRun, Status};
 use manent::{Files, Store, StoreOptions};
 use manent_agent::config::{Config, Every};
 use manent_agent::kernel::{Kernel, Review, Reviewed};
 use manent_agent::providers::Recall;
+use manent_runs::retrospective::Reports;
+use manent_runs::{Ended, NewEntry, NewRun, Runs, Status};
 use manent_sim::SimDisk;
 use manent_sim::model_server::{Script, replies};
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ fn alone(scene: &Scene, config: &Config) -> Kernel {
 }
 
 fn plant(scene: &Scene, count: usize, status: Status) {
-    let runs = scene.store.runs().unwrap();
+    let runs = Runs::open(&scene.store).unwrap();
     for _ in 0..count {
         let started = runs.begin(&key("a"), NewRun { skill: "fix".to_owned(), ..NewRun::default() }).unwrap();
         runs.finish(&started, &Ended { status, ..Ended::default() }).unwrap();
@@ -53,7 +54,7 @@ async fn made(reviews: &mut Receiver<Reviewed>) -> Review {
 }
 
 fn retro(scene: &Scene) -> PathBuf {
-    scene.store.reports().unwrap().dir().to_owned()
+    Reports::open(&scene.store).unwrap().dir().to_owned()
 }
 
 fn kept(scene: &Scene) -> Value {
@@ -135,7 +136,7 @@ async fn lessons_are_remembered_and_retired_where_that_is_set() {
     let weeks_ago = jiff::Timestamp::now() - Duration::from_hours(24 * 20);
     let failed = json!({"skill": "fix", "final_status": "failed", "timestamp": weeks_ago.to_string()});
     let failed = NewEntry::parse(failed.to_string().as_bytes()).unwrap();
-    scene.store.runs().unwrap().record(&key("a"), &vec![failed; 6], manent::Durability::Sync).unwrap();
+    Runs::open(&scene.store).unwrap().record(&key("a"), &vec![failed; 6], manent::Durability::Sync).unwrap();
     let memory = scene.store.memory().unwrap();
     let mine = memory.add(&NewItem::new(Kind::Fact, "I fix things")).unwrap();
     let mut config = often();
@@ -236,7 +237,7 @@ async fn a_panic_in_it_ends_nothing_else() {
         let store = Store::on_files(files, StoreOptions::default());
         let run = br#"{"skill":"fix","final_status":"success"}"#;
         let run = NewEntry::parse(run).unwrap();
-        store.runs().unwrap().record(&key("a"), &vec![run; 6], manent::Durability::Sync).unwrap();
+        Runs::open(&store).unwrap().record(&key("a"), &vec![run; 6], manent::Durability::Sync).unwrap();
         disk.visit_before(disk.op_count() + nth, || panic!("as asked"));
         let kernel = start(store.clone(), Recall::new(store.clone()).into(), &often());
         let mut reviews = kernel.reviews().unwrap();

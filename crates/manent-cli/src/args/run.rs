@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use manent::runs::Status;
 use manent::when::duration;
+use manent_runs::Status;
 
 use super::{Level, Wait};
 use crate::when::{Since, Until};

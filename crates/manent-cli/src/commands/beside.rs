@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use manent::consolidate::Consolidation;
 use manent::log::Report;
-use manent::runs::Runs;
-use manent::{Error, Memory, Repaired, SessionKey, Store};
+use manent::{Memory, Repaired, SessionKey, Store};
+use manent_runs::{Error, Runs};
 use serde_json::{Value, json};
 
 /// A log beside the sessions.
@@ -29,14 +29,14 @@ impl Beside {
             Beside::Inbox(store.inbox()?),
             Beside::Journal(store.consolidation()?),
         ];
-        let runs = store.runs()?;
+        let runs = Runs::open(store)?;
         all.extend(runs.sessions()?.into_iter().map(|listed| Beside::Runs(runs.clone(), listed.id.key)));
         Ok(all)
     }
 
     /// Of each key that was named, the runs, if there are any.
     pub(super) fn named(store: &Store, keys: &[String]) -> Vec<Option<Beside>> {
-        let runs = store.runs().ok();
+        let runs = Runs::open(store).ok();
         let runs_of = |text: &String| {
             let key = SessionKey::new(text.as_str()).ok()?;
             let runs = runs.clone()?;
@@ -69,16 +69,16 @@ impl Beside {
     /// Nothing: there is none.
     pub(super) fn verify(&self) -> Result<Option<Report>, Error> {
         match self {
-            Beside::Memory(items) | Beside::Inbox(items) => items.verify(),
-            Beside::Journal(journal) => journal.verify(),
+            Beside::Memory(items) | Beside::Inbox(items) => Ok(items.verify()?),
+            Beside::Journal(journal) => Ok(journal.verify()?),
             Beside::Runs(runs, session) => runs.verify(session),
         }
     }
 
     pub(super) fn repair(&self) -> Result<Repaired, Error> {
         match self {
-            Beside::Memory(items) | Beside::Inbox(items) => items.repair(),
-            Beside::Journal(journal) => journal.repair(),
+            Beside::Memory(items) | Beside::Inbox(items) => Ok(items.repair()?),
+            Beside::Journal(journal) => Ok(journal.repair()?),
             Beside::Runs(runs, session) => runs.repair(session),
         }
     }

@@ -9,6 +9,8 @@ use anstyle::{AnsiColor, Style};
 use manent::log::RealDisk;
 use manent::log::fs::{Disk, FileSystem, Shape};
 use manent::{Memory, Place, Store, Summary};
+use manent_runs::Runs;
+use manent_runs::retrospective::Reports;
 use serde_json::json;
 
 use super::{dashes_for, missing, word_for};
@@ -150,7 +152,7 @@ impl Doctor<'_> {
 
     /// Whether what skills did can be read. Names each log that is hurt.
     fn runs(&mut self, store: &Store) -> io::Result<()> {
-        let listed = match store.runs().and_then(|runs| Ok((runs.sessions()?, runs))) {
+        let listed = match Runs::open(store).and_then(|runs| Ok((runs.sessions()?, runs))) {
             Err(e) if e.is_unsupported() => return Ok(()),
             Err(e) => return self.tell(Health::Bad(Exit::Failed), "runs", &e.to_string(), ""),
             Ok((sessions, _)) if sessions.is_empty() => return Ok(()),
@@ -179,7 +181,7 @@ impl Doctor<'_> {
 
     /// When the report was made that is kept of the runs.
     fn report(&mut self, store: &Store) -> io::Result<()> {
-        let Ok(reports) = store.reports() else { return Ok(()) };
+        let Ok(reports) = Reports::open(store) else { return Ok(()) };
         let path = reports.page();
         match (reports.last(), reports.bytes()) {
             (Some(last), bytes) => {

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
-use manent::retrospective::{Narrative, Question, Remembered, Report};
-use manent::runs::Runs;
 use manent_agent::skills::Standing;
+use manent_runs::Runs;
+use manent_runs::retrospective::{Narrative, Question, Remembered, Report};
 
 use super::{retro_every, retro_text};
 use crate::args::retro::Retro;
@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure>
         return Err(Failure::new(Exit::Usage, words));
     }
     let store = context.store(given.wait.time)?;
-    let runs = store.runs()?;
+    let runs = Runs::open(&store)?;
     if let Some(session) = &given.session
         && !runs.sessions()?.iter().any(|listed| listed.id.key.as_str() == session)
     {

@@ -8,6 +8,7 @@ use manent_agent::choosing::{Chosen, choose};
 use manent_agent::config::{Config, Every, When, length_words};
 use manent_agent::kernel::{Kernel, Review, Reviewed};
 use manent_agent::providers::{Model, Recall};
+use manent_runs::retrospective::Reports;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::Receiver;
@@ -22,7 +23,7 @@ use crate::term;
 pub(crate) fn run(context: &Context<'_>, given: &Retro, every: &str) -> Result<Exit, Failure> {
     let config = configured(context, given, every)?;
     let store = context.store(given.wait.time)?;
-    let reports = store.reports()?;
+    let reports = Reports::open(&store)?;
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let (mut interrupt, mut terminate) = {
         let _guard = runtime.enter();

@@ -3,7 +3,7 @@
 use std::io;
 
 use anstyle::{AnsiColor, Style};
-use manent::retrospective::{Group, Narrative, Report, Share, Statement, Topic};
+use manent_runs::retrospective::{Group, Narrative, Report, Share, Statement, Topic};
 use unicode_width::UnicodeWidthStr;
 
 use crate::output::Output;

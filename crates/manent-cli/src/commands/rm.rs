@@ -6,6 +6,7 @@ use anstyle::Style;
 use manent::log::RealDisk;
 use manent::memory::{Filter, Source};
 use manent::{Memory, Place, Purged, SessionKey, Store, StreamId};
+use manent_runs::Runs;
 use serde_json::json;
 
 use super::taught::Taught;
@@ -94,7 +95,7 @@ fn purge_runs_alone(
     text: &str,
     output: &mut Output,
 ) -> Result<bool, Failure> {
-    let runs = match store.runs() {
+    let runs = match Runs::open(store) {
         Err(e) if e.is_unsupported() => return Ok(false),
         runs => runs?,
     };
@@ -132,7 +133,7 @@ fn tell_of_runs(output: &mut Output, key: &SessionKey) -> io::Result<()> {
 
 /// Says which runs stay, because another session of their key does.
 fn note_kept_runs(context: &Context<'_>, store: &Store, gone: &[StreamId]) {
-    let Ok(runs) = store.runs() else { return };
+    let Ok(runs) = Runs::open(store) else { return };
     let mut keys: Vec<&SessionKey> = gone.iter().map(|at| &at.key).collect();
     keys.sort();
     keys.dedup();

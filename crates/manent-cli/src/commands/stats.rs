@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use manent::{Place, Share, Summary};
+use manent_runs::Runs;
+use manent_runs::retrospective::Reports;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
@@ -22,14 +24,14 @@ pub(crate) fn run(context: &Context<'_>, given: &Stats) -> Result<Exit, Failure>
     drop(catching_up);
     missing::mention(context, &store);
     let mut counted = Counted::new(stats?, i64::from(given.days), when::now_ms());
-    counted.runs = match store.runs().and_then(|runs| runs.sessions()) {
+    counted.runs = match Runs::open(&store).and_then(|runs| runs.sessions()) {
         Err(e) if e.is_unsupported() => (0, 0),
         listed => {
             let listed = listed?;
             (listed.len() as u64, listed.iter().map(|listed| listed.bytes).sum())
         }
     };
-    counted.report = store.reports().map_or(0, |reports| reports.bytes());
+    counted.report = Reports::open(&store).map_or(0, |reports| reports.bytes());
     let mut output = context.output();
     if output.json {
         output.json(&counted.json())?;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use manent::{SessionKey, Store};
+use manent_runs::Runs;
 
 use crate::context::Context;
 use crate::exit::Failure;
@@ -52,7 +53,7 @@ fn lessons(
 ) -> Result<HashMap<SessionKey, Vec<u64>>, Failure> {
     let (memory, runs) = match store.memory() {
         Err(e) if e.is_unsupported() => return Ok(HashMap::new()),
-        memory => (memory?, store.runs()?),
+        memory => (memory?, Runs::open(store)?),
     };
     let mut found = HashMap::new();
     for session in sessions {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anstyle::Style;
-use manent::dataset::{Counts, DatasetError, Existing, Format, Made, Reason, Recipe, make};
 use manent::log::RealDisk;
+use manent_runs::dataset::{Counts, DatasetError, Existing, Format, Made, Reason, Recipe, make};
 use serde_json::{Map, Value, json};
 
 use super::retro::project_path;

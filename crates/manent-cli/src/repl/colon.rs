@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use manent::SessionKey;
 use manent::tokens::Tokens;
 use manent_agent::kernel::CHAT_PHASE;
+use manent_runs::Runs;
 
 use super::{picking, showing, switching, tools};
 use crate::commands::{self, chat::Chatting, chat::fresh_key, missing};
@@ -273,7 +274,7 @@ fn last_question(chatting: &Chatting<'_>) -> Result<String, Failure> {
 /// The id of the last run of a skill in this conversation; of those that other programs recorded for it, none.
 fn last_run(chatting: &Chatting<'_>) -> Result<String, Failure> {
     let mut last: Option<(u64, String)> = None;
-    chatting.store.runs()?.each(&chatting.key, |run| {
+    Runs::open(&chatting.store)?.each(&chatting.key, |run| {
         if run.phase == CHAT_PHASE && last.as_ref().is_none_or(|(seq, _)| run.seq > *seq) {
             last = Some((run.seq, run.run_id.to_string()));
         }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
 use manent_agent::kernel::{Answered, Event};
+use manent_runs::retrospective::Reports;
 use serde_json::json;
 
 use super::approving;
@@ -307,7 +308,7 @@ pub(super) fn welcome(chatting: &Chatting<'_>) {
 
 /// A line when a skill got worse, or is flaky, and nobody heard of it yet.
 fn tell_news(chatting: &Chatting<'_>, columns: usize) {
-    let news = chatting.store.reports().map(|reports| reports.news()).unwrap_or_default();
+    let news = Reports::open(&chatting.store).map(|reports| reports.news()).unwrap_or_default();
     let Some(first) = news.first() else { return };
     let more = if news.len() > 1 { format!(" (and {} more)", news.len() - 1) } else { String::new() };
     let hint = format!("{more}; `manent retro` tells more");

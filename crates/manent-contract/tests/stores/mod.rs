@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manent::memory::{Filter, Kind, NewItem};
-use manent::runs::{Ended, NewAttempt, NewRun, NewVerdict, RunName, Status};
 use manent::{
     Error, Growth, Item, Place, Query, Reader, Record, SessionKey, Start, Store, StoreOptions, StreamId,
     Streams, turn,
 };
+use manent_runs::retrospective::Reports;
+use manent_runs::{Ended, NewAttempt, NewRun, NewVerdict, RunName, Runs, Status};
 
 /// Makes an empty backend, a new one each time.
 type Make<'a> = &'a dyn Fn() -> Arc<dyn Streams>;
@@ -257,11 +258,11 @@ pub(crate) fn memory_is_kept_and_searched(make: Make<'_>) {
 /// Runs are begun, ended, recorded once, judged, and removed with the last session of their key.
 pub(crate) fn runs_are_kept_judged_and_purged(make: Make<'_>) {
     let store = store(make);
-    let (work, runs) = (key("work"), store.runs().expect("kept here"));
+    let (work, runs) = (key("work"), Runs::open(&store).expect("kept here"));
     say(&store, "work", "one");
     let run = NewRun { skill: "lint".to_owned(), idempotency_key: "k".to_owned(), ..NewRun::default() };
     let alone = runs.alone(&work, "k").expect("nobody else");
-    assert!(matches!(runs.alone(&work, "k"), Err(Error::Running { .. })));
+    assert!(matches!(runs.alone(&work, "k"), Err(manent_runs::Error::Running { .. })));
     let started = runs.begin(&work, run.clone()).expect("begun");
     let attempt = NewAttempt { exit_code: Some(0), ..NewAttempt::default() };
     let ended = Ended { attempts: vec![attempt], status: Status::Success, ..Ended::default() };
@@ -279,7 +280,7 @@ pub(crate) fn runs_are_kept_judged_and_purged(make: Make<'_>) {
     })
     .expect("read");
     assert_eq!(seen, [("lint".to_owned(), Status::Success)]);
-    assert!(store.reports().expect("kept here").last().is_none());
+    assert!(Reports::open(&store).expect("kept here").last().is_none());
     let purged = store.purge(&[live(&store, "work")], false).expect("purged");
     assert_eq!(purged.runs, std::slice::from_ref(&work));
     assert!(runs.log(&work).expect("looked for").is_none());

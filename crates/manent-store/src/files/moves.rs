@@ -12,9 +12,10 @@ use manent_log::fs::{Access, DiskFile, Settling, read_fully};
 use manent_log::{Body, Log, Options};
 
 use super::hold::lock_file;
-use super::names::{Form, Kept, is_plain_id, is_temporary, packed_beside, stem_of, torn_offset, torn_suffix};
+use super::names::{Form, Kept, is_plain_id, packed_beside, stem_of, torn_offset, torn_suffix};
 use super::store_dir::{Spot, StoreDir};
 use super::{MARK, forms};
+use crate::blobs::is_temporary;
 use crate::error::{Error, Result, io_error};
 use crate::key::SessionKey;
 use crate::streams::{Moment, Place, Space, StreamId};

@@ -126,11 +126,6 @@ pub fn is_plain_id(id: &str) -> bool {
     (8..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
-/// Returns whether a name is one of a file that is not finished.
-pub(super) fn is_temporary(name: &str) -> bool {
-    name.starts_with('.') && name.ends_with(TEMPORARY)
-}
-
 /// What the name of torn bytes begins with, beside the file they were cut from; and what stands behind.
 pub(super) fn torn_suffix<'a>(name: &'a str, owner: &str) -> Option<&'a str> {
     let rest = name.strip_prefix(owner)?;
@@ -157,7 +152,6 @@ pub(super) fn may_be_file_of(space: Space, name: &str) -> bool {
     !name.contains('/') && space.fixed_keys().is_none_or(|keys| stem.is_some_and(|stem| keys.contains(&stem)))
 }
 
-const TEMPORARY: &str = ".tmp";
 const TORN: &str = ".torn-";
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::threads::without_threads;
 
 use super::table::Ending;
 use super::*;
+use crate::unpacking::Unpacking;
 
 /// A file in memory: thousands of damaged ones are opened here.
 #[derive(Debug, Default, Clone)]

@@ -17,9 +17,10 @@ use crate::stream::Start;
 use crate::tokens::{Counting, Tokens};
 use manent_store::StreamId;
 
-/// A session that is read forwards.
+/// A reader of many passages of one session, which it reads forwards once. It is cheapest to ask for passages in the order
+/// of their records.
 #[derive(Debug)]
-pub(crate) struct Follower {
+pub struct Follower {
     store: Store,
     at: StreamId,
     reader: Reader,
@@ -49,27 +50,29 @@ enum Kept {
     TooLong,
 }
 
-/// What a model was given.
+/// The context that a model was given at a record.
 #[derive(Debug)]
-pub(crate) struct Seen {
-    pub(crate) context: Context,
-    /// What was remembered in it.
-    pub(crate) memory_ids: Vec<u64>,
+pub struct Seen {
+    /// The messages and tools.
+    pub context: Context,
+    /// The numbers of the memory items in it.
+    pub memory_ids: Vec<u64>,
 }
 
-/// Why there is nothing to show.
+/// The reason why a passage cannot be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gone {
-    /// No such record.
+pub enum Gone {
+    /// There is no such record.
     Missing,
-    /// Something in it cannot be read.
+    /// Something in the passage cannot be read.
     Damaged,
+    /// The passage is longer than the follower was opened for.
     TooLong,
 }
 
 impl Follower {
-    /// `bytes_max`: the most that a passage may hold.
-    pub(crate) fn open(store: &Store, at: &StreamId, bytes_max: usize) -> Result<Follower> {
+    /// Opens a session for passages of at most `bytes_max` bytes.
+    pub fn open(store: &Store, at: &StreamId, bytes_max: usize) -> Result<Follower> {
         let reader = store.read(at, Start::First)?;
         // From now on this very session is meant, though another may take its place.
         let id = reader.meta().map(|meta| meta.id.clone()).unwrap_or_default();
@@ -90,15 +93,15 @@ impl Follower {
         })
     }
 
-    /// Which session it is.
-    pub(crate) fn stream_id(&self) -> &StreamId {
+    /// Returns the session that is read.
+    pub fn stream_id(&self) -> &StreamId {
         &self.at
     }
 
-    /// What a model was given when it had these records before it: the records themselves, as the context at the last
-    /// of them renders them, with the system text and the tools that held there. What was summed up by then is the
-    /// summary, if the passage begins before it.
-    pub(crate) fn prompt(&mut self, (first, last): (u64, u64)) -> Result<std::result::Result<Seen, Gone>> {
+    /// Returns what a model was given when it had these records, the first and the last, before it: the records as the
+    /// context at the last of them renders them, with the system text and the tools that held there. Where the passage
+    /// begins before a compaction, the summary stands for what the compaction summed up.
+    pub fn prompt(&mut self, (first, last): (u64, u64)) -> Result<std::result::Result<Seen, Gone>> {
         if last < self.seen && (last < self.shaped || first <= self.forgotten) {
             self.rewind()?;
         }
@@ -132,11 +135,8 @@ impl Follower {
         Ok(if context.gaps > 0 { Err(Gone::Damaged) } else { Ok(Seen { context, memory_ids }) })
     }
 
-    /// What was said in these records.
-    pub(crate) fn said(
-        &mut self,
-        (first, last): (u64, u64),
-    ) -> Result<std::result::Result<Vec<Message>, Gone>> {
+    /// Returns the messages in these records, from the first to the last.
+    pub fn said(&mut self, (first, last): (u64, u64)) -> Result<std::result::Result<Vec<Message>, Gone>> {
         if last < self.seen && first <= self.forgotten {
             self.rewind()?;
         }

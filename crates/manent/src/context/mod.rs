@@ -28,16 +28,17 @@ use crate::error::{Error, Result};
 use crate::reading::Reader;
 use crate::store::Store;
 use crate::stream::Start;
-use crate::tokens::{Counting, Tokens};
+#[cfg(feature = "search")]
+use crate::tokens::Counting;
+use crate::tokens::Tokens;
 use crate::turn::Record;
 use manent_store::threads::share;
 use manent_store::{SessionKey, StreamId};
 
 pub use compact::{Compacted, Limits, Reason, Summariser, Way};
-pub(crate) use follow::{Follower, Gone};
+pub use follow::{Follower, Gone, Seen};
 pub use records::{Setting, SettingError};
-pub(crate) use render::standard as speaker;
-pub use render::{Message, Origin};
+pub use render::{Message, Origin, standard as speaker};
 
 use records::{Compaction, Held};
 
@@ -221,6 +222,7 @@ impl Part {
 }
 
 /// What a conversation is about, in so many tokens and in its own words: numbers, who spoke, what was said.
+#[cfg(feature = "search")]
 pub(crate) fn extracted(told: &[(u64, &str, &str)], budget: u64) -> String {
     let lines: Vec<extract::Line<'_>> =
         told.iter().map(|(seq, role, text)| extract::Line { seq: *seq, role, text }).collect();

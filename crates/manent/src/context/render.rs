@@ -64,8 +64,8 @@ pub(super) fn is_answer(role: &str) -> bool {
     standard(role) == "assistant"
 }
 
-/// Other programs have other words for the same.
-pub(crate) fn standard(role: &str) -> &str {
+/// Returns the standard name of a role, for which other programs write `human`, `model` or `function`.
+pub fn standard(role: &str) -> &str {
     match role {
         "human" => "user",
         "model" | "ai" | "bot" => "assistant",

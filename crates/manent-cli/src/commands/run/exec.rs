@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use manent::log::RealDisk;
-use manent::runs::{
-    Ended, INTERRUPTED, NOT_CHECKED, NOT_RUN, NewAttempt, NewRun, Recorded, Runs, Started, Status,
-};
 use manent_agent::sandbox::{
     Cause, Ending, Line, NewEntries, Note, Outcome, Policy, Sandbox, SandboxError, Stop,
 };
 use manent_agent::skills::project_of;
+use manent_runs::{
+    Ended, INTERRUPTED, NOT_CHECKED, NOT_RUN, NewAttempt, NewRun, Recorded, Runs, Started, Status,
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

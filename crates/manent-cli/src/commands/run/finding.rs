@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use manent::SessionKey;
-use manent::runs::{Run, Runs};
+use manent_runs::{Run, Runs};
 
 use crate::context::Context;
 use crate::exit::{Exit, Failure};

@@ -1,7 +1,7 @@
 //! `manent run judge RUN good|bad|none`: what somebody knows of a run that its record does not say.
 
 use anstyle::Style;
-use manent::runs::{NewVerdict, RunName, Status};
+use manent_runs::{NewVerdict, RunName, Status};
 use serde_json::json;
 
 use super::finding::find;

@@ -11,7 +11,7 @@ use anstyle::Style;
 use manent::SessionKey;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
-use manent::runs::{Judgement, Run, Runs, Status};
+use manent_runs::{Judgement, Run, Runs, Status};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 

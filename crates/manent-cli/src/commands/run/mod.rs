@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use manent::SessionKey;
-use manent::runs::{Runs, Seen, Status};
+use manent_runs::{Runs, Seen, Status};
 
 use crate::args::run::{self as args, RunCommand};
 use crate::context::Context;
@@ -41,7 +41,7 @@ pub(crate) fn run(context: &Context<'_>, given: &args::Run) -> Result<Exit, Fail
 
 /// The runs of the store, for writers that wait this long for others.
 fn runs(context: &Context<'_>, wait: Duration) -> Result<Runs, Failure> {
-    Ok(context.store(wait)?.runs()?)
+    Ok(Runs::open(&context.store(wait)?)?)
 }
 
 /// Says that something in a log could not be read.

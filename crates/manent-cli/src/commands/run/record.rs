@@ -6,8 +6,8 @@
 use std::io::{self, BufRead, IsTerminal, Read};
 
 use manent::log::frame::RECORD_BYTES_MAX;
-use manent::runs::{NewEntry, Oddity, Recorded, Runs};
 use manent::{Durability, SessionKey};
+use manent_runs::{NewEntry, Oddity, Recorded, Runs};
 use serde_json::json;
 
 use crate::args::Level;
@@ -126,7 +126,7 @@ impl Recorder<'_> {
     fn take(&mut self, line: Option<u64>, bytes: &[u8]) {
         // A file from elsewhere may begin with a mark of its encoding.
         let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
-        let checked = NewEntry::parse(bytes).map_err(manent::Error::from).and_then(|entry| {
+        let checked = NewEntry::parse(bytes).map_err(manent_runs::Error::from).and_then(|entry| {
             let session = match &self.session {
                 Some(session) => session.clone(),
                 None => entry.session()?,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anstyle::Style;
 use manent::SessionKey;
-use manent::runs::{Attempt, Judgement, Oddity, Passage, Run, Runs, Status, Verdict};
+use manent_runs::{Attempt, Judgement, Oddity, Passage, Run, Runs, Status, Verdict};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

@@ -6,6 +6,7 @@ use manent_log::{Damage, End};
 use tempfile::TempDir;
 
 use super::*;
+use crate::unpacking::Unpacking;
 
 /// A place for packed logs.
 struct Shelf {

@@ -1,0 +1,371 @@
+//! Data sets: what skills did becomes data to train models on.
+//!
+//! A row is one attempt of which somebody checked how it came out: what the model was given, and what it answered. All
+//! of it is taken from the logs of runs and the sessions they quote; the same logs give the same files, to the byte.
+//!
+//! Runs are read once, in several threads. Attempts become drafts; what they quote of sessions is looked up, each
+//! session read forwards; a draft becomes the text of a row, without credentials, and goes to a spool on the disk. In
+//! memory there are some hundred bytes for each row. When all are there it is decided which are alike, which side
+//! each is on and which make a pair, and the files are written under a temporary name. The last step is a rename.
+//!
+//! | file | about |
+//! |---|---|
+//! | `mod.rs` | [`Recipe`]: what is wanted; [`make`] |
+//! | `draft.rs` | from a run to what may become rows: verdicts, prompts, what is left out at once |
+//! | `quote.rs` | what drafts quote of sessions |
+//! | `shape.rs` | messages as each format writes them |
+//! | `row.rs` | from a draft to the text of a row |
+//! | `clean.rs` | credentials and names |
+//! | `rows_of.rs` | all of this with some lines of a log |
+//! | `crew.rs`, `gather.rs` | with all lines of all logs, in several threads; what came of it |
+//! | `spool.rs` | where rows wait |
+//! | `split.rs`, `alike.rs`, `choose.rs` | sides, what says nearly the same, pairs |
+//! | `place.rs` | the directory: new, whole, or not at all |
+//! | `manifest.rs`, `card.rs` | what is said about it |
+
+mod alike;
+mod card;
+mod choose;
+mod clean;
+mod crew;
+mod draft;
+mod gather;
+mod manifest;
+mod place;
+mod quote;
+mod row;
+mod rows_of;
+mod shape;
+mod split;
+mod spool;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use manent_log::fs::Disk;
+
+use manent::Store;
+
+/// How rows are written, and for whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Fine-tuning of chat models at OpenAI: `messages`, `tools`.
+    OpenAi,
+    /// TRL's supervised trainer: `prompt`, `completion`, `tools`.
+    TrlSft,
+    /// TRL's trainer on preferences: `prompt`, `chosen`, `rejected`, `tools`, `same_model`.
+    TrlDpo,
+    /// TRL's trainer on verdicts: `prompt`, `completion`, `label`, `tools`.
+    Kto,
+    /// `conversations`, as LLaMA-Factory and Axolotl read them: `system`, `tools`.
+    ShareGpt,
+}
+
+impl Format {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Format::OpenAi => "openai",
+            Format::TrlSft => "trl-sft",
+            Format::TrlDpo => "trl-dpo",
+            Format::Kto => "kto",
+            Format::ShareGpt => "sharegpt",
+        }
+    }
+
+    /// Whether attempts that failed are of use.
+    fn takes_failures(self) -> bool {
+        matches!(self, Format::TrlDpo | Format::Kto)
+    }
+}
+
+/// What is wanted.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    /// How rows are written.
+    pub format: Format,
+    /// Only runs since then, in milliseconds since 1970.
+    pub since_ms: Option<i64>,
+    /// Only runs before that.
+    pub until_ms: Option<i64>,
+    /// Only runs in this project, or below it.
+    pub project: Option<String>,
+    /// Only runs of this skill.
+    pub skill: Option<String>,
+    /// Only attempts of this model.
+    pub model: Option<String>,
+    /// How many of ten thousand groups are for validation, about.
+    pub validation: u32,
+    /// Pairs of one model with itself and no others.
+    pub same_model_only: bool,
+    /// What was remembered stays in prompts, where nothing of it was forgotten since.
+    pub with_memory: bool,
+    /// Attempts of which only a summary is known count too.
+    pub summaries: bool,
+}
+
+impl Recipe {
+    /// Everything there is, a tenth of it for validation.
+    pub fn new(format: Format) -> Recipe {
+        Recipe {
+            format,
+            since_ms: None,
+            until_ms: None,
+            project: None,
+            skill: None,
+            model: None,
+            validation: 1000,
+            same_model_only: false,
+            with_memory: false,
+            summaries: false,
+        }
+    }
+}
+
+/// What to do with a directory that is a data set already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Leave it, and fail.
+    Keep,
+    /// Put the new one in its place.
+    Replace,
+}
+
+/// Why something is not in a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Not what was asked for.
+    Filtered,
+    /// Its session was deleted.
+    Deleted,
+    /// The same attempt, written twice.
+    Repeated,
+    /// Nobody checked it.
+    Unverified,
+    /// It was found good, and ended with an error.
+    Doubtful,
+    /// It failed, and this format takes none that did.
+    Failed,
+    /// A command in a sandbox, in which no model had a part.
+    NoModel,
+    /// Nothing says what the model was given.
+    NoPrompt,
+    /// A later attempt of a run: it was given more than the run was, and nothing says what.
+    UnknownPrompt,
+    /// Nothing says what it answered.
+    NoOutput,
+    /// Only a summary says what it answered.
+    OnlySummary,
+    /// It quotes a session or a record that is not there.
+    NotThere,
+    /// What it quotes is no passage of a session.
+    BadReference,
+    /// What it quotes cannot be read.
+    Damaged,
+    /// Longer than a row may be.
+    TooLong,
+    /// A prompt that ends with an answer, or an answer that is none.
+    OddShape,
+    /// A credential could not be taken out.
+    Unsafe,
+    /// The same row is there already.
+    Duplicate,
+    /// A row that says nearly the same is there already.
+    NearDuplicate,
+    /// It was found good and found bad.
+    Contradiction,
+    /// For validation, and a row to train on has its prompt.
+    PromptInTrain,
+    /// For validation, and a row to train on says nearly the same.
+    NearTrain,
+}
+
+impl Reason {
+    /// What the manifest calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Reason::Filtered => "filtered",
+            Reason::Deleted => "session_deleted",
+            Reason::Repeated => "attempt_repeated",
+            Reason::Unverified => "not_verified",
+            Reason::Doubtful => "verified_with_error",
+            Reason::Failed => "failed",
+            Reason::NoModel => "no_model",
+            Reason::NoPrompt => "no_prompt",
+            Reason::UnknownPrompt => "prompt_unknown",
+            Reason::NoOutput => "no_output",
+            Reason::OnlySummary => "only_summary",
+            Reason::NotThere => "reference_not_found",
+            Reason::BadReference => "reference_invalid",
+            Reason::Damaged => "damaged",
+            Reason::TooLong => "too_long",
+            Reason::OddShape => "odd_shape",
+            Reason::Unsafe => "unsafe",
+            Reason::Duplicate => "duplicate",
+            Reason::NearDuplicate => "near_duplicate",
+            Reason::Contradiction => "contradiction",
+            Reason::PromptInTrain => "prompt_in_train",
+            Reason::NearTrain => "near_duplicate_in_train",
+        }
+    }
+}
+
+/// What was counted while a data set was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Runs that were read.
+    pub runs: u64,
+    /// Their attempts.
+    pub attempts: u64,
+    /// What is not in it, and why.
+    pub left_out: BTreeMap<Reason, u64>,
+    /// Credentials that were taken out of what is in it.
+    pub secrets: u64,
+    /// Names in paths of home directories.
+    pub homes: u64,
+    /// Rows that rest on summaries.
+    pub from_summaries: u64,
+    /// Blocks of memory that were left out of prompts.
+    pub memory_left_out: u64,
+    /// Words beside calls of tools, which the format has no place for.
+    pub beside_calls: u64,
+    /// Lines of logs that could not be read, or are no runs.
+    pub unreadable: u64,
+}
+
+impl Counts {
+    fn leave_out(&mut self, why: Reason) {
+        *self.left_out.entry(why).or_default() += 1;
+    }
+}
+
+/// A file of a data set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Its name.
+    pub name: &'static str,
+    /// How many rows it has.
+    pub rows: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// Its BLAKE3 hash, in hexadecimal.
+    pub hash: String,
+}
+
+/// A data set that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// Its files with rows.
+    pub files: Vec<Written>,
+    /// What was counted.
+    pub counts: Counts,
+    /// Groups of sessions and projects that have rows.
+    pub groups: u64,
+    /// Those of them that are for validation.
+    pub validation_groups: u64,
+}
+
+impl Made {
+    /// How many rows a file has.
+    pub fn rows(&self, name: &str) -> u64 {
+        self.files.iter().find(|file| file.name == name).map_or(0, |file| file.rows)
+    }
+}
+
+/// A data set that was not made. Nothing of it is left.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatasetError {
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] crate::Error),
+    /// There is something in the directory.
+    #[error("{} is not empty; choose another directory, or --force to replace the data set in it", dir.display())]
+    NotEmpty {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// There is something in the directory that no data set has.
+    #[error(
+        "{} holds {name:?}, which is no part of a data set: nothing is replaced; choose another directory",
+        dir.display()
+    )]
+    NotOurs {
+        /// The directory.
+        dir: PathBuf,
+        /// What is in it.
+        name: String,
+    },
+    /// There is no directory and none can be made.
+    #[error("{} is no directory; choose another one", dir.display())]
+    NoDirectory {
+        /// The path.
+        dir: PathBuf,
+    },
+    /// Somebody else makes one in the same place.
+    #[error("another process is making a data set in {}; wait for it, or choose another directory", dir.display())]
+    Busy {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Nothing that was read gives a row. What is in the directory stays.
+    #[error("there are no rows, so nothing is written")]
+    NoRows {
+        /// What was read, and why nothing came of it.
+        counts: Box<Counts>,
+    },
+    /// The disk refused.
+    #[error("cannot write {}: {source}; {}", path.display(), hint(source))]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A thread died.
+    #[error("a thread that makes rows died; nothing was written; please report this")]
+    Died,
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "nothing of the data set is left there; make room, or choose a directory on another disk"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "nothing was written; choose a directory that you may write"
+        }
+        _ => "nothing of the data set is left there; try again, or choose another directory",
+    }
+}
+
+/// The result of making a data set.
+pub type Result<T> = std::result::Result<T, DatasetError>;
+
+/// Tells how far the work is: so much is done, of so much.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// Makes a data set of the runs of a store, in a directory that is new or empty.
+pub fn make(
+    store: &Store,
+    recipe: &Recipe,
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    existing: Existing,
+    progress: Progress<'_>,
+) -> Result<Made> {
+    let place = place::Place::prepare(disk, dir, existing)?;
+    let mut gathered = gather::gather(store, recipe, &place, progress)?;
+    let chosen = choose::choose(recipe, &mut gathered);
+    if chosen.items.is_empty() {
+        return Err(DatasetError::NoRows { counts: Box::new(gathered.counts) });
+    }
+    let made = manifest::write(recipe, &place, &mut gathered, &chosen, progress)?;
+    place.finish()?;
+    Ok(made)
+}

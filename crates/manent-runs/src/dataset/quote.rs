@@ -1,0 +1,273 @@
+//! What drafts quote of sessions. Drafts come in the order of the runs, which is nearly that of the sessions, so each
+//! session is read forwards once; within a handful of drafts, what they quote is looked up in the order of the records.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use manent::Store;
+use manent::context::{Follower, Gone, Message, Origin};
+use manent_store::{Place, SessionKey, StreamId};
+
+use super::draft::{Answered, Asked, Draft, Failure, ROW_BYTES_MAX, Role, Said};
+use super::{Reason, Recipe};
+use crate::error::Result;
+use crate::runs::Passage;
+
+/// What was quoted: of which session, by its key and its id, and its first and last record.
+pub(super) type Quoted = ((String, String), (u64, u64));
+
+/// What is remembered now, by the numbers of the items.
+pub(super) type Remembered = Arc<HashSet<u64>>;
+
+/// What is remembered; nothing if no prompt may hold it.
+pub(super) fn remembered(store: &Store, recipe: &Recipe) -> Result<Option<Remembered>> {
+    if !recipe.with_memory {
+        return Ok(None);
+    }
+    let items = store.memory()?.items(&manent::memory::Filter::default())?;
+    Ok(Some(Arc::new(items.into_iter().map(|item| item.id).collect())))
+}
+
+/// Looks up what drafts quote.
+#[derive(Debug)]
+pub(super) struct Quotes<'a> {
+    store: &'a Store,
+    /// Sessions that are being read, the last used last.
+    open: Vec<(String, Follower)>,
+    /// Where sessions are; nothing for those that are not there.
+    found: HashMap<String, Option<StreamId>>,
+    /// What is remembered now; nothing if no prompt may hold it.
+    remembered: Option<Remembered>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Asked,
+    Answered,
+}
+
+impl<'a> Quotes<'a> {
+    pub(super) fn new(store: &'a Store, remembered: Option<Remembered>) -> Quotes<'a> {
+        Quotes { store, open: Vec::new(), found: HashMap::new(), remembered }
+    }
+
+    /// Looks up what these drafts quote. Those for which something is not there are left out. What is quoted may be
+    /// much longer than what quotes it: when there is enough, the other drafts are given back as they are.
+    pub(super) fn look_up(
+        &mut self,
+        drafts: Vec<Draft>,
+        enough: usize,
+        left_out: &mut Vec<(u32, Reason, u64)>,
+    ) -> Result<(Vec<Draft>, Vec<Draft>)> {
+        let mut wanted: Vec<(String, (u64, u64), usize, Part)> = Vec::new();
+        for (at, draft) in drafts.iter().enumerate() {
+            if let Asked::Passage(passage) = &draft.asked {
+                wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, Part::Asked));
+            }
+            if let Answered::Passage(passage) = &draft.answered {
+                wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, Part::Answered));
+            }
+        }
+        if wanted.is_empty() {
+            return Ok((drafts, Vec::new()));
+        }
+        wanted.sort_unstable();
+        let mut drafts: Vec<Option<Draft>> = drafts.into_iter().map(Some).collect();
+        // Those that quote nothing are done already.
+        let mut is_done = vec![true; drafts.len()];
+        for (_, _, at, _) in &wanted {
+            is_done[*at] = false;
+        }
+        let mut bytes = 0;
+        for (_, _, at, part) in wanted {
+            let Some(draft) = &mut drafts[at] else { continue };
+            if bytes >= enough && !is_done[at] {
+                continue;
+            }
+            is_done[at] = true;
+            if let Err(why) = self.fill(draft, part)? {
+                left_out.push((draft.origin.run, why, 1));
+                drafts[at] = None;
+            } else {
+                bytes += draft.bytes();
+            }
+        }
+        let (mut whole, mut rest) = (Vec::new(), Vec::new());
+        for (draft, is_done) in drafts.into_iter().zip(is_done) {
+            if is_done { &mut whole } else { &mut rest }.extend(draft);
+        }
+        Ok((whole, rest))
+    }
+
+    fn fill(&mut self, draft: &mut Draft, part: Part) -> Result<std::result::Result<(), Reason>> {
+        let passage = match (part, &draft.asked, &draft.answered) {
+            (Part::Asked, Asked::Passage(passage), _) | (Part::Answered, _, Answered::Passage(passage)) => {
+                passage.clone()
+            }
+            _ => return Ok(Ok(())),
+        };
+        if passage.seq.0 > passage.seq.1 || passage.seq.1 == 0 {
+            return Ok(Err(Reason::BadReference));
+        }
+        let Ok(key) = SessionKey::new(passage.session.as_str()) else {
+            return Ok(Err(Reason::BadReference));
+        };
+        let Some(follower) = self.follow(&key, &passage)? else { return Ok(Err(Reason::NotThere)) };
+        let place = (follower.stream_id().key.to_string(), follower.stream_id().id.clone());
+        match part {
+            Part::Asked => {
+                let seen = match follower.prompt(passage.seq)? {
+                    Ok(seen) => seen,
+                    Err(gone) => return Ok(Err(reason(gone))),
+                };
+                let keeps_memory = self
+                    .remembered
+                    .as_ref()
+                    .is_some_and(|now| seen.memory_ids.iter().all(|id| now.contains(id)));
+                let held = seen.context.messages.len();
+                let mut messages = seen.context.messages;
+                messages.retain(|message| keeps_memory || message.origin != Origin::Memory);
+                draft.memory_left_out = messages.len() < held;
+                draft.is_repair = draft.failures.iter().any(|failure| holds(&messages, &passage, failure));
+                draft.failures.clear();
+                draft.tools = seen.context.tools;
+                draft.asked = Asked::Messages(without_recalled(messages));
+            }
+            Part::Answered => match follower.said(passage.seq)? {
+                Ok(messages) => match answer(messages) {
+                    Some(said) => draft.answered = Answered::Messages(said),
+                    None => return Ok(Err(Reason::OddShape)),
+                },
+                Err(gone) => return Ok(Err(reason(gone))),
+            },
+        }
+        draft.quoted.push((place, passage.seq));
+        Ok(Ok(()))
+    }
+
+    fn follow(&mut self, key: &SessionKey, passage: &Passage) -> Result<Option<&mut Follower>> {
+        let name = name(passage);
+        let open = self.open.iter().position(|(open, _)| *open == name);
+        let Some(at) = open else { return self.open(key, passage, name) };
+        self.open[at..].rotate_left(1);
+        Ok(self.open.last_mut().map(|(_, follower)| follower))
+    }
+
+    fn open(&mut self, key: &SessionKey, passage: &Passage, name: String) -> Result<Option<&mut Follower>> {
+        let Some(address) = self.find(key, passage, &name)? else { return Ok(None) };
+        let follower = match Follower::open(self.store, &address, ROW_BYTES_MAX) {
+            Err(e) if e.is_not_found() => return Ok(None),
+            opened => opened?,
+        };
+        if self.open.len() >= OPEN_MAX {
+            self.open.remove(0);
+        }
+        self.open.push((name, follower));
+        Ok(self.open.last_mut().map(|(_, follower)| follower))
+    }
+
+    /// Where the session of a passage is: live or archived. What was deleted is not looked at.
+    fn find(&mut self, key: &SessionKey, passage: &Passage, name: &str) -> Result<Option<StreamId>> {
+        if let Some(found) = self.found.get(name) {
+            return Ok(found.clone());
+        }
+        let mut address = None;
+        for place in [Place::Live, Place::Archive] {
+            let mut listed = self.store.list_of(place, key)?;
+            listed.retain(|listed| passage.id.is_empty() || listed.id.id == passage.id);
+            listed.sort_by(|a, b| (a.modified_ms, &a.id.id).cmp(&(b.modified_ms, &b.id.id)));
+            if let Some(listed) = listed.pop() {
+                address = Some(listed.id);
+                break;
+            }
+        }
+        if self.found.len() >= FOUND_MAX {
+            self.found.clear();
+        }
+        self.found.insert(name.to_owned(), address.clone());
+        Ok(address)
+    }
+}
+
+fn name(passage: &Passage) -> String {
+    format!("{}\0{}", passage.session, passage.id)
+}
+
+fn reason(gone: Gone) -> Reason {
+    match gone {
+        Gone::Missing => Reason::NotThere,
+        Gone::Damaged => Reason::Damaged,
+        Gone::TooLong => Reason::TooLong,
+    }
+}
+
+/// Whether a prompt holds how an earlier attempt failed: what it had answered, or what was printed about it.
+fn holds(messages: &[Message], prompt: &Passage, failure: &Failure) -> bool {
+    let same = |output: &&Passage| {
+        output.session == prompt.session
+            && (output.id == prompt.id || output.id.is_empty() || prompt.id.is_empty())
+    };
+    let answered = failure.output.as_ref().filter(same).is_some_and(|output| {
+        let (first, last) = output.seq;
+        messages.iter().any(|message| {
+            matches!(message.origin, Origin::Turn(seq) if (first..=last).contains(&seq))
+                && message.role == "assistant"
+        })
+    });
+    answered || was_printed(messages, &failure.printed)
+}
+
+fn was_printed(messages: &[Message], printed: &[String]) -> bool {
+    let finds: Vec<_> = printed.iter().map(|text| memchr::memmem::Finder::new(text.as_bytes())).collect();
+    messages.iter().any(|message| finds.iter().any(|find| find.find(message.content.as_bytes()).is_some()))
+}
+
+/// What a model answered: from its first words to its last, with results of tools in between.
+fn answer(mut messages: Vec<Message>) -> Option<Vec<Said>> {
+    // A call at the end has no result yet, and none is made up.
+    while messages.last().is_some_and(|message| message.role != "assistant") {
+        let last = messages.pop()?;
+        if last.role != "tool" {
+            return None;
+        }
+    }
+    let odd = |message: &Message| {
+        let is_turn = matches!(message.origin, Origin::Turn(_));
+        !is_turn || !matches!(message.role.as_str(), "assistant" | "tool")
+    };
+    if messages.first()?.role != "assistant" || messages.iter().any(odd) {
+        return None;
+    }
+    let empty = |message: &Message| message.content.trim().is_empty() && message.tool_calls.is_none();
+    if messages.iter().all(empty) {
+        return None;
+    }
+    Some(without_recalled(messages))
+}
+
+/// What was recalled from the record is left out: it may hold what was forgotten since.
+fn without_recalled(messages: Vec<Message>) -> Vec<Said> {
+    let said = |message: Message| {
+        let recalled = message.role == "tool" && message.name.as_deref() == Some("recall");
+        let role = match message.role.as_str() {
+            "system" => Role::System,
+            "assistant" => Role::Assistant,
+            "tool" => Role::Tool,
+            _ => Role::User,
+        };
+        Said {
+            role,
+            content: if recalled { RECALLED.to_owned() } else { message.content },
+            calls: message.tool_calls,
+            call_id: message.tool_call_id,
+            name: message.name,
+        }
+    };
+    messages.into_iter().map(said).collect()
+}
+
+/// In place of what the tool `recall` found.
+const RECALLED: &str = "[what was recalled is not part of this data set]";
+/// Sessions that are read at the same time. Each takes up to twice a row.
+const OPEN_MAX: usize = 4;
+const FOUND_MAX: usize = 10_000;

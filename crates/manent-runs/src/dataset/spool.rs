@@ -1,0 +1,102 @@
+//! Where rows wait until it is known which of them are wanted: one file, written once and read in about the same order.
+
+use manent_log::fs::{DiskFile, read_fully};
+
+use super::Result;
+use super::place::{Place, Sheet};
+use super::row::Row;
+
+/// Rows on the disk.
+#[derive(Debug)]
+pub(super) struct Spool {
+    sheet: Sheet,
+    reading: Option<Reading>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    file: Box<dyn DiskFile>,
+    block: Vec<u8>,
+    at: u64,
+}
+
+/// Where a row is: its prompt, its answer and what stands besides, one behind the other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Slot {
+    offset: u64,
+    lengths: [u32; 3],
+}
+
+/// A row as it is read.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    text: Vec<u8>,
+    lengths: [usize; 3],
+}
+
+impl Pieces {
+    pub(super) fn prompt(&self) -> &[u8] {
+        &self.text[..self.lengths[0]]
+    }
+
+    pub(super) fn answer(&self) -> &[u8] {
+        &self.text[self.lengths[0]..][..self.lengths[1]]
+    }
+
+    pub(super) fn besides(&self) -> &[u8] {
+        &self.text[self.lengths[0] + self.lengths[1]..]
+    }
+}
+
+impl Spool {
+    pub(super) fn new(place: &Place) -> Result<Spool> {
+        Ok(Spool { sheet: place.sheet(NAME)?, reading: None })
+    }
+
+    pub(super) fn put(&mut self, row: &Row) -> Result<Slot> {
+        let offset = self.sheet.bytes();
+        let pieces = [&row.prompt, &row.answer, &row.besides];
+        for piece in pieces {
+            self.sheet.put(piece.as_bytes())?;
+        }
+        Ok(Slot { offset, lengths: pieces.map(|piece| piece.len() as u32) })
+    }
+
+    /// How much it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        self.sheet.bytes()
+    }
+
+    pub(super) fn get(&mut self, slot: Slot, place: &Place, pieces: &mut Pieces) -> Result<()> {
+        if self.reading.is_none() {
+            self.sheet.flush()?;
+            self.reading = Some(Reading { file: place.open(NAME)?, block: Vec::new(), at: 0 });
+        }
+        let Some(reading) = &mut self.reading else { return Ok(()) };
+        pieces.lengths = slot.lengths.map(|length| length as usize);
+        let length: usize = pieces.lengths.iter().sum();
+        let end = slot.offset + length as u64;
+        if slot.offset < reading.at || end > reading.at + reading.block.len() as u64 {
+            reading.block.resize(length.max(BLOCK_BYTES), 0);
+            let read = read_fully(&*reading.file, &mut reading.block, slot.offset)
+                .map_err(|source| place.error(NAME, source))?;
+            reading.block.truncate(read);
+            reading.at = slot.offset;
+        }
+        let from = (slot.offset - reading.at) as usize;
+        let found = reading.block.get(from..from + length);
+        let found = found.ok_or_else(|| place.error(NAME, std::io::ErrorKind::UnexpectedEof.into()))?;
+        pieces.text.clear();
+        pieces.text.extend_from_slice(found);
+        Ok(())
+    }
+
+    /// It is not needed any more.
+    pub(super) fn remove(&mut self, place: &Place) -> Result<()> {
+        self.reading = None;
+        place.remove(NAME)
+    }
+}
+
+const NAME: &str = "rows.tmp";
+const BLOCK_BYTES: usize = 1 << 20;

@@ -1,0 +1,219 @@
+//! The report that is kept: the latest one, as a page and as JSON, in `retro/` in the home of the store.
+//!
+//! When it was made and what it saw stands in the JSON, and nowhere else: so all processes have one schedule, which
+//! outlives them. Each file is written whole or not at all. Whoever makes a report holds a lock on the directory;
+//! whoever puts it in its place, or removes runs, holds the right to move sessions, so that no report comes back that
+//! shows what was purged meanwhile.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use manent::Store;
+use manent_store::clock;
+use manent_store::{Blobs, Lock, LockMode, LockName, Space, StreamStat, is_temporary};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::narrative::Narrative;
+use super::report::{Report, time};
+use crate::error::{Result, io_error};
+use crate::runs::Runs;
+
+/// The report of a store that is kept.
+#[derive(Debug, Clone)]
+pub struct Reports {
+    pub(super) store: Store,
+    blobs: Arc<dyn Blobs>,
+    /// The folder, for people and messages.
+    dir: PathBuf,
+}
+
+/// When the last report was made, and of what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Last {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// What runs there were, in a word: see [`Sight`].
+    pub(super) saw: String,
+}
+
+/// What is read again of a report.
+#[derive(Deserialize)]
+struct Kept {
+    made: Made,
+    statements: Vec<Said>,
+}
+
+#[derive(Deserialize)]
+struct Made {
+    at: String,
+    saw: String,
+}
+
+/// A statement of it.
+#[derive(Deserialize)]
+pub(super) struct Said {
+    pub(super) topic: String,
+    pub(super) text: String,
+    pub(super) about: String,
+}
+
+/// The runs as they are seen from outside.
+#[derive(Debug, Clone)]
+pub(super) struct Sight(Vec<StreamStat>);
+
+impl Sight {
+    pub(super) fn of(store: &Store) -> Result<Sight> {
+        Ok(Sight(Runs::open(store)?.sessions()?))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|listed| listed.bytes == 0)
+    }
+
+    /// Another one whenever a log came, grew or went.
+    pub(super) fn word(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for StreamStat { id, bytes, modified_ms, .. } in &self.0 {
+            let key = id.key.as_str();
+            hasher.update(
+                format!("{}:{key}{}:{} {bytes} {modified_ms}\n", key.len(), id.id.len(), id.id).as_bytes(),
+            );
+        }
+        hasher.finalize().to_hex()[..SAW_CHARS].to_owned()
+    }
+
+    /// Whether all of these logs are still there. They only grow.
+    fn is_in(&self, now: &Sight) -> bool {
+        let there = |seen: &StreamStat| {
+            let mut same = now.0.iter().filter(|listed| listed.id == seen.id);
+            same.any(|listed| listed.bytes >= seen.bytes)
+        };
+        self.0.iter().all(there)
+    }
+}
+
+impl Reports {
+    /// Returns the report that is kept of the runs of a store. An error if the store keeps no runs.
+    pub fn open(store: &Store) -> Result<Reports> {
+        store.check_supports(Space::Runs)?;
+        let blobs = store.report_blobs();
+        let dir = blobs.path(REPORTS).unwrap_or_else(|| blobs.name(REPORTS).into());
+        Ok(Reports { store: store.clone(), blobs, dir })
+    }
+
+    /// The directory, whether it exists or not.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The page, whether it exists or not.
+    pub fn page(&self) -> PathBuf {
+        self.dir.join(PAGE)
+    }
+
+    /// When the last one was made. Nothing: never, as far as anybody can tell; a file that is damaged, of another
+    /// program or somebody else's tells nothing.
+    pub fn last(&self) -> Option<Last> {
+        let Made { at, saw } = self.read()?.made;
+        Some(Last { at_ms: clock::parse_ms(&at)?, saw })
+    }
+
+    /// What it says.
+    pub(super) fn said(&self) -> Vec<Said> {
+        self.read().map(|kept| kept.statements).unwrap_or_default()
+    }
+
+    fn read(&self) -> Option<Kept> {
+        serde_json::from_slice(&self.bytes_of(DATA, BYTES_MAX)?).ok()
+    }
+
+    /// Reads a blob of ours that is no longer than that.
+    pub(super) fn bytes_of(&self, name: &str, bytes_max: u64) -> Option<Vec<u8>> {
+        let name = name_of(name);
+        let stat = self.blobs.stat(&name).ok()??;
+        if !stat.is_own || stat.bytes > bytes_max {
+            return None;
+        }
+        let blob = self.blobs.open(&name).ok()??;
+        let mut bytes = vec![0; blob.len().min(bytes_max) as usize];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match blob.read_at(&mut bytes[filled..], filled as u64).ok()? {
+                0 => break,
+                n => filled += n,
+            }
+        }
+        bytes.truncate(filled);
+        Some(bytes)
+    }
+
+    /// How many bytes are kept.
+    pub fn bytes(&self) -> u64 {
+        let stats = [PAGE, DATA].map(|name| self.blobs.stat(&name_of(name)).ok().flatten());
+        stats.into_iter().flatten().map(|stat| stat.bytes).sum()
+    }
+
+    /// The right to make a report, until it is dropped or this process ends; `None` if somebody else has it. It is not
+    /// waited for.
+    pub(super) fn take(&self) -> Result<Option<Lock>> {
+        self.blobs.lock(REPORTS, "", Duration::ZERO).map_err(io_error("use", &self.dir))
+    }
+
+    /// Keeps a report in the place of the one before, with the right to make it. False: runs that it was made of are
+    /// gone, and nothing was written.
+    pub(super) fn keep(
+        &self,
+        report: &Report,
+        narrative: Option<&Narrative>,
+        saw: &Sight,
+        at_ms: i64,
+    ) -> Result<bool> {
+        let page = report.to_html(narrative);
+        let mut value = report.to_json(narrative);
+        value["made"] = json!({"at": time(at_ms), "saw": saw.word()});
+        let data = format!("{value}\n");
+        if data.len() as u64 > BYTES_MAX {
+            let why = format!("the report has {} bytes, more than are read again", data.len());
+            return Err(io_error("write", &self.dir.join(DATA))(io::Error::other(why)));
+        }
+        let moves = LockName::Moves(Space::Sessions);
+        let _right = self.store.streams().lock(moves, LockMode::Exclusive, self.store.wait())?;
+        if !saw.is_in(&Sight::of(&self.store)?) {
+            return Ok(false);
+        }
+        // What somebody left who died while writing.
+        self.remove_temporary().map_err(io_error("remove old files from", &self.dir))?;
+        // The JSON last, and only when the page cannot be lost any more: it says that there is a new one.
+        let (page_name, data_name) = (name_of(PAGE), name_of(DATA));
+        let blobs = [(page_name.as_str(), page.as_bytes()), (data_name.as_str(), data.as_bytes())];
+        self.blobs.put_all(&blobs).map_err(io_error("write", &self.dir))?;
+        Ok(true)
+    }
+
+    fn remove_temporary(&self) -> io::Result<()> {
+        let names = self.blobs.list(REPORTS)?;
+        let mut temporary = names.iter().filter(|name| is_temporary(name));
+        temporary.try_for_each(|name| self.blobs.delete(&name_of(name)))
+    }
+
+    /// Notes what of a report was told.
+    pub(super) fn put_told(&self, marks: &[u8]) -> io::Result<()> {
+        self.blobs.put(&name_of(TOLD), marks)
+    }
+}
+
+fn name_of(name: &str) -> String {
+    format!("{REPORTS}/{name}")
+}
+
+const REPORTS: &str = Store::REPORTS;
+const PAGE: &str = "latest.html";
+const DATA: &str = "latest.json";
+/// What of it was told.
+pub(super) const TOLD: &str = "told";
+/// No report is as long: its tables are bounded.
+const BYTES_MAX: u64 = 64 << 20;
+const SAW_CHARS: usize = 32;

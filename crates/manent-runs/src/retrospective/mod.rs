@@ -1,0 +1,250 @@
+//! The retrospective: what the runs of skills say about skills and models, with how sure one may be.
+//!
+//! Runs go by once, on two threads; what is kept of them is bounded whatever they are. Nothing is concluded from fewer
+//! than [`RUNS_MIN`] runs; two rates are called different only if a test says so whose price for many questions at
+//! once is paid; and every statement names runs that it rests on. Runs of which nobody knows how they ended, or that
+//! say so in a word without a meaning here, are neither successes nor failures: they are counted apart, and shown.
+//!
+//! | file | about |
+//! |---|---|
+//! | `mod.rs` | [`Question`] and [`Runs::retrospective`]: what is asked, and how it is read |
+//! | `tally.rs`, `evidence.rs` | what is counted while runs go by; which of them are named |
+//! | `capped.rs`, `merging.rs` | tables that stay small, and know what they let go; two of them put together |
+//! | `durations.rs`, `statistics.rs` | medians in bounded memory; intervals and tests |
+//! | `signature.rs`, `printed.rs` | which failures look the same, by what they printed, without credentials |
+//! | `same_input.rs` | which inputs are the same |
+//! | `report.rs`, `compare.rs`, `flaky.rs` | [`Report`]: what came of it |
+//! | `words.rs` | the statements, in words |
+//! | `markdown.rs`, `page/` | the report as Markdown, and as a page with charts |
+//! | `lessons.rs`, `retired.rs` | what of it is remembered, and what of that no longer holds |
+//! | `taught.rs` | which of these the runs of a session taught |
+//! | `kept.rs`, `scheduled.rs` | [`Reports`]: the report that is kept, and made anew now and then |
+//! | `news.rs` | what of it somebody should hear of |
+//! | `narrative.rs` | what a model makes of it, and what of that is believed |
+
+mod capped;
+mod compare;
+mod durations;
+mod evidence;
+mod flaky;
+mod kept;
+mod lessons;
+mod markdown;
+mod merging;
+mod narrative;
+mod news;
+mod page;
+mod printed;
+mod report;
+mod retired;
+mod same_input;
+mod scheduled;
+mod signature;
+mod statistics;
+mod tally;
+mod taught;
+mod words;
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use crate::error::Result;
+use crate::runs::{Run, Runs};
+
+pub use compare::{Comparison, Differs};
+pub use durations::Lasted;
+pub use flaky::Flaky;
+pub use kept::{Last, Reports};
+pub use lessons::Remembered;
+pub use narrative::{Edit, Narrative, Narrator, Passage, TASK, schema};
+pub use report::{Day, Failures, Group, Odd, Period, Report, Totals};
+pub use scheduled::{Looked, Schedule};
+pub use statistics::{FALSE_ALARMS, RUNS_MIN, Share, different, holm, wilson};
+pub use words::{Statement, Topic};
+
+use tally::Tally;
+
+use manent_store::StreamStat;
+use manent_store::threads;
+/// What a retrospective is about.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Question<'a> {
+    /// The time now, in milliseconds since 1970: times far behind it are those of a wrong clock.
+    pub now_ms: i64,
+    /// Only runs from this time on. What was as long before it is what it is compared with.
+    pub since_ms: Option<i64>,
+    /// Only runs before this time.
+    pub until_ms: Option<i64>,
+    /// Only of this project, or below it: see [`Run::is_in`].
+    pub project: Option<&'a str>,
+    /// Only of this skill.
+    pub skill: Option<&'a str>,
+    /// Only of this session.
+    pub session: Option<&'a str>,
+    /// Skills that there are, so that one can say which were never used.
+    pub known_skills: &'a [String],
+    /// On how many threads to read; 0: on two.
+    pub threads: usize,
+    /// Stops when it is set: what was read until then is told, and that it is not all.
+    pub stop: Option<&'a AtomicBool>,
+    /// Stops at this time, in the same way. For whoever does this beside other work.
+    pub deadline: Option<Instant>,
+}
+
+impl Question<'_> {
+    fn wants(&self, run: &Run<'_>) -> bool {
+        self.skill.is_none_or(|skill| run.skill.trim() == skill)
+            && self.project.is_none_or(|project| run.is_in(project))
+    }
+
+    /// Where the period before begins: it is as long as the one that was asked for.
+    fn before_ms(&self) -> Option<i64> {
+        let since = self.since_ms?;
+        let until = self.until_ms.unwrap_or(self.now_ms);
+        let length = until.checked_sub(since).filter(|length| *length > 0)?;
+        since.checked_sub(length)
+    }
+
+    /// A clock may be a day ahead, and no more.
+    fn latest_ms(&self) -> i64 {
+        self.now_ms.saturating_add(tally::DAY_MS)
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
+/// What was read, beside what was counted.
+#[derive(Debug, Default)]
+struct Read {
+    sessions: u64,
+    repeated: u64,
+    others: u64,
+    damaged: Vec<String>,
+    damaged_more: u64,
+    troubles: Vec<String>,
+    stopped: bool,
+}
+
+impl Read {
+    fn merge(&mut self, other: Read) {
+        self.sessions += other.sessions;
+        self.repeated += other.repeated;
+        self.others += other.others;
+        self.damaged.extend(other.damaged);
+        self.damaged_more += other.damaged_more;
+        self.troubles.extend(other.troubles);
+        self.stopped |= other.stopped;
+    }
+}
+
+impl Runs {
+    /// Looks back on all runs that are asked for. `progress` is told how many bytes of how many were read, from any
+    /// thread.
+    ///
+    /// The answer is the same whichever thread was faster. A session that cannot be read is named in the notes of the
+    /// report, and hides no other.
+    pub fn retrospective(
+        &self,
+        question: &Question<'_>,
+        progress: &(dyn Fn(u64, u64) + Sync),
+    ) -> Result<Report> {
+        let mut sessions = self.sessions()?;
+        if let Some(only) = question.session {
+            sessions.retain(|listed| listed.id.key.as_str() == only);
+        }
+        let all_bytes = sessions.iter().map(|listed| listed.bytes).sum();
+        let done = AtomicU64::new(0);
+        let tell = |bytes: u64| progress(done.fetch_add(bytes, Ordering::Relaxed) + bytes, all_bytes);
+        let shares = shares(&sessions, if question.threads == 0 { THREADS } else { question.threads });
+        let parts: Vec<(Tally<'_>, Read)> = thread::scope(|scope| {
+            let (sessions, tell) = (&sessions, &tell);
+            let mut handles = Vec::new();
+            let mut shares = shares.into_iter();
+            let own = shares.next().unwrap_or_default();
+            for share in shares {
+                handles
+                    .push(threads::share(scope, move || read_share(self, question, sessions, &share, tell)));
+            }
+            let mut parts = vec![read_share(self, question, sessions, &own, tell)];
+            parts.extend(handles.into_iter().map(|handle| match handle.finish() {
+                Ok(part) => part,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }));
+            parts
+        });
+        let (mut tally, mut read) = (Tally::new(question), Read::default());
+        for (part, seen) in parts {
+            tally.merge(part);
+            read.merge(seen);
+        }
+        Ok(report::make(question, tally, &read))
+    }
+}
+
+/// Who reads which sessions: the largest first, each to whoever has least. It depends on the sessions alone, so that
+/// the same runs are always counted together.
+fn shares(sessions: &[StreamStat], threads: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..sessions.len()).collect();
+    order.sort_by_key(|at| (std::cmp::Reverse(sessions[*at].bytes), *at));
+    let mut shares = vec![(0_u64, Vec::new()); threads.max(1)];
+    for at in order {
+        if let Some(least) = shares.iter_mut().min_by_key(|(bytes, _)| *bytes) {
+            least.0 += sessions[at].bytes.max(1);
+            least.1.push(at);
+        }
+    }
+    shares.into_iter().map(|(_, share)| share).collect()
+}
+
+fn read_share<'q>(
+    runs: &Runs,
+    question: &'q Question<'q>,
+    sessions: &[StreamStat],
+    share: &[usize],
+    tell: &(dyn Fn(u64) + Sync),
+) -> (Tally<'q>, Read) {
+    let (mut tally, mut read) = (Tally::new(question), Read::default());
+    for at in share {
+        if read.stopped || question.is_over() {
+            read.stopped = true;
+            break;
+        }
+        let key = &sessions[*at].id.key;
+        let number = u32::try_from(*at).unwrap_or(u32::MAX);
+        let mut until_look = LOOK_EVERY;
+        let mut stopped = false;
+        let seen = runs.each(key, |run| {
+            tally.add(number, key.as_str(), run);
+            until_look -= 1;
+            if until_look == 0 {
+                until_look = LOOK_EVERY;
+                stopped = question.is_over();
+            }
+            if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        read.stopped |= stopped;
+        match seen {
+            Ok(seen) => {
+                read.sessions += 1;
+                read.repeated += seen.repeated;
+                read.others += seen.others;
+                if !seen.damage.is_empty() {
+                    read.damaged_more += seen.damage.len() as u64;
+                    read.damaged.push(key.to_string());
+                }
+            }
+            Err(e) => read.troubles.push(format!("{key}: {e}")),
+        }
+        tell(sessions[*at].bytes);
+    }
+    (tally, read)
+}
+
+const THREADS: usize = 2;
+/// Looking at a clock takes time too.
+const LOOK_EVERY: u32 = 64;

@@ -1,0 +1,475 @@
+//! The report: what the tallies say, in an order that means something, with names and without bounds left open.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use manent::redact;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::capped::{Capped, Counted};
+use super::compare::{self, Comparison};
+use super::durations::Lasted;
+use super::flaky::{self, Flaky};
+use super::narrative::Narrative;
+use super::statistics::{RUNS_MIN, Share, float};
+use super::tally::{self, ATTEMPTS, DAY_MS, Ends, Tally};
+use super::words::{self, Statement};
+use super::{Question, Read};
+use crate::runs::Oddity;
+
+/// What a retrospective found. As JSON, it has these names.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// About which time, and which runs.
+    pub period: Period,
+    /// All runs of the period together.
+    pub totals: Totals,
+    /// What is worth saying, in words, with the runs that it rests on; what matters most first.
+    pub statements: Vec<Statement>,
+    /// Each skill with each model in each phase; those with most runs first.
+    pub groups: Vec<Group>,
+    /// Failures that look the same; most frequent first.
+    pub failures: Vec<Failures>,
+    /// Rates that were compared: with the period before, before and after a change, between models.
+    pub comparisons: Vec<Comparison>,
+    /// Skills that ended both ways with everything the same.
+    pub flaky: Vec<Flaky>,
+    /// Known skills without a run in the period.
+    pub unused: Vec<String>,
+    /// Runs by day, in order; days without any are left out.
+    pub days: Vec<Day>,
+    /// Words for an end that have no meaning here.
+    pub statuses: Vec<Odd>,
+    /// What was odd about entries, and put up with.
+    pub oddities: Vec<Odd>,
+    /// What one should know before believing the rest: what was left out, and why.
+    pub notes: Vec<String>,
+    /// Whether everything was read; else it was stopped.
+    pub whole: bool,
+    /// Whether something could not be read or kept: what is not said may be so all the same.
+    #[serde(skip)]
+    pub(super) gaps: bool,
+}
+
+/// About which time, and which runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Period {
+    /// From when on; nothing: from the first.
+    pub since: Option<String>,
+    /// Until when.
+    pub until: Option<String>,
+    /// From when on the period before is counted.
+    pub before: Option<String>,
+    /// The first run that was counted.
+    pub first: Option<String>,
+    /// The last.
+    pub last: Option<String>,
+    /// Only of this project.
+    pub project: Option<String>,
+    /// Only of this skill.
+    pub skill: Option<String>,
+    /// Only of this session.
+    pub session: Option<String>,
+    /// How many logs were read.
+    pub sessions: u64,
+}
+
+/// All runs together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Totals {
+    /// How many there are.
+    pub runs: u64,
+    /// Of those that ended: how many succeeded.
+    pub success: Share,
+    /// Of those that ended and say what was tried: how many succeeded at the first attempt.
+    pub first_try: Share,
+    /// Of those that ended: how many were checked and found good.
+    pub verified: Share,
+    /// Of unknown outcome: begun, and nothing says how they ended.
+    pub unknown: u64,
+    /// With a status that has no meaning here.
+    pub other: u64,
+    /// How many took one attempt to succeed, how many two, …; the last: that many or more.
+    pub attempts: [u64; ATTEMPTS],
+    /// How long runs took.
+    pub duration: Lasted,
+}
+
+/// A skill with a model in a phase.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Group {
+    /// The skill; empty if entries name none.
+    pub skill: String,
+    /// The model that did it in the end.
+    pub model: String,
+    /// The phase.
+    pub phase: String,
+    /// Runs that ended: the n of everything here.
+    pub n: u64,
+    /// Whether that is enough to conclude anything.
+    pub enough: bool,
+    /// How many succeeded.
+    pub success: Share,
+    /// How many succeeded at the first attempt.
+    pub first_try: Share,
+    /// How many were checked and found good.
+    pub verified: Share,
+    /// Of unknown outcome.
+    pub unknown: u64,
+    /// With a status that has no meaning here.
+    pub other: u64,
+    /// How many attempts a success took, on average.
+    pub attempts_mean: Option<f64>,
+    /// How many took one attempt to succeed, how many two, …
+    pub attempts: [u64; ATTEMPTS],
+    /// How long runs took that ended.
+    pub duration: Lasted,
+    /// The same in the period before.
+    pub before: Option<Share>,
+    /// So many of its runs may have been left out, for want of room.
+    pub missed: u64,
+    /// Runs that failed, the latest first.
+    pub failed_runs: Vec<String>,
+    /// Runs that succeeded.
+    pub good_runs: Vec<String>,
+    /// Runs of unknown outcome, or with a status that has no meaning here.
+    pub open_runs: Vec<String>,
+}
+
+/// Failures that look the same.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Failures {
+    /// What they look like, without what differs from one to the next.
+    pub signature: String,
+    /// How many.
+    pub count: u64,
+    /// The first.
+    pub first: Option<String>,
+    /// The last.
+    pub last: Option<String>,
+    /// Of how many failures in this time: all those of its skills, or of all skills if not all of them are named.
+    pub of: u64,
+    /// Of which skills.
+    pub skills: Vec<String>,
+    /// With which models.
+    pub models: Vec<String>,
+    /// Some of them, the latest first.
+    pub runs: Vec<String>,
+    /// So many may have been left out, for want of room.
+    pub missed: u64,
+    /// Whether all skills are named of which they are.
+    #[serde(skip)]
+    pub(super) all_named: bool,
+}
+
+/// The runs of a day.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Day {
+    /// The day, as `2026-11-16` (UTC).
+    pub day: String,
+    /// How many succeeded.
+    pub success: u64,
+    /// How many failed.
+    pub failure: u64,
+    /// How many did neither, as far as is known.
+    pub unknown: u64,
+}
+
+/// Something odd, and how often.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Odd {
+    /// What.
+    pub what: String,
+    /// How often.
+    pub count: u64,
+    /// Some of the runs.
+    pub runs: Vec<String>,
+}
+
+impl Period {
+    /// The first day and the last: as was asked for, or else of the runs. Where it was asked for until some time, that
+    /// time is no longer in it.
+    pub fn days(&self) -> Option<(String, String)> {
+        let day = |time: &Option<String>| time.as_deref().map(|time| time.chars().take(10).collect());
+        let last_asked = self.until.as_deref().and_then(|until| until.parse::<Timestamp>().ok());
+        let last_asked = last_asked.map(|until| date(until.as_millisecond().saturating_sub(1)));
+        Some((day(&self.since).or(day(&self.first))?, last_asked.or(day(&self.last))?))
+    }
+}
+
+impl Report {
+    /// The report as JSON, with what a model made of it under `narrative`.
+    pub fn to_json(&self, narrative: Option<&Narrative>) -> Value {
+        // Neither has anything that JSON has no way to say.
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        value["narrative"] = serde_json::to_value(narrative).unwrap_or_default();
+        value
+    }
+}
+
+pub(super) fn make(question: &Question<'_>, tally: Tally<'_>, read: &Read) -> Report {
+    let mut report = Report {
+        period: period(question, &tally, read),
+        notes: notes(question, &tally, read),
+        whole: !read.stopped,
+        gaps: has_gaps(&tally, read),
+        days: days(&tally),
+        oddities: oddities(&tally),
+        unused: unused(question, &tally, read),
+        ..Report::default()
+    };
+    report.statuses = statuses(tally.words);
+    report.comparisons = compare::versions(tally.versions);
+    let mut groups: Vec<(tally::Group, u64)> =
+        tally.groups.into_slots().into_iter().map(|(_, slot)| (slot.value, slot.missed)).collect();
+    let name = |group: &tally::Group| (group.skill.clone(), group.model.clone(), group.phase.clone());
+    groups.sort_by_cached_key(|(group, _)| (Reverse(group.ends.all()), name(group)));
+    let mut totals = tally::Group::default();
+    let all = tally.ends;
+    for (group, missed) in groups {
+        if question.before_ms().is_some() && group.before.ended() > 0 && group.ends.ended() > 0 {
+            report.comparisons.push(compare::trend(&group));
+        }
+        if group.ends.all() > 0 {
+            report.groups.push(told(&group, missed, question.before_ms().is_some()));
+            totals.merge(group);
+        }
+    }
+    compare::judge(&mut report.comparisons);
+    compare::find_same_inputs(&mut report.comparisons, &tally.inputs);
+    report.flaky = flaky::find(tally.inputs, &report.groups);
+    report.failures = failures(tally.clusters, &report.groups, all.failure);
+    report.totals = Totals {
+        runs: all.all(),
+        success: Share::new(all.success, all.ended()),
+        first_try: Share::new(totals.first_try, totals.with_attempts),
+        verified: Share::new(totals.verified, all.ended()),
+        unknown: all.unknown,
+        other: all.other,
+        attempts: totals.attempts,
+        duration: totals.durations.told(),
+    };
+    report.statements = words::statements(&report);
+    report
+}
+
+/// Whether anything is missing that was there: what cannot be read, and what there was no room for.
+fn has_gaps(tally: &Tally<'_>, read: &Read) -> bool {
+    let full = [tally.groups.left_out, tally.versions.left_out, tally.clusters.left_out];
+    !read.troubles.is_empty() || !read.damaged.is_empty() || full.iter().any(|left| left.keys > 0)
+}
+
+fn told(group: &tally::Group, missed: u64, has_before: bool) -> Group {
+    let n = group.ends.ended();
+    let counted = group.attempts.iter().sum();
+    Group {
+        skill: group.skill.clone(),
+        model: group.model.clone(),
+        phase: group.phase.clone(),
+        n,
+        enough: n >= RUNS_MIN,
+        success: Share::new(group.ends.success, n),
+        first_try: Share::new(group.first_try, group.with_attempts),
+        verified: Share::new(group.verified, n),
+        unknown: group.ends.unknown,
+        other: group.ends.other,
+        attempts_mean: (counted > 0).then(|| float(group.attempts_sum) / float(counted)),
+        attempts: group.attempts,
+        duration: group.durations.told(),
+        before: has_before.then(|| Share::new(group.before.success, group.before.ended())),
+        missed,
+        failed_runs: group.bad.ids().collect(),
+        good_runs: group.good.ids().collect(),
+        open_runs: group.open.ids().collect(),
+    }
+}
+
+/// `failed`: how many runs failed, whatever their skill.
+fn failures(clusters: Capped<tally::Cluster>, groups: &[Group], failed: u64) -> Vec<Failures> {
+    let mut by_skill: HashMap<&str, u64> = HashMap::new();
+    for group in groups {
+        *by_skill.entry(&group.skill).or_default() += group.success.of - group.success.count;
+    }
+    let of = |cluster: &tally::Cluster| {
+        if !cluster.skills.are_all() {
+            return failed;
+        }
+        let named = cluster.skills.told();
+        let sum: u64 = named.iter().filter_map(|skill| by_skill.get(skill.as_str())).sum();
+        // For a skill that there was no room for, no failures are known but these.
+        sum.max(cluster.count)
+    };
+    let told = |(cluster, missed): (tally::Cluster, u64)| Failures {
+        // An output may hold a key or a token.
+        signature: redact(&cluster.signature).into_owned(),
+        count: cluster.count,
+        first: cluster.first_ms.map(time),
+        last: cluster.last_ms.map(time),
+        of: of(&cluster),
+        all_named: cluster.skills.are_all(),
+        skills: cluster.skills.told(),
+        models: cluster.models.told(),
+        runs: cluster.examples.ids().collect(),
+        missed,
+    };
+    let slots = clusters.into_slots().into_iter();
+    let mut all: Vec<Failures> = slots.map(|(_, slot)| told((slot.value, slot.missed))).collect();
+    all.sort_by(|a, b| (b.count, &a.signature).cmp(&(a.count, &b.signature)));
+    all
+}
+
+fn statuses(words: Capped<tally::Word>) -> Vec<Odd> {
+    let slots = words.into_slots().into_iter().map(|(_, slot)| slot.value);
+    let told =
+        |word: tally::Word| Odd { what: word.text, count: word.count, runs: word.examples.ids().collect() };
+    let mut all: Vec<Odd> = slots.map(told).collect();
+    all.sort_by(|a, b| (b.count, &a.what).cmp(&(a.count, &b.what)));
+    all
+}
+
+fn days(tally: &Tally<'_>) -> Vec<Day> {
+    let day = |(day, ends): (&i64, &Ends)| Day {
+        day: date(day.saturating_mul(DAY_MS)),
+        success: ends.success,
+        failure: ends.failure,
+        unknown: ends.unknown + ends.other,
+    };
+    tally.days.iter().map(day).collect()
+}
+
+fn oddities(tally: &Tally<'_>) -> Vec<Odd> {
+    let mut all: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
+    // Which words have no meaning is told apart, each with its runs.
+    for (odd, count) in tally.odd.iter().filter(|(odd, _)| **odd != Oddity::Status) {
+        let what = match odd {
+            Oddity::Shape(name) => format!("{name} of another shape"),
+            Oddity::NegativeDuration => "a duration below zero, taken as unknown".to_owned(),
+            Oddity::Order => "attempts in another order than their numbers".to_owned(),
+            Oddity::Repeated => "two attempts with one number".to_owned(),
+            Oddity::NoTime => "no time".to_owned(),
+            Oddity::OldTime => "a time before the year 2000, taken as none".to_owned(),
+            Oddity::Status => "a status without a meaning here".to_owned(),
+            Oddity::Replaced => "text that was no UTF-8".to_owned(),
+        };
+        *all.entry(what).or_default() += count;
+    }
+    if tally.nameless > 0 {
+        all.insert("no name of a skill".to_owned(), tally.nameless);
+    }
+    if tally.ahead > 0 {
+        all.insert("a time that is still to come, taken as none".to_owned(), tally.ahead);
+    }
+    all.into_iter().map(|(what, count)| Odd { what, count, runs: Vec::new() }).collect()
+}
+
+/// Of a report about some runs only, or that was stopped, nobody can say that a skill was never used.
+fn unused(question: &Question<'_>, tally: &Tally<'_>, read: &Read) -> Vec<String> {
+    if question.project.is_some() || question.session.is_some() || read.stopped {
+        return Vec::new();
+    }
+    let names = question.known_skills.iter().zip(&tally.met);
+    let unmet = names.filter(|(name, met)| !**met && question.skill.is_none_or(|skill| *name == skill));
+    let mut unused: Vec<String> = unmet.map(|(name, _)| name.clone()).collect();
+    unused.sort();
+    unused.dedup();
+    unused
+}
+
+fn period(question: &Question<'_>, tally: &Tally<'_>, read: &Read) -> Period {
+    Period {
+        since: question.since_ms.map(time),
+        until: question.until_ms.map(time),
+        before: question.before_ms().map(time),
+        first: tally.first_ms.map(time),
+        last: tally.last_ms.map(time),
+        project: question.project.map(str::to_owned),
+        skill: question.skill.map(str::to_owned),
+        session: question.session.map(str::to_owned),
+        sessions: read.sessions,
+    }
+}
+
+fn notes(question: &Question<'_>, tally: &Tally<'_>, read: &Read) -> Vec<String> {
+    let mut notes = Vec::new();
+    if read.stopped {
+        notes.push(format!("stopped before the end: {} logs were read, and not all of them", read.sessions));
+    }
+    if tally.without_time > 0 {
+        let runs = runs_word(tally.without_time);
+        notes.push(format!(
+            "{runs} without a time that can be: nobody knows whether they belong here, so left out"
+        ));
+    }
+    if question.since_ms.is_none() {
+        notes.push(
+            "no beginning was given (--since), so there is no period before to compare with".to_owned(),
+        );
+    }
+    if read.repeated > 0 {
+        notes.push(format!("{} recorded twice, counted once", runs_word(read.repeated)));
+    }
+    if read.others > 0 {
+        notes.push(format!("lines that are no runs, and were passed over: {}", read.others));
+    }
+    if !read.damaged.is_empty() {
+        let (count, names) = (read.damaged_more, few(&read.damaged));
+        notes.push(format!(
+            "places that cannot be read: {count}, in {names}; the runs there are missing here"
+        ));
+    }
+    for trouble in read.troubles.iter().take(FEW) {
+        notes.push(format!("not read: {trouble}"));
+    }
+    if read.troubles.len() > FEW {
+        notes.push(format!("not read: {} more logs", read.troubles.len() - FEW));
+    }
+    let full = [
+        (tally.groups.left_out, "skills, models and phases with few runs"),
+        (tally.versions.left_out, "versions of skills with few runs"),
+        (tally.clusters.left_out, "failures of which there are few alike"),
+        (tally.words.left_out, "runs with rare words for their status"),
+    ];
+    for (left, what) in full {
+        if left.keys > 0 {
+            notes.push(format!(
+                "there are too many {what} to keep: {} runs of such are not shown",
+                left.weight
+            ));
+        }
+    }
+    if tally.inputs.left_out.keys > 0 {
+        notes.push(format!(
+            "there are too many inputs to keep: {} that came seldom were let go, so flaky skills may be missing here",
+            tally.inputs.left_out.keys
+        ));
+    }
+    notes
+}
+
+fn few(names: &[String]) -> String {
+    let mut names = names.to_vec();
+    names.sort();
+    let more = names.len().saturating_sub(FEW);
+    names.truncate(FEW);
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{tail}", names.join(", "))
+}
+
+/// `1 run`, `7 runs`.
+pub(super) fn runs_word(count: u64) -> String {
+    format!("{count} run{}", if count == 1 { "" } else { "s" })
+}
+
+/// A time as records write it.
+pub(super) fn time(ms: i64) -> String {
+    Timestamp::from_millisecond(ms).map_or_else(|_| "-".to_owned(), |time| format!("{time:.3}"))
+}
+
+/// The day of a time.
+pub(super) fn date(ms: i64) -> String {
+    time(ms).chars().take(10).collect()
+}
+
+const FEW: usize = 5;

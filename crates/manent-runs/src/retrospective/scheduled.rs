@@ -1,0 +1,109 @@
+//! A report now and then: whether it is time, and making it.
+//!
+//! It is time when there are runs that the last report did not see, and that report is as old as was said. A clock that
+//! was set back makes it late by no more than that, and one report more than there would have been is the most that it
+//! costs: how far the last one is from now counts, in either direction.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::Question;
+use super::kept::{Last, Reports, Sight};
+use super::narrative::Narrative;
+use super::report::Report;
+use crate::error::Result;
+use crate::runs::Runs;
+
+/// When reports are made, and of what.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule<'a> {
+    /// How long there is between two.
+    pub every: Duration,
+    /// How far back they look.
+    pub since: Duration,
+    /// The time now, in milliseconds since 1970.
+    pub now_ms: i64,
+    /// How long making one may take: what was read by then is told, and that it is not all.
+    pub within: Duration,
+    /// Stops when it is set: nothing is kept.
+    pub stop: &'a AtomicBool,
+}
+
+/// What came of looking whether it is time.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Looked {
+    /// There are no runs, or none since the last report.
+    Nothing,
+    /// The last report is not old enough, for so long.
+    NotYet(Duration),
+    /// Another process is making one.
+    Busy,
+    /// It was stopped; nothing was kept.
+    Stopped,
+    /// Runs were removed while it was made; nothing was kept.
+    Overtaken,
+    /// There is a new one.
+    Made(Box<Report>),
+}
+
+impl Reports {
+    /// Makes a report if it is time, and nobody else does. `narrate` may have a model add to it.
+    ///
+    /// Where it is not time, nothing is written, and no run is read.
+    pub fn look(
+        &self,
+        schedule: &Schedule<'_>,
+        narrate: &mut dyn FnMut(&Report) -> Option<Narrative>,
+    ) -> Result<Looked> {
+        if let Err(looked) = self.due(schedule)? {
+            return Ok(looked);
+        }
+        let Some(_right) = self.take()? else { return Ok(Looked::Busy) };
+        // Whoever had it before us may just have made one.
+        let saw = match self.due(schedule)? {
+            Err(looked) => return Ok(looked),
+            Ok(saw) => saw,
+        };
+        let is_stopped = || schedule.stop.load(Ordering::Relaxed);
+        let question = Question {
+            now_ms: schedule.now_ms,
+            since_ms: Some(schedule.now_ms.saturating_sub(millis(schedule.since))),
+            // Beside other work.
+            threads: 1,
+            stop: Some(schedule.stop),
+            deadline: Instant::now().checked_add(schedule.within),
+            ..Question::default()
+        };
+        let report = Runs::open(&self.store)?.retrospective(&question, &|_, _| {})?;
+        if is_stopped() {
+            return Ok(Looked::Stopped);
+        }
+        let narrative = narrate(&report);
+        if is_stopped() {
+            return Ok(Looked::Stopped);
+        }
+        let kept = self.keep(&report, narrative.as_ref(), &saw, schedule.now_ms)?;
+        Ok(if kept { Looked::Made(Box::new(report)) } else { Looked::Overtaken })
+    }
+
+    /// The runs of which a report is due; or why none is.
+    fn due(&self, schedule: &Schedule<'_>) -> Result<std::result::Result<Sight, Looked>> {
+        let last = self.last();
+        if let Some(left) = last.as_ref().and_then(|last| left(last, schedule)) {
+            return Ok(Err(Looked::NotYet(left)));
+        }
+        let saw = Sight::of(&self.store)?;
+        let is_known = last.is_some_and(|last| last.saw == saw.word());
+        Ok(if saw.is_empty() || is_known { Err(Looked::Nothing) } else { Ok(saw) })
+    }
+}
+
+/// How long it is until the last report is old enough; nothing if it is.
+fn left(last: &Last, schedule: &Schedule<'_>) -> Option<Duration> {
+    let apart = Duration::from_millis(last.at_ms.abs_diff(schedule.now_ms));
+    schedule.every.checked_sub(apart).filter(|left| !left.is_zero())
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}

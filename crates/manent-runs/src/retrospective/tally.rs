@@ -1,0 +1,442 @@
+//! What is counted while runs go by. Two tallies of different runs can be put together; the sum does not depend on who
+//! counted what, but for what a full table lets go.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use manent::redact;
+
+use super::Question;
+use super::capped::{Capped, key_of, key_with};
+use super::durations::Durations;
+use super::evidence::{Examples, Names, Spot, clip};
+use super::same_input;
+use super::signature::{last_attempt, signature};
+use crate::runs::{Attempt, Oddity, Run, Status};
+
+/// How runs ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub(super) success: u64,
+    pub(super) failure: u64,
+    pub(super) unknown: u64,
+    pub(super) other: u64,
+}
+
+impl Ends {
+    fn add(&mut self, status: Status) {
+        *match status {
+            Status::Success => &mut self.success,
+            Status::Failure => &mut self.failure,
+            Status::Unknown => &mut self.unknown,
+            Status::Other => &mut self.other,
+        } += 1;
+    }
+
+    pub(super) fn merge(&mut self, other: Ends) {
+        self.success += other.success;
+        self.failure += other.failure;
+        self.unknown += other.unknown;
+        self.other += other.other;
+    }
+
+    pub(super) fn ended(&self) -> u64 {
+        self.success + self.failure
+    }
+
+    pub(super) fn all(&self) -> u64 {
+        self.ended() + self.unknown + self.other
+    }
+}
+
+/// What is known of some runs that belong together.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    pub(super) skill: String,
+    pub(super) model: String,
+    pub(super) phase: String,
+    pub(super) ends: Ends,
+    /// In the period before.
+    pub(super) before: Ends,
+    /// Ended, and it is known what was tried.
+    pub(super) with_attempts: u64,
+    pub(super) first_try: u64,
+    pub(super) verified: u64,
+    /// How many took one attempt to succeed, how many two, …; the last: that many or more.
+    pub(super) attempts: [u64; ATTEMPTS],
+    pub(super) attempts_sum: u64,
+    pub(super) durations: Durations,
+    pub(super) good: Examples,
+    pub(super) bad: Examples,
+    pub(super) open: Examples,
+}
+
+/// A skill in one version, done by one model.
+#[derive(Debug, Default)]
+pub(super) struct Version {
+    pub(super) skill: String,
+    pub(super) model: String,
+    pub(super) hash: String,
+    pub(super) ends: Ends,
+    pub(super) first_ms: Option<i64>,
+    pub(super) last_ms: Option<i64>,
+    pub(super) good: Examples,
+    pub(super) bad: Examples,
+}
+
+/// One input that a version of a skill was given, with one model.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    /// Of which skill and model: see [`pair_key`]. Most inputs come once, and their names would be most of the table.
+    pub(super) of: u64,
+    /// What it is, whoever was given it: by this it is known whether two models had the same.
+    pub(super) task: u64,
+    pub(super) success: u32,
+    pub(super) failure: u32,
+    pub(super) good: Option<(Spot, Box<str>)>,
+    pub(super) bad: Option<(Spot, Box<str>)>,
+}
+
+/// Failures that look the same.
+#[derive(Debug, Default)]
+pub(super) struct Cluster {
+    pub(super) signature: String,
+    pub(super) count: u64,
+    pub(super) first_ms: Option<i64>,
+    pub(super) last_ms: Option<i64>,
+    pub(super) skills: Names,
+    pub(super) models: Names,
+    pub(super) examples: Examples,
+}
+
+/// A word for an end that has no meaning here.
+#[derive(Debug, Default)]
+pub(super) struct Word {
+    pub(super) text: String,
+    pub(super) count: u64,
+    pub(super) examples: Examples,
+}
+
+/// Everything that is counted.
+#[derive(Debug)]
+pub(super) struct Tally<'q> {
+    question: &'q Question<'q>,
+    /// All runs of the period, also those whose group had no room.
+    pub(super) ends: Ends,
+    pub(super) groups: Capped<Group>,
+    pub(super) versions: Capped<Version>,
+    pub(super) inputs: Capped<Input>,
+    pub(super) clusters: Capped<Cluster>,
+    pub(super) words: Capped<Word>,
+    pub(super) days: BTreeMap<i64, Ends>,
+    pub(super) odd: BTreeMap<Oddity, u64>,
+    /// Known skills that were met.
+    pub(super) met: Vec<bool>,
+    known: HashMap<&'q str, usize>,
+    pub(super) first_ms: Option<i64>,
+    pub(super) last_ms: Option<i64>,
+    /// Runs that were asked for, but of which nobody knows whether they were in the period.
+    pub(super) without_time: u64,
+    pub(super) nameless: u64,
+    /// With a time that is still to come.
+    pub(super) ahead: u64,
+}
+
+/// In which of the two periods a run was.
+enum When {
+    Now,
+    Before,
+    Never,
+}
+
+impl<'q> Tally<'q> {
+    pub(super) fn new(question: &'q Question<'q>) -> Tally<'q> {
+        let known = question.known_skills.iter().enumerate();
+        Tally {
+            question,
+            ends: Ends::default(),
+            groups: Capped::new(GROUPS),
+            versions: Capped::new(VERSIONS),
+            inputs: Capped::new(INPUTS),
+            clusters: Capped::new(CLUSTERS),
+            words: Capped::new(WORDS),
+            days: BTreeMap::new(),
+            odd: BTreeMap::new(),
+            met: vec![false; question.known_skills.len()],
+            known: known.map(|(at, name)| (name.as_str(), at)).collect(),
+            first_ms: None,
+            last_ms: None,
+            without_time: 0,
+            nameless: 0,
+            ahead: 0,
+        }
+    }
+
+    /// Counts a run, if it is one of those that were asked for.
+    pub(super) fn add(&mut self, session: u32, key: &str, run: &Run<'_>) {
+        if !self.question.wants(run) {
+            return;
+        }
+        let at_ms = run.at_ms.filter(|ms| (EARLIEST_MS..=self.question.latest_ms()).contains(ms));
+        self.ahead += u64::from(run.at_ms.is_some_and(|ms| ms > self.question.latest_ms()));
+        let when = self.when(at_ms);
+        let spot = Spot { at_ms, session, seq: run.seq };
+        let skill = clip(run.skill.trim());
+        let last = last_attempt(run);
+        let model = if run.model_used.trim().is_empty() {
+            last.map_or("", |attempt| &*attempt.model)
+        } else {
+            &run.model_used
+        };
+        let (model, phase) = (clip(model.trim()), clip(run.phase.trim()));
+        let facts = Facts { skill, model, phase, version: version_of(run, last), spot, id: id_of(key, run) };
+        match when {
+            When::Never => {}
+            When::Before => {
+                self.group(&facts).before.add(run.status);
+            }
+            When::Now => self.count(run, &facts),
+        }
+    }
+
+    fn when(&mut self, at_ms: Option<i64>) -> When {
+        let asked = self.question;
+        if asked.since_ms.is_none() && asked.until_ms.is_none() {
+            return When::Now;
+        }
+        let Some(ms) = at_ms else {
+            self.without_time += 1;
+            return When::Never;
+        };
+        if asked.until_ms.is_some_and(|until| ms >= until) {
+            return When::Never;
+        }
+        match asked.since_ms {
+            Some(since) if ms < since => match asked.before_ms() {
+                Some(before) if ms >= before => When::Before,
+                _ => When::Never,
+            },
+            _ => When::Now,
+        }
+    }
+
+    fn group(&mut self, facts: &Facts<'_>) -> &mut Group {
+        let names = [facts.skill, facts.model, facts.phase];
+        self.groups.at(key_of(&names), |group| {
+            [group.skill, group.model, group.phase] = names.map(str::to_owned);
+        })
+    }
+
+    fn count(&mut self, run: &Run<'_>, facts: &Facts<'_>) {
+        if let Some(ms) = facts.spot.at_ms {
+            earlier(&mut self.first_ms, ms);
+            later(&mut self.last_ms, ms);
+            self.days.entry(ms.div_euclid(DAY_MS)).or_default().add(run.status);
+        }
+        for odd in &run.oddities {
+            *self.odd.entry(*odd).or_default() += 1;
+        }
+        if let Some(at) = self.known.get(facts.skill) {
+            self.met[*at] = true;
+        }
+        self.ends.add(run.status);
+        self.nameless += u64::from(facts.skill.is_empty());
+        self.group(facts).add(run, facts);
+        match run.status {
+            Status::Success | Status::Failure => {
+                self.version(run.status, facts);
+                self.input(run, facts);
+            }
+            Status::Other => {
+                let word = redact(beginning(run.final_status.trim()));
+                let word = clip(&word);
+                let slot = self.words.at(key_of(&[word]), |slot| word.clone_into(&mut slot.text));
+                slot.count += 1;
+                slot.examples.add(facts.spot, &facts.id);
+            }
+            Status::Unknown => {}
+        }
+        if run.status == Status::Failure {
+            let signature = signature(run);
+            let key = key_of(&[&signature]);
+            self.clusters.at(key, |cluster| cluster.signature = signature).add(facts);
+        }
+    }
+
+    fn version(&mut self, status: Status, facts: &Facts<'_>) {
+        let names = [facts.skill, facts.model, clip(facts.version)];
+        let version = self.versions.at(key_of(&names), |version| {
+            [version.skill, version.model, version.hash] = names.map(str::to_owned);
+        });
+        version.ends.add(status);
+        if let Some(ms) = facts.spot.at_ms {
+            earlier(&mut version.first_ms, ms);
+            later(&mut version.last_ms, ms);
+        }
+        let examples = if status == Status::Success { &mut version.good } else { &mut version.bad };
+        examples.add(facts.spot, &facts.id);
+    }
+
+    /// A skill is flaky if the same version of it, with the same model, the same input and the same file, ends both
+    /// ways. One that was changed in between is not.
+    fn input(&mut self, run: &Run<'_>, facts: &Facts<'_>) {
+        let input = run.input.unwrap_or("");
+        let file = &*run.file_path;
+        if same_input::is_empty(input) && file.is_empty() {
+            return;
+        }
+        let number = if input.is_empty() { 0 } else { same_input::number_of(input) };
+        let key = key_with(&[facts.skill, facts.model, facts.version, file, &run.project_root], number);
+        let input = self.inputs.at(key, |input| {
+            input.of = pair_key(facts.skill, facts.model);
+            input.task = key_with(&[file, &run.project_root], number);
+        });
+        let (count, example) = match run.status {
+            Status::Success => (&mut input.success, &mut input.good),
+            _ => (&mut input.failure, &mut input.bad),
+        };
+        *count = count.saturating_add(1);
+        keep_first(example, facts.spot, &facts.id);
+    }
+
+    /// Puts another tally to this one.
+    pub(super) fn merge(&mut self, other: Tally<'q>) {
+        self.ends.merge(other.ends);
+        self.groups.merge(other.groups);
+        self.versions.merge(other.versions);
+        self.inputs.merge(other.inputs);
+        self.clusters.merge(other.clusters);
+        self.words.merge(other.words);
+        for (day, ends) in other.days {
+            self.days.entry(day).or_default().merge(ends);
+        }
+        for (odd, count) in other.odd {
+            *self.odd.entry(odd).or_default() += count;
+        }
+        self.met.iter_mut().zip(other.met).for_each(|(mine, theirs)| *mine |= theirs);
+        other.first_ms.into_iter().for_each(|ms| earlier(&mut self.first_ms, ms));
+        other.last_ms.into_iter().for_each(|ms| later(&mut self.last_ms, ms));
+        self.without_time += other.without_time;
+        self.nameless += other.nameless;
+        self.ahead += other.ahead;
+    }
+}
+
+/// What a skill and a model are known by together.
+pub(super) fn pair_key(skill: &str, model: &str) -> u64 {
+    key_of(&[skill, model])
+}
+
+/// What of a run is needed in several places.
+struct Facts<'a> {
+    skill: &'a str,
+    model: &'a str,
+    phase: &'a str,
+    /// The hash of the skill.
+    version: &'a str,
+    spot: Spot,
+    id: Cow<'a, str>,
+}
+
+/// Which version of the skill it was: as its last attempt says, or else the whole run.
+fn version_of<'a>(run: &'a Run<'_>, last: Option<&'a Attempt<'_>>) -> &'a str {
+    match last.map_or("", |attempt| attempt.skill_hash.trim()) {
+        "" => run.skill_hash.trim(),
+        hash => hash,
+    }
+}
+
+/// What a run is called: its own id, or where it stands.
+pub(super) fn id_of<'a>(key: &str, run: &'a Run<'_>) -> Cow<'a, str> {
+    match clip(run.run_id.trim()) {
+        "" => Cow::Owned(format!("{key}:{}", run.seq)),
+        id => Cow::Borrowed(id),
+    }
+}
+
+impl Group {
+    fn add(&mut self, run: &Run<'_>, facts: &Facts<'_>) {
+        self.ends.add(run.status);
+        let examples = match run.status {
+            Status::Success => &mut self.good,
+            Status::Failure => &mut self.bad,
+            Status::Unknown | Status::Other => {
+                self.open.add(facts.spot, &facts.id);
+                return;
+            }
+        };
+        examples.add(facts.spot, &facts.id);
+        self.verified += u64::from(run.attempts.iter().any(|attempt| attempt.verified == Some(true)));
+        if let Some(ms) = run.duration_ms {
+            self.durations.add(ms);
+        }
+        if run.attempts.is_empty() {
+            return;
+        }
+        self.with_attempts += 1;
+        if run.status == Status::Success {
+            let tries = attempts_to_success(run);
+            self.first_try += u64::from(tries == 1);
+            self.attempts[tries.min(ATTEMPTS) - 1] += 1;
+            self.attempts_sum += tries as u64;
+        }
+    }
+}
+
+/// How many attempts a run took that succeeded: up to the first that was checked and found good, else all of them.
+fn attempts_to_success(run: &Run<'_>) -> usize {
+    let numbered = run.attempts.iter().all(|attempt| attempt.attempt.is_some());
+    let good = run.attempts.iter().enumerate().filter(|(_, attempt)| attempt.verified == Some(true));
+    let before = |at: usize, one: &Attempt<'_>| {
+        if !numbered {
+            return at;
+        }
+        let number = (one.attempt, at);
+        run.attempts.iter().enumerate().filter(|(at, attempt)| (attempt.attempt, *at) < number).count()
+    };
+    good.map(|(at, attempt)| before(at, attempt) + 1).min().unwrap_or(run.attempts.len())
+}
+
+impl Cluster {
+    fn add(&mut self, facts: &Facts<'_>) {
+        self.count += 1;
+        if let Some(ms) = facts.spot.at_ms {
+            earlier(&mut self.first_ms, ms);
+            later(&mut self.last_ms, ms);
+        }
+        self.skills.add(facts.skill);
+        self.models.add(facts.model);
+        self.examples.add(facts.spot, &facts.id);
+    }
+}
+
+/// So much of a word for an end as is looked at.
+fn beginning(word: &str) -> &str {
+    &word[..word.floor_char_boundary(WORD_BYTES)]
+}
+
+pub(super) fn earlier(first: &mut Option<i64>, ms: i64) {
+    *first = Some(first.map_or(ms, |first| first.min(ms)));
+}
+
+pub(super) fn later(last: &mut Option<i64>, ms: i64) {
+    *last = Some(last.map_or(ms, |last| last.max(ms)));
+}
+
+pub(super) fn keep_first(kept: &mut Option<(Spot, Box<str>)>, spot: Spot, id: &str) {
+    if kept.as_ref().is_none_or(|(other, _)| spot < *other) {
+        *kept = Some((spot, id.into()));
+    }
+}
+
+pub(super) const DAY_MS: i64 = 86_400_000;
+/// The year 2000: before it there were no runs, only clocks that were not set.
+pub(super) const EARLIEST_MS: i64 = 946_684_800_000;
+/// Attempts are told apart up to this number.
+pub(super) const ATTEMPTS: usize = 8;
+const GROUPS: usize = 4096;
+const VERSIONS: usize = 8192;
+const INPUTS: usize = 100_000;
+const CLUSTERS: usize = 8192;
+const WORDS: usize = 256;
+const WORD_BYTES: usize = 1 << 10;

@@ -1,0 +1,459 @@
+//! What a line in a log of runs says.
+//!
+//! Lines come from many programs, so each member is read on its own: one of another shape is remarked on and hides no
+//! other. Texts are lent from the line wherever they stand there as they are.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use manent_store::clock;
+use manent_store::when;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::verdict::{Judgement, Verdict};
+
+/// One run of a skill, as its line tells it. Members that are missing are empty.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Run<'a> {
+    /// The number of its record.
+    pub seq: u64,
+    /// All of it, as it stands.
+    pub line: &'a str,
+    /// By what a run and its beginning are known as one; nothing in other programs' entries.
+    pub run_id: Cow<'a, str>,
+    /// Given by whoever recorded it: the same run, recorded twice, counts once.
+    pub idempotency_key: Cow<'a, str>,
+    /// The session, as the entry calls it.
+    pub session_id: Cow<'a, str>,
+    /// When, as it is written.
+    pub timestamp: Cow<'a, str>,
+    /// When, in milliseconds since 1970; nothing if that is no time.
+    pub at_ms: Option<i64>,
+    /// Which skill.
+    pub skill: Cow<'a, str>,
+    /// Which version of the skill, where the whole run says so; mostly its attempts do.
+    pub skill_hash: Cow<'a, str>,
+    /// In which phase of some work.
+    pub phase: Cow<'a, str>,
+    /// In which project.
+    pub project_root: Cow<'a, str>,
+    /// What it was given: any JSON, as it stands.
+    pub input: Option<&'a str>,
+    /// What was tried, in the order of the line.
+    pub attempts: Vec<Attempt<'a>>,
+    /// How it ended: as the entry says, or as somebody said afterwards.
+    pub status: Status,
+    /// The word for that in the entry.
+    pub final_status: Cow<'a, str>,
+    /// Who says how it ended is not the entry, but a verdict that was given afterwards.
+    pub judged: Option<Judgement>,
+    /// What was said with a verdict that it is bad: the beginning of its first line, without credentials.
+    /// [`Runs::verdict`](super::Runs::verdict) tells all of it.
+    pub judged_note: Cow<'a, str>,
+    /// The file it was about.
+    pub file_path: Cow<'a, str>,
+    /// The model that did it in the end.
+    pub model_used: Cow<'a, str>,
+    /// How long it took; nothing if that is not said, or below zero.
+    pub duration_ms: Option<u64>,
+    /// What is odd about it.
+    pub oddities: Vec<Oddity>,
+}
+
+/// One attempt of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Attempt<'a> {
+    /// Which, from 1 on; nothing if that is not said.
+    pub attempt: Option<u64>,
+    /// The model.
+    pub model: Cow<'a, str>,
+    /// What came out, in short.
+    pub output_summary: Cow<'a, str>,
+    /// What whoever checked it printed.
+    pub runner_output: Cow<'a, str>,
+    /// Whether it was checked and found good.
+    pub verified: Option<bool>,
+    /// That it was checked is not from the entry, but from a verdict that was given afterwards.
+    pub judged: Option<Judgement>,
+    /// What the model was given.
+    pub prompt_ref: Option<Passage>,
+    /// What it answered.
+    pub output_ref: Option<Passage>,
+    /// How the model was set: JSON.
+    pub params: Option<&'a str>,
+    /// What it took: JSON.
+    pub usage: Option<&'a str>,
+    /// What kind of error ended it.
+    pub error_class: Cow<'a, str>,
+    /// How the command ended.
+    pub exit_code: Option<i64>,
+    /// Which version of the skill.
+    pub skill_hash: Cow<'a, str>,
+    /// In which sandbox.
+    pub sandbox: Cow<'a, str>,
+    /// How long it took.
+    pub duration_ms: Option<u64>,
+}
+
+/// A passage of a session in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+pub struct Passage {
+    /// The key of the session.
+    pub session: String,
+    /// Its id, where that is known: another session may have the key by now.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    /// The first and the last record.
+    pub seq: (u64, u64),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Status {
+    /// It reached what it was for.
+    Success,
+    /// It did not.
+    Failure,
+    /// It was begun, and nothing tells what it was worth: its process died, or still works on it, or somebody broke
+    /// it off.
+    #[default]
+    Unknown,
+    /// The entry says something that we have no meaning for. Counted as neither.
+    Other,
+}
+
+/// What is odd about an entry, and was put up with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Oddity {
+    /// A member has another shape than it should.
+    Shape(&'static str),
+    /// A duration below zero.
+    NegativeDuration,
+    /// Attempts in another order than their numbers.
+    Order,
+    /// Two attempts with one number.
+    Repeated,
+    /// No time, or one that is none.
+    NoTime,
+    /// A time before there were agents (2000): a clock that was not set.
+    OldTime,
+    /// A status that we have no meaning for.
+    Status,
+    /// Text that was no UTF-8 was replaced when it was recorded.
+    Replaced,
+}
+
+/// What a line in a log of runs is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Line<'a> {
+    /// A run that came to its end.
+    Run(Run<'a>),
+    /// A run that was begun.
+    Start(Run<'a>),
+    /// What somebody said of a run afterwards.
+    Verdict(Verdict<'a>),
+}
+
+impl fmt::Display for Oddity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Oddity::Shape(name) => return write!(f, "{name} has another shape than it should"),
+            Oddity::NegativeDuration => "a duration below zero",
+            Oddity::Order => "attempts in another order than their numbers",
+            Oddity::Repeated => "two attempts with one number",
+            Oddity::NoTime => "no time",
+            Oddity::OldTime => "a time before 2000, from a clock that was not set",
+            Oddity::Status => "a status without a meaning here",
+            Oddity::Replaced => "text that was no UTF-8, replaced when it was recorded",
+        })
+    }
+}
+
+impl Status {
+    /// The word that we write for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Success => "success",
+            Status::Failure => "failed",
+            Status::Unknown => "unknown",
+            Status::Other => "other",
+        }
+    }
+
+    /// What a word in an entry means. The words of the programs that we know of.
+    pub fn of_word(word: &str) -> Status {
+        let word = word.trim();
+        let is = |words: &[&str]| words.iter().any(|w| word.eq_ignore_ascii_case(w));
+        if is(SUCCESSES) {
+            Status::Success
+        } else if is(FAILURES) {
+            Status::Failure
+        } else if is(UNKNOWN) {
+            Status::Unknown
+        } else {
+            Status::Other
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Whether it was made in a project, or below it. A project that is no whole path is known by the last parts of
+    /// its path.
+    pub fn is_in(&self, project: &str) -> bool {
+        let root = bare(&self.project_root);
+        let project = bare(project);
+        let below = |rest: &str| rest.is_empty() || rest.starts_with(['/', '\\']) || project == "/";
+        root.strip_prefix(project).is_some_and(below)
+            || (!project.starts_with('/')
+                && root.strip_suffix(project).is_some_and(|rest| rest.ends_with(['/', '\\'])))
+    }
+}
+
+/// A path of a project: without a slash at its end, however it was written.
+pub(crate) fn bare(path: &str) -> &str {
+    let trimmed = path.trim().trim_end_matches(['/', '\\']);
+    if trimmed.is_empty() { path.trim() } else { trimmed }
+}
+
+impl<'a> Line<'a> {
+    /// As [`Line::read`], of bytes. Nothing also if they are no text.
+    pub fn of_bytes(seq: u64, line: &'a [u8]) -> Option<Line<'a>> {
+        Line::read(seq, std::str::from_utf8(line).ok()?)
+    }
+
+    /// Reads a line. Nothing: it is neither a run nor a verdict on one, but a header, a record of another kind, a
+    /// verdict that nobody could understand, or no JSON object.
+    pub fn read(seq: u64, line: &'a str) -> Option<Line<'a>> {
+        let members = Members(manent_log::members_of(line)?);
+        if members.get("meta").is_some() {
+            return None;
+        }
+        if members.get("kind") == Some(Verdict::KIND) {
+            return members.verdict(seq).map(Line::Verdict);
+        }
+        let kind = members.get("kind").map(text);
+        match kind.as_deref() {
+            Some("run-start") => Some(Line::Start(members.run(seq, line))),
+            Some("run") => Some(Line::Run(members.run(seq, line))),
+            // As other programs write them, without a kind.
+            None if members.get("skill").is_some() || members.get("attempts").is_some() => {
+                Some(Line::Run(members.run(seq, line)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The run that it tells of, whether it begins or ends; nothing if it is a verdict.
+    pub fn run(self) -> Option<Run<'a>> {
+        match self {
+            Line::Run(run) | Line::Start(run) => Some(run),
+            Line::Verdict(_) => None,
+        }
+    }
+}
+
+/// The members of an object, each as it stands.
+pub(super) struct Members<'a>(Vec<(Cow<'a, str>, &'a str)>);
+
+impl<'a> Members<'a> {
+    /// The JSON of a member; of several with one name the last, as most readers have it.
+    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().rfind(|(n, _)| n == name).map(|(_, json)| *json)
+    }
+
+    fn string(&self, name: &'static str, odd: &mut Vec<Oddity>) -> Cow<'a, str> {
+        string(self.get(name), name, odd)
+    }
+
+    fn parsed<T: Deserialize<'a>>(&self, name: &'static str, odd: &mut Vec<Oddity>) -> Option<T> {
+        parsed(self.get(name)?, name, odd)
+    }
+
+    fn run(&self, seq: u64, line: &'a str) -> Run<'a> {
+        let mut odd = Vec::new();
+        let written = self.get("timestamp").or_else(|| self.get("ts"));
+        // Seconds and milliseconds are written as numbers, too.
+        let is_number = written.is_some_and(|json| json.starts_with(|c: char| c.is_ascii_digit()));
+        let timestamp = if is_number {
+            written.map(text).unwrap_or_default()
+        } else {
+            string(written, "timestamp", &mut odd)
+        };
+        let at_ms = time(&timestamp);
+        match at_ms {
+            None => odd.push(Oddity::NoTime),
+            Some(ms) if ms < YEAR_2000_MS => odd.push(Oddity::OldTime),
+            Some(_) => {}
+        }
+        let final_status = self.string("final_status", &mut odd);
+        let status = Status::of_word(&final_status);
+        if status == Status::Other {
+            odd.push(Oddity::Status);
+        }
+        if self.get("replaced_utf8").is_some() {
+            odd.push(Oddity::Replaced);
+        }
+        Run {
+            seq,
+            line,
+            run_id: self.string("run_id", &mut odd),
+            idempotency_key: self.string("idempotency_key", &mut odd),
+            session_id: self.string("session_id", &mut odd),
+            at_ms,
+            skill: self.string("skill", &mut odd),
+            skill_hash: self.string("skill_hash", &mut odd),
+            phase: self.string("phase", &mut odd),
+            project_root: self.string("project_root", &mut odd),
+            input: self.get("input").filter(|json| *json != "null"),
+            attempts: attempts(self.get("attempts"), &mut odd),
+            file_path: self.string("file_path", &mut odd),
+            model_used: self.string("model_used", &mut odd),
+            duration_ms: duration(self.get("duration_ms"), &mut odd),
+            timestamp,
+            status,
+            final_status,
+            judged: None,
+            judged_note: Cow::Borrowed(""),
+            oddities: odd,
+        }
+    }
+
+    fn attempt(&self, odd: &mut Vec<Oddity>) -> Attempt<'a> {
+        Attempt {
+            attempt: self.parsed("attempt", odd),
+            model: self.string("model", odd),
+            output_summary: self.string("output_summary", odd),
+            runner_output: self.string("runner_output", odd),
+            verified: self.parsed("verified", odd),
+            judged: None,
+            prompt_ref: self.parsed("prompt_ref", odd),
+            output_ref: self.parsed("output_ref", odd),
+            params: self.get("params"),
+            usage: self.get("usage"),
+            error_class: self.string("error_class", odd),
+            exit_code: self.parsed("exit_code", odd),
+            skill_hash: self.string("skill_hash", odd),
+            sandbox: self.string("sandbox", odd),
+            duration_ms: duration(self.get("duration_ms"), odd),
+        }
+    }
+}
+
+fn attempts<'a>(json: Option<&'a str>, odd: &mut Vec<Oddity>) -> Vec<Attempt<'a>> {
+    let Some(json) = json.filter(|json| *json != "null") else { return Vec::new() };
+    let mut attempts = Vec::new();
+    if let Some(list) = manent_log::members_of_each(json) {
+        attempts.extend(list.into_iter().map(|members| Members(members).attempt(odd)));
+    } else {
+        // Something else is among them, or in their place.
+        let list = serde_json::from_str::<Vec<&'a RawValue>>(json);
+        odd.push(Oddity::Shape("attempts"));
+        let objects =
+            list.unwrap_or_default().into_iter().filter_map(|one| manent_log::members_of(one.get()));
+        attempts.extend(objects.map(|members| Members(members).attempt(odd)));
+    }
+    let numbers = || attempts.iter().filter_map(|attempt| attempt.attempt);
+    if !numbers().is_sorted() {
+        odd.push(Oddity::Order);
+    }
+    let mut sorted: Vec<u64> = numbers().collect();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        odd.push(Oddity::Repeated);
+    }
+    // A million attempts that are all odd in the same way are odd in one way.
+    odd.sort_unstable();
+    odd.dedup();
+    attempts
+}
+
+/// A member that is a text. Numbers and the like are given as they are written.
+fn string<'a>(json: Option<&'a str>, name: &'static str, odd: &mut Vec<Oddity>) -> Cow<'a, str> {
+    let Some(json) = json.filter(|json| *json != "null") else { return Cow::Borrowed("") };
+    if !json.starts_with('"') {
+        odd.push(Oddity::Shape(name));
+    }
+    text(json)
+}
+
+pub(super) fn text(json: &str) -> Cow<'_, str> {
+    let Some(inside) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
+        return Cow::Borrowed(json);
+    };
+    if memchr::memchr(b'\\', inside.as_bytes()).is_none() {
+        return Cow::Borrowed(inside);
+    }
+    // A lone half of a pair of surrogates is JSON and no text.
+    let whole = manent_log::without_lone_surrogates(json);
+    serde_json::from_str(&whole).map_or(Cow::Borrowed(inside), Cow::Owned)
+}
+
+fn parsed<'a, T: Deserialize<'a>>(json: &'a str, name: &'static str, odd: &mut Vec<Oddity>) -> Option<T> {
+    if json == "null" {
+        return None;
+    }
+    let read = serde_json::from_str(json).ok();
+    if read.is_none() {
+        odd.push(Oddity::Shape(name));
+    }
+    read
+}
+
+fn duration(json: Option<&str>, odd: &mut Vec<Oddity>) -> Option<u64> {
+    let number: f64 = parsed(json?, "duration_ms", odd)?;
+    if number < 0.0 {
+        odd.push(Oddity::NegativeDuration);
+        return None;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not below zero; it saturates"
+    )]
+    let ms = number as u64;
+    Some(ms)
+}
+
+/// A time as records write it, or a number of seconds or milliseconds since 1970.
+pub(super) fn time(text: &str) -> Option<i64> {
+    if let Some(ms) = clock::parse_own_ms(text.as_bytes()) {
+        return Some(ms);
+    }
+    if let Ok(number) = text.parse::<f64>() {
+        let ms = if number.abs() < SECONDS_BELOW { number * 1000.0 } else { number };
+        #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+        return ms.is_finite().then_some(ms as i64);
+    }
+    // Only what names a time of day: `7d` is no time of a record.
+    text.contains(':').then(|| when::moment(text, 0).ok()).flatten().map(|moment| moment.start_ms)
+}
+
+const SUCCESSES: &[&str] =
+    &["success", "succeeded", "ok", "pass", "passed", "done", "completed", "complete", "verified"];
+const FAILURES: &[&str] = &[
+    "failed",
+    "failure",
+    "fail",
+    "error",
+    "errored",
+    "timeout",
+    "timed_out",
+    "exhausted",
+    "rejected",
+    "crashed",
+];
+/// Also what somebody broke off: that says nothing of what it was worth.
+const UNKNOWN: &[&str] =
+    &["", "unknown", "started", "running", INTERRUPTED, "cancelled", "canceled", "aborted"];
+/// The class of an attempt that somebody broke off, and the status of its run. It says nothing of what it was worth.
+pub const INTERRUPTED: &str = "interrupted";
+/// The class of an attempt that could not be checked, because whoever was to do that could not. It says nothing of what
+/// it was worth.
+pub const NOT_CHECKED: &str = "verifier";
+/// The class of an attempt whose command was not run, because its sandbox could not be started. It says nothing of what
+/// the skill is worth.
+pub const NOT_RUN: &str = "sandbox";
+const YEAR_2000_MS: i64 = 946_684_800_000;
+/// A number below this is a time in seconds (until the year 5138), one above it in milliseconds (from 1973 on).
+const SECONDS_BELOW: f64 = 1e11;

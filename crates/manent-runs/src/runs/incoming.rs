@@ -1,0 +1,354 @@
+//! What is to be recorded: entries that other programs wrote, checked; runs and attempts that this one made.
+//!
+//! Only what nobody could read as a run is refused. Whatever else is odd is kept as it is, and named.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use manent_log::{Body, BodyError, frame};
+use manent_store::clock;
+use manent_store::{KeyError, SessionKey};
+use serde_json::value::RawValue;
+
+use super::entry::{INTERRUPTED, Line, Oddity, Passage, Status};
+use super::verdict::Verdict;
+
+/// An entry that cannot be recorded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EntryError {
+    /// It is no JSON object, or one that other readers would read otherwise.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// A header.
+    #[error("a member `meta` makes it a header, which only the log writes; take it out")]
+    Meta,
+    /// Something else than a run.
+    #[error("its `kind` is neither `run` nor `run-start`; leave it out, or append it to a session")]
+    Kind,
+    /// What somebody said of a run.
+    #[error("it is a verdict on a run, which is given with `manent run judge`")]
+    Verdict,
+    /// Nothing says what was run.
+    #[error("it has neither `skill` nor `attempts`, so it is no run; name the skill")]
+    NoSkill,
+    /// Nothing says where it belongs.
+    #[error("it has no `session_id`; add one, or say which session it belongs to")]
+    NoSession,
+    /// It belongs nowhere.
+    #[error("its `session_id` is no key of a session: {0}")]
+    Session(#[from] KeyError),
+}
+
+/// An entry, ready to be recorded.
+#[derive(Debug, Clone)]
+pub struct NewEntry {
+    pub(super) kind: Kind,
+    /// The session it names, if it names one.
+    session_id: Option<String>,
+    /// Empty: it gets a new one.
+    pub(super) run_id: String,
+    pub(super) idempotency_key: String,
+    /// All that is written behind `kind` and `run_id`.
+    pub(super) members: Body,
+    /// Whether somebody else gave it its id, so that it may have been recorded before.
+    pub(super) id_is_given: bool,
+    /// What is odd about it. It is kept all the same.
+    pub oddities: Vec<Oddity>,
+}
+
+/// What an entry says of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Start,
+    Run,
+}
+
+/// A run that is about to begin.
+#[derive(Debug, Clone, Default)]
+pub struct NewRun {
+    /// Which skill. Must be there.
+    pub skill: String,
+    /// Which version of it.
+    pub skill_hash: String,
+    /// In which phase of some work.
+    pub phase: String,
+    /// In which project.
+    pub project_root: String,
+    /// What it is given: any JSON.
+    pub input: Option<Box<RawValue>>,
+    /// The file it is about.
+    pub file_path: String,
+    /// The same run, begun twice with the same key, is recorded once. Empty: it is never the same.
+    pub idempotency_key: String,
+}
+
+/// One attempt, as it is recorded. Its number is its place.
+#[derive(Debug, Clone, Default)]
+pub struct NewAttempt {
+    /// The model.
+    pub model: String,
+    /// What came out, in short.
+    pub output_summary: String,
+    /// What whoever ran or checked it printed.
+    pub runner_output: String,
+    /// How many bytes and lines of that were left out.
+    pub cut: (u64, u64),
+    /// Whether it was checked, and found good.
+    pub verified: Option<bool>,
+    /// What the model was given.
+    pub prompt_ref: Option<Passage>,
+    /// What it answered.
+    pub output_ref: Option<Passage>,
+    /// How the model was set.
+    pub params: Option<Box<RawValue>>,
+    /// What it took.
+    pub usage: Option<Box<RawValue>>,
+    /// What kind of error ended it; [`INTERRUPTED`] if somebody broke it off.
+    pub error_class: String,
+    /// How the command ended.
+    pub exit_code: Option<i64>,
+    /// Which version of the skill; that of the run if it is empty.
+    pub skill_hash: String,
+    /// In which sandbox.
+    pub sandbox: String,
+    /// How long it took.
+    pub duration: Option<Duration>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Default)]
+pub struct Ended {
+    /// What was tried, in order.
+    pub attempts: Vec<NewAttempt>,
+    /// What came of it. Unknown where somebody broke it off, which the class of its last attempt tells.
+    pub status: Status,
+    /// The model that did it in the end.
+    pub model_used: String,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+impl NewEntry {
+    /// Reads an entry as another program wrote it: one JSON object.
+    ///
+    /// Bytes that are no UTF-8, and halves of surrogate pairs, are replaced, and the entry gets `replaced_utf8`.
+    /// `seq` and `crc` are dropped: they are those of another log.
+    pub fn parse(entry: &[u8]) -> Result<NewEntry, EntryError> {
+        let lossy = String::from_utf8_lossy(entry);
+        let mended = manent_log::without_lone_surrogates(&lossy);
+        let is_replaced = matches!(lossy, Cow::Owned(_)) || matches!(mended, Cow::Owned(_));
+        let parsed = Body::parse(mended.as_bytes())?;
+        let braced = format!("{{{}}}", parsed.as_str());
+        let listed = manent_log::members_of(&braced).unwrap_or_default();
+        let json_of = |name: &str| listed.iter().find(|(n, _)| n == name).map(|(_, json)| *json);
+        let has = |name: &str| json_of(name).is_some_and(|json| json != "null");
+        if json_of("meta").is_some() {
+            return Err(EntryError::Meta);
+        }
+        let kind = match json_of("kind") {
+            None | Some(r#""run""#) => Kind::Run,
+            Some(r#""run-start""#) => Kind::Start,
+            Some(Verdict::KIND) => return Err(EntryError::Verdict),
+            Some(_) => return Err(EntryError::Kind),
+        };
+        if !has("skill") && !has("attempts") {
+            return Err(EntryError::NoSkill);
+        }
+        let run = Line::read(0, &braced).and_then(Line::run).unwrap_or_default();
+        let mut oddities = run.oddities;
+        let mut members = Body::new();
+        if !has("timestamp") && !has("ts") {
+            oddities.retain(|odd| *odd != Oddity::NoTime);
+            members.string("timestamp", &clock::now());
+        }
+        if is_replaced {
+            oddities.push(Oddity::Replaced);
+            members.json("replaced_utf8", RawValue::TRUE);
+        }
+        // These are written anew, or are as good as not there.
+        let replaced = |name: &str| match name {
+            "kind" | "run_id" => true,
+            "timestamp" | "ts" => !has(name),
+            "replaced_utf8" => is_replaced,
+            _ => false,
+        };
+        if listed.iter().any(|(name, _)| replaced(name)) {
+            listed
+                .iter()
+                .filter(|(name, _)| !replaced(name))
+                .for_each(|(n, json)| add(&mut members, n, json));
+        } else {
+            members.members(&parsed);
+        }
+        Ok(NewEntry {
+            kind,
+            session_id: Some(run.session_id.into_owned()).filter(|id| !id.is_empty()),
+            id_is_given: !run.run_id.is_empty(),
+            run_id: run.run_id.into_owned(),
+            idempotency_key: run.idempotency_key.into_owned(),
+            members,
+            oddities,
+        })
+    }
+
+    /// The session that it says it belongs to.
+    pub fn session(&self) -> Result<SessionKey, EntryError> {
+        let id = self.session_id.as_deref().ok_or(EntryError::NoSession)?;
+        Ok(SessionKey::new(id)?)
+    }
+
+    /// As it is written, under this id.
+    pub(super) fn body(&self, run_id: &str, session: &SessionKey) -> Body {
+        let kind = match self.kind {
+            Kind::Start => "run-start",
+            Kind::Run => "run",
+        };
+        let mut body = Body::new();
+        body.string("kind", kind).string("run_id", run_id);
+        if self.session_id.is_none() {
+            body.string("session_id", session.as_str());
+        }
+        body.members(&self.members);
+        body
+    }
+
+    /// Whether it may have been recorded before.
+    pub(super) fn is_known_by_name(&self) -> bool {
+        self.id_is_given || !self.idempotency_key.is_empty()
+    }
+
+    /// The beginning of a run.
+    pub(super) fn start(run: &NewRun) -> Result<NewEntry, EntryError> {
+        let mut members = Body::new();
+        members.string("timestamp", &clock::now());
+        run.write(&mut members)?;
+        some(&mut members, "skill_hash", &run.skill_hash);
+        Ok(NewEntry::of(Kind::Start, run, members))
+    }
+
+    /// Its end.
+    pub(super) fn end(run: &NewRun, run_id: &str, ended: &Ended) -> Result<NewEntry, EntryError> {
+        let mut members = Body::new();
+        members.string("timestamp", &clock::now());
+        run.write(&mut members)?;
+        some(&mut members, "model_used", &ended.model_used);
+        members.string("final_status", ended.word());
+        number(&mut members, "duration_ms", Some(ms(ended.duration)));
+        let attempts = ended.attempts.iter().zip(1..).map(|(attempt, nth)| attempt.object(nth, run));
+        add(&mut members, "attempts", &format!("[{}]", attempts.collect::<Vec<_>>().join(",")));
+        let mut entry = NewEntry::of(Kind::Run, run, members);
+        run_id.clone_into(&mut entry.run_id);
+        Ok(entry)
+    }
+
+    fn of(kind: Kind, run: &NewRun, members: Body) -> NewEntry {
+        NewEntry {
+            kind,
+            session_id: None,
+            run_id: String::new(),
+            idempotency_key: run.idempotency_key.clone(),
+            members,
+            id_is_given: false,
+            oddities: Vec::new(),
+        }
+    }
+}
+
+impl Ended {
+    /// The word for how it ended.
+    fn word(&self) -> &'static str {
+        let is_interrupted = self.attempts.last().is_some_and(|attempt| attempt.error_class == INTERRUPTED);
+        if self.status == Status::Unknown && is_interrupted { INTERRUPTED } else { self.status.word() }
+    }
+
+    /// The same with as little output of each attempt as fits in any case, and with counts of what was left out.
+    pub(super) fn shortened(&self) -> Ended {
+        // Two texts of each attempt; and a byte takes six if it must be escaped.
+        let room = frame::RECORD_BYTES_MAX / 2 / 6 / 2 / self.attempts.len().max(1);
+        let mut short = self.clone();
+        for attempt in &mut short.attempts {
+            for text in [&mut attempt.runner_output, &mut attempt.output_summary] {
+                let from = text.ceil_char_boundary(text.len().saturating_sub(room));
+                let cut = text.drain(..from).as_str().len();
+                attempt.cut.0 += cut as u64;
+            }
+        }
+        short
+    }
+}
+
+impl NewRun {
+    fn write(&self, members: &mut Body) -> Result<(), EntryError> {
+        if self.skill.trim().is_empty() {
+            return Err(EntryError::NoSkill);
+        }
+        some(members, "idempotency_key", &self.idempotency_key);
+        members.string("skill", &self.skill);
+        for (name, text) in
+            [("phase", &self.phase), ("project_root", &self.project_root), ("file_path", &self.file_path)]
+        {
+            some(members, name, text);
+        }
+        if let Some(input) = &self.input {
+            add(members, "input", input.get());
+        }
+        Ok(())
+    }
+}
+
+impl NewAttempt {
+    fn object(&self, nth: u64, run: &NewRun) -> String {
+        let mut members = Body::new();
+        members.number("attempt", nth);
+        some(&mut members, "model", &self.model);
+        let hash = if self.skill_hash.is_empty() { &run.skill_hash } else { &self.skill_hash };
+        some(&mut members, "skill_hash", hash);
+        some(&mut members, "sandbox", &self.sandbox);
+        some(&mut members, "error_class", &self.error_class);
+        for (name, json) in [
+            ("exit_code", self.exit_code.map(|code| code.to_string())),
+            ("verified", self.verified.map(|verified| verified.to_string())),
+            ("prompt_ref", self.prompt_ref.as_ref().and_then(|passage| serde_json::to_string(passage).ok())),
+            ("output_ref", self.output_ref.as_ref().and_then(|passage| serde_json::to_string(passage).ok())),
+            ("params", self.params.as_ref().map(|json| json.get().to_owned())),
+            ("usage", self.usage.as_ref().map(|json| json.get().to_owned())),
+        ] {
+            if let Some(json) = json {
+                add(&mut members, name, &json);
+            }
+        }
+        number(&mut members, "duration_ms", self.duration.map(ms));
+        number(&mut members, "cut_bytes", Some(self.cut.0).filter(|bytes| *bytes > 0));
+        number(&mut members, "cut_lines", Some(self.cut.1).filter(|lines| *lines > 0));
+        some(&mut members, "output_summary", &self.output_summary);
+        some(&mut members, "runner_output", &self.runner_output);
+        format!("{{{}}}", members.as_str())
+    }
+}
+
+/// Adds a text, unless it is empty.
+fn some(members: &mut Body, name: &str, text: &str) {
+    if !text.is_empty() {
+        members.string(name, text);
+    }
+}
+
+fn number(members: &mut Body, name: &str, number: Option<u64>) {
+    if let Some(number) = number {
+        members.number(name, number);
+    }
+}
+
+/// Adds a value that is JSON. What only looked like JSON is added as text, so that nothing is lost.
+fn add(members: &mut Body, name: &str, json: &str) {
+    let json = manent_log::without_lone_surrogates(json);
+    match serde_json::from_str::<&RawValue>(&json) {
+        Ok(json) => members.json(name, json),
+        Err(_) => members.string(name, &json),
+    };
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

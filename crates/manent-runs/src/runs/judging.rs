@@ -1,0 +1,276 @@
+//! Giving a verdict on a run afterwards.
+//!
+//! The run is looked for under the lease of its log, as an entry is that may be there already, and so is the last
+//! verdict on it: the very same one is not written twice.
+
+use manent_log::{Body, Durability, Expect};
+use manent_store::clock;
+use manent_store::{Receipt, Seek, SessionKey, StreamWriter};
+use serde_json::value::RawValue;
+
+use super::entry::{Line, Run};
+use super::keys::{Keys, Name};
+use super::logs::RunLogs;
+use super::verdict::Verdict;
+use super::{Runs, line_at};
+use crate::error::{Error, Result};
+
+/// Which run of a session is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunName {
+    /// By its id.
+    Id(String),
+    /// By the number of its record: for runs of other programs, which have no id. Of one that has an id, that is taken.
+    Seq(u64),
+}
+
+/// A verdict that is to be given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewVerdict {
+    /// On which run.
+    pub run: RunName,
+    /// On which of its attempts; nothing for the last one, or for a run that has none.
+    pub attempt: Option<u64>,
+    /// Whether it is good. Nothing takes back what was said before.
+    pub verified: Option<bool>,
+    /// What there is to say about it; may be empty.
+    pub note: String,
+}
+
+/// A verdict that was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// On which run; empty if it has no id.
+    pub run_id: String,
+    /// The number of the run's own record.
+    pub run_seq: u64,
+    /// Which attempt that is; nothing if the run has none.
+    pub attempt: Option<u64>,
+    /// Proof that it is kept. Nothing: a verdict was to be taken back, and there is none.
+    pub receipt: Option<Receipt>,
+    /// It was given before, in the same words, and none since: this is the receipt of then.
+    pub repeated: bool,
+}
+
+/// The run that is meant, and how it is named in a verdict.
+struct Meant {
+    run_id: String,
+    run_seq: u64,
+    /// Which attempt; nothing if it has none.
+    attempt: Option<u64>,
+    is_last: bool,
+}
+
+impl Runs {
+    /// Says of a run, when it is over, whether it was good; the last verdict on an attempt counts. When it returns, the
+    /// verdict survives power loss. One that says the same as the last one is not written again.
+    ///
+    /// A run that was begun and never ended has an outcome from then on. Should it end all the same, the verdict is one
+    /// on its last attempt.
+    pub fn judge(&self, session: &SessionKey, verdict: &NewVerdict) -> Result<Judged> {
+        let logs = &self.logs;
+        if self.log(session)?.is_none() {
+            return Err(no_run(session, &verdict.run));
+        }
+        let keys = self.keys.of(session);
+        let mut keys = Keys::lock(&keys);
+        keys.read_ahead(logs, session)?;
+        let mut held = logs.lease(session)?;
+        for _ in 0..super::recording::TRIES {
+            keys.catch_up(logs, session, &*held)?;
+            let next = held.next_seq();
+            let meant = Meant::find(&mut keys, logs, session, &*held, verdict)?;
+            let mut judged = meant.judged();
+            match last_on(&meant, &keys, logs, session)? {
+                Last::Known(known) if known.verdict.is_same(verdict) => {
+                    keys.keep(&mut *held, &[(known.receipt.seq, known.receipt.position)])?;
+                    judged.repeated = true;
+                    judged.receipt = Some(Receipt { id: held.id().clone(), ..known.receipt });
+                    return Ok(judged);
+                }
+                Last::None if verdict.verified.is_none() => {
+                    judged.repeated = true;
+                    return Ok(judged);
+                }
+                Last::Moved => {
+                    keys.forget();
+                    continue;
+                }
+                Last::None | Last::Known(_) => {}
+            }
+            match held.append(&[meant.body(verdict)], Durability::Sync, Expect::Seq(next)) {
+                // Another program wrote without asking, and may have written such a verdict.
+                Err(e) if e.is_conflict() => {}
+                Err(e) => return Err(e.into()),
+                Ok(receipts) => {
+                    keys.kept(next..held.next_seq());
+                    judged.receipt = receipts.into_iter().next();
+                    return Ok(judged);
+                }
+            }
+        }
+        Err(Error::RunsChange { key: session.to_string() })
+    }
+}
+
+impl Meant {
+    fn find(
+        keys: &mut Keys,
+        logs: &RunLogs,
+        session: &SessionKey,
+        held: &dyn StreamWriter,
+        verdict: &NewVerdict,
+    ) -> Result<Meant> {
+        let unknown = || no_run(session, &verdict.run);
+        let mut id = match &verdict.run {
+            RunName::Id(id) => id.clone(),
+            RunName::Seq(_) => String::new(),
+        };
+        if let RunName::Seq(seq) = verdict.run {
+            let take = |run: &Run<'_>| (run.run_id.to_string(), attempts_of(run, verdict));
+            let (run_id, attempts) =
+                read_run(logs, session, Seek::Seq(seq), seq, take)?.ok_or_else(unknown)?;
+            if run_id.is_empty() {
+                return Meant::new(run_id, seq, attempts, session, verdict);
+            }
+            // The record is its beginning, or its end, or its end once more: the one that counts is looked for.
+            id = run_id;
+        }
+        let known = keys.find(logs, session, held, &Name::of_run(&id))?.ok_or_else(unknown)?;
+        let start = Seek::Position { position: known.position, seq: known.seq };
+        let take = |run: &Run<'_>| attempts_of(run, verdict);
+        let attempts = read_run(logs, session, start, known.seq, take)?.ok_or_else(unknown)?;
+        Meant::new(id, known.seq, attempts, session, verdict)
+    }
+
+    fn new(
+        run_id: String,
+        run_seq: u64,
+        attempts: Attempts,
+        session: &SessionKey,
+        verdict: &NewVerdict,
+    ) -> Result<Meant> {
+        let Attempts { last, has_wanted } = attempts;
+        if let Some(attempt) = verdict.attempt.filter(|_| !has_wanted) {
+            let run = name_of(&verdict.run);
+            return Err(Error::NoAttempt { session: session.to_string(), run, attempt, last });
+        }
+        let attempt = verdict.attempt.or(last);
+        Ok(Meant { run_id, run_seq, attempt, is_last: attempt == last })
+    }
+
+    /// The names under which there may be verdicts on it.
+    fn names(&self) -> impl Iterator<Item = Name> + use<> {
+        let seq = Some(self.run_seq).filter(|_| self.run_id.is_empty());
+        let by_number = self.attempt.map(|number| Name::verdict(&self.run_id, seq, Some(number)));
+        let on_last = self.is_last.then(|| Name::verdict(&self.run_id, seq, None));
+        by_number.into_iter().chain(on_last)
+    }
+
+    fn judged(&self) -> Judged {
+        Judged {
+            run_id: self.run_id.clone(),
+            run_seq: self.run_seq,
+            attempt: self.attempt,
+            receipt: None,
+            repeated: false,
+        }
+    }
+
+    fn body(&self, verdict: &NewVerdict) -> Body {
+        let mut body = Body::new();
+        body.string("kind", "run-verdict");
+        if self.run_id.is_empty() {
+            body.number("run_seq", self.run_seq);
+        } else {
+            body.string("run_id", &self.run_id);
+        }
+        body.string("timestamp", &clock::now());
+        if let Some(attempt) = verdict.attempt {
+            body.number("attempt", attempt);
+        }
+        body.json(
+            "verified",
+            match verdict.verified {
+                Some(true) => RawValue::TRUE,
+                Some(false) => RawValue::FALSE,
+                None => RawValue::NULL,
+            },
+        );
+        if !verdict.note.is_empty() {
+            body.string("note", &verdict.note);
+        }
+        body
+    }
+}
+
+impl Verdict<'_> {
+    fn is_same(&self, new: &NewVerdict) -> bool {
+        self.verified == new.verified && self.note == new.note
+    }
+}
+
+/// Which attempts a run has, as far as a verdict wants to know.
+#[derive(Debug, Clone, Copy)]
+struct Attempts {
+    last: Option<u64>,
+    has_wanted: bool,
+}
+
+fn attempts_of(run: &Run<'_>, verdict: &NewVerdict) -> Attempts {
+    let has_wanted = (0..run.attempts.len()).any(|nth| Some(run.number_of(nth)) == verdict.attempt);
+    Attempts { last: run.last_attempt(), has_wanted }
+}
+
+fn read_run<T>(
+    logs: &RunLogs,
+    session: &SessionKey,
+    start: Seek<'_>,
+    seq: u64,
+    take: impl FnOnce(&Run<'_>) -> T,
+) -> Result<Option<T>> {
+    line_at(logs, session, start, seq, |line| line.run().map(|run| take(&run)))
+}
+
+/// The last verdict that was given on what is meant.
+enum Last {
+    None,
+    Known(Box<Known>),
+    /// Another program rewrote its file, and it is not where it was.
+    Moved,
+}
+
+struct Known {
+    receipt: Receipt,
+    verdict: Verdict<'static>,
+}
+
+fn last_on(meant: &Meant, keys: &Keys, logs: &RunLogs, session: &SessionKey) -> Result<Last> {
+    // By where they stand: numbers of records are no order in a file that was put together by hand.
+    let places = meant.names().filter_map(|name| keys.place_of(name));
+    let Some((seq, position)) = places.max_by_key(|(_, position)| position.raw()) else {
+        return Ok(Last::None);
+    };
+    let is_meant = |verdict: &Verdict<'_>| {
+        let name = Name::of_verdict(verdict);
+        meant.names().any(|one| one == name)
+    };
+    let owned = |line: Line<'_>| match line {
+        Line::Verdict(verdict) if is_meant(&verdict) => Some(verdict.into_owned()),
+        _ => None,
+    };
+    let read = line_at(logs, session, Seek::Position { position, seq }, seq, owned)?;
+    let receipt = Receipt { id: "".into(), seq, position, durability: Durability::Sync };
+    Ok(read.map_or(Last::Moved, |verdict| Last::Known(Box::new(Known { receipt, verdict }))))
+}
+
+fn no_run(session: &SessionKey, run: &RunName) -> Error {
+    Error::NoRun { session: session.to_string(), run: name_of(run) }
+}
+
+fn name_of(run: &RunName) -> String {
+    match run {
+        RunName::Id(id) => id.clone(),
+        RunName::Seq(seq) => seq.to_string(),
+    }
+}

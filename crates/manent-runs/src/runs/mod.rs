@@ -1,0 +1,257 @@
+//! The logs of runs: recording, reading and judging what skills did.
+//!
+//! One log a session, in `runs/` beside the sessions. A run that is begun is a record (`run-start`), and its end is
+//! another (`run`) with the same `run_id`: one without an end shows as a run whose outcome is unknown. What somebody
+//! says of a run afterwards is a third (`run-verdict`). Entries that other programs wrote, without numbers and
+//! checksums, are read as they are.
+//!
+//! | file | about |
+//! |---|---|
+//! | `mod.rs` | [`Runs`]: listing and reading |
+//! | `entry.rs` | [`Run`] and [`Attempt`]: what a line says |
+//! | `incoming.rs` | [`NewRun`], [`NewEntry`]: what is to be recorded, checked |
+//! | `recording.rs` | recording it: [`Runs::begin`], [`Runs::finish`], [`Runs::record`] |
+//! | `verdict.rs` | [`Verdict`]: what was said of a run afterwards, and what follows from it |
+//! | `judging.rs` | saying it: [`Runs::judge`] |
+//! | `alone.rs` | [`Runs::alone`]: one at a time at work on a run |
+//! | `keys.rs` | which entries are there already, for whoever records |
+//! | `known.rs` | which runs were met, for whoever reads |
+//! | `logs.rs` | the streams that all of it is kept in |
+
+mod alone;
+mod entry;
+mod incoming;
+mod judging;
+mod keys;
+mod known;
+mod logs;
+mod recording;
+mod verdict;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use manent::Store;
+use manent_log::{Body, Damage, Durability, End, Expect, Item, Report};
+use manent_store::{
+    Filter, LockMode, LockName, Place, Receipt, Repaired, Seek, SessionKey, Space, StreamId, StreamStat,
+    Which,
+};
+
+use crate::error::Result;
+use keys::KeyCache;
+use logs::{LogReader, RunLogs};
+
+pub use alone::Alone;
+pub(crate) use entry::bare;
+pub use entry::{Attempt, INTERRUPTED, Line, NOT_CHECKED, NOT_RUN, Oddity, Passage, Run, Status};
+pub use incoming::{Ended, EntryError, NewAttempt, NewEntry, NewRun};
+pub use judging::{Judged, NewVerdict, RunName};
+pub(crate) use known::{Known, Namer, Names};
+pub use recording::{Recorded, Started};
+pub(crate) use verdict::Verdicts;
+pub use verdict::{Judgement, Verdict};
+
+/// The runs of a store. Clones share everything.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use manent::{SessionKey, Store};
+/// use manent_runs::{Ended, NewAttempt, NewRun, Runs, Status};
+///
+/// let runs = Runs::open(&Store::open(dir.path())?)?;
+/// let run = NewRun { skill: "lint".to_owned(), ..NewRun::default() };
+/// let started = runs.begin(&SessionKey::new("work")?, run)?; // on the disk: now it may begin
+/// let attempt = NewAttempt { exit_code: Some(0), ..NewAttempt::default() };
+/// let ended = Ended { attempts: vec![attempt], status: Status::Success, ..Ended::default() };
+/// let recorded = runs.finish(&started, &ended)?;
+/// assert_eq!(recorded.run_id, started.run_id());
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Runs {
+    logs: RunLogs,
+    /// What is known of the logs to which entries were recorded that may be there already.
+    keys: Arc<KeyCache>,
+}
+
+/// What was seen when runs were read.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// How many runs were given.
+    pub runs: u64,
+    /// How many of them were begun and did not end, and nobody said since how they did.
+    pub unknown: u64,
+    /// How many were passed over because they were recorded before.
+    pub repeated: u64,
+    /// Lines that are neither runs nor verdicts on them.
+    pub others: u64,
+    /// What could not be read.
+    pub damage: Vec<Damage>,
+    /// What stands behind the last record: torn by a crash, or being written now.
+    pub torn: Option<Damage>,
+}
+
+impl Runs {
+    /// Returns the runs of a store. An error if the store keeps no runs, because it is a directory of another program.
+    pub fn open(store: &Store) -> Result<Runs> {
+        store.check_supports(Space::Runs)?;
+        Ok(Runs { logs: RunLogs::new(store.clone()), keys: store.extension(KeyCache::default) })
+    }
+
+    /// Appends records to the log of a session, as they are.
+    pub fn append(
+        &self,
+        session: &SessionKey,
+        bodies: &[Body],
+        durability: Durability,
+    ) -> Result<Vec<Receipt>> {
+        self.logs.append(session, bodies, durability, Expect::Any)
+    }
+
+    /// The sessions of which there are runs, in the order of their keys.
+    pub fn sessions(&self) -> Result<Vec<StreamStat>> {
+        let filter = Filter::new(Space::Runs, Place::Live, Which::All);
+        let mut listed = self.logs.store().streams().list(&filter)?;
+        listed.sort_by(|a, b| a.id.key.as_str().cmp(b.id.key.as_str()));
+        Ok(listed)
+    }
+
+    /// The log of a session, if it has one.
+    pub fn log(&self, session: &SessionKey) -> Result<Option<StreamStat>> {
+        self.logs.stat(session)
+    }
+
+    /// Checks every byte of the log of a session; nothing if it has none.
+    pub fn verify(&self, session: &SessionKey) -> Result<Option<Report>> {
+        Ok(self.logs.store().verify_stream(&StreamId::live_in(Space::Runs, session))?)
+    }
+
+    /// Sets a torn end of the log of a session aside, and acknowledges its damage.
+    pub fn repair(&self, session: &SessionKey) -> Result<Repaired> {
+        Ok(self.logs.store().repair_stream(&StreamId::live_in(Space::Runs, session))?)
+    }
+
+    /// The id of the run that a record is about: its beginning, its end, or a verdict on it; empty if it has none.
+    /// Nothing: it is no record about a run.
+    pub fn run_of(&self, session: &SessionKey, seq: u64) -> Result<Option<String>> {
+        line_at(&self.logs, session, Seek::Seq(seq), seq, |line| match line {
+            Line::Run(run) | Line::Start(run) => Some(run.run_id.into_owned()),
+            Line::Verdict(verdict) => Some(verdict.run_id.into_owned()),
+        })
+    }
+
+    /// Removes the log of a session for good, with what was set aside of it. False: it has none.
+    pub fn purge(&self, session: &SessionKey) -> Result<bool> {
+        if self.log(session)?.is_none() {
+            return Ok(false);
+        }
+        let store = self.logs.store();
+        let moves = LockName::Moves(Space::Runs);
+        let _right = store.streams().lock(moves, LockMode::Exclusive, store.wait())?;
+        match store.streams().delete(&StreamId::live_in(Space::Runs, session), store.wait()) {
+            Err(e) if e.is_not_found() => Ok(false),
+            deleted => Ok(deleted.map(|()| true)?),
+        }
+    }
+
+    /// Gives the runs of a session, each once, in the order in which they ended; then those that were begun and did
+    /// not end, as runs of [`Status::Unknown`]. None if it has none. What was said of a run afterwards counts, wherever
+    /// it stands in the log: what is there when this is called. Memory is bounded by the longest line and some bytes
+    /// for each run and each verdict.
+    pub fn each(
+        &self,
+        session: &SessionKey,
+        mut take: impl FnMut(&Run<'_>) -> ControlFlow<()>,
+    ) -> Result<Seen> {
+        let mut seen = Seen::default();
+        let (namer, mut known) = (Namer::default(), Known::default());
+        let verdicts = self.verdicts(session)?;
+        let mut give = |seen: &mut Seen, run: &Run<'_>| {
+            seen.runs += 1;
+            take(run)
+        };
+        let mut faults = Faults::default();
+        let whole = self.lines(session, Seek::First, &mut faults, |seq, line| {
+            match Line::of_bytes(seq, line) {
+                None if seq == 0 => {}
+                None => seen.others += 1,
+                Some(Line::Start(run)) => known.begun(namer.names(&run), seq),
+                Some(Line::Run(run)) if !known.ended(namer.names(&run)) => seen.repeated += 1,
+                Some(Line::Verdict(_)) => {}
+                Some(Line::Run(mut run)) => {
+                    verdicts.apply(&mut run);
+                    return give(&mut seen, &run);
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        (seen.damage, seen.torn) = (faults.damage, faults.torn);
+        let Some(first) = known.first_open().filter(|_| whole) else { return Ok(seen) };
+        // Of those that did not end, only where they stand was kept: there may be many, and long ones.
+        let start = start_at(first, seen.damage.is_empty());
+        self.lines(session, start, &mut Faults::default(), |seq, line| match Line::of_bytes(seq, line) {
+            Some(Line::Start(mut run)) if known.is_open(namer.names(&run), seq) => {
+                run.status = Status::Unknown;
+                verdicts.apply(&mut run);
+                seen.unknown += u64::from(run.status == Status::Unknown);
+                give(&mut seen, &run)
+            }
+            _ => ControlFlow::Continue(()),
+        })?;
+        Ok(seen)
+    }
+
+    /// Gives the lines of a log as they stand, with the numbers of their records, and notes what cannot be read. False:
+    /// it was stopped.
+    pub(crate) fn lines(
+        &self,
+        session: &SessionKey,
+        start: Seek<'_>,
+        faults: &mut Faults,
+        mut take: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        let mut reader = self.logs.open(session, start)?;
+        while reader.advance()? {
+            match reader.item() {
+                Some(Item::Damage(damage)) => faults.damage.push(damage),
+                Some(Item::Entry(entry)) if take(entry.seq, entry.bytes).is_break() => return Ok(false),
+                Some(Item::Entry(_)) | None => {}
+            }
+        }
+        if let End::Torn(damage) = reader.end() {
+            faults.torn = Some(damage);
+        }
+        Ok(true)
+    }
+}
+
+/// What is taken of the record of this number, which stands first from there on, if it is about a run.
+fn line_at<T>(
+    logs: &RunLogs,
+    session: &SessionKey,
+    start: Seek<'_>,
+    seq: u64,
+    take: impl FnOnce(Line<'_>) -> Option<T>,
+) -> Result<Option<T>> {
+    let mut reader: LogReader = logs.open(session, start)?;
+    while reader.advance()? {
+        let Some(Item::Entry(entry)) = reader.item() else { continue };
+        let is_it = entry.seq == seq;
+        return Ok(Line::of_bytes(seq, entry.bytes).filter(|_| is_it).and_then(take));
+    }
+    Ok(None)
+}
+
+/// What is wrong with a log.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    pub(crate) damage: Vec<Damage>,
+    torn: Option<Damage>,
+}
+
+/// Where to begin to read what stands from a record on. Where numbers are not in order, a number is no way to find it.
+pub(crate) fn start_at(seq: u64, in_order: bool) -> Seek<'static> {
+    if in_order { Seek::Seq(seq) } else { Seek::First }
+}

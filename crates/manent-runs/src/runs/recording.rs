@@ -1,0 +1,286 @@
+//! Recording: the beginning of a run, its end, and entries that others made.
+//!
+//! An entry that nobody can have recorded before is appended like a turn. One with an id or a key of its own is looked
+//! for first, under the lease of its log.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use manent_log::{Body, Durability, Expect};
+use manent_store::{Position, Receipt, SessionKey, StreamWriter};
+
+use super::Runs;
+use super::incoming::{Ended, Kind, NewEntry, NewRun};
+use super::keys::{Keys, Known, Name};
+use super::logs::RunLogs;
+use crate::error::{Error, Result};
+
+/// Proof that an entry is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// By what the run is known.
+    pub run_id: String,
+    /// Where it stands, and what it survives.
+    pub receipt: Receipt,
+    /// It was recorded before: this is the receipt of then.
+    pub repeated: bool,
+    /// Of one that was recorded before: whether the run has come to its end. Always so for an end.
+    pub ended: bool,
+}
+
+/// A run that was begun. Whatever happens now, it is not forgotten: without an end, its outcome is unknown.
+#[derive(Debug, Clone)]
+pub struct Started {
+    session: SessionKey,
+    run: NewRun,
+    /// That it began is kept.
+    pub recorded: Recorded,
+}
+
+impl Started {
+    /// By what the run is known.
+    pub fn run_id(&self) -> &str {
+        &self.recorded.run_id
+    }
+
+    /// Which skill.
+    pub fn skill(&self) -> &str {
+        &self.run.skill
+    }
+
+    /// The session it belongs to.
+    pub fn session(&self) -> &SessionKey {
+        &self.session
+    }
+}
+
+impl Runs {
+    /// Records that a run begins. When it returns, that survives power loss: begin the run after it, not before.
+    pub fn begin(&self, session: &SessionKey, run: NewRun) -> Result<Started> {
+        let entry = NewEntry::start(&run)?;
+        let recorded = self.record_one(session, entry, Durability::Sync)?;
+        Ok(Started { session: session.clone(), run, recorded })
+    }
+
+    /// Records how a run ended. Where its attempts printed more than a record can hold, the end of each is kept.
+    pub fn finish(&self, started: &Started, ended: &Ended) -> Result<Recorded> {
+        let mut entry = NewEntry::end(&started.run, started.run_id(), ended)?;
+        if entry.check_size(&started.session).is_err() {
+            // That it ended counts more than all that was printed.
+            entry = NewEntry::end(&started.run, started.run_id(), &ended.shortened())?;
+        }
+        self.record_one(&started.session, entry, Durability::Sync)
+    }
+
+    fn record_one(&self, session: &SessionKey, entry: NewEntry, durability: Durability) -> Result<Recorded> {
+        let recorded = self.record_as(session, &[entry], durability, IfUnsure::WriteAgain)?;
+        recorded.into_iter().next().ok_or_else(|| no_receipt(session))
+    }
+
+    /// Records entries in the log of a session, in their order, and gives a receipt for each. One that was recorded
+    /// before, by the same `run_id` or the same `idempotency_key`, gets the receipt of then, after it was made sure
+    /// that it is as durable as asked. In another program's file, where nothing is written again, that cannot be made
+    /// sure of what another process recorded: the receipt of such an entry says [`Durability::Flush`].
+    ///
+    /// One that is too large is refused, and with it all of them; see [`NewEntry::check_size`].
+    pub fn record(
+        &self,
+        session: &SessionKey,
+        entries: &[NewEntry],
+        durability: Durability,
+    ) -> Result<Vec<Recorded>> {
+        self.record_as(session, entries, durability, IfUnsure::Tell)
+    }
+
+    fn record_as(
+        &self,
+        session: &SessionKey,
+        entries: &[NewEntry],
+        durability: Durability,
+        if_unsure: IfUnsure,
+    ) -> Result<Vec<Recorded>> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        if entries.iter().any(NewEntry::is_known_by_name) {
+            return self.record_known(session, entries, durability, if_unsure);
+        }
+        let ids: Vec<String> = entries.iter().map(run_id_of).collect();
+        let bodies: Vec<Body> = entries.iter().zip(&ids).map(|(entry, id)| entry.body(id, session)).collect();
+        let receipts = self.logs.append(session, &bodies, durability, Expect::Any)?;
+        let recorded = |((run_id, receipt), entry): ((String, Receipt), &NewEntry)| {
+            let ended = entry.kind == Kind::Run;
+            Recorded { run_id, receipt, repeated: false, ended }
+        };
+        Ok(ids.into_iter().zip(receipts).zip(entries).map(recorded).collect())
+    }
+
+    fn record_known(
+        &self,
+        session: &SessionKey,
+        entries: &[NewEntry],
+        durability: Durability,
+        if_unsure: IfUnsure,
+    ) -> Result<Vec<Recorded>> {
+        let keys = self.keys.of(session);
+        let mut keys = Keys::lock(&keys);
+        let logs = &self.logs;
+        keys.read_ahead(logs, session)?;
+        let mut held = logs.lease(session)?;
+        for _ in 0..TRIES {
+            keys.catch_up(logs, session, &*held)?;
+            let next = held.next_seq();
+            let plan = Plan::make(&mut keys, &self.logs, session, &*held, entries, if_unsure)?;
+            match keys.keep(&mut *held, &plan.known()) {
+                // The receipts say so.
+                Err(e) if e.is_unknown() && held.id().is_empty() => {}
+                kept => kept?,
+            }
+            let appended = if plan.bodies.is_empty() {
+                Ok(Vec::new())
+            } else {
+                held.append(&plan.bodies, durability, Expect::Seq(next))
+            };
+            match appended {
+                // Another program wrote without asking, and may have written one of these.
+                Err(e) if e.is_conflict() => {}
+                Err(e) => return Err(e.into()),
+                Ok(receipts) => {
+                    if durability != Durability::Flush && !receipts.is_empty() {
+                        keys.kept(next..held.next_seq());
+                    }
+                    let id = held.id().clone();
+                    return plan.receipts(session, &receipts, &id, durability, &keys);
+                }
+            }
+        }
+        Err(Error::RunsChange { key: session.to_string() })
+    }
+}
+
+impl NewEntry {
+    /// Whether it is short enough to be recorded.
+    pub fn check_size(&self, session: &SessionKey) -> Result<()> {
+        // The longest id that it can get.
+        let id = if self.run_id.is_empty() { LONGEST_ID } else { &self.run_id };
+        Ok(self.body(id, session).check_size()?)
+    }
+}
+
+/// What to do about an entry that is there already, in another program's file, and that nobody can make sure of without
+/// writing it again where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IfUnsure {
+    /// Give a receipt that says so.
+    Tell,
+    /// Append it once more: of several the first counts, and if that is lost, the next.
+    WriteAgain,
+}
+
+/// What becomes of each entry, and what has to be written for that.
+struct Plan {
+    bodies: Vec<Body>,
+    fates: Vec<Fate>,
+}
+
+enum Fate {
+    /// It is there.
+    Known(Known),
+    /// It is this one of those that are written.
+    Written { nth: usize, run_id: String, repeated: bool, ended: bool },
+}
+
+impl Plan {
+    fn make(
+        keys: &mut Keys,
+        logs: &RunLogs,
+        session: &SessionKey,
+        held: &dyn StreamWriter,
+        entries: &[NewEntry],
+        if_unsure: IfUnsure,
+    ) -> Result<Plan> {
+        let mut plan = Plan { bodies: Vec::new(), fates: Vec::with_capacity(entries.len()) };
+        // What stands further up in the same batch.
+        let mut fresh: HashMap<Name, (usize, String, Kind)> = HashMap::new();
+        for entry in entries {
+            let names: Vec<Name> = Name::same_as(entry).collect();
+            if let Some((nth, run_id, kind)) = names.iter().find_map(|name| fresh.get(name)) {
+                let ended = *kind == Kind::Run;
+                plan.fates.push(Fate::Written { nth: *nth, run_id: run_id.clone(), repeated: true, ended });
+                continue;
+            }
+            let known = keys.find(logs, session, held, &names)?;
+            let may_be_lost = |known: &Known| held.id().is_empty() && !keys.is_kept(known.seq);
+            let write_again = |known: &Known| {
+                if_unsure == IfUnsure::WriteAgain && known.kind == entry.kind && may_be_lost(known)
+            };
+            let again = known.as_ref().filter(|known| write_again(known)).map(|known| known.run_id.clone());
+            if let Some(known) = known.filter(|_| again.is_none()) {
+                plan.fates.push(Fate::Known(known));
+                continue;
+            }
+            let repeated = again.is_some();
+            let begun = match Name::beginning_of(entry) {
+                _ if repeated => again,
+                None => None,
+                Some(name) if fresh.contains_key(&name) => fresh.get(&name).map(|(_, id, _)| id.clone()),
+                Some(name) => keys.find(logs, session, held, &[name])?.map(|known| known.run_id),
+            };
+            let run_id = begun.filter(|id| !id.is_empty()).unwrap_or_else(|| run_id_of(entry));
+            let nth = plan.bodies.len();
+            plan.bodies.push(entry.body(&run_id, session));
+            for name in Name::all_of(entry.kind, &run_id, &entry.idempotency_key) {
+                fresh.entry(name).or_insert((nth, run_id.clone(), entry.kind));
+            }
+            let ended = entry.kind == Kind::Run;
+            plan.fates.push(Fate::Written { nth, run_id, repeated, ended });
+        }
+        Ok(plan)
+    }
+
+    /// The entries that are there.
+    fn known(&self) -> Vec<(u64, Position)> {
+        let known = self.fates.iter().filter_map(|fate| match fate {
+            Fate::Known(known) => Some((known.seq, known.position)),
+            Fate::Written { .. } => None,
+        });
+        known.collect()
+    }
+
+    fn receipts(
+        self,
+        session: &SessionKey,
+        written: &[Receipt],
+        id: &Arc<str>,
+        durability: Durability,
+        keys: &Keys,
+    ) -> Result<Vec<Recorded>> {
+        let recorded = |fate: Fate| match fate {
+            Fate::Known(Known { seq, position, run_id, kind }) => {
+                let durability = if keys.is_kept(seq) { durability } else { Durability::Flush };
+                let receipt = Receipt { id: id.clone(), seq, position, durability };
+                Ok(Recorded { run_id, receipt, repeated: true, ended: kind == Kind::Run })
+            }
+            Fate::Written { nth, run_id, repeated, ended } => {
+                let receipt = written.get(nth).cloned().ok_or_else(|| no_receipt(session))?;
+                Ok(Recorded { run_id, receipt, repeated, ended })
+            }
+        };
+        self.fates.into_iter().map(recorded).collect()
+    }
+}
+
+/// Its own id, or a new one.
+fn run_id_of(entry: &NewEntry) -> String {
+    if entry.run_id.is_empty() { uuid::Uuid::now_v7().to_string() } else { entry.run_id.clone() }
+}
+
+fn no_receipt(session: &SessionKey) -> Error {
+    manent_store::Error::Backend(format!("the backend gave no receipt for a run of {session:?}").into())
+        .into()
+}
+
+/// As long as an id of ours.
+const LONGEST_ID: &str = "00000000-0000-0000-0000-000000000000";
+/// How often another program may write in the moment between our look and our append.
+pub(super) const TRIES: u32 = 8;

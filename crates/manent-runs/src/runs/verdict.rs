@@ -1,0 +1,232 @@
+//! Verdicts that were given on runs afterwards: what a line says, and what follows from it for the run.
+//!
+//! A verdict stands behind its run, and runs are read as streams, from the first to the last. So before a log is read,
+//! its bytes are looked through for the word; most logs have none of them, and that costs next to nothing. Only where
+//! it stands is the log read once more than it would be, for the verdicts alone: a few numbers are kept of each, and
+//! what was said with those that are bad, as far as that is little.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::ops::ControlFlow;
+
+use foldhash::quality::RandomState;
+use manent::redact;
+use manent_store::{Seek, SessionKey, Space, StreamId};
+use memchr::memmem::Finder;
+
+use super::entry::{Line, Members, Run, Status, text, time};
+use super::{Faults, Runs, line_at};
+use crate::error::Result;
+
+/// A verdict on an attempt of a run, as its line tells it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verdict<'a> {
+    /// The number of its record.
+    pub seq: u64,
+    /// The run; empty for one that has no id.
+    pub run_id: Cow<'a, str>,
+    /// The number of the run's own record, where it has no id.
+    pub run_seq: Option<u64>,
+    /// Which attempt; nothing for the last one.
+    pub attempt: Option<u64>,
+    /// Whether it is good. Nothing: a verdict that was given before is taken back.
+    pub verified: Option<bool>,
+    /// What was said with it.
+    pub note: Cow<'a, str>,
+    /// When, as it is written.
+    pub timestamp: Cow<'a, str>,
+    /// When, in milliseconds since 1970; nothing if that is no time.
+    pub at_ms: Option<i64>,
+}
+
+/// That a verdict was given afterwards, and where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Judgement {
+    /// The number of its record: [`Runs::verdict`] tells all of it.
+    pub seq: u64,
+    /// When, in milliseconds since 1970; nothing if that is no time.
+    pub at_ms: Option<i64>,
+}
+
+impl Verdict<'_> {
+    /// How its kind is written, which tells it from everything else. It is looked for in bytes, so one that is written
+    /// otherwise (`run\u002dverdict`) is no verdict.
+    pub(super) const KIND: &'static str = r#""run-verdict""#;
+
+    pub(super) fn into_owned(self) -> Verdict<'static> {
+        Verdict {
+            run_id: self.run_id.into_owned().into(),
+            note: self.note.into_owned().into(),
+            timestamp: self.timestamp.into_owned().into(),
+            ..self
+        }
+    }
+}
+
+impl<'a> Members<'a> {
+    /// Nothing: it does not say on what, or what.
+    pub(super) fn verdict(&self, seq: u64) -> Option<Verdict<'a>> {
+        let given = |name: &str| self.get(name).filter(|json| *json != "null");
+        let string =
+            |name: &str| given(name).filter(|json| json.starts_with('"')).map(text).unwrap_or_default();
+        let run_id = string("run_id");
+        let number = |name: &str| given(name).map(str::parse::<u64>).transpose().ok();
+        let run_seq = number("run_seq")?.filter(|_| run_id.is_empty());
+        let attempt = number("attempt")?;
+        let verified = match self.get("verified")? {
+            "true" => Some(true),
+            "false" => Some(false),
+            "null" => None,
+            _ => return None,
+        };
+        if (run_id.is_empty() && run_seq.is_none()) || attempt == Some(0) {
+            return None;
+        }
+        let timestamp = string("timestamp");
+        let at_ms = time(&timestamp);
+        Some(Verdict { seq, run_id, run_seq, attempt, verified, note: string("note"), timestamp, at_ms })
+    }
+}
+
+impl Run<'_> {
+    /// The number by which an attempt is named: its own, or else its place, from 1 on.
+    pub fn number_of(&self, nth: usize) -> u64 {
+        self.attempts.get(nth).and_then(|attempt| attempt.attempt).unwrap_or(nth as u64 + 1)
+    }
+
+    /// The number of the last attempt: the highest, in whatever order they stand. Nothing if there is none.
+    pub fn last_attempt(&self) -> Option<u64> {
+        (0..self.attempts.len()).map(|nth| self.number_of(nth)).max()
+    }
+}
+
+impl Runs {
+    /// All that a verdict says, by the number of its record. Nothing: that is no verdict, or is not there.
+    pub fn verdict(&self, session: &SessionKey, seq: u64) -> Result<Option<Verdict<'static>>> {
+        line_at(&self.logs, session, Seek::Seq(seq), seq, |line| match line {
+            Line::Verdict(verdict) => Some(verdict.into_owned()),
+            Line::Run(_) | Line::Start(_) => None,
+        })
+    }
+
+    /// All verdicts that a log holds now. One that comes while it is read counts, or does not.
+    pub(crate) fn verdicts(&self, session: &SessionKey) -> Result<Verdicts> {
+        let mut verdicts = Verdicts::default();
+        let id = StreamId::live_in(Space::Runs, session);
+        if !self.logs.store().streams().may_contain(&id, Verdict::KIND.as_bytes())? {
+            return Ok(verdicts);
+        }
+        let word = Finder::new(Verdict::KIND);
+        let mut nth = 0;
+        self.lines(session, Seek::First, &mut Faults::default(), |seq, line| {
+            if word.find(line).is_some()
+                && let Some(Line::Verdict(verdict)) = Line::of_bytes(seq, line)
+            {
+                nth += 1;
+                verdicts.note(&verdict, nth);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(verdicts)
+    }
+}
+
+/// The verdicts of a log.
+#[derive(Debug, Default)]
+pub(crate) struct Verdicts {
+    hasher: RandomState,
+    /// By a hash of the run and the attempt: the last that was given.
+    last: HashMap<u64, Last, foldhash::fast::RandomState>,
+    /// What was said with verdicts that are bad, each once, and the place of each by its hash.
+    notes: Vec<Box<str>>,
+    places: HashMap<u64, usize, foldhash::fast::RandomState>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    verified: Option<bool>,
+    judgement: Judgement,
+    /// How many stand before it. Numbers of records are no order in a file that was put together by hand.
+    nth: u64,
+    /// The place of what was said with it.
+    note: Option<usize>,
+}
+
+/// By what a run is known.
+#[derive(Debug, Clone, Copy, Hash)]
+enum Name<'a> {
+    Id(&'a str),
+    Seq(u64),
+}
+
+impl Verdicts {
+    fn note(&mut self, verdict: &Verdict<'_>, nth: u64) {
+        let name = self.hasher.hash_one(verdict.run_seq.map_or(Name::Id(&verdict.run_id), Name::Seq));
+        let hash = self.hasher.hash_one((name, verdict.attempt));
+        let judgement = Judgement { seq: verdict.seq, at_ms: verdict.at_ms };
+        let note = if verdict.verified == Some(false) { self.place_of(&verdict.note) } else { None };
+        self.last.insert(hash, Last { verified: verdict.verified, judgement, nth, note });
+    }
+
+    /// Keeps what was said, if there is anything, and there were not too many already.
+    fn place_of(&mut self, note: &str) -> Option<usize> {
+        let line = note.trim().lines().next()?.trim_end();
+        let line = &line[..line.floor_char_boundary(NOTE_BYTES_LOOKED_AT)];
+        let hash = self.hasher.hash_one(line);
+        if let Some(place) = self.places.get(&hash) {
+            return Some(*place);
+        }
+        if self.notes.len() >= NOTES_MAX {
+            return None;
+        }
+        // Cut only behind that: the beginning of a credential is not known for one.
+        let line = redact(line);
+        self.notes.push(line[..line.floor_char_boundary(NOTE_BYTES)].into());
+        self.places.insert(hash, self.notes.len() - 1);
+        Some(self.notes.len() - 1)
+    }
+
+    /// Puts what was said of a run afterwards in the place of what its entry says.
+    pub(crate) fn apply(&self, run: &mut Run<'_>) {
+        if self.last.is_empty() {
+            return;
+        }
+        let last = run.last_attempt();
+        // Once: there may be millions of attempts, and an id of megabytes.
+        let name = self.hasher.hash_one(match &*run.run_id {
+            "" => Name::Seq(run.seq),
+            id => Name::Id(id),
+        });
+        let on_last = self.on(name, None);
+        let mut of_run = on_last.filter(|_| last.is_none());
+        for nth in 0..run.attempts.len() {
+            let number = run.number_of(nth);
+            let is_last = Some(number) == last;
+            let by_number = self.on(name, Some(number));
+            // Of what was said of it by its number and of what was said of the last one, the later counts.
+            let both = by_number.into_iter().chain(on_last.filter(|_| is_last));
+            let Some(said) = both.max_by_key(|said| said.nth) else { continue };
+            if said.verified.is_some() {
+                let attempt = &mut run.attempts[nth];
+                (attempt.verified, attempt.judged) = (said.verified, Some(said.judgement));
+            }
+            of_run = of_run.or(Some(said).filter(|_| is_last));
+        }
+        if let Some(Last { verified: Some(is_good), judgement, note, .. }) = of_run {
+            run.status = if is_good { Status::Success } else { Status::Failure };
+            run.judged = Some(judgement);
+            let note = note.and_then(|place| self.notes.get(place));
+            run.judged_note = note.map_or_else(Cow::default, |note| Cow::Owned(note.to_string()));
+        }
+    }
+
+    fn on(&self, name: u64, attempt: Option<u64>) -> Option<Last> {
+        self.last.get(&self.hasher.hash_one((name, attempt))).copied()
+    }
+}
+
+/// So many different notes are kept of a log, and so much of each.
+const NOTES_MAX: usize = 4096;
+const NOTE_BYTES: usize = 240;
+const NOTE_BYTES_LOOKED_AT: usize = 1 << 10;
