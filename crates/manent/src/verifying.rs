@@ -65,6 +65,13 @@ impl Store {
         Err(manent_store::Error::Busy { path: self.streams().name().into(), pid: None }.into())
     }
 
+    /// Returns whether there is anything to repair in a stream of any space. Only memory and consolidation ask.
+    #[cfg(feature = "search")]
+    pub(crate) fn is_damaged(&self, id: &StreamId) -> Result<bool> {
+        let is_damaged = |report: Report| !report.is_sound() || report.tail != manent_log::TailState::Clean;
+        Ok(self.verify_stream(id)?.is_some_and(is_damaged))
+    }
+
     /// Returns where a session is now that is no longer where it was seen.
     fn find_again(&self, at: &StreamId) -> Result<Option<StreamId>> {
         for _ in 0..LOOKS {

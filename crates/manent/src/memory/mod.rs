@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use manent_log::{Report, TailState};
+use manent_log::Report;
 use manent_store::sync::lock;
 use manent_store::{Repaired, Space, StreamId, Streams};
 
@@ -306,8 +306,7 @@ impl Memory {
 
     /// Sets a torn end aside, and acknowledges damage. Nothing is written where nothing is wrong.
     pub fn repair(&self) -> Result<Repaired> {
-        let is_damaged = |report: Report| !report.is_sound() || report.tail != TailState::Clean;
-        if !self.verify()?.is_some_and(is_damaged) {
+        if !self.store.is_damaged(&self.core.id)? {
             return Ok(Repaired::default());
         }
         self.hold(self.core.wait)?.repair(&clock::now())
