@@ -9,7 +9,7 @@
 //! | [`choosing`] | which model answers |
 //! | [`config`] | what can be set, and where it is set |
 //! | [`kernel`] | conversations: actors, from a question to the end of its answer |
-//! | `ledger` | lists of what a person decided, which only grow |
+//! | `ledger` | append-only lists of what a person decided, in the store |
 //! | [`policy`] | what tools may do: rules, and what a person allowed |
 //! | [`protected`] | names whose content other programs execute or obey |
 //! | [`protocol`] | calling tools by text, for models that cannot do it otherwise |

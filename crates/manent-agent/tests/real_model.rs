@@ -146,7 +146,7 @@ fn real_model_sums_up_or_is_done_without() {
     }
     let limits = Limits { max_tokens: 1200, max_messages: 50 };
     let mut asking = asking(&runtime, &model);
-    let done = session.compact(&store, Tokens::default(), limits, false, Some(&mut asking)).unwrap();
+    let done = session.compact(Tokens::default(), limits, false, Some(&mut asking)).unwrap();
     let done = done.expect("it is too long");
     println!("{:?}: {} tokens are {} now; {:?}", done.way, done.before, done.after, done.tried);
     let context = store.context(&key, Tokens::default()).unwrap();

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use manent::Store;
 use manent::log::RealDisk;
 use manent_agent::kernel::{Calling, Toolbox};
 use manent_agent::policy::{Approvals, Asking, Policy, Rules};
@@ -12,9 +13,16 @@ use crate::commands::skills::skills_here;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 
-/// The tools of this directory. `asking`: whether somebody is there to be asked.
-pub(crate) fn toolbox(context: &Context<'_>, asking: Asking, calling: Calling) -> Result<Toolbox, Failure> {
-    let workspace = std::env::current_dir().map_err(|e| {
+/// Returns the tools of this directory. `asking` says whether somebody is there to be asked.
+pub(crate) fn toolbox(
+    context: &Context<'_>,
+    store: &Store,
+    asking: Asking,
+    calling: Calling,
+) -> Result<Toolbox, Failure> {
+    let disk = RealDisk::shared();
+    // Approvals name the workspace by its path behind all links.
+    let workspace = std::env::current_dir().and_then(|dir| disk.resolve(&dir)).map_err(|e| {
         Failure::new(Exit::Failed, format!("the current directory is not there: {e}; go elsewhere"))
     })?;
     let home = context.home()?;
@@ -22,8 +30,7 @@ pub(crate) fn toolbox(context: &Context<'_>, asking: Asking, calling: Calling) -
         Some(text) => Rules::read(&text).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?,
         None => Rules::default(),
     };
-    let disk = RealDisk::shared();
-    let mut approvals = Approvals::load(&disk, &home, &workspace);
+    let mut approvals = Approvals::load(store, &workspace);
     if let Some(trouble) = approvals.trouble() {
         context.warn(trouble);
     }
@@ -38,7 +45,7 @@ pub(crate) fn toolbox(context: &Context<'_>, asking: Asking, calling: Calling) -
     Ok(Toolbox {
         shell: shell(&workspace, &home),
         unreadable: rules.unreadable(),
-        skills: skills_here(context)?,
+        skills: skills_here(context, store)?,
         policy: Mutex::new(Policy::new(rules, approvals)),
         disk,
         workspace,

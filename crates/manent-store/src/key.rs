@@ -144,7 +144,7 @@ impl SessionKey {
     }
 
     /// Makes a key of text that is known to be one: not empty, without NUL, and short.
-    pub(crate) fn from_static(key: &'static str) -> SessionKey {
+    pub fn from_static(key: &'static str) -> SessionKey {
         SessionKey { text: key.into(), parts: None }
     }
 

@@ -142,6 +142,20 @@ impl Reader {
         }
     }
 
+    /// Moves to another place, through the open handle unless the session is a fork.
+    pub(crate) fn restart(&mut self, store: &Store, at: &StreamId, start: Start) -> Result<()> {
+        match self.parts.make_contiguous() {
+            [part] if part.records.meta().is_none_or(|meta| meta.parent.is_none()) => {
+                self.broken = None;
+                part.records.seek(start)
+            }
+            _ => {
+                *self = store.read(at, start)?;
+                Ok(())
+            }
+        }
+    }
+
     /// What became of the session since it was read to its end.
     fn change(&self) -> Result<Change> {
         match (self.parts.back(), &self.awaited) {

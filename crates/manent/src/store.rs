@@ -20,6 +20,7 @@ use manent_store::{
     Repaired, SessionKey, Space, StreamId, StreamStat, StreamWriter, Streams, Which,
 };
 
+use crate::context::Tail;
 use crate::error::{Error, Result};
 use crate::meta::{Author, Parent};
 use crate::reading::Reader;
@@ -220,7 +221,7 @@ impl Store {
     fn lease(&self, key: &SessionKey, missing: IfMissing<'_>) -> Result<Session> {
         let writer = self.streams.lease(&StreamId::live(key), missing, self.options.wait)?;
         self.index.note_written(key);
-        Ok(Session { key: key.clone(), writer })
+        Ok(Session { store: self.clone(), key: key.clone(), writer, tail: None })
     }
 
     /// Appends one record to the live session of a key, or to a new one. When it returns, the record survives power
@@ -436,8 +437,11 @@ impl Store {
 /// ```
 #[derive(Debug)]
 pub struct Session {
+    store: Store,
     key: SessionKey,
     writer: Box<dyn StreamWriter>,
+    /// The end of the session, if it was read since the lease was taken.
+    pub(crate) tail: Option<Tail>,
 }
 
 impl Session {
@@ -454,7 +458,16 @@ impl Session {
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        Ok(self.writer.append(bodies, durability, expect)?)
+        // After a failure nobody knows what was written, and the tail is read again.
+        let tail = self.tail.take();
+        let receipts = self.writer.append(bodies, durability, expect)?;
+        self.tail = tail.and_then(|tail| tail.with_appended(bodies, &receipts));
+        Ok(receipts)
+    }
+
+    /// Returns the store that it belongs to.
+    pub fn store(&self) -> &Store {
+        &self.store
     }
 
     /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of

@@ -74,6 +74,12 @@ impl Records {
         Ok(Records { reader, meta, missing })
     }
 
+    /// Moves to another place.
+    pub(crate) fn seek(&mut self, start: Start) -> Result<()> {
+        self.missing = self.reader.seek(start.seek())?;
+        Ok(())
+    }
+
     /// Moves to the next record or damage. False: there is none; ask again later, when the stream has grown.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         Ok(self.reader.advance()?)

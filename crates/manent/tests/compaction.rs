@@ -23,8 +23,8 @@ fn calling(id: &str) -> NewTurn {
     turn("assistant", "let me look").json("tool_calls", &calls.to_string()).expect("JSON")
 }
 
-fn compacted(session: &mut Session, store: &Store, limits: Limits) -> Option<Compacted> {
-    session.compact(store, TOKENS(), limits, false, None).expect("compacted")
+fn compacted(session: &mut Session, limits: Limits) -> Option<Compacted> {
+    session.compact(TOKENS(), limits, false, None).expect("compacted")
 }
 
 struct Model {
@@ -57,7 +57,7 @@ fn a_context_within_its_limits_is_left_alone() {
     let (_dir, store, key) = store();
     let mut session = store.session(&key).expect("held");
     say(&mut session, turn("user", "hello"));
-    assert_eq!(compacted(&mut session, &store, Limits::default()), None);
+    assert_eq!(compacted(&mut session, Limits::default()), None);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn old_outputs_are_left_out_before_anything_is_summed_up() {
     }
     say(&mut session, turn("assistant", "done"));
     let limits = Limits { max_tokens: 5000, max_messages: 50 };
-    let done = compacted(&mut session, &store, limits).expect("needed");
+    let done = compacted(&mut session, limits).expect("needed");
     assert_eq!((done.way, done.reason), (Way::Prune, Reason::Tokens));
     let context = store.context(&key, TOKENS()).expect("a context");
     assert_eq!(context.tokens, done.after);
@@ -94,7 +94,7 @@ fn one_endless_turn_is_split_and_its_question_stays() {
         );
     }
     let limits = Limits { max_tokens: 3000, max_messages: 500 };
-    let done = compacted(&mut session, &store, limits).expect("needed");
+    let done = compacted(&mut session, limits).expect("needed");
     assert_eq!(done.way, Way::Extract, "{done:?}");
     let context = store.context(&key, TOKENS()).expect("a context");
     assert!(context.tokens <= 1800 && context.tokens == done.after, "{} tokens", context.tokens);
@@ -118,7 +118,7 @@ fn a_model_sums_up_what_is_new_and_a_model_that_fails_is_done_without() {
     };
     talk(&mut session, 0);
     let compact = |session: &mut Session, model: &mut Model| {
-        session.compact(&store, TOKENS(), limits, false, Some(model)).expect("compacted").expect("needed")
+        session.compact(TOKENS(), limits, false, Some(model)).expect("compacted").expect("needed")
     };
     assert_eq!(compact(&mut session, &mut model).way, Way::Model);
     talk(&mut session, 30);
@@ -156,8 +156,7 @@ fn a_model_that_writes_something_else_is_not_believed() {
     let limits = Limits { max_tokens: 3000, max_messages: 500 };
     let mut model =
         Model { input: 100_000, gives: Ok("We had a lovely talk about foxes".into()), asked: Vec::new() };
-    let done =
-        session.compact(&store, TOKENS(), limits, false, Some(&mut model)).expect("done").expect("needed");
+    let done = session.compact(TOKENS(), limits, false, Some(&mut model)).expect("done").expect("needed");
     assert_eq!(done.way, Way::Extract, "{done:?}");
     assert!(
         done.tried.iter().any(|(way, why)| *way == Way::Model && why.contains("names 0 %")),
@@ -175,7 +174,7 @@ fn what_cannot_be_made_small_enough_is_an_error_that_says_so_and_changes_nothing
     say(&mut session, turn("user", "x".repeat(40_000)));
     let next = session.next_seq();
     let limits = Limits { max_tokens: 2000, max_messages: 50 };
-    let failed = session.compact(&store, TOKENS(), limits, false, None).expect_err("too large");
+    let failed = session.compact(TOKENS(), limits, false, None).expect_err("too large");
     assert!(matches!(failed, Error::CannotCompact { tokens, limit: 2000 } if tokens > 10_000), "{failed}");
     assert_eq!(session.next_seq(), next);
 }
@@ -188,12 +187,12 @@ fn a_compaction_can_be_taken_back() {
         say(&mut session, turn(if n % 2 == 0 { "user" } else { "assistant" }, format!("turn {n}")));
     }
     let before = store.context(&key, TOKENS()).expect("a context").messages;
-    let done = compacted(&mut session, &store, Limits::default()).expect("needed");
+    let done = compacted(&mut session, Limits::default()).expect("needed");
     assert_eq!(done.reason, Reason::Messages);
     assert!(store.context(&key, TOKENS()).expect("a context").messages.len() <= 30);
-    assert_eq!(session.undo_compaction(&store).expect("undone"), Some(done.seq));
+    assert_eq!(session.undo_compaction().expect("undone"), Some(done.seq));
     assert_eq!(store.context(&key, TOKENS()).expect("a context").messages, before);
-    assert_eq!(session.undo_compaction(&store).expect("looked"), None);
+    assert_eq!(session.undo_compaction().expect("looked"), None);
 }
 
 #[test]
@@ -208,7 +207,7 @@ fn no_long_life_overflows_or_loses_the_last_request() {
         let (_dir, store, key) = store();
         let mut session = store.session(&key).expect("held");
         let setting = Setting { system: Some("be good ".repeat(20)), ..Setting::default() };
-        session.set_context(&store, &setting).expect("noted");
+        session.set_context(&setting).expect("noted");
         let (mut calls, mut request, mut saw) = (0, String::new(), Vec::new());
         for _ in 0..120 {
             let size = random(60) as usize;
@@ -232,7 +231,7 @@ fn no_long_life_overflows_or_loses_the_last_request() {
                     saw.push((seq, shown));
                 }
             }
-            let done = session.compact(&store, TOKENS(), limits, false, None);
+            let done = session.compact(TOKENS(), limits, false, None);
             let done = done.unwrap_or_else(|e| panic!("life {life}: {e}"));
             let context = store.context(&key, TOKENS()).expect("a context");
             assert!(limits.exceeded_by(&context).is_none(), "life {life}: {} tokens", context.tokens);

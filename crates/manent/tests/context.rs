@@ -123,7 +123,7 @@ fn what_the_model_saw_is_rebuilt_to_the_byte_for_every_answer() {
             protocol: (n > 8).then(|| "text".to_owned()),
         };
         session.append(turn("user", format!("question {n}"))).expect("kept");
-        session.set_context(&store, &setting).expect("noted");
+        session.set_context(&setting).expect("noted");
         if n == 7 {
             let mut compaction = manent::Body::new();
             compaction.string("kind", "compaction").number("kept_from", session.next_seq() - 4);
@@ -151,10 +151,10 @@ fn a_session_whose_system_text_rotted_goes_on_and_says_so() {
     let path = store.streams().name() + "/sessions/work.jsonl";
     {
         let mut session = store.session(&key).expect("held");
-        session.set_context(&store, &setting).expect("noted");
+        session.set_context(&setting).expect("noted");
         session.append(turn("user", "hello")).expect("kept");
         let other = Setting { model: Some("llama".to_owned()), ..setting.clone() };
-        session.set_context(&store, &other).expect("noted");
+        session.set_context(&other).expect("noted");
         session.append(turn("assistant", "hi")).expect("kept");
     }
     let file = std::fs::read_to_string(&path).expect("the file");
@@ -166,7 +166,7 @@ fn a_session_whose_system_text_rotted_goes_on_and_says_so() {
     assert!(lost.to_string().contains("has no system"), "{lost}");
     let mut session = store.session(&key).expect("held");
     let setting = Setting { model: Some("llama".to_owned()), ..setting };
-    assert!(session.set_context(&store, &setting).expect("noted").is_some(), "what is lost is written again");
+    assert!(session.set_context(&setting).expect("noted").is_some(), "what is lost is written again");
     let system = seen(&store, &key).messages[0].content.clone();
     assert_eq!(Some(system), setting.system);
 }

@@ -55,7 +55,7 @@ fn quartered(conversation: &Conversation) -> String {
     let before = store.context(&key, tokens).expect("a context").tokens;
     // A compaction aims at six tenths of what is allowed.
     let limits = Limits { max_tokens: before * 10 / 24, max_messages: 1000 };
-    let done = session.compact(&store, tokens, limits, false, None).expect("compacted").expect("needed");
+    let done = session.compact(tokens, limits, false, None).expect("compacted").expect("needed");
     let after = store.context(&key, tokens).expect("a context");
     assert_eq!(done.way, Way::Extract, "{}: {done:?}", conversation.name);
     assert!(after.tokens * 4 <= before + 4, "{}: {before} tokens became {}", conversation.name, after.tokens);

@@ -305,7 +305,7 @@ impl Talk {
             }
         };
         blocking(move || {
-            let (mut session, store) = (session, &shared.store);
+            let mut session = session;
             let setting = Setting {
                 system: Some(shared.system.clone()),
                 model: Some(shared.model.name().to_owned()),
@@ -313,7 +313,7 @@ impl Talk {
                 tools: schemas,
                 ..Setting::default()
             };
-            session.set_context(store, &setting.remembering(&chosen))?;
+            session.set_context(&setting.remembering(&chosen))?;
             Ok(session)
         })
         .await
@@ -326,12 +326,11 @@ impl Talk {
         events: &mpsc::Sender<Event>,
         stop: &watch::Receiver<bool>,
     ) -> Result<(Session, Context), TurnError> {
-        let (shared, tokens, key, handle) =
-            (self.shared.clone(), self.tokens, self.key.clone(), Handle::current());
+        let (shared, tokens, handle) = (self.shared.clone(), self.tokens, Handle::current());
         let stop = stop.clone();
         let (session, compacted, context) = blocking(move || {
-            let (mut session, store) = (session, &shared.store);
-            let context = store.context(&key, tokens)?;
+            let mut session = session;
+            let context = session.context(tokens)?;
             let is_record = matches!(shared.model, Model::Recall(_));
             if is_record || shared.limits.exceeded_by(&context).is_none() {
                 return Ok((session, None, context));
@@ -341,13 +340,13 @@ impl Talk {
                 handle.block_on(unless_stopped(&shared.models, request, stop.clone()))
             });
             let summariser: &mut dyn Summariser = &mut asking;
-            let mut compacted = session.compact(store, tokens, shared.limits, false, Some(summariser))?;
+            let mut compacted = session.compact(tokens, shared.limits, false, Some(summariser))?;
             // Whoever stops wants the rest undone too: the next question gets the summary it would have had.
             if compacted.is_some() && *stop.borrow() {
-                session.undo_compaction(store)?;
+                session.undo_compaction()?;
                 compacted = None;
             }
-            let context = store.context(&key, tokens)?;
+            let context = session.context(tokens)?;
             Ok((session, compacted, context))
         })
         .await?;

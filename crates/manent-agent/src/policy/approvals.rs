@@ -1,19 +1,18 @@
-//! Approvals of a person: for a session in memory, for a project in a list in the store.
+//! Approvals of a person: for a session in memory, for a project in a ledger of the store.
 //!
-//! The list, `approvals.jsonl`, has a line of JSON for each answer, with the workspace by its path behind all links. It
-//! is only ever added to, and believed only if nobody else can write it. Earlier versions stored prefixes of any
-//! program; only those of [`READERS`](super::READERS) count, the others are named once.
+//! The ledger `approvals` has a line for each answer, with the workspace by its path behind all links. It is only ever
+//! appended to, and believed only if nobody else can write it. Earlier versions stored prefixes of any program; only
+//! those of [`READERS`](super::READERS) count, the others are named once.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use manent::log::fs::Disk;
+use manent::Store;
 use serde_json::{Value, json};
 
 use super::error::PolicyError;
 use super::{Answer, Decision, MAY_CHANGE, Verdict, line, prefix};
-use crate::ledger;
+use crate::ledger::Ledger;
 
 /// What a person allowed.
 #[derive(Debug, Default)]
@@ -41,32 +40,28 @@ pub(super) enum Allowed {
 /// Where the answers for a project are kept.
 #[derive(Debug)]
 struct List {
-    disk: Arc<dyn Disk>,
-    store: PathBuf,
+    ledger: Ledger,
     workspace: PathBuf,
 }
 
 impl Approvals {
-    /// What was allowed in a workspace, by the list in the home of a store. Whatever is wrong with that, there is an
-    /// answer: then nothing is allowed.
-    pub fn load(disk: &Arc<dyn Disk>, store: &Path, workspace: &Path) -> Approvals {
-        let path = store.join(FILE_NAME);
-        let nothing = |why: String| Approvals {
-            trouble: Some(format!("nothing that you allowed before counts, because {why}")),
-            ..Approvals::default()
-        };
-        let workspace = match disk.resolve(workspace) {
-            Ok(real) => real,
-            Err(e) => return nothing(format!("{} cannot be found: {e}", workspace.display())),
-        };
-        let list = List { disk: Arc::clone(disk), store: store.to_owned(), workspace };
-        match ledger::read(&**disk, &path) {
-            Ok(lines) => {
-                let (allowed, retired) = read(&lines, &list.workspace);
-                Approvals { allowed, list: Some(list), trouble: None, retired }
+    /// Reads what was allowed in a workspace from the ledger of a store. The path must be the one behind all links.
+    /// There is always an answer: if something is wrong with the ledger, nothing is allowed.
+    pub fn load(store: &Store, workspace: &Path) -> Approvals {
+        let ledger = Ledger::approvals(store);
+        let (read, trouble) = match ledger.read() {
+            Ok(lines) => (read(&lines, workspace), None),
+            Err(why) => {
+                let path = ledger.path();
+                let path = path.display();
+                (
+                    <_>::default(),
+                    Some(format!("nothing that you allowed before counts, because {path} {why}")),
+                )
             }
-            Err(why) => Approvals { list: Some(list), ..nothing(format!("{} {why}", path.display())) },
-        }
+        };
+        let (allowed, retired) = read;
+        Approvals { allowed, list: Some(List { ledger, workspace: workspace.to_owned() }), trouble, retired }
     }
 
     /// Why nothing is allowed, if the list could not be used.
@@ -86,11 +81,11 @@ impl Approvals {
             return None;
         }
         let shown: Vec<String> = retired.iter().map(|words| format!("`{}`", line::shown(words))).collect();
-        if let Some(List { disk, store, workspace }) = &self.list {
+        if let Some(List { ledger, workspace }) = &self.list {
             let words: Vec<&Vec<String>> = retired.iter().collect();
             let told = json!({"workspace": workspace.to_str(), "retired": words, "ts": manent::now()});
             // If that cannot be kept, the note is given once more next time.
-            let _ = ledger::add(&**disk, store, &store.join(FILE_NAME), &told);
+            let _ = ledger.lease().and_then(|mut writer| writer.append(&told));
         }
         Some(format!(
             "what you allowed earlier for every command that begins with {} no longer counts, because arguments of \
@@ -144,17 +139,14 @@ impl Approvals {
     }
 
     fn note(&self, tool: &str, allowed: &Allowed) -> Result<(), PolicyError> {
-        let not_noted = |file: PathBuf, why: String| PolicyError::NotNoted { file, why };
-        let Some(List { disk, store, workspace }) = &self.list else {
-            return Err(not_noted(
-                FILE_NAME.into(),
-                "there is no store; allow it for the session".to_owned(),
-            ));
+        let Some(List { ledger, workspace }) = &self.list else {
+            let why = "there is no store; allow it for the session".to_owned();
+            return Err(PolicyError::NotNoted { file: "approvals".into(), why });
         };
-        let file = store.join(FILE_NAME);
+        let not_noted = |why| PolicyError::NotNoted { file: ledger.path(), why };
         let Some(workspace) = workspace.to_str() else {
             let why = "the path of the workspace is not UTF-8; allow it for the session".to_owned();
-            return Err(not_noted(file, why));
+            return Err(not_noted(why));
         };
         let mut line = json!({"workspace": workspace, "tool": tool});
         match allowed {
@@ -162,12 +154,12 @@ impl Approvals {
             Allowed::Prefix(words) => line["beginning"] = words.clone().into(),
             Allowed::PrefixWith { .. } => {
                 let why = "such a prefix is allowed for a session only".to_owned();
-                return Err(not_noted(file, why));
+                return Err(not_noted(why));
             }
             Allowed::Tool => line["all"] = true.into(),
         }
         line["ts"] = manent::now().into();
-        ledger::add(&**disk, store, &file, &line).map_err(|e| not_noted(file, e.to_string()))
+        ledger.lease().and_then(|mut writer| writer.append(&line)).map_err(not_noted)
     }
 }
 
@@ -204,5 +196,3 @@ fn words(value: &Value) -> Option<Vec<String>> {
     let words = value.as_array().filter(|words| !words.is_empty())?;
     words.iter().map(|word| word.as_str().map(str::to_owned)).collect()
 }
-
-const FILE_NAME: &str = "approvals.jsonl";

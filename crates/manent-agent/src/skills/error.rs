@@ -53,14 +53,14 @@ pub enum SkillError {
         source: std::io::Error,
     },
     /// The list of trusted folders could not be written.
-    #[error("cannot note whether {} is trusted, in {}: {source}", folder.display(), file.display())]
+    #[error("cannot note whether {} is trusted, in {}: {why}", folder.display(), file.display())]
     NotNoted {
         /// The folder.
         folder: PathBuf,
-        /// The list.
+        /// The list, or the copy of what is trusted.
         file: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
+        /// What the store said, or what is wrong with the list.
+        why: String,
     },
     /// A folder whose name no list can hold.
     #[error("the path {folder:?} is not UTF-8 and cannot be noted; rename the folder")]

@@ -70,7 +70,7 @@ impl Skills {
         let user = places.user.as_ref().and_then(|path| disk.resolve(path).ok());
         let project = places.project.as_ref().and_then(|path| disk.resolve(path).ok());
         let mut compared = project.as_ref().map(|project| Compared {
-            trust: trusted.of(&**disk, project),
+            trust: trusted.of(project),
             folder: project.clone(),
             room: ROOM_BYTES,
         });

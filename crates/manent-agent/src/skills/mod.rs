@@ -13,11 +13,13 @@
 //! use manent::tokens::Tokens;
 //! use manent_agent::skills::{Places, Skills, Trusted};
 //!
-//! let (disk, store) = (RealDisk::shared(), std::path::PathBuf::from("/nowhere/manent"));
-//! let trusted = Trusted::load(&*disk, &store);
-//! let places = Places { project: Some("/nowhere/work".into()), user: None, store: Some(store) };
-//! let skills = Skills::find(&disk, &places, &trusted);
+//! # fn main() -> Result<(), manent::Error> {
+//! let home = std::path::PathBuf::from("/nowhere/manent");
+//! let trusted = Trusted::load(&manent::Store::open(&home)?);
+//! let places = Places { project: Some("/nowhere/work".into()), user: None, store: Some(home) };
+//! let skills = Skills::find(&RealDisk::shared(), &places, &trusted);
 //! assert_eq!(skills.catalogue(1000, &Tokens::default()).text, "");
+//! # Ok(()) }
 //! ```
 //!
 //! | file | about |

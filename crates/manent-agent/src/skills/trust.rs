@@ -1,30 +1,33 @@
 //! Trust: whose skills may be told to a model, and what they said when that was decided.
 //!
-//! Whoever opens a folder that somebody else wrote did not thereby agree to what its skills say. So a list in the store
-//! says which folders the user trusts, by their path behind all links: one line of JSON a decision, the last one
-//! counts. Only the folder itself is meant, not those in it. A list that others may write, or that cannot be read,
-//! trusts nothing.
+//! Whoever opens a folder that somebody else wrote did not thereby agree to what its skills say. So a ledger of the
+//! store says which folders the user trusts, by their path behind all links: one line for each decision, of which the
+//! last counts. Only the folder itself is meant, not those in it. A ledger that others may write, or that cannot be
+//! read, trusts nothing.
 //!
-//! A decision is about what was there: a copy of it is in `trusted/` of the store, under its hash, and the line of the
+//! A decision is about what was there: a copy of it is in the blobs of the store, as `trusted/<hash>.json`, and the
 //! decision names the hash. What differs from the copy is held back until it is trusted again. Decisions of earlier
-//! versions have no copy, and hold everything back.
+//! versions have no copy, and hold everything back. So does a copy that is gone, which is why a blob is good enough:
+//! whoever deletes it is asked again, and nothing is trusted by mistake.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use manent::log::AtomicFile;
-use manent::log::fs::{Disk, read_whole};
+use manent::log::fs::Disk;
+use manent::{Blobs, Store};
 use serde_json::{Value, json};
 
 use super::error::SkillError;
 use super::snapshot::{Difference, Snapshot, differing};
-use crate::ledger;
+use crate::ledger::Ledger;
 
 /// The folders that are trusted.
 #[derive(Debug, Clone, Default)]
 pub struct Trusted {
-    store: PathBuf,
+    /// Where the copies are kept; `None` if nowhere.
+    blobs: Option<Arc<dyn Blobs>>,
     /// With the hash of the copy; `None`: an earlier version kept none.
     folders: BTreeMap<PathBuf, Option<String>>,
     trouble: Option<String>,
@@ -56,17 +59,18 @@ pub struct SkillDifference {
 }
 
 impl Trusted {
-    /// Reads the list of a store. Whatever is wrong with it, there is an answer: then nothing is trusted.
-    pub fn load(disk: &dyn Disk, store: &Path) -> Trusted {
-        let path = store.join(FILE_NAME);
-        let (folders, trouble) = match read(disk, &path) {
+    /// Reads the ledger of a store. There is always an answer: if something is wrong with the ledger, nothing is
+    /// trusted.
+    pub fn load(store: &Store) -> Trusted {
+        let ledger = Ledger::trusted(store);
+        let (folders, trouble) = match read(&ledger) {
             Ok(folders) => (folders, None),
             Err(why) => {
-                let trouble = format!("no folder is trusted, because {} {why}", path.display());
+                let trouble = format!("no folder is trusted, because {} {why}", ledger.path().display());
                 (BTreeMap::new(), Some(trouble))
             }
         };
-        Trusted { store: store.to_owned(), folders, trouble }
+        Trusted { blobs: store.blobs().cloned(), folders, trouble }
     }
 
     /// Returns whether there is a decision to trust a folder. The path must be the one behind all links.
@@ -85,16 +89,14 @@ impl Trusted {
     }
 
     /// Returns what was trusted in a folder. The path must be the one behind all links.
-    pub fn of(&self, disk: &dyn Disk, folder: &Path) -> Trust {
+    pub fn of(&self, folder: &Path) -> Trust {
         let copy = match self.folders.get(folder) {
             None => return Trust::None,
             Some(None) => return Trust::WithoutCopy(EARLIER),
             Some(Some(copy)) => copy,
         };
-        let path = copy_path(&self.store, copy);
-        let Ok(bytes) = read_whole(disk, &path, COPY_BYTES_MAX) else {
-            return Trust::WithoutCopy(UNREADABLE);
-        };
+        let read = self.blobs.as_deref().and_then(|blobs| read_copy(blobs, copy).ok().flatten());
+        let Some(bytes) = read else { return Trust::WithoutCopy(UNREADABLE) };
         if blake3::hash(&bytes).to_hex().as_str() != copy {
             return Trust::WithoutCopy(ALTERED);
         }
@@ -109,45 +111,38 @@ impl Trusted {
     /// the decision is noted. Returns the path under which it was noted.
     pub fn trust(
         disk: &dyn Disk,
-        store: &Path,
+        store: &Store,
         folder: &Path,
         copies: &Copies,
     ) -> Result<PathBuf, SkillError> {
         let unreadable = |source| SkillError::Unreadable { path: folder.to_owned(), source };
         let real = disk.resolve(folder).map_err(unreadable)?;
-        let before = Trusted::load(disk, store);
         let skills: serde_json::Map<String, Value> =
             copies.iter().map(|(dir, snapshot)| (dir.clone(), snapshot.to_json())).collect();
         let bytes = json!({"folder": real.to_string_lossy(), "skills": skills}).to_string().into_bytes();
         let copy = blake3::hash(&bytes).to_hex().to_string();
-        let path = copy_path(store, &copy);
-        let not_noted = |source| SkillError::NotNoted { folder: real.clone(), file: path.clone(), source };
-        keep(disk, store, &path, &bytes).map_err(not_noted)?;
-        note(disk, store, &real, &json!(true), Some(&copy))?;
-        before.forget_copy(disk, &real, Some(&copy));
+        note(store, &real, Some((&copy, &bytes)))?;
         Ok(real)
     }
 
     /// Trusts a folder no longer. One that is gone can still be distrusted.
-    pub fn distrust(disk: &dyn Disk, store: &Path, folder: &Path) -> Result<PathBuf, SkillError> {
+    pub fn distrust(disk: &dyn Disk, store: &Store, folder: &Path) -> Result<PathBuf, SkillError> {
         let real = match disk.resolve(folder) {
             Ok(real) => real,
             Err(e) if e.kind() == io::ErrorKind::NotFound => folder.to_owned(),
             Err(source) => return Err(SkillError::Unreadable { path: folder.to_owned(), source }),
         };
-        let before = Trusted::load(disk, store);
-        note(disk, store, &real, &json!(false), None)?;
-        before.forget_copy(disk, &real, None);
+        note(store, &real, None)?;
         Ok(real)
     }
 
     /// Removes the copy of a folder that no decision names any more. If that fails, it is only in the way.
-    fn forget_copy(&self, disk: &dyn Disk, folder: &Path, now: Option<&str>) {
-        let Some(Some(old)) = self.folders.get(folder) else { return };
+    fn forget_copy(&self, folder: &Path, now: Option<&str>) {
+        let (Some(Some(old)), Some(blobs)) = (self.folders.get(folder), &self.blobs) else { return };
         let is_named =
             |(other, copy): (&PathBuf, &Option<String>)| other != folder && copy.as_ref() == Some(old);
         if now != Some(old) && !self.folders.iter().any(is_named) {
-            let _ = disk.remove(&copy_path(&self.store, old));
+            let _ = blobs.delete(&copy_name(old));
         }
     }
 }
@@ -163,49 +158,64 @@ pub fn differences(before: &Copies, now: &Copies) -> Vec<SkillDifference> {
     differing.map(|(dir, word)| SkillDifference { dir: dir.clone(), word, files: files(dir) }).collect()
 }
 
-/// Notes a decision, so that it outlives a power cut.
-fn note(
-    disk: &dyn Disk,
-    store: &Path,
-    folder: &Path,
-    trusted: &Value,
-    copy: Option<&str>,
-) -> Result<(), SkillError> {
+/// Notes a decision, so that it outlives a power cut. A folder is trusted if there is a copy, of which this takes the
+/// hash and the bytes. The lease is held all the while, so that nobody removes a copy that another decision names.
+fn note(store: &Store, folder: &Path, copy: Option<(&str, &[u8])>) -> Result<(), SkillError> {
     let Some(text) = folder.to_str() else { return Err(SkillError::OddFolder { folder: folder.to_owned() }) };
-    let mut line = json!({"folder": text, "trusted": trusted, "ts": manent::now()});
-    if let Some(copy) = copy {
-        line["copy"] = copy.into();
+    let ledger = Ledger::trusted(store);
+    let not_noted = |file: PathBuf, why| SkillError::NotNoted { folder: folder.to_owned(), file, why };
+    let mut writer = ledger.lease().map_err(|why| not_noted(ledger.path(), why))?;
+    let before = Trusted::load(store);
+    let mut line = json!({"folder": text, "trusted": copy.is_some(), "ts": manent::now()});
+    if let Some((hash, bytes)) = copy {
+        line["copy"] = hash.into();
+        let kept = keep_copy(store, hash, bytes);
+        kept.map_err(|e| not_noted(copy_name(hash).into(), e.to_string()))?;
     }
-    let file = store.join(FILE_NAME);
-    let not_noted = |source| SkillError::NotNoted { folder: folder.to_owned(), file: file.clone(), source };
-    ledger::add(disk, store, &file, &line).map_err(not_noted)
+    writer.append(&line).map_err(|why| not_noted(ledger.path(), why))?;
+    before.forget_copy(folder, copy.map(|(hash, _)| hash));
+    Ok(())
 }
 
 /// Writes a copy under its hash, unless it is there.
-fn keep(disk: &dyn Disk, store: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // What nobody would believe afterwards is not worth a copy.
-    ledger::read(disk, &store.join(FILE_NAME))
-        .map_err(|why| io::Error::other(format!("{FILE_NAME} {why}")))?;
+fn keep_copy(store: &Store, hash: &str, bytes: &[u8]) -> io::Result<()> {
     if bytes.len() as u64 > COPY_BYTES_MAX {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    let dir = store.join(DIRECTORY);
-    disk.create_dir_all(&dir)?;
-    if read_whole(disk, path, COPY_BYTES_MAX).is_ok_and(|there| there == bytes) {
-        return disk.sync_dir(&dir);
+    let missing = || io::Error::other("this store has no place for copies of what is trusted");
+    let blobs = store.blobs().ok_or_else(missing)?;
+    // The lock makes the folder. Decisions exclude each other by their lease.
+    drop(blobs.lock(FOLDER, "", store.wait())?);
+    if read_copy(&**blobs, hash)?.is_none_or(|there| there != bytes) {
+        blobs.put(&copy_name(hash), bytes)?;
     }
-    let mut file = AtomicFile::create(disk, path)?;
-    file.write_all(bytes)?;
-    file.commit()
+    blobs.sync(FOLDER)?;
+    blobs.sync("")
 }
 
-fn copy_path(store: &Path, copy: &str) -> PathBuf {
-    store.join(DIRECTORY).join(format!("{copy}.json"))
+/// Returns the bytes of a copy, or `None` if there is none, or one that is longer than any.
+fn read_copy(blobs: &dyn Blobs, hash: &str) -> io::Result<Option<Vec<u8>>> {
+    let opened = blobs.open(&copy_name(hash))?;
+    let Some(blob) = opened.filter(|blob| blob.len() <= COPY_BYTES_MAX) else { return Ok(None) };
+    let mut bytes = vec![0; usize::try_from(blob.len()).unwrap_or(usize::MAX)];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match blob.read_at(&mut bytes[filled..], filled as u64)? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(Some(bytes))
 }
 
-fn read(disk: &dyn Disk, path: &Path) -> Result<BTreeMap<PathBuf, Option<String>>, String> {
+fn copy_name(hash: &str) -> String {
+    format!("{FOLDER}/{hash}.json")
+}
+
+fn read(ledger: &Ledger) -> Result<BTreeMap<PathBuf, Option<String>>, String> {
     let mut folders = BTreeMap::new();
-    for line in ledger::read(disk, path)? {
+    for line in ledger.read()? {
         let Some(folder) = line["folder"].as_str().map(PathBuf::from) else { continue };
         let is_hash = |copy: &&str| copy.len() == 64 && copy.bytes().all(|b| b.is_ascii_hexdigit());
         let copy = line["copy"].as_str().filter(is_hash).map(str::to_owned);
@@ -217,8 +227,8 @@ fn read(disk: &dyn Disk, path: &Path) -> Result<BTreeMap<PathBuf, Option<String>
     Ok(folders)
 }
 
-const FILE_NAME: &str = "trusted.jsonl";
-const DIRECTORY: &str = "trusted";
+/// The folder of the copies in the blobs of a store.
+const FOLDER: &str = "trusted";
 /// What may be read of all skills of a folder, at its longest in JSON.
 const COPY_BYTES_MAX: u64 = super::snapshot::ROOM_BYTES * 6 + (16 << 20);
 const EARLIER: &str = "its folder was trusted by an earlier version, which kept no copy to compare with";

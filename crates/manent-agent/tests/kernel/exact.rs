@@ -64,7 +64,7 @@ async fn what_was_sent_is_what_the_log_says_over_a_whole_life() {
             stop_in_the_middle(&conversation).await;
         }
         if life == 3 {
-            store.existing_session(&k).unwrap().undo_compaction(&store).unwrap();
+            store.existing_session(&k).unwrap().undo_compaction().unwrap();
         }
         kernel.end(LONG).await;
     }
@@ -84,7 +84,7 @@ async fn what_was_sent_is_what_the_log_says_by_any_way_of_compacting() {
         ask(&conversation, &format!("question {n}: {}", "a long story about ships. ".repeat(20))).await;
         if n % 4 == 3 {
             let mut session = store.existing_session(&k).unwrap();
-            session.compact(&store, Tokens::default(), quiet().limits, true, None).unwrap().unwrap();
+            session.compact(Tokens::default(), quiet().limits, true, None).unwrap().unwrap();
         }
     }
     kernel.end(LONG).await;

@@ -14,6 +14,7 @@
 //! | `without_memory.rs` | a memory that is slow or cannot be read |
 //! | `panics.rs` | every part that others wait for panics at every call in turn |
 //! | `hooked.rs` | a disk with a hook before every operation |
+//! | `reads.rs` | how often the log is read for one answer |
 //! | `crowd.rs` | many conversations at once, and two kernels on one store |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
@@ -26,6 +27,7 @@ mod exact;
 mod hands;
 mod hooked;
 mod panics;
+mod reads;
 mod reviews;
 mod scene;
 mod tools;

@@ -1,8 +1,11 @@
 //! What a person allowed, for a session and for a project.
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use manent::log::RealDisk;
+use manent::log::fs::Disk;
+use manent::{InMemory, Store, StoreOptions};
 use manent_agent::policy::{Answer, Approvals, Asking, Grant, Policy, Prefix, READERS, RUNNERS, Verdict};
 use serde_json::json;
 
@@ -134,7 +137,7 @@ fn wider_prefixes_stored_earlier_no_longer_count_and_are_named_once() {
     std::fs::write(&list, line(&["git", "log"]) + &line(&["ls"]) + &line(&["cargo", "test"]) + &elsewhere)
         .unwrap();
     std::fs::set_permissions(&list, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let load = || Approvals::load(&RealDisk::shared(), &world.path("store"), &world.path("work"));
+    let load = || Approvals::load(&world.store(), &world.path("work"));
     let mut approvals = load();
     let note = approvals.take_note().unwrap();
     assert!(note.contains("`cargo test`, `git log` no longer counts"), "{note}");
@@ -245,14 +248,31 @@ fn what_is_allowed_for_the_project_outlives_the_session_there_and_nowhere_else()
     }
     let list = world.path("store/approvals.jsonl");
     assert_eq!(std::fs::metadata(&list).unwrap().permissions().mode() & 0o777, 0o600);
-    let elsewhere = Approvals::load(&RealDisk::shared(), &world.path("store"), &world.path("work/docs"));
+    let elsewhere = Approvals::load(&world.store(), &world.path("work/docs"));
     let elsewhere = Policy::new(manent_agent::policy::Rules::default(), elsewhere);
     assert_eq!(verdict(&elsewhere, &world.command("grep y")), Verdict::Ask);
     // A link to the workspace is the workspace.
     std::os::unix::fs::symlink(world.path("work"), world.path("alias")).unwrap();
-    let linked = Approvals::load(&RealDisk::shared(), &world.path("store"), &world.path("alias"));
+    let linked = Approvals::load(&world.store(), &RealDisk.resolve(&world.path("alias")).unwrap());
     let linked = Policy::new(manent_agent::policy::Rules::default(), linked);
     assert_eq!(verdict(&linked, &world.command("grep y")), Verdict::Allow);
+}
+
+#[test]
+fn approvals_on_a_backend_in_memory_hold_until_the_store_is_gone() {
+    let world = World::new();
+    let store = Store::on(Arc::new(InMemory::default()), None, StoreOptions::default());
+    let policy = |store: &Store| {
+        let approvals = Approvals::load(store, &world.path("work"));
+        assert_eq!(approvals.trouble(), None);
+        Policy::new(manent_agent::policy::Rules::default(), approvals)
+    };
+    policy(&store).remember(&world.command("ls > out"), Answer::Project, &Grant::Same).unwrap();
+    policy(&store).remember(&world.edit("docs/a.md"), Answer::Project, &Grant::Tool).unwrap();
+    assert_eq!(verdict(&policy(&store), &world.command("ls > out")), Verdict::Allow);
+    assert_eq!(verdict(&policy(&store), &world.edit("src/main.rs")), Verdict::Allow);
+    let other = Store::on(Arc::new(InMemory::default()), None, StoreOptions::default());
+    assert_eq!(verdict(&policy(&other), &world.command("ls > out")), Verdict::Ask);
 }
 
 #[test]
@@ -263,7 +283,7 @@ fn a_list_that_others_can_write_or_nobody_can_read_allows_nothing() {
     let set_mode = |mode| std::fs::set_permissions(&list, std::fs::Permissions::from_mode(mode)).unwrap();
     for mode in [0o620, 0o602, 0o666] {
         set_mode(mode);
-        let approvals = Approvals::load(&RealDisk::shared(), &world.path("store"), &world.path("work"));
+        let approvals = Approvals::load(&world.store(), &world.path("work"));
         let trouble = approvals.trouble().unwrap().to_owned();
         assert!(trouble.contains("may be written by others; make it your own"), "{trouble}");
         let mut policy = world.policy("");

@@ -80,9 +80,13 @@ impl World {
         self.prepare("edit_file", &json!({"path": path, "old": "text", "new": "texts"}))
     }
 
+    fn store(&self) -> Store {
+        Store::open(self.path("store")).unwrap()
+    }
+
     /// With what was allowed in this workspace before.
     fn policy(&self, rules: &str) -> Policy {
-        let approvals = Approvals::load(&RealDisk::shared(), &self.path("store"), &self.path("work"));
+        let approvals = Approvals::load(&self.store(), &self.path("work"));
         Policy::new(Rules::read(rules).unwrap(), approvals)
     }
 }

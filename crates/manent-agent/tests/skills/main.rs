@@ -24,6 +24,7 @@ mod trust;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use manent::Store;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
 use manent_agent::skills::{Places, Skill, Skills, Trusted};
@@ -53,11 +54,15 @@ impl World {
     /// Trusts the project as it is.
     fn trust(&self) -> PathBuf {
         let copies = self.look().copies;
-        Trusted::trust(&*self.disk, &self.path("store"), &self.path("project"), &copies).unwrap()
+        Trusted::trust(&*self.disk, &self.store(), &self.path("project"), &copies).unwrap()
     }
 
     fn distrust(&self) -> PathBuf {
-        Trusted::distrust(&*self.disk, &self.path("store"), &self.path("project")).unwrap()
+        Trusted::distrust(&*self.disk, &self.store(), &self.path("project")).unwrap()
+    }
+
+    fn store(&self) -> Store {
+        Store::open(self.path("store")).unwrap()
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -93,7 +98,7 @@ impl World {
     }
 
     fn look(&self) -> Skills {
-        let trusted = Trusted::load(&*self.disk, &self.path("store"));
+        let trusted = Trusted::load(&self.store());
         let places = Places {
             project: Some(self.path("project")),
             user: Some(self.path("user")),

@@ -1,8 +1,12 @@
 //! Whose skills are used: decisions that last, and a list that nobody else may write.
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
-use manent_agent::skills::{Copies, Trusted};
+use manent::backend::InMemoryBlobs;
+use manent::{InMemory, Store, StoreOptions};
+use manent_agent::skills::{Copies, Trust, Trusted};
+use serde_json::Value;
 
 use super::{World, lines};
 
@@ -24,10 +28,10 @@ fn skills_of_a_project_are_used_once_its_folder_is_trusted() {
 fn trust_is_about_one_folder_behind_all_links() {
     let world = World::new();
     world.link("way", world.path("project"));
-    let store = world.path("store");
+    let store = world.store();
     let noted = Trusted::trust(&*world.disk, &store, &world.path("way"), &Copies::new()).unwrap();
     assert_eq!(noted, world.path("project"));
-    let trusted = Trusted::load(&*world.disk, &store);
+    let trusted = Trusted::load(&store);
     assert!(trusted.holds(&world.path("project")));
     assert!(!trusted.holds(&world.path("project/sub")) && !trusted.holds(&world.path("")));
     assert_eq!(trusted.folders().collect::<Vec<_>>(), [world.path("project")]);
@@ -41,10 +45,64 @@ fn a_torn_end_takes_no_decision_with_it() {
     let mut bytes = std::fs::read(&list).unwrap();
     bytes.extend(b"{\"folder\":\"/half");
     std::fs::write(&list, bytes).unwrap();
-    let trusted = || Trusted::load(&*world.disk, &world.path("store"));
+    let trusted = || Trusted::load(&world.store());
     assert!(trusted().holds(&world.path("project")));
     world.distrust();
     assert!(!trusted().holds(&world.path("project")));
+}
+
+#[test]
+fn trust_on_a_backend_in_memory_keeps_decisions_and_copies() {
+    let world = World::new();
+    world.skill("project/.agents/skills/a", "x");
+    let (project, copies) = (world.path("project"), world.find().copies);
+    let blobs = Arc::new(InMemoryBlobs::default());
+    let store = Store::on(Arc::new(InMemory::default()), Some(blobs), StoreOptions::default());
+    assert_eq!(Trusted::trust(&*world.disk, &store, &project, &copies).unwrap(), project);
+    assert_eq!(Trusted::load(&store).of(&project), Trust::As(copies));
+    Trusted::distrust(&*world.disk, &store, &project).unwrap();
+    assert_eq!(Trusted::load(&store).of(&project), Trust::None);
+    assert!(store.blobs().unwrap().list("trusted").unwrap().is_empty(), "no decision names the copy");
+    let without = Store::on(Arc::new(InMemory::default()), None, StoreOptions::default());
+    let refused = Trusted::trust(&*world.disk, &without, &project, &Copies::new()).unwrap_err();
+    assert!(refused.to_string().contains("no place for copies"), "{refused}");
+    assert!(!Trusted::load(&without).holds(&project), "no decision without its copy");
+}
+
+/// Earlier versions write lines without numbers and look for members by their names, whatever else a line holds.
+#[test]
+fn lines_of_earlier_versions_and_ours_are_read_together_by_both() {
+    let world = World::new();
+    let (project, list) = (world.path("project"), world.path("store/trusted.jsonl"));
+    let decided_by_earlier = || {
+        let text = std::fs::read_to_string(&list).unwrap();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|line| line["folder"] == project.to_str().unwrap()).last().unwrap()
+    };
+    let append = |trusted: bool| {
+        let line = serde_json::json!({"folder": project, "trusted": trusted, "ts": "x"});
+        let before = std::fs::read_to_string(&list).unwrap();
+        std::fs::write(&list, format!("{before}\n{line}\n")).unwrap();
+    };
+    world.trust();
+    assert_eq!(decided_by_earlier()["trusted"], true);
+    assert_eq!(decided_by_earlier()["copy"].as_str().unwrap().len(), 64);
+    append(false);
+    assert!(!Trusted::load(&world.store()).holds(&project));
+    world.trust();
+    assert!(Trusted::load(&world.store()).holds(&project));
+    world.distrust();
+    assert_eq!(decided_by_earlier()["trusted"], false);
+    // A list that an earlier version began never gets a header.
+    std::fs::remove_file(&list).unwrap();
+    world.write("store/trusted.jsonl", "");
+    std::fs::set_permissions(&list, std::fs::Permissions::from_mode(0o600)).unwrap();
+    append(true);
+    assert!(Trusted::load(&world.store()).holds(&project));
+    world.distrust();
+    assert!(!Trusted::load(&world.store()).holds(&project));
+    assert_eq!(decided_by_earlier()["trusted"], false);
+    assert!(!std::fs::read_to_string(&list).unwrap().contains("\"meta\""));
 }
 
 #[test]
@@ -54,7 +112,7 @@ fn a_list_that_others_may_write_trusts_nothing() {
     let list = world.path("store/trusted.jsonl");
     let mode = |mode| std::fs::set_permissions(&list, std::fs::Permissions::from_mode(mode)).unwrap();
     assert_eq!(std::fs::metadata(&list).unwrap().permissions().mode() & 0o777, 0o600);
-    let load = || Trusted::load(&*world.disk, &world.path("store"));
+    let load = || Trusted::load(&world.store());
     mode(0o666);
     assert!(!load().holds(&world.path("project")));
     assert!(load().trouble().unwrap().contains("chmod 600"));
@@ -76,8 +134,8 @@ fn whatever_stands_in_the_list_there_is_an_answer() {
     {
         let path = world.write("store/trusted.jsonl", format!("{junk}\n{line}\n{junk}\n"));
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(Trusted::load(&*world.disk, &world.path("store")).holds(&project), "{junk:?}");
+        assert!(Trusted::load(&world.store()).holds(&project), "{junk:?}");
     }
     world.write("store/trusted.jsonl", vec![b'\n'; 5 << 20]);
-    assert!(Trusted::load(&*world.disk, &world.path("store")).trouble().is_some());
+    assert!(Trusted::load(&world.store()).trouble().is_some());
 }

@@ -120,7 +120,7 @@ fn begin(
         (Model::Recall(_), _) | (_, ToolsWanted::No) => None,
         _ => {
             let calling = if runtime.block_on(model.calls_tools()) { Calling::Native } else { Calling::Text };
-            let tools = toolbox(context, asking, calling)?;
+            let tools = toolbox(context, store, asking, calling)?;
             let told = tools.skills.catalogue(budget(config.limits.max_tokens), &Tokens::default());
             if !told.text.is_empty() {
                 system.push_str("\n\n");

@@ -19,7 +19,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Compact) -> Result<Exit, Failur
     let green = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
     let name = term::line(key.as_str());
     if given.undo {
-        let Some(seq) = session.undo_compaction(&store)? else {
+        let Some(seq) = session.undo_compaction()? else {
             return Err(Failure::new(Exit::NotFound, format!("no compaction of {key} is in force")));
         };
         if output.json {
@@ -44,7 +44,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Compact) -> Result<Exit, Failur
     let mut asking = answering.as_ref().filter(|answering| answering.is_model()).map(Answering::asking);
     let summariser = asking.as_mut().map(|asking| asking as &mut dyn Summariser);
     let tokens = Tokens::new(Counting::Exact);
-    let Some(done) = session.compact(&store, tokens, limits, true, summariser)? else {
+    let Some(done) = session.compact(tokens, limits, true, summariser)? else {
         context.note(&format!("there is nothing in {key} to compact"));
         return Ok(Exit::Done);
     };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use manent::Store;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
 use manent_agent::skills::Standing;
@@ -39,7 +40,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure>
         let what = format!("there are no runs of a session {}; {hint}", term::shell_word(session));
         return Err(Failure::new(Exit::NotFound, what));
     }
-    let known = known_skills(context);
+    let known = known_skills(context, &store);
     let project = given.project.as_deref().map(project_path);
     let stop = Arc::new(AtomicBool::new(false));
     // Ctrl-C tells what was read until then. The second one ends us at once.
@@ -71,8 +72,8 @@ pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure>
 }
 
 /// The skills that are used here. Whatever is wrong with them is not our question.
-fn known_skills(context: &Context<'_>) -> Vec<String> {
-    let Ok(skills) = super::skills::skills_here(context) else { return Vec::new() };
+fn known_skills(context: &Context<'_>, store: &Store) -> Vec<String> {
+    let Ok(skills) = super::skills::skills_here(context, store) else { return Vec::new() };
     let used = skills.all.iter().filter(|skill| skill.standing == Standing::Used);
     used.map(|skill| skill.name().to_owned()).collect()
 }
@@ -113,7 +114,7 @@ pub(super) fn project_path(typed: &str) -> String {
 fn narrated(
     context: &Context<'_>,
     given: &Retro,
-    store: &manent::Store,
+    store: &Store,
     report: &Report,
 ) -> Result<Option<Narrative>, Failure> {
     if !given.wants_model() || report.totals.runs == 0 {
@@ -162,12 +163,7 @@ fn show(
     Ok(output.flush()?)
 }
 
-fn remember(
-    context: &Context<'_>,
-    given: &Retro,
-    store: &manent::Store,
-    report: &Report,
-) -> Result<(), Failure> {
+fn remember(context: &Context<'_>, given: &Retro, store: &Store, report: &Report) -> Result<(), Failure> {
     let done = report.remember(&store.memory()?, given.wait.time)?;
     let words = remembered_words(&done);
     context.note(&format!("{words}; `manent memory list --tag retro` shows them"));

@@ -52,7 +52,7 @@ fn plant(scene: &Scene) -> Planted {
         memory: Some(p.text(92)),
         ..Setting::default()
     };
-    session.set_context(&scene.store, &setting).unwrap();
+    session.set_context(&setting).unwrap();
     drop(session);
     let asked = scene.say("s", "user", &p.text(1));
     let arguments = json!({"path": p.one(), "password": "tr0ub4dor&3xyz", "deep": {"token": [p.one()]}});
@@ -167,7 +167,7 @@ fn a_credential_in_tools_is_taken_out_of_every_row_that_has_them() {
     let about = "reads /home/zaphodb/notes, log in with password=tr0ub4dor99xyz";
     let tools = json!([{"type": "function", "function": {"name": "read", "description": about}}]);
     let setting = Setting { tools: Some(tools.to_string()), ..Setting::default() };
-    session.set_context(&scene.store, &setting).unwrap();
+    session.set_context(&setting).unwrap();
     drop(session);
     for n in 0..20 {
         let asked = format!("{} log in with tr0ub4dor99xyz", words(n, 20));

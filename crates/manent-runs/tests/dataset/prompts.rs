@@ -13,7 +13,7 @@ fn with_tools(scene: &Scene) {
     let tools = r#"[{"type":"function","function":{"name":"read","description":"d","parameters":{"type":"object"}}}]"#;
     let setting =
         Setting { system: Some("Be brief.".into()), tools: Some(tools.into()), ..Setting::default() };
-    session.set_context(&scene.store, &setting).unwrap();
+    session.set_context(&setting).unwrap();
     drop(session);
     assert_eq!(scene.say("s", "user", "what is in a.txt?"), 2);
     let call = json!({"role": "assistant", "content": "", "tool_calls": [
@@ -124,7 +124,7 @@ fn what_was_remembered_is_not_in_prompts_and_what_was_forgotten_never_is() {
         memory_ids: vec![item.id],
         ..Setting::default()
     };
-    session.set_context(&scene.store, &remembered).unwrap();
+    session.set_context(&remembered).unwrap();
     drop(session);
     scene.asked("s", "", "what is my cat called?", "As you told me.", true);
     let call = json!({"id": "r", "name": "recall", "arguments": {}});

@@ -6,12 +6,11 @@
 
 use manent_log::Body;
 
+use super::Context;
 use super::plan::Planning;
-use super::{Context, Part};
 use crate::error::{Error, Result};
-use crate::store::{Session, Store};
+use crate::store::Session;
 use crate::tokens::Tokens;
-use manent_store::StreamId;
 use manent_store::clock;
 
 /// How large a context may grow.
@@ -132,56 +131,67 @@ pub struct Compacted {
 }
 
 impl Session {
-    /// Makes the context of the session smaller if it is too large, or in any case where `asked`. Nothing: it need not
-    /// be.
+    /// Makes the context of the session smaller if it is too large, or in any case where `asked`. Returns `None` if it
+    /// need not be.
     pub fn compact(
         &mut self,
-        store: &Store,
         tokens: Tokens,
         limits: Limits,
         asked: bool,
         summariser: Option<&mut dyn Summariser>,
     ) -> Result<Option<Compacted>> {
-        let at = StreamId::live(self.key());
-        let part = match Part::read(store, &at, None) {
-            Err(e) if e.is_not_found() => return Ok(None),
-            part => part?,
-        };
-        let setting = part.setting(store, &at)?.map(|(setting, _)| setting);
+        let Some(part) = self.take_part()? else { return Ok(None) };
+        let setting = part.setting().map(|(setting, _)| setting);
         let planning = Planning { part: &part, setting: setting.as_ref(), tokens };
-        let before = planning.render(part.compaction.as_ref());
-        let reason = match limits.exceeded_by(&before) {
-            Some(reason) => reason,
-            None if asked => Reason::Manual,
-            None => return Ok(None),
-        };
-        let mut target = limits.target();
-        if reason == Reason::Manual {
-            target.max_tokens =
-                target.max_tokens.min(Limits { max_tokens: before.tokens, ..limits }.target().max_tokens);
-        }
-        let mut tried = Vec::new();
-        let Some((way, planned)) = planning.plan(before.tokens, target, summariser, &mut tried) else {
-            if reason == Reason::Manual {
-                return Ok(None);
-            }
-            let least = planning.least();
-            return Err(Error::CannotCompact { tokens: least, limit: limits.max_tokens });
-        };
-        let after = planning.render(Some(&planned.compaction)).tokens;
-        let body = planned.body(reason, way, before.tokens, after);
+        let planned = planned(&planning, limits, asked, summariser);
+        self.keep_part(part);
+        let Some((body, compacted)) = planned? else { return Ok(None) };
         let seq = self.append(body)?.seq;
-        let kept_from = planned.compaction.kept_from;
-        Ok(Some(Compacted { seq, reason, way, before: before.tokens, after, kept_from, tried }))
+        Ok(Some(Compacted { seq, ..compacted }))
     }
 
-    /// Takes the last compaction back, if there is one in force: a record that says so. Gives its number.
-    pub fn undo_compaction(&mut self, store: &Store) -> Result<Option<u64>> {
-        let part = Part::read(store, &StreamId::live(self.key()), None)?;
-        let Some(compaction) = part.compaction else { return Ok(None) };
+    /// Takes the last compaction back, if there is one in force, by a record that says so. Returns its number.
+    pub fn undo_compaction(&mut self) -> Result<Option<u64>> {
+        let Some(part) = self.take_part()? else { return Ok(None) };
+        let seq = part.compaction.as_ref().map(|compaction| compaction.seq);
+        self.keep_part(part);
+        let Some(seq) = seq else { return Ok(None) };
         let mut body = Body::new();
-        body.string("ts", &clock::now()).string("kind", "undo").number("target", compaction.seq);
+        body.string("ts", &clock::now()).string("kind", "undo").number("target", seq);
         self.append(body)?;
-        Ok(Some(compaction.seq))
+        Ok(Some(seq))
     }
+}
+
+/// Plans a compaction if one is needed. Returns its record, and what it does once that has a number.
+fn planned(
+    planning: &Planning<'_>,
+    limits: Limits,
+    asked: bool,
+    summariser: Option<&mut dyn Summariser>,
+) -> Result<Option<(Body, Compacted)>> {
+    let before = planning.render(planning.part.compaction.as_ref());
+    let reason = match limits.exceeded_by(&before) {
+        Some(reason) => reason,
+        None if asked => Reason::Manual,
+        None => return Ok(None),
+    };
+    let mut target = limits.target();
+    if reason == Reason::Manual {
+        target.max_tokens =
+            target.max_tokens.min(Limits { max_tokens: before.tokens, ..limits }.target().max_tokens);
+    }
+    let mut tried = Vec::new();
+    let Some((way, planned)) = planning.plan(before.tokens, target, summariser, &mut tried) else {
+        if reason == Reason::Manual {
+            return Ok(None);
+        }
+        let least = planning.least();
+        return Err(Error::CannotCompact { tokens: least, limit: limits.max_tokens });
+    };
+    let after = planning.render(Some(&planned.compaction)).tokens;
+    let body = planned.body(reason, way, before.tokens, after);
+    let kept_from = planned.compaction.kept_from;
+    let before = before.tokens;
+    Ok(Some((body, Compacted { seq: 0, reason, way, before, after, kept_from, tried })))
 }

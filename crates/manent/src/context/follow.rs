@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 
 use manent_log::Item;
 
-use super::records::{Compaction, Held, Noted, Setting};
-use super::{Context, Message, read_from, render};
+use super::part::read_one;
+use super::records::{Compaction, Held, Noted, Setting, text_in};
+use super::{Context, Message, render};
 use crate::error::Result;
 use crate::reading::Reader;
 use crate::store::Store;
@@ -119,7 +120,7 @@ impl Follower {
         let begin = compaction.as_ref().map_or(first, |compaction| first.max(compaction.kept_from));
         let mut held = Vec::new();
         for seq in compaction.iter().flat_map(|compaction| &compaction.pinned) {
-            held.extend(read_from(&self.store, &self.at, Start::Seq(*seq), Some(*seq))?.0);
+            held.extend(read_one(&self.store, &self.at, *seq)?);
         }
         if let Err(gone) = self.take(begin, last, &mut held) {
             return Ok(Err(gone));
@@ -250,7 +251,15 @@ impl Follower {
             return Ok(());
         };
         if self.setting.as_ref().is_none_or(|(seq, ..)| *seq != noted.seq) {
-            let (setting, missing) = noted.resolved(&self.store, &self.at)?;
+            let mut texts = Vec::new();
+            for (seq, what) in noted.references() {
+                let mut reader = self.store.read(&self.at, Start::Seq(seq))?;
+                texts.push(((seq, what), text_in(&mut reader, seq, what)?));
+            }
+            let (setting, missing) = noted.resolved(&mut |seq, what| {
+                let known = texts.iter().find(|(of, _)| *of == (seq, what));
+                known.and_then(|(_, text)| text.clone())
+            });
             self.setting = Some((noted.seq, setting, missing.is_empty()));
         }
         Ok(())

@@ -8,8 +8,9 @@ use manent_log::Body;
 
 use super::compact::{Limits, Reason, Summariser, Way};
 use super::extract::{Line, extract, kept};
+use super::part::Part;
 use super::records::{Compaction, Held, Said, Setting};
-use super::{Context, Part, render};
+use super::{Context, render};
 use crate::tokens::Tokens;
 use manent_store::clock;
 

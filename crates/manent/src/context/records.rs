@@ -13,10 +13,9 @@ use crate::Receipt;
 use crate::error::Result;
 #[cfg(feature = "search")]
 use crate::memory::Selection;
-use crate::store::{Session, Store};
-use crate::stream::Start;
+use crate::reading::Reader;
+use crate::store::Session;
 use crate::turn::Record;
-use manent_store::StreamId;
 use manent_store::clock;
 
 /// A record as a context needs it.
@@ -100,9 +99,20 @@ impl Held {
         }
     }
 
-    pub(super) fn setting(&self) -> Option<Noted> {
+    /// Returns about how much memory it takes, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = match self {
+            Held::Turn(said) => said.content.len() + said.calls.as_ref().map_or(0, |(json, _)| json.len()),
+            Held::Compaction(compaction) => compaction.summary.len(),
+            Held::Setting(noted) => TEXTS.iter().filter_map(|what| noted.text(what)).map(str::len).sum(),
+            Held::Undo(_) | Held::Gap(_) | Held::Other(_) => 0,
+        };
+        texts + size_of::<Held>()
+    }
+
+    pub(super) fn setting(&self) -> Option<&Noted> {
         match self {
-            Held::Setting(noted) => Some(noted.clone()),
+            Held::Setting(noted) => Some(noted),
             _ => None,
         }
     }
@@ -211,15 +221,36 @@ impl Noted {
         }
     }
 
-    /// With its texts, wherever they are; and which of them are not where they should be.
-    pub(super) fn resolved(&self, store: &Store, at: &StreamId) -> Result<(Setting, Vec<SettingError>)> {
+    /// Returns a text that stands in this very record.
+    pub(super) fn text(&self, what: &str) -> Option<&str> {
+        let at = TEXTS.iter().position(|name| *name == what)?;
+        match self.texts.get(at)?.as_ref()? {
+            Text::Here(text) => Some(text),
+            Text::At { .. } => None,
+        }
+    }
+
+    /// Lists the texts that stand in other records: the number of the record, and the member.
+    pub(super) fn references(&self) -> impl Iterator<Item = (u64, &'static str)> {
+        self.texts.iter().zip(TEXTS).filter_map(|(text, what)| match text {
+            Some(Text::At { seq, .. }) => Some((*seq, what)),
+            _ => None,
+        })
+    }
+
+    /// Returns the setting with its texts, and which of them are not where they should be. `text_at` gives a text that
+    /// stands in another record.
+    pub(super) fn resolved(
+        &self,
+        text_at: &mut dyn FnMut(u64, &'static str) -> Option<String>,
+    ) -> (Setting, Vec<SettingError>) {
         let (mut texts, mut missing) = ([None, None, None], Vec::new());
         for ((text, slot), what) in self.texts.iter().zip(&mut texts).zip(TEXTS) {
             *slot = match text {
                 None => None,
                 Some(Text::Here(text)) => Some(text.clone()),
                 Some(Text::At { seq, hash }) => {
-                    let found = text_at(store, at, *seq, what)?.filter(|text| hash_of(text) == *hash);
+                    let found = text_at(*seq, what).filter(|text| hash_of(text) == *hash);
                     if found.is_none() {
                         missing.push(SettingError { what, seq: *seq, by: self.seq });
                     }
@@ -230,13 +261,12 @@ impl Noted {
         let [system, tools, memory] = texts;
         let (memory_ids, model, protocol) =
             (self.memory_ids.clone(), self.model.clone(), self.protocol.clone());
-        Ok((Setting { system, tools, memory, memory_ids, model, protocol }, missing))
+        (Setting { system, tools, memory, memory_ids, model, protocol }, missing)
     }
 }
 
-/// A text that stands in a `context` record.
-fn text_at(store: &Store, at: &StreamId, seq: u64, what: &str) -> Result<Option<String>> {
-    let mut reader = store.read(at, Start::Seq(seq))?;
+/// Reads a text that stands in the `context` record of a number, to which the reader was moved.
+pub(super) fn text_in(reader: &mut Reader, seq: u64, what: &str) -> Result<Option<String>> {
     let Some(manent_log::Item::Entry(entry)) = reader.next()? else { return Ok(None) };
     let record = Record::of(&entry).filter(|_| entry.seq == seq);
     Ok(record.and_then(|record| serde_json::from_str(record.member(what)?).ok()))
@@ -310,25 +340,17 @@ impl Noted {
 }
 
 impl Session {
-    /// Notes what will be sent besides the turns, if that is not what the last note says. Nothing: it is. Called before
-    /// each question to a model, with what was chosen from the memory just then, so that what is forgotten is not sent.
-    pub fn set_context(&mut self, store: &Store, setting: &Setting) -> Result<Option<Receipt>> {
-        let at = StreamId::live(self.key());
-        let before = match super::Part::read(store, &at, None) {
-            Err(e) if e.is_not_found() => None,
-            part => {
-                let part = part?;
-                match part.held.iter().rev().find_map(Held::setting) {
-                    Some(noted) => Some(noted),
-                    None => part.setting_before(store, &at)?,
-                }
-            }
-        };
-        // A text that cannot be read any more is written again.
-        let before = match before {
-            Some(before) if before.resolved(store, &at)?.1.is_empty() => Some(before),
-            _ => None,
-        };
+    /// Notes what will be sent besides the turns, if that is not what the last note says. Returns `None` if it is.
+    /// Called before each question to a model, with what was chosen from the memory just then, so that what is
+    /// forgotten is not sent.
+    pub fn set_context(&mut self, setting: &Setting) -> Result<Option<Receipt>> {
+        let mut before = None;
+        if let Some(part) = self.take_part()? {
+            // A text that cannot be read any more is written again.
+            let is_whole = part.setting().is_some_and(|(_, missing)| missing.is_empty());
+            before = part.noted().filter(|_| is_whole).cloned();
+            self.keep_part(part);
+        }
         if before.as_ref().is_some_and(|before| before.is(setting)) {
             return Ok(None);
         }

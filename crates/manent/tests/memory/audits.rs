@@ -227,7 +227,7 @@ fn what_rests_on_nothing_was_not_said_by_the_user_or_is_a_secret_is_found() {
     let chosen = memory.select("tea in Lyon", 120).unwrap();
     assert!(chosen.ids.contains(&told) && chosen.ids.contains(&good), "{chosen:?}");
     let given = Setting::default().remembering(&chosen);
-    store.session(&key).unwrap().set_context(&store, &given).unwrap();
+    store.session(&key).unwrap().set_context(&given).unwrap();
     assert_eq!(memory.audit().unwrap().never_recalled.items, 7 - chosen.ids.len());
     // What is gone is not complained of.
     memory.forget(&[nowhere, wrong, without, invented, secret]).unwrap();

@@ -136,7 +136,7 @@ fn a_choice_for_a_model_is_data_that_fits_the_budget() {
     // What was put into a context is counted from the session's record of it.
     let key = SessionKey::new("work").expect("a key");
     let given = Setting::default().remembering(&chosen);
-    store.session(&key).expect("held").set_context(&store, &given).expect("noted");
+    store.session(&key).expect("held").set_context(&given).expect("noted");
     let seen = store.context(&key, Tokens::default()).expect("a context");
     assert_eq!(seen.messages[0].content, chosen.text);
     assert_eq!(memory.recalls().expect("counted")[&2].times, 1);

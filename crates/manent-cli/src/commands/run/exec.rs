@@ -36,8 +36,9 @@ pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> 
     })?;
     // Without a sandbox nothing is run, and nothing was begun.
     let sandbox = Sandbox::probe()?;
-    let runs = super::runs(context, given.wait.time)?;
-    let skill_hash = skills_here(context)?.get(&given.skill).map(|skill| skill.hash.clone());
+    let store = context.store(given.wait.time)?;
+    let runs = Runs::open(&store)?;
+    let skill_hash = skills_here(context, &store)?.get(&given.skill).map(|skill| skill.hash.clone());
     let project = project_of(&RealDisk, &cwd, user_home().as_deref());
     let mut policy = Policy::new(&cwd, context.home()?);
     policy.read_only.clone_from(&given.read);

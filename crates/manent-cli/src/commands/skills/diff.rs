@@ -17,7 +17,7 @@ pub(crate) fn run(context: &Context<'_>, here: &Here, given: &Folder) -> Result<
     let dir = given.dir.clone().unwrap_or_else(|| here.cwd.clone());
     let folder = here.project(&dir);
     let skills = here.skills_of(context, folder.clone());
-    let trust = Trusted::load(&*here.disk, &here.store).of(&*here.disk, &folder);
+    let trust = Trusted::load(&here.store).of(&folder);
     let mut output = context.output();
     let differing = of(&trust, &skills);
     for difference in &differing {

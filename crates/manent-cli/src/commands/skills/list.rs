@@ -26,8 +26,8 @@ pub(crate) fn run(context: &Context<'_>, here: &Here) -> Result<Exit, Failure> {
     }
     output.flush()?;
     if skills.all.is_empty() {
-        let store = here.store.join("skills");
-        context.note(&format!("no skills; put directories with a SKILL.md in {}", store.display()));
+        let dir = here.home.join("skills");
+        context.note(&format!("no skills; put directories with a SKILL.md in {}", dir.display()));
     }
     for note in &skills.notes {
         context.note(&format!("{}: {}", note.path.display(), note.what));

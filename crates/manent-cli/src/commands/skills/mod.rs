@@ -9,7 +9,9 @@ mod validate;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use manent::Store;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
 use manent_agent::skills::{Places, Problem, Skill, Skills, Standing, Trusted, project_of};
@@ -20,7 +22,7 @@ use crate::context::{Context, user_home};
 use crate::exit::{Exit, Failure};
 
 pub(crate) fn run(context: &Context<'_>, given: &args::Skills) -> Result<Exit, Failure> {
-    let here = Here::new(context)?;
+    let here = Here::new(context, &context.store(WAIT)?)?;
     match &given.command {
         SkillsCommand::List => list::run(context, &here),
         SkillsCommand::Show(given) => show::run(context, &here, given),
@@ -33,8 +35,8 @@ pub(crate) fn run(context: &Context<'_>, given: &args::Skills) -> Result<Exit, F
 }
 
 /// All skills that count where somebody types.
-pub(crate) fn skills_here(context: &Context<'_>) -> Result<Skills, Failure> {
-    let skills = Here::new(context)?.skills(context);
+pub(crate) fn skills_here(context: &Context<'_>, store: &Store) -> Result<Skills, Failure> {
+    let skills = Here::new(context, store)?.skills(context);
     note_held(context, &skills);
     Ok(skills)
 }
@@ -42,21 +44,23 @@ pub(crate) fn skills_here(context: &Context<'_>) -> Result<Skills, Failure> {
 /// Where somebody types, and what belongs to that.
 struct Here {
     disk: Arc<dyn Disk>,
+    store: Store,
     /// The home of the store.
-    store: PathBuf,
+    home: PathBuf,
     user: Option<PathBuf>,
     cwd: PathBuf,
 }
 
 impl Here {
-    fn new(context: &Context<'_>) -> Result<Here, Failure> {
+    fn new(context: &Context<'_>, store: &Store) -> Result<Here, Failure> {
         let cwd = std::env::current_dir().map_err(|e| {
             Failure::new(
                 Exit::Failed,
                 format!("the current directory is not known: {e}; go to one that is there"),
             )
         })?;
-        Ok(Here { disk: RealDisk::shared(), store: context.home()?, user: user_home(), cwd })
+        let (disk, store, home) = (RealDisk::shared(), store.clone(), context.home()?);
+        Ok(Here { disk, store, home, user: user_home(), cwd })
     }
 
     /// The folder whose skills count in a directory.
@@ -70,12 +74,12 @@ impl Here {
     }
 
     fn skills_of(&self, context: &Context<'_>, project: PathBuf) -> Skills {
-        let trusted = Trusted::load(&*self.disk, &self.store);
+        let trusted = Trusted::load(&self.store);
         if let Some(trouble) = trusted.trouble() {
             context.warn(trouble);
         }
         let places =
-            Places { project: Some(project), user: self.user.clone(), store: Some(self.store.clone()) };
+            Places { project: Some(project), user: self.user.clone(), store: Some(self.home.clone()) };
         Skills::find(&self.disk, &places, &trusted)
     }
 }
@@ -133,5 +137,7 @@ fn json_of(skill: &Skill) -> Value {
     })
 }
 
+/// How long to wait for another process that notes a decision at the same time.
+const WAIT: Duration = Duration::from_secs(5);
 const HELD_HINT: &str =
     "`manent skills diff` shows what changed, `manent skills trust` trusts it as it is now";

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
+use manent::Space;
 use manent_agent::skills::{Skill, SkillDifference, SkillError, Trust, Trusted};
 use serde_json::{Value, json};
 
@@ -20,12 +21,13 @@ pub(crate) fn trust(context: &Context<'_>, here: &Here, given: &Folder) -> Resul
     here.disk
         .list(&folder)
         .map_err(|source| Failure::from(SkillError::Unreadable { path: dir.clone(), source }))?;
-    let trusted = Trusted::load(&*here.disk, &here.store);
+    here.store.check_supports(Space::Ledger)?;
+    let trusted = Trusted::load(&here.store);
     if let Some(trouble) = trusted.trouble() {
         return Err(Failure::new(Exit::Failed, trouble));
     }
     let skills = here.skills_of(context, folder.clone());
-    let before = trusted.of(&*here.disk, &folder);
+    let before = trusted.of(&folder);
     // What is shown and what is trusted is the same: it was read once.
     let differing = if before == Trust::None { Vec::new() } else { diff::of(&before, &skills) };
     let mut output = context.output();
@@ -54,7 +56,7 @@ pub(crate) fn untrust(context: &Context<'_>, here: &Here, given: &Folder) -> Res
     let dir = given.dir.clone().unwrap_or_else(|| here.cwd.clone());
     // What is gone is named as it was noted: by its whole path.
     let folder = here.project(&here.cwd.join(dir));
-    let trusted = Trusted::load(&*here.disk, &here.store);
+    let trusted = Trusted::load(&here.store);
     if trusted.trouble().is_none() && !trusted.holds(&folder) {
         context.note(&format!("{} was not trusted", folder.display()));
         return Ok(Exit::Done);
