@@ -20,12 +20,13 @@ use crate::error::{BodyError, Error, Result, hint};
 use crate::frame::{self, FileKind, RECORD_BYTES_MAX, SEQ_MAX};
 use crate::fs::{Disk, FileId, write_fully};
 use crate::header::Header;
+use crate::keys::KeyRule;
 use crate::lock::{IfMissing, Lease, Trust, directory_of};
 use crate::reader::{End, Entry, Reader};
 use crate::recover::{self, STUB_BYTES, SetAside};
 
-use keys::RecentKeys;
-pub use keys::{Fate, KEY_RECORDS, sort_out};
+use keys::Mark;
+pub use keys::{KeyedLine, LogKeys, SharedKeys};
 pub use rest::RestingLog;
 
 /// How a log is opened for writing.
@@ -105,8 +106,10 @@ pub struct Log {
     set_aside: Option<SetAside>,
     poison: Option<String>,
     at: Stage,
-    /// The keys of the last records, once somebody appended a record with one.
-    recent: Option<RecentKeys>,
+    /// Where records with keys lie, once somebody looked for one; and the id of the log that these are the keys of.
+    keys: SharedKeys,
+    stream: Arc<str>,
+    mark: Mark,
     /// The bytes of the commit in hand, and where each of its records begins in the file. Kept for their memory.
     buffer: Vec<u8>,
     starts: Vec<u64>,
@@ -144,16 +147,16 @@ impl Log {
             set_aside: ready.set_aside,
             poison: None,
             at: Stage::Rest,
-            recent: None,
+            keys: SharedKeys::default(),
+            stream: Arc::default(),
+            mark: Mark::new(),
             buffer: Vec::new(),
             starts: Vec::new(),
         })
     }
 
-    /// Appends one record. If one of the last [`KEY_RECORDS`] records has the key of this one ([`Body::idempotent`]),
-    /// nothing is appended, whatever the rest of the body and `expect` say, and the receipt is that of the first: after
-    /// its bytes were written again and synced, unless this very handle did that before. In another program's file
-    /// nothing is written again, and such an append is [`Error::Unknown`].
+    /// Appends one record, once: see [`Log::append_by`] and [`KeyRule::IDEMPOTENCY`] for one that has the key of a
+    /// record that is there.
     pub fn append(&mut self, body: &Body, durability: Durability, expect: Expect) -> Result<Receipt> {
         if body.key().is_some() {
             let receipts = self.append_batch(std::slice::from_ref(body), durability, expect)?;
@@ -163,20 +166,15 @@ impl Log {
         Ok(Receipt { seq, offset: self.starts[0], durability })
     }
 
-    /// Appends several records with one write and one sync. Not atomic: a crash may leave the first few of them. What
-    /// [`Log::append`] says of keys holds for each of them, and for two with the same key among them.
+    /// Appends several records with one write and one sync, each once as [`Log::append`] does. Not atomic: a crash may
+    /// leave the first few of them.
     pub fn append_batch(
         &mut self,
         bodies: &[Body],
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        if bodies.iter().any(|body| body.key().is_some()) {
-            return self.guarded(|log| log.commit_keyed(bodies, durability, expect));
-        }
-        let first = self.guarded(|log| log.commit(bodies, durability, expect))?;
-        let numbered = (first..).zip(&self.starts);
-        Ok(numbered.map(|(seq, offset)| Receipt { seq, offset: *offset, durability }).collect())
+        self.append_by(&KeyRule::IDEMPOTENCY, bodies, durability, expect)
     }
 
     /// Writes the header alone, if it is still due: a log that is to exist before its first record. Whatever header
@@ -267,6 +265,9 @@ impl Log {
         self.at = Stage::Commit;
         let outcome = commit(self);
         self.at = Stage::Rest;
+        if self.buffer.capacity() > BUFFER_KEPT_BYTES {
+            self.buffer = Vec::new();
+        }
         outcome
     }
 
@@ -297,9 +298,13 @@ impl Log {
         }
         self.encode(bodies)?;
         if !bodies.is_empty() {
+            let start = self.readable_end();
             self.put_down(bodies.len() as u64, durability)?;
+            // Somebody who is reading the log for its keys reads these too.
+            if let Ok(mut keys) = self.keys.try_lock() {
+                self.note_keys(&mut keys, bodies.iter(), start, durability);
+            }
         }
-        self.forget_keys_of(bodies);
         Ok(first)
     }
 
@@ -318,9 +323,6 @@ impl Log {
         self.header = None;
         if self.kind == FileKind::Foreign {
             self.kind = FileKind::Adopted;
-        }
-        if self.buffer.capacity() > BUFFER_KEPT_BYTES {
-            self.buffer = Vec::new();
         }
         Ok(())
     }
@@ -350,7 +352,7 @@ impl Log {
 
     /// Another program appended without asking for the lease. Its lines are counted, and we go on behind them.
     fn fold_in_others(&mut self) -> Result<()> {
-        self.recent = None;
+        self.mark.change();
         self.lease.check_path(&*self.disk)?;
         let mut reader =
             Reader::resume(&self.disk, self.lease.path(), self.kind, self.settled.0, self.settled.1)?;

@@ -298,7 +298,7 @@ impl Store {
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        let how = Append { durability, expect, wait: self.options.wait };
+        let how = Append { expect, wait: self.options.wait, ..Append::new(durability) };
         let header = || self.header(key, None);
         let receipts = self.streams.append(&StreamId::live(key), &header, bodies, &how)?;
         self.index.written(self, key);
@@ -513,7 +513,7 @@ impl Session {
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        Ok(self.writer.append(bodies, durability, expect)?)
+        Ok(self.writer.append(bodies, &Append { expect, ..Append::new(durability) })?)
     }
 
     /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of

@@ -37,7 +37,7 @@ impl Log {
         if !unborn {
             self.header = None;
         }
-        self.recent = None;
+        self.mark.change();
         self.next_seq = self.header.as_ref().map_or(next_seq, first_seq_of);
         self.kind = kind;
         self.header_line = header_line;

@@ -10,10 +10,9 @@ use manent_log::{Body, Durability, Expect};
 
 use super::Runs;
 use super::incoming::{Ended, Kind, NewEntry, NewRun};
-use super::keys::{Keys, Known, Name};
-use super::logs::RunLogs;
+use super::names::{Known, Name};
 use crate::error::{Error, Result};
-use manent_store::{Position, Receipt, SessionKey, StreamWriter};
+use manent_store::{Append, Receipt, SessionKey, StreamWriter};
 
 /// Proof that an entry is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,36 +121,22 @@ impl Runs {
         durability: Durability,
         if_unsure: IfUnsure,
     ) -> Result<Vec<Recorded>> {
-        let keys = self.keys.of(session);
-        let mut keys = Keys::lock(&keys);
-        let logs = &self.logs;
-        keys.read_ahead(logs, session)?;
-        let mut held = logs.lease(session)?;
+        let mut held = self.logs.lease(session)?;
         for _ in 0..TRIES {
-            keys.catch_up(logs, session, &*held)?;
+            // Before anything is looked for: whatever another program writes from here on is a conflict.
             let next = held.next_seq();
-            let plan = Plan::make(&mut keys, &self.logs, session, &*held, entries, if_unsure)?;
-            match keys.keep(&mut *held, &plan.known()) {
-                // The receipts say so.
-                Err(e) if e.is_unknown() && held.id().is_empty() => {}
-                kept => kept?,
-            }
+            let mut plan = Plan::make(&mut *held, session, entries, if_unsure)?;
+            plan.keep(&mut *held)?;
             let appended = if plan.bodies.is_empty() {
                 Ok(Vec::new())
             } else {
-                held.append(&plan.bodies, durability, Expect::Seq(next))
+                held.append(&plan.bodies, &Append { expect: Expect::Seq(next), ..Append::new(durability) })
             };
             match appended {
                 // Another program wrote without asking, and may have written one of these.
                 Err(e) if e.is_conflict() => {}
                 Err(e) => return Err(e.into()),
-                Ok(receipts) => {
-                    if durability != Durability::Flush && !receipts.is_empty() {
-                        keys.kept(next..held.next_seq());
-                    }
-                    let id = held.id().clone();
-                    return plan.receipts(session, &receipts, &id, durability, &keys);
-                }
+                Ok(receipts) => return plan.receipts(session, &receipts, held.id(), durability),
             }
         }
         Err(Error::RunsChange { key: session.to_string() })
@@ -192,14 +177,13 @@ enum Fate {
 
 impl Plan {
     fn make(
-        keys: &mut Keys,
-        logs: &RunLogs,
+        held: &mut dyn StreamWriter,
         session: &SessionKey,
-        held: &dyn StreamWriter,
         entries: &[NewEntry],
         if_unsure: IfUnsure,
     ) -> Result<Plan> {
         let mut plan = Plan { bodies: Vec::new(), fates: Vec::with_capacity(entries.len()) };
+        let is_foreign = held.id().is_empty();
         // What stands further up in the same batch.
         let mut fresh: HashMap<Name, (usize, String, Kind)> = HashMap::new();
         for entry in entries {
@@ -209,8 +193,8 @@ impl Plan {
                 plan.fates.push(Fate::Written { nth: *nth, run_id: run_id.clone(), repeated: true, ended });
                 continue;
             }
-            let known = keys.find(logs, session, held, &names)?;
-            let may_be_lost = |known: &Known| held.id().is_empty() && !keys.is_kept(known.seq);
+            let known = Known::find(held, &names)?;
+            let may_be_lost = |known: &Known| is_foreign && !known.is_kept;
             let write_again = |known: &Known| {
                 if_unsure == IfUnsure::WriteAgain && known.kind == entry.kind && may_be_lost(known)
             };
@@ -224,7 +208,7 @@ impl Plan {
                 _ if repeated => again,
                 None => None,
                 Some(name) if fresh.contains_key(&name) => fresh.get(&name).map(|(_, id, _)| id.clone()),
-                Some(name) => keys.find(logs, session, held, &[name])?.map(|known| known.run_id),
+                Some(name) => Known::find(held, &[name])?.map(|known| known.run_id),
             };
             let run_id = begun.filter(|id| !id.is_empty()).unwrap_or_else(|| run_id_of(entry));
             let nth = plan.bodies.len();
@@ -238,13 +222,21 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The entries that are there.
-    fn known(&self) -> Vec<(u64, Position)> {
-        let known = self.fates.iter().filter_map(|fate| match fate {
-            Fate::Known(known) => Some((known.seq, known.position)),
+    /// Makes the entries that are there already survive power loss, where that is possible.
+    fn keep(&mut self, held: &mut dyn StreamWriter) -> Result<()> {
+        let known = self.fates.iter_mut().filter_map(|fate| match fate {
+            Fate::Known(known) => Some(known),
             Fate::Written { .. } => None,
         });
-        known.collect()
+        let mut unsure: Vec<&mut Known> = known.filter(|known| !known.is_kept).collect();
+        let Some(first) = unsure.iter().map(|known| known.position).min() else { return Ok(()) };
+        match held.keep_from(first) {
+            // The receipts say so.
+            Err(e) if e.is_unknown() && held.id().is_empty() => {}
+            Err(e) => return Err(e.into()),
+            Ok(()) => unsure.iter_mut().for_each(|known| known.is_kept = true),
+        }
+        Ok(())
     }
 
     fn receipts(
@@ -253,11 +245,10 @@ impl Plan {
         written: &[Receipt],
         id: &Arc<str>,
         durability: Durability,
-        keys: &Keys,
     ) -> Result<Vec<Recorded>> {
         let recorded = |fate: Fate| match fate {
-            Fate::Known(Known { seq, position, run_id, kind }) => {
-                let durability = if keys.is_kept(seq) { durability } else { Durability::Flush };
+            Fate::Known(Known { seq, position, run_id, kind, is_kept }) => {
+                let durability = if is_kept { durability } else { Durability::Flush };
                 let receipt = Receipt { id: id.clone(), seq, position, durability };
                 Ok(Recorded { run_id, receipt, repeated: true, ended: kind == Kind::Run })
             }
