@@ -11,11 +11,11 @@ use crate::Make;
 use crate::subject::{LONG, Subject, TS, conflict, header, how, keyed, said};
 
 /// Knows a line by each of its names, in the whole stream.
-const NAMES: KeyRule = KeyRule::new("names", Reach::Whole, names_of);
+const NAMES: KeyRule = KeyRule { name: "names", reach: Reach::Whole, keys_of: names_of };
 /// Knows a line by each of its names, among the last few.
-const RECENT_NAMES: KeyRule = KeyRule::new("recent names", Reach::Last(RECENT), names_of);
+const RECENT_NAMES: KeyRule = KeyRule { name: "recent names", reach: Reach::Last(RECENT), keys_of: names_of };
 /// Knows a line by its text.
-const TEXTS: KeyRule = KeyRule::new("texts", Reach::Whole, text_of);
+const TEXTS: KeyRule = KeyRule { name: "texts", reach: Reach::Whole, keys_of: text_of };
 const RECENT: usize = 5;
 
 /// Calls `add` with each string in the member `names`.
@@ -63,7 +63,7 @@ fn found(
     which: Occurrence,
 ) -> Option<(u64, String)> {
     let record = lease.find(rule, key.as_bytes(), which).expect("looked for")?;
-    let line = Entry { seq: record.seq, offset: 0, bytes: &record.line, verified: true };
+    let line = Entry { seq: record.seq, offset: 0, bytes: &record.bytes, verified: true };
     let text = member(&line, "content").and_then(|text| text.as_str().map(str::to_owned));
     Some((record.seq, text.expect("a text")))
 }
@@ -156,17 +156,23 @@ pub fn find_returns_the_first_and_the_last_record_of_a_key(make: Make<'_>, space
     for (name, first, last) in [("a", 1, 1), ("b", 1, 4), ("c", 4, 4)] {
         for (which, seq) in [(Occurrence::First, first), (Occurrence::Last, last)] {
             let record = lease.find(&NAMES, name.as_bytes(), which).expect("looked for").expect("there");
-            assert_eq!((record.seq, record.position), (seq, receipts[seq as usize - 1].position), "{name}");
+            assert_eq!(
+                (record.seq, record.offset),
+                (seq, receipts[seq as usize - 1].position.raw()),
+                "{name}"
+            );
             let wanted = subject.all(&subject.at(&work))[seq as usize].line.clone();
-            assert_eq!(String::from_utf8(record.line).expect("text"), wanted, "the line, to the byte");
+            assert_eq!(String::from_utf8(record.bytes).expect("text"), wanted, "the line, to the byte");
         }
-        let receipt = lease.receipt_of(&NAMES, name.as_bytes(), Durability::Sync).expect("looked for");
-        assert_eq!(receipt.map(|receipt| receipt.seq), Some(first), "a receipt is that of the first");
     }
     assert_eq!(found(&mut *lease, &NAMES, "d", Occurrence::Last), None);
     assert_eq!(found(&mut *lease, &TEXTS, "a", Occurrence::Last), None, "a key of another rule");
     assert_eq!(found(&mut *lease, &TEXTS, "two", Occurrence::Last), Some((2, "two".to_owned())));
+    assert_eq!(found(&mut *lease, &KeyRule::IDEMPOTENCY, "a", Occurrence::First), None, "not such a key");
     assert_eq!(lease.next_seq(), 5, "nothing was appended");
+    lease.append(&[keyed("a", "five")], &how(Durability::Flush, Expect::Any)).expect("taken");
+    let by_key = found(&mut *lease, &KeyRule::IDEMPOTENCY, "a", Occurrence::First);
+    assert_eq!(by_key, Some((5, "five".to_owned())));
 }
 
 /// Keys are those of all records, whoever appended them and under which rule: with and without a lease, through the same

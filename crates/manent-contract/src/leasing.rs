@@ -53,7 +53,7 @@ pub fn lease_waits_for_its_holder(make: Make<'_>, space: Space) {
                 scope.spawn(|| {
                     let mut mine = subject.lease(&work, LONG).expect("a lease, after a wait");
                     assert!(let_go.load(Ordering::SeqCst), "a second lease while the first was held");
-                    mine.append(&[said("second")], Durability::Flush, Expect::Any).expect("taken");
+                    mine.append(&[said("second")], &how(Durability::Flush, Expect::Any)).expect("taken");
                 });
             }
             let_others_run();

@@ -150,7 +150,6 @@ macro_rules! backend_contract {
                 threads_with_one_key_record_once
                 empty_or_oversized_key_is_refused
                 keep_from_changes_nothing_that_is_read
-                receipt_of_finds_a_known_key_without_appending
                 record_with_any_key_of_another_is_appended_once
                 body_left_out_of_a_batch_leaves_its_keys_free
                 key_of_whole_reach_is_found_behind_any_number_of_records

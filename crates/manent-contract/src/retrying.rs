@@ -106,39 +106,3 @@ pub fn keep_from_changes_nothing_that_is_read(make: Make<'_>, space: Space) {
     drop(lease);
     assert_eq!(subject.all(&subject.at(&work))[..3], before[..], "nothing was changed by it");
 }
-
-/// `receipt_of` finds the receipt of a key as an append would, appends nothing, and finds no key that no record has.
-pub fn receipt_of_finds_a_known_key_without_appending(make: Make<'_>, space: Space) {
-    let subject = Subject::within(make, space);
-    let work = subject.work();
-    let mut lease = subject.lease(&work, LONG).expect("a lease for a new stream");
-    assert_eq!(
-        lease.receipt_of(&KeyRule::IDEMPOTENCY, b"k", Durability::Sync).expect("looked for"),
-        None,
-        "nothing was written"
-    );
-    assert!(lease.is_new());
-    let first = lease.append(&[said("one"), keyed("k", "two")], &how(Durability::Flush, Expect::Any));
-    let first = first.expect("taken").remove(1);
-    for durability in [Durability::Sync, Durability::Group, Durability::Flush] {
-        let found = lease
-            .receipt_of(&KeyRule::IDEMPOTENCY, b"k", durability)
-            .expect("looked for")
-            .expect("the record is there");
-        assert_eq!((found.seq, found.position, &found.id), (first.seq, first.position, &first.id));
-        assert_eq!(found.durability, durability, "as durable as asked");
-        assert_eq!(
-            lease.receipt_of(&KeyRule::IDEMPOTENCY, b"K", durability).expect("looked for"),
-            None,
-            "another key"
-        );
-        assert_eq!(
-            lease.receipt_of(&KeyRule::IDEMPOTENCY, b"two", durability).expect("looked for"),
-            None,
-            "not a key"
-        );
-    }
-    assert_eq!(lease.next_seq(), 3, "nothing was appended");
-    drop(lease);
-    assert_eq!(subject.live_texts(&work), ["one", "two"]);
-}

@@ -159,7 +159,7 @@ mod other_programs {
     use std::path::Path;
     use std::time::Duration;
 
-    use manent_log::{Body, Durability, Expect};
+    use manent_log::{Body, Durability};
     use manent_store::{
         Append, ChangeKind, Changes, Cursor, Files, Header, IfMissing, KnownStreams, Part, Place, SessionKey,
         Space, StreamId, Streams, Target, Version, Which,

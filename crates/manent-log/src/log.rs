@@ -25,7 +25,7 @@ use crate::lock::{IfMissing, Lease, Trust, directory_of};
 use crate::reader::{End, Entry, Reader};
 use crate::recover::{self, STUB_BYTES, SetAside};
 
-use keys::Mark;
+use keys::next_mark;
 pub use keys::{KeyedLine, LogKeys, SharedKeys};
 pub use rest::RestingLog;
 
@@ -109,7 +109,8 @@ pub struct Log {
     /// Where records with keys lie, once somebody looked for one; and the id of the log that these are the keys of.
     keys: SharedKeys,
     stream: Arc<str>,
-    mark: Mark,
+    /// Tells this state of the file from those before others wrote to it, and from those of other handles.
+    mark: u64,
     /// The bytes of the commit in hand, and where each of its records begins in the file. Kept for their memory.
     buffer: Vec<u8>,
     starts: Vec<u64>,
@@ -149,7 +150,7 @@ impl Log {
             at: Stage::Rest,
             keys: SharedKeys::default(),
             stream: Arc::default(),
-            mark: Mark::new(),
+            mark: next_mark(),
             buffer: Vec::new(),
             starts: Vec::new(),
         })
@@ -287,22 +288,37 @@ impl Log {
         error
     }
 
-    /// Writes the records and gives the number of the first; `starts` then holds the offset of each.
+    /// Writes records without looking for their keys, and gives the number of the first.
     fn commit(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<u64> {
         self.check_usable(durability)?;
+        let shared = self.keys.clone();
+        // Whoever is reading the log for its keys reads these too.
+        let mut keys = shared.try_lock().ok();
+        self.write_records(bodies.iter(), durability, expect, keys.as_deref_mut())
+    }
+
+    /// Writes the records and gives the number of the first; `starts` then holds the offset of each.
+    fn write_records<'b>(
+        &mut self,
+        bodies: impl ExactSizeIterator<Item = &'b Body> + Clone,
+        durability: Durability,
+        expect: Expect,
+        keys: Option<&mut LogKeys>,
+    ) -> Result<u64> {
         let first = self.next_seq;
         if let Expect::Seq(expected) = expect
             && expected != first
         {
             return Err(Error::Conflict { path: self.path().to_owned(), expected, next: first });
         }
-        self.encode(bodies)?;
-        if !bodies.is_empty() {
-            let start = self.readable_end();
+        self.encode(bodies.clone())?;
+        if bodies.len() > 0 {
+            // Another program's line that is not finished becomes a record when ours follows, and was not read.
+            let is_read = !self.newline_first && !self.torn_end;
+            let start = self.len;
             self.put_down(bodies.len() as u64, durability)?;
-            // Somebody who is reading the log for its keys reads these too.
-            if let Ok(mut keys) = self.keys.try_lock() {
-                self.note_keys(&mut keys, bodies.iter(), start, durability);
+            if let Some(keys) = keys.filter(|_| is_read) {
+                self.note_keys(keys, bodies, start, durability);
             }
         }
         Ok(first)
@@ -352,7 +368,7 @@ impl Log {
 
     /// Another program appended without asking for the lease. Its lines are counted, and we go on behind them.
     fn fold_in_others(&mut self) -> Result<()> {
-        self.mark.change();
+        self.mark = next_mark();
         self.lease.check_path(&*self.disk)?;
         let mut reader =
             Reader::resume(&self.disk, self.lease.path(), self.kind, self.settled.0, self.settled.1)?;

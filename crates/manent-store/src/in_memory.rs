@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use manent_log::{Body, Damage, Entry, KeyIndex, KeyRule, Occurrence, Report};
+use manent_log::{Body, Damage, Entry, KeyIndex, KeyRule, KeyedLine, Occurrence, Report};
 
 use crate::error::{Error, Result};
 use crate::header::HeaderNames;
@@ -18,9 +18,9 @@ use crate::holders::{Holders, Holding};
 use crate::key::SessionKey;
 use crate::rows::{self, Line, RowReader, Rows};
 use crate::streams::{
-    Append, Changes, Cursor, Filter, Header, IfMissing, KeyedRecord, KnownStreams, Lock, LockMode, LockName,
-    Maintenance, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Replaced, Seen, Space,
-    StreamId, StreamReader, StreamStat, StreamWriter, Streams, Target, Version, compare_streams, now_ms,
+    Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
+    NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Replaced, Seen, Space, StreamId,
+    StreamReader, StreamStat, StreamWriter, Streams, Target, Version, compare_streams, now_ms,
 };
 use crate::sync::lock;
 
@@ -419,13 +419,12 @@ impl StreamWriter for MemoryWriter {
         Ok(planned.receipts(&self.stream.id, first))
     }
 
-    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedRecord>> {
+    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>> {
         self.at.check_live()?;
         let place = self.stream.keys(rule)?.find(key, which);
         Ok(place.and_then(|place| {
-            let line = self.stream.line(place.offset)?.bytes.to_vec();
-            let position = Position::new(place.offset);
-            Some(KeyedRecord { seq: place.seq, position, line, is_kept: true })
+            let bytes = self.stream.line(place.offset)?.bytes.to_vec();
+            Some(KeyedLine { seq: place.seq, offset: place.offset, bytes, is_kept: true })
         }))
     }
 

@@ -41,8 +41,8 @@ pub use in_memory::InMemory;
 pub use in_memory_blobs::InMemoryBlobs;
 pub use key::{KEY_BYTES_MAX, KeyError, KeyParts, SessionKey};
 pub use streams::{
-    Append, ChangeKind, Changes, Cursor, Detail, Filter, Header, IfMissing, KeyedRecord, KnownStreams, Lock,
-    LockGuard, LockMode, LockName, Maintenance, Moment, NewHeader, Part, Parts, Place, Position, Progress,
-    Receipt, Repaired, Replaced, Seek, Seen, Space, StreamChange, StreamId, StreamReader, StreamStat,
-    StreamWriter, Streams, Target, Version, Which,
+    Append, ChangeKind, Changes, Cursor, Detail, Filter, Header, IfMissing, KnownStreams, Lock, LockGuard,
+    LockMode, LockName, Maintenance, Moment, NewHeader, Part, Parts, Place, Position, Progress, Receipt,
+    Repaired, Replaced, Seek, Seen, Space, StreamChange, StreamId, StreamReader, StreamStat, StreamWriter,
+    Streams, Target, Version, Which,
 };

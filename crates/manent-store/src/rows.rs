@@ -209,16 +209,16 @@ pub fn catch_up(
     if !index.serves(rule) {
         *index = KeyIndex::new(rule);
     }
-    let first = match rule.reach() {
+    let first = match rule.reach {
         Reach::Last(records) => count.saturating_sub(records as u64),
         Reach::Whole => 0,
     };
-    for position in first.max(index.upto())..count {
+    for position in first.max(index.upto)..count {
         if let Some(line) = line(position)? {
             index.add(&line.entry(position));
         }
     }
-    index.read_to(count);
+    index.upto = count;
     Ok(())
 }
 

@@ -68,7 +68,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use manent_log::{
-    Body, Change, Damage, Durability, End, Entry, Expect, Item, KeyRule, Occurrence, Report, SetAside,
+    Body, Change, Damage, Durability, End, Entry, Expect, Item, KeyRule, KeyedLine, Occurrence, Report,
+    SetAside,
 };
 
 use crate::error::{Error, Result};
@@ -588,19 +589,6 @@ impl fmt::Debug for Seek<'_> {
     }
 }
 
-/// A record that was found by a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyedRecord {
-    /// The record's number.
-    pub seq: u64,
-    /// Where it lies.
-    pub position: Position,
-    /// Its line, without a newline.
-    pub line: Vec<u8>,
-    /// Whether this process made sure that it survives power loss; if not, [`StreamWriter::keep_from`] does.
-    pub is_kept: bool,
-}
-
 /// How [`Streams::append`] and [`StreamWriter::append`] append.
 #[derive(Debug, Clone, Copy)]
 pub struct Append<'a> {
@@ -800,22 +788,11 @@ pub trait StreamWriter: fmt::Debug + Send {
     /// reaches; later calls with the same rule read what others appended meanwhile.
     fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>>;
 
-    /// Returns a record with a key, as far back as a rule reaches, or `None` if none has it. May read the stream as
-    /// [`StreamWriter::append`] does. Changes nothing and may always be retried; as long as the lease is held and nobody
-    /// writes around it, the answer stays true. In archive and trash it is [`Error::NotLive`].
-    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedRecord>>;
-
-    /// Returns the receipt of the first record with a key, as [`StreamWriter::append`] would, or `None` if no record
-    /// within reach has it. Appends nothing. Blocks and fails as [`StreamWriter::find`] and
-    /// [`StreamWriter::keep_from`] do.
-    fn receipt_of(&mut self, rule: &KeyRule, key: &[u8], durability: Durability) -> Result<Option<Receipt>> {
-        let Some(found) = self.find(rule, key, Occurrence::First)? else { return Ok(None) };
-        if !found.is_kept {
-            self.keep_from(found.position)?;
-        }
-        let KeyedRecord { seq, position, .. } = found;
-        Ok(Some(Receipt { id: self.id().clone(), seq, position, durability }))
-    }
+    /// Returns a record with a key, as far back as a rule reaches, or `None` if none has it; its offset is the number of
+    /// its [`Position`]. May read the stream as [`StreamWriter::append`] does. Changes nothing and may always be
+    /// retried; as long as the lease is held and nobody writes around it, the answer stays true. Whoever answers for the
+    /// record calls [`StreamWriter::keep_from`] first, unless it is kept. In archive and trash it is [`Error::NotLive`].
+    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>>;
 
     /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of
     /// it failed; [`manent_log::Error::Unknown`] where that cannot be made sure. May block on the disk for as long as

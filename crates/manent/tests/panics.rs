@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use manent::backend::{
-    Append, Blobs, Changes, Cursor, Filter, Header, IfMissing, KeyedRecord, KnownStreams, Lock, LockMode,
-    LockName, Maintenance, NewHeader, Parts, Place, Position, Receipt, Replaced, Result, Seek, Space,
-    StreamId, StreamReader, StreamStat, StreamWriter, Streams, Target,
+    Append, Blobs, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName,
+    Maintenance, NewHeader, Parts, Place, Position, Receipt, Replaced, Result, Seek, Space, StreamId,
+    StreamReader, StreamStat, StreamWriter, Streams, Target,
 };
-use manent::log::{Change, End, Entry, Item, KeyRule, Occurrence, SetAside};
+use manent::log::{Change, End, Entry, Item, KeyRule, KeyedLine, Occurrence, SetAside};
 use manent::{
     Body, Damage, Durability, Expect, Files, InMemory, Query, SessionKey, Store, StoreOptions, turn,
 };
@@ -260,7 +260,7 @@ impl StreamWriter for PanickingWriter {
         appended
     }
 
-    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedRecord>> {
+    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>> {
         self.countdown.tick();
         self.inner.find(rule, key, which)
     }

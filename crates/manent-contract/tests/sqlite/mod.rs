@@ -11,16 +11,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use manent_log::{Body, Damage, Durability, Entry, KeyIndex, KeyRule, Occurrence, Report};
+use manent_log::{Body, Damage, Durability, Entry, KeyIndex, KeyRule, KeyedLine, Occurrence, Report};
 use manent_store::holders::{Holders, Holding};
 use manent_store::rows::{self, Line, RowReader, Rows};
 use manent_store::streams::{compare_streams, now_ms};
 use manent_store::sync::lock;
 use manent_store::{
-    Append, Changes, Cursor, Error, Filter, Header, HeaderNames, IfMissing, KeyedRecord, KnownStreams, Lock,
-    LockMode, LockName, Maintenance, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired,
-    Replaced, Result, SessionKey, Space, StreamId, StreamReader, StreamStat, StreamWriter, Streams, Target,
-    Version,
+    Append, Changes, Cursor, Error, Filter, Header, HeaderNames, IfMissing, KnownStreams, Lock, LockMode,
+    LockName, Maintenance, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Replaced, Result,
+    SessionKey, Space, StreamId, StreamReader, StreamStat, StreamWriter, Streams, Target, Version,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, named_params, params};
 
@@ -565,13 +564,13 @@ impl StreamWriter for SqliteWriter {
         Ok(planned.receipts(&self.id, first.cast_unsigned()))
     }
 
-    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedRecord>> {
+    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>> {
         self.at.check_live()?;
         let found = self.with_keys(rule, |keys| Ok(keys.find(key, which)))?;
         let (Some(place), Some(number)) = (found, self.number) else { return Ok(None) };
         let Some(line) = self.shared.line(number, signed(place.offset))? else { return Ok(None) };
-        let (seq, position, line) = (place.seq, Position::new(place.offset), line.bytes.to_vec());
-        Ok(Some(KeyedRecord { seq, position, line, is_kept: false }))
+        let (seq, offset, bytes) = (place.seq, place.offset, line.bytes.to_vec());
+        Ok(Some(KeyedLine { seq, offset, bytes, is_kept: false }))
     }
 
     fn keep_from(&mut self, _position: Position) -> Result<()> {

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use manent_log::frame::Reason;
 use manent_log::fs::{Access, Disk, Shape};
-use manent_log::{Body, Damage, Found, KeyRule, Reach, Reader, RealDisk, Report, TailState, Trust};
+use manent_log::{Body, Damage, Found, KeyRule, LogKeys, Reach, Reader, RealDisk, Report, TailState, Trust};
 
 use crate::blobs::FileBlobs;
 use crate::error::{Error, Result, io_error};
@@ -332,22 +332,22 @@ impl Streams for Files {
     }
 
     fn prefetch_keys(&self, id: &StreamId, rule: &KeyRule) -> Result<()> {
-        if rule.reach() != Reach::Whole || !self.dir.may_hold(id) {
+        if rule.reach != Reach::Whole || !self.dir.may_hold(id) {
             return Ok(());
         }
-        self.writers.prefetch_keys(&self.dir, &(id.space, id.key.clone()), rule, || {
-            let (path, found) = self.dir.look_for_live(id.space, &id.key, "")?;
-            if found.is_none() {
-                return Ok(None);
-            }
-            let reader = match Reader::open(&self.dir.disk, &path).map_err(Error::from) {
-                // It was moved or removed just now.
-                Err(e) if e.is_not_found() => return Ok(None),
-                reader => reader?,
-            };
-            let names = reader.header_line()?.as_deref().and_then(HeaderNames::of_line);
-            Ok(Some((reader, names.unwrap_or_default().id.into())))
-        })
+        let shared = self.writers.keys(&self.dir, &(id.space, id.key.clone()));
+        let mut keys = LogKeys::lock(&shared);
+        if !keys.is_unread(rule) {
+            return Ok(());
+        }
+        self.writers.bound_keys();
+        let path = self.dir.find_live(id.space, &id.key, "")?;
+        let reader = match Reader::open(&self.dir.disk, &path) {
+            Err(manent_log::Error::NotFound { .. }) => return Ok(()),
+            reader => reader?,
+        };
+        let names = reader.header_line()?.as_deref().and_then(HeaderNames::of_line);
+        Ok(keys.read(rule, &names.unwrap_or_default().id.into(), reader)?)
     }
 
     fn list(&self, which: &Filter<'_>) -> Result<Vec<StreamStat>> {

@@ -5,16 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use manent_log::fs::{Access, DiskFile, copy_range};
-use manent_log::{Body, Damage, Entry, FileKind, FileLock, KeyRule, Occurrence, SetAside};
+use manent_log::{Body, Damage, Entry, FileKind, FileLock, KeyRule, KeyedLine, Occurrence, SetAside};
 
 use super::forms;
 use super::moves;
 use super::store_dir::{Spot, StoreDir};
 use super::writers::{FileLease, Writers};
 use crate::error::{Error, Result, io_error};
-use crate::streams::{
-    Append, KeyedRecord, Parts, Place, Position, Receipt, Replaced, StreamId, StreamWriter,
-};
+use crate::streams::{Append, Parts, Place, Position, Receipt, Replaced, StreamId, StreamWriter};
 
 /// The right to write one file.
 #[derive(Debug)]
@@ -123,14 +121,8 @@ impl StreamWriter for FileWriter {
         self.live()?.append(bodies, how.durability, how.expect, how.keys)
     }
 
-    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedRecord>> {
-        let found = self.live()?.log.find(rule, key, which)?;
-        Ok(found.map(|found| KeyedRecord {
-            seq: found.place.seq,
-            position: Position::new(found.place.offset),
-            line: found.bytes,
-            is_kept: found.is_kept,
-        }))
+    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>> {
+        Ok(self.live()?.log.find(rule, key, which)?)
     }
 
     fn keep_from(&mut self, position: Position) -> Result<()> {

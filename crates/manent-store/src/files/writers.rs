@@ -12,9 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use manent_log::fs::FileId;
-use manent_log::{
-    Body, Commit, Durability, Expect, Group, KeyRule, Log, LogKeys, Reader, RestingLog, SharedKeys,
-};
+use manent_log::{Body, Commit, Durability, Expect, Group, KeyRule, Log, LogKeys, RestingLog, SharedKeys};
 
 use super::store_dir::StoreDir;
 use crate::error::{Error, Result};
@@ -118,11 +116,9 @@ impl Writers {
         let Append { durability, expect, wait, keys: rule } = *how;
         let call = Call { dir, writers: self, key, new: Shut(new), wait, keys: &slot.keys, rule };
         // Whoever leads a batch commits it by one rule, so only records of the usual one share a batch.
-        let is_usual = rule.name() == KeyRule::IDEMPOTENCY.name();
+        let is_shared = expect == Expect::Any && durability == Durability::Group && rule.is_idempotency();
         match bodies {
-            [one] if expect == Expect::Any && durability == Durability::Group && is_usual => {
-                Ok(vec![slot.group.append_with(call, one.clone(), durability)?])
-            }
+            [one] if is_shared => Ok(vec![slot.group.append_with(call, one.clone(), durability)?]),
             several => slot.group.lock().commit(call, several, durability, expect),
         }
     }
@@ -140,29 +136,15 @@ impl Writers {
         self.slot(dir, key).keys.clone()
     }
 
-    /// Reads the keys of a file without its lease, unless they are known or the rule does not reach that far. `open`
-    /// returns a reader at the beginning of the file and the id of the stream, or `None` if there is no file.
-    pub(super) fn prefetch_keys(
-        &self,
-        dir: &StoreDir,
-        key: &StreamKey,
-        rule: &KeyRule,
-        open: impl FnOnce() -> Result<Option<(Reader, Arc<str>)>>,
-    ) -> Result<()> {
-        let shared = self.keys(dir, key);
-        let mut keys = LogKeys::lock(&shared);
-        if !keys.wants_prefetch(rule) {
-            return Ok(());
-        }
-        let Some((reader, id)) = open()? else { return Ok(()) };
-        // Those that somebody uses just now stay: they are as large as they are.
+    /// Forgets all keys, where there are too many. Those that somebody uses just now stay.
+    pub(super) fn bound_keys(&self) {
         let slots: Vec<Arc<Slot>> = lock(&self.slots).values().cloned().collect();
-        let mut others: Vec<_> = slots.iter().filter_map(|slot| slot.keys.try_lock().ok()).collect();
-        if others.iter().map(|keys| keys.len()).sum::<usize>() > KEYS_MAX {
-            others.iter_mut().for_each(|keys| **keys = LogKeys::default());
+        let mut all: Vec<_> = slots.iter().filter_map(|slot| slot.keys.try_lock().ok()).collect();
+        if all.iter().map(|keys| keys.key_count()).sum::<usize>() > KEYS_MAX {
+            for keys in &mut all {
+                **keys = LogKeys::default();
+            }
         }
-        drop(others);
-        Ok(keys.prefetch(rule, &id, reader)?)
     }
 
     /// Keeps the file of a lease open, without the lease.
@@ -283,8 +265,7 @@ fn wake(file: Option<(RestingLog, Arc<str>)>) -> Result<Option<FileLease>> {
     }
 }
 
-/// The most keys that are kept of files whose keys count from their beginning, when another such file is read: some 70
-/// megabytes.
+/// Some hundred megabytes.
 const KEYS_MAX: usize = 1_000_000;
 /// Some ten megabytes.
 const DURABLE_NAMES_MAX: usize = 100_000;

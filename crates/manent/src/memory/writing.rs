@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent_log::{Body, Durability, Entry, Expect, Item as Found, KeyRule, SetAside, frame};
+use manent_log::{Body, Durability, Entry, Expect, Item as Found, KeyRule, Occurrence, SetAside, frame};
 use manent_store::sync::lock;
 use manent_store::{Append, Header, IfMissing, Position, Repaired, Seek, StreamWriter, Target};
 
@@ -115,12 +115,12 @@ impl<'a> Hold<'a> {
         self.writer = None;
         let mut anew = Hold::open(self.core, self.core.wait)?;
         (self.writer, self.next_id) = (anew.writer.take(), anew.next_id);
-        let receipt_of = |writer: &mut Box<dyn StreamWriter>| {
-            writer.receipt_of(&KeyRule::IDEMPOTENCY, key.as_bytes(), durability)
-        };
-        let kept = self.writer.as_mut().map(receipt_of).transpose()?;
-        match kept.flatten() {
-            Some(receipt) => Ok(Appended { seq: receipt.seq, id }),
+        let Some(writer) = &mut self.writer else { return self.append(1, durability, make) };
+        match writer.find(&KeyRule::IDEMPOTENCY, key.as_bytes(), Occurrence::First)? {
+            Some(found) => {
+                writer.keep_from(Position::new(found.offset))?;
+                Ok(Appended { seq: found.seq, id })
+            }
             None => self.append(1, durability, make),
         }
     }

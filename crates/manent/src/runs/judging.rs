@@ -3,7 +3,7 @@
 //! The run is looked for under the lease of its log, as an entry is that may be there already, and so is the last
 //! verdict on it: the very same one is not written twice.
 
-use manent_log::{Body, Durability, Expect, Occurrence};
+use manent_log::{Body, Durability, Expect, KeyedLine, Occurrence};
 use serde_json::value::RawValue;
 
 use super::entry::{Line, Run};
@@ -12,7 +12,7 @@ use super::names::Name;
 use super::{Runs, line_at};
 use crate::clock;
 use crate::error::{Error, Result};
-use manent_store::{Append, KeyedRecord, Receipt, Seek, SessionKey, StreamWriter};
+use manent_store::{Append, Position, Receipt, Seek, SessionKey, StreamWriter};
 
 /// Which run of a session is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,11 +79,11 @@ impl Runs {
             let mut judged = meant.judged();
             match meant.last_verdict(&mut *held)? {
                 Some(last) if says_the_same(&last, verdict) => {
+                    let (id, seq, position) = (held.id().clone(), last.seq, Position::new(last.offset));
                     if !last.is_kept {
-                        held.keep_from(last.position)?;
+                        held.keep_from(position)?;
                     }
-                    let KeyedRecord { seq, position, .. } = last;
-                    let (id, durability) = (held.id().clone(), Durability::Sync);
+                    let durability = Durability::Sync;
                     judged.repeated = true;
                     judged.receipt = Some(Receipt { id, seq, position, durability });
                     return Ok(judged);
@@ -121,41 +121,31 @@ impl Meant {
             RunName::Id(id) => id.clone(),
             RunName::Seq(seq) => {
                 let take = |line: Line<'_>| {
-                    line.run().map(|run| (run.run_id.to_string(), attempts_of(&run, verdict)))
+                    let run = line.run()?;
+                    Some((run.run_id.to_string(), Meant::of(&run, session, verdict)))
                 };
-                let read = line_at(logs, session, Seek::Seq(*seq), *seq, take)?;
-                let (run_id, attempts) = read.ok_or_else(unknown)?;
-                if run_id.is_empty() {
-                    return Meant::new(run_id, *seq, attempts, session, verdict);
+                let (id, meant) = line_at(logs, session, Seek::Seq(*seq), *seq, take)?.ok_or_else(unknown)?;
+                if id.is_empty() {
+                    return meant;
                 }
                 // The record is its beginning, or its end, or its end once more: the one that counts is looked for.
-                run_id
+                id
             }
         };
-        for name in Name::of_run(&id) {
-            let Some(record) = name.find(held, Occurrence::First)? else { continue };
-            if let Some(run) = Line::of_bytes(record.seq, &record.line).and_then(Line::run) {
-                let attempts = attempts_of(&run, verdict);
-                return Meant::new(id, record.seq, attempts, session, verdict);
-            }
-        }
-        Err(unknown())
+        let found = Name::find_any(held, &Name::of_run(&id))?.ok_or_else(unknown)?;
+        let run = Line::of_bytes(found.seq, &found.bytes).and_then(Line::run).ok_or_else(unknown)?;
+        Meant::of(&run, session, verdict)
     }
 
-    fn new(
-        run_id: String,
-        run_seq: u64,
-        attempts: Attempts,
-        session: &SessionKey,
-        verdict: &NewVerdict,
-    ) -> Result<Meant> {
-        let Attempts { last, has_wanted } = attempts;
+    fn of(run: &Run<'_>, session: &SessionKey, verdict: &NewVerdict) -> Result<Meant> {
+        let last = run.last_attempt();
+        let has_wanted = (0..run.attempts.len()).any(|nth| Some(run.number_of(nth)) == verdict.attempt);
         if let Some(attempt) = verdict.attempt.filter(|_| !has_wanted) {
             let run = name_of(&verdict.run);
             return Err(Error::NoAttempt { session: session.to_string(), run, attempt, last });
         }
         let attempt = verdict.attempt.or(last);
-        Ok(Meant { run_id, run_seq, attempt, is_last: attempt == last })
+        Ok(Meant { run_id: run.run_id.to_string(), run_seq: run.seq, attempt, is_last: attempt == last })
     }
 
     /// The names under which there may be verdicts on it.
@@ -168,11 +158,11 @@ impl Meant {
 
     /// Returns the last verdict that was given on what is meant, by where it lies: numbers of records are no order in a
     /// file that was put together by hand.
-    fn last_verdict(&self, held: &mut dyn StreamWriter) -> Result<Option<KeyedRecord>> {
-        let mut last: Option<KeyedRecord> = None;
+    fn last_verdict(&self, held: &mut dyn StreamWriter) -> Result<Option<KeyedLine>> {
+        let mut last: Option<KeyedLine> = None;
         for name in self.names() {
             let found = name.find(held, Occurrence::Last)?;
-            last = last.into_iter().chain(found).max_by_key(|record| record.position);
+            last = last.into_iter().chain(found).max_by_key(|line| line.offset);
         }
         Ok(last)
     }
@@ -215,21 +205,9 @@ impl Meant {
 }
 
 /// Returns whether a record is a verdict in the same words.
-fn says_the_same(record: &KeyedRecord, new: &NewVerdict) -> bool {
-    let line = Line::of_bytes(record.seq, &record.line);
+fn says_the_same(record: &KeyedLine, new: &NewVerdict) -> bool {
+    let line = Line::of_bytes(record.seq, &record.bytes);
     matches!(line, Some(Line::Verdict(said)) if said.verified == new.verified && said.note == new.note)
-}
-
-/// Which attempts a run has, as far as a verdict wants to know.
-#[derive(Debug, Clone, Copy)]
-struct Attempts {
-    last: Option<u64>,
-    has_wanted: bool,
-}
-
-fn attempts_of(run: &Run<'_>, verdict: &NewVerdict) -> Attempts {
-    let has_wanted = (0..run.attempts.len()).any(|nth| Some(run.number_of(nth)) == verdict.attempt);
-    Attempts { last: run.last_attempt(), has_wanted }
 }
 
 fn no_run(session: &SessionKey, run: &RunName) -> Error {

@@ -1,35 +1,23 @@
 //! Keys under which lines of runs are known, whatever a log holds: ids and keys of entries, and verdicts on attempts.
 
-use manent_log::{Entry, KeyRule, Occurrence, Reach};
-use manent_store::{KeyedRecord, Position, StreamWriter};
+use manent_log::{Entry, KeyRule, KeyedLine, Occurrence, Reach};
+use manent_store::StreamWriter;
 
 use super::entry::Line;
 use super::incoming::{Kind, NewEntry};
-use super::verdict::Verdict;
 use crate::error::Result;
 
 /// Knows lines of runs by their names, from the first line of a log on.
-pub(super) const RUN_KEYS: KeyRule = KeyRule::new("runs", Reach::Whole, names_of);
+pub(super) const RUN_KEYS: KeyRule = KeyRule { name: "runs", reach: Reach::Whole, keys_of: names_of };
 
 /// An id or a key, and in what sense: half of a hash that no two share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Name([u8; 16]);
 
-/// An entry that a log holds already.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Known {
-    pub(super) seq: u64,
-    pub(super) position: Position,
-    pub(super) run_id: String,
-    pub(super) kind: Kind,
-    /// Whether it is known to survive power loss.
-    pub(super) is_kept: bool,
-}
-
 fn names_of(entry: &Entry<'_>, add: &mut dyn FnMut(&[u8])) {
     let (kind, run) = match Line::of_bytes(entry.seq, entry.bytes) {
         None => return,
-        Some(Line::Verdict(verdict)) => return add(&Name::of_verdict(&verdict).0),
+        Some(Line::Verdict(said)) => return add(&Name::verdict(&said.run_id, said.run_seq, said.attempt).0),
         Some(Line::Start(run)) => (Kind::Start, run),
         Some(Line::Run(run)) => (Kind::Run, run),
     };
@@ -62,10 +50,6 @@ impl Name {
         [ENDED, STARTED].into_iter().filter_map(|sense| Name::new(sense, run_id)).collect()
     }
 
-    fn of_verdict(verdict: &Verdict<'_>) -> Name {
-        Name::verdict(&verdict.run_id, verdict.run_seq, verdict.attempt)
-    }
-
     /// Returns the name of verdicts on an attempt of a run, which is known by its id or by the number of its record.
     pub(super) fn verdict(run_id: &str, run_seq: Option<u64>, attempt: Option<u64>) -> Name {
         let attempt = attempt.map_or_else(String::new, |number| number.to_string());
@@ -94,25 +78,13 @@ impl Name {
     }
 
     /// Returns a record that is known by this name.
-    pub(super) fn find(self, held: &mut dyn StreamWriter, which: Occurrence) -> Result<Option<KeyedRecord>> {
+    pub(super) fn find(self, held: &mut dyn StreamWriter, which: Occurrence) -> Result<Option<KeyedLine>> {
         Ok(held.find(&RUN_KEYS, &self.0, which)?)
     }
-}
 
-impl Known {
-    /// Returns the entry that is known by the first of these names that any entry has.
-    pub(super) fn find(held: &mut dyn StreamWriter, names: &[Name]) -> Result<Option<Known>> {
-        for name in names {
-            let Some(record) = name.find(held, Occurrence::First)? else { continue };
-            let (kind, run) = match Line::of_bytes(record.seq, &record.line) {
-                Some(Line::Start(run)) => (Kind::Start, run),
-                Some(Line::Run(run)) => (Kind::Run, run),
-                Some(Line::Verdict(_)) | None => continue,
-            };
-            let KeyedRecord { seq, position, is_kept, .. } = record;
-            return Ok(Some(Known { seq, position, run_id: run.run_id.into_owned(), kind, is_kept }));
-        }
-        Ok(None)
+    /// Returns the first record that is known by one of these names, by the first of them that any record has.
+    pub(super) fn find_any(held: &mut dyn StreamWriter, names: &[Name]) -> Result<Option<KeyedLine>> {
+        names.iter().find_map(|name| name.find(held, Occurrence::First).transpose()).transpose()
     }
 }
 

@@ -6,13 +6,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use manent_log::{Body, Durability, Expect};
+use manent_log::{Body, Durability, Expect, KeyedLine, Occurrence};
 
 use super::Runs;
+use super::entry::Line;
 use super::incoming::{Ended, Kind, NewEntry, NewRun};
-use super::names::{Known, Name};
+use super::names::Name;
 use crate::error::{Error, Result};
-use manent_store::{Append, Receipt, SessionKey, StreamWriter};
+use manent_store::{Append, Position, Receipt, SessionKey, StreamWriter};
 
 /// Proof that an entry is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,11 +169,18 @@ struct Plan {
     fates: Vec<Fate>,
 }
 
-enum Fate {
-    /// It is there.
-    Known(Known),
+struct Fate {
+    run_id: String,
+    kind: Kind,
+    repeated: bool,
+    at: At,
+}
+
+enum At {
+    /// It is there already.
+    Found(KeyedLine),
     /// It is this one of those that are written.
-    Written { nth: usize, run_id: String, repeated: bool, ended: bool },
+    Written(usize),
 }
 
 impl Plan {
@@ -183,60 +191,55 @@ impl Plan {
         if_unsure: IfUnsure,
     ) -> Result<Plan> {
         let mut plan = Plan { bodies: Vec::new(), fates: Vec::with_capacity(entries.len()) };
-        let is_foreign = held.id().is_empty();
+        let write_again = if_unsure == IfUnsure::WriteAgain && held.id().is_empty();
         // What stands further up in the same batch.
         let mut fresh: HashMap<Name, (usize, String, Kind)> = HashMap::new();
         for entry in entries {
             let names: Vec<Name> = Name::same_as(entry).collect();
-            if let Some((nth, run_id, kind)) = names.iter().find_map(|name| fresh.get(name)) {
-                let ended = *kind == Kind::Run;
-                plan.fates.push(Fate::Written { nth: *nth, run_id: run_id.clone(), repeated: true, ended });
+            if let Some((nth, run_id, kind)) = names.iter().find_map(|name| fresh.get(name)).cloned() {
+                plan.fates.push(Fate { run_id, kind, repeated: true, at: At::Written(nth) });
                 continue;
             }
-            let known = Known::find(held, &names)?;
-            let may_be_lost = |known: &Known| is_foreign && !known.is_kept;
-            let write_again = |known: &Known| {
-                if_unsure == IfUnsure::WriteAgain && known.kind == entry.kind && may_be_lost(known)
-            };
-            let again = known.as_ref().filter(|known| write_again(known)).map(|known| known.run_id.clone());
-            if let Some(known) = known.filter(|_| again.is_none()) {
-                plan.fates.push(Fate::Known(known));
-                continue;
+            let mut begun = None;
+            if let Some(line) = Name::find_any(held, &names)? {
+                let (kind, run_id) = run_of(&line);
+                if line.is_kept || kind != entry.kind || !write_again {
+                    plan.fates.push(Fate { run_id, kind, repeated: true, at: At::Found(line) });
+                    continue;
+                }
+                begun = Some(run_id);
             }
-            let repeated = again.is_some();
-            let begun = match Name::beginning_of(entry) {
-                _ if repeated => again,
-                None => None,
-                Some(name) if fresh.contains_key(&name) => fresh.get(&name).map(|(_, id, _)| id.clone()),
-                Some(name) => Known::find(held, &[name])?.map(|known| known.run_id),
-            };
+            let repeated = begun.is_some();
+            if let Some(name) = Name::beginning_of(entry).filter(|_| !repeated) {
+                begun = match fresh.get(&name) {
+                    Some((_, run_id, _)) => Some(run_id.clone()),
+                    None => name.find(held, Occurrence::First)?.map(|line| run_of(&line).1),
+                };
+            }
             let run_id = begun.filter(|id| !id.is_empty()).unwrap_or_else(|| run_id_of(entry));
-            let nth = plan.bodies.len();
+            let (nth, kind) = (plan.bodies.len(), entry.kind);
             plan.bodies.push(entry.body(&run_id, session));
-            for name in Name::all_of(entry.kind, &run_id, &entry.idempotency_key) {
-                fresh.entry(name).or_insert((nth, run_id.clone(), entry.kind));
+            for name in Name::all_of(kind, &run_id, &entry.idempotency_key) {
+                fresh.entry(name).or_insert((nth, run_id.clone(), kind));
             }
-            let ended = entry.kind == Kind::Run;
-            plan.fates.push(Fate::Written { nth, run_id, repeated, ended });
+            plan.fates.push(Fate { run_id, kind, repeated, at: At::Written(nth) });
         }
         Ok(plan)
     }
 
     /// Makes the entries that are there already survive power loss, where that is possible.
     fn keep(&mut self, held: &mut dyn StreamWriter) -> Result<()> {
-        let known = self.fates.iter_mut().filter_map(|fate| match fate {
-            Fate::Known(known) => Some(known),
-            Fate::Written { .. } => None,
+        let found = self.fates.iter_mut().filter_map(|fate| match &mut fate.at {
+            At::Found(line) => Some(line).filter(|line| !line.is_kept),
+            At::Written(_) => None,
         });
-        let mut unsure: Vec<&mut Known> = known.filter(|known| !known.is_kept).collect();
-        let Some(first) = unsure.iter().map(|known| known.position).min() else { return Ok(()) };
-        match held.keep_from(first) {
+        let unsure: Vec<&mut KeyedLine> = found.collect();
+        let Some(first) = unsure.iter().map(|line| line.offset).min() else { return Ok(()) };
+        match held.keep_from(Position::new(first)) {
             // The receipts say so.
-            Err(e) if e.is_unknown() && held.id().is_empty() => {}
-            Err(e) => return Err(e.into()),
-            Ok(()) => unsure.iter_mut().for_each(|known| known.is_kept = true),
+            Err(e) if e.is_unknown() && held.id().is_empty() => Ok(()),
+            kept => Ok(kept.map(|()| unsure.into_iter().for_each(|line| line.is_kept = true))?),
         }
-        Ok(())
     }
 
     fn receipts(
@@ -246,18 +249,25 @@ impl Plan {
         id: &Arc<str>,
         durability: Durability,
     ) -> Result<Vec<Recorded>> {
-        let recorded = |fate: Fate| match fate {
-            Fate::Known(Known { seq, position, run_id, kind, is_kept }) => {
-                let durability = if is_kept { durability } else { Durability::Flush };
-                let receipt = Receipt { id: id.clone(), seq, position, durability };
-                Ok(Recorded { run_id, receipt, repeated: true, ended: kind == Kind::Run })
-            }
-            Fate::Written { nth, run_id, repeated, ended } => {
-                let receipt = written.get(nth).cloned().ok_or_else(|| no_receipt(session))?;
-                Ok(Recorded { run_id, receipt, repeated, ended })
-            }
+        let recorded = |Fate { run_id, kind, repeated, at }: Fate| {
+            let receipt = match at {
+                At::Found(KeyedLine { seq, offset, is_kept, .. }) => {
+                    let durability = if is_kept { durability } else { Durability::Flush };
+                    Receipt { id: id.clone(), seq, position: Position::new(offset), durability }
+                }
+                At::Written(nth) => written.get(nth).cloned().ok_or_else(|| no_receipt(session))?,
+            };
+            Ok(Recorded { run_id, receipt, repeated, ended: kind == Kind::Run })
         };
         self.fates.into_iter().map(recorded).collect()
+    }
+}
+
+/// Returns whether a line begins or ends a run, and the id of that.
+fn run_of(line: &KeyedLine) -> (Kind, String) {
+    match Line::of_bytes(line.seq, &line.bytes) {
+        Some(Line::Start(run)) => (Kind::Start, run.run_id.into_owned()),
+        entry => (Kind::Run, entry.and_then(Line::run).unwrap_or_default().run_id.into_owned()),
     }
 }
 
