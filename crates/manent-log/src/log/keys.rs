@@ -34,10 +34,8 @@ pub struct LogKeys {
     newest: Option<(RecordPlace, u32)>,
     /// The [`mark`](next_mark) of the handle that was last brought up to date.
     mark: u64,
-    /// The bytes that this process last wrote or wrote again, as far as they are synced, and flushed. What else it made
-    /// sure of is made sure of again.
-    synced: Range<u64>,
-    flushed: Range<u64>,
+    /// The bytes that this process wrote, or wrote again, as durable as that.
+    kept: Vec<(Range<u64>, Durability)>,
 }
 
 /// A record that was found by a key.
@@ -117,7 +115,7 @@ impl LogKeys {
             Reach::Whole => Reader::open(&log.disk, log.path()),
             Reach::Last(records) => Reader::open_tail(&log.disk, log.path(), records as u64, |_| true),
         };
-        self.read(rule, &log.stream, reader?)
+        self.read(rule, &log.stream, log.own(reader)?)
     }
 
     /// Reads what was appended to a log that was read from its beginning. False: it was not, is another one, or not what
@@ -138,14 +136,22 @@ impl LogKeys {
     }
 
     fn is_kept(&self, offset: u64, durability: Durability) -> bool {
-        let is_flushed = durability == Durability::Flush && self.flushed.contains(&offset);
-        is_flushed || self.synced.contains(&offset)
+        let is_enough = |given: Durability| given != Durability::Flush || durability == Durability::Flush;
+        self.kept.iter().any(|(range, given)| range.contains(&offset) && is_enough(*given))
     }
 
     fn kept(&mut self, new: Range<u64>, durability: Durability) {
-        let range = if durability == Durability::Flush { &mut self.flushed } else { &mut self.synced };
-        let follows = (range.start..=range.end).contains(&new.start);
-        *range = if follows { range.start..range.end.max(new.end) } else { new };
+        let follows = |(range, given): &&mut (Range<u64>, Durability)| {
+            *given == durability && (range.start..=range.end).contains(&new.start)
+        };
+        if let Some((range, _)) = self.kept.last_mut().filter(follows) {
+            range.end = range.end.max(new.end);
+            return;
+        }
+        if self.kept.len() >= RANGES_MAX {
+            self.kept.clear();
+        }
+        self.kept.push((new, durability));
     }
 }
 
@@ -250,6 +256,10 @@ impl Log {
             if !keys.read_on(self, rule)? {
                 keys.read_anew(self, rule)?;
             }
+            if keys.mark != self.mark {
+                // What another handle only flushed may be gone, if a sync of it failed since.
+                keys.kept.retain(|(_, given)| *given != Durability::Flush);
+            }
             (keys.mark, keys.index.upto, is_read) = (self.mark, self.len, true);
             if !self.is_new() {
                 // Reading takes a while, in which another program may have written.
@@ -286,7 +296,17 @@ impl Log {
 
     /// Opens a reader before a line that was read before.
     fn reader_at(&self, place: RecordPlace) -> Result<Reader> {
-        Reader::resume(&self.disk, self.lease.path(), self.kind, place.offset, place.seq)
+        self.own(Reader::resume(&self.disk, self.path(), self.kind, place.offset, place.seq))
+    }
+
+    /// Refuses a reader of another file, to which the path leads by now.
+    fn own(&self, reader: Result<Reader>) -> Result<Reader> {
+        match reader {
+            Ok(reader) if reader.file_id() != self.file_id() => {
+                Err(Error::Gone { path: self.path().to_owned(), how: "moved or replaced" })
+            }
+            reader => reader,
+        }
     }
 
     pub(super) fn rewrite_from(&mut self, offset: u64) -> Result<()> {
@@ -335,3 +355,5 @@ impl Log {
 const READS_MAX: u32 = 8;
 /// Up to here a log is written again from its beginning: no header is longer.
 const REWRITTEN_WHOLE_BYTES: u64 = 64 << 10;
+/// What is not remembered is made sure of again.
+const RANGES_MAX: usize = 1000;
