@@ -6,8 +6,8 @@
 
 use std::path::PathBuf;
 
-use manent::backend::{Detail, Filter, IfMissing, Place, Seek, StreamWriter, Target, Which};
-use manent::{Body, Durability, Expect, Item, SessionKey, Space, Store, StreamId};
+use manent::backend::{Append, Detail, Filter, IfMissing, Place, Seek, StreamWriter, Target, Which};
+use manent::{Body, Durability, Item, SessionKey, Space, Store, StreamId};
 use serde_json::Value;
 
 /// One ledger of a store.
@@ -99,7 +99,7 @@ impl LedgerWriter {
     /// Appends a decision. When this returns, it survives power loss.
     pub(crate) fn append(&mut self, line: &Value) -> Result<(), String> {
         let body = Body::parse(line.to_string().as_bytes()).map_err(|e| e.to_string())?;
-        self.0.append(&[body], Durability::Sync, Expect::Any).map_err(|e| e.to_string())?;
+        self.0.append(&[body], &Append::new(Durability::Sync)).map_err(|e| e.to_string())?;
         Ok(())
     }
 }

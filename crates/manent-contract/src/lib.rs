@@ -22,6 +22,7 @@
 //! | `subject.rs` | helpers: making records, reading them back |
 //! | `writing.rs` | numbers, receipts, expectations, bytes |
 //! | `retrying.rs` | records with idempotency keys |
+//! | `keys.rs` | records that are known by keys of a caller's rule |
 //! | `reading.rs` | seeking, limits, the last lines; missing streams |
 //! | `positions.rs` | records found again where they were read; `may_contain` |
 //! | `following.rs` | reading on as a stream grows, moves or goes |
@@ -47,6 +48,7 @@
 mod blobs;
 mod changes;
 mod following;
+mod keys;
 mod leasing;
 mod listing;
 mod locking;
@@ -68,6 +70,7 @@ use manent_store::{Space, Streams};
 pub use blobs::*;
 pub use changes::*;
 pub use following::*;
+pub use keys::*;
 pub use leasing::*;
 pub use listing::*;
 pub use locking::*;
@@ -147,7 +150,14 @@ macro_rules! backend_contract {
                 threads_with_one_key_record_once
                 empty_or_oversized_key_is_refused
                 keep_from_changes_nothing_that_is_read
-                receipt_of_finds_a_known_key_without_appending
+                record_with_any_key_of_another_is_appended_once
+                body_left_out_of_a_batch_leaves_its_keys_free
+                key_of_whole_reach_is_found_behind_any_number_of_records
+                key_of_short_reach_is_found_within_it
+                find_returns_the_first_and_the_last_record_of_a_key
+                keys_follow_appends_by_other_rules_and_writers
+                keys_of_a_stream_go_with_it
+                threads_with_keys_of_a_rule_record_once
                 seek_and_end_at_bound_what_is_read
                 seek_last_counts_matching_lines
                 seek_last_before_a_number_ignores_later_lines

@@ -5,8 +5,8 @@ use manent_store::{Error, Header, Part, Place, Repaired, Seek, Space, StreamId, 
 
 use crate::Make;
 use crate::subject::{
-    LONG, Parent, Subject, TS, assert_in_the_way, assert_not_found, header, header_of_fork, is_too_large,
-    key, line, numbers, records, rest_of, said, tail,
+    LONG, Parent, Subject, TS, assert_in_the_way, assert_not_found, header, header_of_fork, how,
+    is_too_large, key, line, numbers, records, rest_of, said, tail,
 };
 
 /// A created stream has its header and all records from the start; if one part cannot be had, or is too large, there
@@ -131,7 +131,7 @@ pub fn fork_numbers_continue_those_of_its_parent(make: Make<'_>) {
     let (second, _) = fork_of(&subject, &parent, 2, "without", &[]);
     let mut lease = subject.lease(&second.key, LONG).expect("a lease");
     assert_eq!(lease.next_seq(), 3);
-    lease.append(&[said("three")], Durability::Flush, Expect::Seq(3)).expect("taken");
+    lease.append(&[said("three")], &how(Durability::Flush, Expect::Seq(3))).expect("taken");
     drop(lease);
     assert_eq!(numbers(&subject.all(&second)), [0, 3]);
     assert_eq!(numbers(&subject.all(&parent)), [0, 1, 2, 3, 4, 5], "the parent is left alone");

@@ -10,7 +10,7 @@ use manent_store::{Place, Space, StreamId, Target, Which};
 
 use crate::Make;
 use crate::subject::{
-    LONG, Subject, assert_held, assert_in_the_way, assert_not_found, assert_unsupported, header, key,
+    LONG, Subject, assert_held, assert_in_the_way, assert_not_found, assert_unsupported, header, how, key,
     let_others_run, said,
 };
 
@@ -137,7 +137,7 @@ pub fn relocate_and_delete_wait_for_the_writer(make: Make<'_>) {
                 moved
             });
             let_others_run();
-            lease.append(&[said("two")], Durability::Flush, Expect::Seq(2)).expect("taken");
+            lease.append(&[said("two")], &how(Durability::Flush, Expect::Seq(2))).expect("taken");
             done.store(true, Ordering::SeqCst);
             drop(lease);
             moved.join().expect("no panic")

@@ -10,7 +10,7 @@ use manent_store::{Error, Part, Place, Seek, Space, StreamId, Target, Which};
 use crate::Make;
 use crate::making::fork_of;
 use crate::subject::{
-    LONG, Subject, assert_held, assert_not_found, header_body, is_too_large, key, keyed, let_others_run,
+    LONG, Subject, assert_held, assert_not_found, header_body, how, is_too_large, key, keyed, let_others_run,
     line, lines, lines_of, note, numbers, rest_of, said,
 };
 
@@ -123,7 +123,7 @@ pub fn replace_without_header_makes_a_foreign_stream(make: Make<'_>, space: Spac
     let mut writer = subject.lease(&work, LONG).expect("a lease");
     assert_eq!((&**writer.id(), writer.next_seq(), writer.is_native()), ("", 3, false));
     assert!(writer.header().is_none() && !writer.is_new());
-    let receipts = writer.append(&[said("three")], Durability::Flush, Expect::Seq(3)).expect("taken");
+    let receipts = writer.append(&[said("three")], &how(Durability::Flush, Expect::Seq(3))).expect("taken");
     assert_eq!((&*receipts[0].id, receipts[0].seq), ("", 3));
     drop(writer);
     assert_eq!(lines_of(&mut *reader).len(), 1, "a reader reads on");
@@ -308,7 +308,7 @@ pub fn replace_waits_for_the_writer(make: Make<'_>) {
     thread::scope(|scope| {
         let absorbed = scope.spawn(|| absorb(&subject, &fork, &parent, 1, LONG));
         let_others_run();
-        lease.append(&[said("two")], Durability::Flush, Expect::Seq(2)).expect("taken");
+        lease.append(&[said("two")], &how(Durability::Flush, Expect::Seq(2))).expect("taken");
         drop(lease);
         absorbed.join().expect("no panic").expect("replaced, after a wait");
     });

@@ -6,7 +6,7 @@ use manent_log::{Body, Durability, Expect, KEY_BYTES_MAX, KEY_RECORDS};
 use manent_store::{Append, Place, Space, Which};
 
 use crate::Make;
-use crate::subject::{LONG, Subject, conflict, keyed, numbers, said};
+use crate::subject::{LONG, Subject, conflict, how, keyed, numbers, said};
 
 /// An append with the key of a record that is there writes nothing and gives the receipt of the first, whatever else it
 /// says: alone, in a batch, under a lease, with any durability.
@@ -15,14 +15,14 @@ pub fn known_key_gets_its_first_receipt(make: Make<'_>, space: Space) {
     let work = subject.work();
     let first = subject.append(&work, &[keyed("k", "one")], Expect::Any).expect("taken").remove(0);
     for durability in [Durability::Sync, Durability::Group, Durability::Flush] {
-        let terms = Append { durability, expect: Expect::Any, wait: LONG };
+        let terms = Append { wait: LONG, ..Append::new(durability) };
         let again = subject.append_with(&work, &[keyed("k", "other words")], terms).expect("known").remove(0);
         assert_eq!((again.seq, again.position, &again.id), (first.seq, first.position, &first.id));
         assert_eq!(again.durability, durability, "as durable as asked");
     }
     let mut lease = subject.lease(&work, LONG).expect("a lease");
     let batch = [keyed("k", "one"), said("two"), keyed("l", "three"), keyed("l", "again")];
-    let receipts = lease.append(&batch, Durability::Flush, Expect::Seq(1)).expect("taken");
+    let receipts = lease.append(&batch, &how(Durability::Flush, Expect::Seq(1))).expect("taken");
     assert_eq!(receipts.iter().map(|receipt| receipt.seq).collect::<Vec<_>>(), [1, 2, 3, 3]);
     assert_eq!(lease.next_seq(), 4, "what is known takes no number");
     drop(lease);
@@ -69,7 +69,7 @@ pub fn threads_with_one_key_record_once(make: Make<'_>, space: Space) {
     let seqs: Vec<u64> = thread::scope(|scope| {
         let append = |nth: usize| {
             let durability = if nth.is_multiple_of(2) { Durability::Group } else { Durability::Flush };
-            let terms = Append { durability, expect: Expect::Any, wait: LONG };
+            let terms = Append { wait: LONG, ..Append::new(durability) };
             subject.append_with(&work, &[keyed("k", "one")], terms).expect("taken or known")[0].seq
         };
         let threads: Vec<_> = (0..8).map(|nth| scope.spawn(move || append(nth))).collect();
@@ -95,35 +95,14 @@ pub fn empty_or_oversized_key_is_refused(make: Make<'_>, space: Space) {
 pub fn keep_from_changes_nothing_that_is_read(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
-    let terms = Append { durability: Durability::Flush, expect: Expect::Any, wait: LONG };
+    let terms = Append { wait: LONG, ..Append::new(Durability::Flush) };
     let receipts = subject.append_with(&work, &[said("one"), said("two")], terms).expect("taken");
     let before = subject.all(&subject.at(&work));
     let mut lease = subject.lease(&work, LONG).expect("a lease");
     for receipt in &receipts {
         lease.keep_from(receipt.position).expect("kept");
     }
-    assert_eq!(lease.append(&[said("three")], Durability::Sync, Expect::Any).expect("taken")[0].seq, 3);
+    assert_eq!(lease.append(&[said("three")], &how(Durability::Sync, Expect::Any)).expect("taken")[0].seq, 3);
     drop(lease);
     assert_eq!(subject.all(&subject.at(&work))[..3], before[..], "nothing was changed by it");
-}
-
-/// `receipt_of` finds the receipt of a key as an append would, appends nothing, and finds no key that no record has.
-pub fn receipt_of_finds_a_known_key_without_appending(make: Make<'_>, space: Space) {
-    let subject = Subject::within(make, space);
-    let work = subject.work();
-    let mut lease = subject.lease(&work, LONG).expect("a lease for a new stream");
-    assert_eq!(lease.receipt_of("k", Durability::Sync).expect("looked for"), None, "nothing was written");
-    assert!(lease.is_new());
-    let first = lease.append(&[said("one"), keyed("k", "two")], Durability::Flush, Expect::Any);
-    let first = first.expect("taken").remove(1);
-    for durability in [Durability::Sync, Durability::Group, Durability::Flush] {
-        let found = lease.receipt_of("k", durability).expect("looked for").expect("the record is there");
-        assert_eq!((found.seq, found.position, &found.id), (first.seq, first.position, &first.id));
-        assert_eq!(found.durability, durability, "as durable as asked");
-        assert_eq!(lease.receipt_of("K", durability).expect("looked for"), None, "another key");
-        assert_eq!(lease.receipt_of("two", durability).expect("looked for"), None, "not a key");
-    }
-    assert_eq!(lease.next_seq(), 3, "nothing was appended");
-    drop(lease);
-    assert_eq!(subject.live_texts(&work), ["one", "two"]);
 }

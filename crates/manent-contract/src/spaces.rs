@@ -116,7 +116,7 @@ pub fn unsupported_space_is_empty_and_refused(make: Make<'_>) {
         }
         let work = subject.work();
         let at = subject.at(&work);
-        let how = Append { durability: Durability::Flush, expect: Expect::Any, wait: LONG };
+        let how = Append { wait: LONG, ..Append::new(Durability::Flush) };
         let new = || header(&work);
         assert_unsupported(subject.streams.append(&at, &new, &[said("no")], &how), "appending");
         assert_unsupported(subject.streams.lease(&at, IfMissing::Create(&new), LONG), "leasing");

@@ -80,6 +80,11 @@ pub(crate) fn keyed(by: &str, text: &str) -> Body {
     body
 }
 
+/// Says how to append under a lease.
+pub(crate) fn how(durability: Durability, expect: Expect) -> Append<'static> {
+    Append { expect, ..Append::new(durability) }
+}
+
 /// Returns whether a line is a turn.
 pub(crate) fn is_turn(line: &[u8]) -> bool {
     let members = std::str::from_utf8(line).ok().and_then(members_of);
@@ -267,10 +272,15 @@ impl Subject {
     }
 
     pub(crate) fn append(&self, key: &SessionKey, bodies: &[Body], expect: Expect) -> Result<Vec<Receipt>> {
-        self.append_with(key, bodies, Append { durability: Durability::Flush, expect, wait: LONG })
+        self.append_with(key, bodies, Append { expect, wait: LONG, ..Append::new(Durability::Flush) })
     }
 
-    pub(crate) fn append_with(&self, key: &SessionKey, bodies: &[Body], how: Append) -> Result<Vec<Receipt>> {
+    pub(crate) fn append_with(
+        &self,
+        key: &SessionKey,
+        bodies: &[Body],
+        how: Append<'_>,
+    ) -> Result<Vec<Receipt>> {
         self.streams.append(&self.at(key), &|| header(key), bodies, &how)
     }
 

@@ -23,7 +23,7 @@ fn all_at_once(subject: &Subject, keys: &[SessionKey]) {
             let receipts = &receipts;
             scope.spawn(move || {
                 let durability = [Durability::Group, Durability::Group, Durability::Flush][writer % 3];
-                let terms = Append { durability, expect: Expect::Any, wait: LONG };
+                let terms = Append { wait: LONG, ..Append::new(durability) };
                 for n in 0..RECORDS {
                     let key = &keys[(writer + n) % keys.len()];
                     let text = format!("{writer}/{n}");

@@ -6,7 +6,9 @@ use manent_log::{Body, Durability, Expect};
 use manent_store::{Append, Place, Space, Target, Which};
 
 use crate::Make;
-use crate::subject::{LONG, Subject, assert_not_found, conflict, is_too_large, line, note, numbers, said};
+use crate::subject::{
+    LONG, Subject, assert_not_found, conflict, how, is_too_large, line, note, numbers, said,
+};
 
 /// Records are numbered from 1, one after the other, whether they come one by one, in batches or under a
 /// lease.
@@ -19,7 +21,7 @@ pub fn record_numbers_begin_at_1_without_gaps(make: Make<'_>, space: Space) {
     assert_eq!(batch.iter().map(|r| r.seq).collect::<Vec<_>>(), [3, 4]);
     let mut lease = subject.lease(&work, LONG).expect("a lease");
     assert_eq!(lease.next_seq(), 5);
-    assert_eq!(lease.append(&[said("five")], Durability::Flush, Expect::Any).expect("taken")[0].seq, 5);
+    assert_eq!(lease.append(&[said("five")], &how(Durability::Flush, Expect::Any)).expect("taken")[0].seq, 5);
     assert_eq!(lease.next_seq(), 6);
     drop(lease);
     assert_eq!(subject.say(&work, "six").seq, 6);
@@ -63,7 +65,7 @@ pub fn append_with_wrong_expectation_writes_nothing(make: Make<'_>, space: Space
         let refused = refused.expect_err("a wrong expectation");
         assert_eq!(conflict(&refused), Some(4), "wanted manent_log::Error::Conflict, found: {refused}");
         let mut lease = subject.lease(&work, LONG).expect("a lease");
-        let refused = lease.append(&[said("no")], Durability::Flush, Expect::Seq(wrong));
+        let refused = lease.append(&[said("no")], &how(Durability::Flush, Expect::Seq(wrong)));
         let refused = refused.expect_err("a wrong expectation under a lease");
         assert_eq!(conflict(&refused), Some(4), "wanted manent_log::Error::Conflict, found: {refused}");
         assert_eq!(lease.next_seq(), 4, "a conflict ends no lease");
@@ -123,7 +125,7 @@ pub fn stream_without_records_is_not_there(make: Make<'_>, space: Space) {
     let mut lease = subject.lease(&work, LONG).expect("a lease for a new stream");
     assert_ne!(*lease.id(), unused);
     let id = lease.id().clone();
-    lease.append(&[said("one")], Durability::Flush, Expect::Any).expect("taken");
+    lease.append(&[said("one")], &how(Durability::Flush, Expect::Any)).expect("taken");
     assert_eq!(subject.live(&work).id, *id, "from its first record on it is there, also under the lease");
     assert_eq!(subject.live_texts(&work), ["one"]);
 }
@@ -212,13 +214,13 @@ pub fn receipt_repeats_the_durability(make: Make<'_>, space: Space) {
     let work = subject.work();
     let levels = [Durability::Sync, Durability::Group, Durability::Flush];
     for durability in levels {
-        let terms = Append { durability, expect: Expect::Any, wait: LONG };
+        let terms = Append { wait: LONG, ..Append::new(durability) };
         let receipts = subject.append_with(&work, &[note("a"), note("b")], terms).expect("taken");
         assert!(receipts.iter().all(|r| r.durability == durability), "{receipts:?}");
         let receipts = subject.append_with(&work, &[note("c")], terms).expect("taken");
         assert!(receipts.iter().all(|r| r.durability == durability), "{receipts:?}");
         let mut lease = subject.lease(&work, LONG).expect("a lease");
-        let receipts = lease.append(&[note("d")], durability, Expect::Any).expect("taken");
+        let receipts = lease.append(&[note("d")], &how(durability, Expect::Any)).expect("taken");
         assert!(receipts.iter().all(|r| r.durability == durability), "{receipts:?}");
     }
     assert_eq!(subject.live_texts(&work), ["a", "b", "c", "d"].repeat(levels.len()));

@@ -130,6 +130,7 @@ fn every_check_is_on_the_list() {
         include_str!("../src/blobs.rs"),
         include_str!("../src/writing.rs"),
         include_str!("../src/retrying.rs"),
+        include_str!("../src/keys.rs"),
         include_str!("../src/reading.rs"),
         include_str!("../src/positions.rs"),
         include_str!("../src/following.rs"),
@@ -158,7 +159,7 @@ mod other_programs {
     use std::path::Path;
     use std::time::Duration;
 
-    use manent_log::{Body, Durability, Expect};
+    use manent_log::{Body, Durability};
     use manent_store::{
         Append, ChangeKind, Changes, Cursor, Files, Header, IfMissing, KnownStreams, Part, Place, SessionKey,
         Space, StreamId, Streams, Target, Version, Which,
@@ -178,7 +179,7 @@ mod other_programs {
     fn say(streams: &dyn Streams, key: &SessionKey, text: &str) {
         let mut body = Body::new();
         body.string("role", "user").string("content", text);
-        let how = Append { durability: Durability::Flush, expect: Expect::Any, wait: Duration::ZERO };
+        let how = Append::new(Durability::Flush);
         streams.append(&StreamId::live(key), &|| header(key), &[body], &how).unwrap();
     }
 

@@ -14,7 +14,8 @@
 //! |---|---|
 //! | `log.rs` | the story of a write |
 //! | `log/rest.rs` | letting others write in between |
-//! | `log/keys.rs` | records that are known by an idempotency key; writing again what a failed sync may have lost |
+//! | `keys.rs` | keys under which records are known: rules, an index, what is written of an append |
+//! | `log/keys.rs` | appending by keys; writing again what a failed sync may have lost |
 //! | `frame.rs` | a record and its bytes: the validity rule, `classify` |
 //! | `body.rs` | the members of a record, valid by construction |
 //! | `members.rs` | looking into a JSON object without parsing its values |
@@ -38,6 +39,7 @@ mod file_lock;
 pub mod frame;
 pub mod fs;
 mod header;
+mod keys;
 mod lines;
 mod lock;
 pub mod log;
@@ -57,9 +59,10 @@ pub use file_lock::{FileLock, LockMode};
 pub use frame::FileKind;
 pub use fs::{Disk, RealDisk};
 pub use header::{FORMAT, Header};
+pub use keys::{Fate, KEY_RECORDS, KeyIndex, KeyRule, KeysOf, Occurrence, Reach, RecordPlace, sort_out};
 pub use lines::line_at;
 pub use lock::{Hold, Trust};
-pub use log::{Expect, Fate, KEY_RECORDS, Log, Options, Receipt, RestingLog, sort_out};
+pub use log::{Expect, KeyedLine, Log, LogKeys, Options, Receipt, RestingLog, SharedKeys};
 pub use members::{list as members_of, lists as members_of_each};
 pub use reader::{Change, Damage, End, Entry, Item, Reader};
 pub use recover::SetAside;

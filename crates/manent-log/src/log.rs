@@ -20,12 +20,13 @@ use crate::error::{BodyError, Error, Result, hint};
 use crate::frame::{self, FileKind, RECORD_BYTES_MAX, SEQ_MAX};
 use crate::fs::{Disk, FileId, write_fully};
 use crate::header::Header;
+use crate::keys::KeyRule;
 use crate::lock::{IfMissing, Lease, Trust, directory_of};
 use crate::reader::{End, Entry, Reader};
 use crate::recover::{self, STUB_BYTES, SetAside};
 
-use keys::RecentKeys;
-pub use keys::{Fate, KEY_RECORDS, sort_out};
+use keys::next_mark;
+pub use keys::{KeyedLine, LogKeys, SharedKeys};
 pub use rest::RestingLog;
 
 /// How a log is opened for writing.
@@ -105,8 +106,11 @@ pub struct Log {
     set_aside: Option<SetAside>,
     poison: Option<String>,
     at: Stage,
-    /// The keys of the last records, once somebody appended a record with one.
-    recent: Option<RecentKeys>,
+    /// Where records with keys lie, once somebody looked for one; and the id of the log that these are the keys of.
+    keys: SharedKeys,
+    stream: Arc<str>,
+    /// Tells this state of the file from those before others wrote to it, and from those of other handles.
+    mark: u64,
     /// The bytes of the commit in hand, and where each of its records begins in the file. Kept for their memory.
     buffer: Vec<u8>,
     starts: Vec<u64>,
@@ -144,16 +148,16 @@ impl Log {
             set_aside: ready.set_aside,
             poison: None,
             at: Stage::Rest,
-            recent: None,
+            keys: SharedKeys::default(),
+            stream: Arc::default(),
+            mark: next_mark(),
             buffer: Vec::new(),
             starts: Vec::new(),
         })
     }
 
-    /// Appends one record. If one of the last [`KEY_RECORDS`] records has the key of this one ([`Body::idempotent`]),
-    /// nothing is appended, whatever the rest of the body and `expect` say, and the receipt is that of the first: after
-    /// its bytes were written again and synced, unless this very handle did that before. In another program's file
-    /// nothing is written again, and such an append is [`Error::Unknown`].
+    /// Appends one record, once: see [`Log::append_by`] and [`KeyRule::IDEMPOTENCY`] for one that has the key of a
+    /// record that is there.
     pub fn append(&mut self, body: &Body, durability: Durability, expect: Expect) -> Result<Receipt> {
         if body.key().is_some() {
             let receipts = self.append_batch(std::slice::from_ref(body), durability, expect)?;
@@ -163,20 +167,15 @@ impl Log {
         Ok(Receipt { seq, offset: self.starts[0], durability })
     }
 
-    /// Appends several records with one write and one sync. Not atomic: a crash may leave the first few of them. What
-    /// [`Log::append`] says of keys holds for each of them, and for two with the same key among them.
+    /// Appends several records with one write and one sync, each once as [`Log::append`] does. Not atomic: a crash may
+    /// leave the first few of them.
     pub fn append_batch(
         &mut self,
         bodies: &[Body],
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        if bodies.iter().any(|body| body.key().is_some()) {
-            return self.guarded(|log| log.commit_keyed(bodies, durability, expect));
-        }
-        let first = self.guarded(|log| log.commit(bodies, durability, expect))?;
-        let numbered = (first..).zip(&self.starts);
-        Ok(numbered.map(|(seq, offset)| Receipt { seq, offset: *offset, durability }).collect())
+        self.append_by(&KeyRule::IDEMPOTENCY, bodies, durability, expect)
     }
 
     /// Writes the header alone, if it is still due: a log that is to exist before its first record. Whatever header
@@ -267,6 +266,9 @@ impl Log {
         self.at = Stage::Commit;
         let outcome = commit(self);
         self.at = Stage::Rest;
+        if self.buffer.capacity() > BUFFER_KEPT_BYTES {
+            self.buffer = Vec::new();
+        }
         outcome
     }
 
@@ -286,20 +288,39 @@ impl Log {
         error
     }
 
-    /// Writes the records and gives the number of the first; `starts` then holds the offset of each.
+    /// Writes records without looking for their keys, and gives the number of the first.
     fn commit(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<u64> {
         self.check_usable(durability)?;
+        let shared = self.keys.clone();
+        // Whoever is reading the log for its keys reads these too.
+        let mut keys = shared.try_lock().ok();
+        self.write_records(bodies.iter(), durability, expect, keys.as_deref_mut())
+    }
+
+    /// Writes the records and gives the number of the first; `starts` then holds the offset of each.
+    fn write_records<'b>(
+        &mut self,
+        bodies: impl ExactSizeIterator<Item = &'b Body> + Clone,
+        durability: Durability,
+        expect: Expect,
+        keys: Option<&mut LogKeys>,
+    ) -> Result<u64> {
         let first = self.next_seq;
         if let Expect::Seq(expected) = expect
             && expected != first
         {
             return Err(Error::Conflict { path: self.path().to_owned(), expected, next: first });
         }
-        self.encode(bodies)?;
-        if !bodies.is_empty() {
+        self.encode(bodies.clone())?;
+        if bodies.len() > 0 {
+            // Another program's line that is not finished becomes a record when ours follows, and was not read.
+            let is_read = !self.newline_first && !self.torn_end;
+            let start = self.len;
             self.put_down(bodies.len() as u64, durability)?;
+            if let Some(keys) = keys.filter(|_| is_read) {
+                self.note_keys(keys, bodies, start, durability);
+            }
         }
-        self.forget_keys_of(bodies);
         Ok(first)
     }
 
@@ -318,9 +339,6 @@ impl Log {
         self.header = None;
         if self.kind == FileKind::Foreign {
             self.kind = FileKind::Adopted;
-        }
-        if self.buffer.capacity() > BUFFER_KEPT_BYTES {
-            self.buffer = Vec::new();
         }
         Ok(())
     }
@@ -350,7 +368,7 @@ impl Log {
 
     /// Another program appended without asking for the lease. Its lines are counted, and we go on behind them.
     fn fold_in_others(&mut self) -> Result<()> {
-        self.recent = None;
+        self.mark = next_mark();
         self.lease.check_path(&*self.disk)?;
         let mut reader =
             Reader::resume(&self.disk, self.lease.path(), self.kind, self.settled.0, self.settled.1)?;

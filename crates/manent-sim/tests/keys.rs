@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use manent_log::fs::Disk;
 use manent_log::{
-    Body, Durability, Error, Expect, Item, KEY_BYTES_MAX, KEY_RECORDS, Log, Options, Reader, Receipt, Result,
-    SharedLog,
+    Body, Durability, Error, Expect, Item, KEY_BYTES_MAX, KEY_RECORDS, KeyRule, Log, LogKeys, Occurrence,
+    Options, Reach, Reader, Receipt, Result, SharedKeys, SharedLog,
 };
 use manent_sim::{CrashKind, CutStyle, Errno, Fault, SimDisk};
 
@@ -389,4 +389,118 @@ fn lock_that_fails_on_a_new_key_leaves_no_file() {
     let error = open(&disk).unwrap_err();
     assert!(error.to_string().contains("cannot lock"), "{error}");
     assert_eq!(disk.paths().len(), 1);
+}
+
+/// Knows every line of a log by its text.
+const TEXTS: KeyRule = KeyRule {
+    name: "texts",
+    reach: Reach::Whole,
+    keys_of: |line, add| {
+        let line: serde_json::Value = serde_json::from_slice(line.bytes).unwrap();
+        assert_ne!(line["content"], "panic", "a rule that panics");
+        if let Some(text) = line["content"].as_str() {
+            add(text.as_bytes());
+        }
+    },
+};
+
+/// Opens the log with keys that other handles used before.
+fn open_with(disk: &SimDisk, keys: &SharedKeys) -> Log {
+    let mut log = open(disk).unwrap();
+    log.use_keys(keys, &"id".into());
+    log
+}
+
+fn append_by(log: &mut Log, text: &str) -> u64 {
+    log.append_by(&TEXTS, &[turn(text)], Durability::Sync, Expect::Any).unwrap()[0].seq
+}
+
+fn find(log: &mut Log, text: &str) -> Option<u64> {
+    log.find(&TEXTS, text.as_bytes(), Occurrence::First).unwrap().map(|line| line.seq)
+}
+
+/// Runs something, and returns how many bytes it read.
+fn bytes_read(disk: &SimDisk, act: impl FnOnce()) -> u64 {
+    let first = disk.op_count();
+    act();
+    let of_call = |line: &String| {
+        let number = line.strip_prefix('#')?.split(' ').next()?.parse::<u64>().ok()?;
+        let gave = line.rsplit(" -> ").next()?.parse::<u64>().ok()?;
+        (number >= first && line.contains(" read_at ")).then_some(gave)
+    };
+    disk.trace().iter().filter_map(of_call).sum()
+}
+
+#[test]
+fn keys_of_what_a_handle_appends_are_known_without_reading() {
+    let disk = disk(1);
+    let mut log = open(&disk).unwrap();
+    for n in 0..50 {
+        assert_eq!(append_by(&mut log, &format!("text {n}")), 2 * n + 1);
+        append(&mut log, &turn("another rule")).unwrap();
+    }
+    let read = bytes_read(&disk, || {
+        assert_eq!(find(&mut log, "new"), None);
+        assert_eq!(append_by(&mut log, "new"), 101);
+    });
+    assert_eq!(read, 0, "all that was appended was noted");
+    assert_eq!(find(&mut log, "new"), Some(101));
+    assert_eq!(find(&mut log, "another rule"), Some(2), "whatever rule it was appended by");
+    assert_eq!(find(&mut open(&disk).unwrap(), "text 7"), Some(15), "nothing is known there, so all is read");
+}
+
+#[test]
+fn keys_that_outlive_a_handle_are_read_on_from_the_last_line() {
+    let (disk, keys) = (disk(1), SharedKeys::default());
+    let mut log = open_with(&disk, &keys);
+    for n in 0..500 {
+        append_by(&mut log, &format!("text {n}"));
+    }
+    drop(log);
+    let mut other = open(&disk).unwrap();
+    append(&mut other, &turn("of another process")).unwrap();
+    drop(other);
+    let mut log = open_with(&disk, &keys);
+    let whole = disk.peek(LOG).unwrap().len() as u64;
+    let read = bytes_read(&disk, || assert_eq!(find(&mut log, "missing"), None));
+    assert!(read > 0 && read < whole / 4, "{read} of {whole} bytes were read");
+    assert_eq!(append_by(&mut log, "of another process"), 501);
+    assert_eq!(append_by(&mut log, "text 0"), 1);
+    drop(log);
+    // Another log in its place.
+    disk.poke(LOG, []).unwrap();
+    let mut log = open(&disk).unwrap();
+    log.use_keys(&keys, &"another id".into());
+    assert_eq!(append_by(&mut log, "text 1"), 1, "the keys of the old one are forgotten");
+}
+
+#[test]
+fn keys_of_a_file_that_another_program_rewrote_in_place_are_read_again() {
+    let (disk, keys) = (disk(1), SharedKeys::default());
+    let line = |text: &str| format!("{{\"content\":\"{text}\"}}\n");
+    disk.poke(LOG, [line("one"), line("two"), line("end")].concat()).unwrap();
+    let mut log = open_with(&disk, &keys);
+    assert_eq!((find(&mut log, "one"), find(&mut log, "two")), (Some(1), Some(2)));
+    // As long as before, and with the same last line.
+    disk.poke(LOG, [line("two"), line("new"), line("end")].concat()).unwrap();
+    assert_eq!(find(&mut log, "one"), None, "it is not where it was");
+    assert_eq!((find(&mut log, "two"), find(&mut log, "new")), (Some(1), Some(2)));
+    disk.poke(LOG, [line("six"), line("two"), line("fin")].concat()).unwrap();
+    assert_eq!((find(&mut log, "six"), find(&mut log, "two")), (Some(1), Some(2)));
+}
+
+#[test]
+fn keys_that_a_panic_left_are_forgotten() {
+    let (disk, keys) = (disk(1), SharedKeys::default());
+    let mut log = open_with(&disk, &keys);
+    append_by(&mut log, "one");
+    drop(log);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut log = open_with(&disk, &keys);
+        log.append_by(&TEXTS, &[turn("two"), turn("panic")], Durability::Sync, Expect::Any)
+    }));
+    assert!(panicked.is_err());
+    let mut log = open_with(&disk, &keys);
+    assert_eq!(LogKeys::lock(&keys).key_count(), 0);
+    assert_eq!((append_by(&mut log, "one"), append_by(&mut log, "two")), (1, 2));
 }

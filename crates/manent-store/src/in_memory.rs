@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use manent_log::{Body, Damage, Durability, Entry, Expect, Report};
+use manent_log::{Body, Damage, Entry, KeyIndex, KeyRule, KeyedLine, Occurrence, Report};
 
 use crate::error::{Error, Result};
 use crate::header::HeaderNames;
@@ -61,6 +61,8 @@ struct Stream {
     id: Arc<str>,
     header: Option<Line>,
     lines: Mutex<Lines>,
+    /// Used by whoever has the lease.
+    keys: Mutex<KeyIndex>,
 }
 
 #[derive(Default)]
@@ -82,7 +84,7 @@ impl Stream {
     fn new(id: Arc<str>, lines: Vec<Line>) -> Stream {
         let header = lines.first().filter(|line| line.seq == 0).cloned();
         let number = STREAMS.fetch_add(1, Ordering::Relaxed);
-        let stream = Stream { number, id, header, lines: Mutex::default() };
+        let stream = Stream { number, id, header, lines: Mutex::default(), keys: Mutex::default() };
         stream.push(lines);
         stream
     }
@@ -111,13 +113,16 @@ impl Stream {
         rows::next_seq(self.header.as_ref(), lock(&self.lines).all.last())
     }
 
-    /// Returns number and position of the first record with an idempotency key, among the last ones.
-    fn with_key(&self, key: &str) -> Option<(u64, u64)> {
-        let lines = lock(&self.lines);
-        let first = lines.all.len().saturating_sub(manent_log::KEY_RECORDS);
-        let mut recent = lines.all.iter().enumerate().skip(first).filter(|(_, line)| line.seq > 0);
-        let is_it = |line: &Line| manent_log::idempotency_key(&line.bytes).as_deref() == Some(key);
-        recent.find(|(_, line)| is_it(line)).map(|(index, line)| (line.seq, index as u64))
+    fn line(&self, index: u64) -> Option<Line> {
+        lock(&self.lines).all.get(index as usize).cloned()
+    }
+
+    /// Returns the keys of the records, up to date.
+    fn keys(&self, rule: &KeyRule) -> Result<MutexGuard<'_, KeyIndex>> {
+        let mut keys = lock(&self.keys);
+        let count = lock(&self.lines).all.len() as u64;
+        rows::catch_up(&mut keys, rule, count, |index| Ok(self.line(index)))?;
+        Ok(keys)
     }
 }
 
@@ -234,10 +239,10 @@ impl Streams for InMemory {
         id: &StreamId,
         new: NewHeader<'_>,
         records: &[Body],
-        how: &Append,
+        how: &Append<'_>,
     ) -> Result<Vec<Receipt>> {
         let mut writer = MemoryWriter::take(&self.shared, id, IfMissing::Create(new), how.wait)?;
-        writer.append(records, how.durability, how.expect)
+        writer.append(records, how)
     }
 
     fn list(&self, filter: &Filter<'_>) -> Result<Vec<StreamStat>> {
@@ -346,7 +351,7 @@ impl Rows for MemoryRows {
     }
 
     fn line(&self, index: u64) -> Result<Option<Line>> {
-        Ok(lock(&self.stream.lines).all.get(index as usize).cloned())
+        Ok(self.stream.line(index))
     }
 
     fn first_from(&self, seq: u64) -> Result<u64> {
@@ -400,10 +405,10 @@ impl MemoryWriter {
 }
 
 impl StreamWriter for MemoryWriter {
-    fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>> {
+    fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>> {
         self.at.check_live()?;
-        let known = |key: &str| Ok(self.stream.with_key(key));
-        let mut planned = rows::plan_append(&self.at, bodies, expect, self.next_seq(), known)?;
+        let keys = self.stream.keys(how.keys)?;
+        let mut planned = rows::plan_append(&self.at, bodies, how, self.next_seq(), &keys)?;
         let lines = std::mem::take(&mut planned.lines);
         let begins = self.is_new && !lines.is_empty();
         let first = self.stream.push(lines);
@@ -411,15 +416,16 @@ impl StreamWriter for MemoryWriter {
             self.shared.put(self.at.space, &self.at.key, Kept::live(self.stream.clone()));
             self.is_new = false;
         }
-        Ok(planned.receipts(&self.stream.id, first, durability))
+        Ok(planned.receipts(&self.stream.id, first))
     }
 
-    fn receipt_of(&mut self, key: &str, durability: Durability) -> Result<Option<Receipt>> {
-        let receipt = |(seq, position)| {
-            let position = Position::new(position);
-            Receipt { id: self.stream.id.clone(), seq, position, durability }
-        };
-        Ok(self.stream.with_key(key).map(receipt))
+    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>> {
+        self.at.check_live()?;
+        let place = self.stream.keys(rule)?.find(key, which);
+        Ok(place.and_then(|place| {
+            let bytes = self.stream.line(place.offset)?.bytes.to_vec();
+            Some(KeyedLine { seq: place.seq, offset: place.offset, bytes, is_kept: true })
+        }))
     }
 
     fn keep_from(&mut self, _position: Position) -> Result<()> {

@@ -1,22 +1,22 @@
 //! Helpers for backends that keep a stream as a row of lines: memory, tables of a database.
 //!
 //! The position of a line is its place in the row: 0 for the first line, which is the header unless the stream is
-//! another program's. A backend implements [`Rows`] to get a reader ([`RowReader`]), and calls [`plan_append`],
-//! [`write_parts`] and [`verify_rows`] where it writes and checks.
+//! another program's. A backend implements [`Rows`] to get a reader ([`RowReader`]), and calls [`catch_up`],
+//! [`plan_append`], [`write_parts`] and [`verify_rows`] where it writes and checks.
 
-use std::cell::Cell;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use manent_log::frame::{self, RECORD_BYTES_MAX, Reason, SEQ_MAX};
 use manent_log::{
-    Body, Change, Damage, Durability, End, Entry, Expect, Fate, FileKind, Found, Item, Report, TailState,
+    Body, Change, Damage, Durability, End, Entry, Expect, Fate, FileKind, Found, Item, KeyIndex, KeyRule,
+    Occurrence, Reach, Report, TailState,
 };
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::header::HeaderNames;
-use crate::streams::{Part, Parts, Position, Progress, Receipt, Seek, StreamId, StreamReader};
+use crate::streams::{Append, Part, Parts, Position, Progress, Receipt, Seek, StreamId, StreamReader};
 
 /// A line as a file would hold it, without its newline. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq)]
@@ -198,53 +198,70 @@ impl<R: Rows> StreamReader for RowReader<R> {
     }
 }
 
+/// Reads the keys of the lines that were appended since an index was last brought up to date, as far back as the rule
+/// reaches. There are `count` lines, which stay what they are; another stream needs another index.
+pub fn catch_up(
+    index: &mut KeyIndex,
+    rule: &KeyRule,
+    count: u64,
+    line: impl Fn(u64) -> Result<Option<Line>>,
+) -> Result<()> {
+    if !index.serves(rule) {
+        *index = KeyIndex::new(rule);
+    }
+    let first = match rule.reach {
+        Reach::Last(records) => count.saturating_sub(records as u64),
+        Reach::Whole => 0,
+    };
+    for position in first.max(index.upto)..count {
+        if let Some(line) = line(position)? {
+            index.add(&line.entry(position));
+        }
+    }
+    index.upto = count;
+    Ok(())
+}
+
 /// What an append writes, and the receipts it gives.
 #[derive(Debug)]
 pub struct Planned {
-    fates: Vec<Fate<(u64, u64)>>,
+    fates: Vec<Fate>,
     first_seq: u64,
+    durability: Durability,
     /// The lines to be written, in order.
     pub lines: Vec<Line>,
 }
 
-/// Decides what an append writes, and writes nothing: bodies whose key is known are left out, the expectation is
-/// compared with `next`, and every line is made. `known` returns number and position of the record with a key.
+/// Decides what an append writes, and writes nothing: bodies that are known by their keys are left out, the expectation
+/// is compared with `next`, and every line is made. The index is up to date.
 pub fn plan_append(
     at: &StreamId,
     bodies: &[Body],
-    expect: Expect,
+    how: &Append<'_>,
     next: u64,
-    known: impl Fn(&str) -> Result<Option<(u64, u64)>>,
+    index: &KeyIndex,
 ) -> Result<Planned> {
-    let failed = Cell::new(None);
-    let look = |key: &str| {
-        known(key).unwrap_or_else(|e| {
-            failed.set(Some(e));
-            None
-        })
-    };
-    let (fates, fresh) = manent_log::sort_out(bodies, look);
-    if let Some(e) = failed.take() {
-        return Err(e);
-    }
-    if let (Expect::Seq(expected), None | Some(Fate::Written(_))) = (expect, fates.first())
+    let find = |key: &[u8]| Ok::<_, Error>(index.find(key, Occurrence::First));
+    let (fates, written) = manent_log::sort_out(how.keys, bodies, find)?;
+    if let (Expect::Seq(expected), None | Some(Fate::Written(_))) = (how.expect, fates.first())
         && expected != next
     {
         return Err(manent_log::Error::Conflict { path: path_of(at), expected, next }.into());
     }
-    let lines = (next..).zip(fresh).map(|(seq, body)| Line::record(at, seq, body));
-    Ok(Planned { fates, first_seq: next, lines: lines.collect::<Result<_>>()? })
+    let lines = (next..).zip(written).map(|(seq, body)| Line::record(at, seq, body));
+    let (first_seq, durability) = (next, how.durability);
+    Ok(Planned { fates, first_seq, durability, lines: lines.collect::<Result<_>>()? })
 }
 
 impl Planned {
     /// Makes the receipts, when the lines are written and the first of them got this position.
-    pub fn receipts(self, id: &Arc<str>, first: u64, durability: Durability) -> Vec<Receipt> {
+    pub fn receipts(self, id: &Arc<str>, first: u64) -> Vec<Receipt> {
         let receipt = |fate| {
             let (seq, position) = match fate {
-                Fate::Known(place) => place,
+                Fate::Known(place) => (place.seq, place.offset),
                 Fate::Written(nth) => (self.first_seq + nth as u64, first + nth as u64),
             };
-            Receipt { id: id.clone(), seq, position: Position::new(position), durability }
+            Receipt { id: id.clone(), seq, position: Position::new(position), durability: self.durability }
         };
         self.fates.into_iter().map(receipt).collect()
     }

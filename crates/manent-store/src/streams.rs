@@ -31,7 +31,7 @@
 //! | [`manent_log::Error::Held`] | another writer has the stream | yes, later |
 //! | [`manent_log::Error::Conflict`] | the record would not get the expected number | after reading what was appended |
 //! | [`manent_log::Error::TooLarge`] | a record exceeds [`manent_log::frame::RECORD_BYTES_MAX`] | no |
-//! | [`manent_log::Error::Unknown`] | the record may or may not be kept | with the same idempotency key |
+//! | [`manent_log::Error::Unknown`] | the record may or may not be kept | with the same keys |
 //! | [`Error::NotFound`] | there is no such stream | no |
 //! | [`Error::InTheWay`] | another stream is where this one was to go | no |
 //! | [`Error::Busy`] | somebody holds a lock that excludes this | yes, later |
@@ -44,6 +44,8 @@
 //!
 //! A backend that keeps lines in rows, such as the tables of a database, gets its reader and most of its writer from
 //! [`rows`](crate::rows), and leases and locks between threads from [`Holders`](crate::holders::Holders).
+//! [`KeyIndex`](manent_log::KeyIndex) finds records by their keys; it is kept between appends, so that a stream is read
+//! once and then only as far as it grew.
 //! [`Filter::takes`], [`Filter::arrange`] and [`compare_streams`] answer [`Streams::list`] and [`Streams::changes`]
 //! from a list of everything. [`InMemory`](crate::InMemory) is made of these and is a good place to begin.
 //!
@@ -65,7 +67,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use manent_log::{Body, Change, Damage, Durability, End, Entry, Expect, Item, Report, SetAside};
+use manent_log::{
+    Body, Change, Damage, Durability, End, Entry, Expect, Item, KeyRule, KeyedLine, Occurrence, Report,
+    SetAside,
+};
 
 use crate::error::{Error, Result};
 use crate::key::SessionKey;
@@ -584,15 +589,24 @@ impl fmt::Debug for Seek<'_> {
     }
 }
 
-/// How [`Streams::append`] appends.
+/// How [`Streams::append`] and [`StreamWriter::append`] append.
 #[derive(Debug, Clone, Copy)]
-pub struct Append {
+pub struct Append<'a> {
     /// What the receipt promises.
     pub durability: Durability,
     /// The number the (first) record must get. The first of a new stream gets 1, or that after what a fork shares.
     pub expect: Expect,
-    /// How long to wait for another writer.
+    /// How long to wait for another writer. Of no meaning to [`StreamWriter::append`].
     pub wait: Duration,
+    /// The keys by which a record is known that is there already, and how far back they count.
+    pub keys: &'a KeyRule,
+}
+
+impl Append<'static> {
+    /// Expects any number, does not wait for another writer, and knows records by [`KeyRule::IDEMPOTENCY`].
+    pub fn new(durability: Durability) -> Append<'static> {
+        Append { durability, expect: Expect::Any, wait: Duration::ZERO, keys: &KeyRule::IDEMPOTENCY }
+    }
 }
 
 /// The first line of a stream.
@@ -764,20 +778,25 @@ pub trait StreamWriter: fmt::Debug + Send {
     /// is appended to a stream that does not exist, it does not begin. In archive and trash it is
     /// [`Error::NotLive`]. A reader sees each record as a whole or not at all.
     ///
-    /// `expect` is the number that the first body gets; it is checked also where there are no bodies, and not where the
-    /// first body is known by its key.
+    /// `how.expect` is the number that the first body gets; it is checked also where there are no bodies, and not where
+    /// the first body is known by a key. A wrong one is [`manent_log::Error::Conflict`].
     ///
-    /// A body whose key ([`Body::key`]) one of the last [`manent_log::KEY_RECORDS`] records has, or one before it in
-    /// the same call, is not appended, whatever else it and `expect` say: its receipt is that of the first, which is
-    /// made as durable as asked; [`manent_log::Error::Unknown`] where that cannot be made sure.
-    fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>>;
+    /// A body that has a key under `how.keys` which a record within reach has too, or a body before it in the same
+    /// call, is not appended, whatever else it and `how.expect` say: its receipt is that of the first such record, which
+    /// is made as durable as asked; [`manent_log::Error::Unknown`] where that cannot be made sure. So an append whose
+    /// outcome is unknown may be retried with the same keys. Finding keys may read as much of the stream as the rule
+    /// reaches; later calls with the same rule read what others appended meanwhile.
+    fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>>;
 
-    /// Returns the receipt of the record with an idempotency key, as [`StreamWriter::append`] would, or `None` if no
-    /// recent record has it. Appends nothing.
-    fn receipt_of(&mut self, key: &str, durability: Durability) -> Result<Option<Receipt>>;
+    /// Returns a record with a key, as far back as a rule reaches, or `None` if none has it; its offset is the number of
+    /// its [`Position`]. May read the stream as [`StreamWriter::append`] does. Changes nothing and may always be
+    /// retried; as long as the lease is held and nobody writes around it, the answer stays true. Whoever answers for the
+    /// record calls [`StreamWriter::keep_from`] first, unless it is kept. In archive and trash it is [`Error::NotLive`].
+    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>>;
 
     /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of
-    /// it failed; [`manent_log::Error::Unknown`] where that cannot be made sure.
+    /// it failed; [`manent_log::Error::Unknown`] where that cannot be made sure. May block on the disk for as long as
+    /// writing all of that takes, and may be retried.
     fn keep_from(&mut self, position: Position) -> Result<()>;
 
     /// Replaces the whole stream, in the place it is in, by this header and these parts: all of it or nothing. Without
@@ -892,7 +911,8 @@ pub trait Streams: fmt::Debug + Send + Sync {
 
     /// Appends to a live stream, or begins one, holding its lease for no longer than that. Calls from many threads with
     /// [`Durability::Group`] share their syncs. An append of no records writes nothing, but its expectation counts.
-    /// What [`StreamWriter::append`] says of keys, expectations and atomicity holds.
+    /// What [`StreamWriter::append`] says of keys, expectations, atomicity and retries holds; a stream whose keys count
+    /// from its beginning is read before the lease is taken, as [`Streams::prefetch_keys`] does.
     ///
     /// An id in `id` means that very stream: where it is not live, this is [`Error::NotFound`],
     /// and nothing is begun. Streams that were put away are [`Error::NotLive`].
@@ -901,8 +921,16 @@ pub trait Streams: fmt::Debug + Send + Sync {
         id: &StreamId,
         new: NewHeader<'_>,
         records: &[Body],
-        how: &Append,
+        how: &Append<'_>,
     ) -> Result<Vec<Receipt>>;
+
+    /// Reads the keys of a live stream, where the rule reaches back to its beginning and they are not known yet, so that
+    /// whoever takes the lease next reads only what was appended since. Blocks for as long as reading the stream takes,
+    /// and holds no lease meanwhile. Does nothing where there is no stream; never needed, and may always be retried.
+    fn prefetch_keys(&self, id: &StreamId, rule: &KeyRule) -> Result<()> {
+        let _ = (id, rule);
+        Ok(())
+    }
 
     /// Lists streams. Streams of which nothing was written are left out, and so are those that cannot be opened where
     /// others can. Whoever holds [`LockName::Moves`] sees each stream once; others may see one that is being moved

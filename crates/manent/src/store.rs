@@ -240,7 +240,7 @@ impl Store {
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        let how = Append { durability, expect, wait: self.options.wait };
+        let how = Append { expect, wait: self.options.wait, ..Append::new(durability) };
         let header = || self.header(key, None);
         let receipts = self.streams.append(&StreamId::live(key), &header, bodies, &how)?;
         self.index.note_written(key);
@@ -460,7 +460,7 @@ impl Session {
     ) -> Result<Vec<Receipt>> {
         // After a failure nobody knows what was written, and the tail is read again.
         let tail = self.tail.take();
-        let receipts = self.writer.append(bodies, durability, expect)?;
+        let receipts = self.writer.append(bodies, &Append { expect, ..Append::new(durability) })?;
         self.tail = tail.and_then(|tail| tail.with_appended(bodies, &receipts));
         Ok(receipts)
     }

@@ -14,7 +14,7 @@ use manent::backend::{
     Maintenance, NewHeader, Parts, Place, Position, Receipt, Replaced, Result, Seek, Space, StreamId,
     StreamReader, StreamStat, StreamWriter, Streams, Target,
 };
-use manent::log::{Change, End, Entry, Item, SetAside};
+use manent::log::{Change, End, Entry, Item, KeyRule, KeyedLine, Occurrence, SetAside};
 use manent::{
     Body, Damage, Durability, Expect, Files, InMemory, Query, SessionKey, Store, StoreOptions, turn,
 };
@@ -252,17 +252,17 @@ struct PanickingReader {
 }
 
 impl StreamWriter for PanickingWriter {
-    fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>> {
+    fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>> {
         self.countdown.tick();
-        let appended = self.inner.append(bodies, durability, expect);
+        let appended = self.inner.append(bodies, how);
         // Also when it is done, and nobody heard of it.
         self.countdown.tick();
         appended
     }
 
-    fn receipt_of(&mut self, key: &str, durability: Durability) -> Result<Option<Receipt>> {
+    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>> {
         self.countdown.tick();
-        self.inner.receipt_of(key, durability)
+        self.inner.find(rule, key, which)
     }
 
     fn keep_from(&mut self, position: Position) -> Result<()> {
@@ -393,7 +393,7 @@ impl Streams for Panicking {
         id: &StreamId,
         new: NewHeader<'_>,
         records: &[Body],
-        how: &Append,
+        how: &Append<'_>,
     ) -> Result<Vec<Receipt>> {
         self.countdown.tick();
         // The header is made inside of the commit: a panic there is one of whoever leads it.

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use manent_log::{Body, Damage, Durability, Entry, Expect, KEY_RECORDS, Report, idempotency_key};
+use manent_log::{Body, Damage, Durability, Entry, KeyIndex, KeyRule, KeyedLine, Occurrence, Report};
 use manent_store::holders::{Holders, Holding};
 use manent_store::rows::{self, Line, RowReader, Rows};
 use manent_store::streams::{compare_streams, now_ms};
@@ -42,11 +42,9 @@ const SCHEMA: &str = "
         seq INTEGER NOT NULL,
         verified INTEGER NOT NULL,
         bytes BLOB NOT NULL,
-        idempotency_key TEXT,
         PRIMARY KEY (stream, position)
     ) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS by_seq ON lines (stream, seq);
-    CREATE INDEX IF NOT EXISTS by_idempotency_key ON lines (stream, idempotency_key);
     CREATE TABLE IF NOT EXISTS left_out (space INTEGER, key TEXT, bytes BLOB);
 ";
 
@@ -61,6 +59,8 @@ struct Shared {
     db: Mutex<Connection>,
     /// How many readers each stream has.
     readers: Mutex<HashMap<i64, u64>>,
+    /// The keys of streams that were appended to.
+    keys: Mutex<HashMap<i64, KeyIndex>>,
     holders: Arc<Holders>,
 }
 
@@ -78,9 +78,9 @@ impl Sqlite {
         db.execute_batch("PRAGMA journal_mode = WAL;")
             .and_then(|()| db.execute_batch(SCHEMA))
             .map_err(backend)?;
-        let (readers, holders) = (Mutex::default(), Arc::default());
+        let (readers, keys, holders) = (Mutex::default(), Mutex::default(), Arc::default());
         let name = path.display().to_string();
-        Ok(Sqlite { shared: Arc::new(Shared { name, db: Mutex::new(db), readers, holders }) })
+        Ok(Sqlite { shared: Arc::new(Shared { name, db: Mutex::new(db), readers, keys, holders }) })
     }
 }
 
@@ -131,6 +131,12 @@ impl Shared {
         statement.query_row([number, position], line_of).optional().map_err(backend)
     }
 
+    fn count(&self, number: i64) -> Result<u64> {
+        let query = "SELECT count FROM streams WHERE number = ?";
+        let count: i64 = self.db().query_row(query, [number], |row| row.get(0)).map_err(backend)?;
+        Ok(count.cast_unsigned())
+    }
+
     /// Takes the lease of a stream, which need not exist. The live stream of a key has one, whatever its id.
     fn hold(&self, at: &StreamId, wait: Duration) -> Result<Holding> {
         let id = if at.place == Place::Live { "" } else { &at.id };
@@ -167,6 +173,7 @@ impl Shared {
         self.write(Durability::Flush, |transaction| {
             let gone = "DELETE FROM streams WHERE number = ? AND place IS NULL";
             if execute(transaction, gone, [number])? > 0 {
+                lock(&self.keys).remove(&number);
                 execute(transaction, "DELETE FROM lines WHERE stream = ?", [number])?;
             }
             Ok(())
@@ -188,10 +195,9 @@ fn push(transaction: &Transaction<'_>, number: i64, lines: &[Line]) -> Result<i6
     let count = "SELECT count FROM streams WHERE number = ?";
     let first: i64 = transaction.query_row(count, [number], |row| row.get(0)).map_err(backend)?;
     for (position, line) in (first..).zip(lines) {
-        let key = Some(line).filter(|line| line.seq > 0).and_then(|line| idempotency_key(&line.bytes));
-        let query = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?)";
+        let query = "INSERT INTO lines VALUES (?, ?, ?, ?, ?)";
         let seq = line.seq.cast_signed();
-        execute(transaction, query, params![number, position, seq, line.verified, &*line.bytes, key])?;
+        execute(transaction, query, params![number, position, seq, line.verified, &*line.bytes])?;
     }
     let bytes = lines.iter().map(Line::len).sum::<u64>().cast_signed();
     let query = "UPDATE streams SET count = count + :count, bytes = bytes + :bytes,
@@ -293,10 +299,10 @@ impl Streams for Sqlite {
         id: &StreamId,
         new: NewHeader<'_>,
         records: &[Body],
-        how: &Append,
+        how: &Append<'_>,
     ) -> Result<Vec<Receipt>> {
         let mut writer = SqliteWriter::take(&self.shared, id, IfMissing::Create(new), how.wait)?;
-        writer.append(records, how.durability, how.expect)
+        writer.append(records, how)
     }
 
     fn list(&self, filter: &Filter<'_>) -> Result<Vec<StreamStat>> {
@@ -423,10 +429,7 @@ struct SqliteRows {
 
 impl Rows for SqliteRows {
     fn count(&self) -> Result<u64> {
-        let query = "SELECT count FROM streams WHERE number = ?";
-        let count: i64 =
-            self.shared.db().query_row(query, [self.number], |row| row.get(0)).map_err(backend)?;
-        Ok(count.cast_unsigned())
+        self.shared.count(self.number)
     }
 
     fn line(&self, index: u64) -> Result<Option<Line>> {
@@ -512,17 +515,14 @@ impl SqliteWriter {
         Ok(SqliteWriter { shared, at, id: id.into(), header, number, next_seq, _lease: lease })
     }
 
-    /// Returns number and position of the record with an idempotency key, among the last ones.
-    fn with_key(&self, key: &str) -> Result<Option<(u64, u64)>> {
-        let query = "SELECT seq, position FROM lines WHERE stream = :stream AND idempotency_key = :key
-                     AND position >= (SELECT count FROM streams WHERE number = :stream) - :recent
-                     ORDER BY position LIMIT 1";
-        let values =
-            named_params! {":stream": self.number, ":key": key, ":recent": signed(KEY_RECORDS as u64)};
-        let place = |row: &Row<'_>| {
-            Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned()))
-        };
-        self.shared.db().query_row(query, values, place).optional().map_err(backend)
+    /// Does something with the keys of the records, up to date.
+    fn with_keys<T>(&self, rule: &KeyRule, act: impl FnOnce(&KeyIndex) -> Result<T>) -> Result<T> {
+        let Some(number) = self.number else { return act(&KeyIndex::new(rule)) };
+        let mut all = lock(&self.shared.keys);
+        let keys = all.entry(number).or_default();
+        let count = self.shared.count(number)?;
+        rows::catch_up(keys, rule, count, |position| self.shared.line(number, signed(position)))?;
+        act(keys)
     }
 
     /// Keeps what is left out of a stream that is replaced.
@@ -539,15 +539,17 @@ impl SqliteWriter {
 }
 
 impl StreamWriter for SqliteWriter {
-    fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>> {
+    fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>> {
         self.at.check_live()?;
-        let planned = rows::plan_append(&self.at, bodies, expect, self.next_seq, |key| self.with_key(key))?;
+        let durability = how.durability;
+        let plan = |keys: &KeyIndex| rows::plan_append(&self.at, bodies, how, self.next_seq, keys);
+        let planned = self.with_keys(how.keys, plan)?;
         let begins = self.number.is_none();
         if planned.lines.is_empty() {
             if durability != Durability::Flush {
                 sync(&self.shared)?;
             }
-            return Ok(planned.receipts(&self.id, 0, durability));
+            return Ok(planned.receipts(&self.id, 0));
         }
         let (number, first) = self.shared.write(durability, |transaction| {
             let at = StreamId { id: self.id.to_string(), ..self.at.clone() };
@@ -559,15 +561,16 @@ impl StreamWriter for SqliteWriter {
         })?;
         self.number = Some(number);
         self.next_seq += planned.lines.len() as u64;
-        Ok(planned.receipts(&self.id, first.cast_unsigned(), durability))
+        Ok(planned.receipts(&self.id, first.cast_unsigned()))
     }
 
-    fn receipt_of(&mut self, key: &str, durability: Durability) -> Result<Option<Receipt>> {
-        let Some((seq, position)) = self.with_key(key)? else { return Ok(None) };
-        if durability != Durability::Flush {
-            sync(&self.shared)?;
-        }
-        Ok(Some(Receipt { id: self.id.clone(), seq, position: Position::new(position), durability }))
+    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>> {
+        self.at.check_live()?;
+        let found = self.with_keys(rule, |keys| Ok(keys.find(key, which)))?;
+        let (Some(place), Some(number)) = (found, self.number) else { return Ok(None) };
+        let Some(line) = self.shared.line(number, signed(place.offset))? else { return Ok(None) };
+        let (seq, offset, bytes) = (place.seq, place.offset, line.bytes.to_vec());
+        Ok(Some(KeyedLine { seq, offset, bytes, is_kept: false }))
     }
 
     fn keep_from(&mut self, _position: Position) -> Result<()> {

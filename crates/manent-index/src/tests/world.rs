@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use manent_log::{Body, Durability, Entry, Expect};
+use manent_log::{Body, Durability, Entry};
 use manent_sim::SimDisk;
 use manent_store::{
     Append, Blobs, Changes, Cursor, Detail, Files, Filter, Header, InMemory, InMemoryBlobs, KnownStreams,
@@ -53,7 +53,7 @@ impl World {
         };
         let mut body = Body::new();
         body.string("ts", "2026-11-15T18:07:00.000Z").string("role", role).string("content", text);
-        let how = Append { durability: Durability::Flush, expect: Expect::Any, wait: Duration::ZERO };
+        let how = Append::new(Durability::Flush);
         self.corpus.streams.append(&StreamId::live(&key), &header, &[body], &how).unwrap();
     }
 

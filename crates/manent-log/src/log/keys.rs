@@ -1,94 +1,193 @@
-//! Records that are known by a key, so that an append whose outcome is unknown can be tried again.
+//! Appending by keys: finding the records that are there already, and making sure that they are kept.
 //!
-//! A record with an `idempotency_key` is looked for among the last records before it is appended. That it can be read
-//! proves nothing about the disk: where a sync failed, Linux takes the pages for clean, shows them to every reader, and
-//! writes them no more. So what is found is written again, from there to the end of the file, and synced; only then is
-//! there a receipt. Other programs' files are not written to but at their end.
+//! Before a record is appended under a [`KeyRule`], it is looked for by its keys. That it can be read proves nothing
+//! about the disk: where a sync failed, Linux takes the pages for clean, shows them to every reader, and writes them no
+//! more. So what is found is written again, from there to the end of the file, and synced; only then is there a
+//! receipt. Other programs' files are not written to but at their end.
+//!
+//! Which records have which keys is kept in [`LogKeys`], which outlives a handle. A log is read once; afterwards, what
+//! this process appends is noted as it is appended, and what others appended is read on, if the last line that was read
+//! is still there. What is found is read where it lies before it counts.
 
-use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Body, Expect, Log, Receipt};
-use crate::body::{self, idempotency_key};
 use crate::commit::Durability;
 use crate::error::{Error, Result, hint};
 use crate::frame::FileKind;
-use crate::reader::Item;
+use crate::keys::{Fate, KeyIndex, KeyRule, Occurrence, Reach, RecordPlace, sort_out};
+use crate::reader::{Entry, Item, Reader};
 use crate::recover;
-use crate::reverse::ReverseReader;
 
-/// Among so many records at least, the last ones of a log, a key is looked for.
-pub const KEY_RECORDS: usize = 1000;
+/// The keys of one log, shared by the handles that are opened for it one after the other.
+pub type SharedKeys = Arc<Mutex<LogKeys>>;
 
-/// Where the last records with keys stand. Valid as long as nobody else writes.
+/// The keys of one log, and what is known of the records that have them.
 #[derive(Debug, Default)]
-pub(super) struct RecentKeys {
-    places: HashMap<Box<str>, Place>,
+pub struct LogKeys {
+    index: KeyIndex,
+    /// The id of the log that was read: another one of the same name is not taken for it.
+    stream: Arc<str>,
+    /// The last line that was read: its place and its checksum.
+    newest: Option<(RecordPlace, u32)>,
+    /// The [`mark`](next_mark) of the handle that was last brought up to date.
+    mark: u64,
+    /// The bytes that this process wrote, or wrote again, as durable as that.
+    kept: Vec<(Range<u64>, Durability)>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    seq: u64,
-    offset: u64,
-    /// The durability of the receipt, if this handle gave it.
-    given: Option<Durability>,
+/// A record that was found by a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyedLine {
+    /// Its number.
+    pub seq: u64,
+    /// Where it begins in the file; elsewhere, its position.
+    pub offset: u64,
+    /// Its line, without a newline.
+    pub bytes: Vec<u8>,
+    /// Whether this process made sure that it survives power loss.
+    pub is_kept: bool,
 }
 
-impl Place {
-    /// Whether this handle made it as durable as that.
-    fn is_kept(self, durability: Durability) -> bool {
-        match self.given {
-            None => false,
-            Some(Durability::Flush) => durability == Durability::Flush,
-            Some(Durability::Sync | Durability::Group) => true,
-        }
+/// Returns what tells the state of a file, as one handle knows it, from every other state and handle.
+pub(super) fn next_mark() -> u64 {
+    static MARKS: AtomicU64 = AtomicU64::new(1);
+    MARKS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Returns what tells a line from others.
+fn print_of(line: &Entry<'_>) -> (RecordPlace, u32) {
+    (RecordPlace { seq: line.seq, offset: line.offset }, crc32c::crc32c(line.bytes))
+}
+
+impl LogKeys {
+    /// Locks the keys of a log. What a panic left of them is forgotten: a record that was read and not noted would be
+    /// recorded twice.
+    pub fn lock(shared: &SharedKeys) -> MutexGuard<'_, LogKeys> {
+        shared.lock().unwrap_or_else(|poisoned| {
+            let mut keys = poisoned.into_inner();
+            *keys = LogKeys::default();
+            shared.clear_poison();
+            keys
+        })
     }
-}
 
-/// What becomes of one body of an append.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate<P> {
-    /// There is a record with its key, at this place.
-    Known(P),
-    /// It is this one of those that are written.
-    Written(usize),
-}
-
-/// Decides what becomes of each body of an append, given where records with keys stand; and which bodies are written.
-/// Of several with one key only the first is.
-pub fn sort_out<P>(bodies: &[Body], known: impl Fn(&str) -> Option<P>) -> (Vec<Fate<P>>, Vec<&Body>) {
-    let mut fresh: Vec<&Body> = Vec::new();
-    let mut twins: HashMap<&str, usize> = HashMap::new();
-    let mut fates = Vec::with_capacity(bodies.len());
-    for body in bodies {
-        if let Some(place) = body.key().and_then(&known) {
-            fates.push(Fate::Known(place));
-            continue;
-        }
-        let next = fresh.len();
-        let nth = body.key().map_or(next, |key| *twins.entry(key).or_insert(next));
-        if nth == next {
-            fresh.push(body);
-        }
-        fates.push(Fate::Written(nth));
+    /// Returns the number of keys.
+    pub fn key_count(&self) -> usize {
+        self.index.key_count()
     }
-    (fates, fresh)
-}
 
-/// How it comes that records are as durable as asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
-    Already,
-    ByWriting,
+    /// Returns whether no line was read yet under a rule.
+    pub fn is_unread(&self, rule: &KeyRule) -> bool {
+        self.newest.is_none() || !self.index.serves(rule)
+    }
+
+    /// Reads the keys of the log with the id `stream`, without its lease, so that whoever has the lease reads only what
+    /// was appended since. The reader stands at the beginning.
+    pub fn read(&mut self, rule: &KeyRule, stream: &Arc<str>, mut reader: Reader) -> Result<()> {
+        *self = LogKeys::new(rule, stream);
+        self.read_with(&mut reader)
+    }
+
+    fn new(rule: &KeyRule, stream: &Arc<str>) -> LogKeys {
+        LogKeys { index: KeyIndex::new(rule), stream: stream.clone(), ..LogKeys::default() }
+    }
+
+    fn read_with(&mut self, reader: &mut Reader) -> Result<()> {
+        while let Some(item) = reader.next()? {
+            if let Item::Entry(line) = item {
+                self.index.add(&line);
+                self.newest = Some(print_of(&line));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads as far back as a rule reaches.
+    fn read_anew(&mut self, log: &Log, rule: &KeyRule) -> Result<()> {
+        let reader = match rule.reach {
+            _ if log.is_new() => {
+                *self = LogKeys::new(rule, &log.stream);
+                return Ok(());
+            }
+            Reach::Whole => Reader::open(&log.disk, log.path()),
+            Reach::Last(records) => Reader::open_tail(&log.disk, log.path(), records as u64, |_| true),
+        };
+        self.read(rule, &log.stream, log.own(reader)?)
+    }
+
+    /// Reads what was appended to a log that was read from its beginning. False: it was not, is another one, or not what
+    /// it was.
+    fn read_on(&mut self, log: &Log, rule: &KeyRule) -> Result<bool> {
+        let is_whole = rule.reach == Reach::Whole && self.is_of(log, rule);
+        let Some((place, _)) = self.newest.filter(|_| is_whole) else { return Ok(false) };
+        let mut reader = log.reader_at(place)?;
+        let first = reader.next()?;
+        if !matches!(first, Some(Item::Entry(line)) if Some(print_of(&line)) == self.newest) {
+            return Ok(false);
+        }
+        self.read_with(&mut reader).map(|()| true)
+    }
+
+    fn is_of(&self, log: &Log, rule: &KeyRule) -> bool {
+        self.index.serves(rule) && *self.stream == *log.stream
+    }
+
+    fn is_kept(&self, offset: u64, durability: Durability) -> bool {
+        let is_enough = |given: Durability| given != Durability::Flush || durability == Durability::Flush;
+        self.kept.iter().any(|(range, given)| range.contains(&offset) && is_enough(*given))
+    }
+
+    fn kept(&mut self, new: Range<u64>, durability: Durability) {
+        let follows = |(range, given): &&mut (Range<u64>, Durability)| {
+            *given == durability && (range.start..=range.end).contains(&new.start)
+        };
+        if let Some((range, _)) = self.kept.last_mut().filter(follows) {
+            range.end = range.end.max(new.end);
+            return;
+        }
+        if self.kept.len() >= RANGES_MAX {
+            self.kept.clear();
+        }
+        self.kept.push((new, durability));
+    }
 }
 
 impl Log {
-    /// Gives the receipt of the record with a key, if it is among the last [`KEY_RECORDS`]; made durable as by an
-    /// append of a body with this key ([`Log::append`]).
-    pub fn receipt_of(&mut self, key: &str, durability: Durability) -> Result<Option<Receipt>> {
+    /// Uses keys that outlive this handle, which other handles of the log with this id used before.
+    pub fn use_keys(&mut self, keys: &SharedKeys, stream: &Arc<str>) {
+        (self.keys, self.stream) = (keys.clone(), stream.clone());
+    }
+
+    /// Appends several records with one write and one sync, as [`Log::append_batch`] does, under a rule of the caller:
+    /// a body of which a record within reach, or a body before it in the same call, has a key is not appended, whatever
+    /// the rest of it and `expect` say, and its receipt is that of the first record. Such a record is written again and
+    /// synced first, unless this process did that before. In another program's file nothing is written again, and such
+    /// an append is [`Error::Unknown`].
+    pub fn append_by(
+        &mut self,
+        rule: &KeyRule,
+        bodies: &[Body],
+        durability: Durability,
+        expect: Expect,
+    ) -> Result<Vec<Receipt>> {
+        if bodies.iter().any(|body| body.key().is_some()) || !rule.is_idempotency() {
+            return self.guarded(|log| log.commit_keyed(rule, bodies, durability, expect));
+        }
+        let first = self.guarded(|log| log.commit(bodies, durability, expect))?;
+        let numbered = (first..).zip(&self.starts);
+        Ok(numbered.map(|(seq, offset)| Receipt { seq, offset: *offset, durability }).collect())
+    }
+
+    /// Returns a record with a key, as far back as the rule reaches, or `None` if none has it. Appends nothing.
+    pub fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>> {
         self.guarded(|log| {
-            let Some(place) = log.recent_keys(durability)?.get(key).copied() else { return Ok(None) };
-            log.keep(&[place], durability)?;
-            Ok(Some(Receipt { seq: place.seq, offset: place.offset, durability }))
+            let shared = log.keys.clone();
+            let mut keys = LogKeys::lock(&shared);
+            log.catch_up(&mut keys, rule, Durability::Flush)?;
+            log.look_up(&mut keys, rule, key, which)
         })
     }
 
@@ -98,87 +197,115 @@ impl Log {
     pub fn keep_from(&mut self, offset: u64) -> Result<()> {
         self.guarded(|log| {
             log.check_usable(Durability::Sync)?;
-            log.rewrite_from(offset)
+            log.rewrite_from(offset)?;
+            if let Some(mut keys) = log.keys.try_lock().ok().filter(|keys| keys.mark == log.mark) {
+                keys.kept(offset..log.len, Durability::Sync);
+            }
+            Ok(())
         })
     }
 
-    /// [`Log::append_batch`], where bodies have keys.
-    pub(super) fn commit_keyed(
+    /// [`Log::append_by`], where bodies may have keys.
+    fn commit_keyed(
         &mut self,
+        rule: &KeyRule,
         bodies: &[Body],
         durability: Durability,
-        expect: Expect,
+        mut expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        let recent = self.recent_keys(durability)?;
-        let (fates, fresh) = sort_out(bodies, |key| recent.get(key).copied());
-        for body in &fresh {
+        let shared = self.keys.clone();
+        let mut keys = LogKeys::lock(&shared);
+        self.catch_up(&mut keys, rule, durability)?;
+        let (fates, written) = sort_out(rule, bodies, |key| {
+            let found = self.look_up(&mut keys, rule, key, Occurrence::First)?;
+            Ok::<_, Error>(found.map(|line| RecordPlace { seq: line.seq, offset: line.offset }))
+        })?;
+        for body in &written {
             super::check_size(body)?;
         }
-        let known = fates.iter().filter_map(|fate| match fate {
-            Fate::Known(place) => Some(*place),
+        let unsure = fates.iter().filter_map(|fate| match fate {
+            Fate::Known(place) => Some(place.offset).filter(|offset| !keys.is_kept(*offset, durability)),
             Fate::Written(_) => None,
         });
-        if self.keep(&known.collect::<Vec<_>>(), durability)? == Kept::ByWriting {
+        if let Some(first) = unsure.min() {
+            self.rewrite_from(first)?;
+            keys.kept(first..self.len, Durability::Sync);
             // That takes a while, in which another program may have written.
             self.check_usable(durability)?;
         }
-        let first = self.next_seq;
-        if let (Expect::Seq(expected), Some(Fate::Written(_))) = (expect, fates.first())
-            && expected != first
-        {
-            return Err(Error::Conflict { path: self.path().to_owned(), expected, next: first });
+        if let Some(Fate::Known(_)) = fates.first() {
+            expect = Expect::Any;
         }
-        self.encode(fresh.iter().copied())?;
-        if !fresh.is_empty() {
-            self.put_down(fresh.len() as u64, durability)?;
-        }
-        let place_of = |nth: usize| (first + nth as u64, self.starts[nth]);
-        if let Some(recent) = &mut self.recent {
-            for (nth, body) in fresh.iter().enumerate() {
-                let (seq, offset) = place_of(nth);
-                recent.insert(body, Place { seq, offset, given: Some(durability) });
-            }
-        }
-        let receipt = |fate: Fate<Place>| {
-            let (seq, offset) = match fate {
-                Fate::Known(place) => (place.seq, place.offset),
-                Fate::Written(nth) => place_of(nth),
-            };
-            Receipt { seq, offset, durability }
+        let first = self.write_records(written.iter().copied(), durability, expect, Some(&mut keys))?;
+        let receipt = |fate| match fate {
+            Fate::Known(RecordPlace { seq, offset }) => Receipt { seq, offset, durability },
+            Fate::Written(nth) => Receipt { seq: first + nth as u64, offset: self.starts[nth], durability },
         };
-        let receipts = fates.into_iter().map(receipt).collect();
-        self.forget_keys_of(bodies);
-        Ok(receipts)
+        Ok(fates.into_iter().map(receipt).collect())
     }
 
-    /// Checks that the log may be written, and gives the keys of its last records; if they are not known, they are
-    /// read.
-    fn recent_keys(&mut self, durability: Durability) -> Result<&HashMap<Box<str>, Place>> {
+    /// Checks that the log may be written, and reads the keys that are not known yet.
+    fn catch_up(&mut self, keys: &mut LogKeys, rule: &KeyRule, durability: Durability) -> Result<()> {
         self.check_usable(durability)?;
-        if self.is_new() {
-            self.recent.get_or_insert_default();
-        }
+        // Another program may have rewritten its file in place: the last line is compared, where all of them count.
+        let mut is_read = self.kind == FileKind::Native || rule.reach != Reach::Whole;
         for _ in 0..READS_MAX {
-            if self.recent.as_ref().is_some_and(|recent| recent.places.len() <= KEYS_KEPT_MAX) {
+            if is_read && keys.is_of(self, rule) && keys.mark == self.mark && keys.index.upto == self.len {
                 break;
             }
-            self.recent = Some(RecentKeys::read(self)?);
-            // Reading takes a while, in which another program may have written: then nothing is known again.
-            self.check_usable(durability)?;
+            if !keys.read_on(self, rule)? {
+                keys.read_anew(self, rule)?;
+            }
+            if keys.mark != self.mark {
+                // What another handle only flushed may be gone, if a sync of it failed since.
+                keys.kept.retain(|(_, given)| *given != Durability::Flush);
+            }
+            (keys.mark, keys.index.upto, is_read) = (self.mark, self.len, true);
+            if !self.is_new() {
+                // Reading takes a while, in which another program may have written.
+                self.check_usable(durability)?;
+            }
         }
-        let recent = match self.recent.take() {
-            Some(recent) => recent,
-            None => RecentKeys::read(self)?,
-        };
-        Ok(&self.recent.insert(recent).places)
+        Ok(())
     }
 
-    /// Makes records that were found as durable as asked.
-    fn keep(&mut self, places: &[Place], durability: Durability) -> Result<Kept> {
-        let not_kept = places.iter().filter(|place| !place.is_kept(durability));
-        match not_kept.map(|place| place.offset).min() {
-            None => Ok(Kept::Already),
-            Some(first) => self.rewrite_from(first).map(|()| Kept::ByWriting),
+    /// Returns the record with a key, as it is read now. What only seems to be there is not.
+    fn look_up(
+        &self,
+        keys: &mut LogKeys,
+        rule: &KeyRule,
+        key: &[u8],
+        which: Occurrence,
+    ) -> Result<Option<KeyedLine>> {
+        for _ in 0..2 {
+            let Some(place) = keys.index.find(key, which) else { break };
+            let mut reader = self.reader_at(place)?;
+            if let Some(Item::Entry(line)) = reader.next()? {
+                let mut is_it = false;
+                (rule.keys_of)(&line, &mut |one| is_it |= one == key && print_of(&line).0 == place);
+                let (bytes, is_kept) = (line.bytes.to_vec(), keys.is_kept(place.offset, Durability::Sync));
+                if is_it {
+                    return Ok(Some(KeyedLine { seq: place.seq, offset: place.offset, bytes, is_kept }));
+                }
+            }
+            // Another program rewrote its file.
+            keys.read_anew(self, rule)?;
+        }
+        Ok(None)
+    }
+
+    /// Opens a reader before a line that was read before.
+    fn reader_at(&self, place: RecordPlace) -> Result<Reader> {
+        self.own(Reader::resume(&self.disk, self.path(), self.kind, place.offset, place.seq))
+    }
+
+    /// Refuses a reader of another file, to which the path leads by now.
+    fn own(&self, reader: Result<Reader>) -> Result<Reader> {
+        match reader {
+            Ok(reader) if reader.file_id() != self.file_id() => {
+                Err(Error::Gone { path: self.path().to_owned(), how: "moved or replaced" })
+            }
+            reader => reader,
         }
     }
 
@@ -196,43 +323,37 @@ impl Log {
         self.sync_name()
     }
 
-    /// Forgets what is known of keys if bodies without one may have the member all the same: readers would find it.
-    pub(super) fn forget_keys_of(&mut self, bodies: &[Body]) {
-        if self.recent.is_some() && bodies.iter().any(body::may_hide_a_key) {
-            self.recent = None;
+    /// Notes the keys of what was just written from `start` on, if all before it was read: what is not noted is read by
+    /// whoever looks for a key next.
+    pub(super) fn note_keys<'b>(
+        &self,
+        keys: &mut LogKeys,
+        written: impl Iterator<Item = &'b Body>,
+        start: u64,
+        durability: Durability,
+    ) {
+        if keys.mark != self.mark || keys.index.upto != start {
+            return;
         }
-    }
-}
-
-impl RecentKeys {
-    fn read(log: &Log) -> Result<RecentKeys> {
-        let mut places = HashMap::new();
-        let mut back = ReverseReader::of_file(log.lease.file(), log.lease.path())?;
-        let mut left = KEY_RECORDS;
-        while left > 0
-            && let Some(item) = back.next()?
-        {
-            let Item::Entry(entry) = item else { continue };
-            left -= 1;
-            // Another program's line is not ours to give a receipt for. Of several the first counts, which comes last.
-            if let Some(key) = idempotency_key(entry.bytes).filter(|_| entry.verified && entry.seq > 0) {
-                let place = Place { seq: entry.seq, offset: entry.offset, given: None };
-                places.insert(key.into_boxed_str(), place);
+        let first = self.next_seq - self.starts.len() as u64;
+        let ends = self.starts.iter().skip(1).copied().chain([self.len]);
+        for (((seq, body), offset), end) in (first..).zip(written).zip(&self.starts).zip(ends) {
+            // Without its newline.
+            let bytes = &self.buffer[(offset - start) as usize..(end - start - 1) as usize];
+            let line = Entry { seq, offset: *offset, bytes, verified: true };
+            keys.index.add_appended(body, &line);
+            if end == self.len {
+                keys.newest = Some(print_of(&line));
             }
         }
-        Ok(RecentKeys { places })
-    }
-
-    fn insert(&mut self, body: &Body, place: Place) {
-        if let Some(key) = body.key() {
-            self.places.insert(key.into(), place);
-        }
+        keys.kept(start..self.len, durability);
+        keys.index.upto = self.len;
     }
 }
 
 /// After so many times another program that writes all the time is not waited for: what it writes has no keys of ours.
 const READS_MAX: u32 = 8;
-/// So many keys are remembered before the log is read again.
-const KEYS_KEPT_MAX: usize = 4 * KEY_RECORDS;
 /// Up to here a log is written again from its beginning: no header is longer.
 const REWRITTEN_WHOLE_BYTES: u64 = 64 << 10;
+/// What is not remembered is made sure of again.
+const RANGES_MAX: usize = 1000;

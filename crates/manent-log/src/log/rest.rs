@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::keys::next_mark;
 use super::{Log, first_seq_of};
 use crate::error::{Error, Result};
 use crate::lock::{IfMissing, Lease};
@@ -37,7 +38,7 @@ impl Log {
         if !unborn {
             self.header = None;
         }
-        self.recent = None;
+        self.mark = next_mark();
         self.next_seq = self.header.as_ref().map_or(next_seq, first_seq_of);
         self.kind = kind;
         self.header_line = header_line;

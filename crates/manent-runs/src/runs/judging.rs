@@ -3,15 +3,13 @@
 //! The run is looked for under the lease of its log, as an entry is that may be there already, and so is the last
 //! verdict on it: the very same one is not written twice.
 
-use manent_log::{Body, Durability, Expect};
-use manent_store::clock;
-use manent_store::{Receipt, Seek, SessionKey, StreamWriter};
+use manent_log::{Body, Durability, Expect, KeyedLine, Occurrence};
+use manent_store::{Append, Position, Receipt, Seek, SessionKey, StreamWriter, clock};
 use serde_json::value::RawValue;
 
 use super::entry::{Line, Run};
-use super::keys::{Keys, Name};
 use super::logs::RunLogs;
-use super::verdict::Verdict;
+use super::names::Name;
 use super::{Runs, line_at};
 use crate::error::{Error, Result};
 
@@ -72,38 +70,35 @@ impl Runs {
         if self.log(session)?.is_none() {
             return Err(no_run(session, &verdict.run));
         }
-        let keys = self.keys.of(session);
-        let mut keys = Keys::lock(&keys);
-        keys.read_ahead(logs, session)?;
         let mut held = logs.lease(session)?;
         for _ in 0..super::recording::TRIES {
-            keys.catch_up(logs, session, &*held)?;
+            // Before anything is looked for: whatever another program writes from here on is a conflict.
             let next = held.next_seq();
-            let meant = Meant::find(&mut keys, logs, session, &*held, verdict)?;
+            let meant = Meant::find(logs, session, &mut *held, verdict)?;
             let mut judged = meant.judged();
-            match last_on(&meant, &keys, logs, session)? {
-                Last::Known(known) if known.verdict.is_same(verdict) => {
-                    keys.keep(&mut *held, &[(known.receipt.seq, known.receipt.position)])?;
+            match meant.last_verdict(&mut *held)? {
+                Some(last) if says_the_same(&last, verdict) => {
+                    let (id, seq, position) = (held.id().clone(), last.seq, Position::new(last.offset));
+                    if !last.is_kept {
+                        held.keep_from(position)?;
+                    }
+                    let durability = Durability::Sync;
                     judged.repeated = true;
-                    judged.receipt = Some(Receipt { id: held.id().clone(), ..known.receipt });
+                    judged.receipt = Some(Receipt { id, seq, position, durability });
                     return Ok(judged);
                 }
-                Last::None if verdict.verified.is_none() => {
+                None if verdict.verified.is_none() => {
                     judged.repeated = true;
                     return Ok(judged);
                 }
-                Last::Moved => {
-                    keys.forget();
-                    continue;
-                }
-                Last::None | Last::Known(_) => {}
+                None | Some(_) => {}
             }
-            match held.append(&[meant.body(verdict)], Durability::Sync, Expect::Seq(next)) {
+            let how = Append { expect: Expect::Seq(next), ..Append::new(Durability::Sync) };
+            match held.append(&[meant.body(verdict)], &how) {
                 // Another program wrote without asking, and may have written such a verdict.
                 Err(e) if e.is_conflict() => {}
                 Err(e) => return Err(e.into()),
                 Ok(receipts) => {
-                    keys.kept(next..held.next_seq());
                     judged.receipt = receipts.into_iter().next();
                     return Ok(judged);
                 }
@@ -115,48 +110,41 @@ impl Runs {
 
 impl Meant {
     fn find(
-        keys: &mut Keys,
         logs: &RunLogs,
         session: &SessionKey,
-        held: &dyn StreamWriter,
+        held: &mut dyn StreamWriter,
         verdict: &NewVerdict,
     ) -> Result<Meant> {
         let unknown = || no_run(session, &verdict.run);
-        let mut id = match &verdict.run {
+        let id = match &verdict.run {
             RunName::Id(id) => id.clone(),
-            RunName::Seq(_) => String::new(),
-        };
-        if let RunName::Seq(seq) = verdict.run {
-            let take = |run: &Run<'_>| (run.run_id.to_string(), attempts_of(run, verdict));
-            let (run_id, attempts) =
-                read_run(logs, session, Seek::Seq(seq), seq, take)?.ok_or_else(unknown)?;
-            if run_id.is_empty() {
-                return Meant::new(run_id, seq, attempts, session, verdict);
+            RunName::Seq(seq) => {
+                let take = |line: Line<'_>| {
+                    let run = line.run()?;
+                    Some((run.run_id.to_string(), Meant::of(&run, session, verdict)))
+                };
+                let (id, meant) = line_at(logs, session, Seek::Seq(*seq), *seq, take)?.ok_or_else(unknown)?;
+                if id.is_empty() {
+                    return meant;
+                }
+                // The record is its beginning, or its end, or its end once more: the one that counts is looked for.
+                id
             }
-            // The record is its beginning, or its end, or its end once more: the one that counts is looked for.
-            id = run_id;
-        }
-        let known = keys.find(logs, session, held, &Name::of_run(&id))?.ok_or_else(unknown)?;
-        let start = Seek::Position { position: known.position, seq: known.seq };
-        let take = |run: &Run<'_>| attempts_of(run, verdict);
-        let attempts = read_run(logs, session, start, known.seq, take)?.ok_or_else(unknown)?;
-        Meant::new(id, known.seq, attempts, session, verdict)
+        };
+        let found = Name::find_any(held, &Name::of_run(&id))?.ok_or_else(unknown)?;
+        let run = Line::of_bytes(found.seq, &found.bytes).and_then(Line::run).ok_or_else(unknown)?;
+        Meant::of(&run, session, verdict)
     }
 
-    fn new(
-        run_id: String,
-        run_seq: u64,
-        attempts: Attempts,
-        session: &SessionKey,
-        verdict: &NewVerdict,
-    ) -> Result<Meant> {
-        let Attempts { last, has_wanted } = attempts;
+    fn of(run: &Run<'_>, session: &SessionKey, verdict: &NewVerdict) -> Result<Meant> {
+        let last = run.last_attempt();
+        let has_wanted = (0..run.attempts.len()).any(|nth| Some(run.number_of(nth)) == verdict.attempt);
         if let Some(attempt) = verdict.attempt.filter(|_| !has_wanted) {
             let run = name_of(&verdict.run);
             return Err(Error::NoAttempt { session: session.to_string(), run, attempt, last });
         }
         let attempt = verdict.attempt.or(last);
-        Ok(Meant { run_id, run_seq, attempt, is_last: attempt == last })
+        Ok(Meant { run_id: run.run_id.to_string(), run_seq: run.seq, attempt, is_last: attempt == last })
     }
 
     /// The names under which there may be verdicts on it.
@@ -165,6 +153,17 @@ impl Meant {
         let by_number = self.attempt.map(|number| Name::verdict(&self.run_id, seq, Some(number)));
         let on_last = self.is_last.then(|| Name::verdict(&self.run_id, seq, None));
         by_number.into_iter().chain(on_last)
+    }
+
+    /// Returns the last verdict that was given on what is meant, by where it lies: numbers of records are no order in a
+    /// file that was put together by hand.
+    fn last_verdict(&self, held: &mut dyn StreamWriter) -> Result<Option<KeyedLine>> {
+        let mut last: Option<KeyedLine> = None;
+        for name in self.names() {
+            let found = name.find(held, Occurrence::Last)?;
+            last = last.into_iter().chain(found).max_by_key(|line| line.offset);
+        }
+        Ok(last)
     }
 
     fn judged(&self) -> Judged {
@@ -204,64 +203,10 @@ impl Meant {
     }
 }
 
-impl Verdict<'_> {
-    fn is_same(&self, new: &NewVerdict) -> bool {
-        self.verified == new.verified && self.note == new.note
-    }
-}
-
-/// Which attempts a run has, as far as a verdict wants to know.
-#[derive(Debug, Clone, Copy)]
-struct Attempts {
-    last: Option<u64>,
-    has_wanted: bool,
-}
-
-fn attempts_of(run: &Run<'_>, verdict: &NewVerdict) -> Attempts {
-    let has_wanted = (0..run.attempts.len()).any(|nth| Some(run.number_of(nth)) == verdict.attempt);
-    Attempts { last: run.last_attempt(), has_wanted }
-}
-
-fn read_run<T>(
-    logs: &RunLogs,
-    session: &SessionKey,
-    start: Seek<'_>,
-    seq: u64,
-    take: impl FnOnce(&Run<'_>) -> T,
-) -> Result<Option<T>> {
-    line_at(logs, session, start, seq, |line| line.run().map(|run| take(&run)))
-}
-
-/// The last verdict that was given on what is meant.
-enum Last {
-    None,
-    Known(Box<Known>),
-    /// Another program rewrote its file, and it is not where it was.
-    Moved,
-}
-
-struct Known {
-    receipt: Receipt,
-    verdict: Verdict<'static>,
-}
-
-fn last_on(meant: &Meant, keys: &Keys, logs: &RunLogs, session: &SessionKey) -> Result<Last> {
-    // By where they stand: numbers of records are no order in a file that was put together by hand.
-    let places = meant.names().filter_map(|name| keys.place_of(name));
-    let Some((seq, position)) = places.max_by_key(|(_, position)| position.raw()) else {
-        return Ok(Last::None);
-    };
-    let is_meant = |verdict: &Verdict<'_>| {
-        let name = Name::of_verdict(verdict);
-        meant.names().any(|one| one == name)
-    };
-    let owned = |line: Line<'_>| match line {
-        Line::Verdict(verdict) if is_meant(&verdict) => Some(verdict.into_owned()),
-        _ => None,
-    };
-    let read = line_at(logs, session, Seek::Position { position, seq }, seq, owned)?;
-    let receipt = Receipt { id: "".into(), seq, position, durability: Durability::Sync };
-    Ok(read.map_or(Last::Moved, |verdict| Last::Known(Box::new(Known { receipt, verdict }))))
+/// Returns whether a record is a verdict in the same words.
+fn says_the_same(record: &KeyedLine, new: &NewVerdict) -> bool {
+    let line = Line::of_bytes(record.seq, &record.bytes);
+    matches!(line, Some(Line::Verdict(said)) if said.verified == new.verified && said.note == new.note)
 }
 
 fn no_run(session: &SessionKey, run: &RunName) -> Error {

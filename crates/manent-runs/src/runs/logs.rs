@@ -7,6 +7,7 @@ use manent_store::{
     StreamWriter, Target, Which,
 };
 
+use super::names::RUN_KEYS;
 use crate::error::Result;
 
 /// The logs of runs of a store.
@@ -41,10 +42,12 @@ impl RunLogs {
         Ok(LogReader(Some(reader)))
     }
 
-    /// Takes the right to write the log of a session, or a new one.
+    /// Takes the right to write the log of a session, or a new one. A long log is read for its keys before, while others
+    /// may write to it.
     pub(super) fn lease(&self, session: &SessionKey) -> Result<Box<dyn StreamWriter>> {
         let header = || self.store.new_header(session);
         let id = StreamId::live_in(Space::Runs, session);
+        self.store.streams().prefetch_keys(&id, &RUN_KEYS)?;
         Ok(self.store.streams().lease(&id, IfMissing::Create(&header), self.store.wait())?)
     }
 
@@ -57,7 +60,7 @@ impl RunLogs {
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
         let header = || self.store.new_header(session);
-        let how = Append { durability, expect, wait: self.store.wait() };
+        let how = Append { expect, wait: self.store.wait(), ..Append::new(durability) };
         let id = StreamId::live_in(Space::Runs, session);
         Ok(self.store.streams().append(&id, &header, bodies, &how)?)
     }

@@ -14,7 +14,7 @@
 //! | `verdict.rs` | [`Verdict`]: what was said of a run afterwards, and what follows from it |
 //! | `judging.rs` | saying it: [`Runs::judge`] |
 //! | `alone.rs` | [`Runs::alone`]: one at a time at work on a run |
-//! | `keys.rs` | which entries are there already, for whoever records |
+//! | `names.rs` | the keys of lines, by which entries are found that are there already |
 //! | `known.rs` | which runs were met, for whoever reads |
 //! | `logs.rs` | the streams that all of it is kept in |
 
@@ -22,14 +22,13 @@ mod alone;
 mod entry;
 mod incoming;
 mod judging;
-mod keys;
 mod known;
 mod logs;
+mod names;
 mod recording;
 mod verdict;
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use manent::Store;
 use manent_log::{Body, Damage, Durability, End, Expect, Item, Report};
@@ -39,7 +38,6 @@ use manent_store::{
 };
 
 use crate::error::Result;
-use keys::KeyCache;
 use logs::{LogReader, RunLogs};
 
 pub use alone::Alone;
@@ -72,8 +70,6 @@ pub use verdict::{Judgement, Verdict};
 #[derive(Debug, Clone)]
 pub struct Runs {
     logs: RunLogs,
-    /// What is known of the logs to which entries were recorded that may be there already.
-    keys: Arc<KeyCache>,
 }
 
 /// What was seen when runs were read.
@@ -97,7 +93,7 @@ impl Runs {
     /// Returns the runs of a store. An error if the store keeps no runs, because it is a directory of another program.
     pub fn open(store: &Store) -> Result<Runs> {
         store.check_supports(Space::Runs)?;
-        Ok(Runs { logs: RunLogs::new(store.clone()), keys: store.extension(KeyCache::default) })
+        Ok(Runs { logs: RunLogs::new(store.clone()) })
     }
 
     /// Appends records to the log of a session, as they are.

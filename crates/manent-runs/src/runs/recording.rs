@@ -6,13 +6,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use manent_log::{Body, Durability, Expect};
-use manent_store::{Position, Receipt, SessionKey, StreamWriter};
+use manent_log::{Body, Durability, Expect, KeyedLine, Occurrence};
+use manent_store::{Append, Position, Receipt, SessionKey, StreamWriter};
 
 use super::Runs;
+use super::entry::Line;
 use super::incoming::{Ended, Kind, NewEntry, NewRun};
-use super::keys::{Keys, Known, Name};
-use super::logs::RunLogs;
+use super::names::Name;
 use crate::error::{Error, Result};
 
 /// Proof that an entry is kept.
@@ -122,36 +122,22 @@ impl Runs {
         durability: Durability,
         if_unsure: IfUnsure,
     ) -> Result<Vec<Recorded>> {
-        let keys = self.keys.of(session);
-        let mut keys = Keys::lock(&keys);
-        let logs = &self.logs;
-        keys.read_ahead(logs, session)?;
-        let mut held = logs.lease(session)?;
+        let mut held = self.logs.lease(session)?;
         for _ in 0..TRIES {
-            keys.catch_up(logs, session, &*held)?;
+            // Before anything is looked for: whatever another program writes from here on is a conflict.
             let next = held.next_seq();
-            let plan = Plan::make(&mut keys, &self.logs, session, &*held, entries, if_unsure)?;
-            match keys.keep(&mut *held, &plan.known()) {
-                // The receipts say so.
-                Err(e) if e.is_unknown() && held.id().is_empty() => {}
-                kept => kept?,
-            }
+            let mut plan = Plan::make(&mut *held, session, entries, if_unsure)?;
+            plan.keep(&mut *held)?;
             let appended = if plan.bodies.is_empty() {
                 Ok(Vec::new())
             } else {
-                held.append(&plan.bodies, durability, Expect::Seq(next))
+                held.append(&plan.bodies, &Append { expect: Expect::Seq(next), ..Append::new(durability) })
             };
             match appended {
                 // Another program wrote without asking, and may have written one of these.
                 Err(e) if e.is_conflict() => {}
                 Err(e) => return Err(e.into()),
-                Ok(receipts) => {
-                    if durability != Durability::Flush && !receipts.is_empty() {
-                        keys.kept(next..held.next_seq());
-                    }
-                    let id = held.id().clone();
-                    return plan.receipts(session, &receipts, &id, durability, &keys);
-                }
+                Ok(receipts) => return plan.receipts(session, &receipts, held.id(), durability),
             }
         }
         Err(Error::RunsChange { key: session.to_string() })
@@ -183,68 +169,77 @@ struct Plan {
     fates: Vec<Fate>,
 }
 
-enum Fate {
-    /// It is there.
-    Known(Known),
+struct Fate {
+    run_id: String,
+    kind: Kind,
+    repeated: bool,
+    at: At,
+}
+
+enum At {
+    /// It is there already.
+    Found(KeyedLine),
     /// It is this one of those that are written.
-    Written { nth: usize, run_id: String, repeated: bool, ended: bool },
+    Written(usize),
 }
 
 impl Plan {
     fn make(
-        keys: &mut Keys,
-        logs: &RunLogs,
+        held: &mut dyn StreamWriter,
         session: &SessionKey,
-        held: &dyn StreamWriter,
         entries: &[NewEntry],
         if_unsure: IfUnsure,
     ) -> Result<Plan> {
         let mut plan = Plan { bodies: Vec::new(), fates: Vec::with_capacity(entries.len()) };
+        let write_again = if_unsure == IfUnsure::WriteAgain && held.id().is_empty();
         // What stands further up in the same batch.
         let mut fresh: HashMap<Name, (usize, String, Kind)> = HashMap::new();
         for entry in entries {
             let names: Vec<Name> = Name::same_as(entry).collect();
-            if let Some((nth, run_id, kind)) = names.iter().find_map(|name| fresh.get(name)) {
-                let ended = *kind == Kind::Run;
-                plan.fates.push(Fate::Written { nth: *nth, run_id: run_id.clone(), repeated: true, ended });
+            if let Some((nth, run_id, kind)) = names.iter().find_map(|name| fresh.get(name)).cloned() {
+                plan.fates.push(Fate { run_id, kind, repeated: true, at: At::Written(nth) });
                 continue;
             }
-            let known = keys.find(logs, session, held, &names)?;
-            let may_be_lost = |known: &Known| held.id().is_empty() && !keys.is_kept(known.seq);
-            let write_again = |known: &Known| {
-                if_unsure == IfUnsure::WriteAgain && known.kind == entry.kind && may_be_lost(known)
-            };
-            let again = known.as_ref().filter(|known| write_again(known)).map(|known| known.run_id.clone());
-            if let Some(known) = known.filter(|_| again.is_none()) {
-                plan.fates.push(Fate::Known(known));
-                continue;
+            let mut begun = None;
+            if let Some(line) = Name::find_any(held, &names)? {
+                let (kind, run_id) = run_of(&line);
+                if line.is_kept || kind != entry.kind || !write_again {
+                    plan.fates.push(Fate { run_id, kind, repeated: true, at: At::Found(line) });
+                    continue;
+                }
+                begun = Some(run_id);
             }
-            let repeated = again.is_some();
-            let begun = match Name::beginning_of(entry) {
-                _ if repeated => again,
-                None => None,
-                Some(name) if fresh.contains_key(&name) => fresh.get(&name).map(|(_, id, _)| id.clone()),
-                Some(name) => keys.find(logs, session, held, &[name])?.map(|known| known.run_id),
-            };
+            let repeated = begun.is_some();
+            if let Some(name) = Name::beginning_of(entry).filter(|_| !repeated) {
+                begun = match fresh.get(&name) {
+                    Some((_, run_id, _)) => Some(run_id.clone()),
+                    None => name.find(held, Occurrence::First)?.map(|line| run_of(&line).1),
+                };
+            }
             let run_id = begun.filter(|id| !id.is_empty()).unwrap_or_else(|| run_id_of(entry));
-            let nth = plan.bodies.len();
+            let (nth, kind) = (plan.bodies.len(), entry.kind);
             plan.bodies.push(entry.body(&run_id, session));
-            for name in Name::all_of(entry.kind, &run_id, &entry.idempotency_key) {
-                fresh.entry(name).or_insert((nth, run_id.clone(), entry.kind));
+            for name in Name::all_of(kind, &run_id, &entry.idempotency_key) {
+                fresh.entry(name).or_insert((nth, run_id.clone(), kind));
             }
-            let ended = entry.kind == Kind::Run;
-            plan.fates.push(Fate::Written { nth, run_id, repeated, ended });
+            plan.fates.push(Fate { run_id, kind, repeated, at: At::Written(nth) });
         }
         Ok(plan)
     }
 
-    /// The entries that are there.
-    fn known(&self) -> Vec<(u64, Position)> {
-        let known = self.fates.iter().filter_map(|fate| match fate {
-            Fate::Known(known) => Some((known.seq, known.position)),
-            Fate::Written { .. } => None,
+    /// Makes the entries that are there already survive power loss, where that is possible.
+    fn keep(&mut self, held: &mut dyn StreamWriter) -> Result<()> {
+        let found = self.fates.iter_mut().filter_map(|fate| match &mut fate.at {
+            At::Found(line) => Some(line).filter(|line| !line.is_kept),
+            At::Written(_) => None,
         });
-        known.collect()
+        let unsure: Vec<&mut KeyedLine> = found.collect();
+        let Some(first) = unsure.iter().map(|line| line.offset).min() else { return Ok(()) };
+        match held.keep_from(Position::new(first)) {
+            // The receipts say so.
+            Err(e) if e.is_unknown() && held.id().is_empty() => Ok(()),
+            kept => Ok(kept.map(|()| unsure.into_iter().for_each(|line| line.is_kept = true))?),
+        }
     }
 
     fn receipts(
@@ -253,20 +248,26 @@ impl Plan {
         written: &[Receipt],
         id: &Arc<str>,
         durability: Durability,
-        keys: &Keys,
     ) -> Result<Vec<Recorded>> {
-        let recorded = |fate: Fate| match fate {
-            Fate::Known(Known { seq, position, run_id, kind }) => {
-                let durability = if keys.is_kept(seq) { durability } else { Durability::Flush };
-                let receipt = Receipt { id: id.clone(), seq, position, durability };
-                Ok(Recorded { run_id, receipt, repeated: true, ended: kind == Kind::Run })
-            }
-            Fate::Written { nth, run_id, repeated, ended } => {
-                let receipt = written.get(nth).cloned().ok_or_else(|| no_receipt(session))?;
-                Ok(Recorded { run_id, receipt, repeated, ended })
-            }
+        let recorded = |Fate { run_id, kind, repeated, at }: Fate| {
+            let receipt = match at {
+                At::Found(KeyedLine { seq, offset, is_kept, .. }) => {
+                    let durability = if is_kept { durability } else { Durability::Flush };
+                    Receipt { id: id.clone(), seq, position: Position::new(offset), durability }
+                }
+                At::Written(nth) => written.get(nth).cloned().ok_or_else(|| no_receipt(session))?,
+            };
+            Ok(Recorded { run_id, receipt, repeated, ended: kind == Kind::Run })
         };
         self.fates.into_iter().map(recorded).collect()
+    }
+}
+
+/// Returns whether a line begins or ends a run, and the id of that.
+fn run_of(line: &KeyedLine) -> (Kind, String) {
+    match Line::of_bytes(line.seq, &line.bytes) {
+        Some(Line::Start(run)) => (Kind::Start, run.run_id.into_owned()),
+        entry => (Kind::Run, entry.and_then(Line::run).unwrap_or_default().run_id.into_owned()),
     }
 }
 

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use manent_log::frame::Reason;
 use manent_log::fs::{Access, Disk, Shape};
-use manent_log::{Body, Damage, Found, Reader, RealDisk, Report, TailState, Trust};
+use manent_log::{Body, Damage, Found, KeyRule, LogKeys, Reach, Reader, RealDisk, Report, TailState, Trust};
 
 use crate::blobs::FileBlobs;
 use crate::error::{Error, Result, io_error};
@@ -204,7 +204,7 @@ impl Files {
 
     fn lease_live(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<FileWriter> {
         let key = (id.space, id.key.clone());
-        let lease = if let Some(lease) = self.writers.lease(&key) {
+        let mut lease = if let Some(lease) = self.writers.lease(&key) {
             lease
         } else {
             let new = match missing {
@@ -216,6 +216,7 @@ impl Files {
         if !id.id.is_empty() && *lease.id != *id.id {
             return Err(self.dir.not_found(id));
         }
+        lease.log.use_keys(&self.writers.keys(&self.dir, &key), &lease.id);
         let spot = Spot { path: lease.log.path().to_owned(), form: Form::Plain };
         if let Some(leftover) = forms::replacement(&spot.path, id) {
             // Whoever died while replacing it may have left what was forgotten since.
@@ -320,15 +321,34 @@ impl Streams for Files {
         id: &StreamId,
         new: NewHeader<'_>,
         records: &[Body],
-        how: &Append,
+        how: &Append<'_>,
     ) -> Result<Vec<Receipt>> {
         id.check_live()?;
         self.prepare_for(id)?;
+        self.prefetch_keys(id, how.keys)?;
         if !id.id.is_empty() {
-            let mut writer = self.lease_live(id, IfMissing::Refuse, how.wait)?;
-            return writer.append(records, how.durability, how.expect);
+            return self.lease_live(id, IfMissing::Refuse, how.wait)?.append(records, how);
         }
         self.writers.append(&self.dir, &(id.space, id.key.clone()), new, records, how)
+    }
+
+    fn prefetch_keys(&self, id: &StreamId, rule: &KeyRule) -> Result<()> {
+        if rule.reach != Reach::Whole || !self.dir.may_hold(id) {
+            return Ok(());
+        }
+        let shared = self.writers.keys(&self.dir, &(id.space, id.key.clone()));
+        let mut keys = LogKeys::lock(&shared);
+        if !keys.is_unread(rule) {
+            return Ok(());
+        }
+        self.writers.bound_keys();
+        let path = self.dir.find_live(id.space, &id.key, "")?;
+        let reader = match Reader::open(&self.dir.disk, &path) {
+            Err(manent_log::Error::NotFound { .. }) => return Ok(()),
+            reader => reader?,
+        };
+        let names = reader.header_line()?.as_deref().and_then(HeaderNames::of_line);
+        Ok(keys.read(rule, &names.unwrap_or_default().id.into(), reader)?)
     }
 
     fn list(&self, which: &Filter<'_>) -> Result<Vec<StreamStat>> {

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use manent_log::fs::{Access, DiskFile, copy_range};
-use manent_log::{Body, Damage, Durability, Entry, Expect, FileKind, FileLock, SetAside};
+use manent_log::{Body, Damage, Entry, FileKind, FileLock, KeyRule, KeyedLine, Occurrence, SetAside};
 
 use super::forms;
 use super::moves;
 use super::store_dir::{Spot, StoreDir};
 use super::writers::{FileLease, Writers};
 use crate::error::{Error, Result, io_error};
-use crate::streams::{Parts, Place, Position, Receipt, Replaced, StreamId, StreamWriter};
+use crate::streams::{Append, Parts, Place, Position, Receipt, Replaced, StreamId, StreamWriter};
 
 /// The right to write one file.
 #[derive(Debug)]
@@ -117,14 +117,12 @@ fn take_along(old: &dyn DiskFile, from: u64, new: &dyn DiskFile) -> io::Result<(
 }
 
 impl StreamWriter for FileWriter {
-    fn append(&mut self, bodies: &[Body], durability: Durability, expect: Expect) -> Result<Vec<Receipt>> {
-        self.live()?.append(bodies, durability, expect)
+    fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>> {
+        self.live()?.append(bodies, how.durability, how.expect, how.keys)
     }
 
-    fn receipt_of(&mut self, key: &str, durability: Durability) -> Result<Option<Receipt>> {
-        let lease = self.live()?;
-        let receipt = lease.log.receipt_of(key, durability)?;
-        Ok(receipt.map(|receipt| lease.receipt(receipt)))
+    fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>> {
+        Ok(self.live()?.log.find(rule, key, which)?)
     }
 
     fn keep_from(&mut self, position: Position) -> Result<()> {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use manent_log::fs::FileId;
-use manent_log::{Body, Commit, Durability, Expect, Group, Log, RestingLog};
+use manent_log::{Body, Commit, Durability, Expect, Group, KeyRule, Log, LogKeys, RestingLog, SharedKeys};
 
 use super::store_dir::StoreDir;
 use crate::error::{Error, Result};
@@ -34,12 +34,13 @@ impl FileLease {
         bodies: &[Body],
         durability: Durability,
         expect: Expect,
+        rule: &KeyRule,
     ) -> Result<Vec<Receipt>> {
-        let receipts = self.log.append_batch(bodies, durability, expect)?;
+        let receipts = self.log.append_by(rule, bodies, durability, expect)?;
         Ok(receipts.into_iter().map(|receipt| self.receipt(receipt)).collect())
     }
 
-    pub(super) fn receipt(&self, receipt: manent_log::Receipt) -> Receipt {
+    fn receipt(&self, receipt: manent_log::Receipt) -> Receipt {
         let manent_log::Receipt { seq, offset, durability } = receipt;
         Receipt { id: self.id.clone(), seq, position: Position::new(offset), durability }
     }
@@ -63,6 +64,8 @@ pub(super) struct Writers {
 #[derive(Debug)]
 struct Slot {
     used: AtomicU64,
+    /// The keys of its records, whether its file is open or not.
+    keys: SharedKeys,
     group: Group<Writer>,
 }
 
@@ -82,6 +85,8 @@ struct Call<'a> {
     key: &'a StreamKey,
     new: Shut<'a>,
     wait: Duration,
+    keys: &'a SharedKeys,
+    rule: &'a KeyRule,
 }
 
 /// A header's maker, which has nothing to print.
@@ -105,15 +110,16 @@ impl Writers {
         key: &StreamKey,
         new: NewHeader<'_>,
         bodies: &[Body],
-        how: &Append,
+        how: &Append<'_>,
     ) -> Result<Vec<Receipt>> {
         let slot = self.slot(dir, key);
-        let call = Call { dir, writers: self, key, new: Shut(new), wait: how.wait };
+        let Append { durability, expect, wait, keys: rule } = *how;
+        let call = Call { dir, writers: self, key, new: Shut(new), wait, keys: &slot.keys, rule };
+        // Whoever leads a batch commits it by one rule, so only records of the usual one share a batch.
+        let is_shared = expect == Expect::Any && durability == Durability::Group && rule.is_idempotency();
         match bodies {
-            [one] if how.expect == Expect::Any && how.durability == Durability::Group => {
-                Ok(vec![slot.group.append_with(call, one.clone(), how.durability)?])
-            }
-            several => slot.group.lock().commit(call, several, how.durability, how.expect),
+            [one] if is_shared => Ok(vec![slot.group.append_with(call, one.clone(), durability)?]),
+            several => slot.group.lock().commit(call, several, durability, expect),
         }
     }
 
@@ -123,6 +129,22 @@ impl Writers {
         let resting = slot.and_then(|slot| slot.group.lock().file.take());
         // Another program may have rewritten its file since, or the handle may be of no use any more: open it anew.
         wake(resting).unwrap_or(None)
+    }
+
+    /// Returns the keys of a stream, which outlive the handles of its file.
+    pub(super) fn keys(&self, dir: &StoreDir, key: &StreamKey) -> SharedKeys {
+        self.slot(dir, key).keys.clone()
+    }
+
+    /// Forgets all keys, where there are too many. Those that somebody uses just now stay.
+    pub(super) fn bound_keys(&self) {
+        let slots: Vec<Arc<Slot>> = lock(&self.slots).values().cloned().collect();
+        let mut all: Vec<_> = slots.iter().filter_map(|slot| slot.keys.try_lock().ok()).collect();
+        if all.iter().map(|keys| keys.key_count()).sum::<usize>() > KEYS_MAX {
+            for keys in &mut all {
+                **keys = LogKeys::default();
+            }
+        }
     }
 
     /// Keeps the file of a lease open, without the lease.
@@ -147,7 +169,8 @@ impl Writers {
         let closed = if slots.len() < self.max { Vec::new() } else { self.make_room(&mut slots) };
         let path = dir.layout.dir(key.0, Place::Live).join(key.1.file_name());
         let writer = Writer { file: None, path };
-        let slot = Arc::new(Slot { used: AtomicU64::new(now), group: Group::new(writer) });
+        let (used, group) = (AtomicU64::new(now), Group::new(writer));
+        let slot = Arc::new(Slot { used, keys: SharedKeys::default(), group });
         slots.insert(key.clone(), slot.clone());
         drop(slots);
         // Closing a file takes its time, and nobody else need wait for it.
@@ -200,7 +223,7 @@ impl Commit for Writer {
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        let Call { dir, writers, key, new, wait } = call;
+        let Call { dir, writers, key, new, wait, keys, rule } = call;
         let mut lease = if let Some(lease) = wake(self.file.take())? {
             lease
         } else {
@@ -210,8 +233,9 @@ impl Commit for Writer {
             }
             lease
         };
+        lease.log.use_keys(keys, &lease.id);
         // Whatever fails closes the file: the next append opens it anew, and looks at its end.
-        let receipts = lease.append(bodies, durability, expect)?;
+        let receipts = lease.append(bodies, durability, expect, rule)?;
         if durability != Durability::Flush {
             writers.remember_durable(key, &lease);
         }
@@ -241,6 +265,8 @@ fn wake(file: Option<(RestingLog, Arc<str>)>) -> Result<Option<FileLease>> {
     }
 }
 
+/// Some hundred megabytes.
+const KEYS_MAX: usize = 1_000_000;
 /// Some ten megabytes.
 const DURABLE_NAMES_MAX: usize = 100_000;
 
@@ -266,11 +292,7 @@ mod tests {
                 for key in &keys {
                     let mut body = Body::new();
                     body.string("role", "user").string("content", "x");
-                    let how = Append {
-                        durability: Durability::Flush,
-                        expect: Expect::Seq(seq),
-                        wait: Duration::ZERO,
-                    };
+                    let how = Append { expect: Expect::Seq(seq), ..Append::new(Durability::Flush) };
                     files.append(&StreamId::live(key), &header, &[body], &how).unwrap();
                     let slots = lock(&files.writers.slots);
                     let is_open = slots.contains_key(&(Space::Sessions, key.clone()));

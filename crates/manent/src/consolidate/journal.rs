@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use manent_log::{Body, Durability, Entry, Expect, Item};
+use manent_log::{Body, Durability, Entry, Item};
 use serde_json::value::to_raw_value;
 
 use super::grounding::Refusal;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::turn::Record;
 use manent_store::clock;
-use manent_store::{Header, IfMissing, Repaired, Seek, Space, StreamId, StreamWriter, Target};
+use manent_store::{Append, Header, IfMissing, Repaired, Seek, Space, StreamId, StreamWriter, Target};
 
 /// The journal, as far as it concerns one session and this day.
 #[derive(Debug, Default)]
@@ -172,7 +172,7 @@ impl Journal {
     }
 
     fn append(&mut self, body: &Body, durability: Durability) -> Result<()> {
-        self.writer.append(std::slice::from_ref(body), durability, Expect::Any)?;
+        self.writer.append(std::slice::from_ref(body), &Append::new(durability))?;
         Ok(())
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent_log::{Body, Durability, Entry, Expect, Item as Found, SetAside, frame};
+use manent_log::{Body, Durability, Entry, Expect, Item as Found, KeyRule, Occurrence, SetAside, frame};
 use manent_store::sync::lock;
-use manent_store::{Header, IfMissing, Position, Repaired, Seek, StreamWriter, Target};
+use manent_store::{Append, Header, IfMissing, Position, Repaired, Seek, StreamWriter, Target};
 
 use super::Core;
 use super::active::{Active, ids_within};
@@ -115,9 +115,12 @@ impl<'a> Hold<'a> {
         self.writer = None;
         let mut anew = Hold::open(self.core, self.core.wait)?;
         (self.writer, self.next_id) = (anew.writer.take(), anew.next_id);
-        let kept = self.writer.as_mut().map(|writer| writer.receipt_of(key, durability)).transpose()?;
-        match kept.flatten() {
-            Some(receipt) => Ok(Appended { seq: receipt.seq, id }),
+        let Some(writer) = &mut self.writer else { return self.append(1, durability, make) };
+        match writer.find(&KeyRule::IDEMPOTENCY, key.as_bytes(), Occurrence::First)? {
+            Some(found) => {
+                writer.keep_from(Position::new(found.offset))?;
+                Ok(Appended { seq: found.seq, id })
+            }
             None => self.append(1, durability, make),
         }
     }
@@ -190,8 +193,8 @@ impl<'a> Hold<'a> {
             let bodies: Vec<Body> = (self.next_id..end).zip(0..).map(|(id, nth)| make(id, nth)).collect();
             let gone = || manent_log::Error::Gone { path: self.core.path.clone(), how: "let go" };
             let writer = self.writer.as_mut().ok_or_else(gone)?;
-            let expect = Expect::Seq(writer.next_seq());
-            match writer.append(&bodies, durability, expect) {
+            let how = Append { expect: Expect::Seq(writer.next_seq()), ..Append::new(durability) };
+            match writer.append(&bodies, &how) {
                 // Another program wrote without asking, and may have taken the id.
                 Err(e) if e.is_conflict() => self.next_id = UNKNOWN,
                 receipts => {
