@@ -15,7 +15,7 @@ use manent_sim::model_server::{Request, Script, replies};
 use serde_json::json;
 
 use crate::exact::assert_exact;
-use crate::scene::{LONG, Scene, hear, key, log, messages, question, quiet, start};
+use crate::scene::{LONG, Scene, hear, is_chat, key, log, messages, question, quiet, start};
 
 /// Files that count how often a session is opened to be read.
 #[derive(Debug)]
@@ -83,12 +83,11 @@ impl Streams for Counting {
     }
 }
 
-/// Calls a tool before each answer but the first.
+/// Calls a tool before each answer of the conversation.
 fn answer(request: &Request) -> Script {
     let is_new = messages(request).last().is_some_and(|(role, _)| role == "user");
-    let asked = question(request);
-    if !is_new || asked.starts_with("0:") || !asked.contains("ships") {
-        return replies::ollama(&format!("I heard: {asked}"));
+    if !is_chat(request) || !is_new {
+        return replies::ollama(&format!("I heard: {}", question(request)));
     }
     let call = json!({"function": {"name": "look", "arguments": {"at": "bertha"}}});
     let said = json!({"role": "assistant", "content": "", "tool_calls": [call]});
@@ -104,7 +103,7 @@ async fn question_with_tools_and_compaction_reads_the_log_once() {
     let options = StoreOptions { wait: LONG, ..StoreOptions::default() };
     let store = Store::on(Arc::new(counting), None, options);
     let mut config = quiet();
-    config.limits.max_tokens = 1000;
+    config.limits.max_messages = 12;
     let kernel = start(store.clone(), scene.model(), &config);
     let k: SessionKey = key("a");
     let conversation = kernel.conversation(&k);

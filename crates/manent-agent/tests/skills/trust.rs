@@ -76,8 +76,8 @@ fn lines_of_earlier_versions_and_ours_are_read_together_by_both() {
     let (project, list) = (world.path("project"), world.path("store/trusted.jsonl"));
     let decided_by_earlier = || {
         let text = std::fs::read_to_string(&list).unwrap();
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.filter(|line| line["folder"] == project.to_str().unwrap()).last().unwrap()
+        let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.rfind(|line| line["folder"] == project.to_str().unwrap()).unwrap()
     };
     let append = |trusted: bool| {
         let line = serde_json::json!({"folder": project, "trusted": trusted, "ts": "x"});

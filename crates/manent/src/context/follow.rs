@@ -18,8 +18,8 @@ use crate::stream::Start;
 use crate::tokens::{Counting, Tokens};
 use manent_store::StreamId;
 
-/// A reader of many passages of one session, which it reads forwards once. It is cheapest to ask for passages in the order
-/// of their records.
+/// A reader of many passages of one session, which it reads forwards once. It is cheapest to ask for passages in the
+/// order of their records.
 #[derive(Debug)]
 pub struct Follower {
     store: Store,

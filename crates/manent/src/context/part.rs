@@ -77,12 +77,11 @@ impl Part {
                 let mut part = Part::of(read);
                 let mut pinned = Vec::new();
                 for seq in &compaction.pinned {
-                    match part.record(*seq) {
-                        Some(held) => pinned.push(held.clone()),
-                        None => {
-                            reader.restart(store, at, Start::Seq(*seq))?;
-                            pinned.extend(Stretch::read(&mut reader, Some(*seq))?.held);
-                        }
+                    if let Some(held) = part.record(*seq) {
+                        pinned.push(held.clone());
+                    } else {
+                        reader.restart(store, at, Start::Seq(*seq))?;
+                        pinned.extend(Stretch::read(&mut reader, Some(*seq))?.held);
                     }
                 }
                 part.remember_settings(compaction.context_seq);
@@ -172,7 +171,8 @@ impl Part {
         let references: Vec<(u64, &str)> =
             self.settings().last().map(Noted::references).into_iter().flatten().collect();
         for (seq, what) in references {
-            if let Some(text) = self.text(seq, what).map(|text| text.map(str::to_owned)) {
+            if self.has_looked_up(seq, what) {
+                let text = self.text(seq, what).map(str::to_owned);
                 self.texts.retain(|known| (known.seq, known.what) != (seq, what));
                 self.texts.push(EarlierText { seq, what, text });
             }
@@ -183,11 +183,21 @@ impl Part {
         }
     }
 
-    /// Returns a text to which a setting refers; `None` if it was not looked up.
-    fn text(&self, seq: u64, what: &str) -> Option<Option<&str>> {
-        let noted = self.settings().find(|noted| noted.seq == seq);
-        let known = || self.texts.iter().find(|known| (known.seq, known.what) == (seq, what));
-        noted.map(|noted| noted.text(what)).or_else(|| known().map(|known| known.text.as_deref()))
+    /// Returns a text to which a setting refers, or `None` if it is not there or was not looked up.
+    fn text(&self, seq: u64, what: &str) -> Option<&str> {
+        match self.settings().find(|noted| noted.seq == seq) {
+            Some(noted) => noted.text(what),
+            None => self.earlier_text(seq, what)?.text.as_deref(),
+        }
+    }
+
+    /// Returns whether a text to which a setting refers needs no looking up, whether it is there or not.
+    fn has_looked_up(&self, seq: u64, what: &str) -> bool {
+        self.settings().any(|noted| noted.seq == seq) || self.earlier_text(seq, what).is_some()
+    }
+
+    fn earlier_text(&self, seq: u64, what: &str) -> Option<&EarlierText> {
+        self.texts.iter().find(|known| (known.seq, known.what) == (seq, what))
     }
 
     /// Returns the last `context` record that counts, or `None` if there is none.
@@ -210,7 +220,7 @@ impl Part {
             return Some((seq, None));
         }
         let mut references = self.noted()?.references();
-        references.find(|(seq, what)| self.text(*seq, what).is_none()).map(|(seq, what)| (seq, Some(what)))
+        references.find(|(seq, what)| !self.has_looked_up(*seq, what)).map(|(seq, what)| (seq, Some(what)))
     }
 
     /// Looks up what the context needs from before the part.
@@ -234,7 +244,7 @@ impl Part {
     /// Returns what is sent besides the turns, with the texts that are not where they should be.
     pub(super) fn setting(&self) -> Option<(Setting, Vec<SettingError>)> {
         let resolve =
-            |noted: &Noted| noted.resolved(&mut |seq, what| self.text(seq, what)?.map(str::to_owned));
+            |noted: &Noted| noted.resolved(&mut |seq, what| self.text(seq, what).map(str::to_owned));
         self.noted().map(resolve)
     }
 

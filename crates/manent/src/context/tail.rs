@@ -81,6 +81,7 @@ impl Session {
 const BYTES_MAX: usize = 16 << 20;
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests change files from outside")]
 mod tests {
     use std::sync::Arc;
 
