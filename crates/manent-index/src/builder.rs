@@ -11,7 +11,7 @@ use crate::score;
 use crate::segment::{Parts, RecordRef, Run, put_spot};
 use crate::words::Words;
 
-/// DocIter on their way into a segment.
+/// Turns on their way into a segment.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     words: Words,

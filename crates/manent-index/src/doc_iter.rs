@@ -111,7 +111,7 @@ pub(crate) enum DocIter {
     Spread(Vec<u16>),
 }
 
-/// DocIter that were put together, and how often they fit.
+/// Turns that were put together, and how often they fit.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
     pub(crate) docs: Vec<u32>,
@@ -120,7 +120,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// DocIter may come several times, in any order.
+    /// Turns may come several times, in any order.
     pub(crate) fn of(mut turns: Vec<(u32, u32)>) -> Made {
         if !turns.is_sorted_by(|a, b| a.0 < b.0) {
             turns.sort_unstable();
@@ -170,7 +170,7 @@ impl DocIter {
         }
     }
 
-    /// How often in this turn. DocIter are asked for in order.
+    /// How often in this turn. Turns are asked for in order.
     #[inline]
     pub(crate) fn times_in(&mut self, doc: u32) -> IndexResult<u32> {
         Ok(match self {

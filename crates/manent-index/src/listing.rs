@@ -35,7 +35,7 @@ pub struct Listing {
 pub struct Stats {
     /// What is in each place.
     pub places: Vec<(Place, Share)>,
-    /// DocIter on each day, by the number of days since 1970.
+    /// Turns on each day, by the number of days since 1970.
     pub turns_by_day: BTreeMap<i64, u64>,
     /// Sessions begun on each day.
     pub sessions_by_day: BTreeMap<i64, u64>,
@@ -65,7 +65,7 @@ pub struct Share {
 pub struct Reindexed {
     /// Sessions.
     pub sessions: u64,
-    /// DocIter.
+    /// Turns.
     pub turns: u64,
     /// Bytes of the logs that were read.
     pub log_bytes: u64,

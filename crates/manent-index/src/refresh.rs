@@ -174,20 +174,20 @@ impl Index {
 
     /// Returns what is known now and how far reading is, if a thread reads much; and starts one if much is to be read.
     /// `None` if the index can be refreshed in a moment, or if no thread can be started.
-    pub(crate) fn known_so_far(self: &Arc<Self>) -> Result<Option<(Snapshot, ReadSoFar)>> {
+    pub(crate) fn known_so_far(self: &Arc<Self>) -> Option<(Snapshot, ReadSoFar)> {
         if let Some(reading) = &*lock(&self.reading) {
-            return Ok(reading.snapshot().ok().map(|snapshot| (snapshot, reading.so_far)));
+            return reading.snapshot().ok().map(|snapshot| (snapshot, reading.so_far));
         }
         let mut state = lock(&self.state);
         self.load(&mut state);
         let known = state.known.get_or_insert_default();
-        let Ok(survey) = survey(known, &*self.corpus, self.kept(), false) else { return Ok(None) };
+        let survey = survey(known, &*self.corpus, self.kept(), false).ok()?;
         let total = survey.differences.0.iter().map(Changed::unread_bytes).sum();
         if total < MUCH_BYTES {
-            return Ok(None);
+            return None;
         }
         let reading = PartialIndex::new(known, total);
-        let Ok(snapshot) = reading.snapshot() else { return Ok(None) };
+        let snapshot = reading.snapshot().ok()?;
         let so_far = reading.so_far;
         *lock(&self.reading) = Some(reading);
         drop(state);
@@ -200,9 +200,9 @@ impl Index {
         };
         if std::thread::Builder::new().name("manent-index".to_owned()).spawn(refresh).is_err() {
             *lock(&self.reading) = None;
-            return Ok(None);
+            return None;
         }
-        Ok(Some((snapshot, so_far)))
+        Some((snapshot, so_far))
     }
 
     /// Returns how many bytes the segments take.

@@ -138,7 +138,7 @@ impl Dates {
     }
 }
 
-/// DocIter of one day follow each other: whether it fits is worked out once.
+/// Turns of one day follow each other: whether it fits is worked out once.
 #[derive(Default)]
 struct Days {
     last: Option<(u32, bool)>,

@@ -132,7 +132,7 @@ impl Index {
 
     /// Answers without waiting for a thread that reads much.
     fn search_partial(self: &Arc<Self>, query: &Query, limit: usize) -> Result<Found> {
-        let Some((snapshot, reading)) = self.known_so_far()? else {
+        let Some((snapshot, reading)) = self.known_so_far() else {
             return self.search_alive(query, limit, &mut |_, _| {}, None);
         };
         // Hits that are not where they were are left out: whoever reads the streams now finds them again.

@@ -1,6 +1,6 @@
 //! One immutable piece of the index: turns, and in which of them each word stands.
 //!
-//! DocIter have numbers of their own here, one after the other; those of one session that were read in one go are a
+//! Turns have numbers of their own here, one after the other; those of one session that were read in one go are a
 //! [`Run`]. Of a turn the index keeps where its record lies and what it takes to rank it; its text stays in the log.
 //!
 //! ```text
@@ -28,7 +28,7 @@ pub(crate) struct Segment {
     seconds: Column<4>,
 }
 
-/// DocIter of one session, next to each other.
+/// Turns of one session, next to each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
     /// Its first turn here.

@@ -14,7 +14,7 @@ pub(crate) struct SegmentView {
     pub(crate) segment: Arc<Segment>,
     /// For each run: the row of its session in the catalogue. Nothing: the session is gone, or was read anew.
     pub(crate) rows: Vec<Option<u32>>,
-    /// DocIter that are not there any more, in order.
+    /// Turns that are not there any more, in order.
     dead: Vec<Range<u32>>,
     dead_turns: u64,
 }

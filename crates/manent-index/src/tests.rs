@@ -27,7 +27,7 @@ struct Turn {
     text: String,
 }
 
-/// DocIter of one session that were read in one go.
+/// Turns of one session that were read in one go.
 #[derive(Debug, Clone)]
 struct Read {
     session: u64,

@@ -165,7 +165,7 @@ fn a_list_that_leads_nowhere_can_be_asked() {
     }
 }
 
-/// DocIter that go backwards, as gaps make them that are larger than all numbers.
+/// Turns that go backwards, as gaps make them that are larger than all numbers.
 #[test]
 fn a_list_that_goes_backwards_can_be_asked() {
     let packer = BitPacker4x::new();
