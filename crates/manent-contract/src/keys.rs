@@ -8,7 +8,7 @@ use serde_json::Value;
 use manent_store::{Append, Part, Receipt, Result, SessionKey, Space, StreamWriter};
 
 use crate::Make;
-use crate::subject::{LONG, Subject, TS, conflict, header, how, keyed, said};
+use crate::subject::{LONG, Subject, TS, conflict, header_body, how, keyed, said};
 
 /// Knows a line by each of its names, in the whole stream.
 const NAMES: KeyRule = KeyRule { name: "names", reach: Reach::Whole, keys_of: names_of };
@@ -206,10 +206,11 @@ pub fn keys_of_a_stream_go_with_it(make: Make<'_>, space: Space) {
     let bodies = [named(&["a"], "one"), named(&["b"], "two")];
     assert_eq!(append(&subject, &work, &NAMES, &bodies), [1, 2]);
     let lease = subject.lease(&work, LONG).expect("a lease");
-    // As long as the old one, so that records lie where others lay.
+    // With the same id and as long as the old one, so that records lie where others lay.
     let parts = [named(&["c"], "one"), named(&["b"], "two")];
     let mut parts = (1..).zip(parts).map(|(seq, body)| Ok(Part::Record { seq, body }));
-    lease.replace(Some(&header(&work).body), &mut parts, &[]).expect("replaced");
+    let id = lease.id().to_string();
+    lease.replace(Some(&header_body(&id, work.as_str(), None)), &mut parts, &[]).expect("replaced");
     assert_eq!(append(&subject, &work, &NAMES, &[named(&["c"], "known")]), [1]);
     assert_eq!(append(&subject, &work, &NAMES, &[named(&["a"], "three")]), [3], "it is gone");
     subject.streams.delete(&subject.at(&work), LONG).expect("removed");

@@ -446,6 +446,7 @@ fn keys_of_what_a_handle_appends_are_known_without_reading() {
     assert_eq!(read, 0, "all that was appended was noted");
     assert_eq!(find(&mut log, "new"), Some(101));
     assert_eq!(find(&mut log, "another rule"), Some(2), "whatever rule it was appended by");
+    drop(log);
     assert_eq!(find(&mut open(&disk).unwrap(), "text 7"), Some(15), "nothing is known there, so all is read");
 }
 

@@ -17,6 +17,7 @@ use super::{Body, Expect, Log, Receipt};
 use crate::commit::Durability;
 use crate::error::{Error, Result, hint};
 use crate::frame::FileKind;
+use crate::fs::FileId;
 use crate::keys::{Fate, KeyIndex, KeyRule, Occurrence, Reach, RecordPlace, sort_out};
 use crate::reader::{Entry, Item, Reader};
 use crate::recover;
@@ -28,9 +29,9 @@ pub type SharedKeys = Arc<Mutex<LogKeys>>;
 #[derive(Debug, Default)]
 pub struct LogKeys {
     index: KeyIndex,
-    /// The id of the log that was read: another one of the same name is not taken for it.
-    stream: Arc<str>,
-    /// The last line that was read: its place and its checksum.
+    /// The id and the file of the log that was read: another one of the same name is not taken for it.
+    log: Option<(Arc<str>, FileId)>,
+    /// The fingerprint of the last line that was read.
     newest: Option<(RecordPlace, u32)>,
     /// The [`mark`](next_mark) of the handle that was last brought up to date.
     mark: u64,
@@ -57,8 +58,8 @@ pub(super) fn next_mark() -> u64 {
     MARKS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Returns what tells a line from others.
-fn print_of(line: &Entry<'_>) -> (RecordPlace, u32) {
+/// Returns what tells a line from others: its place and its checksum.
+fn fingerprint(line: &Entry<'_>) -> (RecordPlace, u32) {
     (RecordPlace { seq: line.seq, offset: line.offset }, crc32c::crc32c(line.bytes))
 }
 
@@ -87,19 +88,19 @@ impl LogKeys {
     /// Reads the keys of the log with the id `stream`, without its lease, so that whoever has the lease reads only what
     /// was appended since. The reader stands at the beginning.
     pub fn read(&mut self, rule: &KeyRule, stream: &Arc<str>, mut reader: Reader) -> Result<()> {
-        *self = LogKeys::new(rule, stream);
+        *self = LogKeys::new(rule, stream, reader.file_id());
         self.read_with(&mut reader)
     }
 
-    fn new(rule: &KeyRule, stream: &Arc<str>) -> LogKeys {
-        LogKeys { index: KeyIndex::new(rule), stream: stream.clone(), ..LogKeys::default() }
+    fn new(rule: &KeyRule, stream: &Arc<str>, file: FileId) -> LogKeys {
+        LogKeys { index: KeyIndex::new(rule), log: Some((stream.clone(), file)), ..LogKeys::default() }
     }
 
     fn read_with(&mut self, reader: &mut Reader) -> Result<()> {
         while let Some(item) = reader.next()? {
             if let Item::Entry(line) = item {
                 self.index.add(&line);
-                self.newest = Some(print_of(&line));
+                self.newest = Some(fingerprint(&line));
             }
         }
         Ok(())
@@ -109,7 +110,7 @@ impl LogKeys {
     fn read_anew(&mut self, log: &Log, rule: &KeyRule) -> Result<()> {
         let reader = match rule.reach {
             _ if log.is_new() => {
-                *self = LogKeys::new(rule, &log.stream);
+                *self = LogKeys::new(rule, &log.stream, log.file_id());
                 return Ok(());
             }
             Reach::Whole => Reader::open(&log.disk, log.path()),
@@ -125,14 +126,15 @@ impl LogKeys {
         let Some((place, _)) = self.newest.filter(|_| is_whole) else { return Ok(false) };
         let mut reader = log.reader_at(place)?;
         let first = reader.next()?;
-        if !matches!(first, Some(Item::Entry(line)) if Some(print_of(&line)) == self.newest) {
+        if !matches!(first, Some(Item::Entry(line)) if Some(fingerprint(&line)) == self.newest) {
             return Ok(false);
         }
         self.read_with(&mut reader).map(|()| true)
     }
 
     fn is_of(&self, log: &Log, rule: &KeyRule) -> bool {
-        self.index.serves(rule) && *self.stream == *log.stream
+        let is_same = |(stream, file): &(Arc<str>, FileId)| *stream == log.stream && *file == log.file_id();
+        self.index.serves(rule) && self.log.as_ref().is_some_and(is_same)
     }
 
     fn is_kept(&self, offset: u64, durability: Durability) -> bool {
@@ -282,7 +284,7 @@ impl Log {
             let mut reader = self.reader_at(place)?;
             if let Some(Item::Entry(line)) = reader.next()? {
                 let mut is_it = false;
-                (rule.keys_of)(&line, &mut |one| is_it |= one == key && print_of(&line).0 == place);
+                (rule.keys_of)(&line, &mut |one| is_it |= one == key && fingerprint(&line).0 == place);
                 let (bytes, is_kept) = (line.bytes.to_vec(), keys.is_kept(place.offset, Durability::Sync));
                 if is_it {
                     return Ok(Some(KeyedLine { seq: place.seq, offset: place.offset, bytes, is_kept }));
@@ -343,7 +345,7 @@ impl Log {
             let line = Entry { seq, offset: *offset, bytes, verified: true };
             keys.index.add_appended(body, &line);
             if end == self.len {
-                keys.newest = Some(print_of(&line));
+                keys.newest = Some(fingerprint(&line));
             }
         }
         keys.kept(start..self.len, durability);
