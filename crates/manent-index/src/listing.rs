@@ -15,7 +15,7 @@ use crate::corpus::Origin;
 use crate::damage::IndexResult;
 use crate::ingest::is_set_aside;
 use crate::loaded::Snapshot;
-use crate::refresh::{Index, Save};
+use crate::refresh::{Index, ReadSoFar, Save};
 use crate::rows::RowRef;
 use crate::search::stream_of;
 
@@ -26,8 +26,11 @@ pub struct Listing {
     pub sessions: Vec<Summary>,
     /// How many there are in this place in all.
     pub total: usize,
-    /// When all of them were last looked at, in milliseconds since 1970; nothing: just now.
+    /// The time at which all of them were last looked at, in milliseconds since 1970; `None` if that was just now.
     pub as_of_ms: Option<i64>,
+    /// How far the index was with reading, if the list does not cover everything; see
+    /// [`Coverage::Partial`](crate::Coverage::Partial).
+    pub partial: Option<ReadSoFar>,
 }
 
 /// What a store holds.
@@ -100,10 +103,23 @@ impl Index {
         limit: usize,
         progress: Progress<'_>,
     ) -> Result<Listing> {
-        self.asked(progress, |snapshot| {
-            let here: Vec<&RowRef> = snapshot.rows.iter().filter(|row| row.place() == place).collect();
-            Ok(Listing { sessions: page(&here, since_ms, limit)?, total: here.len(), as_of_ms: None })
-        })
+        self.asked(progress, |snapshot| listing_of(snapshot, place, since_ms, limit))
+    }
+
+    /// Lists streams like [`Index::sessions`], without waiting for a thread that reads much: what is known so far,
+    /// marked by [`Listing::partial`].
+    pub fn sessions_so_far(
+        self: &Arc<Self>,
+        place: Place,
+        since_ms: Option<i64>,
+        limit: usize,
+    ) -> Result<Listing> {
+        if let Some((snapshot, so_far)) = self.known_so_far()
+            && let Ok(listing) = listing_of(&snapshot, place, since_ms, limit)
+        {
+            return Ok(Listing { partial: Some(so_far), ..listing });
+        }
+        self.sessions(place, since_ms, limit, &mut |_, _| {})
     }
 
     /// Asks what is known. Where something in it turns out to be broken, it is made anew and asked again.
@@ -170,6 +186,16 @@ impl Index {
         let is_set_aside = is_set_aside(&*self.corpus, at, &row, records.end())?;
         Ok((!is_set_aside).then_some((row.bytes, row.last.seq)))
     }
+}
+
+fn listing_of(
+    snapshot: &Snapshot,
+    place: Place,
+    since_ms: Option<i64>,
+    limit: usize,
+) -> IndexResult<Listing> {
+    let here: Vec<&RowRef> = snapshot.rows.iter().filter(|row| row.place() == place).collect();
+    Ok(Listing { sessions: page(&here, since_ms, limit)?, total: here.len(), ..Listing::default() })
 }
 
 /// What the store holds, but for what the index takes.

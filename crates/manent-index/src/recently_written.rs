@@ -120,7 +120,7 @@ fn at_once(
             return Ok(None);
         }
     }
-    Ok(Some(Listing { sessions: shown, total: rows.len(), as_of_ms: Some(head.swept_ms) }))
+    Ok(Some(Listing { sessions: shown, total: rows.len(), as_of_ms: Some(head.swept_ms), partial: None }))
 }
 
 /// Reads what was appended to some sessions.

@@ -1,5 +1,7 @@
 //! Partial answers, while a thread reads much.
 
+use manent_store::Place;
+
 use crate::Coverage;
 
 use super::world::World;
@@ -55,8 +57,13 @@ fn partial_search_finds_what_was_known_before_much_was_added() {
     assert!(found.partial.is_some());
     assert_eq!(found.hits.len(), 1, "{:?}", found.hits);
     assert_eq!(found.hits[0].id.key.as_str(), "small");
+    let listing = world.index.sessions_so_far(Place::Live, None, 10).unwrap();
+    assert!(listing.partial.is_some());
+    assert_eq!(listing.sessions.len(), 1, "the list has the stream that was read before");
     world.corpus.gate.open();
     assert_eq!(world.search("alpha", 20).hits.len(), 11);
+    let listing = world.index.sessions_so_far(Place::Live, None, 10).unwrap();
+    assert_eq!((listing.sessions.len(), listing.partial), (2, None));
 }
 
 fn live(key: &str) -> manent_store::StreamId {

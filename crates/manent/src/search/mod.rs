@@ -118,6 +118,12 @@ impl Store {
         Ok(self.index().0.sessions(place, since_ms, limit, progress)?)
     }
 
+    /// Lists sessions that the index knows at once, without waiting until it has caught up. [`Listing::partial`] is as
+    /// in [`Store::search_partial`].
+    pub fn sessions_partial(&self, place: Place, since_ms: Option<i64>, limit: usize) -> Result<Listing> {
+        Ok(self.index().0.sessions_so_far(place, since_ms, limit)?)
+    }
+
     /// Lists live sessions like [`Store::sessions`], from the catalogue and without looking at every stream. Sessions
     /// that this and other processes of Manent wrote are up to date; what other programs wrote since
     /// [`Listing::as_of_ms`] may be missing. Returns `None` where the store is not so large that this would help, or
