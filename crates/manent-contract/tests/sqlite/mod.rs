@@ -1,271 +1,171 @@
-//! A backend in a database of `SQLite`, written from the documentation of `manent_store` alone: it shows that the seam
-//! can be implemented without files, and what that takes.
+//! A backend in one `SQLite` database, written from the documentation of the traits.
 //!
-//! A stream is a row of `streams` with its lines in `lines`. Appending adds lines. Whatever else changes a stream makes
-//! another row and leaves the old one without a place, until the last reader of it is gone. One process uses a database
-//! at a time: leases and locks are those of its threads.
+//! The name of a stream, a row of `streams`, is apart from its content, a row of `contents` and its `lines`.
+//! Moving a stream changes its name; replacing it gives the name another content. A reader reads a content,
+//! whatever becomes of the name. A content without a name is kept until its last reader is gone.
+//!
+//! The database is locked for as long as a process has it open, so leases and locks need to be known to the
+//! threads of this process alone. They share one connection, and let go of it before a caller's code runs.
+//!
+//! Every change is one transaction. A commit is synced, for [`Durability::Group`] too, but not for
+//! [`Durability::Flush`]: its record survives the process, and power loss after the next sync or checkpoint.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use manent_log::{Body, Damage, Durability, Entry, KeyIndex, KeyRule, KeyedLine, Occurrence, Report};
+use manent_log::{
+    Body, Damage, Durability, Entry, KeyIndex, KeyRule, KeyedLine, Occurrence, Reach, RecordPlace, Report,
+};
 use manent_store::holders::{Holders, Holding};
-use manent_store::rows::{self, Line, RowReader, Rows};
+use manent_store::rows::{
+    Line, RowReader, Rows, catch_up, next_seq, path_of, plan_append, verify_rows, write_parts,
+};
 use manent_store::streams::{compare_streams, now_ms};
 use manent_store::sync::lock;
 use manent_store::{
     Append, Changes, Cursor, Error, Filter, Header, HeaderNames, IfMissing, KnownStreams, Lock, LockMode,
-    LockName, Maintenance, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Replaced, Result,
-    SessionKey, Space, StreamId, StreamReader, StreamStat, StreamWriter, Streams, Target, Version,
+    LockName, Maintenance, Moment, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Replaced,
+    Result, SessionKey, Space, StreamId, StreamReader, StreamStat, StreamWriter, Streams, Target, Version,
 };
-use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, named_params, params};
+use rusqlite::Error::InvalidColumnType;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params};
 
+/// Makes the tables. Numbers of streams and contents are never used again: readers and versions rely on that.
 const SCHEMA: &str = "
-    CREATE TABLE IF NOT EXISTS streams (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
-        space INTEGER NOT NULL,
-        place INTEGER,
-        key TEXT NOT NULL,
-        id TEXT NOT NULL,
-        came_from INTEGER NOT NULL,
-        changed_ms INTEGER NOT NULL,
-        count INTEGER NOT NULL DEFAULT 0,
-        bytes INTEGER NOT NULL DEFAULT 0
-    );
-    CREATE INDEX IF NOT EXISTS by_key ON streams (space, key, place);
-    CREATE TABLE IF NOT EXISTS lines (
-        stream INTEGER NOT NULL,
-        position INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        verified INTEGER NOT NULL,
-        bytes BLOB NOT NULL,
-        PRIMARY KEY (stream, position)
-    ) WITHOUT ROWID;
-    CREATE INDEX IF NOT EXISTS by_seq ON lines (stream, seq);
-    CREATE TABLE IF NOT EXISTS left_out (space INTEGER, key TEXT, bytes BLOB);
+    CREATE TABLE IF NOT EXISTS contents (content INTEGER PRIMARY KEY AUTOINCREMENT,
+        header_id TEXT NOT NULL, header_key TEXT NOT NULL,
+        lines INTEGER NOT NULL, bytes INTEGER NOT NULL, modified_ms INTEGER NOT NULL);
+    CREATE TABLE IF NOT EXISTS lines (content INTEGER NOT NULL REFERENCES contents ON DELETE CASCADE,
+        position INTEGER NOT NULL, seq INTEGER NOT NULL, verified INTEGER NOT NULL, bytes BLOB NOT NULL,
+        PRIMARY KEY (content, position));
+    CREATE INDEX IF NOT EXISTS lines_by_seq ON lines (content, seq, position);
+    CREATE TABLE IF NOT EXISTS streams (stream INTEGER PRIMARY KEY AUTOINCREMENT,
+        space TEXT NOT NULL, place TEXT NOT NULL, former_place TEXT NOT NULL, key TEXT NOT NULL,
+        id TEXT NOT NULL, content INTEGER NOT NULL UNIQUE REFERENCES contents);
+    CREATE UNIQUE INDEX IF NOT EXISTS streams_by_name ON streams (space, place, key, id);
+    CREATE UNIQUE INDEX IF NOT EXISTS live_streams ON streams (space, key) WHERE place = 'live';
+    CREATE TABLE IF NOT EXISTS set_aside (stream INTEGER NOT NULL REFERENCES streams ON DELETE CASCADE,
+        bytes BLOB NOT NULL);
+    CREATE INDEX IF NOT EXISTS set_aside_by_stream ON set_aside (stream);
+    DELETE FROM contents WHERE content NOT IN (SELECT content FROM streams);
 ";
 
+/// The number of indexes of keys that are remembered; beyond it, all are forgotten and read again.
+const INDEXES_MAX: usize = 256;
+
+/// The numbers of open readers of each content that has any.
+type Readers = HashMap<i64, usize>;
+
+/// The keys of the records of contents, by content and name of the rule.
+type Indexes = HashMap<(i64, &'static str), Arc<Mutex<KeyIndex>>>;
+
+/// The result of a query.
+type Sql<T> = rusqlite::Result<T>;
+
 /// Streams in a database.
+#[derive(Debug)]
 pub(crate) struct Sqlite {
     shared: Arc<Shared>,
 }
 
-/// What the backend, its writers and its readers share.
+/// The parts of a backend that its readers and writers use too.
 struct Shared {
-    name: String,
-    db: Mutex<Connection>,
-    /// How many readers each stream has.
-    readers: Mutex<HashMap<i64, u64>>,
-    /// The keys of streams that were appended to.
-    keys: Mutex<HashMap<i64, KeyIndex>>,
+    path: PathBuf,
+    database: Mutex<Database>,
     holders: Arc<Holders>,
+    indexes: Mutex<Indexes>,
 }
 
-/// A stream, and where it is.
-struct Kept {
-    number: i64,
-    count: i64,
-    stat: StreamStat,
+/// The connection and all that must change together with it.
+struct Database {
+    connection: Connection,
+    readers: Readers,
+}
+
+/// A stream that is there.
+#[derive(Debug)]
+struct Found {
+    stream: i64,
+    content: i64,
+    id: String,
+    header_id: String,
+    modified_ms: i64,
+}
+
+/// The lines of a content, which stays there as long as this.
+#[derive(Debug)]
+struct Lines {
+    shared: Arc<Shared>,
+    content: i64,
+    place: Place,
+}
+
+/// A lease of a stream.
+#[derive(Debug)]
+struct Writer {
+    shared: Arc<Shared>,
+    at: StreamId,
+    /// The stream, or `None` until it begins.
+    found: Option<Found>,
+    id: Arc<str>,
+    /// The header that is written, or that the first record brings along.
+    header: Option<Line>,
+    count: u64,
+    next: u64,
+    is_finished: bool,
+    _lease: Holding,
 }
 
 impl Sqlite {
-    /// Opens a database, which is made if it is not there.
+    /// Opens a database, or makes it. Waits some seconds for another process to close it.
     pub(crate) fn open(path: &Path) -> Result<Sqlite> {
-        let db = Connection::open(path).map_err(backend)?;
-        db.execute_batch("PRAGMA journal_mode = WAL;")
-            .and_then(|()| db.execute_batch(SCHEMA))
-            .map_err(backend)?;
-        let (readers, keys, holders) = (Mutex::default(), Mutex::default(), Arc::default());
-        let name = path.display().to_string();
-        Ok(Sqlite { shared: Arc::new(Shared { name, db: Mutex::new(db), readers, keys, holders }) })
-    }
-}
-
-impl Shared {
-    fn db(&self) -> MutexGuard<'_, Connection> {
-        lock(&self.db)
+        let connection = connect(path).map_err(backend)?;
+        let database = Mutex::new(Database { connection, readers: Readers::new() });
+        let (holders, indexes) = (Arc::default(), Mutex::default());
+        Ok(Sqlite { shared: Arc::new(Shared { path: path.to_owned(), database, holders, indexes }) })
     }
 
-    /// Writes in one transaction, which survives power loss unless the caller wants speed.
-    fn write<T>(&self, durability: Durability, act: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
-        let mut db = self.db();
-        let synchronous = if durability == Durability::Flush { "OFF" } else { "FULL" };
-        db.pragma_update(None, "synchronous", synchronous).map_err(backend)?;
-        let transaction = db.transaction().map_err(backend)?;
-        let done = act(&transaction)?;
-        transaction.commit().map_err(backend)?;
-        Ok(done)
-    }
-
-    /// Returns the streams that a condition selects.
-    fn select(&self, condition: &str, values: impl Params) -> Result<Vec<Kept>> {
-        let db = self.db();
-        let columns = "number, space, place, key, id, came_from, changed_ms, count, bytes";
-        let query = format!("SELECT {columns} FROM streams WHERE place IS NOT NULL AND {condition}");
-        let mut statement = db.prepare_cached(&query).map_err(backend)?;
-        let rows = statement.query_map(values, kept_of).map_err(backend)?;
-        rows.collect::<rusqlite::Result<_>>().map_err(backend)
-    }
-
-    fn find(&self, at: &StreamId) -> Result<Kept> {
-        let condition = "space = ?1 AND key = ?2 AND place = ?3 AND (id = ?4 OR ?4 = '' AND place = 0)";
-        let values = params![number_of(at.space), at.key.as_str(), number_in(at.place), at.id];
-        self.select(condition, values)?.pop().ok_or_else(|| Error::not_found(at, &self.name))
-    }
-
-    fn lines(&self, number: i64) -> Result<Vec<Line>> {
-        let db = self.db();
-        let query = "SELECT seq, bytes, verified FROM lines WHERE stream = ? ORDER BY position";
-        let mut statement = db.prepare_cached(query).map_err(backend)?;
-        let rows = statement.query_map([number], line_of).map_err(backend)?;
-        rows.collect::<rusqlite::Result<_>>().map_err(backend)
-    }
-
-    fn line(&self, number: i64, position: i64) -> Result<Option<Line>> {
-        let query = "SELECT seq, bytes, verified FROM lines WHERE stream = ? AND position = ?";
-        let db = self.db();
-        let mut statement = db.prepare_cached(query).map_err(backend)?;
-        statement.query_row([number, position], line_of).optional().map_err(backend)
-    }
-
-    fn count(&self, number: i64) -> Result<u64> {
-        let query = "SELECT count FROM streams WHERE number = ?";
-        let count: i64 = self.db().query_row(query, [number], |row| row.get(0)).map_err(backend)?;
-        Ok(count.cast_unsigned())
-    }
-
-    /// Takes the lease of a stream, which need not exist. The live stream of a key has one, whatever its id.
-    fn hold(&self, at: &StreamId, wait: Duration) -> Result<Holding> {
-        let id = if at.place == Place::Live { "" } else { &at.id };
-        let name = format!("lease {:?} {:?} {id} {}", at.space, at.place, at.key);
-        let pid = Some(std::process::id());
-        let held = || manent_log::Error::Held { path: rows::path_of(at), pid }.into();
-        self.holders.take(&name, LockMode::Exclusive, wait).ok_or_else(held)
-    }
-
-    /// Takes the lease of a live stream that is to begin, so that nobody else begins one.
-    fn hold_free(&self, at: &StreamId) -> Result<Holding> {
-        let at = StreamId::live_in(at.space, &at.key);
-        let hint = "archive it first, or choose another key";
-        let in_the_way = || Error::InTheWay { key: at.key.to_string(), place: Place::Live, hint };
-        let held = self.hold(&at, Duration::ZERO).map_err(|_| in_the_way())?;
-        match self.find(&at) {
-            Ok(_) => Err(in_the_way()),
-            Err(e) if e.is_not_found() => Ok(held),
-            Err(e) => Err(e),
-        }
-    }
-
-    /// Makes the lines of a stream that is written as a whole.
-    fn write_parts(&self, at: &StreamId, header: Option<&Body>, parts: Parts<'_>) -> Result<Vec<Line>> {
-        rows::write_parts(at, header, parts, |of| self.lines(self.find(of)?.number))
-    }
-
-    /// Removes the lines of a stream that has no place, unless somebody reads it. The number of readers is held, so
-    /// that none can come meanwhile.
-    fn forget(&self, number: i64, readers: &HashMap<i64, u64>) -> Result<()> {
-        if readers.contains_key(&number) {
-            return Ok(());
-        }
-        self.write(Durability::Flush, |transaction| {
-            let gone = "DELETE FROM streams WHERE number = ? AND place IS NULL";
-            if execute(transaction, gone, [number])? > 0 {
-                lock(&self.keys).remove(&number);
-                execute(transaction, "DELETE FROM lines WHERE stream = ?", [number])?;
+    /// Takes a lease. Outside the live place, and of a stream that is named by an id, none is begun.
+    fn writer(&self, at: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<Writer> {
+        let shared = Arc::clone(&self.shared);
+        let lease = shared.hold(at, wait)?;
+        let found = shared.read(|connection| find(connection, at))?;
+        let (id, count, first, last) = match (&found, missing) {
+            (Some(found), _) => {
+                let count = shared.count(found.content)?;
+                let last = shared.line(found.content, count.saturating_sub(1))?;
+                (found.id.clone(), count, shared.line(found.content, 0)?, last)
             }
-            Ok(())
-        })
+            (None, IfMissing::Create(new)) if at.place == Place::Live && at.id.is_empty() => {
+                let header = new();
+                let line = Line::record(at, 0, &header.body)?;
+                (header.id, 0, Some(line.clone()), Some(line))
+            }
+            (None, _) => return Err(Error::not_found(at, &self.name())),
+        };
+        let next = next_seq(first.as_ref(), last.as_ref());
+        let (at, id, header) = (at.clone(), id.into(), first.filter(|line| line.verified && line.seq == 0));
+        Ok(Writer { shared, at, found, id, header, count, next, is_finished: false, _lease: lease })
     }
-}
 
-/// Begins a stream and returns its number.
-fn begin(transaction: &Transaction<'_>, at: &StreamId, from: Place) -> Result<i64> {
-    let query =
-        "INSERT INTO streams (space, place, key, id, came_from, changed_ms) VALUES (?, ?, ?, ?, ?, ?)";
-    let (space, place, from) = (number_of(at.space), number_in(at.place), number_in(from));
-    execute(transaction, query, params![space, place, at.key.as_str(), at.id, from, now_ms()])?;
-    Ok(transaction.last_insert_rowid())
-}
-
-/// Adds lines to a stream and returns the position of the first.
-fn push(transaction: &Transaction<'_>, number: i64, lines: &[Line]) -> Result<i64> {
-    let count = "SELECT count FROM streams WHERE number = ?";
-    let first: i64 = transaction.query_row(count, [number], |row| row.get(0)).map_err(backend)?;
-    for (position, line) in (first..).zip(lines) {
-        let query = "INSERT INTO lines VALUES (?, ?, ?, ?, ?)";
-        let seq = line.seq.cast_signed();
-        execute(transaction, query, params![number, position, seq, line.verified, &*line.bytes])?;
+    /// Takes the lease of the live stream of a key for whoever makes one, and makes sure that there is none.
+    fn hold_vacant(&self, space: Space, key: &SessionKey) -> Result<Holding> {
+        let live = StreamId::live_in(space, key);
+        let hint = "archive or delete it first, or wait until its writer is done";
+        let in_the_way = || Error::InTheWay { key: key.to_string(), place: Place::Live, hint };
+        let lease = self.shared.hold(&live, Duration::ZERO).map_err(|_| in_the_way())?;
+        let found = self.shared.read(|connection| find(connection, &live))?;
+        if found.is_some() { Err(in_the_way()) } else { Ok(lease) }
     }
-    let bytes = lines.iter().map(Line::len).sum::<u64>().cast_signed();
-    let query = "UPDATE streams SET count = count + :count, bytes = bytes + :bytes,
-                 changed_ms = MAX(changed_ms, :now) WHERE number = :number";
-    let values = named_params! {
-        ":count": signed(lines.len() as u64), ":bytes": bytes, ":now": now_ms(), ":number": number
-    };
-    execute(transaction, query, values)?;
-    Ok(first)
-}
-
-/// Takes a stream out of its place.
-fn take_out(transaction: &Transaction<'_>, number: i64) -> Result<()> {
-    execute(transaction, "UPDATE streams SET place = NULL WHERE number = ?", [number]).map(|_| ())
-}
-
-fn execute(transaction: &Transaction<'_>, query: &str, values: impl Params) -> Result<usize> {
-    transaction.prepare_cached(query).and_then(|mut statement| statement.execute(values)).map_err(backend)
-}
-
-fn line_of(row: &Row<'_>) -> rusqlite::Result<Line> {
-    let (seq, bytes): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
-    Ok(Line { seq: seq.cast_unsigned(), bytes: bytes.into(), verified: row.get(2)? })
-}
-
-fn kept_of(row: &Row<'_>) -> rusqlite::Result<Kept> {
-    let (number, count): (i64, i64) = (row.get(0)?, row.get(7)?);
-    let (key, id): (String, String) = (row.get(3)?, row.get(4)?);
-    let (space, place, from): (u32, u32, u32) = (row.get(1)?, row.get(2)?, row.get(5)?);
-    let key = SessionKey::new(key).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))?;
-    let stat = StreamStat {
-        name: format!("{id} {key}"),
-        id: StreamId { space: Space::ALL[space as usize], place: Place::ALL[place as usize], key, id },
-        version: Version::new([number.cast_unsigned(), count.cast_unsigned(), 0, 0, 0]),
-        bytes: row.get::<_, i64>(8)?.cast_unsigned(),
-        modified_ms: row.get(6)?,
-        from: Place::ALL[from as usize],
-        header_key: None,
-    };
-    Ok(Kept { number, count, stat })
-}
-
-fn number_of(space: Space) -> u32 {
-    Space::ALL.iter().position(|other| *other == space).unwrap_or_default() as u32
-}
-
-fn number_in(place: Place) -> u32 {
-    Place::ALL.iter().position(|other| *other == place).unwrap_or_default() as u32
-}
-
-/// Returns the id that a header gives; empty if there is no header.
-fn id_of(header: Option<&Line>) -> String {
-    let header = header.filter(|line| line.seq == 0);
-    header.and_then(|line| HeaderNames::of_line(&line.bytes)).unwrap_or_default().id
-}
-
-fn backend(error: rusqlite::Error) -> Error {
-    Error::Backend(Box::new(error))
-}
-
-/// Returns a number as the database can compare it.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 impl Streams for Sqlite {
     fn name(&self) -> String {
-        self.shared.name.clone()
+        self.shared.name()
     }
 
     fn supports(&self, _space: Space) -> bool {
@@ -273,25 +173,18 @@ impl Streams for Sqlite {
     }
 
     fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>> {
-        // Counted before it is looked for, so that nobody removes its lines in between.
-        let mut readers = lock(&self.shared.readers);
-        let kept = match at {
-            Target::Id(id) => self.shared.find(id)?,
-            Target::Name { space, place, name } => {
-                let all = self.shared.select("space = ?", [number_of(space)])?;
-                let found =
-                    all.into_iter().find(|kept| kept.stat.id.place == place && kept.stat.name == name);
-                found.ok_or_else(|| Error::no_name(space, place, name, &self.shared.name))?
-            }
-        };
-        *readers.entry(kept.number).or_default() += 1;
-        drop(readers);
-        let (shared, number, id) = (self.shared.clone(), kept.number, kept.stat.id);
-        Ok(Box::new(RowReader::new(SqliteRows { shared, number, id })?))
+        let lines = self.shared.open_lines(at)?.ok_or_else(|| match at {
+            Target::Id(id) => Error::not_found(id, &self.name()),
+            Target::Name { space, place, name } => Error::no_name(space, place, name, &self.name()),
+        });
+        Ok(Box::new(RowReader::new(lines?)?))
     }
 
     fn lease(&self, id: &StreamId, missing: IfMissing<'_>, wait: Duration) -> Result<Box<dyn StreamWriter>> {
-        Ok(Box::new(SqliteWriter::take(&self.shared, id, missing, wait)?))
+        if matches!(missing, IfMissing::Create(_)) {
+            id.check_key()?;
+        }
+        Ok(Box::new(self.writer(id, missing, wait)?))
     }
 
     fn append(
@@ -301,88 +194,83 @@ impl Streams for Sqlite {
         records: &[Body],
         how: &Append<'_>,
     ) -> Result<Vec<Receipt>> {
-        let mut writer = SqliteWriter::take(&self.shared, id, IfMissing::Create(new), how.wait)?;
-        writer.append(records, how)
+        id.check_live()?;
+        id.check_key()?;
+        self.prefetch_keys(id, how.keys)?;
+        self.writer(id, IfMissing::Create(new), how.wait)?.append(records, how)
     }
 
-    fn list(&self, filter: &Filter<'_>) -> Result<Vec<StreamStat>> {
-        let all = self.shared.select("space = ?", [number_of(filter.space)])?;
-        let stats = all.into_iter().map(|kept| kept.stat);
-        Ok(filter.arrange(stats.filter(|stat| filter.takes(stat)).collect()))
+    fn list(&self, which: &Filter<'_>) -> Result<Vec<StreamStat>> {
+        let mut all = self.shared.read(|connection| stats(connection, which.space))?;
+        all.retain(|stat| which.takes(stat));
+        Ok(which.arrange(all))
     }
 
     fn changes(&self, space: Space, known: &dyn KnownStreams, _since: &Cursor) -> Result<Changes> {
-        let all = self.shared.select("space = ?", [number_of(space)])?.into_iter().map(|kept| kept.stat);
-        let grew = |was: Version, now: Version| {
-            let ([was, before, ..], [is, count, ..]) = (was.words(), now.words());
-            was == is && count > before
-        };
-        Ok(Changes { streams: compare_streams(known, all, grew), ..Changes::default() })
+        let moment = Moment::new(now_ms());
+        let all = self.shared.read(|connection| stats(connection, space))?;
+        // The same content, and not shorter.
+        let grew =
+            |old: Version, new: Version| old.words()[0] == new.words()[0] && old.words()[1] <= new.words()[1];
+        Ok(Changes { moment, streams: compare_streams(known, all, grew), cursor: Cursor::default() })
     }
 
     fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
+        id.check_live()?;
         id.check_key()?;
-        let _lease = self.shared.hold_free(id)?;
-        let lines = self.shared.write_parts(id, Some(&header.body), parts)?;
-        let at = StreamId { id: header.id.clone(), ..id.clone() };
-        self.shared.write(Durability::Sync, |transaction| {
-            let number = begin(transaction, &at, Place::Live)?;
-            push(transaction, number, &lines).map(|_| ())
-        })
+        let _lease = self.hold_vacant(id.space, &id.key)?;
+        let lines = write_parts(id, Some(&header.body), parts, |of| self.shared.lines_of(of))?;
+        self.shared.write(id, Durability::Sync, |tx, _| insert_stream(tx, id, &header.id, &lines)).map(drop)
     }
 
     fn relocate(&self, id: &StreamId, to: Place, wait: Duration) -> Result<StreamId> {
-        let shared = &self.shared;
-        id.check_place(to, &shared.name)?;
-        shared.find(id)?;
-        let _lease = shared.hold(id, wait)?;
-        let Kept { number, stat, .. } = shared.find(id)?;
-        let mut at = StreamId { place: to, ..stat.id };
-        if to == id.place {
-            return Ok(at);
+        id.check_place(to, &self.name())?;
+        let (found, _lease) = self.shared.hold_found(id, wait)?;
+        if id.place == to {
+            return Ok(StreamId { id: found.id, ..id.clone() });
         }
-        let _target = if to == Place::Live { Some(shared.hold_free(id)?) } else { None };
-        if to == Place::Live {
-            at.id = id_of(shared.line(number, 0)?.as_ref());
-        } else if at.id.is_empty() || shared.find(&at).is_ok() {
-            // Another program's stream has no id of its own, and another stream may have the same one.
-            at.id = format!("moved-{number}-{}", now_ms());
-        }
-        let from = if to == Place::Trash { id.place } else { to };
-        let query = "UPDATE streams SET place = ?, id = ?, came_from = ?, changed_ms = MAX(changed_ms, ?)
-                     WHERE number = ?";
-        let values = params![number_in(to), at.id, number_in(from), now_ms(), number];
-        shared.write(Durability::Sync, |transaction| execute(transaction, query, values))?;
-        Ok(at)
+        let _vacant = if to == Place::Live { Some(self.hold_vacant(id.space, &id.key)?) } else { None };
+        self.shared.write(id, Durability::Sync, |tx, _| {
+            // A live stream has the id of its header, which other programs' streams do not have.
+            let new_id = if to == Place::Live { found.header_id } else { found.id };
+            let mut new = StreamId { place: to, id: new_id, ..id.clone() };
+            if to != Place::Live && (new.id.is_empty() || find(tx, &new)?.is_some()) {
+                new.id = tx.query_row("SELECT lower(hex(randomblob(16)))", [], |row| row.get(0))?;
+            }
+            let sql = "UPDATE streams SET place = ?2, id = ?3, former_place = place WHERE stream = ?1";
+            tx.execute(sql, params![found.stream, to.word(), new.id])?;
+            Ok(new)
+        })
     }
 
     fn delete(&self, id: &StreamId, wait: Duration) -> Result<()> {
-        self.shared.find(id)?;
-        let _lease = self.shared.hold(id, wait)?;
-        let Kept { number, .. } = self.shared.find(id)?;
-        let readers = lock(&self.shared.readers);
-        self.shared.write(Durability::Sync, |transaction| take_out(transaction, number))?;
-        self.shared.forget(number, &readers)
+        let (found, _lease) = self.shared.hold_found(id, wait)?;
+        self.shared.write(id, Durability::Sync, |tx, readers| {
+            tx.execute("DELETE FROM streams WHERE stream = ?1", [found.stream])?;
+            drop_unread(tx, readers, found.content)
+        })
     }
 
     fn sync(&self, id: &StreamId) -> Result<()> {
         self.shared.find(id)?;
-        sync(&self.shared)
+        self.shared.checkpoint(id)
     }
 
     fn lock(&self, name: LockName<'_>, mode: LockMode, wait: Duration) -> Result<Lock> {
-        let busy = || Error::Busy { path: self.shared.name.clone().into(), pid: Some(std::process::id()) };
-        let held = self.shared.holders.take(&format!("{name:?}"), mode, wait).ok_or_else(busy)?;
-        Ok(Box::new(held))
+        let name = match name {
+            LockName::Moves(space) => format!("moves\0{}", space.word()),
+            LockName::Named(space, name) => format!("lock\0{}\0{name}", space.word()),
+        };
+        let busy = || Error::Busy { path: self.shared.path.clone(), pid: Some(std::process::id()) };
+        Ok(Box::new(self.shared.holders.take(&name, mode, wait).ok_or_else(busy)?))
     }
 
-    fn may_contain(&self, id: &StreamId, bytes: &[u8]) -> Result<bool> {
-        let Kept { number, .. } = match self.shared.find(id) {
-            Err(e) if e.is_not_found() => return Ok(false),
-            found => found?,
-        };
-        let query = "SELECT EXISTS (SELECT 1 FROM lines WHERE stream = ? AND INSTR(bytes, ?) > 0)";
-        self.shared.db().query_row(query, params![number, bytes], |row| row.get(0)).map_err(backend)
+    fn prefetch_keys(&self, id: &StreamId, rule: &KeyRule) -> Result<()> {
+        if rule.reach != Reach::Whole || id.place != Place::Live {
+            return Ok(());
+        }
+        let lines = self.shared.open_lines(Target::Id(id))?;
+        lines.map_or(Ok(()), |lines| self.shared.keys(lines.content, rule, |_| Ok(())))
     }
 
     fn maintenance(&self) -> Option<&dyn Maintenance> {
@@ -390,191 +278,57 @@ impl Streams for Sqlite {
     }
 }
 
-/// Makes all that was written survive power loss.
-fn sync(shared: &Shared) -> Result<()> {
-    let db = shared.db();
-    db.pragma_update(None, "synchronous", "FULL").map_err(backend)?;
-    db.query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).map_err(backend)
-}
-
+/// The database keeps records as a whole or not at all, so there is nothing to repair, and nothing is packed.
 impl Maintenance for Sqlite {
     fn verify(&self, id: &StreamId, progress: Progress<'_>) -> Result<Report> {
-        Ok(rows::verify_rows(&self.shared.lines(self.shared.find(id)?.number)?, progress))
+        Ok(verify_rows(&self.shared.lines_of(id)?, progress))
     }
 
     fn repair(&self, id: &StreamId, _ts: &str, _wait: Duration) -> Result<Repaired> {
-        // The database tears nothing.
         self.shared.find(id).map(|_| Repaired::default())
     }
 
-    fn pack(&self, id: &StreamId, progress: Progress<'_>) -> Result<()> {
-        let bytes = self.shared.find(id)?.stat.bytes;
-        progress(bytes, bytes);
-        Ok(())
+    fn pack(&self, id: &StreamId, _progress: Progress<'_>) -> Result<()> {
+        self.shared.find(id).map(drop)
     }
 }
 
-impl fmt::Debug for Sqlite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sqlite").field("name", &self.shared.name).finish_non_exhaustive()
-    }
-}
-
-/// A stream being read.
-struct SqliteRows {
-    shared: Arc<Shared>,
-    number: i64,
-    id: StreamId,
-}
-
-impl Rows for SqliteRows {
-    fn count(&self) -> Result<u64> {
-        self.shared.count(self.number)
-    }
-
-    fn line(&self, index: u64) -> Result<Option<Line>> {
-        self.shared.line(self.number, signed(index))
-    }
-
-    fn first_from(&self, seq: u64) -> Result<u64> {
-        let query = "SELECT MIN(position) FROM lines WHERE stream = ? AND seq >= ?";
-        let values = params![self.number, signed(seq)];
-        let found: Option<i64> =
-            self.shared.db().query_row(query, values, |row| row.get(0)).map_err(backend)?;
-        found.map_or_else(|| self.count(), |position| Ok(position.cast_unsigned()))
-    }
-
-    fn is_current(&self) -> Result<bool> {
-        match self.shared.find(&self.id) {
-            Err(e) if e.is_not_found() => Ok(false),
-            found => Ok(found?.number == self.number),
-        }
-    }
-
-    fn number(&self) -> u64 {
-        self.number.cast_unsigned()
-    }
-}
-
-impl Drop for SqliteRows {
-    fn drop(&mut self) {
-        let mut readers = lock(&self.shared.readers);
-        if let Some(count) = readers.get_mut(&self.number) {
-            *count -= 1;
-            if *count == 0 {
-                readers.remove(&self.number);
-            }
-        }
-        // What is left over is in nobody's way, and goes with the next reader.
-        let _ = self.shared.forget(self.number, &readers);
-    }
-}
-
-impl fmt::Debug for SqliteRows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteRows").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-/// The right to write a stream.
-struct SqliteWriter {
-    shared: Arc<Shared>,
-    at: StreamId,
-    id: Arc<str>,
-    header: Option<Line>,
-    /// `None` as long as the stream has no record, so that nobody may see it.
-    number: Option<i64>,
-    next_seq: u64,
-    _lease: Holding,
-}
-
-impl SqliteWriter {
-    fn take(
-        shared: &Arc<Shared>,
-        at: &StreamId,
-        missing: IfMissing<'_>,
-        wait: Duration,
-    ) -> Result<SqliteWriter> {
-        at.check_key()?;
-        let lease = shared.hold(at, wait)?;
-        let (number, id, header, last) = match (shared.find(at), missing) {
-            (Ok(Kept { number, count, stat }), _) => {
-                let header = shared.line(number, 0)?.filter(|line| line.seq == 0);
-                (Some(number), stat.id.id, header, shared.line(number, count - 1)?)
-            }
-            (Err(e), IfMissing::Create(new))
-                if e.is_not_found() && *at == StreamId::live_in(at.space, &at.key) =>
-            {
-                let Header { id, body } = new();
-                (None, id, Some(Line::record(at, 0, &body)?), None)
-            }
-            (Err(e), _) => return Err(e),
-        };
-        let next_seq = rows::next_seq(header.as_ref(), last.as_ref());
-        let (shared, at) = (shared.clone(), at.clone());
-        Ok(SqliteWriter { shared, at, id: id.into(), header, number, next_seq, _lease: lease })
-    }
-
-    /// Does something with the keys of the records, up to date.
-    fn with_keys<T>(&self, rule: &KeyRule, act: impl FnOnce(&KeyIndex) -> Result<T>) -> Result<T> {
-        let Some(number) = self.number else { return act(&KeyIndex::new(rule)) };
-        let mut all = lock(&self.shared.keys);
-        let keys = all.entry(number).or_default();
-        let count = self.shared.count(number)?;
-        rows::catch_up(keys, rule, count, |position| self.shared.line(number, signed(position)))?;
-        act(keys)
-    }
-
-    /// Keeps what is left out of a stream that is replaced.
-    fn keep_left_out(&self, transaction: &Transaction<'_>, number: i64, left_out: &[Damage]) -> Result<()> {
-        let query = "INSERT INTO left_out SELECT ?, ?, bytes FROM lines
-                     WHERE stream = ? AND position >= ? AND position < ? + MAX(?, 1)";
-        for damage in left_out {
-            let (first, lines) = (signed(damage.offset), signed(damage.lines));
-            let space = number_of(self.at.space);
-            execute(transaction, query, params![space, self.at.key.as_str(), number, first, first, lines])?;
-        }
-        Ok(())
-    }
-}
-
-impl StreamWriter for SqliteWriter {
+impl StreamWriter for Writer {
     fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>> {
         self.at.check_live()?;
-        let durability = how.durability;
-        let plan = |keys: &KeyIndex| rows::plan_append(&self.at, bodies, how, self.next_seq, keys);
-        let planned = self.with_keys(how.keys, plan)?;
-        let begins = self.number.is_none();
-        if planned.lines.is_empty() {
-            if durability != Durability::Flush {
-                sync(&self.shared)?;
-            }
-            return Ok(planned.receipts(&self.id, 0));
+        if self.is_finished {
+            let why = "an earlier commit failed".to_owned();
+            return Err(manent_log::Error::Poisoned { path: path_of(&self.at), why }.into());
         }
-        let (number, first) = self.shared.write(durability, |transaction| {
-            let at = StreamId { id: self.id.to_string(), ..self.at.clone() };
-            let number = self.number.map_or_else(|| begin(transaction, &at, Place::Live), Ok)?;
-            if begins {
-                push(transaction, number, self.header.as_slice())?;
-            }
-            Ok((number, push(transaction, number, &planned.lines)?))
-        })?;
-        self.number = Some(number);
-        self.next_seq += planned.lines.len() as u64;
-        Ok(planned.receipts(&self.id, first.cast_unsigned()))
+        let plan = |index: &KeyIndex| plan_append(&self.at, bodies, how, self.next, index);
+        let has_keys = !how.keys.is_idempotency() || bodies.iter().any(|body| body.key().is_some());
+        let planned = match &self.found {
+            Some(found) if has_keys => self.shared.keys(found.content, how.keys, plan)?,
+            _ => plan(&KeyIndex::new(how.keys))?,
+        };
+        if planned.lines.len() < bodies.len() && how.durability != Durability::Flush {
+            self.shared.checkpoint(&self.at)?;
+        }
+        let first = if self.found.is_some() { self.count } else { 1 };
+        if !planned.lines.is_empty() {
+            let written = self.write(&planned.lines, how.durability);
+            self.is_finished = written.as_ref().is_err_and(Error::is_unknown);
+            written?;
+        }
+        Ok(planned.receipts(&self.id, first))
     }
 
     fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>> {
         self.at.check_live()?;
-        let found = self.with_keys(rule, |keys| Ok(keys.find(key, which)))?;
-        let (Some(place), Some(number)) = (found, self.number) else { return Ok(None) };
-        let Some(line) = self.shared.line(number, signed(place.offset))? else { return Ok(None) };
-        let (seq, offset, bytes) = (place.seq, place.offset, line.bytes.to_vec());
-        Ok(Some(KeyedLine { seq, offset, bytes, is_kept: false }))
+        let Some(found) = &self.found else { return Ok(None) };
+        let place = self.shared.keys(found.content, rule, |index| Ok(index.find(key, which)))?;
+        let Some(RecordPlace { seq, offset }) = place else { return Ok(None) };
+        let line = self.shared.line(found.content, offset)?;
+        Ok(line.map(|line| KeyedLine { seq, offset, bytes: line.bytes.to_vec(), is_kept: false }))
     }
 
     fn keep_from(&mut self, _position: Position) -> Result<()> {
-        sync(&self.shared)
+        self.shared.checkpoint(&self.at)
     }
 
     fn replace(
@@ -583,21 +337,25 @@ impl StreamWriter for SqliteWriter {
         parts: Parts<'_>,
         left_out: &[Damage],
     ) -> Result<Replaced> {
-        let lines = self.shared.write_parts(&self.at, header, parts)?;
-        let Kept { number, stat, .. } = self.shared.find(&self.at)?;
-        let mut at = stat.id;
-        if at.place == Place::Live {
-            at.id = id_of(lines.first());
-        }
-        let readers = lock(&self.shared.readers);
-        self.shared.write(Durability::Sync, |transaction| {
-            self.keep_left_out(transaction, number, left_out)?;
-            take_out(transaction, number)?;
-            let new = begin(transaction, &at, stat.from)?;
-            push(transaction, new, &lines)
+        let lines = write_parts(&self.at, header, parts, |of| self.shared.lines_of(of))?;
+        let bytes = lines.iter().map(Line::len).sum();
+        self.shared.write(&self.at, Durability::Sync, |tx, readers| {
+            let header_id = names(lines.first()).id;
+            let Some(found) = &self.found else {
+                return insert_stream(tx, &self.at, &header_id, &lines).map(drop);
+            };
+            let content = insert_content(tx, &lines, found.modified_ms)?;
+            let sql = "INSERT INTO set_aside SELECT ?1, bytes FROM lines
+                WHERE content = ?2 AND position >= ?3 AND position < ?3 + ?4 ORDER BY position";
+            for Damage { offset, lines, .. } in left_out {
+                tx.execute(sql, [found.stream, found.content, signed(*offset), signed(*lines)])?;
+            }
+            let id = if self.at.place == Place::Live { &header_id } else { &found.id };
+            let sql = "UPDATE streams SET content = ?2, id = ?3 WHERE stream = ?1";
+            tx.execute(sql, params![found.stream, content, id])?;
+            drop_unread(tx, readers, found.content)
         })?;
-        self.shared.forget(number, &readers)?;
-        Ok(Replaced { bytes: lines.iter().map(Line::len).sum(), set_aside: None })
+        Ok(Replaced { bytes, set_aside: None })
     }
 
     fn acknowledge(&mut self, _ts: &str) -> Result<Vec<Damage>> {
@@ -605,7 +363,7 @@ impl StreamWriter for SqliteWriter {
     }
 
     fn next_seq(&self) -> u64 {
-        self.next_seq
+        self.next
     }
 
     fn id(&self) -> &Arc<str> {
@@ -613,24 +371,328 @@ impl StreamWriter for SqliteWriter {
     }
 
     fn header(&self) -> Option<Entry<'_>> {
-        self.header.as_ref().filter(|_| self.number.is_some()).map(|line| line.entry(0))
+        self.header.as_ref().filter(|_| !self.is_new()).map(|line| line.entry(0))
     }
 
     fn is_new(&self) -> bool {
-        self.number.is_none()
+        self.found.is_none()
     }
 
+    /// Returns what a reader of the stream would, and false where it cannot be read.
     fn is_native(&self) -> bool {
-        self.header.is_some()
+        let lines = self.shared.open_lines(Target::Id(&self.at));
+        let native = |lines| RowReader::new(lines).and_then(|reader| reader.is_native());
+        self.is_new() || lines.is_ok_and(|lines| lines.is_some_and(|lines| native(lines).unwrap_or(false)))
     }
 
     fn is_finished(&self) -> bool {
-        false
+        self.is_finished
     }
 }
 
-impl fmt::Debug for SqliteWriter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteWriter").field("at", &self.at).finish_non_exhaustive()
+impl Writer {
+    /// Appends lines, behind the header if the stream begins with them.
+    fn write(&mut self, lines: &[Line], durability: Durability) -> Result<()> {
+        let header = self.header.iter().filter(|_| self.found.is_none());
+        let lines: Vec<Line> = header.chain(lines).cloned().collect();
+        let begun = self.shared.write(&self.at, durability, |tx, _| match &self.found {
+            Some(found) => insert_lines(tx, found.content, self.count, &lines).map(|()| None),
+            None => insert_stream(tx, &self.at, &self.id, &lines),
+        })?;
+        self.found = self.found.take().or(begun);
+        self.count += lines.len() as u64;
+        self.next = lines.last().map_or(self.next, |line| line.seq + 1);
+        Ok(())
     }
+}
+
+impl Rows for Lines {
+    fn count(&self) -> Result<u64> {
+        self.shared.count(self.content)
+    }
+
+    fn line(&self, index: u64) -> Result<Option<Line>> {
+        self.shared.line(self.content, index)
+    }
+
+    fn first_from(&self, seq: u64) -> Result<u64> {
+        let sql = "SELECT position FROM lines WHERE content = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1";
+        let first: Option<i64> = self.shared.select(sql, [self.content, signed(seq)], |row| row.get(0))?;
+        first.map_or_else(|| self.count(), |position| Ok(position.cast_unsigned()))
+    }
+
+    fn is_current(&self) -> Result<bool> {
+        let sql = "SELECT 1 FROM streams WHERE content = ?1 AND place = ?2";
+        Ok(self.shared.select(sql, params![self.content, self.place.word()], |_| Ok(()))?.is_some())
+    }
+
+    fn number(&self) -> u64 {
+        self.content.cast_unsigned()
+    }
+}
+
+/// Removes a content that has no name any more, after its last reader. An error leaves it to the next process
+/// that opens the database.
+impl Drop for Lines {
+    fn drop(&mut self) {
+        let Database { connection, readers } = &mut *lock(&self.shared.database);
+        let Some(open) = readers.get_mut(&self.content) else { return };
+        *open -= 1;
+        if *open == 0 {
+            readers.remove(&self.content);
+            drop_unread(connection, readers, self.content).unwrap_or_default();
+        }
+    }
+}
+
+/// Says nothing of what the database holds: that is content.
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Returns what to call the backend in messages.
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Takes the lease of a stream, whether it exists or not.
+    fn hold(&self, at: &StreamId, wait: Duration) -> Result<Holding> {
+        let id = if at.place == Place::Live { "" } else { &at.id };
+        let name = format!("lease\0{}\0{}\0{}\0{id}", at.space.word(), at.place.word(), at.key.as_str());
+        self.holders.take(&name, LockMode::Exclusive, wait).ok_or_else(|| {
+            manent_log::Error::Held { path: path_of(at), pid: Some(std::process::id()) }.into()
+        })
+    }
+
+    /// Reads from the database.
+    fn read<T>(&self, query: impl FnOnce(&Connection) -> Sql<T>) -> Result<T> {
+        query(&lock(&self.database).connection).map_err(backend)
+    }
+
+    /// Returns the row that a query finds, if there is one.
+    fn select<T>(&self, sql: &str, of: impl Params, take: fn(&Row<'_>) -> Sql<T>) -> Result<Option<T>> {
+        self.read(|connection| connection.prepare_cached(sql)?.query_row(of, take).optional())
+    }
+
+    /// Changes the database in one transaction. Where its commit fails, nobody knows what is kept.
+    fn write<T>(
+        &self,
+        at: &StreamId,
+        durability: Durability,
+        change: impl FnOnce(&Transaction<'_>, &Readers) -> Sql<T>,
+    ) -> Result<T> {
+        let Database { connection, readers } = &mut *lock(&self.database);
+        let synchronous = if durability == Durability::Flush { "NORMAL" } else { "FULL" };
+        connection.pragma_update(None, "synchronous", synchronous).map_err(backend)?;
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(backend)?;
+        let changed = change(&tx, readers).map_err(backend)?;
+        tx.commit().map_err(|error| unknown(at, &error))?;
+        Ok(changed)
+    }
+
+    /// Writes all that is in the write-ahead log to the database and syncs both: what an earlier sync did not
+    /// make durable is written anew.
+    fn checkpoint(&self, at: &StreamId) -> Result<()> {
+        let sql = "PRAGMA wal_checkpoint(FULL)";
+        let busy = lock(&self.database).connection.query_row(sql, [], |row| row.get(0));
+        let busy: bool = busy.map_err(|error| unknown(at, &error))?;
+        if busy { Err(unknown(at, &"the checkpoint was not completed")) } else { Ok(()) }
+    }
+
+    /// Finds a stream by its id, or a live one by its key alone.
+    fn find(&self, at: &StreamId) -> Result<Found> {
+        let found = self.read(|connection| find(connection, at))?;
+        found.ok_or_else(|| Error::not_found(at, &self.name()))
+    }
+
+    /// Finds a stream and takes its lease, for whoever moves or removes it.
+    fn hold_found(&self, at: &StreamId, wait: Duration) -> Result<(Found, Holding)> {
+        self.find(at)?;
+        let lease = self.hold(at, wait)?;
+        Ok((self.find(at)?, lease))
+    }
+
+    /// Opens the lines of a stream, if it is there. They cannot be removed in between.
+    fn open_lines(self: &Arc<Shared>, at: Target<'_>) -> Result<Option<Lines>> {
+        let Database { connection, readers } = &mut *lock(&self.database);
+        let (place, content) = match at {
+            Target::Id(id) => (id.place, find(connection, id).map(|found| found.map(|found| found.content))),
+            Target::Name { space, place, name } => (place, find_named(connection, space, place, name)),
+        };
+        let Some(content) = content.map_err(backend)? else { return Ok(None) };
+        *readers.entry(content).or_default() += 1;
+        Ok(Some(Lines { shared: Arc::clone(self), content, place }))
+    }
+
+    /// Returns how many lines a content has.
+    fn count(&self, content: i64) -> Result<u64> {
+        let sql = "SELECT lines FROM contents WHERE content = ?1";
+        let count: Option<i64> = self.select(sql, [content], |row| row.get(0))?;
+        Ok(count.map_or(0, i64::cast_unsigned))
+    }
+
+    /// Returns a line of a content, or `None` beyond its end.
+    fn line(&self, content: i64, position: u64) -> Result<Option<Line>> {
+        let sql = "SELECT seq, verified, bytes FROM lines WHERE content = ?1 AND position = ?2";
+        self.select(sql, [content, signed(position)], line_of_row)
+    }
+
+    /// Returns all lines of a stream.
+    fn lines_of(self: &Arc<Shared>, at: &StreamId) -> Result<Vec<Line>> {
+        let lines = self.open_lines(Target::Id(at))?.ok_or_else(|| Error::not_found(at, &self.name()))?;
+        (0..lines.count()?).filter_map(|position| lines.line(position).transpose()).collect()
+    }
+
+    /// Brings the index of the keys of a content up to date, which is kept between calls, and looks into it.
+    fn keys<T>(&self, content: i64, rule: &KeyRule, look: impl FnOnce(&KeyIndex) -> Result<T>) -> Result<T> {
+        let mut indexes = lock(&self.indexes);
+        if indexes.len() > INDEXES_MAX {
+            indexes.clear();
+        }
+        let index = Arc::clone(indexes.entry((content, rule.name)).or_default());
+        drop(indexes);
+        let mut index = lock(&index);
+        if !index.serves(rule) {
+            *index = KeyIndex::new(rule);
+        }
+        catch_up(&mut index, rule, self.count(content)?, |position| self.line(content, position))?;
+        look(&index)
+    }
+}
+
+/// Opens a database for this process alone, makes its tables, and removes what a killed process left.
+fn connect(path: &Path) -> Sql<Connection> {
+    let mut connection = Connection::open(path)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    tx.execute_batch(SCHEMA)?;
+    tx.commit()?;
+    Ok(connection)
+}
+
+/// Finds a stream by its id, or a live one by its key alone.
+fn find(connection: &Connection, at: &StreamId) -> Sql<Option<Found>> {
+    let sql = "SELECT stream, content, id, header_id, modified_ms FROM streams JOIN contents USING (content)
+        WHERE space = ?1 AND place = ?2 AND key = ?3 AND (id = ?4 OR (?4 = '' AND place = 'live'))";
+    let name = params![at.space.word(), at.place.word(), at.key.as_str(), at.id];
+    let found = |row: &Row<'_>| {
+        let (stream, content, id) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(Found { stream, content, id, header_id: row.get(3)?, modified_ms: row.get(4)? })
+    };
+    connection.prepare_cached(sql)?.query_row(name, found).optional()
+}
+
+/// Finds the content of the stream that a list gave this name, which is its number.
+fn find_named(connection: &Connection, space: Space, place: Place, name: &str) -> Sql<Option<i64>> {
+    let sql = "SELECT content FROM streams
+        WHERE stream = CAST(?1 AS INTEGER) AND CAST(stream AS TEXT) = ?1 AND space = ?2 AND place = ?3";
+    let name = [name, space.word(), place.word()];
+    connection.prepare_cached(sql)?.query_row(name, |row| row.get(0)).optional()
+}
+
+/// Returns all streams of a space, in every place, except those of which nothing was written.
+fn stats(connection: &Connection, space: Space) -> Sql<Vec<StreamStat>> {
+    let sql = "SELECT stream, place, former_place, key, id, content, header_key, lines, bytes, modified_ms
+        FROM streams JOIN contents USING (content) WHERE space = ?1 AND lines > 0";
+    let mut query = connection.prepare_cached(sql)?;
+    query.query_map([space.word()], |row| stat_of_row(space, row))?.collect()
+}
+
+/// Makes a stream of a list from a row that [`stats`] selected.
+fn stat_of_row(space: Space, row: &Row<'_>) -> Sql<StreamStat> {
+    let place = place_of_row(row, 1)?;
+    let from = if place == Place::Trash { place_of_row(row, 2)? } else { place };
+    let key: String = row.get(3)?;
+    let header_key: String = row.get(6)?;
+    let header_key = if header_key == key { None } else { SessionKey::new(header_key).ok() };
+    let key = SessionKey::new(key).map_err(|error| InvalidColumnType(3, error.to_string(), Type::Text))?;
+    let number = |column| row.get(column).map(i64::cast_unsigned);
+    Ok(StreamStat {
+        id: StreamId { space, place, key, id: row.get(4)? },
+        name: row.get::<_, i64>(0)?.to_string(),
+        version: Version::new([number(5)?, number(7)?, number(9)?, 0, 0]),
+        bytes: number(8)?,
+        modified_ms: row.get(9)?,
+        from,
+        header_key,
+    })
+}
+
+/// Reads the word of a place.
+fn place_of_row(row: &Row<'_>, column: usize) -> Sql<Place> {
+    let word: String = row.get(column)?;
+    let place = Place::ALL.into_iter().find(|place| place.word() == word);
+    place.ok_or(InvalidColumnType(column, word, Type::Text))
+}
+
+/// Makes a line from its number, its being verified, and its bytes.
+fn line_of_row(row: &Row<'_>) -> Sql<Line> {
+    let seq = row.get(0).map(i64::cast_unsigned)?;
+    Ok(Line { seq, verified: row.get(1)?, bytes: row.get_ref(2)?.as_blob()?.into() })
+}
+
+/// Makes a content of lines. Its time is not before the one that is given.
+fn insert_content(tx: &Transaction<'_>, lines: &[Line], since_ms: i64) -> Sql<i64> {
+    let HeaderNames { id, key, .. } = names(lines.first());
+    tx.execute("INSERT INTO contents VALUES (NULL, ?1, ?2, 0, 0, ?3)", params![id, key, since_ms])?;
+    let content = tx.last_insert_rowid();
+    insert_lines(tx, content, 0, lines)?;
+    Ok(content)
+}
+
+/// Adds lines to a content, the first of them at this position. Its time does not go back.
+fn insert_lines(tx: &Transaction<'_>, content: i64, first: u64, lines: &[Line]) -> Sql<()> {
+    let mut insert = tx.prepare_cached("INSERT INTO lines VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    for (position, line) in (first..).zip(lines) {
+        let (position, seq) = (signed(position), signed(line.seq));
+        insert.execute(params![content, position, seq, line.verified, &line.bytes[..]])?;
+    }
+    let sql = "UPDATE contents SET lines = lines + ?2, bytes = bytes + ?3, modified_ms = max(modified_ms, ?4)
+        WHERE content = ?1";
+    let bytes = signed(lines.iter().map(Line::len).sum());
+    tx.prepare_cached(sql)?.execute([content, signed(lines.len() as u64), bytes, now_ms()])?;
+    Ok(())
+}
+
+/// Begins a stream with these lines, and finds it.
+fn insert_stream(tx: &Transaction<'_>, at: &StreamId, id: &str, lines: &[Line]) -> Sql<Option<Found>> {
+    let content = insert_content(tx, lines, 0)?;
+    let sql = "INSERT INTO streams VALUES (NULL, ?1, ?2, ?2, ?3, ?4, ?5)";
+    tx.execute(sql, params![at.space.word(), at.place.word(), at.key.as_str(), id, content])?;
+    find(tx, &StreamId { id: id.to_owned(), ..at.clone() })
+}
+
+/// Removes a content that has neither a name nor a reader.
+fn drop_unread(connection: &Connection, readers: &Readers, content: i64) -> Sql<()> {
+    if !readers.contains_key(&content) {
+        let sql = "DELETE FROM contents WHERE content = ?1 AND NOT EXISTS
+            (SELECT 1 FROM streams WHERE streams.content = ?1)";
+        connection.prepare_cached(sql)?.execute([content])?;
+    }
+    Ok(())
+}
+
+/// Returns the names that the first line of a stream gives, which are empty where it is not a header.
+fn names(first: Option<&Line>) -> HeaderNames {
+    first.and_then(|line| HeaderNames::of_entry(&line.entry(0))).unwrap_or_default()
+}
+
+/// Makes a number that the database can hold, which is larger than all it holds where `number` is too.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Makes an error of what the database said.
+fn backend(error: rusqlite::Error) -> Error {
+    Error::Backend(Box::new(error))
+}
+
+/// Makes the error of a change of which nobody knows whether it is kept.
+fn unknown(at: &StreamId, why: &dyn fmt::Display) -> Error {
+    manent_log::Error::Unknown { path: path_of(at), why: why.to_string() }.into()
 }
