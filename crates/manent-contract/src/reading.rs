@@ -17,7 +17,7 @@ fn seven(subject: &Subject) -> StreamId {
 }
 
 /// `First` and `Header` begin with the header, `Seq` with the first record that has at least that number (0
-/// is the header); `until` is the last number given. Any range is right, also an empty one and one beyond the
+/// is the header); `end_at` gives the last number. Any range is right, also an empty one and one beyond the
 /// end.
 pub fn seek_and_end_at_bound_what_is_read(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
@@ -39,7 +39,7 @@ pub fn seek_and_end_at_bound_what_is_read(make: Make<'_>, space: Space) {
     assert_eq!((missing, reader.end()), (0, End::Clean));
 }
 
-/// `Tail` begins with the turn from which on there are as many as asked for, and gives everything behind it.
+/// `Seek::Last` begins with the turn from which on there are as many as asked for, and gives everything behind it.
 /// Records without a role do not count. If there are not that many, it says how many are missing, and begins
 /// with the header.
 pub fn seek_last_counts_matching_lines(make: Make<'_>, space: Space) {
@@ -66,8 +66,8 @@ pub fn seek_last_counts_matching_lines(make: Make<'_>, space: Space) {
     assert_eq!((numbers(&rest_of(&mut *reader)), missing), (vec![0], 2), "of a header alone");
 }
 
-/// With `before`, only turns with a smaller number count; what stands behind is given all the same, up to
-/// `until`.
+/// With `before`, only lines with a smaller number count; what stands behind is given all the same, up to the number of
+/// `end_at`.
 pub fn seek_last_before_a_number_ignores_later_lines(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let at = seven(&subject);

@@ -88,7 +88,7 @@ pub struct RecordPlace {
     pub offset: u64,
 }
 
-/// The places of the records of one stream, by their keys under one rule.
+/// The places of the records of one stream, by their keys under one rule. The default is an index of no rule.
 #[derive(Debug, Default)]
 pub struct KeyIndex {
     rule: Option<KeyRule>,
@@ -124,7 +124,7 @@ impl KeyIndex {
         self.places.get(key).map(|places| places[usize::from(which == Occurrence::Last)])
     }
 
-    /// Adds the keys of a line that stands behind all others. A header has none.
+    /// Adds the keys of a line that stands behind all others. A header has none. [`KeyIndex::upto`] is left to the caller.
     pub fn add(&mut self, line: &Entry<'_>) {
         if let Some(rule) = self.rule.filter(|_| line.seq > 0) {
             (rule.keys_of)(line, &mut |key| self.add_key(key, line));

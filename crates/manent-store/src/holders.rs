@@ -8,7 +8,11 @@ use std::time::Duration;
 use crate::streams::{LockGuard, LockMode};
 use crate::sync::lock;
 
-/// Named locks that are held by threads of this process. Waiting costs no polling.
+/// Named locks that are held by threads of this process. Waiting costs no polling, and any wait is accepted, also
+/// [`Duration::MAX`].
+///
+/// Leases and locks share one set of names, so a backend prefixes them. Other processes are not excluded: a backend
+/// that several processes can open has to do that in another way.
 #[derive(Debug, Default)]
 pub struct Holders {
     held: Mutex<HashMap<String, Count>>,
@@ -22,13 +26,14 @@ enum Count {
 }
 
 impl Holders {
-    /// Waits until nobody holds the lock of a name, without taking it. False: somebody holds it for as long as `wait`.
+    /// Waits until nobody holds the lock of a name, without taking it, for a caller that only has to know that a holder is
+    /// done. Returns false if somebody holds it for as long as `wait`.
     pub fn wait_until_free(&self, name: &str, wait: Duration) -> bool {
         let waited = self.freed.wait_timeout_while(lock(&self.held), wait, |held| held.contains_key(name));
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Takes the lock of a name; `None` if others hold it for as long as `wait`.
+    /// Takes the lock of a name, or returns `None` if others hold it for as long as `wait`.
     pub fn take(self: &Arc<Holders>, name: &str, mode: LockMode, wait: Duration) -> Option<Holding> {
         let excludes = |held: &mut HashMap<String, Count>| match held.get(name) {
             None => false,

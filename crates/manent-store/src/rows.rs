@@ -53,7 +53,7 @@ impl Line {
         Line { seq, bytes: bytes.into(), verified: false }
     }
 
-    /// Returns the line as readers give it.
+    /// Returns the line as readers give it. `index` is its place in the row, and becomes the offset of the entry.
     pub fn entry(&self, index: u64) -> Entry<'_> {
         Entry { seq: self.seq, offset: index, bytes: &self.bytes, verified: self.verified }
     }
@@ -86,6 +86,8 @@ pub trait Rows: fmt::Debug + Send + Sync {
     fn line(&self, index: u64) -> Result<Option<Line>>;
 
     /// Returns the place of the first line with at least this number, or the number of lines if there is none.
+    /// Numbers grow from line to line in a stream that is sound; in another one, any line with at least this number will
+    /// do.
     fn first_from(&self, seq: u64) -> Result<u64>;
 
     /// Returns whether the stream is still where it was opened and was not replaced.
@@ -199,7 +201,8 @@ impl<R: Rows> StreamReader for RowReader<R> {
 }
 
 /// Reads the keys of the lines that were appended since an index was last brought up to date, as far back as the rule
-/// reaches. There are `count` lines, which stay what they are; another stream needs another index.
+/// reaches. There are `count` lines, which stay what they are; another stream needs another index. Sets
+/// [`KeyIndex::upto`] to `count`. An index that does not serve the rule, such as the default one, is begun anew.
 pub fn catch_up(
     index: &mut KeyIndex,
     rule: &KeyRule,
@@ -228,7 +231,8 @@ pub struct Planned {
     fates: Vec<Fate>,
     first_seq: u64,
     durability: Durability,
-    /// The lines to be written, in order.
+    /// The lines to be written, in order. If there are fewer than bodies, the others are known: the backend makes the
+    /// records that are there as durable as asked.
     pub lines: Vec<Line>,
 }
 
@@ -268,7 +272,8 @@ impl Planned {
 }
 
 /// Makes the lines of a stream that is written as a whole. `lines_of` returns the lines of another stream, its header
-/// included.
+/// included, or [`Error::NotFound`]. Parts and `lines_of` run code of the caller that may read the same backend, so no
+/// lock that a reader needs may be held.
 pub fn write_parts(
     at: &StreamId,
     header: Option<&Body>,
@@ -295,7 +300,8 @@ pub fn write_parts(
     Ok(all)
 }
 
-/// Returns the number that the next record gets behind these lines, of which the first and the last are given.
+/// Returns the number that the next record gets behind these lines, of which the first and the last are given. With a
+/// header alone, it is both; without any line, the number is 1.
 pub fn next_seq(first: Option<&Line>, last: Option<&Line>) -> u64 {
     match last {
         Some(last) if last.seq > 0 => last.seq + 1,

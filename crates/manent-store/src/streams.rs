@@ -49,6 +49,14 @@
 //! [`Filter::takes`], [`Filter::arrange`] and [`compare_streams`] answer [`Streams::list`] and [`Streams::changes`]
 //! from a list of everything. [`InMemory`](crate::InMemory) is made of these and is a good place to begin.
 //!
+//! - A design that works: a name (space, place, key, id) apart from a content (a row of lines). Moving changes the name,
+//!   replacing gives the name another content, and a reader keeps its content alive.
+//! - Checks of arguments: `append` and `create` call [`StreamId::check_live`] and [`StreamId::check_key`], `lease` with
+//!   [`IfMissing::Create`] calls [`StreamId::check_key`], `relocate` calls [`StreamId::check_place`]. A lease of any
+//!   other stream that is not there is [`Error::NotFound`], whatever its key and place.
+//! - Keys: keep one [`manent_log::KeyIndex`] for each content and rule, bring it up to date with
+//!   [`rows::catch_up`](crate::rows::catch_up), decide with [`rows::plan_append`](crate::rows::plan_append), write, and
+//!   make the receipts. Bodies that are known are not among the planned lines; make those as durable as asked.
 //! - A lease is of a place, a space and a key; outside the live place, of an id too. It can be held for a stream that
 //!   does not exist, and then keeps others from creating one or bringing one back.
 //! - Whoever moves, replaces or deletes a stream holds its lease meanwhile. Whoever makes a live stream holds the lease
@@ -127,7 +135,7 @@ impl Space {
         if self == Space::Sessions { &Place::ALL } else { &[Place::Live] }
     }
 
-    /// The word used in messages.
+    /// Returns the word used in messages. Words are distinct and do not change, so that backends may store them.
     pub fn word(self) -> &'static str {
         match self {
             Space::Sessions => "sessions",
@@ -155,7 +163,7 @@ impl Place {
     /// All places, in the order in which a session is looked for.
     pub const ALL: [Place; 3] = [Place::Live, Place::Archive, Place::Trash];
 
-    /// The word used in lists.
+    /// Returns the word used in lists. Words are distinct and do not change, so that backends may store them.
     pub fn word(self) -> &'static str {
         match self {
             Place::Live => "live",
@@ -208,7 +216,7 @@ impl StreamId {
         if self.id.is_empty() { self.key.to_string() } else { format!("@{}", self.id) }
     }
 
-    /// For backends: refuses a key that streams of the space cannot have.
+    /// For backends: refuses a key that streams of the space cannot have, with [`Error::NoSuchKey`].
     pub fn check_key(&self) -> Result<()> {
         if self.space.has_key(&self.key) {
             return Ok(());
@@ -216,7 +224,7 @@ impl StreamId {
         Err(Error::NoSuchKey { key: self.key.to_string(), space: self.space })
     }
 
-    /// For backends: refuses to append where a stream is only read and replaced.
+    /// For backends: refuses to append where a stream is only read and replaced, with [`Error::NotLive`].
     pub fn check_live(&self) -> Result<()> {
         if self.place == Place::Live {
             return Ok(());
@@ -224,7 +232,7 @@ impl StreamId {
         Err(Error::NotLive { key: self.key.to_string(), place: self.place })
     }
 
-    /// For backends: refuses to move a stream to a place that its space does not have.
+    /// For backends: refuses to move a stream to a place that its space does not have, with [`Error::Unsupported`].
     pub fn check_place(&self, to: Place, store: &str) -> Result<()> {
         if self.space.places().contains(&to) {
             return Ok(());
@@ -327,7 +335,7 @@ pub struct StreamStat {
     pub id: StreamId,
     /// The backend's own name for it in its place, for [`Target::Name`] and [`Which::Name`]. No other stream of its
     /// space and place has the same one. It stays while the stream grows and while [`StreamWriter::replace`] keeps its
-    /// id; packing may change it.
+    /// id; packing may change it. Any text will do: callers do not take it apart.
     pub name: String,
     /// The state it was seen in, as [`Streams::changes`] would give it.
     pub version: Version,
@@ -377,7 +385,8 @@ pub struct Version([u64; Version::WORDS]);
 impl Version {
     /// How many numbers a version is made of.
     pub const WORDS: usize = 5;
-    /// A version that no stream has: whoever knows only this one is always told that the stream was rewritten.
+    /// A version that no stream has: a caller that knows only this one is always told that the stream was rewritten. All
+    /// of its words are 0, so no backend makes such a version; [`compare_streams`] handles it.
     pub const UNKNOWN: Version = Version([0; Version::WORDS]);
 
     /// For backends, and for callers that kept the words: makes a version.
@@ -801,7 +810,7 @@ pub trait StreamWriter: fmt::Debug + Send {
 
     /// Replaces the whole stream, in the place it is in, by this header and these parts: all of it or nothing. Without
     /// a header the stream becomes one of another program. The ranges in `left_out`, damage that no part repeats, are
-    /// kept apart first, in their order; their offsets are positions. Ends the lease, also where it fails; then the
+    /// kept apart first, in their order; their offsets are positions, and in a row of lines a range has `lines` lines. Ends the lease, also where it fails; then the
     /// stream stays as it was, and an error of a part is given back as it is. Until it is done, readers and lists see
     /// the old stream; afterwards, readers of the old one read it to its end and [`StreamReader::poll`] gives
     /// `Replaced`. What is in place when this returns survives power loss. A live stream gets the id that the new
@@ -832,28 +841,30 @@ pub trait StreamWriter: fmt::Debug + Send {
     /// Returns whether the stream does not exist until the first record is appended.
     fn is_new(&self) -> bool;
 
-    /// Returns whether all of the stream is written by Manent.
+    /// Returns whether all of the stream is written by Manent: it begins with a header, or has not begun.
     fn is_native(&self) -> bool;
 
-    /// Returns whether an earlier failure ended this lease: nothing more is appended through it.
+    /// Returns whether an earlier failure ended this lease: nothing more is appended through it, and an append is
+    /// [`manent_log::Error::Poisoned`].
     fn is_finished(&self) -> bool;
 
-    /// Returns what taking the lease had to cut off the end of the stream, and where it is kept.
+    /// Returns what taking the lease had to cut off the end of the stream, and where it is kept. By default `None`.
     fn set_aside(&self) -> Option<&SetAside> {
         None
     }
 
-    /// Returns how many bytes were cut off the end of the stream where it ends now, by this lease or an earlier one.
+    /// Returns how many bytes were cut off the end of the stream where it ends now, by this lease or an earlier one. By
+    /// default none were.
     fn set_aside_bytes(&self) -> Result<Vec<u64>> {
         Ok(Vec::new())
     }
 
-    /// Returns another process that has the stream open without a lease, as far as the system tells.
+    /// Returns another process that has the stream open without a lease, as far as the system tells. By default `None`.
     fn opened_by(&self) -> Option<u32> {
         None
     }
 
-    /// Returns under how many names the stream can be reached.
+    /// Returns under how many names the stream can be reached. By default 1.
     fn names(&self) -> Result<u64> {
         Ok(1)
     }
@@ -959,7 +970,8 @@ pub trait Streams: fmt::Debug + Send + Sync {
     /// Its writer, if it has one, is waited for. From every place to every other, and to its own, where it just stays;
     /// an archived stream is packed before it goes to the trash. A live stream of the key, or a lease for one, is
     /// [`Error::InTheWay`] of another that is to be live. Other spaces have no places:
-    /// [`Error::Unsupported`].
+    /// [`Error::Unsupported`]. Ids are told apart within a space, place and key. A stream that becomes live has the id of
+    /// its header again, or none, whatever id it was put away under.
     ///
     /// Atomic: at any time the stream is in one place. When this returns, the move survives power loss. A stream of
     /// another program has no id while it is live; elsewhere the backend gives it one. Gives
@@ -981,7 +993,9 @@ pub trait Streams: fmt::Debug + Send + Sync {
     /// shared holders can keep out one who wants to be alone.
     fn lock(&self, name: LockName<'_>, mode: LockMode, wait: Duration) -> Result<Lock>;
 
-    /// Returns whether the live stream of an id may be believed: whether nobody but its owner can have written it.
+    /// Returns whether the live stream of an id may be believed: whether nobody but its owner can have written it. By
+    /// default true, which is right only where the backend lets nobody else write; a stream that is not there is
+    /// believed. What a user allowed is read only from streams for which this is true.
     fn is_trustworthy(&self, id: &StreamId) -> Result<bool> {
         let _ = id;
         Ok(true)
@@ -989,19 +1003,20 @@ pub trait Streams: fmt::Debug + Send + Sync {
 
     /// Returns whether these bytes may stand anywhere in a stream. True where that cannot be told faster than by
     /// reading its records; false only if they do not, at this moment, or if there is no such stream. Looks at live
-    /// streams only.
+    /// streams only. By default true.
     fn may_contain(&self, id: &StreamId, bytes: &[u8]) -> Result<bool> {
         let _ = (id, bytes);
         Ok(true)
     }
 
-    /// Returns where a live stream lies as a file, whether it exists or not; `None` where streams are not files.
+    /// Returns where a live stream lies as a file, whether it exists or not; `None`, the default, where streams are not
+    /// files.
     fn path(&self, id: &StreamId) -> Option<PathBuf> {
         let _ = id;
         None
     }
 
-    /// Returns what can check, repair and pack streams here; `None` if nothing can.
+    /// Returns what can check, repair and pack streams here; `None`, the default, if nothing can.
     fn maintenance(&self) -> Option<&dyn Maintenance> {
         None
     }
