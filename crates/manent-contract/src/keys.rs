@@ -102,7 +102,7 @@ pub fn record_with_any_key_of_another_is_appended_once(make: Make<'_>, space: Sp
     assert_eq!(subject.live_texts(&work), ["one", "two", "three", "four", "five", "six", "seven"]);
 }
 
-/// What is not appended has no keys that count.
+/// Keys of a body that is not appended do not count.
 pub fn body_left_out_of_a_batch_leaves_its_keys_free(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();

@@ -12,9 +12,9 @@ use crate::refresh::{Index, Save};
 /// Says whether an index may start a thread that keeps it near the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Background {
-    /// It may.
+    /// A thread may be started.
     Allowed,
-    /// It may not: everything is done by the thread that asks.
+    /// No thread is started: everything is done by the thread that asks.
     Never,
 }
 

@@ -68,7 +68,7 @@ pub trait Corpus: fmt::Debug + Send + Sync {
     }
 
     /// Selects the neighbours that count towards the score of a record.
-    fn reach(&self) -> Reach;
+    fn score_scope(&self) -> ScoreScope;
 
     /// Says whether streams that vanish are remembered.
     fn losses(&self) -> Losses;
@@ -147,7 +147,7 @@ pub struct Origin {
 
 /// Selects the neighbours of a record that count towards its score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum ScoreScope {
     /// The records before and after it in its stream, as in a conversation.
     Conversation,
     /// None: each record stands for itself.

@@ -69,7 +69,7 @@ mod top_k;
 pub mod words;
 
 pub use background::Background;
-pub use corpus::{Content, Corpus, Document, Losses, Origin, REDACTED, Reach};
+pub use corpus::{Content, Corpus, Document, Losses, Origin, REDACTED, ScoreScope};
 pub use error::{Error, Result};
 pub use gone::Missing;
 pub use index_dir::IndexDir;

@@ -28,7 +28,7 @@ pub struct Listing {
     pub total: usize,
     /// The time at which all of them were last looked at, in milliseconds since 1970; `None` if that was just now.
     pub as_of_ms: Option<i64>,
-    /// How far the index was with reading, if the list does not cover everything; see
+    /// The progress of the index, if the list does not cover everything; see
     /// [`Coverage::Partial`](crate::Coverage::Partial).
     pub partial: Option<ReadSoFar>,
 }

@@ -52,7 +52,7 @@ impl RecentlyWritten {
 }
 
 impl Index {
-    /// As [`Index::sessions`] of live sessions, at once: from the catalogue, without looking at every stream. What this
+    /// Lists live sessions like [`Index::sessions`], from the catalogue and without looking at every stream. What this
     /// and other processes of ours wrote is there; what other programs wrote since [`Listing::as_of_ms`] may not be.
     /// Nothing where the store is not so large that this would help, or where that cannot be told: ask
     /// [`Index::sessions`].

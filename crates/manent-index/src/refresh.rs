@@ -76,7 +76,7 @@ enum Try {
     Last,
 }
 
-/// How far a thread is that reads much for the index.
+/// The progress of a thread that reads much for the index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadSoFar {
     /// The bytes of streams that were read.

@@ -4,7 +4,7 @@
 //! before it, the nearer the more, because a question and its answer seldom share their words; what the rest of the
 //! session speaks of counts a little, and so does the day on which something was said, where a question names one.
 
-use crate::corpus::Reach;
+use crate::corpus::ScoreScope;
 use crate::damage::IndexResult;
 use crate::dates::{self, Part};
 use crate::dictionary::Entry;
@@ -14,13 +14,13 @@ use crate::segment_view::{Filter, SegmentView};
 use crate::top_k::{Scored, TopK};
 use crate::words::{is_stop, stem, stem_prefix};
 
-impl Reach {
+impl ScoreScope {
     fn neighbours(self) -> usize {
-        if self == Reach::Alone { 0 } else { NEIGHBOURS }
+        if self == ScoreScope::Alone { 0 } else { NEIGHBOURS }
     }
 
     fn session(self) -> f32 {
-        if self == Reach::Alone { 0.0 } else { SESSION }
+        if self == ScoreScope::Alone { 0.0 } else { SESSION }
     }
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn related(
     query: &Query,
     filter: &Filter<'_>,
     rows: usize,
-    reach: Reach,
+    scope: ScoreScope,
     mut best: TopK<'_>,
 ) -> IndexResult<(Vec<Scored>, Vec<String>)> {
     let words = query.words();
@@ -39,7 +39,7 @@ pub(crate) fn related(
     let sought = stems.iter().map(|stem| Sought::new(views, stem, rows)).collect::<IndexResult<Vec<_>>>()?;
     let dates = Dates::all_of(views, &dates::parts(&words))?;
     for (number, view) in views.iter().enumerate() {
-        let scores = scores_in(view, number, &sought, &dates, all, reach)?;
+        let scores = scores_in(view, number, &sought, &dates, all, scope)?;
         let of_segment = filter.of_segment(view)?;
         let seconds = view.segment.seconds()?;
         for (doc, score) in (0..).zip(scores).filter(|(_, score)| *score > 0.0) {
@@ -167,11 +167,11 @@ fn scores_in(
     sought: &[Sought],
     dates: &[Dates],
     all: u64,
-    reach: Reach,
+    scope: ScoreScope,
 ) -> IndexResult<Vec<f32>> {
     let turns = view.segment.turns() as usize;
     let mut scores = vec![0.0; turns];
-    let lengths = lengths_with_neighbours(view, reach)?;
+    let lengths = lengths_with_neighbours(view, scope)?;
     let mut times = vec![0.0_f32; turns];
     for stem in sought {
         times.fill(0.0);
@@ -188,7 +188,7 @@ fn scores_in(
             }
         }
         let weight = score::weight(stem.count.min(all), all);
-        add_word(view, stem, &Counted { times: &times, lengths: &lengths }, weight, reach, &mut scores);
+        add_word(view, stem, &Counted { times: &times, lengths: &lengths }, weight, scope, &mut scores);
     }
     let seconds = view.segment.seconds()?;
     for date in dates {
@@ -215,7 +215,7 @@ fn add_word(
     stem: &Sought,
     counted: &Counted<'_>,
     weight: f32,
-    reach: Reach,
+    scope: ScoreScope,
     scores: &mut [f32],
 ) {
     for (run, row) in view.segment.runs().iter().zip(&view.rows) {
@@ -225,9 +225,9 @@ fn add_word(
         }
         let (first, end) = (run.first as usize, run.end() as usize);
         for (doc, sum_of_all) in scores.iter_mut().enumerate().take(end).skip(first) {
-            let near = &counted.times[doc.saturating_sub(reach.neighbours()).max(first)..=doc];
+            let near = &counted.times[doc.saturating_sub(scope.neighbours()).max(first)..=doc];
             let sum = near.iter().rev().zip(NEARNESS).fold(0.0, |sum, (times, near)| sum + times * near);
-            *sum_of_all += weight * reach.session();
+            *sum_of_all += weight * scope.session();
             if sum > 0.0 {
                 *sum_of_all += weight * score::impact_of_length(sum, counted.lengths[doc]);
             }
@@ -236,7 +236,7 @@ fn add_word(
 }
 
 /// How long each turn is, taken together with the one before it.
-fn lengths_with_neighbours(view: &SegmentView, reach: Reach) -> IndexResult<Vec<f32>> {
+fn lengths_with_neighbours(view: &SegmentView, scope: ScoreScope) -> IndexResult<Vec<f32>> {
     let norms = view.segment.norms()?;
     let mut lengths = Vec::with_capacity(norms.len());
     for run in view.segment.runs() {
@@ -244,7 +244,7 @@ fn lengths_with_neighbours(view: &SegmentView, reach: Reach) -> IndexResult<Vec<
         for norm in &norms[run.first as usize..run.end() as usize] {
             let own = score::rounded(score::length_of(*norm));
             lengths.push(own + before / 2.0);
-            before = if reach == Reach::Alone { 0.0 } else { own };
+            before = if scope == ScoreScope::Alone { 0.0 } else { own };
         }
     }
     Ok(lengths)

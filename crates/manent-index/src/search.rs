@@ -39,7 +39,7 @@ pub struct Found {
     pub related: bool,
     /// Sessions that could not be searched, and why.
     pub unread: Vec<(StreamId, String)>,
-    /// How far the index was with reading, if the answer does not cover everything; see [`Coverage::Partial`].
+    /// The progress of the index, if the answer does not cover everything; see [`Coverage::Partial`].
     pub partial: Option<ReadSoFar>,
 }
 
@@ -64,13 +64,13 @@ pub struct Hit {
     pub score: f32,
 }
 
-/// How much of the streams an answer must cover.
+/// Selects how much of the streams an answer must cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Coverage {
     /// Everything that the streams hold at this moment. Waits until the index has read it.
     #[default]
     Full,
-    /// As much as is known at once. Where much is still to be read, a thread reads it, and [`Found::partial`] says how
+    /// The part that is known at once. Where much is still to be read, a thread reads it, and [`Found::partial`] says how
     /// far that thread is.
     Partial,
 }
@@ -229,8 +229,14 @@ impl Asking<'_> {
                 let tie = |a: &Scored, b: &Scored| self.tie(a, b);
                 let best = TopK::new(limit, &tie);
                 let rows = self.snapshot.rows.len();
-                let (near, stems) =
-                    related(&self.snapshot.views, self.query, &filter, rows, self.corpus.reach(), best)?;
+                let (near, stems) = related(
+                    &self.snapshot.views,
+                    self.query,
+                    &filter,
+                    rows,
+                    self.corpus.score_scope(),
+                    best,
+                )?;
                 found.related = true;
                 self.read(&near, &Matcher::of_stems(&stems), Lines::default())?
             }

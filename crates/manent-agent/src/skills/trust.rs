@@ -26,7 +26,7 @@ use crate::ledger::Ledger;
 /// The folders that are trusted.
 #[derive(Debug, Clone, Default)]
 pub struct Trusted {
-    /// Where the copies are kept; `None` if nowhere.
+    /// The blobs that hold the copies, or `None` if the store has none.
     blobs: Option<Arc<dyn Blobs>>,
     /// With the hash of the copy; `None`: an earlier version kept none.
     folders: BTreeMap<PathBuf, Option<String>>,

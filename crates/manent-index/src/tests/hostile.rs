@@ -19,7 +19,7 @@ use crate::related::related;
 use crate::segment::{Parts, Run, Segment};
 use crate::segment_view::{Filter, SegmentView};
 use crate::top_k::{Scored, TopK};
-use crate::{Coverage, Reach};
+use crate::{Coverage, ScoreScope};
 
 use super::world::World;
 use manent_store::{Cursor, Place, SessionKey, StreamId};
@@ -62,8 +62,9 @@ fn ask_all(bytes: Vec<u8>) -> IndexResult<()> {
             };
             for limit in [1, 1000] {
                 let found = matching(&views, &query, &filter, TopK::new(limit, &tie)).map(|found| found.best);
-                let near = related(&views, &query, &filter, 16, Reach::Conversation, TopK::new(limit, &tie))
-                    .map(|(best, _)| best);
+                let near =
+                    related(&views, &query, &filter, 16, ScoreScope::Conversation, TopK::new(limit, &tie))
+                        .map(|(best, _)| best);
                 for scored in found.into_iter().chain(near).flatten() {
                     let _ = (views[0].row_of(scored.doc), segment.record_ref(scored.doc));
                 }

@@ -13,7 +13,8 @@ use manent_store::{
 };
 
 use crate::{
-    Background, Content, Corpus, Coverage, Document, Found, Index, IndexDir, Losses, Origin, Query, Reach,
+    Background, Content, Corpus, Coverage, Document, Found, Index, IndexDir, Losses, Origin, Query,
+    ScoreScope,
 };
 
 /// Streams, and an index over them.
@@ -144,8 +145,8 @@ impl Corpus for Lines {
         Some(Document { ts: text("ts"), content })
     }
 
-    fn reach(&self) -> Reach {
-        Reach::Conversation
+    fn score_scope(&self) -> ScoreScope {
+        ScoreScope::Conversation
     }
 
     fn losses(&self) -> Losses {

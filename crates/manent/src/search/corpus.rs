@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent_index::{Content, Corpus, Document, Losses, Origin, Reach};
+use manent_index::{Content, Corpus, Document, Losses, Origin, ScoreScope};
 use manent_log::{Entry, Item};
 use manent_store::{
     Changes, Cursor, Detail, Filter, KnownStreams, Lock, LockMode, LockName, Moment, Place, Position, Result,
@@ -30,15 +30,15 @@ pub(crate) struct RecordCorpus {
     space: Space,
     wait: Duration,
     role_of: RoleOf,
-    reach: Reach,
+    scope: ScoreScope,
     losses: Losses,
 }
 
 impl RecordCorpus {
     /// The turns of sessions.
     pub(crate) fn sessions(streams: Arc<dyn Streams>, wait: Duration) -> RecordCorpus {
-        let (reach, losses) = (Reach::Conversation, Losses::Remembered);
-        RecordCorpus { streams, space: Space::Sessions, wait, role_of: role_of_turn, reach, losses }
+        let (scope, losses) = (ScoreScope::Conversation, Losses::Remembered);
+        RecordCorpus { streams, space: Space::Sessions, wait, role_of: role_of_turn, scope, losses }
     }
 
     /// Records that have nothing to do with those before and after them.
@@ -48,7 +48,7 @@ impl RecordCorpus {
         wait: Duration,
         role_of: RoleOf,
     ) -> RecordCorpus {
-        RecordCorpus { streams, space, wait, role_of, reach: Reach::Alone, losses: Losses::Ignored }
+        RecordCorpus { streams, space, wait, role_of, scope: ScoreScope::Alone, losses: Losses::Ignored }
     }
 }
 
@@ -120,8 +120,8 @@ impl Corpus for RecordCorpus {
         self.streams.lock(LockName::Moves(Space::Sessions), LockMode::Exclusive, self.wait).ok()
     }
 
-    fn reach(&self) -> Reach {
-        self.reach
+    fn score_scope(&self) -> ScoreScope {
+        self.scope
     }
 
     fn losses(&self) -> Losses {

@@ -137,7 +137,7 @@ fn json_of(skill: &Skill) -> Value {
     })
 }
 
-/// How long to wait for another process that notes a decision at the same time.
+/// The wait for another process that notes a decision at the same time.
 const WAIT: Duration = Duration::from_secs(5);
 const HELD_HINT: &str =
     "`manent skills diff` shows what changed, `manent skills trust` trusts it as it is now";
