@@ -505,3 +505,19 @@ fn keys_that_a_panic_left_are_forgotten() {
     assert_eq!(LogKeys::lock(&keys).key_count(), 0);
     assert_eq!((append_by(&mut log, "one"), append_by(&mut log, "two")), (1, 2));
 }
+
+/// What was only flushed is in the cache, from which a failed sync of what followed may take it.
+#[test]
+fn flushed_record_that_another_handle_finds_is_written_again() {
+    let (disk, keys) = (disk(1), SharedKeys::default());
+    let mut log = open_with(&disk, &keys);
+    append_by(&mut log, "zero");
+    let flush = |log: &mut Log| log.append_by(&TEXTS, &[turn("one")], Durability::Flush, Expect::Any);
+    let first = flush(&mut log).unwrap();
+    assert_eq!(flush(&mut log).unwrap(), first);
+    fail_a_sync(&disk, &mut log, &turn("two"));
+    drop(log);
+    assert_eq!(flush(&mut open_with(&disk, &keys)).unwrap(), first);
+    disk.drop_caches();
+    assert_eq!(contents(&disk)[..2], [(1, "zero".to_owned()), (2, "one".to_owned())]);
+}

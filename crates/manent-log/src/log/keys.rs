@@ -33,7 +33,7 @@ pub struct LogKeys {
     log: Option<(Arc<str>, FileId)>,
     /// The fingerprint of the last line that was read.
     newest: Option<(RecordPlace, u32)>,
-    /// The [`mark`](next_mark) of the handle that was last brought up to date.
+    /// The mark of the handle for which this was last brought up to date.
     mark: u64,
     /// The bytes that this process wrote, or wrote again, as durable as that.
     kept: Vec<(Range<u64>, Durability)>,
