@@ -175,8 +175,8 @@ pub fn find_returns_the_first_and_the_last_record_of_a_key(make: Make<'_>, space
     assert_eq!(by_key, Some((5, "five".to_owned())));
 }
 
-/// Keys are those of all records, whoever appended them and under which rule: with and without a lease, through the same
-/// backend, by rules that take turns.
+/// Keys are those of all records, whoever appended them and under which rule: with and without a lease, through the
+/// same backend, by rules that take turns.
 pub fn keys_follow_appends_by_other_rules_and_writers(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();

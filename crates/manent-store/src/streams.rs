@@ -791,16 +791,17 @@ pub trait StreamWriter: fmt::Debug + Send {
     /// the first body is known by a key. A wrong one is [`manent_log::Error::Conflict`].
     ///
     /// A body that has a key under `how.keys` which a record within reach has too, or a body before it in the same
-    /// call, is not appended, whatever else it and `how.expect` say: its receipt is that of the first such record, which
-    /// is made as durable as asked; [`manent_log::Error::Unknown`] where that cannot be made sure. So an append whose
-    /// outcome is unknown may be retried with the same keys. Finding keys may read as much of the stream as the rule
-    /// reaches; later calls with the same rule read what others appended meanwhile.
+    /// call, is not appended, whatever else it and `how.expect` say: its receipt is that of the first such record,
+    /// which is made as durable as asked; [`manent_log::Error::Unknown`] where that cannot be made sure. So an append
+    /// whose outcome is unknown may be retried with the same keys. Finding keys may read as much of the stream as the
+    /// rule reaches; later calls with the same rule read what others appended meanwhile.
     fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>>;
 
-    /// Returns a record with a key, as far back as a rule reaches, or `None` if none has it; its offset is the number of
-    /// its [`Position`]. May read the stream as [`StreamWriter::append`] does. Changes nothing and may always be
-    /// retried; as long as the lease is held and nobody writes around it, the answer stays true. Whoever answers for the
-    /// record calls [`StreamWriter::keep_from`] first, unless it is kept. In archive and trash it is [`Error::NotLive`].
+    /// Returns a record with a key, as far back as a rule reaches, or `None` if none has it; its offset is the number
+    /// of its [`Position`]. May read the stream as [`StreamWriter::append`] does. Changes nothing and may always be
+    /// retried; as long as the lease is held and nobody writes around it, the answer stays true. Whoever answers for
+    /// the record calls [`StreamWriter::keep_from`] first, unless it is kept. In archive and trash it is
+    /// [`Error::NotLive`].
     fn find(&mut self, rule: &KeyRule, key: &[u8], which: Occurrence) -> Result<Option<KeyedLine>>;
 
     /// Makes the record at a position, and all behind it, survive power loss, whoever wrote it, and even if a sync of
@@ -935,9 +936,10 @@ pub trait Streams: fmt::Debug + Send + Sync {
         how: &Append<'_>,
     ) -> Result<Vec<Receipt>>;
 
-    /// Reads the keys of a live stream, where the rule reaches back to its beginning and they are not known yet, so that
-    /// whoever takes the lease next reads only what was appended since. Blocks for as long as reading the stream takes,
-    /// and holds no lease meanwhile. Does nothing where there is no stream; never needed, and may always be retried.
+    /// Reads the keys of a live stream, where the rule reaches back to its beginning and they are not known yet, so
+    /// that whoever takes the lease next reads only what was appended since. Blocks for as long as reading the stream
+    /// takes, and holds no lease meanwhile. Does nothing where there is no stream; never needed, and may always be
+    /// retried.
     fn prefetch_keys(&self, id: &StreamId, rule: &KeyRule) -> Result<()> {
         let _ = (id, rule);
         Ok(())

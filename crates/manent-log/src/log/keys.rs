@@ -119,8 +119,8 @@ impl LogKeys {
         self.read(rule, &log.stream, log.own(reader)?)
     }
 
-    /// Reads what was appended to a log that was read from its beginning. False: it was not, is another one, or not what
-    /// it was.
+    /// Reads what was appended to a log that was read from its beginning. False: it was not, is another one, or not
+    /// what it was.
     fn read_on(&mut self, log: &Log, rule: &KeyRule) -> Result<bool> {
         let is_whole = rule.reach == Reach::Whole && self.is_of(log, rule);
         let Some((place, _)) = self.newest.filter(|_| is_whole) else { return Ok(false) };

@@ -39,7 +39,8 @@ struct Life {
     otherwise: Option<Model>,
     processes: Vec<Files>,
     bodies: Vec<Body>,
-    /// Records with keys whose receipt does not survive power loss, or that got none, and the rule by which they are known.
+    /// Records with keys whose receipt does not survive power loss, or that got none, and the rule by which they are
+    /// known.
     pending: Vec<(Body, &'static KeyRule)>,
     stats: Stats,
 }
@@ -208,8 +209,8 @@ impl Life {
         }
     }
 
-    /// Something failed, as far as the caller was told. Of records whose outcome is unknown, only reading tells how many
-    /// are there, before others take their numbers: the epoch ends.
+    /// Something failed, as far as the caller was told. Of records whose outcome is unknown, only reading tells how
+    /// many are there, before others take their numbers: the epoch ends.
     fn failed(&mut self, written: Vec<Written>, error: &Error) -> Told<Then> {
         if self.disk.crashed().is_some() {
             self.model.unknown(written);
