@@ -1,7 +1,7 @@
 //! Keeps the index near the streams while a program writes them: a thread that reads, now and then, what was appended.
 //!
-//! No caller waits for it and no answer needs it: a search catches up first. The thread only makes that short. A program
-//! that writes a little and ends never starts it.
+//! No caller waits for it and no answer needs it: a search catches up first. The thread only makes that short. A
+//! program that writes a little and ends never starts it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

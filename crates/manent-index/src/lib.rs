@@ -21,9 +21,9 @@
 //! | `dictionary.rs`, `postings.rs`, `numbers.rs`, `pages.rs` | the bytes of a segment |
 //! | `builder.rs`, `merge.rs` | records to a segment; one segment out of several |
 //! | `ingest.rs`, `batch.rs` | reads a stream; many streams at once |
-//! | `refresh.rs`, `changes.rs`, `refresh_error.rs`, `background.rs` | [`Index`]: brings all of it up to what the streams say |
+//! | `refresh.rs`, `changes.rs`, `refresh_error.rs`, `background.rs` | [`Index`]: catches up with the streams |
 //! | `loaded.rs`, `index_dir.rs`, `damage.rs` | what is known now; the files on the disk; what can be wrong with them |
-//! | `catalogue.rs`, `rows.rs`, `summary.rs` | a row for every stream; rows that are read on demand; what a list shows |
+//! | `catalogue.rs`, `rows.rs`, `summary.rs` | a row for every stream; read on demand; what a list shows |
 //! | `gone.rs` | streams that vanished, until somebody acknowledges it |
 //! | `listing.rs`, `by_key.rs`, `noted.rs`, `recently_written.rs` | lists and counts; one stream; a page at once |
 

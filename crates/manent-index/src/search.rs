@@ -70,8 +70,8 @@ pub enum Coverage {
     /// Everything that the streams hold at this moment. Waits until the index has read it.
     #[default]
     Full,
-    /// The part that is known at once. Where much is still to be read, a thread reads it, and [`Found::partial`] says how
-    /// far that thread is.
+    /// The part that is known at once. Where much is still to be read, a thread reads it, and [`Found::partial`] says
+    /// how far that thread is.
     Partial,
 }
 

@@ -124,7 +124,8 @@ impl KeyIndex {
         self.places.get(key).map(|places| places[usize::from(which == Occurrence::Last)])
     }
 
-    /// Adds the keys of a line that stands behind all others. A header has none. [`KeyIndex::upto`] is left to the caller.
+    /// Adds the keys of a line that stands behind all others. A header has none. [`KeyIndex::upto`] is left to the
+    /// caller.
     pub fn add(&mut self, line: &Entry<'_>) {
         if let Some(rule) = self.rule.filter(|_| line.seq > 0) {
             (rule.keys_of)(line, &mut |key| self.add_key(key, line));

@@ -15,8 +15,8 @@ pub struct HeaderNames {
 }
 
 impl HeaderNames {
-    /// Reads the line of a header: one that was verified and has the number 0. Does not check either; for a line that may
-    /// not be a header there is [`HeaderNames::of_entry`].
+    /// Reads the line of a header: one that was verified and has the number 0. Does not check either; for a line that
+    /// may not be a header there is [`HeaderNames::of_entry`].
     pub fn of_line(line: &[u8]) -> Option<HeaderNames> {
         let line = std::str::from_utf8(line).ok()?;
         let members = members_of(line)?;

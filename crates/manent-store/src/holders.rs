@@ -26,8 +26,8 @@ enum Count {
 }
 
 impl Holders {
-    /// Waits until nobody holds the lock of a name, without taking it, for a caller that only has to know that a holder is
-    /// done. Returns false if somebody holds it for as long as `wait`.
+    /// Waits until nobody holds the lock of a name, without taking it, for a caller that only has to know that a holder
+    /// is done. Returns false if somebody holds it for as long as `wait`.
     pub fn wait_until_free(&self, name: &str, wait: Duration) -> bool {
         let waited = self.freed.wait_timeout_while(lock(&self.held), wait, |held| held.contains_key(name));
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()

@@ -85,9 +85,8 @@ pub trait Rows: fmt::Debug + Send + Sync {
     /// Returns a line by its place in the row, or `None` beyond the end.
     fn line(&self, index: u64) -> Result<Option<Line>>;
 
-    /// Returns the place of the first line with at least this number, or the number of lines if there is none.
-    /// Numbers grow from line to line in a stream that is sound; in another one, any line with at least this number will
-    /// do.
+    /// Returns the place of the first line with at least this number, or the number of lines if there is none. Numbers
+    /// grow from line to line in a stream that is sound; in another one, any line with at least this number will do.
     fn first_from(&self, seq: u64) -> Result<u64>;
 
     /// Returns whether the stream is still where it was opened and was not replaced.

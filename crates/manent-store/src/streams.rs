@@ -49,8 +49,8 @@
 //! [`Filter::takes`], [`Filter::arrange`] and [`compare_streams`] answer [`Streams::list`] and [`Streams::changes`]
 //! from a list of everything. [`InMemory`](crate::InMemory) is made of these and is a good place to begin.
 //!
-//! - A design that works: a name (space, place, key, id) apart from a content (a row of lines). Moving changes the name,
-//!   replacing gives the name another content, and a reader keeps its content alive.
+//! - A design that works: a name (space, place, key, id) apart from a content (a row of lines). Moving changes the
+//!   name, replacing gives the name another content, and a reader keeps its content alive.
 //! - Checks of arguments: `append` and `create` call [`StreamId::check_live`] and [`StreamId::check_key`], `lease` with
 //!   [`IfMissing::Create`] calls [`StreamId::check_key`], `relocate` calls [`StreamId::check_place`]. A lease of any
 //!   other stream that is not there is [`Error::NotFound`], whatever its key and place.
@@ -385,8 +385,8 @@ pub struct Version([u64; Version::WORDS]);
 impl Version {
     /// How many numbers a version is made of.
     pub const WORDS: usize = 5;
-    /// A version that no stream has: a caller that knows only this one is always told that the stream was rewritten. All
-    /// of its words are 0, so no backend makes such a version; [`compare_streams`] handles it.
+    /// A version that no stream has: a caller that knows only this one is always told that the stream was rewritten.
+    /// All of its words are 0, so no backend makes such a version; [`compare_streams`] handles it.
     pub const UNKNOWN: Version = Version([0; Version::WORDS]);
 
     /// For backends, and for callers that kept the words: makes a version.
@@ -811,11 +811,12 @@ pub trait StreamWriter: fmt::Debug + Send {
 
     /// Replaces the whole stream, in the place it is in, by this header and these parts: all of it or nothing. Without
     /// a header the stream becomes one of another program. The ranges in `left_out`, damage that no part repeats, are
-    /// kept apart first, in their order; their offsets are positions, and in a row of lines a range has `lines` lines. Ends the lease, also where it fails; then the
-    /// stream stays as it was, and an error of a part is given back as it is. Until it is done, readers and lists see
-    /// the old stream; afterwards, readers of the old one read it to its end and [`StreamReader::poll`] gives
-    /// `Replaced`. What is in place when this returns survives power loss. A live stream gets the id that the new
-    /// header gives, and a stream that was put away keeps the one under which it is kept.
+    /// kept apart first, in their order; their offsets are positions, and in a row of lines a range has `lines` lines.
+    /// Ends the lease, also where it fails; then the stream stays as it was, and an error of a part is given back as it
+    /// is. Until it is done, readers and lists see the old stream; afterwards, readers of the old one read it to its
+    /// end and [`StreamReader::poll`] gives `Replaced`. What is in place when this returns survives power loss. A live
+    /// stream gets the id that the new header gives, and a stream that was put away keeps the one under which it is
+    /// kept.
     ///
     /// May block for as long as writing the whole stream takes. Gives [`manent_log::Error::Conflict`] if another
     /// program wrote to the stream since the lease was taken.
@@ -971,9 +972,9 @@ pub trait Streams: fmt::Debug + Send + Sync {
     /// Brings a session to another place and returns its new name, with the same id unless another stream has it there.
     /// Its writer, if it has one, is waited for. From every place to every other, and to its own, where it just stays;
     /// an archived stream is packed before it goes to the trash. A live stream of the key, or a lease for one, is
-    /// [`Error::InTheWay`] of another that is to be live. Other spaces have no places:
-    /// [`Error::Unsupported`]. Ids are told apart within a space, place and key. A stream that becomes live has the id of
-    /// its header again, or none, whatever id it was put away under.
+    /// [`Error::InTheWay`] of another that is to be live. Other spaces have no places: [`Error::Unsupported`]. Ids are
+    /// told apart within a space, place and key. A stream that becomes live has the id of its header again, or none,
+    /// whatever id it was put away under.
     ///
     /// Atomic: at any time the stream is in one place. When this returns, the move survives power loss. A stream of
     /// another program has no id while it is live; elsewhere the backend gives it one. Gives

@@ -271,8 +271,8 @@ fn a_catalogue_in_which_anything_changed_can_be_read() {
     }
 }
 
-/// An index on the disk that lies under checksums that hold: it is asked everything, and when it is made anew it is right
-/// again.
+/// An index on the disk that lies under checksums that hold: it is asked everything, and when it is made anew it is
+/// right again.
 #[test]
 fn index_with_wrong_bytes_under_valid_checksums_neither_panics_nor_hangs() {
     let disk = SimDisk::new(0);

@@ -42,8 +42,8 @@ impl RunLogs {
         Ok(LogReader(Some(reader)))
     }
 
-    /// Takes the right to write the log of a session, or a new one. A long log is read for its keys before, while others
-    /// may write to it.
+    /// Takes the right to write the log of a session, or a new one. A long log is read for its keys before, while
+    /// others may write to it.
     pub(super) fn lease(&self, session: &SessionKey) -> Result<Box<dyn StreamWriter>> {
         let header = || self.store.new_header(session);
         let id = StreamId::live_in(Space::Runs, session);
