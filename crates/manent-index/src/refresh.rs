@@ -62,7 +62,7 @@ pub(crate) enum Save {
     Sometimes,
     /// All changes, now; it is an error if that cannot be done.
     Now,
-    /// As [`Save::Now`], and also where nothing changed: files that a dead process left go with it.
+    /// All changes, now, and also where nothing changed: files that a dead process left go with it.
     Anyway,
 }
 
@@ -71,7 +71,7 @@ pub(crate) enum Save {
 enum Try {
     /// It can be tried again.
     Early,
-    /// It cannot. Programs that change the streams or the index all the time keep nobody from an answer: the answer is
+    /// This is the last try. Programs that change streams or index all the time keep nobody from an answer: it is
     /// made of what was read, which need not be saved.
     Last,
 }

@@ -8,9 +8,9 @@ use crate::damage::Broken;
 pub(crate) enum RefreshError {
     /// Another process put something newer on the disk.
     Outdated,
-    /// What was read changes what was known of others: they must be read again.
+    /// The records that were read change the rows of other streams, which must be read again.
     Unsettled,
-    /// What is on the disk is not what was written.
+    /// The files on the disk do not hold what was written.
     Broken(&'static str),
     Failed(Error),
 }

@@ -63,7 +63,7 @@ impl SegmentView {
         }
     }
 
-    /// As [`SegmentView::count_of`], of a list that stands anywhere.
+    /// Counts like [`SegmentView::count_of`], in a list that stands anywhere.
     pub(crate) fn live_count(&self, list: &mut List) -> IndexResult<u64> {
         let mut count = u64::from(list.count());
         if !self.dead.is_empty() {

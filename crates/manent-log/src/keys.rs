@@ -17,7 +17,7 @@ pub const KEY_RECORDS: usize = 1000;
 pub struct KeyRule {
     /// Tells the rule from others. What is derived by a rule is kept between calls under its name.
     pub name: &'static str,
-    /// How far back keys count.
+    /// The distance from the end within which keys count.
     pub reach: Reach,
     /// Derives the keys. It depends on the members of the line alone, without `seq`
     /// and `crc`, which a record that is about to be appended does not have yet. Lines of other programs, which are not
@@ -28,7 +28,7 @@ pub struct KeyRule {
 /// Calls a function with each key of a line.
 pub type KeysOf = fn(&Entry<'_>, &mut dyn FnMut(&[u8]));
 
-/// How far back keys count.
+/// The distance from the end of a stream within which keys count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// Among so many records at the end of a stream, or more.

@@ -59,7 +59,7 @@ pub enum SkillError {
         folder: PathBuf,
         /// The list, or the copy of what is trusted.
         file: PathBuf,
-        /// What the store said, or what is wrong with the list.
+        /// The error of the store, or the fault of the list.
         why: String,
     },
     /// A folder whose name no list can hold.

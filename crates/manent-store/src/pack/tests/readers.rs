@@ -9,7 +9,7 @@ use super::*;
 use crate::unpacking::Unpacking;
 
 /// A place for packed logs.
-struct Shelf {
+struct PackedDir {
     disk: Arc<dyn Disk>,
     dir: TempDir,
 }
@@ -36,9 +36,9 @@ impl Found {
     }
 }
 
-impl Shelf {
-    fn new() -> Shelf {
-        Shelf { disk: Arc::new(Unpacking(RealDisk::shared())), dir: tempfile::tempdir().unwrap() }
+impl PackedDir {
+    fn new() -> PackedDir {
+        PackedDir { disk: Arc::new(Unpacking(RealDisk::shared())), dir: tempfile::tempdir().unwrap() }
     }
 
     fn path(&self) -> std::path::PathBuf {
@@ -53,11 +53,11 @@ impl Shelf {
     }
 
     fn forwards(&self) -> manent_log::Result<Found> {
-        Shelf::read(Reader::open(&self.disk, &self.path())?)
+        PackedDir::read(Reader::open(&self.disk, &self.path())?)
     }
 
     fn tail(&self, count: u64) -> manent_log::Result<Found> {
-        Shelf::read(Reader::open_tail(&self.disk, &self.path(), count, |_| true)?)
+        PackedDir::read(Reader::open_tail(&self.disk, &self.path(), count, |_| true)?)
     }
 
     fn read(mut reader: Reader) -> manent_log::Result<Found> {
@@ -100,7 +100,7 @@ fn a_damaged_frame_is_one_named_place_and_all_else_is_read() {
     let plain = whole_log();
     let bytes = packed(&plain);
     let table = open(&bytes).unwrap().table;
-    let shelf = Shelf::new();
+    let shelf = PackedDir::new();
     for frame in [0, 1, table.frames() / 2, table.frames() - 2] {
         let (place, lost) = (table.packed(frame), table.plain(frame));
         let mut harmed = bytes.clone();
@@ -135,7 +135,7 @@ fn the_last_frame_is_a_torn_end_if_it_is_damaged() {
     let table = open(&bytes).unwrap().table;
     let last = table.frames() - 1;
     bytes[table.packed(last).start as usize + 30] ^= 1;
-    let shelf = Shelf::new();
+    let shelf = PackedDir::new();
     shelf.put(&bytes);
     let found = shelf.forwards().unwrap();
     assert!(found.entries == lines_of(&plain, 0, |offset| offset < table.plain(last).start));
@@ -152,7 +152,7 @@ fn a_damaged_frame_hides_no_line_of_another_program() {
     let mut bytes = packed_in_pieces(&[&pieces[0], &pieces[1], &pieces[2]]);
     let middle = open(&bytes).unwrap().table.packed(1);
     bytes[middle.end as usize - 1] ^= 1;
-    let shelf = Shelf::new();
+    let shelf = PackedDir::new();
     shelf.put(&bytes);
     for found in [shelf.forwards().unwrap(), shelf.backwards().unwrap()] {
         let texts: Vec<u8> = found.entries.iter().flat_map(|(_, line)| [line, &b"\n"[..]].concat()).collect();
@@ -175,7 +175,7 @@ fn small_log() -> (Vec<u8>, Vec<u8>) {
 
 /// Reads a broken file in every way. Nothing wrong may be given, and where something is missing that must
 /// show.
-fn check(shelf: &Shelf, bytes: &[u8], all: &[(u64, Vec<u8>)], how: &str) {
+fn check(shelf: &PackedDir, bytes: &[u8], all: &[(u64, Vec<u8>)], how: &str) {
     shelf.put(bytes);
     let Ok(found) = shelf.forwards() else { return };
     assert!(found.entries.iter().all(|entry| all.contains(entry)), "{how}: something was made up");
@@ -191,7 +191,7 @@ fn check(shelf: &Shelf, bytes: &[u8], all: &[(u64, Vec<u8>)], how: &str) {
 fn a_log_cut_anywhere_gives_what_is_left_and_never_looks_whole() {
     let (bytes, plain) = small_log();
     let all = lines_of(&plain, 0, |_| true);
-    let shelf = Shelf::new();
+    let shelf = PackedDir::new();
     shelf.put(&bytes);
     let found = shelf.forwards().unwrap();
     assert!(found.looks_whole() && found.entries == all);
@@ -205,7 +205,7 @@ fn a_log_cut_anywhere_gives_what_is_left_and_never_looks_whole() {
 fn a_log_with_any_bit_flipped_gives_nothing_wrong_and_never_looks_whole_unless_it_is() {
     let (bytes, plain) = small_log();
     let all = lines_of(&plain, 0, |_| true);
-    let shelf = Shelf::new();
+    let shelf = PackedDir::new();
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -216,7 +216,7 @@ fn a_log_with_any_bit_flipped_gives_nothing_wrong_and_never_looks_whole_unless_i
 #[test]
 fn what_is_copied_is_whole_or_not_copied() {
     let (mut bytes, plain) = small_log();
-    let shelf = Shelf::new();
+    let shelf = PackedDir::new();
     shelf.put(&bytes);
     let strict = || open_strict(&RealDisk, &shelf.path());
     assert_eq!(all_of(&*strict().unwrap()).unwrap(), plain);
