@@ -194,6 +194,8 @@ fn protected_links_and_what_they_lead_to_are_as_they_were() {
             "echo evil > docs/agents.md",
             "echo evil > AGENTS.md",
             "rm AGENTS.md CLAUDE.md; echo evil > AGENTS.md; ln -s evil.md CLAUDE.md",
+            // The file system gives the new AGENTS.md the inode that CLAUDE.md had.
+            "rm AGENTS.md CLAUDE.md; : > a; echo evil > AGENTS.md; rm a; ln -s evil.md CLAUDE.md",
             "echo evil > docs/nothing.md",
             "rm real/.git; git init -q real",
             "echo x >> store/config; echo x > store/hooks/pre-commit",

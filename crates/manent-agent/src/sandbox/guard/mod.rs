@@ -209,8 +209,8 @@ fn settle(store: &Path, notes: &Notes, state: &State, rules: &IgnoreRules, until
     let after = walk::search(root, &hidden, Purpose::After { rules, before: &state.found });
     let mut end =
         End { state, until_ns, quarantine: Quarantine::new(store, root), report: Report::new(root) };
-    for kept in &state.kept {
-        end.bring_back(kept, &after);
+    for (index, kept) in state.kept.iter().enumerate() {
+        end.bring_back(kept, &state.kept[..index], &after);
         let undoing =
             Undoing { root, until_ns, notes, quarantine: &mut end.quarantine, report: &mut end.report };
         kept.settle(undoing);
@@ -232,14 +232,23 @@ struct End<'a> {
 
 impl End<'_> {
     /// Moves something protected back to its place, if it was renamed and is found somewhere else.
-    fn bring_back(&mut self, kept: &Kept, after: &Found) {
+    ///
+    /// A file system gives the inode of a removed file to the next new one, so an equal inode is not proof. What was
+    /// settled before this entry, and what has changed since the walk, is left alone; whatever else is moved here by
+    /// mistake is compared with the copy next, and replaced by it.
+    fn bring_back(&mut self, kept: &Kept, settled: &[Kept], after: &Found) {
         let (path, id) = (&kept.path.0, kept.id());
         let info = RealDisk.inspect(path).ok();
         let now = info.map(|info| (info.id.device, info.id.inode));
         if now == id || info.is_some_and(|info| info.changed_ns > self.until_ns) {
             return;
         }
-        let Some((elsewhere, _)) = after.all().find(|(_, seen)| Some(seen.id) == id) else { return };
+        let is_settled = |path: &RawPath| settled.iter().any(|kept| kept.path == *path);
+        let mut candidates = after.all().filter(|(at, seen)| Some(seen.id) == id && !is_settled(at));
+        let Some((elsewhere, _)) = candidates.next() else { return };
+        if id_of(&elsewhere.0) != id {
+            return;
+        }
         if now.is_some() {
             self.take(path, path);
         }
