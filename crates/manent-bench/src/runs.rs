@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use manent::log::RealDisk;
 use manent::{Durability, Expect, SessionKey, Store, body_of_json};
-use manent_runs::dataset::{Existing, Format, Recipe, make as make_set};
-use manent_runs::retrospective::Question;
+use manent_runs::dataset::{DatasetFormat, Existing, Recipe, make as make_set};
+use manent_runs::retrospective::ReportQuery;
 use manent_runs::{NewEntry, Runs};
 
 use crate::child::{Outcome, Seen, Task};
@@ -176,7 +176,7 @@ fn said(n: u64) -> String {
 
 /// Ours: what a child does.
 pub(crate) fn retro(home: &Path) -> Result<Seen> {
-    let question = Question { now_ms: 1_900_000_000_000, ..Question::default() };
+    let question = ReportQuery { now_ms: 1_900_000_000_000, ..ReportQuery::default() };
     let report = Runs::open(&Store::open(home)?)?.retrospective(&question, &|_, _| {})?;
     Ok((report.totals.runs, report.failures.len() as u64))
 }
@@ -184,7 +184,7 @@ pub(crate) fn retro(home: &Path) -> Result<Seen> {
 /// Ours: a data set, of which all rows are made and most are kept.
 pub(crate) fn train(home: &Path) -> Result<Seen> {
     let store = Store::open(home)?;
-    let recipe = Recipe { summaries: true, ..Recipe::new(Format::TrlSft) };
+    let recipe = Recipe { summaries: true, ..Recipe::new(DatasetFormat::TrlSft) };
     let dir = home.with_extension("set");
     let made = make_set(&store, &recipe, &RealDisk::shared(), &dir, Existing::Keep, &mut |_, _| {})?;
     let rows: u64 = made.files.iter().map(|file| file.rows).sum();

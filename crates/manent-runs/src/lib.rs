@@ -20,7 +20,7 @@ mod runs;
 
 pub use error::{Error, Result};
 pub use runs::{
-    Alone, Attempt, Ended, EntryError, INTERRUPTED, Judged, Judgement, Line, NOT_CHECKED, NOT_RUN,
-    NewAttempt, NewEntry, NewRun, NewVerdict, Oddity, Passage, Recorded, Run, RunName, Runs, Seen, Started,
-    Status, Verdict,
+    Attempt, EntryError, INTERRUPTED, NOT_CHECKED, NOT_RUN, NewAttempt, NewEntry, NewRun, NewVerdict, Oddity,
+    ReadSummary, RecordRange, Run, RunEnd, RunLock, RunName, RunReceipt, RunRecord, Runs, StartedRun, Status,
+    Verdict, VerdictReceipt, VerdictRef,
 };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use manent::backend::threads::without_threads;
 use manent::{SessionKey, Store};
-use manent_runs::retrospective::Question;
+use manent_runs::retrospective::ReportQuery;
 use manent_runs::{NewRun, Runs};
 
 #[test]
@@ -17,7 +17,7 @@ fn retrospective_without_threads_reads_every_session() {
         let run = NewRun { skill: "fix".to_owned(), ..NewRun::default() };
         runs.begin(&SessionKey::new(format!("s{number}")).unwrap(), run).unwrap();
     }
-    let question = Question { threads: 4, ..Question::default() };
+    let question = ReportQuery { threads: 4, ..ReportQuery::default() };
     let read = AtomicU64::new(0);
     let progress = |_: u64, _: u64| {
         read.fetch_add(1, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use manent::SessionKey;
-use manent_runs::{Ended, INTERRUPTED, NewAttempt, NewRun, Passage, Started, Status};
+use manent_runs::{INTERRUPTED, NewAttempt, NewRun, RecordRange, RunEnd, StartedRun, Status};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 use tokio::sync::mpsc;
@@ -34,7 +34,7 @@ pub(super) struct Invoked {
 
 #[derive(Debug)]
 struct Open {
-    started: Started,
+    started: StartedRun,
     begun: Instant,
     /// The record with the instructions.
     told: u64,
@@ -114,7 +114,7 @@ impl Invoked {
         }
     }
 
-    fn ended(&self, open: &Open, answered: &Result<Answered, TurnError>) -> Ended {
+    fn ended(&self, open: &Open, answered: &Result<Answered, TurnError>) -> RunEnd {
         let (status, error_class) = match answered {
             Ok(answered) if answered.stopped => (Status::Unknown, INTERRUPTED),
             Ok(_) => (Status::Success, ""),
@@ -123,7 +123,7 @@ impl Invoked {
             Err(TurnError::Store(_)) => (Status::Failure, "store"),
             Err(TurnError::Kernel(_)) => (Status::Failure, "kernel"),
         };
-        let passage = |first, last| Passage {
+        let passage = |first, last| RecordRange {
             session: self.session.to_string(),
             id: self.session_id.clone(),
             seq: (first, last),
@@ -143,7 +143,7 @@ impl Invoked {
             duration: Some(open.begun.elapsed()),
             ..NewAttempt::default()
         };
-        Ended { attempts: vec![attempt], status, model_used: model, duration: open.begun.elapsed() }
+        RunEnd { attempts: vec![attempt], status, model_used: model, duration: open.begun.elapsed() }
     }
 }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use manent_runs::retrospective::{Looked, Narrative, Remembered, Report, Reports, Schedule, Topic};
+use manent_runs::retrospective::{
+    LessonChanges, Narrative, Report, Reports, Schedule, ScheduleOutcome, Topic,
+};
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, watch};
 
@@ -43,7 +45,7 @@ pub struct Review {
     /// How many skills got worse, or end both ways with everything the same.
     pub alarms: usize,
     /// What went into the memory, if that is wanted.
-    pub remembered: Option<Remembered>,
+    pub remembered: Option<LessonChanges>,
     /// What did not work besides.
     pub troubles: Vec<String>,
 }
@@ -161,10 +163,11 @@ fn look(work: &Work, handle: &Handle) -> manent_runs::Result<(Option<Reviewed>, 
         stop: &stop.flag,
     };
     let mut troubles = Vec::new();
-    let looked = reports.look(&schedule, &mut |report| narrate(work, handle, report, &mut troubles))?;
+    let looked =
+        reports.make_if_due(&schedule, &mut |report| narrate(work, handle, report, &mut troubles))?;
     let later = LOOK_EVERY.min(*every);
     match looked {
-        Looked::Made(report) => {
+        ScheduleOutcome::Made(report) => {
             let remembered = remember(shared, &report, &mut troubles);
             let is_alarm = |topic| matches!(topic, Topic::Regression | Topic::Flaky);
             let review = Review {
@@ -178,12 +181,12 @@ fn look(work: &Work, handle: &Handle) -> manent_runs::Result<(Option<Reviewed>, 
             Ok((Some(Reviewed::Made(review)), later))
         }
         // Clocks are set, and machines sleep: not even this is waited for in one go.
-        Looked::NotYet(left) => Ok((None, left.clamp(MOMENT, LOOK_EVERY))),
+        ScheduleOutcome::NotYet(left) => Ok((None, left.clamp(MOMENT, LOOK_EVERY))),
         _ => Ok((None, later.max(MOMENT))),
     }
 }
 
-fn remember(shared: &Shared, report: &Report, troubles: &mut Vec<String>) -> Option<Remembered> {
+fn remember(shared: &Shared, report: &Report, troubles: &mut Vec<String>) -> Option<LessonChanges> {
     if !shared.config.retro.remember {
         return None;
     }
@@ -213,7 +216,7 @@ fn narrate(work: &Work, handle: &Handle, report: &Report, troubles: &mut Vec<Str
         })
     };
     let window = shared.model.window().unwrap_or(shared.limits.max_tokens);
-    match report.narrated(&mut Asking::new(shared.model.name(), window, ask)) {
+    match report.narrate(&mut Asking::new(shared.model.name(), window, ask)) {
         Ok(narrative) => Some(narrative),
         Err(why) => {
             troubles.push(format!("{why}; the facts are told without the prose"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manent::{SessionKey, Store};
-use manent_runs::{Ended, NewRun, Runs, Started};
+use manent_runs::{NewRun, RunEnd, Runs, StartedRun};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -52,11 +52,11 @@ enum Letter {
     Begin {
         session: SessionKey,
         run: Box<NewRun>,
-        reply: oneshot::Sender<manent_runs::Result<Option<Started>>>,
+        reply: oneshot::Sender<manent_runs::Result<Option<StartedRun>>>,
     },
     Finish {
-        started: Box<Started>,
-        ended: Box<Ended>,
+        started: Box<StartedRun>,
+        ended: Box<RunEnd>,
         reply: oneshot::Sender<manent_runs::Result<()>>,
     },
 }
@@ -78,13 +78,13 @@ impl Skilled {
         &self,
         session: SessionKey,
         run: NewRun,
-    ) -> Result<Option<Started>, RecordingError> {
+    ) -> Result<Option<StartedRun>, RecordingError> {
         let run = Box::new(run);
         Ok(self.mailbox.ask(|reply| Letter::Begin { session, run, reply }, Some(WITHIN)).await??)
     }
 
     /// Records how a run ended.
-    pub(super) async fn finish(&self, started: Started, ended: Ended) -> Result<(), RecordingError> {
+    pub(super) async fn finish(&self, started: StartedRun, ended: RunEnd) -> Result<(), RecordingError> {
         let (started, ended) = (Box::new(started), Box::new(ended));
         Ok(self.mailbox.ask(|reply| Letter::Finish { started, ended, reply }, Some(WITHIN)).await??)
     }
@@ -119,7 +119,7 @@ fn give(skills: &Skills, wanted: &Wanted) -> Result<Given, SkillError> {
     }
 }
 
-fn begin(store: &Store, session: &SessionKey, run: NewRun) -> manent_runs::Result<Option<Started>> {
+fn begin(store: &Store, session: &SessionKey, run: NewRun) -> manent_runs::Result<Option<StartedRun>> {
     match Runs::open(store) {
         Ok(runs) => runs.begin(session, run).map(Some),
         Err(e) if e.is_unsupported() => Ok(None),

@@ -12,7 +12,7 @@ use manent_agent::kernel::{Calling, Event, Toolbox};
 use manent_agent::policy::Asking;
 use manent_agent::skills::Skills;
 use manent_agent::tools::{Order, Ran, Shell};
-use manent_runs::{Passage, Runs, Status};
+use manent_runs::{RecordRange, Runs, Status};
 use manent_sim::model_server::{Closing, Script, replies};
 use serde_json::{Value, json};
 
@@ -147,7 +147,7 @@ async fn a_model_gets_the_files_of_a_skill_and_none_beside_it() {
 }
 
 /// The runs of a session: status, kind of error, and which records it was told and wrote.
-fn runs(scene: &Scene) -> Vec<(Status, String, Option<Passage>, Option<Passage>)> {
+fn runs(scene: &Scene) -> Vec<(Status, String, Option<RecordRange>, Option<RecordRange>)> {
     let mut found = Vec::new();
     let each = Runs::open(&scene.store).unwrap().each(&key("talk"), |run| {
         assert_eq!((&*run.skill, &*run.phase), ("greeting", "chat"));
@@ -192,7 +192,7 @@ async fn what_came_of_a_skill_is_recorded_and_a_crash_leaves_a_run_of_unknown_ou
     let seen = runs(&scene);
     let passage = |first, last| {
         let id = scene.store.live(&key("talk")).unwrap().unwrap().id.id;
-        Some(Passage { session: "talk".to_owned(), id, seq: (first, last) })
+        Some(RecordRange { session: "talk".to_owned(), id, seq: (first, last) })
     };
     // The question, what is sent besides, the call, the instructions; then the answer.
     assert_eq!(seen[0], (Status::Success, String::new(), passage(1, 4), passage(5, 5)));

@@ -11,7 +11,7 @@ use manent_agent::config::{Config, Every};
 use manent_agent::kernel::{Kernel, Review, Reviewed};
 use manent_agent::providers::Recall;
 use manent_runs::retrospective::Reports;
-use manent_runs::{Ended, NewEntry, NewRun, Runs, Status};
+use manent_runs::{NewEntry, NewRun, RunEnd, Runs, Status};
 use manent_sim::SimDisk;
 use manent_sim::model_server::{Script, replies};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn plant(scene: &Scene, count: usize, status: Status) {
     let runs = Runs::open(&scene.store).unwrap();
     for _ in 0..count {
         let started = runs.begin(&key("a"), NewRun { skill: "fix".to_owned(), ..NewRun::default() }).unwrap();
-        runs.finish(&started, &Ended { status, ..Ended::default() }).unwrap();
+        runs.finish(&started, &RunEnd { status, ..RunEnd::default() }).unwrap();
     }
 }
 

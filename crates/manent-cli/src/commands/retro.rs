@@ -10,7 +10,7 @@ use manent::log::RealDisk;
 use manent::log::fs::Disk;
 use manent_agent::skills::Standing;
 use manent_runs::Runs;
-use manent_runs::retrospective::{Narrative, Question, Remembered, Report};
+use manent_runs::retrospective::{LessonChanges, Narrative, Report, ReportQuery};
 
 use super::{retro_every, retro_text};
 use crate::args::retro::Retro;
@@ -46,7 +46,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure>
     // Ctrl-C tells what was read until then. The second one ends us at once.
     let _ = signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, stop.clone());
     let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone());
-    let question = Question {
+    let question = ReportQuery {
         now_ms: when::now_ms(),
         since_ms: given.since.map(|since| since.ms),
         until_ms: given.until.map(|until| until.ms),
@@ -55,7 +55,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure>
         session: given.session.as_deref(),
         known_skills: &known,
         stop: Some(&*stop),
-        ..Question::default()
+        ..ReportQuery::default()
     };
     let bar = context.progress(runs.sessions()?.iter().map(|listed| listed.bytes).sum());
     let report = runs.retrospective(&question, &|done, _| bar.set_position(done))?;
@@ -79,13 +79,13 @@ fn known_skills(context: &Context<'_>, store: &Store) -> Vec<String> {
 }
 
 /// A skill that nobody ever ran and that is not there is a typing mistake, and no empty report.
-fn refuse_unknown_skill(runs: &Runs, question: &Question<'_>) -> Result<(), Failure> {
+fn refuse_unknown_skill(runs: &Runs, question: &ReportQuery<'_>) -> Result<(), Failure> {
     let Some(skill) =
         question.skill.filter(|skill| !question.known_skills.iter().any(|known| known == skill))
     else {
         return Ok(());
     };
-    let everything = Question { now_ms: question.now_ms, stop: question.stop, ..Question::default() };
+    let everything = ReportQuery { now_ms: question.now_ms, stop: question.stop, ..ReportQuery::default() };
     let all = runs.retrospective(&everything, &|_, _| {})?;
     let names: BTreeSet<&str> = all.groups.iter().map(|group| group.skill.trim()).collect();
     if names.contains(skill) || !all.whole {
@@ -127,7 +127,7 @@ fn narrated(
         context.warn(&format!("{why}; the facts are told without the prose"));
         return Ok(None);
     }
-    match report.narrated(&mut answering.asking()) {
+    match report.narrate(&mut answering.asking()) {
         Ok(narrative) => Ok(Some(narrative)),
         Err(why) => {
             context.warn(&format!("{why}; the facts are told without the prose"));
@@ -171,7 +171,7 @@ fn remember(context: &Context<'_>, given: &Retro, store: &Store, report: &Report
 }
 
 /// What remembering did.
-pub(super) fn remembered_words(done: &Remembered) -> String {
+pub(super) fn remembered_words(done: &LessonChanges) -> String {
     let (added, replaced, known) = (done.added.len(), done.replaced.len(), done.known);
     let retired = match done.retired.len() {
         0 => String::new(),

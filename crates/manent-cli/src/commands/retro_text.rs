@@ -3,7 +3,7 @@
 use std::io;
 
 use anstyle::{AnsiColor, Style};
-use manent_runs::retrospective::{Group, Narrative, Report, Share, Statement, Topic};
+use manent_runs::retrospective::{Narrative, Proportion, Report, SkillStats, Statement, Topic};
 use unicode_width::UnicodeWidthStr;
 
 use crate::output::Output;
@@ -163,7 +163,7 @@ fn skills(output: &mut Output, report: &Report, columns: usize) -> io::Result<()
     Ok(())
 }
 
-fn row(group: &Group) -> Vec<String> {
+fn row(group: &SkillStats) -> Vec<String> {
     let name = |text: &str| term::fit(&term::line(text), NAME_COLUMNS).into_owned();
     let skill = if group.skill.is_empty() { "(no skill named)" } else { &group.skill };
     let time = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), term::lasting);
@@ -260,7 +260,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-fn with_interval(share: &Share) -> String {
+fn with_interval(share: &Proportion) -> String {
     match (share.rate, share.low, share.high) {
         (Some(rate), Some(low), Some(high)) if share.is_enough() => {
             format!("{} ({} to {})", percent(rate), whole(low), percent(high))
@@ -269,7 +269,7 @@ fn with_interval(share: &Share) -> String {
     }
 }
 
-fn rate(share: &Share) -> String {
+fn rate(share: &Proportion) -> String {
     share.rate.filter(|_| share.is_enough()).map_or_else(|| "-".to_owned(), percent)
 }
 

@@ -57,7 +57,7 @@ fn lessons(
     };
     let mut found = HashMap::new();
     for session in sessions {
-        let ids = runs.taught(&session, &memory)?;
+        let ids = runs.lessons_of(&session, &memory)?;
         found.insert(session, ids);
     }
     Ok(found)

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use anstyle::Style;
 use manent::log::RealDisk;
-use manent_runs::dataset::{Counts, DatasetError, Existing, Format, Made, Reason, Recipe, make};
+use manent_runs::dataset::{
+    Dataset, DatasetCounts, DatasetError, DatasetFormat, Existing, Recipe, SkipReason, make,
+};
 use serde_json::{Map, Value, json};
 
 use super::retro::project_path;
@@ -41,11 +43,11 @@ pub(crate) fn run(context: &Context<'_>, given: &Train) -> Result<Exit, Failure>
 
 fn recipe(given: &Train) -> Recipe {
     let format = match given.format {
-        train::Format::Openai => Format::OpenAi,
-        train::Format::TrlSft => Format::TrlSft,
-        train::Format::TrlDpo => Format::TrlDpo,
-        train::Format::Kto => Format::Kto,
-        train::Format::Sharegpt => Format::ShareGpt,
+        train::Format::Openai => DatasetFormat::OpenAi,
+        train::Format::TrlSft => DatasetFormat::TrlSft,
+        train::Format::TrlDpo => DatasetFormat::TrlDpo,
+        train::Format::Kto => DatasetFormat::Kto,
+        train::Format::Sharegpt => DatasetFormat::ShareGpt,
     };
     Recipe {
         since_ms: given.since.map(|since| since.ms),
@@ -61,7 +63,7 @@ fn recipe(given: &Train) -> Recipe {
     }
 }
 
-fn tell(context: &Context<'_>, made: &Made) -> Result<(), Failure> {
+fn tell(context: &Context<'_>, made: &Dataset) -> Result<(), Failure> {
     let mut output = context.output();
     if output.json {
         let files: Map<String, Value> =
@@ -92,7 +94,7 @@ fn tell(context: &Context<'_>, made: &Made) -> Result<(), Failure> {
 }
 
 /// What is not in it, and what was changed.
-fn tell_of_counts(context: &Context<'_>, counts: &Counts) {
+fn tell_of_counts(context: &Context<'_>, counts: &DatasetCounts) {
     let left: Vec<String> = counts
         .left_out
         .iter()
@@ -116,27 +118,27 @@ fn tell_of_counts(context: &Context<'_>, counts: &Counts) {
 }
 
 /// A reason as people read it.
-fn words(why: Reason) -> String {
+fn words(why: SkipReason) -> String {
     why.word().replace('_', " ")
 }
 
 /// Why there are no rows, by what most attempts lacked, and what helps.
-fn nothing(counts: &Counts) -> String {
+fn nothing(counts: &DatasetCounts) -> String {
     let most = counts.left_out.iter().max_by_key(|(_, count)| **count).map(|(why, _)| *why);
     let why = match most {
         _ if counts.runs == 0 => {
             "there are no runs of skills; `manent run exec` and skills in a chat make some"
         }
-        Some(Reason::Filtered) => "no run is one that was asked for; ask for more",
-        Some(Reason::Unverified) => {
+        Some(SkipReason::Filtered) => "no run is one that was asked for; ask for more",
+        Some(SkipReason::Unverified) => {
             "nobody checked what was done; `manent run judge RUN good` says which was good"
         }
-        Some(Reason::Failed) => "what was checked had failed, and this format takes only what is good",
-        Some(Reason::OnlySummary) => {
+        Some(SkipReason::Failed) => "what was checked had failed, and this format takes only what is good",
+        Some(SkipReason::OnlySummary) => {
             "of the answers only summaries are on record; --summaries takes them all the same, and `output_ref` in an \
              entry (docs/FORMAT.md) says where the answer stands"
         }
-        Some(Reason::NoPrompt | Reason::UnknownPrompt) => {
+        Some(SkipReason::NoPrompt | SkipReason::UnknownPrompt) => {
             "nothing says what the model was given; `prompt_ref` or `input` in an entry does (docs/FORMAT.md)"
         }
         _ => {

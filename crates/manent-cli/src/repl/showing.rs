@@ -308,7 +308,7 @@ pub(super) fn welcome(chatting: &Chatting<'_>) {
 
 /// A line when a skill got worse, or is flaky, and nobody heard of it yet.
 fn tell_news(chatting: &Chatting<'_>, columns: usize) {
-    let news = Reports::open(&chatting.store).map(|reports| reports.news()).unwrap_or_default();
+    let news = Reports::open(&chatting.store).map(|reports| reports.take_alerts()).unwrap_or_default();
     let Some(first) = news.first() else { return };
     let more = if news.len() > 1 { format!(" (and {} more)", news.len() - 1) } else { String::new() };
     let hint = format!("{more}; `manent retro` tells more");

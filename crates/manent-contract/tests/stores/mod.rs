@@ -9,7 +9,7 @@ use manent::{
     Streams, turn,
 };
 use manent_runs::retrospective::Reports;
-use manent_runs::{Ended, NewAttempt, NewRun, NewVerdict, RunName, Runs, Status};
+use manent_runs::{NewAttempt, NewRun, NewVerdict, RunEnd, RunName, Runs, Status};
 
 /// Makes an empty backend, a new one each time.
 type Make<'a> = &'a dyn Fn() -> Arc<dyn Streams>;
@@ -261,11 +261,11 @@ pub(crate) fn runs_are_kept_judged_and_purged(make: Make<'_>) {
     let (work, runs) = (key("work"), Runs::open(&store).expect("kept here"));
     say(&store, "work", "one");
     let run = NewRun { skill: "lint".to_owned(), idempotency_key: "k".to_owned(), ..NewRun::default() };
-    let alone = runs.alone(&work, "k").expect("nobody else");
-    assert!(matches!(runs.alone(&work, "k"), Err(manent_runs::Error::Running { .. })));
+    let alone = runs.lock_run(&work, "k").expect("nobody else");
+    assert!(matches!(runs.lock_run(&work, "k"), Err(manent_runs::Error::Running { .. })));
     let started = runs.begin(&work, run.clone()).expect("begun");
     let attempt = NewAttempt { exit_code: Some(0), ..NewAttempt::default() };
-    let ended = Ended { attempts: vec![attempt], status: Status::Success, ..Ended::default() };
+    let ended = RunEnd { attempts: vec![attempt], status: Status::Success, ..RunEnd::default() };
     runs.finish(&started, &ended).expect("ended");
     drop(alone);
     assert!(runs.begin(&work, run).expect("known").recorded.repeated, "a run with a key is recorded once");

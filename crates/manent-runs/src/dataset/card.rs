@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::choose::Set;
 use super::manifest::files_of;
-use super::{Format, Made, Reason, Recipe};
+use super::{Dataset, DatasetFormat, Recipe, SkipReason};
 
 /// The text of `README.md`.
-pub(super) fn card(recipe: &Recipe, made: &Made) -> String {
+pub(super) fn card(recipe: &Recipe, made: &Dataset) -> String {
     let mut out = String::from("---\n");
     let sets = [(Set::Main, "default"), (Set::Unpaired, "unpaired"), (Set::Repair, "repair")];
     let (mut configs, mut infos) = (String::new(), String::new());
@@ -39,7 +39,7 @@ pub(super) fn card(recipe: &Recipe, made: &Made) -> String {
 }
 
 /// The columns of a set, as YAML.
-fn features(format: Format, set: Set) -> String {
+fn features(format: DatasetFormat, set: Set) -> String {
     let text = |name: &str| format!("  - name: {name}\n    dtype: string\n");
     let flag = |name: &str| format!("  - name: {name}\n    dtype: bool\n");
     let list = |name: &str, of: &str| format!("  - name: {name}\n    list:\n{of}");
@@ -47,27 +47,27 @@ fn features(format: Format, set: Set) -> String {
     let name = "    - name: name\n      dtype: string\n";
     let weight = "    - name: weight\n      dtype: int64\n";
     match (format, set) {
-        (Format::OpenAi, _) => {
+        (DatasetFormat::OpenAi, _) => {
             format!("{}  - name: tools\n    dtype: json\n", list("messages", &message(weight)))
         }
-        (Format::ShareGpt, _) => {
+        (DatasetFormat::ShareGpt, _) => {
             let turn = "    - name: from\n      dtype: string\n    - name: value\n      dtype: string\n";
             format!("{}{}{}", list("conversations", turn), text("tools"), text("system"))
         }
-        (Format::TrlDpo, Set::Main) => {
+        (DatasetFormat::TrlDpo, Set::Main) => {
             let lists = ["prompt", "chosen", "rejected"].map(|column| list(column, &message(name)));
             format!("{}{}{}", lists.concat(), flag("same_model"), text("tools"))
         }
-        (Format::TrlSft | Format::TrlDpo | Format::Kto, _) => {
+        (DatasetFormat::TrlSft | DatasetFormat::TrlDpo | DatasetFormat::Kto, _) => {
             let lists = ["prompt", "completion"].map(|column| list(column, &message(name)));
-            let labelled = format == Format::Kto || set == Set::Unpaired;
+            let labelled = format == DatasetFormat::Kto || set == Set::Unpaired;
             let label = if labelled { flag("label") } else { String::new() };
             format!("{}{label}{}", lists.concat(), text("tools"))
         }
     }
 }
 
-fn size(made: &Made) -> &'static str {
+fn size(made: &Dataset) -> &'static str {
     match made.files.iter().map(|file| file.rows).sum::<u64>() {
         0..1000 => "n<1K",
         1000..10_000 => "1K<n<10K",
@@ -77,7 +77,7 @@ fn size(made: &Made) -> &'static str {
     }
 }
 
-fn body(recipe: &Recipe, made: &Made, out: &mut String) {
+fn body(recipe: &Recipe, made: &Dataset, out: &mut String) {
     let _ = write!(
         out,
         "# Attempts of skills, as {} wants them\n\n{}\n\n",
@@ -113,7 +113,7 @@ fn body(recipe: &Recipe, made: &Made, out: &mut String) {
     if !made.counts.left_out.is_empty() {
         out.push_str("\n| left out | attempts |\n|---|---|\n");
         for (why, count) in &made.counts.left_out {
-            let _ = writeln!(out, "| {} | {count} |", Reason::word(*why));
+            let _ = writeln!(out, "| {} | {count} |", SkipReason::word(*why));
         }
     }
     out.push_str(
@@ -121,20 +121,20 @@ fn body(recipe: &Recipe, made: &Made, out: &mut String) {
     );
 }
 
-fn about(format: Format) -> &'static str {
+fn about(format: DatasetFormat) -> &'static str {
     match format {
-        Format::OpenAi => {
+        DatasetFormat::OpenAi => {
             "Each line is a conversation whose last answer was checked and found good. Earlier answers have the weight \
              0: they are what the model saw, not what it shall learn."
         }
-        Format::TrlSft => "Each line is a prompt and an answer to it that was checked and found good.",
-        Format::TrlDpo => {
+        DatasetFormat::TrlSft => "Each line is a prompt and an answer to it that was checked and found good.",
+        DatasetFormat::TrlDpo => {
             "Each line is a prompt with two answers to it: one was checked and found good, the other failed. Both were \
              given the very same prompt. `same_model` says whether one model gave both. What found no partner is in \
              `unpaired-*`, with a verdict each."
         }
-        Format::Kto => "Each line is a prompt, an answer to it, and whether that was found good.",
-        Format::ShareGpt => {
+        DatasetFormat::Kto => "Each line is a prompt, an answer to it, and whether that was found good.",
+        DatasetFormat::ShareGpt => {
             "Each line is a conversation whose last answer was checked and found good. `dataset_info.json` tells \
              LLaMA-Factory how to read it; train on the last turn alone (`mask_history: true`). In Axolotl: \
              `type: chat_template`, `field_messages: conversations`, and `from` and `value` as role and content."
@@ -143,7 +143,7 @@ fn about(format: Format) -> &'static str {
 }
 
 /// How LLaMA-Factory finds the files.
-pub(super) fn dataset_info(made: &Made) -> Value {
+pub(super) fn dataset_info(made: &Dataset) -> Value {
     let mut info = Map::new();
     for file in made.files.iter().filter(|file| file.rows > 0) {
         let name = file.name.trim_end_matches(".jsonl");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::alike::{Alike, Likeness, alike};
 use super::draft::Verdict;
 use super::gather::{Gathered, NO_SIGNATURE};
-use super::{Format, Reason, Recipe};
+use super::{DatasetFormat, Recipe, SkipReason};
 
 /// A set of rows of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +43,7 @@ pub(super) fn choose(recipe: &Recipe, gathered: &mut Gathered) -> Chosen {
     choice.drop_prompts_of_train();
     choice.drop_alike();
     let mut items = match recipe.format {
-        Format::TrlDpo => choice.pairs(recipe.same_model_only),
+        DatasetFormat::TrlDpo => choice.pairs(recipe.same_model_only),
         _ => choice.singles(),
     };
     items.sort_unstable();
@@ -63,7 +63,7 @@ struct Choice<'a> {
     gathered: &'a mut Gathered,
     /// Whether each row is for validation.
     sides: Vec<bool>,
-    gone: Vec<Option<Reason>>,
+    gone: Vec<Option<SkipReason>>,
 }
 
 impl Choice<'_> {
@@ -80,8 +80,11 @@ impl Choice<'_> {
         for same in order.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
             let verdict = |at: u32| rows[at as usize].verdict;
             let contradicts = same.iter().any(|(_, _, at)| verdict(*at) != verdict(same[0].2));
-            let (gone, why) =
-                if contradicts { (same, Reason::Contradiction) } else { (&same[1..], Reason::Duplicate) };
+            let (gone, why) = if contradicts {
+                (same, SkipReason::Contradiction)
+            } else {
+                (&same[1..], SkipReason::Duplicate)
+            };
             for (_, _, at) in gone {
                 self.gone[*at as usize] = Some(why);
             }
@@ -103,7 +106,7 @@ impl Choice<'_> {
             .filter(|at| self.sides[*at] && trained.binary_search(&rows[*at].prompt_hash).is_ok())
             .collect();
         for at in known {
-            self.gone[at] = Some(Reason::PromptInTrain);
+            self.gone[at] = Some(SkipReason::PromptInTrain);
         }
     }
 
@@ -122,8 +125,8 @@ impl Choice<'_> {
         };
         for (at, why) in alike(rows.len(), likeness) {
             self.gone[at] = Some(match why {
-                Alike::Here => Reason::NearDuplicate,
-                Alike::InTrain => Reason::NearTrain,
+                Alike::Here => SkipReason::NearDuplicate,
+                Alike::InTrain => SkipReason::NearTrain,
             });
         }
     }
@@ -148,7 +151,7 @@ impl Choice<'_> {
                 (false, _) => order.push((self.sides[at], row.prompt_hash, at as u32)),
                 (true, Verdict::Good) => items.push(self.single(at as u32, Set::Repair)),
                 // A repair that failed teaches no repair.
-                (true, Verdict::Bad) => self.gathered.counts.leave_out(Reason::Failed),
+                (true, Verdict::Bad) => self.gathered.counts.leave_out(SkipReason::Failed),
             }
         }
         order.sort_unstable();

@@ -12,7 +12,7 @@ use memchr::memmem::Finder;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::Reason;
+use super::SkipReason;
 
 /// Cleans the texts of one row.
 #[derive(Debug, Default)]
@@ -118,7 +118,7 @@ impl Cleaner {
 
     /// The members of a row as they are written, without what was found elsewhere in it and what shows only here.
     /// An error: it could not be taken out without breaking the JSON.
-    pub(super) fn json(&mut self, json: String) -> Result<String, Reason> {
+    pub(super) fn json(&mut self, json: String) -> Result<String, SkipReason> {
         let mut clean = json;
         // Texts alone were looked at as they were said, and nothing shows here that did not there.
         if self.secrets == 0 && !self.has_values {
@@ -144,7 +144,7 @@ impl Cleaner {
         }
         let touched = self.knows_any() || !left.is_empty();
         if touched && serde_json::from_str::<IgnoredAny>(&format!("[{clean}]")).is_err() {
-            return Err(Reason::Unsafe);
+            return Err(SkipReason::Unsafe);
         }
         Ok(clean)
     }

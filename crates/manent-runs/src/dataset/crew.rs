@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use manent_store::sync::lock;
 
 use super::rows_of::Finished;
-use super::{DatasetError, Result};
+use super::{DatasetError, DatasetResult};
 use crate::runs::{Known, Verdicts};
 
 /// What there is to do.
@@ -159,7 +159,7 @@ impl Crew {
     }
 
     /// What came of it.
-    pub(super) fn outcome(self) -> Result<()> {
+    pub(super) fn outcome(self) -> DatasetResult<()> {
         let todo = self.todo.into_inner().unwrap_or_else(PoisonError::into_inner);
         match (todo.failed, todo.stopped) {
             (Some(why), _) => Err(why),

@@ -5,10 +5,10 @@
 //! before it failed, and nothing says what: it is left out. A summary is not what a model said: what has nothing else
 //! is left out, too. Whoever wants both all the same says so, and gets them counted.
 
-use crate::runs::{Attempt, INTERRUPTED, NOT_CHECKED, NOT_RUN, Passage, Run, bare};
+use crate::runs::{Attempt, INTERRUPTED, NOT_CHECKED, NOT_RUN, RecordRange, Run, bare};
 
 use super::quote::Quoted;
-use super::{Reason, Recipe};
+use super::{Recipe, SkipReason};
 
 /// Where something comes from.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,7 +76,7 @@ pub(super) enum Role {
 #[derive(Debug)]
 pub(super) enum Asked {
     /// A passage of a session, to be looked up.
-    Passage(Passage),
+    Records(RecordRange),
     /// The input of the run: JSON.
     Input(String),
     /// The input, and behind it what earlier attempts answered and how that failed.
@@ -87,7 +87,7 @@ pub(super) enum Asked {
 /// What it answered.
 #[derive(Debug)]
 pub(super) enum Answered {
-    Passage(Passage),
+    Records(RecordRange),
     Summary(String),
     Messages(Vec<Said>),
 }
@@ -96,7 +96,7 @@ pub(super) enum Answered {
 #[derive(Debug)]
 pub(super) struct Failure {
     /// What it had answered.
-    pub(super) output: Option<Passage>,
+    pub(super) output: Option<RecordRange>,
     /// How what whoever checked it printed begins and ends: programs that tell a model of it cut what is long. Nothing
     /// if that is so short that it stands everywhere.
     pub(super) printed: Vec<String>,
@@ -109,7 +109,7 @@ impl Draft {
             said.iter().map(|one| one.content.len() + one.calls.as_ref().map_or(0, String::len) + 100).sum()
         };
         let asked = match &self.asked {
-            Asked::Passage(_) => 0,
+            Asked::Records(_) => 0,
             Asked::Input(input) => input.len(),
             Asked::Told(input, told) => {
                 input.len() + told.iter().map(|(a, b)| a.len() + b.len()).sum::<usize>()
@@ -117,7 +117,7 @@ impl Draft {
             Asked::Messages(said) => of_said(said),
         };
         let answered = match &self.answered {
-            Answered::Passage(_) => 0,
+            Answered::Records(_) => 0,
             Answered::Summary(text) => text.len(),
             Answered::Messages(said) => of_said(said),
         };
@@ -131,7 +131,7 @@ impl Draft {
 pub(super) fn drafts<E>(
     run: &Run<'_>,
     recipe: &Recipe,
-    mut take: impl FnMut(Result<Draft, Reason>) -> Result<(), E>,
+    mut take: impl FnMut(Result<Draft, SkipReason>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut order: Vec<usize> = (0..run.attempts.len()).collect();
     order.sort_by_key(|at| run.attempts[*at].attempt.unwrap_or(*at as u64 + 1));
@@ -143,7 +143,7 @@ pub(super) fn drafts<E>(
                 if other.judged.is_none() {
                     *other = attempt;
                 }
-                take(Err(Reason::Repeated))?;
+                take(Err(SkipReason::Repeated))?;
             }
             None => attempts.push(attempt),
         }
@@ -189,39 +189,39 @@ fn draft(
     attempt: &Attempt<'_>,
     before: &[&Attempt<'_>],
     recipe: &Recipe,
-) -> Result<Draft, Reason> {
+) -> Result<Draft, SkipReason> {
     let model = if attempt.model.is_empty() { &run.model_used } else { &attempt.model };
     if recipe.model.as_deref().is_some_and(|wanted| wanted != model) {
-        return Err(Reason::Filtered);
+        return Err(SkipReason::Filtered);
     }
     // As `manent run exec` records them: what a command printed is nothing that a model said.
     if model.is_empty() && !attempt.sandbox.is_empty() && attempt.output_ref.is_none() {
-        return Err(Reason::NoModel);
+        return Err(SkipReason::NoModel);
     }
     let verdict = verdict(attempt)?;
     if verdict == Verdict::Bad && !recipe.format.takes_failures() {
-        return Err(Reason::Failed);
+        return Err(SkipReason::Failed);
     }
     let is_first = before.is_empty() && attempt.attempt.is_none_or(|number| number <= 1);
     let asked = match (&attempt.prompt_ref, run.input) {
-        (Some(passage), _) => Asked::Passage(passage.clone()),
-        (None, None) => return Err(Reason::NoPrompt),
-        (None, Some(input)) if input.len() > ROW_BYTES_MAX => return Err(Reason::TooLong),
+        (Some(passage), _) => Asked::Records(passage.clone()),
+        (None, None) => return Err(SkipReason::NoPrompt),
+        (None, Some(input)) if input.len() > ROW_BYTES_MAX => return Err(SkipReason::TooLong),
         (None, Some(input)) if is_first => Asked::Input(input.to_owned()),
         (None, Some(input)) if recipe.summaries && !before.is_empty() => {
             Asked::Told(input.to_owned(), told(before)?)
         }
-        (None, Some(_)) => return Err(Reason::UnknownPrompt),
+        (None, Some(_)) => return Err(SkipReason::UnknownPrompt),
     };
     let answered = match &attempt.output_ref {
-        Some(passage) => Answered::Passage(passage.clone()),
-        None if attempt.output_summary.trim().is_empty() => return Err(Reason::NoOutput),
-        None if !recipe.summaries => return Err(Reason::OnlySummary),
-        None if attempt.output_summary.len() > ROW_BYTES_MAX => return Err(Reason::TooLong),
+        Some(passage) => Answered::Records(passage.clone()),
+        None if attempt.output_summary.trim().is_empty() => return Err(SkipReason::NoOutput),
+        None if !recipe.summaries => return Err(SkipReason::OnlySummary),
+        None if attempt.output_summary.len() > ROW_BYTES_MAX => return Err(SkipReason::TooLong),
         None => Answered::Summary(attempt.output_summary.to_string()),
     };
     let is_repair = matches!(asked, Asked::Told(..));
-    let failures = if matches!(asked, Asked::Passage(_)) { failures(attempt, before) } else { Vec::new() };
+    let failures = if matches!(asked, Asked::Records(_)) { failures(attempt, before) } else { Vec::new() };
     let model = model.to_string();
     Ok(Draft {
         origin: Origin { seq: run.seq, ..Origin::default() },
@@ -239,19 +239,19 @@ fn draft(
 
 /// Only what was checked has a verdict; that nobody complained is none, nor that somebody broke it off, nor that it
 /// could not be run or checked. Whoever said afterwards what it was worth knew how it had ended.
-fn verdict(attempt: &Attempt<'_>) -> Result<Verdict, Reason> {
+fn verdict(attempt: &Attempt<'_>) -> Result<Verdict, SkipReason> {
     if let (Some(_), Some(is_good)) = (attempt.judged, attempt.verified) {
         return Ok(if is_good { Verdict::Good } else { Verdict::Bad });
     }
     let ended_badly = !attempt.error_class.is_empty() || attempt.exit_code.is_some_and(|code| code != 0);
     match attempt.verified {
-        Some(true) if ended_badly => Err(Reason::Doubtful),
+        Some(true) if ended_badly => Err(SkipReason::Doubtful),
         Some(true) => Ok(Verdict::Good),
-        None if [NOT_CHECKED, NOT_RUN].contains(&&*attempt.error_class) => Err(Reason::Unverified),
-        _ if attempt.error_class == INTERRUPTED => Err(Reason::Unverified),
+        None if [NOT_CHECKED, NOT_RUN].contains(&&*attempt.error_class) => Err(SkipReason::Unverified),
+        _ if attempt.error_class == INTERRUPTED => Err(SkipReason::Unverified),
         Some(false) => Ok(Verdict::Bad),
         None if ended_badly => Ok(Verdict::Bad),
-        None => Err(Reason::Unverified),
+        None => Err(SkipReason::Unverified),
     }
 }
 
@@ -281,16 +281,16 @@ fn ends_of(printed: &str) -> Vec<String> {
 }
 
 /// What earlier attempts answered, and how each failed. One of which that is not known makes the rest unknown.
-fn told(before: &[&Attempt<'_>]) -> Result<Vec<(String, String)>, Reason> {
+fn told(before: &[&Attempt<'_>]) -> Result<Vec<(String, String)>, SkipReason> {
     let (mut told, mut bytes) = (Vec::with_capacity(before.len()), 0);
     for attempt in before {
         let (answered, printed) = (attempt.output_summary.trim(), attempt.runner_output.trim());
         if answered.is_empty() || printed.is_empty() || !failed(attempt) {
-            return Err(Reason::UnknownPrompt);
+            return Err(SkipReason::UnknownPrompt);
         }
         bytes += answered.len() + printed.len();
         if bytes > ROW_BYTES_MAX {
-            return Err(Reason::TooLong);
+            return Err(SkipReason::TooLong);
         }
         told.push((answered.to_owned(), printed.to_owned()));
     }

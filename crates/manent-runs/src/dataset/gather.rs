@@ -17,7 +17,7 @@ use super::row::Row;
 use super::rows_of::{Desk, Finished, Hand};
 use super::split::{Groups, Kind};
 use super::spool::{Slot, Spool};
-use super::{Counts, Progress, Recipe, Result};
+use super::{DatasetCounts, DatasetResult, Progress, Recipe};
 use crate::runs::{Namer, Runs};
 
 /// What was gathered.
@@ -28,7 +28,7 @@ pub(super) struct Gathered {
     pub(super) signatures: Vec<Signature>,
     pub(super) spool: Spool,
     pub(super) groups: Groups,
-    pub(super) counts: Counts,
+    pub(super) counts: DatasetCounts,
     pub(super) sources: Vec<Source>,
     /// What was quoted of which sessions.
     pub(super) quoted: BTreeMap<(String, String), (u64, u64)>,
@@ -94,7 +94,7 @@ pub(super) fn gather(
     recipe: &Recipe,
     place: &Place,
     progress: Progress<'_>,
-) -> Result<Gathered> {
+) -> DatasetResult<Gathered> {
     let runs = Runs::open(store)?;
     let listed = runs.sessions()?;
     let deleted = deleted(store)?;
@@ -113,7 +113,7 @@ pub(super) fn gather(
         signatures: Vec::new(),
         spool: Spool::new(place)?,
         groups,
-        counts: Counts::default(),
+        counts: DatasetCounts::default(),
         sources: listed.into_iter().map(|listed| Source { listed, records: None }).collect(),
         quoted: BTreeMap::new(),
         times: None,
@@ -181,7 +181,7 @@ fn threads() -> usize {
 
 impl Gathered {
     /// Puts a row where it waits.
-    pub(super) fn spool(&mut self, row: Row) -> Result<Pending> {
+    pub(super) fn spool(&mut self, row: Row) -> DatasetResult<Pending> {
         let slot = self.spool.put(&row)?;
         let kept = Kept {
             prompt_hash: [row.prompt_hash as u64, (row.prompt_hash >> 64) as u64],

@@ -8,7 +8,7 @@ use super::draft::Verdict;
 use super::gather::Gathered;
 use super::place::{Place, Sheet};
 use super::spool::Pieces;
-use super::{Format, Made, Progress, Recipe, Result, Written, card};
+use super::{Dataset, DatasetFile, DatasetFormat, DatasetResult, Progress, Recipe, card};
 
 /// Writes everything into the place.
 pub(super) fn write(
@@ -17,7 +17,7 @@ pub(super) fn write(
     gathered: &mut Gathered,
     chosen: &Chosen,
     progress: Progress<'_>,
-) -> Result<Made> {
+) -> DatasetResult<Dataset> {
     let mut files = Vec::new();
     let mut from = 0;
     let all = gathered.spool.bytes().max(1);
@@ -29,7 +29,7 @@ pub(super) fn write(
         let mut sheet = place.hashed_sheet(name)?;
         let mut pieces = (Pieces::default(), Pieces::default());
         for (at, item) in rest[..count].iter().enumerate() {
-            let line = &mut Line { format: recipe.format, sheet: &mut sheet, pieces: &mut pieces };
+            let line = &mut RowWriter { format: recipe.format, sheet: &mut sheet, pieces: &mut pieces };
             done += line.write(item, place, gathered)?;
             if at.is_multiple_of(TELL_EVERY) {
                 let share =
@@ -41,14 +41,14 @@ pub(super) fn write(
         from += count;
     }
     gathered.spool.remove(place)?;
-    let made = Made {
+    let made = Dataset {
         dir: place.dir().to_owned(),
         files,
         counts: gathered.counts.clone(),
         groups: chosen.groups,
         validation_groups: chosen.validation_groups,
     };
-    if recipe.format == Format::ShareGpt {
+    if recipe.format == DatasetFormat::ShareGpt {
         put(place, "dataset_info.json", &pretty(&card::dataset_info(&made)))?;
     }
     put(place, "manifest.json", &pretty(&manifest(recipe, gathered, chosen, &made)))?;
@@ -57,7 +57,7 @@ pub(super) fn write(
 }
 
 /// The files of a format with their rows, in the order in which rows are sorted.
-pub(super) fn files_of(format: Format) -> impl Iterator<Item = (&'static str, Set, bool)> {
+pub(super) fn files_of(format: DatasetFormat) -> impl Iterator<Item = (&'static str, Set, bool)> {
     let all = [
         ("train.jsonl", Set::Main, false),
         ("validation.jsonl", Set::Main, true),
@@ -66,27 +66,29 @@ pub(super) fn files_of(format: Format) -> impl Iterator<Item = (&'static str, Se
         ("repair-train.jsonl", Set::Repair, false),
         ("repair-validation.jsonl", Set::Repair, true),
     ];
-    all.into_iter().filter(move |(_, set, _)| *set != Set::Unpaired || format == Format::TrlDpo)
+    all.into_iter().filter(move |(_, set, _)| *set != Set::Unpaired || format == DatasetFormat::TrlDpo)
 }
 
-struct Line<'a> {
-    format: Format,
+struct RowWriter<'a> {
+    format: DatasetFormat,
     sheet: &'a mut Sheet,
     pieces: &'a mut (Pieces, Pieces),
 }
 
-impl Line<'_> {
+impl RowWriter<'_> {
     /// Writes a row; gives how much of the spool it was.
-    fn write(&mut self, item: &Item, place: &Place, gathered: &mut Gathered) -> Result<u64> {
+    fn write(&mut self, item: &Item, place: &Place, gathered: &mut Gathered) -> DatasetResult<u64> {
         let (first, second) = (&mut self.pieces.0, &mut self.pieces.1);
         let row = gathered.rows[item.row as usize];
         gathered.spool.get(row.slot, place, first)?;
         let label: &[u8] = if row.verdict == Verdict::Good { b"true" } else { b"false" };
         let (prompt, answer, besides) = (first.prompt(), first.answer(), first.besides());
         let parts: &[&[u8]] = match (self.format, item.rejected, item.set) {
-            (Format::OpenAi, ..) => &[b"{\"messages\":[", prompt, b",", answer, b"]", besides, b"}\n"],
-            (Format::ShareGpt, ..) => &[b"{\"conversations\":[", prompt, b",", answer, b"]", besides, b"}\n"],
-            (Format::TrlDpo, Some((rejected, same_model)), _) => {
+            (DatasetFormat::OpenAi, ..) => &[b"{\"messages\":[", prompt, b",", answer, b"]", besides, b"}\n"],
+            (DatasetFormat::ShareGpt, ..) => {
+                &[b"{\"conversations\":[", prompt, b",", answer, b"]", besides, b"}\n"]
+            }
+            (DatasetFormat::TrlDpo, Some((rejected, same_model)), _) => {
                 gathered.spool.get(gathered.rows[rejected as usize].slot, place, second)?;
                 let same: &[u8] =
                     if same_model { b"],\"same_model\":true" } else { b"],\"same_model\":false" };
@@ -94,11 +96,11 @@ impl Line<'_> {
                 let [open, chosen, middle] = [&b"{\"prompt\":["[..], b"],\"chosen\":[", b"],\"rejected\":["];
                 &[open, prompt, chosen, answer, middle, other, same, besides, b"}\n"]
             }
-            (Format::Kto, ..) | (Format::TrlDpo, None, Set::Unpaired) => {
+            (DatasetFormat::Kto, ..) | (DatasetFormat::TrlDpo, None, Set::Unpaired) => {
                 let [open, middle] = [&b"{\"prompt\":["[..], b"],\"completion\":["];
                 &[open, prompt, middle, answer, b"],\"label\":", label, besides, b"}\n"]
             }
-            (Format::TrlSft | Format::TrlDpo, ..) => {
+            (DatasetFormat::TrlSft | DatasetFormat::TrlDpo, ..) => {
                 let [open, middle] = [&b"{\"prompt\":["[..], b"],\"completion\":["];
                 &[open, prompt, middle, answer, b"]", besides, b"}\n"]
             }
@@ -110,7 +112,7 @@ impl Line<'_> {
     }
 }
 
-fn put(place: &Place, name: &'static str, text: &str) -> Result<Written> {
+fn put(place: &Place, name: &'static str, text: &str) -> DatasetResult<DatasetFile> {
     let mut sheet = place.sheet(name)?;
     sheet.put(text.as_bytes())?;
     sheet.close(name, 0)
@@ -121,11 +123,11 @@ fn pretty(value: &Value) -> String {
 }
 
 /// What is in the data set, where it came from, and what is not in it. No clock and no machine is asked.
-fn manifest(recipe: &Recipe, gathered: &Gathered, chosen: &Chosen, made: &Made) -> Value {
+fn manifest(recipe: &Recipe, gathered: &Gathered, chosen: &Chosen, made: &Dataset) -> Value {
     let counts = &made.counts;
     let left_out: Map<String, Value> =
         counts.left_out.iter().map(|(why, count)| (why.word().to_owned(), json!(count))).collect();
-    let file = |file: &Written| json!({"name": file.name, "rows": file.rows, "bytes": file.bytes, "blake3": file.hash});
+    let file = |file: &DatasetFile| json!({"name": file.name, "rows": file.rows, "bytes": file.bytes, "blake3": file.hash});
     json!({
         "manifest_version": MANIFEST_VERSION,
         "made_by": concat!("manent/", env!("CARGO_PKG_VERSION")),

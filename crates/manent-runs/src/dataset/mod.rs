@@ -50,7 +50,7 @@ use manent::Store;
 
 /// How rows are written, and for whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum DatasetFormat {
     /// Fine-tuning of chat models at OpenAI: `messages`, `tools`.
     OpenAi,
     /// TRL's supervised trainer: `prompt`, `completion`, `tools`.
@@ -63,21 +63,21 @@ pub enum Format {
     ShareGpt,
 }
 
-impl Format {
+impl DatasetFormat {
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
-            Format::OpenAi => "openai",
-            Format::TrlSft => "trl-sft",
-            Format::TrlDpo => "trl-dpo",
-            Format::Kto => "kto",
-            Format::ShareGpt => "sharegpt",
+            DatasetFormat::OpenAi => "openai",
+            DatasetFormat::TrlSft => "trl-sft",
+            DatasetFormat::TrlDpo => "trl-dpo",
+            DatasetFormat::Kto => "kto",
+            DatasetFormat::ShareGpt => "sharegpt",
         }
     }
 
     /// Whether attempts that failed are of use.
     fn takes_failures(self) -> bool {
-        matches!(self, Format::TrlDpo | Format::Kto)
+        matches!(self, DatasetFormat::TrlDpo | DatasetFormat::Kto)
     }
 }
 
@@ -85,7 +85,7 @@ impl Format {
 #[derive(Debug, Clone)]
 pub struct Recipe {
     /// How rows are written.
-    pub format: Format,
+    pub format: DatasetFormat,
     /// Only runs since then, in milliseconds since 1970.
     pub since_ms: Option<i64>,
     /// Only runs before that.
@@ -108,7 +108,7 @@ pub struct Recipe {
 
 impl Recipe {
     /// Everything there is, a tenth of it for validation.
-    pub fn new(format: Format) -> Recipe {
+    pub fn new(format: DatasetFormat) -> Recipe {
         Recipe {
             format,
             since_ms: None,
@@ -136,7 +136,7 @@ pub enum Existing {
 /// Why something is not in a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum SkipReason {
     /// Not what was asked for.
     Filtered,
     /// Its session was deleted.
@@ -183,45 +183,45 @@ pub enum Reason {
     NearTrain,
 }
 
-impl Reason {
+impl SkipReason {
     /// What the manifest calls it.
     pub fn word(self) -> &'static str {
         match self {
-            Reason::Filtered => "filtered",
-            Reason::Deleted => "session_deleted",
-            Reason::Repeated => "attempt_repeated",
-            Reason::Unverified => "not_verified",
-            Reason::Doubtful => "verified_with_error",
-            Reason::Failed => "failed",
-            Reason::NoModel => "no_model",
-            Reason::NoPrompt => "no_prompt",
-            Reason::UnknownPrompt => "prompt_unknown",
-            Reason::NoOutput => "no_output",
-            Reason::OnlySummary => "only_summary",
-            Reason::NotThere => "reference_not_found",
-            Reason::BadReference => "reference_invalid",
-            Reason::Damaged => "damaged",
-            Reason::TooLong => "too_long",
-            Reason::OddShape => "odd_shape",
-            Reason::Unsafe => "unsafe",
-            Reason::Duplicate => "duplicate",
-            Reason::NearDuplicate => "near_duplicate",
-            Reason::Contradiction => "contradiction",
-            Reason::PromptInTrain => "prompt_in_train",
-            Reason::NearTrain => "near_duplicate_in_train",
+            SkipReason::Filtered => "filtered",
+            SkipReason::Deleted => "session_deleted",
+            SkipReason::Repeated => "attempt_repeated",
+            SkipReason::Unverified => "not_verified",
+            SkipReason::Doubtful => "verified_with_error",
+            SkipReason::Failed => "failed",
+            SkipReason::NoModel => "no_model",
+            SkipReason::NoPrompt => "no_prompt",
+            SkipReason::UnknownPrompt => "prompt_unknown",
+            SkipReason::NoOutput => "no_output",
+            SkipReason::OnlySummary => "only_summary",
+            SkipReason::NotThere => "reference_not_found",
+            SkipReason::BadReference => "reference_invalid",
+            SkipReason::Damaged => "damaged",
+            SkipReason::TooLong => "too_long",
+            SkipReason::OddShape => "odd_shape",
+            SkipReason::Unsafe => "unsafe",
+            SkipReason::Duplicate => "duplicate",
+            SkipReason::NearDuplicate => "near_duplicate",
+            SkipReason::Contradiction => "contradiction",
+            SkipReason::PromptInTrain => "prompt_in_train",
+            SkipReason::NearTrain => "near_duplicate_in_train",
         }
     }
 }
 
 /// What was counted while a data set was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct DatasetCounts {
     /// Runs that were read.
     pub runs: u64,
     /// Their attempts.
     pub attempts: u64,
     /// What is not in it, and why.
-    pub left_out: BTreeMap<Reason, u64>,
+    pub left_out: BTreeMap<SkipReason, u64>,
     /// Credentials that were taken out of what is in it.
     pub secrets: u64,
     /// Names in paths of home directories.
@@ -236,15 +236,15 @@ pub struct Counts {
     pub unreadable: u64,
 }
 
-impl Counts {
-    fn leave_out(&mut self, why: Reason) {
+impl DatasetCounts {
+    fn leave_out(&mut self, why: SkipReason) {
         *self.left_out.entry(why).or_default() += 1;
     }
 }
 
 /// A file of a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct DatasetFile {
     /// Its name.
     pub name: &'static str,
     /// How many rows it has.
@@ -257,20 +257,20 @@ pub struct Written {
 
 /// A data set that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct Dataset {
     /// Where it is.
     pub dir: PathBuf,
     /// Its files with rows.
-    pub files: Vec<Written>,
+    pub files: Vec<DatasetFile>,
     /// What was counted.
-    pub counts: Counts,
+    pub counts: DatasetCounts,
     /// Groups of sessions and projects that have rows.
     pub groups: u64,
     /// Those of them that are for validation.
     pub validation_groups: u64,
 }
 
-impl Made {
+impl Dataset {
     /// How many rows a file has.
     pub fn rows(&self, name: &str) -> u64 {
         self.files.iter().find(|file| file.name == name).map_or(0, |file| file.rows)
@@ -317,7 +317,7 @@ pub enum DatasetError {
     #[error("there are no rows, so nothing is written")]
     NoRows {
         /// What was read, and why nothing came of it.
-        counts: Box<Counts>,
+        counts: Box<DatasetCounts>,
     },
     /// The disk refused.
     #[error("cannot write {}: {source}; {}", path.display(), hint(source))]
@@ -345,7 +345,7 @@ fn hint(error: &io::Error) -> &'static str {
 }
 
 /// The result of making a data set.
-pub type Result<T> = std::result::Result<T, DatasetError>;
+pub type DatasetResult<T> = Result<T, DatasetError>;
 
 /// Tells how far the work is: so much is done, of so much.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
@@ -358,7 +358,7 @@ pub fn make(
     dir: &Path,
     existing: Existing,
     progress: Progress<'_>,
-) -> Result<Made> {
+) -> DatasetResult<Dataset> {
     let place = place::Place::prepare(disk, dir, existing)?;
     let mut gathered = gather::gather(store, recipe, &place, progress)?;
     let chosen = choose::choose(recipe, &mut gathered);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use manent_log::fs::{Access, Disk, DiskFile, Shape, write_fully};
 use manent_log::{FileLock, LockMode};
 
-use super::{DatasetError, Existing, Result, Written};
+use super::{DatasetError, DatasetFile, DatasetResult, Existing};
 
 /// Where a data set is made.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) struct Sheet {
 
 impl Place {
     /// Looks whether a data set can be made there, and begins.
-    pub(super) fn prepare(disk: &Arc<dyn Disk>, dir: &Path, existing: Existing) -> Result<Place> {
+    pub(super) fn prepare(disk: &Arc<dyn Disk>, dir: &Path, existing: Existing) -> DatasetResult<Place> {
         let no_directory = || DatasetError::NoDirectory { dir: dir.to_owned() };
         let failed = |source: io::Error| DatasetError::Write { path: dir.to_owned(), source };
         let dir = match disk.inspect(dir) {
@@ -100,7 +100,7 @@ impl Place {
     }
 
     /// Whether the place is free, or may be freed.
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> DatasetResult<()> {
         let dir = self.dir.clone();
         let names = match self.disk.list(&dir) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -145,12 +145,12 @@ impl Place {
     }
 
     /// Begins a file whose hash is wanted.
-    pub(super) fn hashed_sheet(&self, name: &str) -> Result<Sheet> {
+    pub(super) fn hashed_sheet(&self, name: &str) -> DatasetResult<Sheet> {
         Ok(Sheet { hasher: Some(blake3::Hasher::new()), ..self.sheet(name)? })
     }
 
     /// Begins a file.
-    pub(super) fn sheet(&self, name: &str) -> Result<Sheet> {
+    pub(super) fn sheet(&self, name: &str) -> DatasetResult<Sheet> {
         let path = self.making.join(name);
         let file = self.disk.open(&path, Access::CreateNew).map_err(|source| self.error(name, source))?;
         let path = self.dir.join(name);
@@ -158,11 +158,11 @@ impl Place {
     }
 
     /// Opens a file to read it.
-    pub(super) fn open(&self, name: &str) -> Result<Box<dyn DiskFile>> {
+    pub(super) fn open(&self, name: &str) -> DatasetResult<Box<dyn DiskFile>> {
         self.disk.open(&self.making.join(name), Access::Read).map_err(|source| self.error(name, source))
     }
 
-    pub(super) fn remove(&self, name: &str) -> Result<()> {
+    pub(super) fn remove(&self, name: &str) -> DatasetResult<()> {
         self.disk.remove(&self.making.join(name)).map_err(|source| self.error(name, source))
     }
 
@@ -171,7 +171,7 @@ impl Place {
     }
 
     /// Puts what was made in its place. What was written is on the disk before.
-    pub(super) fn finish(mut self) -> Result<()> {
+    pub(super) fn finish(mut self) -> DatasetResult<()> {
         // Somebody may have put something there meanwhile.
         self.check()?;
         self.rename().map_err(|source| match source.kind() {
@@ -219,7 +219,7 @@ impl Drop for Place {
 }
 
 impl Sheet {
-    pub(super) fn put(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(super) fn put(&mut self, bytes: &[u8]) -> DatasetResult<()> {
         self.bytes += bytes.len() as u64;
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
@@ -229,7 +229,7 @@ impl Sheet {
         self.bytes
     }
 
-    pub(super) fn flush(&mut self) -> Result<()> {
+    pub(super) fn flush(&mut self) -> DatasetResult<()> {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(&self.buffer);
         }
@@ -240,11 +240,11 @@ impl Sheet {
     }
 
     /// Everything is on the disk when this returns.
-    pub(super) fn close(mut self, name: &'static str, rows: u64) -> Result<Written> {
+    pub(super) fn close(mut self, name: &'static str, rows: u64) -> DatasetResult<DatasetFile> {
         self.flush()?;
         self.file.sync().map_err(|source| DatasetError::Write { path: self.path.clone(), source })?;
         let hash = self.hasher.map(|hasher| hasher.finalize().to_hex().to_string()).unwrap_or_default();
-        Ok(Written { name, rows, bytes: self.bytes, hash })
+        Ok(DatasetFile { name, rows, bytes: self.bytes, hash })
     }
 }
 

@@ -9,9 +9,9 @@ use manent::context::{Follower, Gone, Message, Origin};
 use manent_store::{Place, SessionKey, StreamId};
 
 use super::draft::{Answered, Asked, Draft, Failure, ROW_BYTES_MAX, Role, Said};
-use super::{Reason, Recipe};
+use super::{Recipe, SkipReason};
 use crate::error::Result;
-use crate::runs::Passage;
+use crate::runs::RecordRange;
 
 /// What was quoted: of which session, by its key and its id, and its first and last record.
 pub(super) type Quoted = ((String, String), (u64, u64));
@@ -57,14 +57,14 @@ impl<'a> Quotes<'a> {
         &mut self,
         drafts: Vec<Draft>,
         enough: usize,
-        left_out: &mut Vec<(u32, Reason, u64)>,
+        left_out: &mut Vec<(u32, SkipReason, u64)>,
     ) -> Result<(Vec<Draft>, Vec<Draft>)> {
         let mut wanted: Vec<(String, (u64, u64), usize, Part)> = Vec::new();
         for (at, draft) in drafts.iter().enumerate() {
-            if let Asked::Passage(passage) = &draft.asked {
+            if let Asked::Records(passage) = &draft.asked {
                 wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, Part::Asked));
             }
-            if let Answered::Passage(passage) = &draft.answered {
+            if let Answered::Records(passage) = &draft.answered {
                 wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, Part::Answered));
             }
         }
@@ -99,20 +99,20 @@ impl<'a> Quotes<'a> {
         Ok((whole, rest))
     }
 
-    fn fill(&mut self, draft: &mut Draft, part: Part) -> Result<std::result::Result<(), Reason>> {
+    fn fill(&mut self, draft: &mut Draft, part: Part) -> Result<std::result::Result<(), SkipReason>> {
         let passage = match (part, &draft.asked, &draft.answered) {
-            (Part::Asked, Asked::Passage(passage), _) | (Part::Answered, _, Answered::Passage(passage)) => {
+            (Part::Asked, Asked::Records(passage), _) | (Part::Answered, _, Answered::Records(passage)) => {
                 passage.clone()
             }
             _ => return Ok(Ok(())),
         };
         if passage.seq.0 > passage.seq.1 || passage.seq.1 == 0 {
-            return Ok(Err(Reason::BadReference));
+            return Ok(Err(SkipReason::BadReference));
         }
         let Ok(key) = SessionKey::new(passage.session.as_str()) else {
-            return Ok(Err(Reason::BadReference));
+            return Ok(Err(SkipReason::BadReference));
         };
-        let Some(follower) = self.follow(&key, &passage)? else { return Ok(Err(Reason::NotThere)) };
+        let Some(follower) = self.follow(&key, &passage)? else { return Ok(Err(SkipReason::NotThere)) };
         let place = (follower.stream_id().key.to_string(), follower.stream_id().id.clone());
         match part {
             Part::Asked => {
@@ -136,7 +136,7 @@ impl<'a> Quotes<'a> {
             Part::Answered => match follower.said(passage.seq)? {
                 Ok(messages) => match answer(messages) {
                     Some(said) => draft.answered = Answered::Messages(said),
-                    None => return Ok(Err(Reason::OddShape)),
+                    None => return Ok(Err(SkipReason::OddShape)),
                 },
                 Err(gone) => return Ok(Err(reason(gone))),
             },
@@ -145,7 +145,7 @@ impl<'a> Quotes<'a> {
         Ok(Ok(()))
     }
 
-    fn follow(&mut self, key: &SessionKey, passage: &Passage) -> Result<Option<&mut Follower>> {
+    fn follow(&mut self, key: &SessionKey, passage: &RecordRange) -> Result<Option<&mut Follower>> {
         let name = name(passage);
         let open = self.open.iter().position(|(open, _)| *open == name);
         let Some(at) = open else { return self.open(key, passage, name) };
@@ -153,7 +153,12 @@ impl<'a> Quotes<'a> {
         Ok(self.open.last_mut().map(|(_, follower)| follower))
     }
 
-    fn open(&mut self, key: &SessionKey, passage: &Passage, name: String) -> Result<Option<&mut Follower>> {
+    fn open(
+        &mut self,
+        key: &SessionKey,
+        passage: &RecordRange,
+        name: String,
+    ) -> Result<Option<&mut Follower>> {
         let Some(address) = self.find(key, passage, &name)? else { return Ok(None) };
         let follower = match Follower::open(self.store, &address, ROW_BYTES_MAX) {
             Err(e) if e.is_not_found() => return Ok(None),
@@ -167,7 +172,7 @@ impl<'a> Quotes<'a> {
     }
 
     /// Where the session of a passage is: live or archived. What was deleted is not looked at.
-    fn find(&mut self, key: &SessionKey, passage: &Passage, name: &str) -> Result<Option<StreamId>> {
+    fn find(&mut self, key: &SessionKey, passage: &RecordRange, name: &str) -> Result<Option<StreamId>> {
         if let Some(found) = self.found.get(name) {
             return Ok(found.clone());
         }
@@ -189,21 +194,21 @@ impl<'a> Quotes<'a> {
     }
 }
 
-fn name(passage: &Passage) -> String {
+fn name(passage: &RecordRange) -> String {
     format!("{}\0{}", passage.session, passage.id)
 }
 
-fn reason(gone: Gone) -> Reason {
+fn reason(gone: Gone) -> SkipReason {
     match gone {
-        Gone::Missing => Reason::NotThere,
-        Gone::Damaged => Reason::Damaged,
-        Gone::TooLong => Reason::TooLong,
+        Gone::Missing => SkipReason::NotThere,
+        Gone::Damaged => SkipReason::Damaged,
+        Gone::TooLong => SkipReason::TooLong,
     }
 }
 
 /// Whether a prompt holds how an earlier attempt failed: what it had answered, or what was printed about it.
-fn holds(messages: &[Message], prompt: &Passage, failure: &Failure) -> bool {
-    let same = |output: &&Passage| {
+fn holds(messages: &[Message], prompt: &RecordRange, failure: &Failure) -> bool {
+    let same = |output: &&RecordRange| {
         output.session == prompt.session
             && (output.id == prompt.id || output.id.is_empty() || prompt.id.is_empty())
     };

@@ -6,7 +6,7 @@ use super::draft::{Answered, Asked, Draft, Origin, ROW_BYTES_MAX, Role, Said, Ve
 use super::gather::Counted;
 use super::quote::Quoted;
 use super::shape::{Part, messages_of_input, push_string, shape, tools};
-use super::{Format, Reason};
+use super::{DatasetFormat, SkipReason};
 
 /// A row as it waits in the spool: pieces of JSON, of which its file's lines are put together.
 #[derive(Debug)]
@@ -50,8 +50,8 @@ impl Worker {
     pub(super) fn rows(
         &mut self,
         drafts: Vec<Draft>,
-        format: Format,
-        left_out: &mut Vec<(u32, Reason, u64)>,
+        format: DatasetFormat,
+        left_out: &mut Vec<(u32, SkipReason, u64)>,
     ) -> Vec<Row> {
         let mut rows = Vec::with_capacity(drafts.len());
         for draft in drafts {
@@ -64,7 +64,7 @@ impl Worker {
         rows
     }
 
-    fn row(&mut self, draft: Draft, format: Format) -> Result<Row, Reason> {
+    fn row(&mut self, draft: Draft, format: DatasetFormat) -> Result<Row, SkipReason> {
         let is_summary = matches!(draft.answered, Answered::Summary(_));
         let asked = asked(draft.asked);
         let answered = answered(draft.answered);
@@ -80,7 +80,7 @@ impl Worker {
         if let Some(tools) = &tools {
             besides.push_str(",\"tools\":");
             match format {
-                Format::OpenAi => besides.push_str(tools),
+                DatasetFormat::OpenAi => besides.push_str(tools),
                 // As a text: see `arguments`.
                 _ => push_string(&mut besides, tools),
             }
@@ -98,7 +98,7 @@ impl Worker {
             besides = format!(",{}", checked.trim_start_matches('{').strip_suffix('}').unwrap_or_default());
         }
         if prompt.len() + answer.len() + besides.len() > ROW_BYTES_MAX {
-            return Err(Reason::TooLong);
+            return Err(SkipReason::TooLong);
         }
         let mut hasher = hasher(&[&prompt, &besides]);
         let prompt_hash = first_half(&hasher);
@@ -125,7 +125,7 @@ impl Worker {
         })
     }
 
-    fn tools(&mut self, json: &str, cleaner: &mut Cleaner) -> Result<Option<String>, Reason> {
+    fn tools(&mut self, json: &str, cleaner: &mut Cleaner) -> Result<Option<String>, SkipReason> {
         let known = self.tools.take().filter(|tools| tools.given == json);
         let tools = if let Some(tools) = known {
             tools
@@ -156,7 +156,7 @@ fn asked(asked: Asked) -> Vec<Said> {
             messages
         }
         // Looked up before.
-        Asked::Passage(_) => Vec::new(),
+        Asked::Records(_) => Vec::new(),
     }
 }
 
@@ -164,19 +164,19 @@ fn answered(answered: Answered) -> Vec<Said> {
     match answered {
         Answered::Messages(messages) => messages,
         Answered::Summary(content) => vec![Said { role: Role::Assistant, content, ..Said::default() }],
-        Answered::Passage(_) => Vec::new(),
+        Answered::Records(_) => Vec::new(),
     }
 }
 
 /// A prompt asks, an answer answers.
-fn check(asked: &[Said], answered: &[Said]) -> Result<(), Reason> {
+fn check(asked: &[Said], answered: &[Said]) -> Result<(), SkipReason> {
     let asks = asked.last().is_some_and(|last| matches!(last.role, Role::User | Role::Tool));
     let says = asked.iter().any(|said| said.role != Role::System && !said.content.trim().is_empty());
     let answers = answered.last().is_some_and(|last| last.role == Role::Assistant);
     if !says {
-        return Err(Reason::NoPrompt);
+        return Err(SkipReason::NoPrompt);
     }
-    if asks && answers { Ok(()) } else { Err(Reason::OddShape) }
+    if asks && answers { Ok(()) } else { Err(SkipReason::OddShape) }
 }
 
 /// Of what tells a row from others: the last thing that was asked, and the answer. A long conversation is in the

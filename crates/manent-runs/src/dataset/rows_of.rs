@@ -13,8 +13,8 @@ use super::gather::{Gathered, Pending};
 use super::quote::Quotes;
 use super::row::Worker;
 use super::split::Kind;
-use super::{DatasetError, Reason, Recipe, Result};
-use crate::runs::{Faults, Known, Line, Namer, Names, Run, Runs, Status, start_at};
+use super::{DatasetError, DatasetResult, Recipe, SkipReason};
+use crate::runs::{Faults, Known, Namer, Names, Run, RunRecord, Runs, Status, start_at};
 
 /// What came of a batch. Rows are in the spool already; whether they count is known when its turn comes.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct Finished {
     /// In the order of the runs.
     pub(super) rows: Vec<Pending>,
     /// Of which run, why, and how many attempts.
-    pub(super) left_out: Vec<(u32, Reason, u64)>,
+    pub(super) left_out: Vec<(u32, SkipReason, u64)>,
     /// Lines that are no runs.
     pub(super) others: u64,
 }
@@ -82,7 +82,7 @@ impl<'a> Hand<'a> {
         }
     }
 
-    fn read(&mut self, source: usize) -> Result<()> {
+    fn read(&mut self, source: usize) -> DatasetResult<()> {
         let desk = self.desk;
         let key = &desk.sources[source].0;
         let log = Log::new(source as u32, desk.runs.verdicts(key)?);
@@ -107,7 +107,7 @@ impl<'a> Hand<'a> {
         Ok(())
     }
 
-    fn hand_on(&mut self, mut batch: Batch) -> Result<()> {
+    fn hand_on(&mut self, mut batch: Batch) -> DatasetResult<()> {
         loop {
             match self.crew.offer(batch) {
                 Offered::Taken => return Ok(()),
@@ -121,7 +121,7 @@ impl<'a> Hand<'a> {
     }
 
     /// Makes rows of a batch, and has those counted whose turn it is.
-    fn make(&mut self, batch: &Batch) -> Result<()> {
+    fn make(&mut self, batch: &Batch) -> DatasetResult<()> {
         self.last = batch.log.source;
         let finished = self.finish(batch, None)?;
         let log = &batch.log;
@@ -140,7 +140,7 @@ impl<'a> Hand<'a> {
     }
 
     /// Runs that were begun and did not end stand at the end.
-    fn make_open(&mut self, log: &Arc<Log>, known: &Known, end: End) -> Result<()> {
+    fn make_open(&mut self, log: &Arc<Log>, known: &Known, end: End) -> DatasetResult<()> {
         let Some(first) = known.first_open() else { return Ok(()) };
         let desk = self.desk;
         let mut batch = Batch::first(log);
@@ -157,7 +157,7 @@ impl<'a> Hand<'a> {
         failed.map_or_else(|| self.keep_open(&batch, known), Err)
     }
 
-    fn keep_open(&mut self, batch: &Batch, known: &Known) -> Result<()> {
+    fn keep_open(&mut self, batch: &Batch, known: &Known) -> DatasetResult<()> {
         let finished = self.finish(batch, Some(known))?;
         let counts = vec![true; finished.runs.len()];
         lock(&self.desk.gathered).keep(batch.log.source, finished, &counts);
@@ -165,19 +165,19 @@ impl<'a> Hand<'a> {
     }
 
     /// Of the lines of a batch: runs that ended; or those that were begun and did not, if these are wanted.
-    fn finish(&mut self, batch: &Batch, open: Option<&Known>) -> Result<Finished> {
+    fn finish(&mut self, batch: &Batch, open: Option<&Known>) -> DatasetResult<Finished> {
         let mut finished = Finished::default();
         let mut waiting = Waiting::default();
         for (seq, line) in batch.lines() {
-            let line = Line::of_bytes(seq, line);
+            let line = RunRecord::of_bytes(seq, line);
             let (mut run, is_start) = match line {
                 None => {
                     finished.others += u64::from(seq != 0 && open.is_none());
                     continue;
                 }
-                Some(Line::Verdict(_)) => continue,
-                Some(Line::Start(run)) => (run, true),
-                Some(Line::Run(run)) => (run, false),
+                Some(RunRecord::Verdict(_)) => continue,
+                Some(RunRecord::Start(run)) => (run, true),
+                Some(RunRecord::Run(run)) => (run, false),
             };
             let names = self.desk.namer.names(&run);
             if open.is_some_and(|known| !is_start || !known.is_open(names, seq)) {
@@ -206,16 +206,16 @@ impl<'a> Hand<'a> {
         source: u32,
         finished: &mut Finished,
         waiting: &mut Waiting,
-    ) -> Result<()> {
+    ) -> DatasetResult<()> {
         let desk = self.desk;
         let (key, node) = &desk.sources[source as usize];
         let nth = finished.runs.len() as u32 - 1;
         self.join(run, *node, waiting);
         let is_deleted = |session: &str| desk.deleted.contains(session);
         let refused = if is_deleted(key.as_str()) || is_deleted(&run.session_id) {
-            Some(Reason::Deleted)
+            Some(SkipReason::Deleted)
         } else {
-            (!is_wanted(run, desk.recipe)).then_some(Reason::Filtered)
+            (!is_wanted(run, desk.recipe)).then_some(SkipReason::Filtered)
         };
         if let Some(why) = refused {
             finished.left_out.push((nth, why, run.attempts.len() as u64));
@@ -256,7 +256,7 @@ impl<'a> Hand<'a> {
     }
 
     /// Looks up what drafts quote, and makes rows of them.
-    fn make_rows(&mut self, waiting: &mut Waiting, finished: &mut Finished) -> Result<()> {
+    fn make_rows(&mut self, waiting: &mut Waiting, finished: &mut Finished) -> DatasetResult<()> {
         waiting.bytes = 0;
         let mut drafts = std::mem::take(&mut waiting.drafts);
         while !drafts.is_empty() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::clean::Cleaner;
 use super::draft::{Role, Said};
-use super::{Format, Reason};
+use super::{DatasetFormat, SkipReason};
 
 /// A call of a tool.
 #[derive(Debug)]
@@ -41,12 +41,12 @@ pub(super) enum Part {
 pub(super) fn shape(
     said: &[Said],
     part: Part,
-    format: Format,
+    format: DatasetFormat,
     cleaner: &mut Cleaner,
-) -> Result<Shaped, Reason> {
+) -> Result<Shaped, SkipReason> {
     match format {
-        Format::ShareGpt => conversations(said, part, cleaner),
-        Format::OpenAi | Format::TrlSft | Format::TrlDpo | Format::Kto => {
+        DatasetFormat::ShareGpt => conversations(said, part, cleaner),
+        DatasetFormat::OpenAi | DatasetFormat::TrlSft | DatasetFormat::TrlDpo | DatasetFormat::Kto => {
             let mut shaped = Shaped::default();
             for one in said {
                 if !shaped.members.is_empty() {
@@ -62,10 +62,10 @@ pub(super) fn shape(
 fn message(
     said: &Said,
     part: Part,
-    format: Format,
+    format: DatasetFormat,
     cleaner: &mut Cleaner,
     out: &mut String,
-) -> Result<(), Reason> {
+) -> Result<(), SkipReason> {
     let role = match said.role {
         Role::System => "system",
         Role::User => "user",
@@ -92,13 +92,13 @@ fn message(
     if said.role == Role::Tool {
         out.push_str(",\"tool_call_id\":");
         push_string(out, &cleaner.text(said.call_id.as_deref().unwrap_or_default()));
-        if let Some(name) = said.name.as_deref().filter(|_| format != Format::OpenAi) {
+        if let Some(name) = said.name.as_deref().filter(|_| format != DatasetFormat::OpenAi) {
             out.push_str(",\"name\":");
             push_string(out, &cleaner.text(name));
         }
     }
     // Earlier answers are what the model saw, not what it shall learn: one of them may be the failure.
-    if format == Format::OpenAi && part == Part::Prompt && said.role == Role::Assistant {
+    if format == DatasetFormat::OpenAi && part == Part::Prompt && said.role == Role::Assistant {
         out.push_str(",\"weight\":0");
     }
     out.push('}');
@@ -106,7 +106,7 @@ fn message(
 }
 
 /// Turns of a human and turns of a model, by turns: LLaMA-Factory passes over what is not so.
-fn conversations(said: &[Said], part: Part, cleaner: &mut Cleaner) -> Result<Shaped, Reason> {
+fn conversations(said: &[Said], part: Part, cleaner: &mut Cleaner) -> Result<Shaped, SkipReason> {
     let mut shaped = Shaped::default();
     let mut turns: Vec<(&str, String)> = Vec::new();
     for one in said {
@@ -145,7 +145,7 @@ fn conversations(said: &[Said], part: Part, cleaner: &mut Cleaner) -> Result<Sha
     }
     let begins_well = turns.first().is_some_and(|(from, _)| (part == Part::Prompt) == (*from == "human"));
     if !begins_well {
-        return Err(Reason::OddShape);
+        return Err(SkipReason::OddShape);
     }
     for (at, (from, value)) in turns.iter().enumerate() {
         out_turn(&mut shaped.members, at, from, value);
@@ -172,7 +172,7 @@ fn function_calls(calls: &[Call]) -> String {
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct WrittenCall {
     #[serde(default)]
     id: Value,
     #[serde(default)]
@@ -192,8 +192,8 @@ struct Function {
 }
 
 /// Calls as we write them, or as OpenAI does.
-fn calls_in(json: &str, cleaner: &mut Cleaner) -> Result<Vec<Call>, Reason> {
-    let written: Vec<Written> = read(json).ok_or(Reason::OddShape)?;
+fn calls_in(json: &str, cleaner: &mut Cleaner) -> Result<Vec<Call>, SkipReason> {
+    let written: Vec<WrittenCall> = read(json).ok_or(SkipReason::OddShape)?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let mut calls = Vec::with_capacity(written.len());
     for (at, call) in written.into_iter().enumerate() {
@@ -201,7 +201,7 @@ fn calls_in(json: &str, cleaner: &mut Cleaner) -> Result<Vec<Call>, Reason> {
             Some(function) => (function.name, function.arguments),
             None => (call.name, call.arguments),
         };
-        let name = text(&name).filter(|name| !name.is_empty()).ok_or(Reason::OddShape)?;
+        let name = text(&name).filter(|name| !name.is_empty()).ok_or(SkipReason::OddShape)?;
         let id = text(&call.id).filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call-{at}"));
         calls.push(Call {
             id: cleaner.text(&id).into_owned(),
@@ -228,21 +228,21 @@ fn arguments_of(arguments: Value, cleaner: &mut Cleaner) -> String {
 }
 
 /// The schemas of tools as OpenAI and TRL want them; an error if they are no list of tools.
-pub(super) fn tools(json: &str, cleaner: &mut Cleaner) -> Result<String, Reason> {
-    let list: Vec<Value> = read(json).ok_or(Reason::OddShape)?;
+pub(super) fn tools(json: &str, cleaner: &mut Cleaner) -> Result<String, SkipReason> {
+    let list: Vec<Value> = read(json).ok_or(SkipReason::OddShape)?;
     let mut tools = Vec::with_capacity(list.len());
     for tool in list {
         let mut function = match tool {
             Value::Object(mut tool) => tool.remove("function").unwrap_or(Value::Object(tool)),
-            _ => return Err(Reason::OddShape),
+            _ => return Err(SkipReason::OddShape),
         };
-        let members = function.as_object_mut().ok_or(Reason::OddShape)?;
+        let members = function.as_object_mut().ok_or(SkipReason::OddShape)?;
         members.remove("type");
         if let Some(schema) = members.remove("input_schema") {
             members.entry("parameters").or_insert(schema);
         }
         if members.get("name").and_then(Value::as_str).is_none_or(str::is_empty) {
-            return Err(Reason::OddShape);
+            return Err(SkipReason::OddShape);
         }
         cleaner.value(&mut function);
         tools.push(json!({"type": "function", "function": function}));

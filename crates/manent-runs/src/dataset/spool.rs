@@ -2,7 +2,7 @@
 
 use manent_log::fs::{DiskFile, read_fully};
 
-use super::Result;
+use super::DatasetResult;
 use super::place::{Place, Sheet};
 use super::row::Row;
 
@@ -49,11 +49,11 @@ impl Pieces {
 }
 
 impl Spool {
-    pub(super) fn new(place: &Place) -> Result<Spool> {
+    pub(super) fn new(place: &Place) -> DatasetResult<Spool> {
         Ok(Spool { sheet: place.sheet(NAME)?, reading: None })
     }
 
-    pub(super) fn put(&mut self, row: &Row) -> Result<Slot> {
+    pub(super) fn put(&mut self, row: &Row) -> DatasetResult<Slot> {
         let offset = self.sheet.bytes();
         let pieces = [&row.prompt, &row.answer, &row.besides];
         for piece in pieces {
@@ -67,7 +67,7 @@ impl Spool {
         self.sheet.bytes()
     }
 
-    pub(super) fn get(&mut self, slot: Slot, place: &Place, pieces: &mut Pieces) -> Result<()> {
+    pub(super) fn get(&mut self, slot: Slot, place: &Place, pieces: &mut Pieces) -> DatasetResult<()> {
         if self.reading.is_none() {
             self.sheet.flush()?;
             self.reading = Some(Reading { file: place.open(NAME)?, block: Vec::new(), at: 0 });
@@ -92,7 +92,7 @@ impl Spool {
     }
 
     /// It is not needed any more.
-    pub(super) fn remove(&mut self, place: &Place) -> Result<()> {
+    pub(super) fn remove(&mut self, place: &Place) -> DatasetResult<()> {
         self.reading = None;
         place.remove(NAME)
     }

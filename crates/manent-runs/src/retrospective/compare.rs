@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use super::capped::Capped;
 use super::report::date;
-use super::statistics::{FALSE_ALARMS, Share, different, holm};
+use super::statistics::{FALSE_ALARMS, Proportion, different, holm};
 use super::tally::{self, Ends, Input, Version, earlier, later, pair_key};
 
 /// What sets two shares of runs apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Differs {
+pub enum ComparisonKind {
     /// The time: this period, and the one before.
     Period,
     /// The version of the skill.
@@ -31,7 +31,7 @@ pub enum Differs {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// What sets them apart.
-    pub differs: Differs,
+    pub differs: ComparisonKind,
     /// The skill.
     pub skill: String,
     /// The model of both; empty where that is what differs.
@@ -45,9 +45,9 @@ pub struct Comparison {
     /// The day of the first run of the second.
     pub since: Option<String>,
     /// How many of the first succeeded.
-    pub before: Share,
+    pub before: Proportion,
     /// How many of the second.
-    pub after: Share,
+    pub after: Proportion,
     /// Where the model differs: whether the version of the skill changed at the same time.
     pub version_too: bool,
     /// Where the model differs, and the numbers support that it matters: whether nearly all runs of both were on inputs
@@ -70,17 +70,17 @@ impl Comparison {
     }
 }
 
-pub(super) fn trend(group: &tally::Group) -> Comparison {
+pub(super) fn trend(group: &tally::SkillTally) -> Comparison {
     Comparison {
-        differs: Differs::Period,
+        differs: ComparisonKind::Period,
         skill: group.skill.clone(),
         model: group.model.clone(),
         phase: group.phase.clone(),
         from: "the period before".to_owned(),
         to: "this period".to_owned(),
         since: None,
-        before: Share::new(group.before.success, group.before.ended()),
-        after: Share::new(group.ends.success, group.ends.ended()),
+        before: Proportion::new(group.before.success, group.before.ended()),
+        after: Proportion::new(group.ends.success, group.ends.ended()),
         version_too: false,
         same_inputs: false,
         chance: None,
@@ -119,7 +119,7 @@ pub(super) fn versions(table: Capped<Version>) -> Vec<Comparison> {
 
 fn by_version(old: &Version, new: &Version) -> Comparison {
     Comparison {
-        differs: Differs::Version,
+        differs: ComparisonKind::Version,
         skill: new.skill.clone(),
         model: new.model.clone(),
         phase: String::new(),
@@ -190,7 +190,7 @@ fn by_model_pair(old: &OfModel<'_>, new: &OfModel<'_>, beside: bool) -> Comparis
     runs.extend(ids(old, |version| &version.bad, 1));
     runs.extend(ids(old, |version| &version.good, 1));
     Comparison {
-        differs: if beside { Differs::ModelBeside } else { Differs::Model },
+        differs: if beside { ComparisonKind::ModelBeside } else { ComparisonKind::Model },
         skill: new.versions.first().map_or_else(String::new, |version| version.skill.clone()),
         model: String::new(),
         phase: String::new(),
@@ -208,8 +208,8 @@ fn by_model_pair(old: &OfModel<'_>, new: &OfModel<'_>, beside: bool) -> Comparis
     }
 }
 
-fn share(ends: &Ends) -> Share {
-    Share::new(ends.success, ends.ended())
+fn share(ends: &Ends) -> Proportion {
+    Proportion::new(ends.success, ends.ended())
 }
 
 /// Asks of every comparison with enough runs whether there is a difference; the surest first.
@@ -232,8 +232,9 @@ pub(super) fn judge(all: &mut [Comparison]) {
 /// Finds out of models that differ whether they were given the same. What the table of inputs let go counts as not the
 /// same: then it is not said.
 pub(super) fn find_same_inputs(all: &mut [Comparison], inputs: &Capped<Input>) {
-    let is_asked =
-        |one: &&mut Comparison| one.supported && matches!(one.differs, Differs::Model | Differs::ModelBeside);
+    let is_asked = |one: &&mut Comparison| {
+        one.supported && matches!(one.differs, ComparisonKind::Model | ComparisonKind::ModelBeside)
+    };
     let mut asked: Vec<&mut Comparison> = all.iter_mut().filter(is_asked).collect();
     let of_both = |one: &Comparison| [&one.from, &one.to].map(|model| pair_key(&one.skill, model));
     // How many runs each of them had on each input.

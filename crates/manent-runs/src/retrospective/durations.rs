@@ -22,7 +22,7 @@ pub(super) struct Durations {
 
 /// How long runs took, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Lasted {
+pub struct DurationStats {
     /// Of how many runs that is known.
     pub n: u64,
     /// Half of them took no longer: the one at rank n/2, rounded up, of all in order.
@@ -65,9 +65,9 @@ impl Durations {
         }
     }
 
-    pub(super) fn told(&self) -> Lasted {
+    pub(super) fn told(&self) -> DurationStats {
         if self.count == 0 {
-            return Lasted::default();
+            return DurationStats::default();
         }
         let mut sorted = self.exact.clone();
         sorted.sort_unstable();
@@ -84,7 +84,7 @@ impl Durations {
             found.map(|(at, _)| middle(*at).min(self.longest))
         };
         let error = if sorted.is_empty() { ERROR } else { 0.0 };
-        Lasted { n: self.count, median_ms: at(50), p95_ms: at(95), max_ms: Some(self.longest), error }
+        DurationStats { n: self.count, median_ms: at(50), p95_ms: at(95), max_ms: Some(self.longest), error }
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn few_are_told_exactly_and_many_to_one_percent() {
         let mut few = Durations::default();
-        assert_eq!(few.told(), Lasted::default());
+        assert_eq!(few.told(), DurationStats::default());
         for ms in [40, 10, 30, 20] {
             few.add(ms);
         }

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use super::capped::Capped;
-use super::report::Group;
+use super::report::SkillStats;
 use super::statistics::RUNS_MIN;
 use super::tally::{Input, pair_key};
 
 /// A skill, with a model, on inputs that it was given more than once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Flaky {
+pub struct FlakySkill {
     /// The skill.
     pub skill: String,
     /// The model.
@@ -29,11 +29,11 @@ pub struct Flaky {
 }
 
 /// Those with at least one input that ended both ways; most such inputs first.
-pub(super) fn find(inputs: Capped<Input>, groups: &[Group]) -> Vec<Flaky> {
+pub(super) fn find(inputs: Capped<Input>, groups: &[SkillStats]) -> Vec<FlakySkill> {
     let of_groups =
         groups.iter().map(|group| (pair_key(&group.skill, &group.model), (&group.skill, &group.model)));
     let names: HashMap<u64, (&String, &String)> = of_groups.collect();
-    let mut found: BTreeMap<(&String, &String), Flaky> = BTreeMap::new();
+    let mut found: BTreeMap<(&String, &String), FlakySkill> = BTreeMap::new();
     let mut slots: Vec<Input> = inputs.into_slots().into_iter().map(|(_, slot)| slot.value).collect();
     // The pairs that are shown are those that were seen first, in whatever order the table has them.
     let first = |input: &Input| input.good.as_ref().map(|(spot, _)| *spot);
@@ -51,13 +51,13 @@ pub(super) fn find(inputs: Capped<Input>, groups: &[Group]) -> Vec<Flaky> {
             }
         }
     }
-    let told = found.into_iter().map(|((skill, model), flaky)| Flaky {
+    let told = found.into_iter().map(|((skill, model), flaky)| FlakySkill {
         skill: skill.clone(),
         model: model.clone(),
         enough: flaky.n >= RUNS_MIN,
         ..flaky
     });
-    let mut all: Vec<Flaky> = told.filter(|flaky| flaky.mixed_inputs > 0).collect();
+    let mut all: Vec<FlakySkill> = told.filter(|flaky| flaky.mixed_inputs > 0).collect();
     all.sort_by_key(|flaky| std::cmp::Reverse(flaky.mixed_inputs));
     all
 }

@@ -32,7 +32,7 @@ pub struct Reports {
 
 /// When the last report was made, and of what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Last {
+pub struct LastReport {
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
     /// What runs there were, in a word: see [`Sight`].
@@ -116,9 +116,9 @@ impl Reports {
 
     /// When the last one was made. Nothing: never, as far as anybody can tell; a file that is damaged, of another
     /// program or somebody else's tells nothing.
-    pub fn last(&self) -> Option<Last> {
+    pub fn last(&self) -> Option<LastReport> {
         let Made { at, saw } = self.read()?.made;
-        Some(Last { at_ms: clock::parse_ms(&at)?, saw })
+        Some(LastReport { at_ms: clock::parse_ms(&at)?, saw })
     }
 
     /// What it says.

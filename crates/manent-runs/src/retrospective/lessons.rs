@@ -15,7 +15,7 @@ use crate::error::Result;
 
 /// What remembering did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Remembered {
+pub struct LessonChanges {
     /// Items that are new.
     pub added: Vec<u64>,
     /// Items that replace what an earlier report said of the same thing: the new one, and the old one.
@@ -33,8 +33,8 @@ impl Report {
     /// there are more runs. Where this report has enough of them and no longer says so, what an earlier one of the same
     /// project and session taught is forgotten. What broke when, and what is flaky, is a fact, and stays. Runs that it
     /// rests on stand in the tags: `run:…`. Another writer of the memory is waited for.
-    pub fn remember(&self, memory: &Memory, wait: Duration) -> Result<Remembered> {
-        let mut done = Remembered::default();
+    pub fn remember(&self, memory: &Memory, wait: Duration) -> Result<LessonChanges> {
+        let mut done = LessonChanges::default();
         let lessons: Vec<&Statement> = self.statements.iter().filter(|one| is_lesson(one)).collect();
         let ours = Filter { tags: vec![TAG.to_owned()], ..Filter::default() };
         if !self.whole || (lessons.is_empty() && memory.items(&ours)?.is_empty()) {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::narrative::Narrative;
 use super::page::{compared_name, counted, is_hidden, lasting};
 use super::report::{Report, runs_word};
-use super::statistics::Share;
+use super::statistics::Proportion;
 use super::words::{Topic, chance_in_table, percent, too_few_words, with};
 
 impl Report {
@@ -145,7 +145,7 @@ impl Narrative {
     }
 }
 
-fn share(share: &Share) -> String {
+fn share(share: &Proportion) -> String {
     match (share.rate, share.low, share.high) {
         (Some(rate), Some(low), Some(high)) if share.is_enough() => {
             let (rate, low, high) = (percent(rate), percent(low), percent(high));

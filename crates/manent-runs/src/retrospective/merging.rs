@@ -1,14 +1,14 @@
 //! How what was counted of different runs is put together, and which of it is let go first when a table is full.
 
 use super::capped::Counted;
-use super::tally::{Cluster, Group, Input, Version, Word, earlier, keep_first, later};
+use super::tally::{Cluster, Input, SkillTally, Version, Word, earlier, keep_first, later};
 
-impl Counted for Group {
+impl Counted for SkillTally {
     fn weight(&self) -> u64 {
         self.ends.all() + self.before.all()
     }
 
-    fn merge(&mut self, other: Group) {
+    fn merge(&mut self, other: SkillTally) {
         self.ends.merge(other.ends);
         self.before.merge(other.before);
         self.with_attempts += other.with_attempts;

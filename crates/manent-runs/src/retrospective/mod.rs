@@ -7,7 +7,7 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `mod.rs` | [`Question`] and [`Runs::retrospective`]: what is asked, and how it is read |
+//! | `mod.rs` | [`ReportQuery`] and [`Runs::retrospective`]: what is asked, and how it is read |
 //! | `tally.rs`, `evidence.rs` | what is counted while runs go by; which of them are named |
 //! | `capped.rs`, `merging.rs` | tables that stay small, and know what they let go; two of them put together |
 //! | `durations.rs`, `statistics.rs` | medians in bounded memory; intervals and tests |
@@ -53,15 +53,15 @@ use std::time::Instant;
 use crate::error::Result;
 use crate::runs::{Run, Runs};
 
-pub use compare::{Comparison, Differs};
-pub use durations::Lasted;
-pub use flaky::Flaky;
-pub use kept::{Last, Reports};
-pub use lessons::Remembered;
-pub use narrative::{Edit, Narrative, Narrator, Passage, TASK, schema};
-pub use report::{Day, Failures, Group, Odd, Period, Report, Totals};
-pub use scheduled::{Looked, Schedule};
-pub use statistics::{FALSE_ALARMS, RUNS_MIN, Share, different, holm, wilson};
+pub use compare::{Comparison, ComparisonKind};
+pub use durations::DurationStats;
+pub use flaky::FlakySkill;
+pub use kept::{LastReport, Reports};
+pub use lessons::LessonChanges;
+pub use narrative::{Narrative, NarrativePassage, Narrator, ProposedEdit, TASK, schema};
+pub use report::{DayCounts, FailureCluster, OddityCount, Period, Report, SkillStats, Totals};
+pub use scheduled::{Schedule, ScheduleOutcome};
+pub use statistics::{FALSE_ALARMS, Proportion, RUNS_MIN, different, holm, wilson};
 pub use words::{Statement, Topic};
 
 use tally::Tally;
@@ -70,7 +70,7 @@ use manent_store::StreamStat;
 use manent_store::threads;
 /// What a retrospective is about.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Question<'a> {
+pub struct ReportQuery<'a> {
     /// The time now, in milliseconds since 1970: times far behind it are those of a wrong clock.
     pub now_ms: i64,
     /// Only runs from this time on. What was as long before it is what it is compared with.
@@ -93,7 +93,7 @@ pub struct Question<'a> {
     pub deadline: Option<Instant>,
 }
 
-impl Question<'_> {
+impl ReportQuery<'_> {
     fn wants(&self, run: &Run<'_>) -> bool {
         self.skill.is_none_or(|skill| run.skill.trim() == skill)
             && self.project.is_none_or(|project| run.is_in(project))
@@ -150,7 +150,7 @@ impl Runs {
     /// report, and hides no other.
     pub fn retrospective(
         &self,
-        question: &Question<'_>,
+        question: &ReportQuery<'_>,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Report> {
         let mut sessions = self.sessions()?;
@@ -203,7 +203,7 @@ fn shares(sessions: &[StreamStat], threads: usize) -> Vec<Vec<usize>> {
 
 fn read_share<'q>(
     runs: &Runs,
-    question: &'q Question<'q>,
+    question: &'q ReportQuery<'q>,
     sessions: &[StreamStat],
     share: &[usize],
     tell: &(dyn Fn(u64) + Sync),

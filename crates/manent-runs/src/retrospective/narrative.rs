@@ -29,9 +29,9 @@ pub struct Narrative {
     /// The model.
     pub model: String,
     /// What it tells.
-    pub passages: Vec<Passage>,
+    pub passages: Vec<NarrativePassage>,
     /// What it would change. Nobody did.
-    pub edits: Vec<Edit>,
+    pub edits: Vec<ProposedEdit>,
     /// Runs that it named and that were not among the facts.
     pub unknown_runs: u64,
     /// Passages and changes that were dropped.
@@ -42,7 +42,7 @@ pub struct Narrative {
 
 /// A passage of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Passage {
+pub struct NarrativePassage {
     /// What it says.
     pub text: String,
     /// The runs that it rests on.
@@ -51,7 +51,7 @@ pub struct Passage {
 
 /// A change to a `SKILL.md` that it proposes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Edit {
+pub struct ProposedEdit {
     /// Of which skill.
     pub skill: String,
     /// Why.
@@ -96,7 +96,7 @@ pub fn schema() -> Value {
 impl Report {
     /// Has a model tell what stands out, and drops what the facts do not bear out. An error is in words: it did not
     /// answer, or not so that it can be read.
-    pub fn narrated(&self, narrator: &mut dyn Narrator) -> Result<Narrative, String> {
+    pub fn narrate(&self, narrator: &mut dyn Narrator) -> Result<Narrative, String> {
         let facts = self.facts(narrator.max_bytes());
         let mut complaint: Option<(String, String)> = None;
         for _ in 0..TRIES {
@@ -145,13 +145,13 @@ impl Report {
     }
 
     fn believed(&self, model: &str, facts: &str, answer: &Value) -> Narrative {
-        let known = Known { runs: runs_in(facts), numbers: numbers(facts), skills: self.skills() };
+        let known = KnownFacts { runs: runs_in(facts), numbers: numbers(facts), skills: self.skills() };
         let mut told = Narrative { model: model.to_owned(), ..Narrative::default() };
         let list = |name: &str| answer.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
         for one in list("passages").iter().take(MOST) {
             let text = string(one, "text");
             if let Some(runs) = known.check(one, &[&text], &mut told) {
-                told.passages.push(Passage { text, runs });
+                told.passages.push(NarrativePassage { text, runs });
             }
         }
         for one in list("edits").iter().take(MOST) {
@@ -162,7 +162,7 @@ impl Report {
                 if text.trim().is_empty() {
                     told.drop("it says nothing");
                 } else {
-                    told.edits.push(Edit { skill, why, text, runs });
+                    told.edits.push(ProposedEdit { skill, why, text, runs });
                 }
             }
         }
@@ -182,13 +182,13 @@ impl Narrative {
 }
 
 /// What an answer may name.
-struct Known {
+struct KnownFacts {
     runs: BTreeSet<String>,
     numbers: BTreeSet<String>,
     skills: BTreeSet<String>,
 }
 
-impl Known {
+impl KnownFacts {
     /// The runs that something rests on; nothing if it is not to be believed.
     fn check(&self, one: &Value, texts: &[&str], told: &mut Narrative) -> Option<Vec<String>> {
         let named = one.get("runs").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -11,7 +11,7 @@ use super::words::Topic;
 impl Reports {
     /// What nobody was told yet, in the words of the report; from now on it counts as told. Where that cannot be noted,
     /// it is told again.
-    pub fn news(&self) -> Vec<String> {
+    pub fn take_alerts(&self) -> Vec<String> {
         let words = [Topic::Regression, Topic::Flaky].map(Topic::word);
         let is_alarm = |said: &Said| words.contains(&said.topic.as_str()) && is_mark(&said.about);
         let alarms: Vec<Said> = self.said().into_iter().filter(is_alarm).take(TOLD_MAX).collect();

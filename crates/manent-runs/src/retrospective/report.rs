@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use super::capped::{Capped, Counted};
 use super::compare::{self, Comparison};
-use super::durations::Lasted;
-use super::flaky::{self, Flaky};
+use super::durations::DurationStats;
+use super::flaky::{self, FlakySkill};
 use super::narrative::Narrative;
-use super::statistics::{RUNS_MIN, Share, float};
+use super::statistics::{Proportion, RUNS_MIN, float};
 use super::tally::{self, ATTEMPTS, DAY_MS, Ends, Tally};
 use super::words::{self, Statement};
-use super::{Question, Read};
+use super::{Read, ReportQuery};
 use crate::runs::Oddity;
 
 /// What a retrospective found. As JSON, it has these names.
@@ -29,21 +29,21 @@ pub struct Report {
     /// What is worth saying, in words, with the runs that it rests on; what matters most first.
     pub statements: Vec<Statement>,
     /// Each skill with each model in each phase; those with most runs first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<SkillStats>,
     /// Failures that look the same; most frequent first.
-    pub failures: Vec<Failures>,
+    pub failures: Vec<FailureCluster>,
     /// Rates that were compared: with the period before, before and after a change, between models.
     pub comparisons: Vec<Comparison>,
     /// Skills that ended both ways with everything the same.
-    pub flaky: Vec<Flaky>,
+    pub flaky: Vec<FlakySkill>,
     /// Known skills without a run in the period.
     pub unused: Vec<String>,
     /// Runs by day, in order; days without any are left out.
-    pub days: Vec<Day>,
+    pub days: Vec<DayCounts>,
     /// Words for an end that have no meaning here.
-    pub statuses: Vec<Odd>,
+    pub statuses: Vec<OddityCount>,
     /// What was odd about entries, and put up with.
-    pub oddities: Vec<Odd>,
+    pub oddities: Vec<OddityCount>,
     /// What one should know before believing the rest: what was left out, and why.
     pub notes: Vec<String>,
     /// Whether everything was read; else it was stopped.
@@ -82,11 +82,11 @@ pub struct Totals {
     /// How many there are.
     pub runs: u64,
     /// Of those that ended: how many succeeded.
-    pub success: Share,
+    pub success: Proportion,
     /// Of those that ended and say what was tried: how many succeeded at the first attempt.
-    pub first_try: Share,
+    pub first_try: Proportion,
     /// Of those that ended: how many were checked and found good.
-    pub verified: Share,
+    pub verified: Proportion,
     /// Of unknown outcome: begun, and nothing says how they ended.
     pub unknown: u64,
     /// With a status that has no meaning here.
@@ -94,12 +94,12 @@ pub struct Totals {
     /// How many took one attempt to succeed, how many two, …; the last: that many or more.
     pub attempts: [u64; ATTEMPTS],
     /// How long runs took.
-    pub duration: Lasted,
+    pub duration: DurationStats,
 }
 
 /// A skill with a model in a phase.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Group {
+pub struct SkillStats {
     /// The skill; empty if entries name none.
     pub skill: String,
     /// The model that did it in the end.
@@ -111,11 +111,11 @@ pub struct Group {
     /// Whether that is enough to conclude anything.
     pub enough: bool,
     /// How many succeeded.
-    pub success: Share,
+    pub success: Proportion,
     /// How many succeeded at the first attempt.
-    pub first_try: Share,
+    pub first_try: Proportion,
     /// How many were checked and found good.
-    pub verified: Share,
+    pub verified: Proportion,
     /// Of unknown outcome.
     pub unknown: u64,
     /// With a status that has no meaning here.
@@ -125,9 +125,9 @@ pub struct Group {
     /// How many took one attempt to succeed, how many two, …
     pub attempts: [u64; ATTEMPTS],
     /// How long runs took that ended.
-    pub duration: Lasted,
+    pub duration: DurationStats,
     /// The same in the period before.
-    pub before: Option<Share>,
+    pub before: Option<Proportion>,
     /// So many of its runs may have been left out, for want of room.
     pub missed: u64,
     /// Runs that failed, the latest first.
@@ -140,7 +140,7 @@ pub struct Group {
 
 /// Failures that look the same.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Failures {
+pub struct FailureCluster {
     /// What they look like, without what differs from one to the next.
     pub signature: String,
     /// How many.
@@ -166,7 +166,7 @@ pub struct Failures {
 
 /// The runs of a day.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Day {
+pub struct DayCounts {
     /// The day, as `2026-11-16` (UTC).
     pub day: String,
     /// How many succeeded.
@@ -179,7 +179,7 @@ pub struct Day {
 
 /// Something odd, and how often.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Odd {
+pub struct OddityCount {
     /// What.
     pub what: String,
     /// How often.
@@ -209,7 +209,7 @@ impl Report {
     }
 }
 
-pub(super) fn make(question: &Question<'_>, tally: Tally<'_>, read: &Read) -> Report {
+pub(super) fn make(question: &ReportQuery<'_>, tally: Tally<'_>, read: &Read) -> Report {
     let mut report = Report {
         period: period(question, &tally, read),
         notes: notes(question, &tally, read),
@@ -222,11 +222,11 @@ pub(super) fn make(question: &Question<'_>, tally: Tally<'_>, read: &Read) -> Re
     };
     report.statuses = statuses(tally.words);
     report.comparisons = compare::versions(tally.versions);
-    let mut groups: Vec<(tally::Group, u64)> =
+    let mut groups: Vec<(tally::SkillTally, u64)> =
         tally.groups.into_slots().into_iter().map(|(_, slot)| (slot.value, slot.missed)).collect();
-    let name = |group: &tally::Group| (group.skill.clone(), group.model.clone(), group.phase.clone());
+    let name = |group: &tally::SkillTally| (group.skill.clone(), group.model.clone(), group.phase.clone());
     groups.sort_by_cached_key(|(group, _)| (Reverse(group.ends.all()), name(group)));
-    let mut totals = tally::Group::default();
+    let mut totals = tally::SkillTally::default();
     let all = tally.ends;
     for (group, missed) in groups {
         if question.before_ms().is_some() && group.before.ended() > 0 && group.ends.ended() > 0 {
@@ -243,9 +243,9 @@ pub(super) fn make(question: &Question<'_>, tally: Tally<'_>, read: &Read) -> Re
     report.failures = failures(tally.clusters, &report.groups, all.failure);
     report.totals = Totals {
         runs: all.all(),
-        success: Share::new(all.success, all.ended()),
-        first_try: Share::new(totals.first_try, totals.with_attempts),
-        verified: Share::new(totals.verified, all.ended()),
+        success: Proportion::new(all.success, all.ended()),
+        first_try: Proportion::new(totals.first_try, totals.with_attempts),
+        verified: Proportion::new(totals.verified, all.ended()),
         unknown: all.unknown,
         other: all.other,
         attempts: totals.attempts,
@@ -261,24 +261,24 @@ fn has_gaps(tally: &Tally<'_>, read: &Read) -> bool {
     !read.troubles.is_empty() || !read.damaged.is_empty() || full.iter().any(|left| left.keys > 0)
 }
 
-fn told(group: &tally::Group, missed: u64, has_before: bool) -> Group {
+fn told(group: &tally::SkillTally, missed: u64, has_before: bool) -> SkillStats {
     let n = group.ends.ended();
     let counted = group.attempts.iter().sum();
-    Group {
+    SkillStats {
         skill: group.skill.clone(),
         model: group.model.clone(),
         phase: group.phase.clone(),
         n,
         enough: n >= RUNS_MIN,
-        success: Share::new(group.ends.success, n),
-        first_try: Share::new(group.first_try, group.with_attempts),
-        verified: Share::new(group.verified, n),
+        success: Proportion::new(group.ends.success, n),
+        first_try: Proportion::new(group.first_try, group.with_attempts),
+        verified: Proportion::new(group.verified, n),
         unknown: group.ends.unknown,
         other: group.ends.other,
         attempts_mean: (counted > 0).then(|| float(group.attempts_sum) / float(counted)),
         attempts: group.attempts,
         duration: group.durations.told(),
-        before: has_before.then(|| Share::new(group.before.success, group.before.ended())),
+        before: has_before.then(|| Proportion::new(group.before.success, group.before.ended())),
         missed,
         failed_runs: group.bad.ids().collect(),
         good_runs: group.good.ids().collect(),
@@ -287,7 +287,7 @@ fn told(group: &tally::Group, missed: u64, has_before: bool) -> Group {
 }
 
 /// `failed`: how many runs failed, whatever their skill.
-fn failures(clusters: Capped<tally::Cluster>, groups: &[Group], failed: u64) -> Vec<Failures> {
+fn failures(clusters: Capped<tally::Cluster>, groups: &[SkillStats], failed: u64) -> Vec<FailureCluster> {
     let mut by_skill: HashMap<&str, u64> = HashMap::new();
     for group in groups {
         *by_skill.entry(&group.skill).or_default() += group.success.of - group.success.count;
@@ -301,7 +301,7 @@ fn failures(clusters: Capped<tally::Cluster>, groups: &[Group], failed: u64) -> 
         // For a skill that there was no room for, no failures are known but these.
         sum.max(cluster.count)
     };
-    let told = |(cluster, missed): (tally::Cluster, u64)| Failures {
+    let told = |(cluster, missed): (tally::Cluster, u64)| FailureCluster {
         // An output may hold a key or a token.
         signature: redact(&cluster.signature).into_owned(),
         count: cluster.count,
@@ -315,22 +315,25 @@ fn failures(clusters: Capped<tally::Cluster>, groups: &[Group], failed: u64) -> 
         missed,
     };
     let slots = clusters.into_slots().into_iter();
-    let mut all: Vec<Failures> = slots.map(|(_, slot)| told((slot.value, slot.missed))).collect();
+    let mut all: Vec<FailureCluster> = slots.map(|(_, slot)| told((slot.value, slot.missed))).collect();
     all.sort_by(|a, b| (b.count, &a.signature).cmp(&(a.count, &b.signature)));
     all
 }
 
-fn statuses(words: Capped<tally::Word>) -> Vec<Odd> {
+fn statuses(words: Capped<tally::Word>) -> Vec<OddityCount> {
     let slots = words.into_slots().into_iter().map(|(_, slot)| slot.value);
-    let told =
-        |word: tally::Word| Odd { what: word.text, count: word.count, runs: word.examples.ids().collect() };
-    let mut all: Vec<Odd> = slots.map(told).collect();
+    let told = |word: tally::Word| OddityCount {
+        what: word.text,
+        count: word.count,
+        runs: word.examples.ids().collect(),
+    };
+    let mut all: Vec<OddityCount> = slots.map(told).collect();
     all.sort_by(|a, b| (b.count, &a.what).cmp(&(a.count, &b.what)));
     all
 }
 
-fn days(tally: &Tally<'_>) -> Vec<Day> {
-    let day = |(day, ends): (&i64, &Ends)| Day {
+fn days(tally: &Tally<'_>) -> Vec<DayCounts> {
+    let day = |(day, ends): (&i64, &Ends)| DayCounts {
         day: date(day.saturating_mul(DAY_MS)),
         success: ends.success,
         failure: ends.failure,
@@ -339,7 +342,7 @@ fn days(tally: &Tally<'_>) -> Vec<Day> {
     tally.days.iter().map(day).collect()
 }
 
-fn oddities(tally: &Tally<'_>) -> Vec<Odd> {
+fn oddities(tally: &Tally<'_>) -> Vec<OddityCount> {
     let mut all: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
     // Which words have no meaning is told apart, each with its runs.
     for (odd, count) in tally.odd.iter().filter(|(odd, _)| **odd != Oddity::Status) {
@@ -361,11 +364,11 @@ fn oddities(tally: &Tally<'_>) -> Vec<Odd> {
     if tally.ahead > 0 {
         all.insert("a time that is still to come, taken as none".to_owned(), tally.ahead);
     }
-    all.into_iter().map(|(what, count)| Odd { what, count, runs: Vec::new() }).collect()
+    all.into_iter().map(|(what, count)| OddityCount { what, count, runs: Vec::new() }).collect()
 }
 
 /// Of a report about some runs only, or that was stopped, nobody can say that a skill was never used.
-fn unused(question: &Question<'_>, tally: &Tally<'_>, read: &Read) -> Vec<String> {
+fn unused(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &Read) -> Vec<String> {
     if question.project.is_some() || question.session.is_some() || read.stopped {
         return Vec::new();
     }
@@ -377,7 +380,7 @@ fn unused(question: &Question<'_>, tally: &Tally<'_>, read: &Read) -> Vec<String
     unused
 }
 
-fn period(question: &Question<'_>, tally: &Tally<'_>, read: &Read) -> Period {
+fn period(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &Read) -> Period {
     Period {
         since: question.since_ms.map(time),
         until: question.until_ms.map(time),
@@ -391,7 +394,7 @@ fn period(question: &Question<'_>, tally: &Tally<'_>, read: &Read) -> Period {
     }
 }
 
-fn notes(question: &Question<'_>, tally: &Tally<'_>, read: &Read) -> Vec<String> {
+fn notes(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &Read) -> Vec<String> {
     let mut notes = Vec::new();
     if read.stopped {
         notes.push(format!("stopped before the end: {} logs were read, and not all of them", read.sessions));

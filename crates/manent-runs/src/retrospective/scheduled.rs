@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::Question;
-use super::kept::{Last, Reports, Sight};
+use super::ReportQuery;
+use super::kept::{LastReport, Reports, Sight};
 use super::narrative::Narrative;
 use super::report::Report;
 use crate::error::Result;
@@ -31,7 +31,7 @@ pub struct Schedule<'a> {
 
 /// What came of looking whether it is time.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Looked {
+pub enum ScheduleOutcome {
     /// There are no runs, or none since the last report.
     Nothing,
     /// The last report is not old enough, for so long.
@@ -50,56 +50,56 @@ impl Reports {
     /// Makes a report if it is time, and nobody else does. `narrate` may have a model add to it.
     ///
     /// Where it is not time, nothing is written, and no run is read.
-    pub fn look(
+    pub fn make_if_due(
         &self,
         schedule: &Schedule<'_>,
         narrate: &mut dyn FnMut(&Report) -> Option<Narrative>,
-    ) -> Result<Looked> {
+    ) -> Result<ScheduleOutcome> {
         if let Err(looked) = self.due(schedule)? {
             return Ok(looked);
         }
-        let Some(_right) = self.take()? else { return Ok(Looked::Busy) };
+        let Some(_right) = self.take()? else { return Ok(ScheduleOutcome::Busy) };
         // Whoever had it before us may just have made one.
         let saw = match self.due(schedule)? {
             Err(looked) => return Ok(looked),
             Ok(saw) => saw,
         };
         let is_stopped = || schedule.stop.load(Ordering::Relaxed);
-        let question = Question {
+        let question = ReportQuery {
             now_ms: schedule.now_ms,
             since_ms: Some(schedule.now_ms.saturating_sub(millis(schedule.since))),
             // Beside other work.
             threads: 1,
             stop: Some(schedule.stop),
             deadline: Instant::now().checked_add(schedule.within),
-            ..Question::default()
+            ..ReportQuery::default()
         };
         let report = Runs::open(&self.store)?.retrospective(&question, &|_, _| {})?;
         if is_stopped() {
-            return Ok(Looked::Stopped);
+            return Ok(ScheduleOutcome::Stopped);
         }
         let narrative = narrate(&report);
         if is_stopped() {
-            return Ok(Looked::Stopped);
+            return Ok(ScheduleOutcome::Stopped);
         }
         let kept = self.keep(&report, narrative.as_ref(), &saw, schedule.now_ms)?;
-        Ok(if kept { Looked::Made(Box::new(report)) } else { Looked::Overtaken })
+        Ok(if kept { ScheduleOutcome::Made(Box::new(report)) } else { ScheduleOutcome::Overtaken })
     }
 
     /// The runs of which a report is due; or why none is.
-    fn due(&self, schedule: &Schedule<'_>) -> Result<std::result::Result<Sight, Looked>> {
+    fn due(&self, schedule: &Schedule<'_>) -> Result<std::result::Result<Sight, ScheduleOutcome>> {
         let last = self.last();
         if let Some(left) = last.as_ref().and_then(|last| left(last, schedule)) {
-            return Ok(Err(Looked::NotYet(left)));
+            return Ok(Err(ScheduleOutcome::NotYet(left)));
         }
         let saw = Sight::of(&self.store)?;
         let is_known = last.is_some_and(|last| last.saw == saw.word());
-        Ok(if saw.is_empty() || is_known { Err(Looked::Nothing) } else { Ok(saw) })
+        Ok(if saw.is_empty() || is_known { Err(ScheduleOutcome::Nothing) } else { Ok(saw) })
     }
 }
 
 /// How long it is until the last report is old enough; nothing if it is.
-fn left(last: &Last, schedule: &Schedule<'_>) -> Option<Duration> {
+fn left(last: &LastReport, schedule: &Schedule<'_>) -> Option<Duration> {
     let apart = Duration::from_millis(last.at_ms.abs_diff(schedule.now_ms));
     schedule.every.checked_sub(apart).filter(|left| !left.is_zero())
 }

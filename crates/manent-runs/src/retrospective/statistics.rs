@@ -9,7 +9,7 @@ pub const FALSE_ALARMS: f64 = 0.05;
 
 /// So many of so many, with the interval in which the rate behind it lies 19 times out of 20 (Wilson's).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Share {
+pub struct Proportion {
     /// How many.
     pub count: u64,
     /// Of how many.
@@ -22,12 +22,14 @@ pub struct Share {
     pub high: Option<f64>,
 }
 
-impl Share {
+impl Proportion {
     /// So many of so many.
-    pub fn new(count: u64, of: u64) -> Share {
+    pub fn new(count: u64, of: u64) -> Proportion {
         let count = count.min(of);
-        let Some((low, high)) = wilson(count, of) else { return Share { count, of, ..Share::default() } };
-        Share { count, of, rate: Some(float(count) / float(of)), low: Some(low), high: Some(high) }
+        let Some((low, high)) = wilson(count, of) else {
+            return Proportion { count, of, ..Proportion::default() };
+        };
+        Proportion { count, of, rate: Some(float(count) / float(of)), low: Some(low), high: Some(high) }
     }
 
     /// Whether there is enough of it to conclude anything.
@@ -54,14 +56,14 @@ pub fn wilson(count: u64, of: u64) -> Option<(f64, f64)> {
 /// How likely two counts differ as much as these or more, if the rates behind them are the same: Fisher's exact test,
 /// two-sided. Where the exact sum would be long (more than 20,000 of either), the normal one with a correction for
 /// continuity, which is the same to all digits that anybody looks at.
-pub fn different(a: Share, b: Share) -> f64 {
+pub fn different(a: Proportion, b: Proportion) -> f64 {
     if a.of == 0 || b.of == 0 {
         return 1.0;
     }
     if a.of > EXACT_MAX || b.of > EXACT_MAX { normal(a, b) } else { fisher(a, b) }
 }
 
-fn fisher(a: Share, b: Share) -> f64 {
+fn fisher(a: Proportion, b: Proportion) -> f64 {
     let (hits, all) = (a.count + b.count, a.of + b.of);
     let (first, last) = (hits.saturating_sub(b.of), hits.min(a.of));
     let logs = ln_factorials(all);
@@ -73,7 +75,7 @@ fn fisher(a: Share, b: Share) -> f64 {
     sum.min(1.0)
 }
 
-fn normal(a: Share, b: Share) -> f64 {
+fn normal(a: Proportion, b: Proportion) -> f64 {
     let (n, m) = (float(a.of), float(b.of));
     let pooled = float(a.count + b.count) / (n + m);
     let spread = (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)).sqrt();
@@ -167,12 +169,12 @@ mod tests {
             assert!(near(l, low, 2e-4) && near(h, high, 2e-4), "{count} of {of}: {l} to {h}");
         }
         assert_eq!(wilson(0, 0), None);
-        assert_eq!(Share::new(9, 3).count, 3, "no more than all");
+        assert_eq!(Proportion::new(9, 3).count, 3, "no more than all");
     }
 
     #[test]
     fn fisher_is_as_in_the_books() {
-        let p = |a, b, c, d| different(Share::new(a, a + b), Share::new(c, c + d));
+        let p = |a, b, c, d| different(Proportion::new(a, a + b), Proportion::new(c, c + d));
         // The lady tasting tea; R: fisher.test(matrix(c(3, 1, 1, 3), 2))$p.value.
         assert!(near(p(3, 1, 1, 3), 0.485_714_3, 1e-6), "{}", p(3, 1, 1, 3));
         // R: fisher.test(matrix(c(1, 9, 11, 3), 2))$p.value.
@@ -180,16 +182,16 @@ mod tests {
         // R: fisher.test(matrix(c(10, 2, 3, 15), 2))$p.value.
         assert!(near(p(10, 2, 3, 15), 0.000_536_724_1, 1e-8), "{}", p(10, 2, 3, 15));
         assert!(near(p(5, 5, 5, 5), 1.0, 1e-9) && near(p(7, 0, 9, 0), 1.0, 1e-9));
-        assert!(near(different(Share::new(0, 0), Share::new(3, 4)), 1.0, 0.0));
+        assert!(near(different(Proportion::new(0, 0), Proportion::new(3, 4)), 1.0, 0.0));
     }
 
     #[test]
     fn the_long_way_and_the_short_way_agree() {
-        let (a, b) = (Share::new(9_100, 10_000), Share::new(9_000, 10_000));
+        let (a, b) = (Proportion::new(9_100, 10_000), Proportion::new(9_000, 10_000));
         assert!(near(fisher(a, b), normal(a, b), 5e-4), "{} {}", fisher(a, b), normal(a, b));
         assert!(near(upper_tails(1.959_963_984_540_054), 0.05, 1e-6));
         assert!(near(upper_tails(0.0), 1.0, 1e-6) && upper_tails(40.0) < 1e-300);
-        let huge = different(Share::new(900_000, 1_000_000), Share::new(500_000, 1_000_000));
+        let huge = different(Proportion::new(900_000, 1_000_000), Proportion::new(500_000, 1_000_000));
         assert!((0.0..1e-12).contains(&huge));
     }
 

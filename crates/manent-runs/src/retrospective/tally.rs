@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use manent::redact;
 
-use super::Question;
+use super::ReportQuery;
 use super::capped::{Capped, key_of, key_with};
 use super::durations::Durations;
 use super::evidence::{Examples, Names, Spot, clip};
@@ -51,7 +51,7 @@ impl Ends {
 
 /// What is known of some runs that belong together.
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(super) struct SkillTally {
     pub(super) skill: String,
     pub(super) model: String,
     pub(super) phase: String,
@@ -120,10 +120,10 @@ pub(super) struct Word {
 /// Everything that is counted.
 #[derive(Debug)]
 pub(super) struct Tally<'q> {
-    question: &'q Question<'q>,
+    question: &'q ReportQuery<'q>,
     /// All runs of the period, also those whose group had no room.
     pub(super) ends: Ends,
-    pub(super) groups: Capped<Group>,
+    pub(super) groups: Capped<SkillTally>,
     pub(super) versions: Capped<Version>,
     pub(super) inputs: Capped<Input>,
     pub(super) clusters: Capped<Cluster>,
@@ -150,7 +150,7 @@ enum When {
 }
 
 impl<'q> Tally<'q> {
-    pub(super) fn new(question: &'q Question<'q>) -> Tally<'q> {
+    pub(super) fn new(question: &'q ReportQuery<'q>) -> Tally<'q> {
         let known = question.known_skills.iter().enumerate();
         Tally {
             question,
@@ -220,7 +220,7 @@ impl<'q> Tally<'q> {
         }
     }
 
-    fn group(&mut self, facts: &Facts<'_>) -> &mut Group {
+    fn group(&mut self, facts: &Facts<'_>) -> &mut SkillTally {
         let names = [facts.skill, facts.model, facts.phase];
         self.groups.at(key_of(&names), |group| {
             [group.skill, group.model, group.phase] = names.map(str::to_owned);
@@ -354,7 +354,7 @@ pub(super) fn id_of<'a>(key: &str, run: &'a Run<'_>) -> Cow<'a, str> {
     }
 }
 
-impl Group {
+impl SkillTally {
     fn add(&mut self, run: &Run<'_>, facts: &Facts<'_>) {
         self.ends.add(run.status);
         let examples = match run.status {

@@ -14,7 +14,7 @@ use crate::runs::Runs;
 impl Runs {
     /// The items of the memory that retrospectives wrote and that name a run of this session, replaced ones included.
     /// One that rests on runs of this session alone is always among them.
-    pub fn taught(&self, session: &SessionKey, memory: &Memory) -> Result<Vec<u64>> {
+    pub fn lessons_of(&self, session: &SessionKey, memory: &Memory) -> Result<Vec<u64>> {
         let mut by_run: HashMap<String, Vec<u64>> = HashMap::new();
         for replaced in [false, true] {
             let ours = Filter { replaced, tags: vec![TAG.to_owned()], ..Filter::default() };

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::compare::{Comparison, Differs};
-use super::flaky::Flaky;
-use super::report::{Failures, Group, Report};
-use super::statistics::{RUNS_MIN, Share};
+use super::compare::{Comparison, ComparisonKind};
+use super::flaky::FlakySkill;
+use super::report::{FailureCluster, Report, SkillStats};
+use super::statistics::{Proportion, RUNS_MIN};
 
 /// What a statement is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -94,7 +94,7 @@ pub(super) fn statements(report: &Report) -> Vec<Statement> {
 
 fn compared(one: &Comparison, asked: usize) -> Statement {
     let topic = match (one.differs, one.is_worse()) {
-        (Differs::ModelBeside, _) => Topic::Difference,
+        (ComparisonKind::ModelBeside, _) => Topic::Difference,
         (_, true) => Topic::Regression,
         (_, false) => Topic::Improvement,
     };
@@ -103,18 +103,18 @@ fn compared(one: &Comparison, asked: usize) -> Statement {
     let moved = if one.is_worse() { "fell" } else { "rose" };
     let since = one.since.as_deref().unwrap_or("an unknown day");
     let said = match one.differs {
-        Differs::Period => {
+        ComparisonKind::Period => {
             let what = with(&one.skill, &one.model, &one.phase);
             format!("{what}: success {moved} from {before} in the period before to {after}")
         }
-        Differs::Version => {
+        ComparisonKind::Version => {
             let (from, to, model) = (version_name(&one.from), version_name(&one.to), with_model(&one.model));
             format!(
                 "{skill}{model}: success {moved} from {before} to {after} with version {to}, first seen on {since} \
                  (before: {from})"
             )
         }
-        Differs::Model => {
+        ComparisonKind::Model => {
             let also =
                 if one.version_too { "; the skill's version changed too, so it may be that" } else { "" };
             let (from, to) = (&one.from, &one.to);
@@ -122,7 +122,7 @@ fn compared(one: &Comparison, asked: usize) -> Statement {
                 "{skill}: success {moved} from {before} with {from} to {after} with {to}, first seen on {since}{also}"
             )
         }
-        Differs::ModelBeside => {
+        ComparisonKind::ModelBeside => {
             let (better, worse) = if one.is_worse() {
                 ((&one.from, &before), (&one.to, &after))
             } else {
@@ -176,23 +176,23 @@ impl Comparison {
     }
 }
 
-impl Failures {
+impl FailureCluster {
     /// What a statement on them is about.
     pub(super) fn about(&self) -> String {
         about(&["failures", &self.signature])
     }
 }
 
-fn word_of(differs: Differs) -> &'static str {
+fn word_of(differs: ComparisonKind) -> &'static str {
     match differs {
-        Differs::Period => "period",
-        Differs::Version => "version",
-        Differs::Model => "model",
-        Differs::ModelBeside => "model-beside",
+        ComparisonKind::Period => "period",
+        ComparisonKind::Version => "version",
+        ComparisonKind::Model => "model",
+        ComparisonKind::ModelBeside => "model-beside",
     }
 }
 
-fn flaky(one: &Flaky) -> Statement {
+fn flaky(one: &FlakySkill) -> Statement {
     let what = format!("{}{}", skill_name(&one.skill), with_model(&one.model));
     let text = if one.enough {
         format!(
@@ -216,7 +216,7 @@ fn flaky(one: &Flaky) -> Statement {
     }
 }
 
-fn failures(one: &Failures) -> Statement {
+fn failures(one: &FailureCluster) -> Statement {
     let day =
         |time: &Option<String>| time.as_deref().map_or("?", |time| &time[..time.len().min(10)]).to_owned();
     let when = match (day(&one.first), day(&one.last)) {
@@ -259,7 +259,7 @@ fn unused(name: &str) -> Statement {
     }
 }
 
-fn rate(group: &Group) -> Statement {
+fn rate(group: &SkillStats) -> Statement {
     let what = with(&group.skill, &group.model, &group.phase);
     let share = &group.success;
     let between = match (share.low, share.high) {
@@ -282,12 +282,12 @@ fn rate(group: &Group) -> Statement {
     )
 }
 
-fn too_few(group: &Group) -> Statement {
+fn too_few(group: &SkillStats) -> Statement {
     let what = with(&group.skill, &group.model, &group.phase);
     statement_of(group, Topic::TooFew, format!("{what}: {}", too_few_words(group.n)))
 }
 
-fn open(group: &Group) -> Statement {
+fn open(group: &SkillStats) -> Statement {
     let what = with(&group.skill, &group.model, &group.phase);
     let text = format!(
         "{what}: {} runs did not tell how they ended and {} say it in a word without a meaning here; they count as \
@@ -299,7 +299,7 @@ fn open(group: &Group) -> Statement {
     Statement { n, runs: group.open_runs.clone(), ..told }
 }
 
-fn statement_of(group: &Group, topic: Topic, text: String) -> Statement {
+fn statement_of(group: &SkillStats, topic: Topic, text: String) -> Statement {
     let word = topic.word();
     Statement {
         topic,
@@ -343,7 +343,7 @@ pub(super) fn version_name(hash: &str) -> &str {
 }
 
 /// `90 % (45 of 50)`.
-fn counted(share: Share) -> String {
+fn counted(share: Proportion) -> String {
     format!("{} ({} of {})", share.rate.map_or_else(|| "-".to_owned(), percent), share.count, share.of)
 }
 

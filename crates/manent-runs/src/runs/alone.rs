@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 
 /// The right to be the only one at work on a run, until it is dropped.
 #[derive(Debug)]
-pub struct Alone {
+pub struct RunLock {
     _lock: Lock,
 }
 
 impl Runs {
     /// Makes sure that nobody else is at work on the run of this key, in any process: whoever asks meanwhile is told
     /// [`Error::Running`] at once. Take it before [`Runs::begin`], and keep it until the end is recorded.
-    pub fn alone(&self, session: &SessionKey, idempotency_key: &str) -> Result<Alone> {
+    pub fn lock_run(&self, session: &SessionKey, idempotency_key: &str) -> Result<RunLock> {
         // Both may be of any length, and hold anything.
         let mut hasher = blake3::Hasher::new();
         hasher.update(&(session.as_str().len() as u64).to_le_bytes());
@@ -28,7 +28,7 @@ impl Runs {
         let name = LockName::Named(Space::Runs, &name);
         match self.logs.store().streams().lock(name, LockMode::Exclusive, Duration::ZERO) {
             Err(manent_store::Error::Busy { pid, .. }) => Err(Error::Running { pid }),
-            taken => Ok(Alone { _lock: taken? }),
+            taken => Ok(RunLock { _lock: taken? }),
         }
     }
 }

@@ -11,7 +11,7 @@ use manent_store::when;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::verdict::{Judgement, Verdict};
+use super::verdict::{Verdict, VerdictRef};
 
 /// One run of a skill, as its line tells it. Members that are missing are empty.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,7 +47,7 @@ pub struct Run<'a> {
     /// The word for that in the entry.
     pub final_status: Cow<'a, str>,
     /// Who says how it ended is not the entry, but a verdict that was given afterwards.
-    pub judged: Option<Judgement>,
+    pub judged: Option<VerdictRef>,
     /// What was said with a verdict that it is bad: the beginning of its first line, without credentials.
     /// [`Runs::verdict`](super::Runs::verdict) tells all of it.
     pub judged_note: Cow<'a, str>,
@@ -75,11 +75,11 @@ pub struct Attempt<'a> {
     /// Whether it was checked and found good.
     pub verified: Option<bool>,
     /// That it was checked is not from the entry, but from a verdict that was given afterwards.
-    pub judged: Option<Judgement>,
+    pub judged: Option<VerdictRef>,
     /// What the model was given.
-    pub prompt_ref: Option<Passage>,
+    pub prompt_ref: Option<RecordRange>,
     /// What it answered.
-    pub output_ref: Option<Passage>,
+    pub output_ref: Option<RecordRange>,
     /// How the model was set: JSON.
     pub params: Option<&'a str>,
     /// What it took: JSON.
@@ -98,7 +98,7 @@ pub struct Attempt<'a> {
 
 /// A passage of a session in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
-pub struct Passage {
+pub struct RecordRange {
     /// The key of the session.
     pub session: String,
     /// Its id, where that is known: another session may have the key by now.
@@ -146,7 +146,7 @@ pub enum Oddity {
 
 /// What a line in a log of runs is.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Line<'a> {
+pub enum RunRecord<'a> {
     /// A run that came to its end.
     Run(Run<'a>),
     /// A run that was begun.
@@ -216,29 +216,29 @@ pub(crate) fn bare(path: &str) -> &str {
     if trimmed.is_empty() { path.trim() } else { trimmed }
 }
 
-impl<'a> Line<'a> {
-    /// As [`Line::read`], of bytes. Nothing also if they are no text.
-    pub fn of_bytes(seq: u64, line: &'a [u8]) -> Option<Line<'a>> {
-        Line::read(seq, std::str::from_utf8(line).ok()?)
+impl<'a> RunRecord<'a> {
+    /// As [`RunRecord::read`], of bytes. Nothing also if they are no text.
+    pub fn of_bytes(seq: u64, line: &'a [u8]) -> Option<RunRecord<'a>> {
+        RunRecord::read(seq, std::str::from_utf8(line).ok()?)
     }
 
     /// Reads a line. Nothing: it is neither a run nor a verdict on one, but a header, a record of another kind, a
     /// verdict that nobody could understand, or no JSON object.
-    pub fn read(seq: u64, line: &'a str) -> Option<Line<'a>> {
+    pub fn read(seq: u64, line: &'a str) -> Option<RunRecord<'a>> {
         let members = Members(manent_log::members_of(line)?);
         if members.get("meta").is_some() {
             return None;
         }
         if members.get("kind") == Some(Verdict::KIND) {
-            return members.verdict(seq).map(Line::Verdict);
+            return members.verdict(seq).map(RunRecord::Verdict);
         }
         let kind = members.get("kind").map(text);
         match kind.as_deref() {
-            Some("run-start") => Some(Line::Start(members.run(seq, line))),
-            Some("run") => Some(Line::Run(members.run(seq, line))),
+            Some("run-start") => Some(RunRecord::Start(members.run(seq, line))),
+            Some("run") => Some(RunRecord::Run(members.run(seq, line))),
             // As other programs write them, without a kind.
             None if members.get("skill").is_some() || members.get("attempts").is_some() => {
-                Some(Line::Run(members.run(seq, line)))
+                Some(RunRecord::Run(members.run(seq, line)))
             }
             _ => None,
         }
@@ -247,8 +247,8 @@ impl<'a> Line<'a> {
     /// The run that it tells of, whether it begins or ends; nothing if it is a verdict.
     pub fn run(self) -> Option<Run<'a>> {
         match self {
-            Line::Run(run) | Line::Start(run) => Some(run),
-            Line::Verdict(_) => None,
+            RunRecord::Run(run) | RunRecord::Start(run) => Some(run),
+            RunRecord::Verdict(_) => None,
         }
     }
 }

@@ -10,7 +10,7 @@ use manent_store::clock;
 use manent_store::{KeyError, SessionKey};
 use serde_json::value::RawValue;
 
-use super::entry::{INTERRUPTED, Line, Oddity, Passage, Status};
+use super::entry::{INTERRUPTED, Oddity, RecordRange, RunRecord, Status};
 use super::verdict::Verdict;
 
 /// An entry that cannot be recorded.
@@ -97,9 +97,9 @@ pub struct NewAttempt {
     /// Whether it was checked, and found good.
     pub verified: Option<bool>,
     /// What the model was given.
-    pub prompt_ref: Option<Passage>,
+    pub prompt_ref: Option<RecordRange>,
     /// What it answered.
-    pub output_ref: Option<Passage>,
+    pub output_ref: Option<RecordRange>,
     /// How the model was set.
     pub params: Option<Box<RawValue>>,
     /// What it took.
@@ -118,7 +118,7 @@ pub struct NewAttempt {
 
 /// How a run ended.
 #[derive(Debug, Clone, Default)]
-pub struct Ended {
+pub struct RunEnd {
     /// What was tried, in order.
     pub attempts: Vec<NewAttempt>,
     /// What came of it. Unknown where somebody broke it off, which the class of its last attempt tells.
@@ -155,7 +155,7 @@ impl NewEntry {
         if !has("skill") && !has("attempts") {
             return Err(EntryError::NoSkill);
         }
-        let run = Line::read(0, &braced).and_then(Line::run).unwrap_or_default();
+        let run = RunRecord::read(0, &braced).and_then(RunRecord::run).unwrap_or_default();
         let mut oddities = run.oddities;
         let mut members = Body::new();
         if !has("timestamp") && !has("ts") {
@@ -228,7 +228,7 @@ impl NewEntry {
     }
 
     /// Its end.
-    pub(super) fn end(run: &NewRun, run_id: &str, ended: &Ended) -> Result<NewEntry, EntryError> {
+    pub(super) fn end(run: &NewRun, run_id: &str, ended: &RunEnd) -> Result<NewEntry, EntryError> {
         let mut members = Body::new();
         members.string("timestamp", &clock::now());
         run.write(&mut members)?;
@@ -255,7 +255,7 @@ impl NewEntry {
     }
 }
 
-impl Ended {
+impl RunEnd {
     /// The word for how it ended.
     fn word(&self) -> &'static str {
         let is_interrupted = self.attempts.last().is_some_and(|attempt| attempt.error_class == INTERRUPTED);
@@ -263,7 +263,7 @@ impl Ended {
     }
 
     /// The same with as little output of each attempt as fits in any case, and with counts of what was left out.
-    pub(super) fn shortened(&self) -> Ended {
+    pub(super) fn shortened(&self) -> RunEnd {
         // Two texts of each attempt; and a byte takes six if it must be escaped.
         let room = frame::RECORD_BYTES_MAX / 2 / 6 / 2 / self.attempts.len().max(1);
         let mut short = self.clone();

@@ -7,7 +7,7 @@ use manent_log::{Body, Durability, Expect, KeyedLine, Occurrence};
 use manent_store::{Append, Position, Receipt, Seek, SessionKey, StreamWriter, clock};
 use serde_json::value::RawValue;
 
-use super::entry::{Line, Run};
+use super::entry::{Run, RunRecord};
 use super::logs::RunLogs;
 use super::names::Name;
 use super::{Runs, line_at};
@@ -37,7 +37,7 @@ pub struct NewVerdict {
 
 /// A verdict that was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct VerdictReceipt {
     /// On which run; empty if it has no id.
     pub run_id: String,
     /// The number of the run's own record.
@@ -65,7 +65,7 @@ impl Runs {
     ///
     /// A run that was begun and never ended has an outcome from then on. Should it end all the same, the verdict is one
     /// on its last attempt.
-    pub fn judge(&self, session: &SessionKey, verdict: &NewVerdict) -> Result<Judged> {
+    pub fn judge(&self, session: &SessionKey, verdict: &NewVerdict) -> Result<VerdictReceipt> {
         let logs = &self.logs;
         if self.log(session)?.is_none() {
             return Err(no_run(session, &verdict.run));
@@ -119,7 +119,7 @@ impl Meant {
         let id = match &verdict.run {
             RunName::Id(id) => id.clone(),
             RunName::Seq(seq) => {
-                let take = |line: Line<'_>| {
+                let take = |line: RunRecord<'_>| {
                     let run = line.run()?;
                     Some((run.run_id.to_string(), Meant::of(&run, session, verdict)))
                 };
@@ -132,7 +132,8 @@ impl Meant {
             }
         };
         let found = Name::find_any(held, &Name::of_run(&id))?.ok_or_else(unknown)?;
-        let run = Line::of_bytes(found.seq, &found.bytes).and_then(Line::run).ok_or_else(unknown)?;
+        let run =
+            RunRecord::of_bytes(found.seq, &found.bytes).and_then(RunRecord::run).ok_or_else(unknown)?;
         Meant::of(&run, session, verdict)
     }
 
@@ -166,8 +167,8 @@ impl Meant {
         Ok(last)
     }
 
-    fn judged(&self) -> Judged {
-        Judged {
+    fn judged(&self) -> VerdictReceipt {
+        VerdictReceipt {
             run_id: self.run_id.clone(),
             run_seq: self.run_seq,
             attempt: self.attempt,
@@ -205,8 +206,8 @@ impl Meant {
 
 /// Returns whether a record is a verdict in the same words.
 fn says_the_same(record: &KeyedLine, new: &NewVerdict) -> bool {
-    let line = Line::of_bytes(record.seq, &record.bytes);
-    matches!(line, Some(Line::Verdict(said)) if said.verified == new.verified && said.note == new.note)
+    let line = RunRecord::of_bytes(record.seq, &record.bytes);
+    matches!(line, Some(RunRecord::Verdict(said)) if said.verified == new.verified && said.note == new.note)
 }
 
 fn no_run(session: &SessionKey, run: &RunName) -> Error {

@@ -13,7 +13,7 @@
 //! | `recording.rs` | recording it: [`Runs::begin`], [`Runs::finish`], [`Runs::record`] |
 //! | `verdict.rs` | [`Verdict`]: what was said of a run afterwards, and what follows from it |
 //! | `judging.rs` | saying it: [`Runs::judge`] |
-//! | `alone.rs` | [`Runs::alone`]: one at a time at work on a run |
+//! | `alone.rs` | [`Runs::lock_run`]: one at a time at work on a run |
 //! | `names.rs` | the keys of lines, by which entries are found that are there already |
 //! | `known.rs` | which runs were met, for whoever reads |
 //! | `logs.rs` | the streams that all of it is kept in |
@@ -40,15 +40,15 @@ use manent_store::{
 use crate::error::Result;
 use logs::{LogReader, RunLogs};
 
-pub use alone::Alone;
+pub use alone::RunLock;
 pub(crate) use entry::bare;
-pub use entry::{Attempt, INTERRUPTED, Line, NOT_CHECKED, NOT_RUN, Oddity, Passage, Run, Status};
-pub use incoming::{Ended, EntryError, NewAttempt, NewEntry, NewRun};
-pub use judging::{Judged, NewVerdict, RunName};
+pub use entry::{Attempt, INTERRUPTED, NOT_CHECKED, NOT_RUN, Oddity, RecordRange, Run, RunRecord, Status};
+pub use incoming::{EntryError, NewAttempt, NewEntry, NewRun, RunEnd};
+pub use judging::{NewVerdict, RunName, VerdictReceipt};
 pub(crate) use known::{Known, Namer, Names};
-pub use recording::{Recorded, Started};
+pub use recording::{RunReceipt, StartedRun};
 pub(crate) use verdict::Verdicts;
-pub use verdict::{Judgement, Verdict};
+pub use verdict::{Verdict, VerdictRef};
 
 /// The runs of a store. Clones share everything.
 ///
@@ -56,13 +56,13 @@ pub use verdict::{Judgement, Verdict};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// use manent::{SessionKey, Store};
-/// use manent_runs::{Ended, NewAttempt, NewRun, Runs, Status};
+/// use manent_runs::{RunEnd, NewAttempt, NewRun, Runs, Status};
 ///
 /// let runs = Runs::open(&Store::open(dir.path())?)?;
 /// let run = NewRun { skill: "lint".to_owned(), ..NewRun::default() };
 /// let started = runs.begin(&SessionKey::new("work")?, run)?; // on the disk: now it may begin
 /// let attempt = NewAttempt { exit_code: Some(0), ..NewAttempt::default() };
-/// let ended = Ended { attempts: vec![attempt], status: Status::Success, ..Ended::default() };
+/// let ended = RunEnd { attempts: vec![attempt], status: Status::Success, ..RunEnd::default() };
 /// let recorded = runs.finish(&started, &ended)?;
 /// assert_eq!(recorded.run_id, started.run_id());
 /// # Ok(()) }
@@ -74,7 +74,7 @@ pub struct Runs {
 
 /// What was seen when runs were read.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ReadSummary {
     /// How many runs were given.
     pub runs: u64,
     /// How many of them were begun and did not end, and nobody said since how they did.
@@ -133,8 +133,8 @@ impl Runs {
     /// Nothing: it is no record about a run.
     pub fn run_of(&self, session: &SessionKey, seq: u64) -> Result<Option<String>> {
         line_at(&self.logs, session, Seek::Seq(seq), seq, |line| match line {
-            Line::Run(run) | Line::Start(run) => Some(run.run_id.into_owned()),
-            Line::Verdict(verdict) => Some(verdict.run_id.into_owned()),
+            RunRecord::Run(run) | RunRecord::Start(run) => Some(run.run_id.into_owned()),
+            RunRecord::Verdict(verdict) => Some(verdict.run_id.into_owned()),
         })
     }
 
@@ -160,23 +160,23 @@ impl Runs {
         &self,
         session: &SessionKey,
         mut take: impl FnMut(&Run<'_>) -> ControlFlow<()>,
-    ) -> Result<Seen> {
-        let mut seen = Seen::default();
+    ) -> Result<ReadSummary> {
+        let mut seen = ReadSummary::default();
         let (namer, mut known) = (Namer::default(), Known::default());
         let verdicts = self.verdicts(session)?;
-        let mut give = |seen: &mut Seen, run: &Run<'_>| {
+        let mut give = |seen: &mut ReadSummary, run: &Run<'_>| {
             seen.runs += 1;
             take(run)
         };
         let mut faults = Faults::default();
         let whole = self.lines(session, Seek::First, &mut faults, |seq, line| {
-            match Line::of_bytes(seq, line) {
+            match RunRecord::of_bytes(seq, line) {
                 None if seq == 0 => {}
                 None => seen.others += 1,
-                Some(Line::Start(run)) => known.begun(namer.names(&run), seq),
-                Some(Line::Run(run)) if !known.ended(namer.names(&run)) => seen.repeated += 1,
-                Some(Line::Verdict(_)) => {}
-                Some(Line::Run(mut run)) => {
+                Some(RunRecord::Start(run)) => known.begun(namer.names(&run), seq),
+                Some(RunRecord::Run(run)) if !known.ended(namer.names(&run)) => seen.repeated += 1,
+                Some(RunRecord::Verdict(_)) => {}
+                Some(RunRecord::Run(mut run)) => {
                     verdicts.apply(&mut run);
                     return give(&mut seen, &run);
                 }
@@ -187,14 +187,16 @@ impl Runs {
         let Some(first) = known.first_open().filter(|_| whole) else { return Ok(seen) };
         // Of those that did not end, only where they stand was kept: there may be many, and long ones.
         let start = start_at(first, seen.damage.is_empty());
-        self.lines(session, start, &mut Faults::default(), |seq, line| match Line::of_bytes(seq, line) {
-            Some(Line::Start(mut run)) if known.is_open(namer.names(&run), seq) => {
-                run.status = Status::Unknown;
-                verdicts.apply(&mut run);
-                seen.unknown += u64::from(run.status == Status::Unknown);
-                give(&mut seen, &run)
+        self.lines(session, start, &mut Faults::default(), |seq, line| {
+            match RunRecord::of_bytes(seq, line) {
+                Some(RunRecord::Start(mut run)) if known.is_open(namer.names(&run), seq) => {
+                    run.status = Status::Unknown;
+                    verdicts.apply(&mut run);
+                    seen.unknown += u64::from(run.status == Status::Unknown);
+                    give(&mut seen, &run)
+                }
+                _ => ControlFlow::Continue(()),
             }
-            _ => ControlFlow::Continue(()),
         })?;
         Ok(seen)
     }
@@ -229,13 +231,13 @@ fn line_at<T>(
     session: &SessionKey,
     start: Seek<'_>,
     seq: u64,
-    take: impl FnOnce(Line<'_>) -> Option<T>,
+    take: impl FnOnce(RunRecord<'_>) -> Option<T>,
 ) -> Result<Option<T>> {
     let mut reader: LogReader = logs.open(session, start)?;
     while reader.advance()? {
         let Some(Item::Entry(entry)) = reader.item() else { continue };
         let is_it = entry.seq == seq;
-        return Ok(Line::of_bytes(seq, entry.bytes).filter(|_| is_it).and_then(take));
+        return Ok(RunRecord::of_bytes(seq, entry.bytes).filter(|_| is_it).and_then(take));
     }
     Ok(None)
 }

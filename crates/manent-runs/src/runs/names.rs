@@ -3,7 +3,7 @@
 use manent_log::{Entry, KeyRule, KeyedLine, Occurrence, Reach};
 use manent_store::StreamWriter;
 
-use super::entry::Line;
+use super::entry::RunRecord;
 use super::incoming::{Kind, NewEntry};
 use crate::error::Result;
 
@@ -15,11 +15,13 @@ pub(super) const RUN_KEYS: KeyRule = KeyRule { name: "runs", reach: Reach::Whole
 pub(super) struct Name([u8; 16]);
 
 fn names_of(entry: &Entry<'_>, add: &mut dyn FnMut(&[u8])) {
-    let (kind, run) = match Line::of_bytes(entry.seq, entry.bytes) {
+    let (kind, run) = match RunRecord::of_bytes(entry.seq, entry.bytes) {
         None => return,
-        Some(Line::Verdict(said)) => return add(&Name::verdict(&said.run_id, said.run_seq, said.attempt).0),
-        Some(Line::Start(run)) => (Kind::Start, run),
-        Some(Line::Run(run)) => (Kind::Run, run),
+        Some(RunRecord::Verdict(said)) => {
+            return add(&Name::verdict(&said.run_id, said.run_seq, said.attempt).0);
+        }
+        Some(RunRecord::Start(run)) => (Kind::Start, run),
+        Some(RunRecord::Run(run)) => (Kind::Run, run),
     };
     Name::all_of(kind, &run.run_id, &run.idempotency_key).for_each(|name| add(&name.0));
 }

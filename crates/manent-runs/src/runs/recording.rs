@@ -10,14 +10,14 @@ use manent_log::{Body, Durability, Expect, KeyedLine, Occurrence};
 use manent_store::{Append, Position, Receipt, SessionKey, StreamWriter};
 
 use super::Runs;
-use super::entry::Line;
-use super::incoming::{Ended, Kind, NewEntry, NewRun};
+use super::entry::RunRecord;
+use super::incoming::{Kind, NewEntry, NewRun, RunEnd};
 use super::names::Name;
 use crate::error::{Error, Result};
 
 /// Proof that an entry is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RunReceipt {
     /// By what the run is known.
     pub run_id: String,
     /// Where it stands, and what it survives.
@@ -30,14 +30,14 @@ pub struct Recorded {
 
 /// A run that was begun. Whatever happens now, it is not forgotten: without an end, its outcome is unknown.
 #[derive(Debug, Clone)]
-pub struct Started {
+pub struct StartedRun {
     session: SessionKey,
     run: NewRun,
     /// That it began is kept.
-    pub recorded: Recorded,
+    pub recorded: RunReceipt,
 }
 
-impl Started {
+impl StartedRun {
     /// By what the run is known.
     pub fn run_id(&self) -> &str {
         &self.recorded.run_id
@@ -56,14 +56,14 @@ impl Started {
 
 impl Runs {
     /// Records that a run begins. When it returns, that survives power loss: begin the run after it, not before.
-    pub fn begin(&self, session: &SessionKey, run: NewRun) -> Result<Started> {
+    pub fn begin(&self, session: &SessionKey, run: NewRun) -> Result<StartedRun> {
         let entry = NewEntry::start(&run)?;
         let recorded = self.record_one(session, entry, Durability::Sync)?;
-        Ok(Started { session: session.clone(), run, recorded })
+        Ok(StartedRun { session: session.clone(), run, recorded })
     }
 
     /// Records how a run ended. Where its attempts printed more than a record can hold, the end of each is kept.
-    pub fn finish(&self, started: &Started, ended: &Ended) -> Result<Recorded> {
+    pub fn finish(&self, started: &StartedRun, ended: &RunEnd) -> Result<RunReceipt> {
         let mut entry = NewEntry::end(&started.run, started.run_id(), ended)?;
         if entry.check_size(&started.session).is_err() {
             // That it ended counts more than all that was printed.
@@ -72,7 +72,12 @@ impl Runs {
         self.record_one(&started.session, entry, Durability::Sync)
     }
 
-    fn record_one(&self, session: &SessionKey, entry: NewEntry, durability: Durability) -> Result<Recorded> {
+    fn record_one(
+        &self,
+        session: &SessionKey,
+        entry: NewEntry,
+        durability: Durability,
+    ) -> Result<RunReceipt> {
         let recorded = self.record_as(session, &[entry], durability, IfUnsure::WriteAgain)?;
         recorded.into_iter().next().ok_or_else(|| no_receipt(session))
     }
@@ -88,7 +93,7 @@ impl Runs {
         session: &SessionKey,
         entries: &[NewEntry],
         durability: Durability,
-    ) -> Result<Vec<Recorded>> {
+    ) -> Result<Vec<RunReceipt>> {
         self.record_as(session, entries, durability, IfUnsure::Tell)
     }
 
@@ -98,7 +103,7 @@ impl Runs {
         entries: &[NewEntry],
         durability: Durability,
         if_unsure: IfUnsure,
-    ) -> Result<Vec<Recorded>> {
+    ) -> Result<Vec<RunReceipt>> {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
@@ -110,7 +115,7 @@ impl Runs {
         let receipts = self.logs.append(session, &bodies, durability, Expect::Any)?;
         let recorded = |((run_id, receipt), entry): ((String, Receipt), &NewEntry)| {
             let ended = entry.kind == Kind::Run;
-            Recorded { run_id, receipt, repeated: false, ended }
+            RunReceipt { run_id, receipt, repeated: false, ended }
         };
         Ok(ids.into_iter().zip(receipts).zip(entries).map(recorded).collect())
     }
@@ -121,7 +126,7 @@ impl Runs {
         entries: &[NewEntry],
         durability: Durability,
         if_unsure: IfUnsure,
-    ) -> Result<Vec<Recorded>> {
+    ) -> Result<Vec<RunReceipt>> {
         let mut held = self.logs.lease(session)?;
         for _ in 0..TRIES {
             // Before anything is looked for: whatever another program writes from here on is a conflict.
@@ -248,7 +253,7 @@ impl Plan {
         written: &[Receipt],
         id: &Arc<str>,
         durability: Durability,
-    ) -> Result<Vec<Recorded>> {
+    ) -> Result<Vec<RunReceipt>> {
         let recorded = |Fate { run_id, kind, repeated, at }: Fate| {
             let receipt = match at {
                 At::Found(KeyedLine { seq, offset, is_kept, .. }) => {
@@ -257,7 +262,7 @@ impl Plan {
                 }
                 At::Written(nth) => written.get(nth).cloned().ok_or_else(|| no_receipt(session))?,
             };
-            Ok(Recorded { run_id, receipt, repeated, ended: kind == Kind::Run })
+            Ok(RunReceipt { run_id, receipt, repeated, ended: kind == Kind::Run })
         };
         self.fates.into_iter().map(recorded).collect()
     }
@@ -265,9 +270,9 @@ impl Plan {
 
 /// Returns whether a line begins or ends a run, and the id of that.
 fn run_of(line: &KeyedLine) -> (Kind, String) {
-    match Line::of_bytes(line.seq, &line.bytes) {
-        Some(Line::Start(run)) => (Kind::Start, run.run_id.into_owned()),
-        entry => (Kind::Run, entry.and_then(Line::run).unwrap_or_default().run_id.into_owned()),
+    match RunRecord::of_bytes(line.seq, &line.bytes) {
+        Some(RunRecord::Start(run)) => (Kind::Start, run.run_id.into_owned()),
+        entry => (Kind::Run, entry.and_then(RunRecord::run).unwrap_or_default().run_id.into_owned()),
     }
 }
 

@@ -15,7 +15,7 @@ use manent::redact;
 use manent_store::{Seek, SessionKey, Space, StreamId};
 use memchr::memmem::Finder;
 
-use super::entry::{Line, Members, Run, Status, text, time};
+use super::entry::{Members, Run, RunRecord, Status, text, time};
 use super::{Faults, Runs, line_at};
 use crate::error::Result;
 
@@ -42,7 +42,7 @@ pub struct Verdict<'a> {
 
 /// That a verdict was given afterwards, and where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Judgement {
+pub struct VerdictRef {
     /// The number of its record: [`Runs::verdict`] tells all of it.
     pub seq: u64,
     /// When, in milliseconds since 1970; nothing if that is no time.
@@ -105,8 +105,8 @@ impl Runs {
     /// All that a verdict says, by the number of its record. Nothing: that is no verdict, or is not there.
     pub fn verdict(&self, session: &SessionKey, seq: u64) -> Result<Option<Verdict<'static>>> {
         line_at(&self.logs, session, Seek::Seq(seq), seq, |line| match line {
-            Line::Verdict(verdict) => Some(verdict.into_owned()),
-            Line::Run(_) | Line::Start(_) => None,
+            RunRecord::Verdict(verdict) => Some(verdict.into_owned()),
+            RunRecord::Run(_) | RunRecord::Start(_) => None,
         })
     }
 
@@ -121,7 +121,7 @@ impl Runs {
         let mut nth = 0;
         self.lines(session, Seek::First, &mut Faults::default(), |seq, line| {
             if word.find(line).is_some()
-                && let Some(Line::Verdict(verdict)) = Line::of_bytes(seq, line)
+                && let Some(RunRecord::Verdict(verdict)) = RunRecord::of_bytes(seq, line)
             {
                 nth += 1;
                 verdicts.note(&verdict, nth);
@@ -137,16 +137,16 @@ impl Runs {
 pub(crate) struct Verdicts {
     hasher: RandomState,
     /// By a hash of the run and the attempt: the last that was given.
-    last: HashMap<u64, Last, foldhash::fast::RandomState>,
+    last: HashMap<u64, LatestVerdict, foldhash::fast::RandomState>,
     /// What was said with verdicts that are bad, each once, and the place of each by its hash.
     notes: Vec<Box<str>>,
     places: HashMap<u64, usize, foldhash::fast::RandomState>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Last {
+struct LatestVerdict {
     verified: Option<bool>,
-    judgement: Judgement,
+    judgement: VerdictRef,
     /// How many stand before it. Numbers of records are no order in a file that was put together by hand.
     nth: u64,
     /// The place of what was said with it.
@@ -164,9 +164,9 @@ impl Verdicts {
     fn note(&mut self, verdict: &Verdict<'_>, nth: u64) {
         let name = self.hasher.hash_one(verdict.run_seq.map_or(Name::Id(&verdict.run_id), Name::Seq));
         let hash = self.hasher.hash_one((name, verdict.attempt));
-        let judgement = Judgement { seq: verdict.seq, at_ms: verdict.at_ms };
+        let judgement = VerdictRef { seq: verdict.seq, at_ms: verdict.at_ms };
         let note = if verdict.verified == Some(false) { self.place_of(&verdict.note) } else { None };
-        self.last.insert(hash, Last { verified: verdict.verified, judgement, nth, note });
+        self.last.insert(hash, LatestVerdict { verified: verdict.verified, judgement, nth, note });
     }
 
     /// Keeps what was said, if there is anything, and there were not too many already.
@@ -213,7 +213,7 @@ impl Verdicts {
             }
             of_run = of_run.or(Some(said).filter(|_| is_last));
         }
-        if let Some(Last { verified: Some(is_good), judgement, note, .. }) = of_run {
+        if let Some(LatestVerdict { verified: Some(is_good), judgement, note, .. }) = of_run {
             run.status = if is_good { Status::Success } else { Status::Failure };
             run.judged = Some(judgement);
             let note = note.and_then(|place| self.notes.get(place));
@@ -221,7 +221,7 @@ impl Verdicts {
         }
     }
 
-    fn on(&self, name: u64, attempt: Option<u64>) -> Option<Last> {
+    fn on(&self, name: u64, attempt: Option<u64>) -> Option<LatestVerdict> {
         self.last.get(&self.hasher.hash_one((name, attempt))).copied()
     }
 }

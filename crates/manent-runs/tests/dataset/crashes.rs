@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use manent::log::Disk;
 use manent::{Files, Store, StoreOptions};
-use manent_runs::dataset::{DatasetError, Existing, Format, Made, Recipe, make};
+use manent_runs::dataset::{Dataset, DatasetError, DatasetFormat, Existing, Recipe, make};
 use manent_sim::{CrashKind, Errno, Fault, SimDisk};
 
 use super::scene::words;
@@ -22,8 +22,8 @@ fn store(disk: &SimDisk) -> manent_runs::Result<Store> {
     Ok(Store::on_files(files, StoreOptions { wait: Duration::ZERO, ..StoreOptions::default() }))
 }
 
-fn try_make(disk: &SimDisk) -> Result<Made, DatasetError> {
-    let recipe = Recipe { validation: 0, summaries: true, ..Recipe::new(Format::TrlSft) };
+fn try_make(disk: &SimDisk) -> Result<Dataset, DatasetError> {
+    let recipe = Recipe { validation: 0, summaries: true, ..Recipe::new(DatasetFormat::TrlSft) };
     let on: Arc<dyn Disk> = Arc::new(disk.clone());
     make(&store(disk)?, &recipe, &on, Path::new(DIR), Existing::Replace, &mut |_, _| {})
 }

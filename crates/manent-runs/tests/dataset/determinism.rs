@@ -1,7 +1,7 @@
 //! The same input gives the same bytes.
 
 use manent::Store;
-use manent_runs::dataset::{Format, Recipe};
+use manent_runs::dataset::{DatasetFormat, Recipe};
 use serde_json::json;
 
 use super::scene::{FORMATS, Scene, words};
@@ -62,7 +62,7 @@ fn of_a_run_that_is_recorded_twice_far_apart_the_first_counts() {
         let text = begun_and_ended.chain(again).fold(String::new(), |text, line| text + &line + "\n");
         std::fs::write(dir.join(format!("{session}.jsonl")), text).unwrap();
     }
-    let recipe = Recipe { validation: 0, summaries: true, ..Recipe::new(Format::Kto) };
+    let recipe = Recipe { validation: 0, summaries: true, ..Recipe::new(DatasetFormat::Kto) };
     let first = scene.make(&recipe);
     assert_eq!(
         first.made.counts.runs,

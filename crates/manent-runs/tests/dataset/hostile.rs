@@ -1,13 +1,13 @@
 //! Logs that nobody sane would write: nothing panics, nothing is lost silently, and what is sound is there.
 
-use manent_runs::dataset::{Counts, DatasetError, Existing, Format, Recipe};
+use manent_runs::dataset::{DatasetCounts, DatasetError, DatasetFormat, Existing, Recipe};
 use serde_json::{Value, json};
 
 use super::scene::{FORMATS, Scene, passage, words};
 
 fn one(scene: &Scene, run: &Value, why: &str) {
     scene.run("odd", run);
-    for format in [Format::TrlSft, Format::Kto] {
+    for format in [DatasetFormat::TrlSft, DatasetFormat::Kto] {
         let left_out = scene.make_none(&Recipe::new(format)).left_out;
         assert!(left_out.keys().any(|reason| reason.word() == why), "{why}: {left_out:?}");
     }
@@ -61,7 +61,7 @@ fn damage_in_what_is_quoted_leaves_out_what_quotes_it_and_nothing_else() {
     // The second question.
     lines[3] = lines[3].replace('w', "v");
     std::fs::write(&path, lines.join("\n") + "\n").unwrap();
-    let rows = scene.make_all(Format::TrlSft);
+    let rows = scene.make_all(DatasetFormat::TrlSft);
     assert_eq!(rows.made.rows("train.jsonl"), 3, "{:?}", rows.made.counts.left_out);
     assert_eq!(rows.left_out("reference_not_found") + rows.left_out("damaged"), 1);
 }
@@ -74,7 +74,7 @@ fn attempts_out_of_order_or_written_twice_count_once_and_in_order() {
         "runner_output": "it broke here"});
     let attempts = [&second, &first, &second, &first];
     scene.run("s", &json!({"input": words(9, 20), "attempts": attempts, "final_status": "splendid"}));
-    let rows = scene.make(&Recipe { validation: 0, summaries: true, ..Recipe::new(Format::Kto) });
+    let rows = scene.make(&Recipe { validation: 0, summaries: true, ..Recipe::new(DatasetFormat::Kto) });
     assert_eq!((rows.made.rows("train.jsonl"), rows.made.rows("repair-train.jsonl")), (1, 1));
     assert_eq!(
         (rows.of("train.jsonl")[0]["label"].clone(), rows.left_out("attempt_repeated")),
@@ -97,13 +97,13 @@ fn texts_of_any_kind_come_through_as_they_are() {
     std::fs::write(scene.dir.path().join("store/runs/t.jsonl"), format!("{lone}\n")).unwrap();
     for format in FORMATS {
         let rows = scene.make(&Recipe { validation: 0, summaries: true, ..Recipe::new(format) });
-        let name = if format == Format::TrlDpo { "unpaired-train.jsonl" } else { "train.jsonl" };
+        let name = if format == DatasetFormat::TrlDpo { "unpaired-train.jsonl" } else { "train.jsonl" };
         assert_eq!(rows.made.rows(name), 2, "{format:?}");
         let told = rows.of(name)[0].to_string();
         assert!(told.contains(&serde_json::to_string(odd).unwrap()[1..20]), "{told}");
         assert!(rows.text(name).contains("half \u{fffd} a pair"), "{format:?}");
     }
-    let row = &scene.make_all(Format::TrlSft).of("train.jsonl")[0];
+    let row = &scene.make_all(DatasetFormat::TrlSft).of("train.jsonl")[0];
     assert_eq!(row["prompt"][0]["content"], odd);
     assert_eq!(row["completion"][0]["content"], format!("{odd}!"));
 }
@@ -117,7 +117,7 @@ fn what_is_longer_than_any_model_reads_is_left_out_and_hides_nothing() {
     scene.asked("s", "", "before it", "an answer", true);
     scene.asked("s", "", &huge, "to the huge one", true);
     scene.asked("s", "", "what is asked behind it", "is answered", true);
-    let rows = scene.make(&Recipe { validation: 0, summaries: true, ..Recipe::new(Format::TrlSft) });
+    let rows = scene.make(&Recipe { validation: 0, summaries: true, ..Recipe::new(DatasetFormat::TrlSft) });
     assert_eq!((rows.made.rows("train.jsonl"), rows.left_out("too_long")), (2, 3));
 }
 
@@ -125,18 +125,18 @@ fn what_is_longer_than_any_model_reads_is_left_out_and_hides_nothing() {
 fn without_rows_nothing_is_written_and_nothing_replaced() {
     let scene = Scene::new();
     for format in FORMATS {
-        assert_eq!(scene.make_none(&Recipe::new(format)), Counts::default());
+        assert_eq!(scene.make_none(&Recipe::new(format)), DatasetCounts::default());
     }
     scene.run("s", &json!({}));
     scene.run("s", &json!({"attempts": []}));
     let odd = json!({"verified": "yes", "prompt_ref": 7, "output_ref": {"session": 1}});
     scene.run("s", &json!({"attempts": [{}, null, 3, odd]}));
     scene.run("s", &json!({"input": null, "attempts": {"not": "a list"}}));
-    assert_eq!(scene.make_none(&Recipe::new(Format::Kto)).runs, 4);
+    assert_eq!(scene.make_none(&Recipe::new(DatasetFormat::Kto)).runs, 4);
     scene.asked("s", "", &words(1, 20), &words(2, 20), true);
-    let rows = scene.make_all(Format::Kto);
+    let rows = scene.make_all(DatasetFormat::Kto);
     let before = rows.files();
-    let recipe = Recipe { skill: Some("another".to_owned()), ..Recipe::new(Format::Kto) };
+    let recipe = Recipe { skill: Some("another".to_owned()), ..Recipe::new(DatasetFormat::Kto) };
     let replaced = scene.try_make(&recipe, &rows.dir, Existing::Replace);
     assert!(matches!(replaced, Err(DatasetError::NoRows { .. })), "{replaced:?}");
     assert_eq!(rows.files(), before, "a good one is not replaced by nothing");

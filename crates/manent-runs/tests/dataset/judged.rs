@@ -1,6 +1,6 @@
 //! Runs that were judged afterwards: their verdict is what somebody said, whatever the record had said before.
 
-use manent_runs::dataset::Format;
+use manent_runs::dataset::DatasetFormat;
 use manent_runs::{NewVerdict, RunName, Runs};
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn what_was_said_afterwards_overrules_what_was_on_record() {
     answered(&scene, 5, &json!({"error_class": "verifier"}));
     answered(&scene, 6, &json!({"error_class": "sandbox"}));
     let labels = || {
-        let rows = scene.make_all(Format::Kto);
+        let rows = scene.make_all(DatasetFormat::Kto);
         let label = |row: &Value| {
             let text = row["completion"].to_string();
             let from = text.find("answer ").unwrap() + "answer ".len();
@@ -70,7 +70,7 @@ fn of_an_attempt_that_is_written_twice_the_one_counts_that_was_judged() {
         let verdict = NewVerdict { run, attempt: None, verified: Some(true), note: String::new() };
         Runs::open(&scene.store).unwrap().judge(&key("s9"), &verdict).unwrap();
     }
-    let rows = scene.make_all(Format::Kto);
+    let rows = scene.make_all(DatasetFormat::Kto);
     assert_eq!(rows.left_out("attempt_repeated"), 2);
     assert_eq!(rows.left_out("contradiction"), 0);
     let train = rows.of("train.jsonl");

@@ -1,7 +1,7 @@
 //! Credentials and names, planted wherever a text can stand: none is in any file.
 
 use manent::context::Setting;
-use manent_runs::dataset::{Format, Recipe};
+use manent_runs::dataset::{DatasetFormat, Recipe};
 use serde_json::{Value, json};
 
 use super::scene::{FORMATS, Scene, key, passage, words};
@@ -149,7 +149,7 @@ fn what_is_asked_for_is_told_without_credentials_too() {
         skill: Some(token.clone()),
         model: Some(format!("/home/zaphodb/{token}")),
         summaries: true,
-        ..Recipe::new(Format::Kto)
+        ..Recipe::new(DatasetFormat::Kto)
     };
     let attempt = json!({"verified": true, "model": recipe.model, "output_summary": "done"});
     scene.run("s", &json!({"skill": token, "input": "mend it", "attempts": [attempt]}));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use manent_runs::dataset::{Format, Recipe};
+use manent_runs::dataset::{DatasetFormat, Recipe};
 use manent_sim::Rng;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn a_second_attempt_that_was_told_of_the_first_is_a_repair_and_no_pair() {
         let repairs = rows.of("repair-train.jsonl");
         assert_eq!(repairs.len(), 1, "{format:?}");
         assert!(repairs[0].to_string().contains(&printed), "{format:?}: the failure is in the prompt");
-        if format == Format::TrlDpo {
+        if format == DatasetFormat::TrlDpo {
             assert_eq!(rows.made.rows("train.jsonl"), 0, "no pair");
             assert_eq!(rows.of("unpaired-train.jsonl")[0]["label"], false);
             assert!(repairs[0]["prompt"].to_string().contains(&printed));
@@ -62,10 +62,10 @@ fn attempts_at_the_same_prompt_are_a_pair_with_their_model_told() {
         attempt(3, "", true),
     ];
     scene.run("s", &json!({ "attempts": attempts }));
-    let rows = scene.make_all(Format::TrlDpo);
+    let rows = scene.make_all(DatasetFormat::TrlDpo);
     let same: Vec<Value> = rows.of("train.jsonl").iter().map(|row| row["same_model"].clone()).collect();
     assert_eq!(same, [json!(true), json!(false)]);
-    let recipe = Recipe { validation: 0, same_model_only: true, ..Recipe::new(Format::TrlDpo) };
+    let recipe = Recipe { validation: 0, same_model_only: true, ..Recipe::new(DatasetFormat::TrlDpo) };
     let rows = scene.make(&recipe);
     assert_eq!((rows.made.rows("train.jsonl"), rows.made.rows("unpaired-train.jsonl")), (1, 2));
     assert_eq!(rows.of("train.jsonl")[0]["same_model"], true);
@@ -78,7 +78,7 @@ fn what_was_found_good_and_bad_teaches_nothing() {
         scene.asked("s", "", "what is 6 x 7?", "42", verified);
     }
     scene.asked("s", "", &words(3, 20), &words(4, 20), true);
-    let rows = scene.make_all(Format::Kto);
+    let rows = scene.make_all(DatasetFormat::Kto);
     assert_eq!((rows.made.rows("train.jsonl"), rows.left_out("contradiction")), (1, 2));
 }
 
@@ -109,7 +109,7 @@ fn random_runs_make_pairs_of_equal_prompts_only() {
                 scene.run(session, &json!({ "attempts": attempts }));
             }
         }
-        let rows = scene.make_all(Format::TrlDpo);
+        let rows = scene.make_all(DatasetFormat::TrlDpo);
         let text = |row: &Value, name: &str| row[name][0]["content"].as_str().unwrap().to_owned();
         let mut used = 0;
         for row in rows.of("train.jsonl") {

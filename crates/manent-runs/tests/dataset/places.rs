@@ -3,7 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use manent_runs::dataset::{DatasetError, Existing, Format, Recipe};
+use manent_runs::dataset::{DatasetError, DatasetFormat, Existing, Recipe};
 
 use super::scene::{Scene, words};
 
@@ -14,7 +14,7 @@ fn scene() -> Scene {
 }
 
 fn recipe() -> Recipe {
-    Recipe { validation: 0, ..Recipe::new(Format::TrlSft) }
+    Recipe { validation: 0, ..Recipe::new(DatasetFormat::TrlSft) }
 }
 
 fn names(dir: &Path) -> Vec<String> {

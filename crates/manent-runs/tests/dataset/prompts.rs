@@ -2,7 +2,7 @@
 
 use manent::context::Setting;
 use manent::memory::{Kind, NewItem};
-use manent_runs::dataset::{Format, Reason, Recipe};
+use manent_runs::dataset::{DatasetFormat, Recipe, SkipReason};
 use serde_json::{Value, json};
 
 use super::scene::{Scene, key, passage, words};
@@ -30,7 +30,7 @@ fn a_row_is_what_the_model_was_given_and_what_it_answered() {
     let attempt =
         json!({"verified": true, "prompt_ref": passage("s", 2, 2), "output_ref": passage("s", 3, 5)});
     scene.run("s", &json!({ "attempts": [attempt] }));
-    let rows = scene.make_all(Format::TrlSft).of("train.jsonl");
+    let rows = scene.make_all(DatasetFormat::TrlSft).of("train.jsonl");
     assert_eq!(rows.len(), 1);
     let prompt =
         json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "what is in a.txt?"}]);
@@ -46,7 +46,7 @@ fn a_row_is_what_the_model_was_given_and_what_it_answered() {
     for format in super::scene::FORMATS {
         scene.make_all(format);
     }
-    let rows = scene.make_all(Format::ShareGpt).of("train.jsonl");
+    let rows = scene.make_all(DatasetFormat::ShareGpt).of("train.jsonl");
     assert_eq!(rows[0]["system"], "Be brief.");
     let from: Vec<&str> = rows[0]["conversations"]
         .as_array()
@@ -69,7 +69,7 @@ fn a_prompt_is_what_the_context_shows_at_that_record() {
     let at = manent::StreamId::live(&key("s"));
     let tokens = manent::tokens::Tokens::new(manent::tokens::Counting::Estimate);
     let seen = scene.store.context_at(&at, Some(answered), tokens).unwrap();
-    let rows = scene.make_all(Format::TrlSft).of("train.jsonl");
+    let rows = scene.make_all(DatasetFormat::TrlSft).of("train.jsonl");
     let told: Vec<(&str, &str)> = rows[0]["prompt"]
         .as_array()
         .unwrap()
@@ -80,7 +80,7 @@ fn a_prompt_is_what_the_context_shows_at_that_record() {
         seen.messages.iter().map(|message| (message.role.as_str(), message.content.as_str())).collect();
     assert_eq!(told, expected);
     // Only the last answer is learned; those before it are what the model saw.
-    let rows = scene.make_all(Format::OpenAi).of("train.jsonl");
+    let rows = scene.make_all(DatasetFormat::OpenAi).of("train.jsonl");
     let weights: Vec<Option<i64>> = rows[0]["messages"]
         .as_array()
         .unwrap()
@@ -107,7 +107,7 @@ fn a_compacted_prompt_has_its_summary_as_the_model_saw_it() {
             "output_ref": passage("s", answered, answered)}]}),
         );
     }
-    let recipe = Recipe { validation: 0, ..Recipe::new(Format::TrlSft) };
+    let recipe = Recipe { validation: 0, ..Recipe::new(DatasetFormat::TrlSft) };
     let rows = scene.make(&recipe).text("train.jsonl");
     let lines: Vec<&str> = rows.lines().collect();
     assert!(lines[0].contains("they spoke of turns") && !lines[0].contains("turn 3 "), "{}", lines[0]);
@@ -141,11 +141,11 @@ fn what_was_remembered_is_not_in_prompts_and_what_was_forgotten_never_is() {
     let holds = |rows: &super::scene::Rows| {
         rows.files().iter().any(|(_, bytes)| String::from_utf8_lossy(bytes).contains("Zebulon"))
     };
-    let rows = scene.make_all(Format::TrlSft);
+    let rows = scene.make_all(DatasetFormat::TrlSft);
     assert_eq!(rows.made.rows("train.jsonl"), 2);
     assert!(!holds(&rows), "by default nothing that was remembered is in a data set");
     assert_eq!(rows.made.counts.memory_left_out, 1);
-    let keeping = Recipe { validation: 0, with_memory: true, ..Recipe::new(Format::TrlSft) };
+    let keeping = Recipe { validation: 0, with_memory: true, ..Recipe::new(DatasetFormat::TrlSft) };
     assert!(holds(&scene.make(&keeping)), "whoever asks for it gets it");
     memory.forget(&[item.id]).unwrap();
     assert!(!holds(&scene.make(&keeping)), "but nothing that was forgotten since");
@@ -163,9 +163,9 @@ fn a_deleted_session_gives_nothing() {
     );
     let attempt = json!({"verified": true, "output_summary": "but is of it"});
     scene.run("gone", &json!({"input": "quotes nothing", "attempts": [attempt]}));
-    assert_eq!(scene.make_all(Format::TrlSft).made.rows("train.jsonl"), 3);
+    assert_eq!(scene.make_all(DatasetFormat::TrlSft).made.rows("train.jsonl"), 3);
     scene.store.delete(&manent::StreamId::live(&key("gone"))).unwrap();
-    let recipe = Recipe { validation: 0, summaries: true, ..Recipe::new(Format::TrlSft) };
+    let recipe = Recipe { validation: 0, summaries: true, ..Recipe::new(DatasetFormat::TrlSft) };
     let rows = scene.make(&recipe);
     assert_eq!(rows.made.rows("train.jsonl"), 1);
     assert_eq!((rows.left_out("session_deleted"), rows.left_out("reference_not_found")), (2, 1));
@@ -183,7 +183,7 @@ fn an_archived_session_is_quoted_as_before_and_another_of_its_key_is_not() {
     scene.store.archive(&manent::StreamId::live(&key("s")), &mut |_, _| ()).unwrap();
     scene.say("s", "user", "a new session");
     scene.say("s", "assistant", "with another answer");
-    let rows = scene.make_all(Format::TrlSft);
+    let rows = scene.make_all(DatasetFormat::TrlSft);
     let text = rows.text("train.jsonl");
     assert!(text.contains("the archived answer"), "{text}");
 }
@@ -198,9 +198,9 @@ fn summaries_are_taken_only_where_somebody_asks_for_them() {
         {"attempt": 1, "verified": false, "output_summary": "tried a cast", "runner_output": printed},
         {"attempt": 2, "verified": true, "output_summary": "changed the type"}]}),
     );
-    let left_out = scene.make_none(&Recipe::new(Format::Kto)).left_out;
-    assert_eq!((left_out[&Reason::OnlySummary], left_out[&Reason::UnknownPrompt]), (1, 1));
-    let rows = scene.make(&Recipe { validation: 0, summaries: true, ..Recipe::new(Format::Kto) });
+    let left_out = scene.make_none(&Recipe::new(DatasetFormat::Kto)).left_out;
+    assert_eq!((left_out[&SkipReason::OnlySummary], left_out[&SkipReason::UnknownPrompt]), (1, 1));
+    let rows = scene.make(&Recipe { validation: 0, summaries: true, ..Recipe::new(DatasetFormat::Kto) });
     assert_eq!(rows.made.counts.from_summaries, 2);
     assert_eq!(rows.of("train.jsonl")[0]["label"], false);
     let repair = &rows.of("repair-train.jsonl")[0];
@@ -219,7 +219,7 @@ fn a_command_in_which_no_model_had_a_part_is_left_out() {
     scene.run("s", &json!({"input": {"command": ["true"]}, "attempts": [command(json!({}))]}));
     scene.run("s", &json!({"input": "mend it", "attempts": [command(json!({"model": "m"}))]}));
     scene.run("s", &json!({"input": "and that", "model_used": "m", "attempts": [command(json!({}))]}));
-    let recipe = Recipe { validation: 0, summaries: true, ..Recipe::new(Format::TrlSft) };
+    let recipe = Recipe { validation: 0, summaries: true, ..Recipe::new(DatasetFormat::TrlSft) };
     let rows = scene.make(&recipe);
     assert_eq!(rows.left_out("no_model"), 1);
     assert!(!rows.text("train.jsonl").contains("command"), "{}", rows.text("train.jsonl"));

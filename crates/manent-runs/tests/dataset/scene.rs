@@ -5,13 +5,18 @@ use std::path::{Path, PathBuf};
 use manent::log::RealDisk;
 use manent::{Body, Durability, SessionKey, Store, turn};
 use manent_runs::Runs;
-use manent_runs::dataset::{Counts, DatasetError, Existing, Format, Made, Recipe, make};
+use manent_runs::dataset::{Dataset, DatasetCounts, DatasetError, DatasetFormat, Existing, Recipe, make};
 use serde_json::{Value, json};
 
 use super::schema;
 
-pub(crate) const FORMATS: [Format; 5] =
-    [Format::OpenAi, Format::TrlSft, Format::TrlDpo, Format::Kto, Format::ShareGpt];
+pub(crate) const FORMATS: [DatasetFormat; 5] = [
+    DatasetFormat::OpenAi,
+    DatasetFormat::TrlSft,
+    DatasetFormat::TrlDpo,
+    DatasetFormat::Kto,
+    DatasetFormat::ShareGpt,
+];
 
 pub(crate) struct Scene {
     pub(crate) dir: tempfile::TempDir,
@@ -21,7 +26,7 @@ pub(crate) struct Scene {
 /// The rows of the files of a data set.
 pub(crate) struct Rows {
     pub(crate) dir: PathBuf,
-    pub(crate) made: Made,
+    pub(crate) made: Dataset,
 }
 
 pub(crate) fn key(text: &str) -> SessionKey {
@@ -80,7 +85,7 @@ impl Scene {
         recipe: &Recipe,
         dir: &Path,
         existing: Existing,
-    ) -> Result<Made, DatasetError> {
+    ) -> Result<Dataset, DatasetError> {
         make(&self.store, recipe, &RealDisk::shared(), dir, existing, &mut |_, _| {})
     }
 
@@ -94,7 +99,7 @@ impl Scene {
     }
 
     /// Makes none, because there are no rows: what was counted, and that nothing was written.
-    pub(crate) fn make_none(&self, recipe: &Recipe) -> Counts {
+    pub(crate) fn make_none(&self, recipe: &Recipe) -> DatasetCounts {
         let dir = self.dir.path().join("none");
         let Err(DatasetError::NoRows { counts }) = self.try_make(recipe, &dir, Existing::Keep) else {
             panic!("there are rows, or something else is wrong");
@@ -104,7 +109,7 @@ impl Scene {
     }
 
     /// Everything to train on: for tests that are not about sides.
-    pub(crate) fn make_all(&self, format: Format) -> Rows {
+    pub(crate) fn make_all(&self, format: DatasetFormat) -> Rows {
         self.make(&Recipe { validation: 0, ..Recipe::new(format) })
     }
 }

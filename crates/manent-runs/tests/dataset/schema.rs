@@ -4,17 +4,17 @@
 //! TRL 1.16: prompt-completion, preference and unpaired preference in conversational form; `tools` as a list or its
 //! JSON. `ShareGPT` as LLaMA-Factory reads it: by turns, beginning with a human, ending with the model.
 
-use manent_runs::dataset::Format;
+use manent_runs::dataset::DatasetFormat;
 use serde_json::Value;
 
 use super::scene::Rows;
 
-pub(crate) fn check(format: Format, rows: &Rows) {
+pub(crate) fn check(format: DatasetFormat, rows: &Rows) {
     let names =
         ["train", "validation", "unpaired-train", "unpaired-validation", "repair-train", "repair-validation"];
     for name in names.map(|name| format!("{name}.jsonl")) {
         if !rows.dir.join(&name).exists() {
-            assert!(name.starts_with("unpaired") && format != Format::TrlDpo, "{name} is missing");
+            assert!(name.starts_with("unpaired") && format != DatasetFormat::TrlDpo, "{name} is missing");
             continue;
         }
         let text = rows.text(&name);
@@ -26,9 +26,9 @@ pub(crate) fn check(format: Format, rows: &Rows) {
     }
 }
 
-fn check_row(format: Format, file: &str, row: &Value) {
+fn check_row(format: DatasetFormat, file: &str, row: &Value) {
     match format {
-        Format::OpenAi => {
+        DatasetFormat::OpenAi => {
             only(row, &["messages", "tools"]);
             messages(&row["messages"], format);
             assert_eq!(row["messages"].as_array().unwrap().last().unwrap()["role"], "assistant");
@@ -36,19 +36,21 @@ fn check_row(format: Format, file: &str, row: &Value) {
                 check_tools(tools);
             }
         }
-        Format::ShareGpt => sharegpt(row),
-        Format::TrlSft => pair_of(row, &["prompt", "completion"], &[]),
-        Format::Kto => pair_of(row, &["prompt", "completion"], &["label"]),
-        Format::TrlDpo if file.starts_with("unpaired") => pair_of(row, &["prompt", "completion"], &["label"]),
-        Format::TrlDpo if file.starts_with("repair") => pair_of(row, &["prompt", "completion"], &[]),
-        Format::TrlDpo => pair_of(row, &["prompt", "chosen", "rejected"], &["same_model"]),
+        DatasetFormat::ShareGpt => sharegpt(row),
+        DatasetFormat::TrlSft => pair_of(row, &["prompt", "completion"], &[]),
+        DatasetFormat::Kto => pair_of(row, &["prompt", "completion"], &["label"]),
+        DatasetFormat::TrlDpo if file.starts_with("unpaired") => {
+            pair_of(row, &["prompt", "completion"], &["label"])
+        }
+        DatasetFormat::TrlDpo if file.starts_with("repair") => pair_of(row, &["prompt", "completion"], &[]),
+        DatasetFormat::TrlDpo => pair_of(row, &["prompt", "chosen", "rejected"], &["same_model"]),
     }
 }
 
 fn pair_of(row: &Value, lists: &[&str], flags: &[&str]) {
     only(row, &[lists, flags, &["tools"]].concat());
     for (at, list) in lists.iter().enumerate() {
-        messages(&row[list], Format::TrlSft);
+        messages(&row[list], DatasetFormat::TrlSft);
         let list = row[list].as_array().unwrap();
         if at == 0 {
             let asks = list.last().unwrap()["role"].as_str().unwrap();
@@ -66,7 +68,7 @@ fn pair_of(row: &Value, lists: &[&str], flags: &[&str]) {
     }
 }
 
-fn messages(list: &Value, format: Format) {
+fn messages(list: &Value, format: DatasetFormat) {
     let list = list.as_array().expect("a list of messages");
     assert!(!list.is_empty());
     for message in list {
@@ -75,7 +77,7 @@ fn messages(list: &Value, format: Format) {
         match role {
             "system" | "user" => only(message, &["role", "content"]),
             "assistant" => {
-                let weight: &[&str] = if format == Format::OpenAi { &["weight"] } else { &[] };
+                let weight: &[&str] = if format == DatasetFormat::OpenAi { &["weight"] } else { &[] };
                 only(message, &[&["role", "content", "tool_calls"], weight].concat());
                 assert!(message.get("weight").is_none_or(|weight| weight == 0 || weight == 1));
                 for call in message.get("tool_calls").map_or(&Vec::new(), |calls| calls.as_array().unwrap()) {
@@ -88,7 +90,7 @@ fn messages(list: &Value, format: Format) {
                 }
             }
             "tool" => {
-                let name: &[&str] = if format == Format::OpenAi { &[] } else { &["name"] };
+                let name: &[&str] = if format == DatasetFormat::OpenAi { &[] } else { &["name"] };
                 only(message, &[&["role", "content", "tool_call_id"], name].concat());
                 assert!(message["tool_call_id"].is_string());
             }

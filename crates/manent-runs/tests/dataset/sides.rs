@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use manent_runs::dataset::{Format, Recipe};
+use manent_runs::dataset::{DatasetFormat, Recipe};
 use serde_json::json;
 
 use super::scene::{Rows, Scene, passage, words};
 
-fn half(format: Format) -> Recipe {
+fn half(format: DatasetFormat) -> Recipe {
     Recipe { validation: 5000, ..Recipe::new(format) }
 }
 
@@ -28,7 +28,8 @@ fn a_project_is_on_one_side_with_all_its_sessions() {
         scene.asked(&session, &dir, &question, &words(n + 1000, 20), true);
         scene.asked(&session, "", &format!("session{n} {}", words(n + 2000, 20)), &words(n + 3000, 20), true);
     }
-    for format in [Format::TrlSft, Format::OpenAi, Format::ShareGpt, Format::Kto] {
+    for format in [DatasetFormat::TrlSft, DatasetFormat::OpenAi, DatasetFormat::ShareGpt, DatasetFormat::Kto]
+    {
         let rows = scene.make(&half(format));
         assert!(rows.made.rows("train.jsonl") > 10 && rows.made.rows("validation.jsonl") > 10);
         for n in 0..20 {
@@ -58,8 +59,8 @@ fn filters_do_not_move_a_project_to_the_other_side() {
             "attempts": [{"verified": true, "prompt_ref": passage("x", 1, 1)}]}),
         );
     }
-    let all = scene.make(&half(Format::TrlSft));
-    let some = scene.make(&Recipe { skill: Some("fix".into()), ..half(Format::TrlSft) });
+    let all = scene.make(&half(DatasetFormat::TrlSft));
+    let some = scene.make(&Recipe { skill: Some("fix".into()), ..half(DatasetFormat::TrlSft) });
     assert!(some.left_out("filtered") > 0);
     for n in 0..40 {
         assert_eq!(sides(&all, &format!("q{n}")), sides(&some, &format!("q{n}")));
@@ -84,7 +85,7 @@ fn what_is_nearly_the_same_on_both_sides_is_left_out_of_validation() {
             );
         }
     }
-    let rows = scene.make(&half(Format::TrlSft));
+    let rows = scene.make(&half(DatasetFormat::TrlSft));
     assert!(rows.left_out("near_duplicate_in_train") > 10, "{:?}", rows.made.counts.left_out);
     assert!(rows.left_out("near_duplicate") > 10);
     let mut seen: HashMap<String, &str> = HashMap::new();
@@ -104,7 +105,7 @@ fn a_prompt_to_train_on_is_not_asked_in_validation() {
     for n in 0..60_u64 {
         scene.asked(&format!("s{n}"), "", "the same short question", &words(n, 30), true);
     }
-    let rows = scene.make(&half(Format::TrlSft));
+    let rows = scene.make(&half(DatasetFormat::TrlSft));
     assert_eq!(rows.made.rows("validation.jsonl"), 0);
     assert!(rows.left_out("prompt_in_train") > 10);
     assert!(rows.made.rows("train.jsonl") > 10);

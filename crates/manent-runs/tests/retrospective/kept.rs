@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use manent::{SessionKey, Store, turn};
-use manent_runs::retrospective::{Looked, Report, Reports, Schedule};
+use manent_runs::retrospective::{Report, Reports, Schedule, ScheduleOutcome};
 use serde_json::Value;
 
 use crate::world::{DAY_MS, NOW_MS, Plan, World};
@@ -19,13 +19,13 @@ pub(crate) fn at(now_ms: i64) -> Schedule<'static> {
     Schedule { every: EVERY, since, now_ms, within: Duration::from_mins(1), stop: &GO_ON }
 }
 
-fn look(reports: &Reports, now_ms: i64) -> Looked {
-    reports.look(&at(now_ms), &mut |_| None).unwrap()
+fn look(reports: &Reports, now_ms: i64) -> ScheduleOutcome {
+    reports.make_if_due(&at(now_ms), &mut |_| None).unwrap()
 }
 
-fn made(looked: Looked) -> Report {
+fn made(looked: ScheduleOutcome) -> Report {
     match looked {
-        Looked::Made(report) => *report,
+        ScheduleOutcome::Made(report) => *report,
         other => panic!("no report: {other:?}"),
     }
 }
@@ -57,22 +57,22 @@ fn one_more(world: &mut World) {
 fn a_report_is_made_when_there_is_news_and_time_and_at_no_other() {
     let mut world = World::new(1);
     let reports = Reports::open(&world.store).unwrap();
-    assert_eq!(look(&reports, NOW_MS), Looked::Nothing);
+    assert_eq!(look(&reports, NOW_MS), ScheduleOutcome::Nothing);
     assert_eq!(names(world.dir()), [] as [&str; 0], "without runs, nothing is written");
     world.plant(&Plan::of("fix"), 30, 10);
     world.write();
     let first = made(look(&reports, NOW_MS));
     assert_eq!((first.totals.runs, first.whole), (40, true));
     assert_eq!(names(reports.dir()), ["latest.html", "latest.json"]);
-    assert_eq!(look(&reports, NOW_MS), Looked::NotYet(EVERY));
-    assert_eq!(look(&reports, NOW_MS + DAY_MS), Looked::Nothing, "it is time, and there is no news");
+    assert_eq!(look(&reports, NOW_MS), ScheduleOutcome::NotYet(EVERY));
+    assert_eq!(look(&reports, NOW_MS + DAY_MS), ScheduleOutcome::Nothing, "it is time, and there is no news");
     one_more(&mut world);
-    assert_eq!(look(&reports, NOW_MS + DAY_MS - 1), Looked::NotYet(Duration::from_millis(1)));
+    assert_eq!(look(&reports, NOW_MS + DAY_MS - 1), ScheduleOutcome::NotYet(Duration::from_millis(1)));
     assert_eq!(made(look(&reports, NOW_MS + DAY_MS)).totals.runs, 41);
     assert_eq!(reports.last().unwrap().at_ms, NOW_MS + DAY_MS);
     // Another process has the same schedule.
     let other = Reports::open(&Store::open(world.dir()).unwrap()).unwrap();
-    assert_eq!(look(&other, NOW_MS + DAY_MS + 1), Looked::NotYet(Duration::from_millis(86_399_999)));
+    assert_eq!(look(&other, NOW_MS + DAY_MS + 1), ScheduleOutcome::NotYet(Duration::from_millis(86_399_999)));
 }
 
 #[test]
@@ -100,18 +100,18 @@ fn a_clock_that_is_set_neither_stops_it_nor_makes_it_go_round() {
     made(look(&reports, NOW_MS));
     for later in 0..50 {
         one_more(&mut world);
-        assert!(matches!(look(&reports, NOW_MS + later), Looked::NotYet(_)));
+        assert!(matches!(look(&reports, NOW_MS + later), ScheduleOutcome::NotYet(_)));
     }
     // Back by an hour: it is late by no more than that and a day.
     let back = NOW_MS - 3_600_000;
-    assert!(matches!(look(&reports, back), Looked::NotYet(left) if left <= EVERY));
+    assert!(matches!(look(&reports, back), ScheduleOutcome::NotYet(left) if left <= EVERY));
     made(look(&reports, back + DAY_MS + 3_600_000));
     // To and fro, a minute at a time: not more often than if it went on.
     let mut count = 0;
     for n in 0..200 {
         one_more(&mut world);
         let now = NOW_MS + 2 * DAY_MS + if n % 2 == 0 { n * 60_000 } else { -n * 60_000 };
-        count += usize::from(matches!(look(&reports, now), Looked::Made(_)));
+        count += usize::from(matches!(look(&reports, now), ScheduleOutcome::Made(_)));
     }
     assert!(count <= 2, "{count} reports in three hours");
     for odd in [i64::MIN, i64::MAX, 0] {
@@ -144,7 +144,7 @@ fn a_file_that_is_damaged_or_somebody_elses_says_nothing() {
     for text in texts {
         std::fs::write(&data, text).unwrap();
         assert_eq!(reports.last(), None);
-        assert!(reports.news().is_empty());
+        assert!(reports.take_alerts().is_empty());
         made(look(&reports, NOW_MS));
         assert!(reports.last().is_some());
     }
@@ -165,20 +165,20 @@ fn a_place_that_is_not_ours_alone_is_not_used() {
     let (world, reports) = with_runs();
     let outside = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(outside.path(), reports.dir()).unwrap();
-    let error = reports.look(&at(NOW_MS), &mut |_| None).unwrap_err().to_string();
+    let error = reports.make_if_due(&at(NOW_MS), &mut |_| None).unwrap_err().to_string();
     assert!(error.contains("symbolic link") && error.contains("retro"), "{error}");
     assert_eq!(names(outside.path()), [] as [&str; 0]);
     std::fs::remove_file(reports.dir()).unwrap();
     std::fs::create_dir(reports.dir()).unwrap();
     std::fs::set_permissions(reports.dir(), PermissionsExt::from_mode(0o777)).unwrap();
-    let error = reports.look(&at(NOW_MS), &mut |_| None).unwrap_err().to_string();
+    let error = reports.make_if_due(&at(NOW_MS), &mut |_| None).unwrap_err().to_string();
     assert!(error.contains("everybody may write there"), "{error}");
     std::fs::remove_dir(reports.dir()).unwrap();
     std::fs::write(reports.dir(), "a file").unwrap();
-    assert!(reports.look(&at(NOW_MS), &mut |_| None).is_err());
+    assert!(reports.make_if_due(&at(NOW_MS), &mut |_| None).is_err());
     std::fs::remove_file(reports.dir()).unwrap();
     std::fs::create_dir_all(reports.dir().join("latest.json")).unwrap();
-    assert!(reports.look(&at(NOW_MS), &mut |_| None).is_err());
+    assert!(reports.make_if_due(&at(NOW_MS), &mut |_| None).is_err());
     // And no run, no session is any the worse for it; nor can it hinder a purge.
     assert_eq!(world.runs.sessions().unwrap().len(), 1);
     std::fs::write(outside.path().join("latest.html"), "theirs").unwrap();
@@ -193,18 +193,18 @@ fn a_place_that_is_not_ours_alone_is_not_used() {
 fn of_two_at_once_one_makes_it() {
     let (world, reports) = with_runs();
     let mut others = Vec::new();
-    let first = reports.look(&at(NOW_MS), &mut |_| {
+    let first = reports.make_if_due(&at(NOW_MS), &mut |_| {
         let other = Reports::open(&Store::open(world.dir()).unwrap()).unwrap();
         others.push(look(&other, NOW_MS));
         None
     });
     made(first.unwrap());
-    assert_eq!(others, [Looked::Busy], "it is not waited for");
+    assert_eq!(others, [ScheduleOutcome::Busy], "it is not waited for");
     let made = std::thread::scope(|scope| {
         let rival = || {
             let reports = Reports::open(&Store::open(world.dir()).unwrap()).unwrap();
             let looked = look(&reports, NOW_MS + DAY_MS);
-            matches!(looked, Looked::Made(_))
+            matches!(looked, ScheduleOutcome::Made(_))
         };
         world.runs.append(&SessionKey::new("b").unwrap(), &[body()], manent::Durability::Sync).unwrap();
         let all: Vec<_> = (0..8).map(|_| scope.spawn(rival)).collect();
@@ -222,15 +222,15 @@ fn one_that_is_stopped_keeps_nothing_and_one_without_time_says_so() {
     let (_world, reports) = with_runs();
     let stop = AtomicBool::new(false);
     let schedule = Schedule { stop: &stop, ..at(NOW_MS) };
-    let looked = reports.look(&schedule, &mut |_| {
+    let looked = reports.make_if_due(&schedule, &mut |_| {
         stop.store(true, Ordering::Relaxed);
         None
     });
-    assert_eq!(looked.unwrap(), Looked::Stopped);
-    assert_eq!(reports.look(&schedule, &mut |_| None).unwrap(), Looked::Stopped);
+    assert_eq!(looked.unwrap(), ScheduleOutcome::Stopped);
+    assert_eq!(reports.make_if_due(&schedule, &mut |_| None).unwrap(), ScheduleOutcome::Stopped);
     assert_eq!((reports.last(), names(reports.dir()).len()), (None, 0));
     let hurried = Schedule { within: Duration::ZERO, ..at(NOW_MS) };
-    let report = made(reports.look(&hurried, &mut |_| None).unwrap());
+    let report = made(reports.make_if_due(&hurried, &mut |_| None).unwrap());
     assert!(!report.whole && report.notes[0].contains("stopped before the end"), "{:?}", report.notes);
     assert!(reports.last().is_some(), "and it is not tried again at once");
 }
@@ -251,16 +251,16 @@ fn what_is_purged_is_in_no_report_not_even_one_that_was_being_made() {
     assert!(!purged.report && reports.last().is_some(), "it had no runs");
     let purged = store.purge(&[address("secret")], false).unwrap();
     assert!(purged.report && purged.runs.len() == 1);
-    assert!(reports.news().is_empty());
+    assert!(reports.take_alerts().is_empty());
     assert_eq!((reports.last(), names(reports.dir()).len()), (None, 0));
     // Now while one is being made.
     let other = SessionKey::new("other").unwrap();
-    let looked = reports.look(&at(NOW_MS), &mut |_| {
+    let looked = reports.make_if_due(&at(NOW_MS), &mut |_| {
         assert!(!store.purge_runs_of(&other).unwrap().runs.is_empty());
         world.runs.append(&other, &vec![body(); 500], manent::Durability::Sync).unwrap();
         None
     });
-    assert_eq!(looked.unwrap(), Looked::Overtaken, "a log of the same key is not the same log");
+    assert_eq!(looked.unwrap(), ScheduleOutcome::Overtaken, "a log of the same key is not the same log");
     assert_eq!((reports.last(), names(reports.dir()).len()), (None, 0));
     assert_eq!(made(look(&reports, NOW_MS)).totals.runs, 0, "one without a time");
 }
@@ -272,20 +272,20 @@ fn that_a_skill_got_worse_is_news_once() {
     world.plant(&Plan { hash: "v2", ..Plan::of("fix") }, 10, 30);
     world.write();
     let reports = Reports::open(&world.store).unwrap();
-    assert!(reports.news().is_empty(), "nothing was made yet");
+    assert!(reports.take_alerts().is_empty(), "nothing was made yet");
     made(look(&reports, NOW_MS));
-    let news = reports.news();
+    let news = reports.take_alerts();
     assert!(news.len() == 1 && news[0].contains("success fell"), "{news:?}");
-    assert!(reports.news().is_empty());
+    assert!(reports.take_alerts().is_empty());
     // The same again, with other numbers.
     world.plant(&Plan { hash: "v2", ..Plan::of("fix") }, 1, 3);
     world.write();
     made(look(&reports, NOW_MS + DAY_MS));
-    assert!(reports.news().is_empty());
+    assert!(reports.take_alerts().is_empty());
     world.plant(&Plan { hash: "v1", ..Plan::of("lint") }, 40, 0);
     world.plant(&Plan { hash: "v2", ..Plan::of("lint") }, 0, 40);
     world.write();
     made(look(&reports, NOW_MS + 2 * DAY_MS));
-    let news = reports.news();
+    let news = reports.take_alerts();
     assert!(news.len() == 1 && news[0].starts_with("lint"), "{news:?}");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use manent::{Body, Durability, Files, SessionKey, Store, StoreOptions, turn};
 use manent_runs::Runs;
-use manent_runs::retrospective::{Looked, Reports};
+use manent_runs::retrospective::{Reports, ScheduleOutcome};
 use manent_sim::{CrashKind, Errno, Fault, SimDisk};
 use serde_json::json;
 
@@ -27,8 +27,8 @@ fn reports(disk: &SimDisk) -> manent_runs::Result<Reports> {
     Reports::open(&store(disk)?)
 }
 
-fn look(disk: &SimDisk) -> manent_runs::Result<Looked> {
-    reports(disk)?.look(&at(NOW_MS + DAY_MS), &mut |_| None)
+fn look(disk: &SimDisk) -> manent_runs::Result<ScheduleOutcome> {
+    reports(disk)?.make_if_due(&at(NOW_MS + DAY_MS), &mut |_| None)
 }
 
 fn run(store: &Store, session: &str, skill: &str, count: usize) {
@@ -51,7 +51,7 @@ fn scenes() -> [(&'static str, SimDisk); 2] {
     run(&runs, "a", "undisclosed", 6);
     let again = first.copy(0);
     let kept = reports(&again).unwrap();
-    assert!(matches!(kept.look(&at(NOW_MS), &mut |_| None).unwrap(), Looked::Made(_)));
+    assert!(matches!(kept.make_if_due(&at(NOW_MS), &mut |_| None).unwrap(), ScheduleOutcome::Made(_)));
     run(&store(&again).unwrap(), "b", "fix", 6);
     [("first", first), ("again", again)]
 }
@@ -66,7 +66,7 @@ impl Expected {
     fn of(image: &SimDisk) -> Expected {
         let files = |disk: &SimDisk| [PAGE, DATA].map(|path| disk.peek(path));
         let done = image.copy(0);
-        assert!(matches!(look(&done).unwrap(), Looked::Made(_)));
+        assert!(matches!(look(&done).unwrap(), ScheduleOutcome::Made(_)));
         let new = files(&done);
         assert!(new.iter().all(Option::is_some));
         Expected { old: files(image), new }
@@ -85,9 +85,12 @@ impl Expected {
     fn go_on(&self, disk: &SimDisk, what: &str) {
         self.check(disk, what);
         let looked = look(disk).unwrap_or_else(|e| panic!("{what}: no more is made: {e}"));
-        assert!(matches!(looked, Looked::Made(_) | Looked::NotYet(_)), "{what}: {looked:?}");
+        assert!(
+            matches!(looked, ScheduleOutcome::Made(_) | ScheduleOutcome::NotYet(_)),
+            "{what}: {looked:?}"
+        );
         assert!([PAGE, DATA].map(|path| disk.peek(path)) == self.new, "{what}: it is not made good");
-        if matches!(looked, Looked::Made(_)) {
+        if matches!(looked, ScheduleOutcome::Made(_)) {
             assert_eq!(kept_names(disk), [PAGE, DATA], "{what}: something was left behind");
             disk.crash(CrashKind::Power);
             self.check(&disk.restart(), &format!("{what}, and a power cut in the end"));
@@ -153,7 +156,7 @@ fn no_error_of_the_disk_leaves_half_a_report() {
                 }
                 disk.reset_faults();
                 // A log that could not be read makes another report, which says so.
-                if done.as_ref().is_ok_and(|looked| matches!(looked, Looked::Made(_)))
+                if done.as_ref().is_ok_and(|looked| matches!(looked, ScheduleOutcome::Made(_)))
                     && disk.peek(DATA) != expected.new[1]
                 {
                     let text = String::from_utf8(disk.peek(DATA).unwrap()).unwrap();

@@ -1,6 +1,6 @@
 //! Worlds in which nothing differs: a report may call something different in one of twenty, and no more.
 
-use manent_runs::retrospective::Question;
+use manent_runs::retrospective::ReportQuery;
 
 use crate::world::{DAY_MS, Plan, START_MS, World, alarms};
 
@@ -27,7 +27,7 @@ fn where_nothing_differs_hardly_anything_is_said_to() {
                 );
             }
         }
-        let report = world.ask(&Question { since_ms: Some(now), ..Question::default() });
+        let report = world.ask(&ReportQuery { since_ms: Some(now), ..ReportQuery::default() });
         assert!(report.comparisons.iter().filter(|one| one.chance.is_some()).count() >= 30);
         false_alarms += usize::from(alarms(&report) > 0);
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use manent_runs::retrospective::{Question, RUNS_MIN, Topic};
+use manent_runs::retrospective::{RUNS_MIN, ReportQuery, Topic};
 use serde_json::{Value, json};
 
 use crate::world::{DAY_MS, NOW_MS, Plan, START_MS, World, said};
@@ -45,7 +45,7 @@ fn odd_entries_are_counted_apart_and_named() {
     let told = [report.to_html(None), report.to_markdown(None)];
     assert!(told.iter().all(|text| text.contains("splendid")));
     // In a period, those without a time are left out, and that is said.
-    let since = world.ask(&Question { since_ms: Some(START_MS), ..Question::default() });
+    let since = world.ask(&ReportQuery { since_ms: Some(START_MS), ..ReportQuery::default() });
     assert_eq!(since.totals.runs, 42);
     assert!(
         since.notes.iter().any(|note| note.starts_with("18 runs without a time that can be")),
@@ -86,7 +86,10 @@ fn any_number_of_names_inputs_and_causes_is_bounded_and_what_matters_stays() {
         "{:?}",
         report.notes
     );
-    assert_eq!(world.ask(&Question { threads: 1, ..Question::default() }).groups.len(), report.groups.len());
+    assert_eq!(
+        world.ask(&ReportQuery { threads: 1, ..ReportQuery::default() }).groups.len(),
+        report.groups.len()
+    );
 }
 
 #[test]
@@ -97,10 +100,11 @@ fn whoever_stops_it_is_told_that_it_is_not_all() {
     }
     let stop = AtomicBool::new(true);
     let known = vec!["never".to_owned()];
-    let stopped = world.ask(&Question { stop: Some(&stop), known_skills: &known, ..Question::default() });
+    let stopped =
+        world.ask(&ReportQuery { stop: Some(&stop), known_skills: &known, ..ReportQuery::default() });
     assert!(!stopped.whole && stopped.totals.runs < 240 && stopped.unused.is_empty());
     assert!(stopped.notes[0].starts_with("stopped before the end"), "{:?}", stopped.notes);
-    let late = world.ask(&Question { deadline: Some(Instant::now()), ..Question::default() });
+    let late = world.ask(&ReportQuery { deadline: Some(Instant::now()), ..ReportQuery::default() });
     assert!(!late.whole);
     assert!(world.report().whole);
 }

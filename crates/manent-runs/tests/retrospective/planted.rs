@@ -1,6 +1,6 @@
 //! Facts that were planted are found, with their numbers; what was not planted is not said.
 
-use manent_runs::retrospective::{Differs, Question, RUNS_MIN, Topic};
+use manent_runs::retrospective::{ComparisonKind, RUNS_MIN, ReportQuery, Topic};
 use serde_json::{Value, json};
 
 use crate::world::{DAY_MS, Plan, START_MS, World, alarms, said};
@@ -28,7 +28,7 @@ fn whole_world() -> World {
 fn what_was_planted_is_said_with_its_numbers() {
     let mut world = whole_world();
     let known: Vec<String> = ["good", "never", "coin"].map(str::to_owned).into();
-    let report = world.ask(&Question { known_skills: &known, ..Question::default() });
+    let report = world.ask(&ReportQuery { known_skills: &known, ..ReportQuery::default() });
     let text = |topic| said(&report, topic).iter().map(|one| one.text.clone()).collect::<Vec<_>>();
 
     let rates = text(Topic::Rate);
@@ -60,7 +60,7 @@ fn what_was_planted_is_said_with_its_numbers() {
 
     // 70 and 71 of 100 were compared, and nothing is made of it.
     let equal = report.comparisons.iter().find(|one| one.skill == "equal").unwrap();
-    assert!(equal.differs == Differs::Model && !equal.supported && equal.chance.unwrap() > 0.9);
+    assert!(equal.differs == ComparisonKind::Model && !equal.supported && equal.chance.unwrap() > 0.9);
     assert_eq!(alarms(&report), 1);
     for one in &report.statements {
         assert!(one.n >= RUNS_MIN || matches!(one.topic, Topic::TooFew | Topic::Unused), "{one:?}");
@@ -202,7 +202,7 @@ fn a_trend_is_told_against_the_period_before() {
         world.plant(&Plan { at_ms: START_MS, ..Plan::of(skill) }, 0, 50);
     }
     world.line("a", json!({"kind": "run", "skill": "worse", "final_status": "failed"}));
-    let report = world.ask(&Question { since_ms: Some(now), ..Question::default() });
+    let report = world.ask(&ReportQuery { since_ms: Some(now), ..ReportQuery::default() });
     let worse = said(&report, Topic::Regression);
     assert_eq!(worse.len(), 1, "{worse:#?}");
     let wanted =
@@ -254,9 +254,9 @@ fn a_skill_that_was_mended_between_two_runs_is_not_flaky() {
 #[test]
 fn the_threads_make_no_difference() {
     let mut world = whole_world();
-    let one = world.ask(&Question { threads: 1, ..Question::default() });
+    let one = world.ask(&ReportQuery { threads: 1, ..ReportQuery::default() });
     for threads in [2, 2, 2, 3, 7] {
-        assert_eq!(world.ask(&Question { threads, ..Question::default() }), one, "{threads} threads");
+        assert_eq!(world.ask(&ReportQuery { threads, ..ReportQuery::default() }), one, "{threads} threads");
     }
 }
 
@@ -269,16 +269,16 @@ fn what_was_asked_for_is_all_that_counts() {
         }
     }
     world.plant(&Plan { session: "b", ..Plan::of("other") }, 5, 0);
-    let mut count = |question: Question<'_>| world.ask(&question).totals.runs;
-    assert_eq!(count(Question::default()), 20);
-    assert_eq!(count(Question { project: Some("/home/u/app/"), ..Question::default() }), 5);
-    assert_eq!(count(Question { project: Some("app"), ..Question::default() }), 10);
-    assert_eq!(count(Question { session: Some("b"), ..Question::default() }), 10);
-    assert_eq!(count(Question { skill: Some("other"), ..Question::default() }), 5);
-    assert_eq!(count(Question { skill: Some("none"), ..Question::default() }), 0);
-    let first_day = Question { until_ms: Some(START_MS + DAY_MS), ..Question::default() };
+    let mut count = |question: ReportQuery<'_>| world.ask(&question).totals.runs;
+    assert_eq!(count(ReportQuery::default()), 20);
+    assert_eq!(count(ReportQuery { project: Some("/home/u/app/"), ..ReportQuery::default() }), 5);
+    assert_eq!(count(ReportQuery { project: Some("app"), ..ReportQuery::default() }), 10);
+    assert_eq!(count(ReportQuery { session: Some("b"), ..ReportQuery::default() }), 10);
+    assert_eq!(count(ReportQuery { skill: Some("other"), ..ReportQuery::default() }), 5);
+    assert_eq!(count(ReportQuery { skill: Some("none"), ..ReportQuery::default() }), 0);
+    let first_day = ReportQuery { until_ms: Some(START_MS + DAY_MS), ..ReportQuery::default() };
     assert_eq!(count(first_day), 20);
-    assert_eq!(count(Question { since_ms: Some(START_MS + DAY_MS), ..Question::default() }), 0);
+    assert_eq!(count(ReportQuery { since_ms: Some(START_MS + DAY_MS), ..ReportQuery::default() }), 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use manent::Memory;
 use manent::memory::{Filter, Item, Kind, NewItem};
-use manent_runs::retrospective::{Question, Remembered, Report};
+use manent_runs::retrospective::{LessonChanges, Report, ReportQuery};
 
 use crate::world::{DAY_MS, Plan, START_MS, World};
 
@@ -17,7 +17,7 @@ fn fixes(failures: u64) -> World {
     world
 }
 
-fn remember(report: &Report, memory: &Memory) -> Remembered {
+fn remember(report: &Report, memory: &Memory) -> LessonChanges {
     report.remember(memory, WAIT).unwrap()
 }
 
@@ -47,7 +47,7 @@ fn too_few_runs_are_no_reason_to_forget() {
     let mut world = fixes(10);
     let memory = world.store.memory().unwrap();
     remember(&world.report(), &memory);
-    let nothing = Remembered::default();
+    let nothing = LessonChanges::default();
     let mut few = World::new(1);
     few.plant(&Plan::of("fix"), 4, 0);
     assert_eq!(remember(&few.report(), &memory), nothing, "four runs");
@@ -79,10 +79,10 @@ fn a_report_about_a_part_forgets_nothing_of_the_whole() {
     let mut good = fixes(0);
     let over = std::sync::atomic::AtomicBool::new(true);
     let parts = [
-        Question { skill: Some("fix"), ..Question::default() },
-        Question { session: Some("a"), ..Question::default() },
-        Question { until_ms: Some(START_MS + 5 * DAY_MS), ..Question::default() },
-        Question { stop: Some(&over), ..Question::default() },
+        ReportQuery { skill: Some("fix"), ..ReportQuery::default() },
+        ReportQuery { session: Some("a"), ..ReportQuery::default() },
+        ReportQuery { until_ms: Some(START_MS + 5 * DAY_MS), ..ReportQuery::default() },
+        ReportQuery { stop: Some(&over), ..ReportQuery::default() },
     ];
     for question in parts {
         let done = remember(&good.ask(&question), &memory);
@@ -90,7 +90,7 @@ fn a_report_about_a_part_forgets_nothing_of_the_whole() {
     }
     assert_eq!(with(&memory, "failures").len(), 1);
     // What was learned of one session is over when that session says so, and not before.
-    let of_a = Question { session: Some("a"), ..Question::default() };
+    let of_a = ReportQuery { session: Some("a"), ..ReportQuery::default() };
     remember(&world.ask(&of_a), &memory);
     assert_eq!(with(&memory, "failures").len(), 2);
     assert_eq!(remember(&good.report(), &memory).retired.len(), 1);
@@ -173,6 +173,6 @@ fn nothing_to_say_writes_nothing() {
     let mut world = World::new(10);
     world.plant(&Plan::of("rare"), 2, 1);
     let memory = world.store.memory().unwrap();
-    assert_eq!(remember(&world.report(), &memory), Remembered::default());
+    assert_eq!(remember(&world.report(), &memory), LessonChanges::default());
     assert!(!memory.path().exists());
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use manent::{Body, Durability, SessionKey, Store};
 use manent_runs::Runs;
-use manent_runs::retrospective::{Question, Report, Statement, Topic};
+use manent_runs::retrospective::{Report, ReportQuery, Statement, Topic};
 use manent_sim::Rng;
 use serde_json::{Value, json};
 
@@ -100,12 +100,12 @@ impl World {
     }
 
     pub(crate) fn report(&mut self) -> Report {
-        self.ask(&Question::default())
+        self.ask(&ReportQuery::default())
     }
 
-    pub(crate) fn ask(&mut self, question: &Question<'_>) -> Report {
+    pub(crate) fn ask(&mut self, question: &ReportQuery<'_>) -> Report {
         self.write();
-        let question = Question { now_ms: NOW_MS, ..*question };
+        let question = ReportQuery { now_ms: NOW_MS, ..*question };
         self.runs.retrospective(&question, &|_, _| {}).unwrap()
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manent::{Durability, Files, Store, StoreOptions};
-use manent_runs::{Ended, NewEntry, NewRun, NewVerdict, RunName, Runs, Started, Status};
+use manent_runs::{NewEntry, NewRun, NewVerdict, RunEnd, RunName, Runs, StartedRun, Status};
 use manent_sim::{CrashKind, Errno, Fault, SimDisk};
 
 use super::{all, key};
@@ -43,7 +43,7 @@ struct Acks {
 const STEPS: usize = 7;
 
 impl Acks {
-    fn begin(&mut self, runs: &Runs, skill: &str, by_key: &str) -> manent_runs::Result<Started> {
+    fn begin(&mut self, runs: &Runs, skill: &str, by_key: &str) -> manent_runs::Result<StartedRun> {
         self.tried.push(skill.to_owned());
         let run = NewRun { skill: skill.to_owned(), idempotency_key: by_key.to_owned(), ..NewRun::default() };
         let started = runs.begin(&key("a"), run)?;
@@ -51,8 +51,8 @@ impl Acks {
         Ok(started)
     }
 
-    fn finish(&mut self, runs: &Runs, started: &Started, skill: &str) -> manent_runs::Result<()> {
-        runs.finish(started, &Ended { status: Status::Success, ..Ended::default() })?;
+    fn finish(&mut self, runs: &Runs, started: &StartedRun, skill: &str) -> manent_runs::Result<()> {
+        runs.finish(started, &RunEnd { status: Status::Success, ..RunEnd::default() })?;
         self.there.insert(skill.to_owned(), Status::Success);
         Ok(())
     }

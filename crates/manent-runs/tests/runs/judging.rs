@@ -5,8 +5,8 @@ use std::sync::Barrier;
 
 use manent::{Durability, Store};
 use manent_runs::{
-    Ended, EntryError, Error, Judged, NewAttempt, NewEntry, NewRun, NewVerdict, RunName, Runs, Seen, Started,
-    Status,
+    EntryError, Error, NewAttempt, NewEntry, NewRun, NewVerdict, ReadSummary, RunEnd, RunName, Runs,
+    StartedRun, Status, VerdictReceipt,
 };
 
 use super::key;
@@ -17,7 +17,7 @@ fn store() -> (tempfile::TempDir, Runs) {
     (dir, runs)
 }
 
-fn begin(runs: &Runs, skill: &str) -> Started {
+fn begin(runs: &Runs, skill: &str) -> StartedRun {
     runs.begin(&key("a"), NewRun { skill: skill.to_owned(), ..NewRun::default() }).unwrap()
 }
 
@@ -25,7 +25,7 @@ fn begin(runs: &Runs, skill: &str) -> Started {
 fn ended(runs: &Runs, skill: &str, attempts: usize, status: Status) -> String {
     let started = begin(runs, skill);
     let attempts = vec![NewAttempt::default(); attempts];
-    runs.finish(&started, &Ended { attempts, status, ..Ended::default() }).unwrap();
+    runs.finish(&started, &RunEnd { attempts, status, ..RunEnd::default() }).unwrap();
     started.run_id().to_owned()
 }
 
@@ -33,14 +33,14 @@ fn on(run_id: &str, verified: Option<bool>) -> NewVerdict {
     NewVerdict { run: RunName::Id(run_id.to_owned()), attempt: None, verified, note: String::new() }
 }
 
-fn judge(runs: &Runs, run_id: &str, verified: Option<bool>) -> Judged {
+fn judge(runs: &Runs, run_id: &str, verified: Option<bool>) -> VerdictReceipt {
     runs.judge(&key("a"), &on(run_id, verified)).unwrap()
 }
 
 /// A run as it is read: its status, and of each attempt whether it is verified and whether that was said afterwards.
 type Told = (String, Status, Vec<(Option<bool>, bool)>);
 
-fn told(runs: &Runs) -> (Vec<Told>, Seen) {
+fn told(runs: &Runs) -> (Vec<Told>, ReadSummary) {
     let mut found = Vec::new();
     let seen = runs.each(&key("a"), |run| {
         let attempts = run.attempts.iter().map(|attempt| (attempt.verified, attempt.judged.is_some()));
@@ -125,7 +125,7 @@ fn a_run_that_never_ended_has_an_outcome_once_somebody_says_so() {
     // One that ends all the same: the verdict is on its last attempt.
     judge(&runs, other.run_id(), Some(false));
     let attempts = vec![NewAttempt::default()];
-    runs.finish(&other, &Ended { attempts, status: Status::Success, ..Ended::default() }).unwrap();
+    runs.finish(&other, &RunEnd { attempts, status: Status::Success, ..RunEnd::default() }).unwrap();
     assert_eq!(told(&runs).0[0], ("still open".to_owned(), Status::Failure, vec![(Some(false), true)]));
 }
 
@@ -154,7 +154,7 @@ fn the_very_same_verdict_is_not_written_twice() {
     assert!(!another.judge(&key("a"), &noted).unwrap().repeated);
     assert!(!judge(&runs, &id, Some(true)).repeated);
     let back = judge(&runs, &id, None);
-    assert_eq!(judge(&another, &id, None), Judged { repeated: true, ..back });
+    assert_eq!(judge(&another, &id, None), VerdictReceipt { repeated: true, ..back });
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use manent::{Durability, Store};
-use manent_runs::{Ended, EntryError, NewAttempt, NewEntry, NewRun, Oddity, Recorded, Runs, Status};
+use manent_runs::{EntryError, NewAttempt, NewEntry, NewRun, Oddity, RunEnd, RunReceipt, Runs, Status};
 use serde_json::value::RawValue;
 
 use super::{all, key};
@@ -19,7 +19,7 @@ fn entry(json: &str) -> NewEntry {
     NewEntry::parse(json.as_bytes()).unwrap_or_else(|e| panic!("{json}: {e}"))
 }
 
-fn record(runs: &Runs, json: &str) -> Recorded {
+fn record(runs: &Runs, json: &str) -> RunReceipt {
     runs.record(&key("a"), &[entry(json)], Durability::Flush).unwrap().remove(0)
 }
 
@@ -49,7 +49,7 @@ fn what_was_begun_is_there_before_it_ends_and_whole_afterwards() {
         duration: Some(Duration::from_millis(7)),
         ..NewAttempt::default()
     };
-    let ended = Ended {
+    let ended = RunEnd {
         attempts: vec![attempt("bad \u{1b}[31m\n", false), attempt("good", true)],
         status: Status::Success,
         model_used: "m".into(),
@@ -165,7 +165,7 @@ fn a_run_that_is_begun_again_after_a_crash_is_the_same_run() {
     let again = runs.begin(&key("a"), run.clone()).unwrap();
     assert_eq!(first.run_id(), again.run_id());
     assert!(again.recorded.repeated && !again.recorded.ended);
-    let ended = Ended { status: Status::Failure, ..Ended::default() };
+    let ended = RunEnd { status: Status::Failure, ..RunEnd::default() };
     let one = runs.finish(&first, &ended).unwrap();
     let two = runs.finish(&again, &ended).unwrap();
     assert_eq!((one.receipt.seq, two.receipt.seq, two.repeated), (2, 2, true));
@@ -239,7 +239,7 @@ fn an_entry_of_fifty_megabytes_is_kept_whole_and_one_that_is_too_long_is_refused
     let started = runs.begin(&key("b"), run).unwrap();
     let loud =
         NewAttempt { runner_output: format!("{}é!", "\u{1}".repeat(6 << 20)), ..NewAttempt::default() };
-    let ended = Ended { attempts: vec![loud; 2], status: Status::Failure, ..Ended::default() };
+    let ended = RunEnd { attempts: vec![loud; 2], status: Status::Failure, ..RunEnd::default() };
     runs.finish(&started, &ended).unwrap();
     runs.each(&key("b"), |run| {
         let attempt = &run.attempts[1];
@@ -259,13 +259,13 @@ fn one_at_a_time_is_at_work_on_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let open = || Runs::open(&Store::open(dir.path()).unwrap()).unwrap();
     let (one, other) = (open(), open());
-    let alone = one.alone(&key("a"), "k").unwrap();
+    let alone = one.lock_run(&key("a"), "k").unwrap();
     let is_running =
-        |runs: &Runs| matches!(runs.alone(&key("a"), "k"), Err(manent_runs::Error::Running { .. }));
+        |runs: &Runs| matches!(runs.lock_run(&key("a"), "k"), Err(manent_runs::Error::Running { .. }));
     assert!(is_running(&one) && is_running(&other));
     // Other keys, of other sessions, and however they are put together.
     for (session, by_key) in [("a", "kk"), ("a", ""), ("ak", ""), ("b", "k"), ("a", "../../x\0\n")] {
-        other.alone(&key(session), by_key).unwrap();
+        other.lock_run(&key(session), by_key).unwrap();
     }
     // Meanwhile others record, and lists do not take the file for a log.
     other.begin(&key("a"), NewRun { skill: "s".to_owned(), ..NewRun::default() }).unwrap();
@@ -274,12 +274,12 @@ fn one_at_a_time_is_at_work_on_a_run() {
     let names = || std::fs::read_dir(dir.path().join("runs")).unwrap().map(|entry| entry.unwrap().path());
     assert!(names().all(|path| path.ends_with("a.jsonl")), "nothing is left behind");
     // A file that somebody left behind, or removed from under us, means nothing.
-    let alone = other.alone(&key("a"), "k").unwrap();
+    let alone = other.lock_run(&key("a"), "k").unwrap();
     let file = names().find(|path| !path.ends_with("a.jsonl")).unwrap();
     std::fs::remove_file(&file).unwrap();
     drop(alone);
     std::fs::write(&file, "left behind").unwrap();
-    let alone = one.alone(&key("a"), "k").unwrap();
+    let alone = one.lock_run(&key("a"), "k").unwrap();
     assert!(is_running(&other));
     drop(alone);
     assert!(!is_running(&other));

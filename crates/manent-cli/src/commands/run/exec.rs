@@ -16,7 +16,7 @@ use manent_agent::sandbox::{
 };
 use manent_agent::skills::project_of;
 use manent_runs::{
-    Ended, INTERRUPTED, NOT_CHECKED, NOT_RUN, NewAttempt, NewRun, Recorded, Runs, Started, Status,
+    INTERRUPTED, NOT_CHECKED, NOT_RUN, NewAttempt, NewRun, RunEnd, RunReceipt, Runs, StartedRun, Status,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> 
     let mut screen = Screen::new(context).map_err(|e| no_thread(&e))?;
     // Until its end is recorded: from then on the record says that it is not run again.
     let key = Some(run.idempotency_key.as_str()).filter(|key| !key.is_empty());
-    let _alone = key.map(|key| runs.alone(&session, key)).transpose()?;
+    let _alone = key.map(|key| runs.lock_run(&session, key)).transpose()?;
     let started = runs.begin(&session, run)?;
     if started.recorded.ended {
         return Err(ended_before(context, &runs, &started)?);
@@ -77,7 +77,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> 
 }
 
 /// Tells how the run with this key ended that is not run again.
-fn ended_before(context: &Context<'_>, runs: &Runs, started: &Started) -> Result<Failure, Failure> {
+fn ended_before(context: &Context<'_>, runs: &Runs, started: &StartedRun) -> Result<Failure, Failure> {
     let id = started.run_id();
     let mut status = Status::Unknown;
     runs.each(started.session(), |run| {
@@ -159,8 +159,8 @@ struct Work<'a> {
 
 /// What came of it.
 struct Done {
-    ended: Ended,
-    recorded: Recorded,
+    ended: RunEnd,
+    recorded: RunReceipt,
     /// Why the last attempt could not be made.
     refused: Option<SandboxError>,
     /// Why nothing is known of the last attempt.
@@ -196,9 +196,14 @@ struct Unchecked {
 
 impl Work<'_> {
     /// Tries until it is good, and records what came of it.
-    fn to_its_end(&self, runs: &Runs, started: &Started, screen: &mut Screen<'_>) -> Result<Done, Failure> {
+    fn to_its_end(
+        &self,
+        runs: &Runs,
+        started: &StartedRun,
+        screen: &mut Screen<'_>,
+    ) -> Result<Done, Failure> {
         let begun = Instant::now();
-        let mut ended = Ended { status: Status::Failure, ..Ended::default() };
+        let mut ended = RunEnd { status: Status::Failure, ..RunEnd::default() };
         let (mut refused, mut unchecked, mut hint) = (None, None, None);
         let (mut deadline, mut notes) = (begun, Vec::new());
         for _ in 0..self.given.attempts {
@@ -383,7 +388,7 @@ fn end_line(text: &mut String) {
 
 fn tell(
     context: &Context<'_>,
-    started: &Started,
+    started: &StartedRun,
     done: Done,
     shown: Result<(), String>,
 ) -> Result<Exit, Failure> {
@@ -447,7 +452,7 @@ fn tell(
     }
 }
 
-fn json_of(started: &Started, ended: &Ended, recorded: &Recorded) -> Value {
+fn json_of(started: &StartedRun, ended: &RunEnd, recorded: &RunReceipt) -> Value {
     let attempt = |(attempt, nth): (&NewAttempt, u64)| {
         json!({
             "attempt": nth, "exit_code": attempt.exit_code, "error_class": attempt.error_class,

@@ -11,7 +11,7 @@ use anstyle::Style;
 use manent::SessionKey;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
-use manent_runs::{Judgement, Run, Runs, Status};
+use manent_runs::{Run, Runs, Status, VerdictRef};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
@@ -75,7 +75,7 @@ pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> 
 }
 
 /// What was said with a verdict; only of runs that are shown, for there may be many, and long ones.
-fn note_of(runs: &Runs, session: &SessionKey, judged: Judgement) -> Option<String> {
+fn note_of(runs: &Runs, session: &SessionKey, judged: VerdictRef) -> Option<String> {
     let said = runs.verdict(session, judged.seq).ok().flatten()?;
     Some(short(&said.note))
 }
@@ -159,7 +159,7 @@ struct Row {
     duration_ms: Option<u64>,
     oddities: usize,
     /// Somebody said afterwards how it ended.
-    judged: Option<Judgement>,
+    judged: Option<VerdictRef>,
     note: String,
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use manent::SessionKey;
-use manent_runs::{Runs, Seen, Status};
+use manent_runs::{ReadSummary, Runs, Status};
 
 use crate::args::run::{self as args, RunCommand};
 use crate::context::Context;
@@ -46,7 +46,7 @@ fn runs(context: &Context<'_>, wait: Duration) -> Result<Runs, Failure> {
 
 /// Says that something in a log could not be read.
 /// Says what is wrong with a log, unless it is known and was acknowledged.
-fn warn_of_damage(context: &Context<'_>, runs: &Runs, key: &SessionKey, seen: &Seen) {
+fn warn_of_damage(context: &Context<'_>, runs: &Runs, key: &SessionKey, seen: &ReadSummary) {
     if let Some(torn) = &seen.torn {
         context.warn(&format!(
             "the runs of {key} end with {} bytes that are no record: somebody died while writing, or is at it now; \

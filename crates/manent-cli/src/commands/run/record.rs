@@ -7,7 +7,7 @@ use std::io::{self, BufRead, IsTerminal, Read};
 
 use manent::log::frame::RECORD_BYTES_MAX;
 use manent::{Durability, SessionKey};
-use manent_runs::{NewEntry, Oddity, Recorded, Runs};
+use manent_runs::{NewEntry, Oddity, RunReceipt, Runs};
 use serde_json::json;
 
 use crate::args::Level;
@@ -154,7 +154,7 @@ impl Recorder<'_> {
     /// Records what came, session by session, and gives the receipts in the order in which it came.
     fn commit(&mut self) -> Result<(), Failure> {
         let mut batch = std::mem::take(&mut self.batch);
-        let mut receipts: Vec<Option<Recorded>> = vec![None; batch.len()];
+        let mut receipts: Vec<Option<RunReceipt>> = vec![None; batch.len()];
         let mut order: Vec<usize> = (0..batch.len()).collect();
         order.sort_by(|a, b| batch[*a].session.cmp(&batch[*b].session));
         let of_one = order.chunk_by(|a, b| batch[*a].session == batch[*b].session);
@@ -194,7 +194,7 @@ impl Recorder<'_> {
     }
 
     /// Names an entry that was recorded before, and of which nobody knows whether it is as durable as asked.
-    fn doubt(&mut self, waiting: &Waiting, recorded: &Recorded) {
+    fn doubt(&mut self, waiting: &Waiting, recorded: &RunReceipt) {
         if recorded.receipt.durability == self.durability {
             return;
         }
@@ -222,9 +222,9 @@ impl Recorder<'_> {
         }
     }
 
-    fn tell(&mut self, waiting: &Waiting, recorded: &Recorded) -> io::Result<()> {
+    fn tell(&mut self, waiting: &Waiting, recorded: &RunReceipt) -> io::Result<()> {
         let Some(output) = &mut self.output else { return Ok(()) };
-        let Recorded { run_id, receipt, repeated, .. } = recorded;
+        let RunReceipt { run_id, receipt, repeated, .. } = recorded;
         let session = &waiting.session;
         let told = if output.json {
             let odd: Vec<String> = waiting.oddities.iter().map(Oddity::to_string).collect();

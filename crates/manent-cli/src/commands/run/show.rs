@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anstyle::Style;
 use manent::SessionKey;
-use manent_runs::{Attempt, Judgement, Oddity, Passage, Run, Runs, Status, Verdict};
+use manent_runs::{Attempt, Oddity, RecordRange, Run, Runs, Status, Verdict, VerdictRef};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ fn said_afterwards(runs: &Runs, session: &SessionKey, run: &Run<'_>) -> Said {
 }
 
 /// A verdict as a person reads it: when it was given, and what was said with it.
-fn told_afterwards(word: &str, judged: Option<Judgement>, said: &Said) -> String {
+fn told_afterwards(word: &str, judged: Option<VerdictRef>, said: &Said) -> String {
     let Some(judgement) = judged else { return word.to_owned() };
     let at = judgement.at_ms.map_or_else(String::new, |ms| format!(" {}", when::format_ms(ms)));
     let note = said.get(&judgement.seq).map_or("", |verdict| &*verdict.note);
@@ -72,7 +72,7 @@ fn told_afterwards(word: &str, judged: Option<Judgement>, said: &Said) -> String
 }
 
 fn print_json(session: &SessionKey, run: &Run<'_>, said: &Said, output: &mut Output) -> std::io::Result<()> {
-    let verdict = |(attempt, verified, judged): (Option<u64>, Option<bool>, Judgement)| {
+    let verdict = |(attempt, verified, judged): (Option<u64>, Option<bool>, VerdictRef)| {
         let said = said.get(&judged.seq);
         json!({
             "seq": judged.seq, "attempt": attempt, "verified": verified,
@@ -171,8 +171,8 @@ fn print_attempt(attempt: &Attempt<'_>, nth: u64, said: &Said, output: &mut Outp
 }
 
 /// Where a passage can be looked at.
-fn passage(passage: Option<&Passage>) -> String {
-    passage.map_or_else(String::new, |Passage { session, seq: (first, last), .. }| {
+fn passage(passage: Option<&RecordRange>) -> String {
+    passage.map_or_else(String::new, |RecordRange { session, seq: (first, last), .. }| {
         format!("{session} {first}-{last}  (`manent show {} --from {first}`)", term::shell_word(session))
     })
 }

@@ -5,7 +5,7 @@ use jiff::civil::Date;
 
 use super::parts::{close, counted, group_name, lasting, open, share_words};
 use super::safe::safe;
-use crate::retrospective::report::{Day, Failures, Group, Report};
+use crate::retrospective::report::{DayCounts, FailureCluster, Report, SkillStats};
 use crate::retrospective::statistics::{RUNS_MIN, float};
 use crate::retrospective::words::{percent, too_few_words};
 
@@ -59,21 +59,21 @@ pub(super) fn over_time(report: &Report, page: &mut String) {
 
 /// Days put together to columns without a gap.
 struct Columns {
-    all: Vec<Day>,
+    all: Vec<DayCounts>,
     days: i64,
     most: u64,
 }
 
 impl Columns {
-    fn of(days: &[Day]) -> Option<Columns> {
-        let date = |day: &Day| day.day.parse::<Date>().ok();
+    fn of(days: &[DayCounts]) -> Option<Columns> {
+        let date = |day: &DayCounts| day.day.parse::<Date>().ok();
         let (first, last) = (days.iter().find_map(date)?, days.iter().rev().find_map(date)?);
         let number = |date: Date| i64::from(first.until(date).map_or(0, |span| span.get_days()));
         let span = number(last) + 1;
         let length =
             LENGTHS.into_iter().find(|length| columns_of(span, *length) <= COLUMNS).unwrap_or(LENGTH_MAX);
         let count = usize::try_from(columns_of(span, length)).unwrap_or(1);
-        let mut all = vec![Day::default(); count];
+        let mut all = vec![DayCounts::default(); count];
         for (at, column) in (0..).zip(&mut all) {
             column.day =
                 first.checked_add((at * length).days()).map_or_else(|_| String::new(), |day| day.to_string());
@@ -138,14 +138,14 @@ pub(super) fn rates(report: &Report, page: &mut String) {
     close(page);
 }
 
-fn open_words(group: &Group) -> String {
+fn open_words(group: &SkillStats) -> String {
     match group.unknown + group.other {
         0 => String::new(),
         count => format!(", {count} unknown"),
     }
 }
 
-fn label(group: &Group) -> String {
+fn label(group: &SkillStats) -> String {
     let skill = crate::retrospective::words::skill_name(&group.skill);
     let more: Vec<&str> =
         [&*group.model, &*group.phase].into_iter().filter(|part| !part.is_empty()).collect();
@@ -210,7 +210,7 @@ pub(super) fn attempts(report: &Report, page: &mut String) {
 
 /// From the median to the 95th of a hundred, on a scale of powers of ten.
 pub(super) fn durations(report: &Report, page: &mut String) {
-    let known: Vec<(&Group, u64, u64)> = report
+    let known: Vec<(&SkillStats, u64, u64)> = report
         .groups
         .iter()
         .filter(|group| group.duration.n >= RUNS_MIN)
@@ -285,7 +285,7 @@ pub(super) fn failures(report: &Report, page: &mut String) {
     close(page);
 }
 
-fn failure(one: &Failures, most: u64, page: &mut String) {
+fn failure(one: &FailureCluster, most: u64, page: &mut String) {
     let times = if one.count == 1 { "once".to_owned() } else { format!("{} times", one.count) };
     let bar = count_bar(&format!("{times}: {}", one.signature), float(one.count) / float(most), " bad");
     let day = |time: &Option<String>| {

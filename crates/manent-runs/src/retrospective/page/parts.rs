@@ -1,10 +1,10 @@
 //! The parts of the page that are text: the headline, what stands out, tables, and what all of it rests on.
 
 use super::safe::safe;
-use crate::retrospective::compare::{Comparison, Differs};
+use crate::retrospective::compare::{Comparison, ComparisonKind};
 use crate::retrospective::narrative::Narrative;
-use crate::retrospective::report::{Group, Report, runs_word};
-use crate::retrospective::statistics::Share;
+use crate::retrospective::report::{Report, SkillStats, runs_word};
+use crate::retrospective::statistics::Proportion;
 use crate::retrospective::words::chance_in_table;
 use crate::retrospective::words::{Statement, Topic, percent, skill_name, too_few_words, version_name, with};
 
@@ -68,7 +68,7 @@ pub(super) fn head(report: &Report, title: &str, page: &mut String) {
     page.push_str("</dl>\n</header>\n");
 }
 
-fn tile(name: &str, share: &Share, page: &mut String) {
+fn tile(name: &str, share: &Proportion, page: &mut String) {
     match (share.rate, share.low, share.high) {
         (Some(rate), Some(low), Some(high)) if share.is_enough() => {
             let (count, of) = (counted(share.count), counted(share.of));
@@ -184,7 +184,7 @@ pub(super) fn comparisons(report: &Report, page: &mut String) {
          <th scope=\"col\">corrected</th><th scope=\"col\">verdict</th></tr></thead><tbody>\n",
     );
     for one in report.comparisons.iter().take(TABLE_ROWS) {
-        let cell = |share: &Share| format!("{} of {}", counted(share.count), counted(share.of));
+        let cell = |share: &Proportion| format!("{} of {}", counted(share.count), counted(share.of));
         let p = |chance: Option<f64>| chance.map_or_else(|| "-".to_owned(), chance_in_table);
         let verdict = match (one.supported, one.chance) {
             (true, _) => "different".to_owned(),
@@ -209,12 +209,16 @@ pub(super) fn comparisons(report: &Report, page: &mut String) {
 pub(in crate::retrospective) fn compared_name(one: &Comparison) -> String {
     let skill = skill_name(&one.skill);
     match one.differs {
-        Differs::Period => format!("{}, period before and this", with(&one.skill, &one.model, &one.phase)),
-        Differs::Version => {
+        ComparisonKind::Period => {
+            format!("{}, period before and this", with(&one.skill, &one.model, &one.phase))
+        }
+        ComparisonKind::Version => {
             let (from, to) = (version_name(&one.from), version_name(&one.to));
             format!("{}, version {from} and {to}", with(&one.skill, &one.model, ""))
         }
-        Differs::Model | Differs::ModelBeside => format!("{skill}, {} and {}", one.from, one.to),
+        ComparisonKind::Model | ComparisonKind::ModelBeside => {
+            format!("{skill}, {} and {}", one.from, one.to)
+        }
     }
 }
 
@@ -230,7 +234,7 @@ pub(super) fn figures(report: &Report, page: &mut String) {
          <th scope=\"col\">median</th><th scope=\"col\">p95</th><th scope=\"col\">unknown</th></tr></thead><tbody>\n",
     );
     for group in report.groups.iter().take(TABLE_ROWS) {
-        let cell = |share: &Share| match share.rate {
+        let cell = |share: &Proportion| match share.rate {
             Some(rate) if share.is_enough() => format!("{} ({}/{})", percent(rate), share.count, share.of),
             _ => format!("{}/{}", share.count, share.of),
         };
@@ -278,11 +282,11 @@ pub(super) fn grounds(report: &Report, page: &mut String) {
     close(page);
 }
 
-pub(super) fn group_name(group: &Group) -> String {
+pub(super) fn group_name(group: &SkillStats) -> String {
     with(&group.skill, &group.model, &group.phase)
 }
 
-pub(super) fn share_words(share: &Share) -> String {
+pub(super) fn share_words(share: &Proportion) -> String {
     match (share.rate, share.low, share.high) {
         (Some(rate), Some(low), Some(high)) => {
             let (rate, low, high) = (percent(rate), percent(low), percent(high));
