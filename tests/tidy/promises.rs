@@ -1,74 +1,83 @@
-//! Every promise in `docs/PROMISES.md` names a test that exists. A promise without one is a wish.
+//! Checks that every promise of `docs/PROMISES.md` is proved by tests that exist.
 
 use std::collections::BTreeSet;
 
 use super::tree::{files, root};
 
 #[test]
-fn every_promise_names_a_test_that_exists() {
-    let text =
-        std::fs::read_to_string(root().join("docs/PROMISES.md")).expect("the promises are written down");
+fn every_promise_is_proved_by_tests_that_exist() {
+    let text = std::fs::read_to_string(root().join("docs/PROMISES.md")).unwrap();
+    let (promises, proof) = text.split_once("\n## Proof\n").expect("the tests stand under the heading Proof");
+    let promised: Vec<&str> = promises.lines().filter_map(promise_of_item).collect();
+    let rows: Vec<(&str, Vec<&str>)> = proof.lines().filter_map(tests_of_row).collect();
+    let proved: Vec<&str> = rows.iter().map(|(promise, _)| *promise).collect();
+    assert!(promised.len() > 100, "the promises are items of a list that begin with - **P1.**: {promised:?}");
+    assert_eq!(promised, proved, "the list of promises and the table of tests have the same order");
+
     let tests = test_functions();
-    let rows: Vec<&str> = text.lines().filter(|line| promise_of(line).is_some()).collect();
-    assert!(!rows.is_empty(), "the promises are rows of a table that begin with | P1 |");
-    let mut wishes = Vec::new();
-    for row in rows {
-        let named: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
-        if !named.iter().any(|name| tests.contains(last_part(name))) {
-            wishes.push(format!("{}: {named:?}", promise_of(row).unwrap_or_default()));
+    let mut wrong = Vec::new();
+    for (promise, cited) in &rows {
+        if cited.is_empty() {
+            wrong.push(format!("{promise} names no test"));
         }
+        let missing = cited.iter().filter(|name| !tests.iter().any(|test| test.is_cited_as(name)));
+        wrong.extend(missing.map(|name| format!("{promise}: {name} does not exist")));
     }
-    assert!(wishes.is_empty(), "these promises name no test that exists: {wishes:#?}");
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A name that looks like a test of ours, `file::test_name`, must be one: it may have been renamed since.
-#[test]
-fn no_promise_names_a_test_that_is_gone() {
-    let text =
-        std::fs::read_to_string(root().join("docs/PROMISES.md")).expect("the promises are written down");
-    let tests = test_functions();
-    let mut gone = Vec::new();
-    for row in text.lines().filter(|line| promise_of(line).is_some()) {
-        for name in row.split('`').skip(1).step_by(2) {
-            let words =
-                name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_:".contains(c));
-            let is_test_name = words && name.contains("::") && last_part(name).matches('_').count() >= 2;
-            if is_test_name && !tests.contains(last_part(name)) {
-                gone.push(format!("{}: {name}", promise_of(row).unwrap_or_default()));
-            }
-        }
+/// Returns `P7` of an item such as `- **P7.** **A failed sync is final.** …`.
+fn promise_of_item(line: &str) -> Option<&str> {
+    line.strip_prefix("- **")?.split_once(".**").map(|(promise, _)| promise).filter(|name| is_promise(name))
+}
+
+/// Returns the promise and the tests of a row such as `| P7 | `crash::io_errors::name` … |`.
+fn tests_of_row(line: &str) -> Option<(&str, Vec<&str>)> {
+    let (promise, tests) = line.strip_prefix("| ")?.split_once(" | ")?;
+    is_promise(promise).then(|| (promise, tests.split('`').skip(1).step_by(2).collect()))
+}
+
+fn is_promise(name: &str) -> bool {
+    name.strip_prefix('P')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// A function marked as a test.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct TestFunction {
+    /// The path of its file from the root of the project, without `.rs`.
+    module: String,
+    name: String,
+}
+
+impl TestFunction {
+    /// Returns true if `citation` is `module::name` with the file of the test as its module. A test in `main.rs`,
+    /// `mod.rs` or `tests.rs` may be cited by the directory.
+    fn is_cited_as(&self, citation: &str) -> bool {
+        let Some((modules, name)) = citation.rsplit_once("::") else { return false };
+        let last = modules.rsplit("::").next().unwrap_or_default();
+        let mut path = self.module.rsplit('/');
+        let (stem, directory) = (path.next().unwrap_or_default(), path.next().unwrap_or_default());
+        let is_of_directory = ["main", "mod", "tests"].contains(&stem);
+        name == self.name && (last == stem || (is_of_directory && last == directory))
     }
-    assert!(gone.is_empty(), "{gone:#?}");
 }
 
-/// `P7` of a row such as `| P7 | A failed sync is final | … |`, also where it is written bold or with its place.
-fn promise_of(line: &str) -> Option<&str> {
-    let cell = line.strip_prefix('|')?.split('|').next()?.trim().trim_matches('*');
-    let number = cell.strip_prefix('P')?;
-    (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())).then_some(cell)
-}
-
-/// `test_name` of `file::test_name`.
-fn last_part(name: &str) -> &str {
-    name.rsplit("::").next().unwrap_or_default()
-}
-
-/// The names of all functions marked as tests, in any file.
-fn test_functions() -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
+fn test_functions() -> BTreeSet<TestFunction> {
+    let mut tests = BTreeSet::new();
     for file in files(&["rs"]) {
-        let mut marked = false;
+        let module = file.path.trim_end_matches(".rs");
+        let mut is_marked = false;
         for line in file.text.lines().map(str::trim) {
+            let function = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
             if line == "#[test]" || line.starts_with("#[tokio::test") {
-                marked = true;
-            } else if let Some(rest) =
-                line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ").filter(|_| marked)
-            {
-                names.extend(rest.split('(').next().map(str::to_owned));
-                marked = false;
+                is_marked = true;
+            } else if let Some(rest) = function.filter(|_| is_marked) {
+                let name = rest.split('(').next().unwrap_or_default().to_owned();
+                tests.insert(TestFunction { module: module.to_owned(), name });
+                is_marked = false;
             }
         }
     }
-    assert!(names.contains("every_promise_names_a_test_that_exists"), "this test, at least");
-    names
+    tests
 }
