@@ -3,7 +3,7 @@
 //! Exact counts are those of one vocabulary (o200k), which no model but some of one maker uses; every other model
 //! splits text a little differently. So whoever knows what a provider reported for a prompt corrects the count by that
 //! ratio ([`Tokens::corrected`]). The estimate is four bytes a token: no vocabulary, no time, and wrong by up to half;
-//! docs/ARCHITECTURE.md has the errors of both.
+//! docs/decisions/0035-counting-tokens.md has the errors of both.
 
 use serde::{Deserialize, Serialize};
 
