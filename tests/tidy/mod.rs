@@ -6,7 +6,6 @@
 mod dependencies;
 mod layers;
 mod modules;
-mod names;
 mod promises;
 mod source;
 mod tree;
