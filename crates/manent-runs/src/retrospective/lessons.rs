@@ -9,8 +9,8 @@ use manent::redact;
 
 use super::report::Report;
 use super::retired;
+use super::statements::{Statement, Topic};
 use super::statistics::RUNS_MIN;
-use super::words::{Statement, Topic};
 use crate::error::Result;
 
 /// What remembering did.

@@ -3,10 +3,9 @@
 use std::fmt::Write;
 
 use super::narrative::Narrative;
-use super::page::{compared_name, counted, is_hidden, lasting};
-use super::report::{Report, runs_word};
+use super::report::{Report, SkillStats, runs_word};
+use super::statements::{Topic, chance_in_table, compared_name, is_hidden, percent, thousands};
 use super::statistics::Proportion;
-use super::words::{Topic, chance_in_table, percent, too_few_words, with};
 
 impl Report {
     /// The report as Markdown, with what a model made of it, if one did.
@@ -24,7 +23,7 @@ impl Report {
         writeln!(
             out,
             "{} runs; succeeded: {ended}; outcome unknown: {}.",
-            counted(totals.runs),
+            thousands(totals.runs),
             totals.unknown + totals.other
         )?;
         if let (Some(first), Some(last)) = (&self.period.first, &self.period.last) {
@@ -52,27 +51,12 @@ impl Report {
         }
         if !self.groups.is_empty() {
             writeln!(out, "\n## Skills\n")?;
-            writeln!(
-                out,
-                "| skill | n | success | first attempt | checked and good | attempts | median | p95 | unknown |"
-            )?;
-            writeln!(out, "|---|---|---|---|---|---|---|---|---|")?;
+            writeln!(out, "| {} |", SkillStats::TABLE_COLUMNS.join(" | "))?;
+            writeln!(out, "|{}", "---|".repeat(SkillStats::TABLE_COLUMNS.len()))?;
         }
         for group in &self.groups {
-            let time = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), lasting);
-            let mean = group.attempts_mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.1}"));
-            writeln!(
-                out,
-                "| {} | {} | {} | {} | {} | {mean} | {} | {} | {} |",
-                plain(&with(&group.skill, &group.model, &group.phase)),
-                group.n,
-                share(&group.success),
-                share(&group.first_try),
-                share(&group.verified),
-                time(group.duration.median_ms),
-                time(group.duration.p95_ms),
-                group.unknown + group.other
-            )?;
+            let cells: Vec<String> = group.table_row(share).iter().map(|cell| plain(cell)).collect();
+            writeln!(out, "| {} |", cells.join(" | "))?;
         }
         if !self.failures.is_empty() {
             writeln!(out, "\n## What goes wrong\n")?;
@@ -91,11 +75,7 @@ impl Report {
             )?;
         }
         for one in self.comparisons.iter().take(COMPARISONS) {
-            let verdict = match (one.supported, one.corrected) {
-                (true, _) => "yes".to_owned(),
-                (false, Some(_)) => "may be equal".to_owned(),
-                (false, None) => too_few_words(one.before.of.min(one.after.of)),
-            };
+            let verdict = one.verdict_words("yes");
             let p = one.corrected.map_or_else(|| "-".to_owned(), chance_in_table);
             let name = plain(&compared_name(one));
             writeln!(out, "| {name} | {} | {} | {p} | {verdict} |", share(&one.before), share(&one.after))?;

@@ -14,8 +14,8 @@
 //! | `signature.rs`, `printed.rs` | which failures look the same, by what they printed, without credentials |
 //! | `same_input.rs` | which inputs are the same |
 //! | `report.rs`, `compare.rs`, `flaky.rs` | [`Report`]: what came of it |
-//! | `words.rs` | the statements, in words |
-//! | `markdown.rs`, `page/` | the report as Markdown, and as a page with charts |
+//! | `statements.rs` | [`Statement`]: what is worth saying, in words |
+//! | `markdown.rs`, `page.rs` | the report as Markdown, and as a page with charts |
 //! | `lessons.rs`, `retired.rs` | what of it is remembered, and what of that no longer holds |
 //! | `taught.rs` | which of these the runs of a session taught |
 //! | `kept.rs`, `scheduled.rs` | [`Reports`]: the report that is kept, and made anew now and then |
@@ -40,10 +40,10 @@ mod retired;
 mod same_input;
 mod scheduled;
 mod signature;
+mod statements;
 mod statistics;
 mod tally;
 mod taught;
-mod words;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -61,8 +61,8 @@ pub use lessons::LessonChanges;
 pub use narrative::{Narrative, NarrativePassage, Narrator, ProposedEdit, TASK, schema};
 pub use report::{DayCounts, FailureCluster, OddityCount, Period, Report, SkillStats, Totals};
 pub use scheduled::{Schedule, ScheduleOutcome};
+pub use statements::{Statement, Topic};
 pub use statistics::{FALSE_ALARMS, Proportion, RUNS_MIN, different, holm, wilson};
-pub use words::{Statement, Topic};
 
 use tally::Tally;
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::report::Report;
-use super::words::Topic;
+use super::statements::Topic;
 
 /// Somebody who can tell a story of facts.
 pub trait Narrator {

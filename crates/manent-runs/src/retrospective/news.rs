@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::kept::{Reports, Said, TOLD};
-use super::words::Topic;
+use super::statements::Topic;
 
 impl Reports {
     /// What nobody was told yet, in the words of the report; from now on it counts as told. Where that cannot be noted,

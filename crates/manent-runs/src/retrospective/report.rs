@@ -13,9 +13,9 @@ use super::compare::{self, Comparison};
 use super::durations::DurationStats;
 use super::flaky::{self, FlakySkill};
 use super::narrative::Narrative;
+use super::statements::{self, Statement};
 use super::statistics::{Proportion, RUNS_MIN, float};
 use super::tally::{self, ATTEMPTS, DAY_MS, Ends, Tally};
-use super::words::{self, Statement};
 use super::{Read, ReportQuery};
 use crate::runs::Oddity;
 
@@ -251,7 +251,7 @@ pub(super) fn make(question: &ReportQuery<'_>, tally: Tally<'_>, read: &Read) ->
         attempts: totals.attempts,
         duration: totals.durations.told(),
     };
-    report.statements = words::statements(&report);
+    report.statements = statements::statements(&report);
     report
 }
 

@@ -8,8 +8,8 @@ use manent::memory::{Item, Kind};
 
 use super::lessons::{ABOUT, MODEL, SKILL, TOPIC, about_of, tag};
 use super::report::Report;
+use super::statements::Topic;
 use super::statistics::RUNS_MIN;
-use super::words::Topic;
 
 /// Whether a lesson that this report does not make is over. Whoever asks knows that it does not.
 pub(super) fn is_over(report: &Report, item: &Item) -> bool {

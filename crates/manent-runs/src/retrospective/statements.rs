@@ -1,4 +1,5 @@
-//! What the numbers say, in words: each statement with its n, how sure it is, and the runs that it rests on.
+//! The statements of a report: sentences with their n, how sure they are, and the runs that they rest on; and the
+//! words that all forms of the report share.
 
 use serde::Serialize;
 
@@ -98,7 +99,7 @@ fn compared(one: &Comparison, asked: usize) -> Statement {
         (_, true) => Topic::Regression,
         (_, false) => Topic::Improvement,
     };
-    let (before, after) = (counted(one.before), counted(one.after));
+    let (before, after) = (rate_words(one.before), rate_words(one.after));
     let skill = skill_name(&one.skill);
     let moved = if one.is_worse() { "fell" } else { "rose" };
     let since = one.since.as_deref().unwrap_or("an unknown day");
@@ -170,9 +171,55 @@ fn what_else(one: &Comparison) -> &'static str {
 }
 
 impl Comparison {
-    /// What a statement on it is about.
+    /// Identifies the statement on it across reports.
     pub(super) fn about(&self) -> String {
-        about(&[word_of(self.differs), &self.skill, &self.model, &self.phase, &self.from, &self.to])
+        let kind = match self.differs {
+            ComparisonKind::Period => "period",
+            ComparisonKind::Version => "version",
+            ComparisonKind::Model => "model",
+            ComparisonKind::ModelBeside => "model-beside",
+        };
+        about(&[kind, &self.skill, &self.model, &self.phase, &self.from, &self.to])
+    }
+
+    /// Returns `different` if the numbers support a difference, else why nothing is concluded.
+    pub(super) fn verdict_words(&self, different: &str) -> String {
+        match (self.supported, self.chance) {
+            (true, _) => different.to_owned(),
+            (false, Some(_)) => "may be equal".to_owned(),
+            (false, None) => too_few_words(self.before.of.min(self.after.of)),
+        }
+    }
+}
+
+impl SkillStats {
+    /// The columns of [`SkillStats::table_row`].
+    pub(super) const TABLE_COLUMNS: [&str; 9] = [
+        "skill",
+        "n",
+        "success",
+        "first attempt",
+        "checked and good",
+        "attempts",
+        "median",
+        "p95",
+        "unknown",
+    ];
+
+    /// Returns the cells of a row in the table of all skills; `cell` words a proportion.
+    pub(super) fn table_row(&self, cell: impl Fn(&Proportion) -> String) -> Vec<String> {
+        let time = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), duration_text);
+        vec![
+            with(&self.skill, &self.model, &self.phase),
+            self.n.to_string(),
+            cell(&self.success),
+            cell(&self.first_try),
+            cell(&self.verified),
+            self.attempts_mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.1}")),
+            time(self.duration.median_ms),
+            time(self.duration.p95_ms),
+            (self.unknown + self.other).to_string(),
+        ]
     }
 }
 
@@ -180,15 +227,6 @@ impl FailureCluster {
     /// What a statement on them is about.
     pub(super) fn about(&self) -> String {
         about(&["failures", &self.signature])
-    }
-}
-
-fn word_of(differs: ComparisonKind) -> &'static str {
-    match differs {
-        ComparisonKind::Period => "period",
-        ComparisonKind::Version => "version",
-        ComparisonKind::Model => "model",
-        ComparisonKind::ModelBeside => "model-beside",
     }
 }
 
@@ -217,10 +255,8 @@ fn flaky(one: &FlakySkill) -> Statement {
 }
 
 fn failures(one: &FailureCluster) -> Statement {
-    let day =
-        |time: &Option<String>| time.as_deref().map_or("?", |time| &time[..time.len().min(10)]).to_owned();
-    let when = match (day(&one.first), day(&one.last)) {
-        (first, last) if first == "?" => format!("at unknown times{}", if last == "?" { "" } else { "?" }),
+    let when = match (day_of(one.first.as_deref()), day_of(one.last.as_deref())) {
+        ("?", last) => format!("at unknown times{}", if last == "?" { "" } else { "?" }),
         (first, last) if first == last => format!("on {first}"),
         (first, last) => format!("between {first} and {last}"),
     };
@@ -278,7 +314,7 @@ fn rate(group: &SkillStats) -> Statement {
     statement_of(
         group,
         Topic::Rate,
-        format!("{what} succeeded in {}{between}{first}{short}", counted(*share)),
+        format!("{what} succeeded in {}{between}{first}{short}", rate_words(*share)),
     )
 }
 
@@ -343,7 +379,7 @@ pub(super) fn version_name(hash: &str) -> &str {
 }
 
 /// `90 % (45 of 50)`.
-fn counted(share: Proportion) -> String {
+fn rate_words(share: Proportion) -> String {
     format!("{} ({} of {})", share.rate.map_or_else(|| "-".to_owned(), percent), share.count, share.of)
 }
 
@@ -354,6 +390,60 @@ pub(super) fn percent(rate: f64) -> String {
         100.0 if rate < 1.0 => "over 99 %".to_owned(),
         whole => format!("{whole:.0} %"),
     }
+}
+
+/// Names the two sides of a comparison.
+pub(super) fn compared_name(one: &Comparison) -> String {
+    let skill = skill_name(&one.skill);
+    match one.differs {
+        ComparisonKind::Period => {
+            format!("{}, period before and this", with(&one.skill, &one.model, &one.phase))
+        }
+        ComparisonKind::Version => {
+            let (from, to) = (version_name(&one.from), version_name(&one.to));
+            format!("{}, version {from} and {to}", with(&one.skill, &one.model, ""))
+        }
+        ComparisonKind::Model | ComparisonKind::ModelBeside => {
+            format!("{skill}, {} and {}", one.from, one.to)
+        }
+    }
+}
+
+/// The day of a time as records write it.
+pub(super) fn day_of(time: Option<&str>) -> &str {
+    time.map_or("?", |time| &time[..time.len().min(10)])
+}
+
+/// Formats a duration for a person: `1.5 s`, `3 min`.
+pub(super) fn duration_text(ms: u64) -> String {
+    let tenths = |ms: u64, unit: u64| format!("{}.{}", ms / unit, ms % unit * 10 / unit).replace(".0", "");
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..60_000 => format!("{} s", tenths(ms, 1000)),
+        60_000..3_600_000 => format!("{} min", tenths(ms, 60_000)),
+        3_600_000..86_400_000 => format!("{} h", tenths(ms, 3_600_000)),
+        _ => format!("{} d", tenths(ms, 86_400_000)),
+    }
+}
+
+/// Formats a number for a person: `12,345`.
+pub(super) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Returns true for control characters, and for marks that turn the direction of writing or cannot be seen.
+pub(super) fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{061C}' | '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}')
 }
 
 fn chance(p: f64) -> String {
