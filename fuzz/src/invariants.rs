@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use manent_log::{
-    Damage, Durability, End, Error, Expect, Log, Reader, TailState, acknowledge_gaps, frame, verify,
+    Damage, Durability, LogEnd, Error, Expect, Log, Reader, TailState, acknowledge_gaps, frame, verify,
 };
 
 use crate::scene::{LOG, Reading, Scene, Seen, options, turn};
@@ -57,7 +57,7 @@ fn every_byte_is_accounted_for(file: &[u8], reading: &Reading) {
         }
     }
     assert!(told.is_none(), "a break is told before no record");
-    if let End::Torn(torn) = reading.end {
+    if let LogEnd::Torn(torn) = reading.end {
         assert!(torn.length > 0 && torn.lines > 0, "{torn:?}");
         at = step_over(file, at, torn.offset, torn.length);
     }
@@ -225,7 +225,7 @@ fn what_was_cut_is_kept(scene: &Scene, file: &[u8], opened: &[u8], log: &Log, be
         assert!(cut.is_empty(), "{} bytes were cut and nobody was told", cut.len());
         return;
     };
-    assert!(matches!(before.end, End::Torn(_)), "something was cut off a file that ends clean");
+    assert!(matches!(before.end, LogEnd::Torn(_)), "something was cut off a file that ends clean");
     assert_eq!((aside.offset, aside.length), (opened.len() as u64, cut.len() as u64), "what was cut");
     assert_eq!(scene.sim.peek(&aside.copy).as_deref(), Some(cut), "the copy is not what was cut");
     assert_eq!(scene.torn_copies(), [aside.copy.clone()], "one copy");
@@ -251,7 +251,7 @@ fn one_more(scene: &Scene, log: &mut Log, ready: &Reading) -> bool {
     let bytes = scene.bytes();
     assert!(bytes.starts_with(&opened), "an append changed what stood there");
     let after = scene.read().expect("it could be read before");
-    assert_eq!(after.end, End::Clean, "an append left a torn end");
+    assert_eq!(after.end, LogEnd::Clean, "an append left a torn end");
     assert_eq!(after.next_seq, Some(seq + 1));
 
     let mut entries = after.entries();
@@ -269,7 +269,7 @@ fn one_more(scene: &Scene, log: &mut Log, ready: &Reading) -> bool {
 
     // What was torn and not ours to cut is now a gap; nothing else is damaged that was not.
     let mut damage = ready.damage();
-    if let End::Torn(torn) = ready.end {
+    if let LogEnd::Torn(torn) = ready.end {
         assert_eq!(after.damage().len(), damage.len() + 1, "the torn end is not named, or not as one place");
         damage.push(*after.damage().last().expect("one more than before"));
         assert_eq!(

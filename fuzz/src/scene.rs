@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use manent_log::fs::Disk;
-use manent_log::{Body, Damage, End, Entry, Item, Options, Reader, ReverseReader};
+use manent_log::{Body, Damage, LogEnd, Entry, LogItem, Options, Reader, ReverseReader};
 use manent_sim::SimDisk;
 
 pub const LOG: &str = "/store/log.jsonl";
@@ -60,10 +60,10 @@ pub enum Seen {
 }
 
 impl Seen {
-    fn of(item: Item<'_>) -> Seen {
+    fn of(item: LogItem<'_>) -> Seen {
         match item {
-            Item::Damage(damage) => Seen::Damage(damage),
-            Item::Entry(Entry { seq, offset, bytes, verified }) => {
+            LogItem::Damage(damage) => Seen::Damage(damage),
+            LogItem::Entry(Entry { seq, offset, bytes, verified }) => {
                 Seen::Entry { seq, offset, bytes: bytes.to_vec(), verified }
             }
         }
@@ -92,7 +92,7 @@ impl Seen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     pub items: Vec<Seen>,
-    pub end: End,
+    pub end: LogEnd,
     pub next_seq: Option<u64>,
 }
 

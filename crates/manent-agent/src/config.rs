@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use manent::context::Limits;
-use manent::when;
+use manent::human_time;
 
 use crate::providers::Patience;
 use settings::{SETTINGS, Setting};
@@ -319,7 +319,7 @@ impl When {
             ("turn", "") => Some(When::Every(1)),
             ("end", "") => Some(When::End),
             ("every", n) => n.parse().ok().filter(|n| *n > 0).map(When::Every),
-            ("idle", time) => when::duration(time).ok().map(When::Idle),
+            ("idle", time) => human_time::parse_duration(time).ok().map(When::Idle),
             _ => None,
         }
     }
@@ -343,7 +343,7 @@ impl fmt::Display for Every {
 /// A length of time of a second or more, with its unit: a bare number may be meant as days.
 fn length(text: &str) -> Option<Duration> {
     let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
-    when::duration(text).ok().filter(|time| has_unit && *time >= Duration::from_secs(1))
+    human_time::parse_duration(text).ok().filter(|time| has_unit && *time >= Duration::from_secs(1))
 }
 
 /// `30d`, `90m`, `45s`: in the largest unit that says it to the second.

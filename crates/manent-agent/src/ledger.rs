@@ -6,8 +6,10 @@
 
 use std::path::PathBuf;
 
-use manent::backend::{Append, Detail, Filter, IfMissing, Place, Seek, StreamWriter, Target, Which};
-use manent::{Body, Durability, Item, SessionKey, Space, Store, StreamId};
+use manent::backend::{
+    AppendOptions, IfMissing, ListDetail, Place, Seek, Selector, StreamFilter, StreamWriter, Target,
+};
+use manent::{Body, Durability, LogItem, SessionKey, Space, Store, StreamId};
 use serde_json::Value;
 
 /// One ledger of a store.
@@ -57,7 +59,7 @@ impl Ledger {
         reader.seek(Seek::First).map_err(unreadable)?;
         let mut lines = Vec::new();
         while let Some(item) = reader.next().map_err(unreadable)? {
-            if let Item::Entry(entry) = item {
+            if let LogItem::Entry(entry) = item {
                 lines.extend(serde_json::from_slice::<Value>(entry.bytes));
             }
         }
@@ -84,8 +86,11 @@ impl Ledger {
         if !streams.is_trustworthy(&self.id).map_err(unknown)? {
             return Err(NOT_TRUSTWORTHY.to_owned());
         }
-        let which = Which::Key(&self.id.key);
-        let filter = Filter { detail: Detail::Outside, ..Filter::new(Space::Ledger, Place::Live, which) };
+        let which = Selector::Key(&self.id.key);
+        let filter = StreamFilter {
+            detail: ListDetail::Outside,
+            ..StreamFilter::new(Space::Ledger, Place::Live, which)
+        };
         match streams.list(&filter).map_err(unknown)?.first() {
             Some(stat) if stat.bytes > BYTES_MAX => {
                 Err(format!("has {} bytes; remove it and decide anew", stat.bytes))
@@ -99,7 +104,7 @@ impl LedgerWriter {
     /// Appends a decision. When this returns, it survives power loss.
     pub(crate) fn append(&mut self, line: &Value) -> Result<(), String> {
         let body = Body::parse(line.to_string().as_bytes()).map_err(|e| e.to_string())?;
-        self.0.append(&[body], &Append::new(Durability::Sync)).map_err(|e| e.to_string())?;
+        self.0.append(&[body], &AppendOptions::new(Durability::Sync)).map_err(|e| e.to_string())?;
         Ok(())
     }
 }

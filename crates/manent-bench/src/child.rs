@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use manent::{Item, Reader, Record, SessionKey, Start, Store, Transcript};
+use manent::{LogItem, Reader, Record, SessionKey, Start, Store, Transcript};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::{field, kibibytes};
@@ -223,7 +223,7 @@ fn stream(home: &Path, key: &str) -> Result<Seen> {
     let mut reader = Store::open(home)?.stream(&SessionKey::new(key)?, Start::First)?;
     let (mut turns, mut bytes, mut last) = (0, 0, 0);
     while let Some(item) = reader.next()? {
-        let Item::Entry(entry) = item else { return Err("the session is damaged".into()) };
+        let LogItem::Entry(entry) = item else { return Err("the session is damaged".into()) };
         let record = Record::of(&entry).ok_or("the session is not UTF-8")?;
         if record.role().is_some_and(|role| !role.is_empty()) && record.ts().is_some() && record.verified() {
             turns += 1;
@@ -246,7 +246,7 @@ fn reindex(home: &Path) -> Result<Seen> {
 pub(crate) fn tail(mut reader: Reader) -> Result<Seen> {
     let (mut turns, mut bytes) = (0, 0);
     while let Some(item) = reader.next()? {
-        let Item::Entry(entry) = item else { return Err("the session is damaged".into()) };
+        let LogItem::Entry(entry) = item else { return Err("the session is damaged".into()) };
         let record = Record::of(&entry).ok_or("the session is not UTF-8")?;
         turns += 1;
         bytes += record.content().len() as u64;

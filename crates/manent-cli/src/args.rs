@@ -18,7 +18,7 @@ use std::time::Duration;
 use anstyle::AnsiColor;
 use clap::builder::FalseyValueParser;
 use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use manent::when::duration;
+use manent::human_time::parse_duration;
 
 use crate::when::{Since, Until};
 use crate::{context, term};
@@ -182,7 +182,7 @@ pub(crate) struct Append {
     #[arg(long = "key", value_name = "NAME", conflicts_with = "jsonl")]
     pub(crate) idempotency_key: Option<String>,
     /// How long to wait if another process is writing
-    #[arg(long, value_parser = duration, default_value = "5s", value_name = "TIME")]
+    #[arg(long, value_parser = parse_duration, default_value = "5s", value_name = "TIME")]
     pub(crate) wait: Duration,
 }
 
@@ -305,7 +305,7 @@ pub(crate) struct Repair {
     #[command(flatten)]
     pub(crate) keys: Keys,
     /// How long to wait if another process is writing
-    #[arg(long, value_parser = duration, default_value = "5s", value_name = "TIME")]
+    #[arg(long, value_parser = parse_duration, default_value = "5s", value_name = "TIME")]
     pub(crate) wait: Duration,
 }
 
@@ -362,7 +362,7 @@ pub(crate) struct Title {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Wait {
     /// How long to wait if another process is writing
-    #[arg(long = "wait", value_parser = duration, default_value = "5s", value_name = "TIME")]
+    #[arg(long = "wait", value_parser = parse_duration, default_value = "5s", value_name = "TIME")]
     pub(crate) time: Duration,
 }
 

@@ -9,9 +9,9 @@ use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
 use etcetera::BaseStrategy;
 use manent::log::RealDisk;
-use manent::log::frame::Reason;
+use manent::log::frame::DamageReason;
 use manent::log::fs::{Disk, read_whole};
-use manent::{Damage, SessionKey, Store, StoreOptions, Trust};
+use manent::{Damage, FileSystemTrust, SessionKey, Store, StoreOptions};
 use manent_agent::config::Config;
 
 use crate::args::{Color, Global};
@@ -31,7 +31,11 @@ impl<'a> Context<'a> {
 
     /// Opens the store, for writers that wait this long for others.
     pub(crate) fn store(&self, wait: Duration) -> Result<Store, Failure> {
-        let trust = if self.global.any_filesystem { Trust::AnyFileSystem } else { Trust::LocalOnly };
+        let trust = if self.global.any_filesystem {
+            FileSystemTrust::AnyFileSystem
+        } else {
+            FileSystemTrust::LocalOnly
+        };
         let cwd = std::env::current_dir().ok().and_then(|dir| dir.into_os_string().into_string().ok());
         let home = self.home()?;
         let index = index_elsewhere(&home);
@@ -222,7 +226,9 @@ pub(crate) fn ask(question: &str) {
 /// What is wrong with what a session was forked from.
 pub(crate) fn parent_words(damage: &Damage) -> String {
     match damage.reason {
-        Reason::NoParent => format!("what it was forked from is gone, with the records up to {}", damage.seq),
+        DamageReason::NoParent => {
+            format!("what it was forked from is gone, with the records up to {}", damage.seq)
+        }
         _ => format!("record {} of what it was forked from is not there as it was", damage.seq),
     }
 }

@@ -1,9 +1,9 @@
-//! Times as people read them: *3 minutes ago*. Those that they write are read by [`manent::when`].
+//! Times as people read them: *3 minutes ago*. Those that they write are read by [`manent::human_time`].
 
 use std::str::FromStr;
 use std::time::Duration;
 
-use manent::when::{TimeError, duration, moment};
+use manent::human_time::{TimeError, parse_duration, parse_time};
 
 /// A point in the past, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +19,8 @@ impl FromStr for Since {
     fn from_str(text: &str) -> Result<Since, TimeError> {
         // A bare number may be a year.
         let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
-        let length = duration(text).ok().filter(|_| has_unit);
-        moment(text, now_ms()).map(|moment| Since { ms: moment.start_ms, length })
+        let length = parse_duration(text).ok().filter(|_| has_unit);
+        parse_time(text, now_ms()).map(|range| Since { ms: range.start_ms, length })
     }
 }
 
@@ -34,7 +34,7 @@ impl FromStr for Until {
     type Err = TimeError;
 
     fn from_str(text: &str) -> Result<Until, TimeError> {
-        moment(text, now_ms()).map(|moment| Until { ms: moment.end_ms })
+        parse_time(text, now_ms()).map(|range| Until { ms: range.end_ms })
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use manent_log::Expect;
 use manent_store::{
-    ChangeKind, Changes, Cursor, KnownStreams, Part, Place, Seen, Space, StreamChange, StreamId, Version,
-    Which,
+    ChangeKind, Changes, Cursor, KnownStreams, Place, Selector, Space, StreamChange, StreamId, StreamPart,
+    StreamState, Version,
 };
 
 use crate::Make;
@@ -15,7 +15,7 @@ use crate::subject::{LONG, Subject, header, header_body, key, note, said};
 /// The streams that a caller of `changes` knows.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    seen: BTreeMap<(Place, String), Seen>,
+    seen: BTreeMap<(Place, String), StreamState>,
     cursor: Cursor,
 }
 
@@ -100,7 +100,7 @@ impl Known {
 
 /// Returns what the lists of all places show.
 fn lists(subject: &Subject) -> Vec<(Place, String, u64)> {
-    let all = Place::ALL.into_iter().flat_map(|place| subject.list(place, Which::All));
+    let all = Place::ALL.into_iter().flat_map(|place| subject.list(place, Selector::All));
     let mut all: Vec<_> = all.map(|stat| (stat.id.place, stat.name, stat.bytes)).collect();
     all.sort();
     all
@@ -169,7 +169,7 @@ pub fn changes_tell_of_each_change_once(make: Make<'_>, space: Space) {
         subject.say(&work, "and more");
         assert_eq!(known.look(&subject), [(Place::Live, Kind::Appended)], "appended to twice");
         let whole = header_body(&subject.live(&work).id, work.as_str(), None);
-        let part = Part::Lines { of: subject.at(&work), upto: None };
+        let part = StreamPart::Lines { of: subject.at(&work), upto: None };
         subject.replace(&subject.at(&work), Some(&whole), vec![part]).expect("replaced");
         let is_rewritten = |(_, kind): &(Place, Kind)| *kind == Kind::Rewritten;
         assert!(known.look(&subject).iter().all(is_rewritten), "replaced by the same records");
@@ -279,7 +279,8 @@ pub fn changes_of_unknown_version_are_rewritten(make: Make<'_>, space: Space) {
         assert!(matches!(kinds[..], [ChangeKind::Rewritten(_)]), "{kinds:?}");
         known.take(&subject, changes);
     }
-    let gone = Known { seen: [((Place::Live, "nothing.jsonl".into()), Seen::default())].into(), ..known };
+    let gone =
+        Known { seen: [((Place::Live, "nothing.jsonl".into()), StreamState::default())].into(), ..known };
     let changes = gone.ask(&subject, &Cursor::default());
     let is_gone = |change: &StreamChange| change.name == "nothing.jsonl" && change.kind == ChangeKind::Gone;
     assert!(changes.streams.iter().any(is_gone), "a stream that is not there: {changes:?}");
@@ -290,11 +291,11 @@ pub fn version_of_a_list_is_that_of_changes(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
     subject.say(&work, "1");
-    let stat = || subject.list(Place::Live, Which::Key(&work)).remove(0);
+    let stat = || subject.list(Place::Live, Selector::Key(&work)).remove(0);
     let mut known = Known::default();
     for text in ["2", "3"] {
         let before = stat();
-        let seen = Seen { version: before.version, bytes: before.bytes };
+        let seen = StreamState { version: before.version, bytes: before.bytes };
         known.seen = [((Place::Live, before.name.clone()), seen)].into();
         let changes = known.ask(&subject, &Cursor::default());
         assert_eq!(known.take(&subject, changes), [], "nothing happened since it was listed");
@@ -320,7 +321,7 @@ pub fn changes_tell_of_streams_replaced_where_they_are(make: Make<'_>) {
         let mut known = Known::default();
         known.look(&subject);
         let body = header_body(&at.id, work.as_str(), None);
-        let record = Part::Record { seq: 1, body: said("something else") };
+        let record = StreamPart::Record { seq: 1, body: said("something else") };
         subject.replace(&at, Some(&body), vec![record]).expect("replaced");
         let news = known.look(&subject);
         assert!(!news.is_empty() && news.iter().all(|(in_place, _)| *in_place == place), "{news:?}");

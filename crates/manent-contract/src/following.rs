@@ -1,6 +1,6 @@
 //! Reading on: as a stream grows, moves, or goes.
 
-use manent_log::{Change, End, Expect};
+use manent_log::{Expect, FileChange, LogEnd};
 
 use manent_store::{Place, Seek, Space, StreamId};
 
@@ -18,7 +18,7 @@ pub fn reader_at_the_end_reads_later_records(make: Make<'_>, space: Space) {
     for reader in &mut readers {
         rest_of(&mut **reader);
         assert!(!reader.advance().expect("asked again"), "the end may be asked for twice");
-        assert_eq!(reader.end(), End::Clean);
+        assert_eq!(reader.end(), LogEnd::Clean);
     }
     for seq in 4..8 {
         assert_eq!(subject.say(&work, "more").seq, seq);
@@ -48,17 +48,17 @@ pub fn poll_tells_growth_from_rest(make: Make<'_>, space: Space) {
         let mut reader = subject.open(&at, start);
         rest_of(&mut *reader);
         for _ in 0..3 {
-            assert_eq!(Subject::poll(&*reader), Change::None, "nothing was written");
+            assert_eq!(Subject::poll(&*reader), FileChange::None, "nothing was written");
             if let Some(other) = subject.other() {
                 subject.say(&other, "of no concern");
             }
-            assert_eq!(Subject::poll(&*reader), Change::None, "nothing was written to this stream");
+            assert_eq!(Subject::poll(&*reader), FileChange::None, "nothing was written to this stream");
             subject.say(&work, "more");
-            assert_eq!(Subject::poll(&*reader), Change::Grew);
-            assert_eq!(Subject::poll(&*reader), Change::Grew, "asking is not reading");
+            assert_eq!(Subject::poll(&*reader), FileChange::Grew);
+            assert_eq!(Subject::poll(&*reader), FileChange::Grew, "asking is not reading");
             assert_eq!(rest_of(&mut *reader).len(), 1);
         }
-        assert_eq!(Subject::poll(&*reader), Change::None);
+        assert_eq!(Subject::poll(&*reader), FileChange::None);
     }
 }
 
@@ -75,18 +75,18 @@ pub fn poll_after_move_or_delete_is_replaced(make: Make<'_>, space: Space) {
         let mut by_key = subject.open(&subject.at(&work), Seek::First);
         for reader in [&mut reader, &mut by_key] {
             rest_of(&mut **reader);
-            assert_eq!(Subject::poll(&**reader), Change::None);
+            assert_eq!(Subject::poll(&**reader), FileChange::None);
         }
         match to {
             Some(to) => drop(subject.relocate(&at, to)),
             None => subject.delete(&at).expect("deleted"),
         }
         for reader in [&reader, &by_key] {
-            assert_eq!(Subject::poll(&**reader), Change::Replaced, "after going to {to:?}");
+            assert_eq!(Subject::poll(&**reader), FileChange::Replaced, "after going to {to:?}");
         }
         subject.say(&work, "another stream");
         for reader in [&mut reader, &mut by_key] {
-            assert_eq!(Subject::poll(&**reader), Change::Replaced, "with another stream of the key");
+            assert_eq!(Subject::poll(&**reader), FileChange::Replaced, "with another stream of the key");
             assert!(rest_of(&mut **reader).is_empty(), "whose records are not this one's");
         }
         subject.delete(&subject.at(&work)).expect("deleted");
@@ -104,9 +104,9 @@ pub fn poll_tells_growth_before_a_move(make: Make<'_>) {
     subject.say(&work, "2");
     let archived = subject.relocate(&subject.live(&work), Place::Archive);
     subject.pack(&archived);
-    assert_eq!(Subject::poll(&*reader), Change::Grew, "there is a record to be read");
+    assert_eq!(Subject::poll(&*reader), FileChange::Grew, "there is a record to be read");
     assert_eq!(numbers(&rest_of(&mut *reader)), [2]);
-    assert_eq!(Subject::poll(&*reader), Change::Replaced);
+    assert_eq!(Subject::poll(&*reader), FileChange::Replaced);
 }
 
 /// `Seq` with a number that is not there yet gives nothing smaller, however the stream grows.

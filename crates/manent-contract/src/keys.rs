@@ -5,7 +5,7 @@ use std::thread;
 use manent_log::{Body, Durability, Entry, Expect, KEY_RECORDS, KeyRule, Occurrence, Reach, members_of};
 use serde_json::Value;
 
-use manent_store::{Append, Part, Receipt, Result, SessionKey, Space, StreamWriter};
+use manent_store::{AppendOptions, Receipt, Result, SessionKey, Space, StreamPart, StreamWriter};
 
 use crate::Make;
 use crate::subject::{LONG, Subject, TS, conflict, header_body, how, keyed, said};
@@ -45,7 +45,7 @@ fn named(names: &[&str], text: &str) -> Body {
 }
 
 fn append(subject: &Subject, key: &SessionKey, rule: &KeyRule, bodies: &[Body]) -> Vec<u64> {
-    let how = Append { durability: Durability::Flush, expect: Expect::Any, wait: LONG, keys: rule };
+    let how = AppendOptions { durability: Durability::Flush, expect: Expect::Any, wait: LONG, keys: rule };
     numbers_of(subject.append_with(key, bodies, how))
 }
 
@@ -76,7 +76,7 @@ pub fn record_with_any_key_of_another_is_appended_once(make: Make<'_>, space: Sp
     assert_eq!(append(&subject, &work, &NAMES, &[named(&["a", "b"], "one")]), [1]);
     for durability in [Durability::Sync, Durability::Group, Durability::Flush] {
         for names in [&["a"][..], &["b"], &["x", "b"], &["b", "a"]] {
-            let how = Append { keys: &NAMES, wait: LONG, ..Append::new(durability) };
+            let how = AppendOptions { keys: &NAMES, wait: LONG, ..AppendOptions::new(durability) };
             let again = subject.append_with(&work, &[named(names, "other words")], how).expect("known");
             assert_eq!((again[0].seq, again[0].durability), (1, durability), "by {names:?}");
         }
@@ -92,7 +92,7 @@ pub fn record_with_any_key_of_another_is_appended_once(make: Make<'_>, space: Sp
     ];
     assert_eq!(append(&subject, &work, &NAMES, &batch), [2, 3, 1, 2, 4, 5, 6]);
     let mut lease = subject.lease(&work, LONG).expect("a lease");
-    let by_name = Append { keys: &NAMES, ..how(Durability::Flush, Expect::Seq(7)) };
+    let by_name = AppendOptions { keys: &NAMES, ..how(Durability::Flush, Expect::Seq(7)) };
     let receipts = lease.append(&[named(&["e"], "seven"), named(&["b", "e"], "known")], &by_name);
     assert_eq!(numbers_of(receipts), [7, 1]);
     let refused = lease.append(&[named(&["f"], "no")], &by_name).expect_err("a wrong number");
@@ -208,7 +208,7 @@ pub fn keys_of_a_stream_go_with_it(make: Make<'_>, space: Space) {
     let lease = subject.lease(&work, LONG).expect("a lease");
     // With the same id and as long as the old one, so that records lie where others lay.
     let parts = [named(&["c"], "one"), named(&["b"], "two")];
-    let mut parts = (1..).zip(parts).map(|(seq, body)| Ok(Part::Record { seq, body }));
+    let mut parts = (1..).zip(parts).map(|(seq, body)| Ok(StreamPart::Record { seq, body }));
     let id = lease.id().to_string();
     lease.replace(Some(&header_body(&id, work.as_str(), None)), &mut parts, &[]).expect("replaced");
     assert_eq!(append(&subject, &work, &NAMES, &[named(&["c"], "known")]), [1]);
@@ -231,7 +231,7 @@ pub fn threads_with_keys_of_a_rule_record_once(make: Make<'_>, space: Space) {
                 let durability = if nth % 2 == 0 { Durability::Group } else { Durability::Flush };
                 for round in 0..10 {
                     let (shared, own) = (format!("shared {round}"), format!("{nth}/{round}"));
-                    let how = Append { keys: &NAMES, wait: LONG, ..Append::new(durability) };
+                    let how = AppendOptions { keys: &NAMES, wait: LONG, ..AppendOptions::new(durability) };
                     let body = named(&[&own, &shared], &shared);
                     subject.append_with(work, &[body], how).expect("taken or known");
                     subject.append_with(work, &[said("x")], how).expect("taken");

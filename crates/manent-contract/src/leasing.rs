@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use manent_log::{Durability, Expect};
 
-use manent_store::{Append, IfMissing, LockMode, LockName, Part, Place, Space, StreamId, Target};
+use manent_store::{
+    AppendOptions, IfMissing, LockMode, LockName, Place, Space, StreamId, StreamPart, Target,
+};
 
 use crate::Make;
 use crate::subject::{
@@ -24,10 +26,10 @@ pub fn second_writer_without_wait_is_refused(make: Make<'_>, space: Space) {
         assert_held(subject.lease(&work, Duration::from_millis(30)), "a second lease, after a wait in vain");
         assert_held(subject.lease_existing(&subject.at(&work), Duration::ZERO), "a lease of what exists");
         for durability in [Durability::Sync, Durability::Group, Durability::Flush] {
-            let terms = Append::new(durability);
+            let terms = AppendOptions::new(durability);
             assert_held(subject.append_with(&work, &[said("no")], terms), "an append meanwhile");
             assert_held(subject.append_with(&work, &[said("no"), said("no")], terms), "a batch meanwhile");
-            let terms = Append { expect: Expect::Seq(1), ..terms };
+            let terms = AppendOptions { expect: Expect::Seq(1), ..terms };
             assert_held(subject.append_with(&work, &[said("no")], terms), "one that expects something");
         }
         assert_eq!(lease.next_seq(), round + 1, "nothing was written around the lease");
@@ -78,7 +80,7 @@ pub fn append_waits_for_a_lease(make: Make<'_>, space: Space) {
         for durability in [Durability::Sync, Durability::Group, Durability::Flush] {
             let (subject, work, let_go) = (&subject, &work, &let_go);
             scope.spawn(move || {
-                let terms = Append { wait: LONG, ..Append::new(durability) };
+                let terms = AppendOptions { wait: LONG, ..AppendOptions::new(durability) };
                 subject.append_with(work, &[said("appended")], terms).expect("taken, after a wait");
                 assert!(let_go.load(Ordering::SeqCst), "an append while a lease was held");
             });
@@ -176,7 +178,7 @@ pub fn panic_releases_leases_and_locks(make: Make<'_>, space: Space) {
 pub fn wait_of_max_duration_is_accepted(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
-    let terms = Append { wait: Duration::MAX, ..Append::new(Durability::Flush) };
+    let terms = AppendOptions { wait: Duration::MAX, ..AppendOptions::new(Durability::Flush) };
     subject.append_with(&work, &[said("one")], terms).expect("taken");
     let lease = subject.lease(&work, Duration::MAX).expect("a lease");
     thread::scope(|scope| {
@@ -197,7 +199,7 @@ pub fn wait_of_max_duration_is_accepted(make: Make<'_>, space: Space) {
         }
     }
     let writer = streams.lease(&at, IfMissing::Refuse, Duration::MAX).expect("a lease");
-    let part = Part::Lines { of: at.clone(), upto: None };
+    let part = StreamPart::Lines { of: at.clone(), upto: None };
     writer.replace(Some(&header(&work).body), &mut std::iter::once(Ok(part)), &[]).expect("replaced");
     if let Some(maintenance) = streams.maintenance() {
         maintenance.repair(&subject.at(&work), TS, Duration::MAX).expect("looked at");
@@ -240,7 +242,7 @@ pub fn append_by_id_reaches_only_that_stream(make: Make<'_>, space: Space) {
     subject.say(&work, "first");
     let first = subject.live(&work);
     let append = |at: &StreamId| {
-        let how = Append { wait: LONG, ..Append::new(Durability::Group) };
+        let how = AppendOptions { wait: LONG, ..AppendOptions::new(Durability::Group) };
         subject.streams.append(at, &|| header(&work), &[said("by id")], &how)
     };
     assert_eq!(append(&first).expect("it is live")[0].seq, 2);

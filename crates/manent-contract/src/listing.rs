@@ -3,7 +3,8 @@
 use manent_log::Expect;
 
 use manent_store::{
-    Detail, Filter, KEY_BYTES_MAX, Place, Seek, SessionKey, Space, StreamId, StreamStat, Target, Which,
+    KEY_BYTES_MAX, ListDetail, Place, Seek, Selector, SessionKey, Space, StreamFilter, StreamId, StreamStat,
+    Target,
 };
 
 use crate::Make;
@@ -59,7 +60,7 @@ pub fn hostile_keys_have_streams_of_their_own(make: Make<'_>) {
     let mut sorted = keys.clone();
     sorted.sort();
     let listed_in = |place| {
-        let mut listed: Vec<_> = subject.list(place, Which::All).into_iter().map(|l| l.id.key).collect();
+        let mut listed: Vec<_> = subject.list(place, Selector::All).into_iter().map(|l| l.id.key).collect();
         listed.sort();
         listed
     };
@@ -70,7 +71,7 @@ pub fn hostile_keys_have_streams_of_their_own(make: Make<'_>) {
         for (n, (key, at)) in keys.iter().zip(&at).enumerate() {
             assert_eq!(at.key, *key);
             assert_eq!(subject.texts(at), [format!("stream {n}")], "{key:?} in {place:?}");
-            let found = subject.list(place, Which::Key(key));
+            let found = subject.list(place, Selector::Key(key));
             let found: Vec<_> = found.into_iter().map(|listed| (listed.id, listed.header_key)).collect();
             assert_eq!(found, [(at.clone(), None)], "{key:?} in {place:?}");
             let (names, _) = Subject::names(&*subject.open(at, Seek::Header));
@@ -92,17 +93,21 @@ pub fn list_of_newest_is_ordered_by_time(make: Make<'_>) {
     subject.say(&key("a"), "once more");
     let gone = subject.live(&key("con"));
     subject.relocate(&gone, Place::Archive);
-    let mut listed = subject.list(Place::Live, Which::All);
+    let mut listed = subject.list(Place::Live, Selector::All);
     listed.sort_by(|a, b| (b.modified_ms, &b.id.key).cmp(&(a.modified_ms, &a.id.key)));
     for (count, detail) in
-        [0, 1, 10, usize::MAX].map(|n| [(n, Detail::Header), (n, Detail::Outside)]).concat()
+        [0, 1, 10, usize::MAX].map(|n| [(n, ListDetail::Header), (n, ListDetail::Outside)]).concat()
     {
-        let filter = Filter { newest: Some(count), detail, ..Filter::sessions(Place::Live, Which::All) };
+        let filter = StreamFilter {
+            newest: Some(count),
+            detail,
+            ..StreamFilter::sessions(Place::Live, Selector::All)
+        };
         let recent = subject.filter(&filter);
         assert_eq!(recent.len(), listed.len().min(count));
         for (recent, listed) in recent.iter().zip(&listed) {
             assert_eq!(outside(recent), outside(listed));
-            assert!(recent.id.id == listed.id.id || recent.id.id.is_empty() && detail == Detail::Outside);
+            assert!(recent.id.id == listed.id.id || recent.id.id.is_empty() && detail == ListDetail::Outside);
         }
     }
 }
@@ -123,9 +128,9 @@ pub fn long_keys_differing_in_one_byte_are_distinct(make: Make<'_>) {
         assert_eq!(subject.texts(&subject.at(key)), [key.as_str()]);
         let archived = subject.relocate(&subject.live(key), Place::Archive);
         assert_eq!(subject.texts(&archived), [key.as_str()]);
-        assert_eq!(subject.list(Place::Archive, Which::Key(key)).len(), 1);
+        assert_eq!(subject.list(Place::Archive, Selector::Key(key)).len(), 1);
     }
-    assert_eq!(subject.list(Place::Archive, Which::All).len(), keys.len());
+    assert_eq!(subject.list(Place::Archive, Selector::All).len(), keys.len());
 }
 
 /// A list gives everything of a place, or what a key has there, or the streams whose id begins so: to the
@@ -139,7 +144,7 @@ pub fn list_finds_by_place_key_and_id(make: Make<'_>) {
         subject.say(&key(name), "one");
         at.push(subject.relocate(&subject.live(&key(name)), place));
     }
-    let found = |place, which: Which<'_>| {
+    let found = |place, which: Selector<'_>| {
         let mut ids: Vec<_> = subject.list(place, which).into_iter().map(|l| l.id.id).collect();
         ids.sort();
         ids
@@ -150,23 +155,27 @@ pub fn list_finds_by_place_key_and_id(make: Make<'_>) {
         ids
     };
     for place in Place::ALL {
-        assert_eq!(found(place, Which::All), ids_in(place), "{place:?}");
-        assert_eq!(found(place, Which::Id("")), ids_in(place), "every id begins with nothing");
+        assert_eq!(found(place, Selector::All), ids_in(place), "{place:?}");
+        assert_eq!(found(place, Selector::Id("")), ids_in(place), "every id begins with nothing");
         for at in &at {
             let here: Vec<&str> = Some(at.id.as_str()).filter(|_| at.place == place).into_iter().collect();
-            assert_eq!(found(place, Which::Id(&at.id)), here, "{place:?}");
+            assert_eq!(found(place, Selector::Id(&at.id)), here, "{place:?}");
             let alike = |len| ids_in(place).into_iter().filter(move |id| id.starts_with(&at.id[..len]));
             for len in [1, 8, 20, at.id.len() - 1] {
-                assert_eq!(found(place, Which::Id(&at.id[..len])), alike(len).collect::<Vec<_>>());
+                assert_eq!(found(place, Selector::Id(&at.id[..len])), alike(len).collect::<Vec<_>>());
             }
             for other in [format!("{}0", at.id), at.id[1..].to_owned(), "%".into(), "_".into(), "*".into()] {
-                assert_eq!(found(place, Which::Id(&other)), Vec::<String>::new(), "{other:?} in {place:?}");
+                assert_eq!(
+                    found(place, Selector::Id(&other)),
+                    Vec::<String>::new(),
+                    "{other:?} in {place:?}"
+                );
             }
         }
     }
-    assert_eq!(found(Place::Archive, Which::Key(&key("a"))), [at[1].id.clone()]);
-    assert_eq!(found(Place::Live, Which::Key(&key("b"))), Vec::<String>::new());
-    assert_eq!(found(Place::Live, Which::Key(&key("A"))), Vec::<String>::new());
+    assert_eq!(found(Place::Archive, Selector::Key(&key("a"))), [at[1].id.clone()]);
+    assert_eq!(found(Place::Live, Selector::Key(&key("b"))), Vec::<String>::new());
+    assert_eq!(found(Place::Live, Selector::Key(&key("A"))), Vec::<String>::new());
 }
 
 /// A list shows how much space a stream takes, which grows with it, and when it changed, which does not go back;
@@ -177,7 +186,7 @@ pub fn list_shows_size_and_time(make: Make<'_>, space: Space) {
     let mut last: Option<(u64, i64)> = None;
     for _ in 0..5 {
         subject.say(&work, &"x".repeat(1000));
-        let listed = subject.list(Place::Live, Which::Key(&work)).remove(0);
+        let listed = subject.list(Place::Live, Selector::Key(&work)).remove(0);
         let now = (listed.bytes, listed.modified_ms);
         assert!(listed.bytes >= 1000 && listed.modified_ms > 0, "{listed:?}");
         assert!(last.is_none_or(|last| last.0 < now.0 && last.1 <= now.1), "{now:?} after {last:?}");
@@ -186,7 +195,7 @@ pub fn list_shows_size_and_time(make: Make<'_>, space: Space) {
     }
     if space == Space::Sessions {
         subject.relocate(&subject.live(&work), Place::Archive);
-        let listed = subject.list(Place::Archive, Which::All).remove(0);
+        let listed = subject.list(Place::Archive, Selector::All).remove(0);
         assert_eq!(listed.from, Place::Archive);
         assert!(listed.bytes > 0 && listed.modified_ms > 0, "{listed:?}");
     }
@@ -209,10 +218,14 @@ pub fn list_from_outside_gives_the_same_streams(make: Make<'_>, space: Space) {
         subject.relocate(&subject.live(&keys[2]), Place::Trash);
     }
     for place in Place::ALL {
-        for which in [Which::All, Which::Key(&keys[0]), Which::Id("01a1e14d"), Which::Id("nothing")] {
+        for which in
+            [Selector::All, Selector::Key(&keys[0]), Selector::Id("01a1e14d"), Selector::Id("nothing")]
+        {
             let mut inside = subject.list(place, which);
-            let mut seen =
-                subject.filter(&Filter { detail: Detail::Outside, ..Filter::new(space, place, which) });
+            let mut seen = subject.filter(&StreamFilter {
+                detail: ListDetail::Outside,
+                ..StreamFilter::new(space, place, which)
+            });
             inside.sort_by_key(outside);
             seen.sort_by_key(outside);
             assert_eq!(seen.len(), inside.len(), "{which:?} in {place:?}");
@@ -237,11 +250,11 @@ pub fn name_finds_its_stream_in_its_place(make: Make<'_>, space: Space) {
         }
     }
     let all: Vec<StreamStat> =
-        Place::ALL.into_iter().flat_map(|place| subject.list(place, Which::All)).collect();
+        Place::ALL.into_iter().flat_map(|place| subject.list(place, Selector::All)).collect();
     assert_eq!(all.len(), keys.len());
     for stat in &all {
         for place in Place::ALL {
-            let found = subject.list(place, Which::Name(&stat.name));
+            let found = subject.list(place, Selector::Name(&stat.name));
             let target = Target::Name { space, place, name: &stat.name };
             if place == stat.id.place {
                 assert_eq!(found.len(), 1, "{:?} in {place:?}", stat.name);
@@ -261,6 +274,6 @@ pub fn name_finds_its_stream_in_its_place(make: Make<'_>, space: Space) {
         subject.delete(&stat.id).expect("deleted");
         let target = Target::Name { space, place: stat.id.place, name: &stat.name };
         assert_not_found(subject.streams.open(target), "a stream that was deleted");
-        assert_eq!(subject.list(stat.id.place, Which::Name(&stat.name)), []);
+        assert_eq!(subject.list(stat.id.place, Selector::Name(&stat.name)), []);
     }
 }

@@ -1,7 +1,9 @@
 //! Streams that are created as a whole, and removed.
 
-use manent_log::{Body, Durability, Expect, Item, TailState};
-use manent_store::{Error, Header, Part, Place, Repaired, Seek, Space, StreamId, Target, Which};
+use manent_log::{Body, Durability, Expect, LogItem, TailState};
+use manent_store::{
+    Error, Place, Repaired, Seek, Selector, Space, StreamHeader, StreamId, StreamPart, Target,
+};
 
 use crate::Make;
 use crate::subject::{
@@ -22,7 +24,7 @@ pub fn create_makes_all_or_nothing(make: Make<'_>, space: Space) {
         let _moving = subject.moving();
         let failed = subject.streams.create(&at, &given, &mut parts);
         assert!(matches!(failed, Err(Error::Backend(_))), "the error of the parts, found: {failed:?}");
-        assert!(subject.list(Place::Live, Which::All).is_empty(), "nothing is left after {good} records");
+        assert!(subject.list(Place::Live, Selector::All).is_empty(), "nothing is left after {good} records");
         assert_not_found(subject.streams.open(Target::Id(&at)), "half made");
     }
     let large = said(&"x".repeat(manent_log::frame::RECORD_BYTES_MAX));
@@ -45,7 +47,7 @@ pub fn create_of_header_alone_makes_a_stream(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let bare = subject.work();
     subject.create(&bare, &header(&bare), &[]).expect("made");
-    assert_eq!(subject.list(Place::Live, Which::Key(&bare)).len(), 1);
+    assert_eq!(subject.list(Place::Live, Selector::Key(&bare)).len(), 1);
     assert_eq!(numbers(&subject.all(&subject.live(&bare))), [0]);
     if let Some(report) = subject.assert_sound(&subject.live(&bare)) {
         assert_eq!((report.records, report.tail), (0, TailState::Clean));
@@ -62,12 +64,13 @@ pub fn create_accepts_parts_read_meanwhile(make: Make<'_>) {
     }
     let mut reader = subject.open(&subject.at(&work), Seek::Seq(1));
     let mut parts = std::iter::from_fn(|| {
-        assert!(subject.list(Place::Live, Which::Key(&copy)).is_empty(), "nothing is there before all is");
+        assert!(subject.list(Place::Live, Selector::Key(&copy)).is_empty(), "nothing is there before all is");
         match reader.next().expect("reading goes on")? {
-            Item::Entry(entry) => {
-                Some(Ok(Part::Record { seq: entry.seq, body: Body::parse(entry.bytes).expect("a body") }))
-            }
-            Item::Damage(damage) => panic!("nothing was damaged, but {damage:?} was read"),
+            LogItem::Entry(entry) => Some(Ok(StreamPart::Record {
+                seq: entry.seq,
+                body: Body::parse(entry.bytes).expect("a body"),
+            })),
+            LogItem::Damage(damage) => panic!("nothing was damaged, but {damage:?} was read"),
         }
     });
     let _moving = subject.moving();
@@ -102,7 +105,7 @@ pub(crate) fn fork_of(
     upto: u64,
     name: &str,
     own: &[&str],
-) -> (StreamId, Header) {
+) -> (StreamId, StreamHeader) {
     let fork = key(name);
     let parent = Parent { id: parent.id.clone(), key: parent.key.to_string(), upto };
     let header = header_of_fork(&fork, Some(&parent));
@@ -157,8 +160,8 @@ pub fn deleted_stream_is_gone(make: Make<'_>, space: Space) {
         subject.delete(&at).expect("deleted");
         assert_eq!(subject.places_of(&at.id), [], "it is in no list");
         for place in Place::ALL {
-            assert!(subject.list(place, Which::Key(&work)).is_empty());
-            assert!(subject.list(place, Which::Id(&at.id)).is_empty());
+            assert!(subject.list(place, Selector::Key(&work)).is_empty());
+            assert!(subject.list(place, Selector::Id(&at.id)).is_empty());
         }
         assert_not_found(subject.streams.open(Target::Id(&at)), "deleted");
         assert_not_found(subject.lease_existing(&at, LONG), "deleted");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use manent_log::{Durability, Expect};
 
-use manent_store::{Place, Space, StreamId, Target, Which};
+use manent_store::{Place, Selector, Space, StreamId, Target};
 
 use crate::Make;
 use crate::subject::{
@@ -83,7 +83,7 @@ pub fn key_has_any_number_of_archived_streams(make: Make<'_>) {
             assert_eq!(subject.say(&work, &format!("{place:?} {n}")).seq, 1, "a new stream");
             put_away.push(subject.relocate(&subject.live(&work), place));
         }
-        assert_eq!(subject.list(place, Which::Key(&work)).len(), 4);
+        assert_eq!(subject.list(place, Selector::Key(&work)).len(), 4);
         for (n, at) in put_away.iter().enumerate() {
             assert_eq!(subject.texts(at), [format!("{place:?} {n}")]);
             let live = subject.relocate(at, Place::Live);
@@ -105,7 +105,7 @@ pub fn trashed_stream_knows_its_former_place(make: Make<'_>) {
             at = subject.relocate(&at, from);
             subject.pack(&at);
             at = subject.relocate(&at, Place::Trash);
-            let listed = subject.list(Place::Trash, Which::Id(&at.id)).remove(0);
+            let listed = subject.list(Place::Trash, Selector::Id(&at.id)).remove(0);
             assert_eq!((&listed.id, listed.from), (&at, from));
         }
         assert_eq!(subject.texts(&subject.relocate(&at, from)), ["one"]);
@@ -145,7 +145,7 @@ pub fn relocate_and_delete_wait_for_the_writer(make: Make<'_>) {
         if let Some(moved) = moved {
             assert_eq!(subject.texts(&moved), ["one", "two"]);
         }
-        assert!(subject.list(Place::Live, Which::All).is_empty());
+        assert!(subject.list(Place::Live, Selector::All).is_empty());
     }
 }
 

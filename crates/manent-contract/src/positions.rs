@@ -1,7 +1,7 @@
 //! Records that are found again where they were read.
 
-use manent_log::{Expect, Item};
-use manent_store::{Place, Position, Seek, Space, Target, Which};
+use manent_log::{Expect, LogItem};
+use manent_store::{Place, Position, Seek, Selector, Space, Target};
 
 use crate::Make;
 use crate::subject::{Subject, key, note, rest_of, said};
@@ -23,7 +23,7 @@ pub fn line_at_finds_every_line_again(make: Make<'_>, space: Space) {
         if *packing {
             subject.pack(&at);
         }
-        let stat = subject.list(*to, Which::All).remove(0);
+        let stat = subject.list(*to, Selector::All).remove(0);
         let target = Target::Name { space, place: *to, name: &stat.name };
         let mut reader = subject.streams.open(target).expect("opened");
         reader.seek(Seek::Seq(7)).expect("moved");
@@ -89,7 +89,7 @@ pub fn position_of_another_stream_gives_no_false_record(make: Make<'_>) {
     for seen in before.iter().skip(1) {
         let mut reader = subject.open(&at, Seek::Position { position: seen.position(), seq: seen.seq });
         while let Some(item) = reader.next().expect("reading goes on") {
-            let Item::Entry(entry) = item else { continue };
+            let LogItem::Entry(entry) = item else { continue };
             let real = now.iter().any(|other| {
                 (other.seq, other.position, other.line.as_bytes()) == (entry.seq, entry.offset, entry.bytes)
             });

@@ -1,7 +1,7 @@
 //! Reading: from where, to where, the last turns; and what is not there.
 
-use manent_log::{End, Expect, TailState};
-use manent_store::{Place, Seek, Space, StreamId, Target, Which};
+use manent_log::{Expect, LogEnd, TailState};
+use manent_store::{Place, Seek, Selector, Space, StreamId, Target};
 
 use crate::Make;
 use crate::subject::{
@@ -36,7 +36,7 @@ pub fn seek_and_end_at_bound_what_is_read(make: Make<'_>, space: Space) {
     }
     let (mut reader, missing) = subject.open_counting(&at, Seek::Seq(u64::MAX));
     assert!(rest_of(&mut *reader).is_empty());
-    assert_eq!((missing, reader.end()), (0, End::Clean));
+    assert_eq!((missing, reader.end()), (0, LogEnd::Clean));
 }
 
 /// `Seek::Last` begins with the turn from which on there are as many as asked for, and gives everything behind it.
@@ -115,8 +115,8 @@ pub fn missing_stream_is_not_found(make: Make<'_>, space: Space) {
                     }
                 }
             }
-            assert!(subject.list(place, Which::Key(&nowhere)).is_empty());
-            assert!(subject.list(place, Which::Name("nothing.jsonl")).is_empty());
+            assert!(subject.list(place, Selector::Key(&nowhere)).is_empty());
+            assert!(subject.list(place, Selector::Name("nothing.jsonl")).is_empty());
         }
         if let Some(maintenance) = streams.maintenance() {
             assert_not_found(maintenance.repair(&subject.at(&nowhere), TS, LONG), what);
@@ -170,7 +170,7 @@ pub fn readers_are_independent(make: Make<'_>, space: Space) {
         assert!(first.advance().expect("reads on"));
         assert!(second.advance().expect("reads on"));
         let seq = |item| match item {
-            Some(manent_log::Item::Entry(entry)) => entry.seq,
+            Some(manent_log::LogItem::Entry(entry)) => entry.seq,
             other => panic!("wanted a record, found {other:?}"),
         };
         assert_eq!((seq(first.item()), seq(second.item())), (wanted, wanted + 3));

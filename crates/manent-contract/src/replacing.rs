@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use manent_log::frame::Reason;
-use manent_log::{Change, Damage, Durability, Expect};
-use manent_store::{Error, Part, Place, Seek, Space, StreamId, Target, Which};
+use manent_log::frame::DamageReason;
+use manent_log::{Damage, Durability, Expect, FileChange};
+use manent_store::{Error, Place, Seek, Selector, Space, StreamId, StreamPart, Target};
 
 use crate::Make;
 use crate::making::fork_of;
@@ -29,26 +29,29 @@ pub fn replace_writes_header_and_parts_in_order(make: Make<'_>, space: Space) {
     rest_of(&mut *reader);
     let whole = header_body(&at.id, work.as_str(), None);
     let parts = vec![
-        Part::Lines { of: at.clone(), upto: Some(2) },
-        Part::Record { seq: 3, body: said("another three") },
-        Part::Record { seq: 4, body: keyed("k", "another four") },
+        StreamPart::Lines { of: at.clone(), upto: Some(2) },
+        StreamPart::Record { seq: 3, body: said("another three") },
+        StreamPart::Record { seq: 4, body: keyed("k", "another four") },
     ];
     let replaced = subject.replace(&at, Some(&whole), parts).expect("replaced");
     let all = subject.all(&at);
     assert_eq!(all[0].line, line(0, &whole), "the header as it was given");
     assert_eq!(lines(&all[1..3]), lines(&before[1..3]), "lines as they stand");
     assert_eq!(subject.texts(&at), ["one", "two", "another three", "another four"]);
-    let stat = subject.list(Place::Live, Which::Key(&work)).remove(0);
+    let stat = subject.list(Place::Live, Selector::Key(&work)).remove(0);
     assert_eq!((replaced.bytes, replaced.set_aside), (stat.bytes, None));
     assert_eq!(stat.id, at, "key and id stay");
     subject.assert_sound(&at);
-    assert_eq!(Subject::poll(&*reader), Change::Replaced, "for whoever reads the old form");
+    assert_eq!(Subject::poll(&*reader), FileChange::Replaced, "for whoever reads the old form");
     assert_eq!(rest_of(&mut *half), before[3..], "which can be read to its end");
     let known = subject.append(&work, &[keyed("k", "again")], Expect::Any).expect("known");
     assert_eq!(known[0].seq, 4, "keys of the parts count");
     assert_eq!(subject.say(&work, "five").seq, 5);
 
-    let parts = vec![Part::Lines { of: at.clone(), upto: None }, Part::Record { seq: 6, body: note("six") }];
+    let parts = vec![
+        StreamPart::Lines { of: at.clone(), upto: None },
+        StreamPart::Record { seq: 6, body: note("six") },
+    ];
     subject.replace(&at, Some(&whole), parts).expect("replaced");
     let grown = subject.all(&at);
     assert_eq!(grown[..5], all[..], "the same lines at the same positions");
@@ -67,11 +70,11 @@ pub fn replace_accepts_lines_of_other_programs(make: Make<'_>, space: Space) {
     let foreign = |n: u64| format!(r#"{{"role":"user","content":"foreign {n}"}}"#);
     let body = header_body(&at.id, work.as_str(), None);
     let parts = vec![
-        Part::Lines { of: at.clone(), upto: None },
-        Part::Line(foreign(2).into_bytes()),
-        Part::Line(foreign(3).into_bytes()),
-        Part::Record { seq: 4, body: said("four") },
-        Part::Line(foreign(5).into_bytes()),
+        StreamPart::Lines { of: at.clone(), upto: None },
+        StreamPart::Line(foreign(2).into_bytes()),
+        StreamPart::Line(foreign(3).into_bytes()),
+        StreamPart::Record { seq: 4, body: said("four") },
+        StreamPart::Line(foreign(5).into_bytes()),
     ];
     subject.replace(&at, Some(&body), parts).expect("replaced");
     let check = |at: &StreamId, what: &str| {
@@ -94,10 +97,10 @@ pub fn replace_accepts_lines_of_other_programs(make: Make<'_>, space: Space) {
     let rest = lines_of(&mut *reader);
     assert_eq!(rest, all[3..], "from the number of a line of another program");
     assert_eq!(reader.line_at(all[2].position(), 10).expect("looked for"), Some(foreign(2).into_bytes()));
-    let parts = vec![Part::Lines { of: at.clone(), upto: None }];
+    let parts = vec![StreamPart::Lines { of: at.clone(), upto: None }];
     subject.replace(&at, Some(&body), parts).expect("replaced");
     assert_eq!(check(&at, "copied from itself"), all);
-    let again = vec![Part::Lines { of: at.clone(), upto: Some(3) }];
+    let again = vec![StreamPart::Lines { of: at.clone(), upto: Some(3) }];
     subject.replace(&at, Some(&body), again).expect("replaced");
     assert_eq!(subject.all_lines(&at), all[..4], "up to a number that a line of another program has");
     assert_eq!(subject.say(&work, "four").seq, 4, "writing goes on behind them");
@@ -110,7 +113,7 @@ pub fn replace_without_header_makes_a_foreign_stream(make: Make<'_>, space: Spac
     subject.say(&work, "one");
     let at = subject.live(&work);
     let foreign = |n: u64| format!(r#"{{"role":"user","content":"foreign {n}"}}"#);
-    let parts = vec![Part::Line(foreign(1).into_bytes()), Part::Line(foreign(2).into_bytes())];
+    let parts = vec![StreamPart::Line(foreign(1).into_bytes()), StreamPart::Line(foreign(2).into_bytes())];
     subject.replace(&at, None, parts).expect("replaced");
     let at = subject.at(&work);
     assert_eq!(subject.live(&work).id, "", "it has no id");
@@ -144,19 +147,19 @@ pub fn replace_works_in_every_place(make: Make<'_>) {
         if packing {
             subject.pack(&at);
         }
-        let from = subject.list(place, Which::All).remove(0).from;
+        let from = subject.list(place, Selector::All).remove(0).from;
         let body = header_body(&at.id, work.as_str(), None);
         let line = r#"{"role":"user","content":"foreign"}"#;
         let parts = vec![
-            Part::Lines { of: at.clone(), upto: Some(2) },
-            Part::Line(line.into()),
-            Part::Record { seq: 4, body: said("four") },
+            StreamPart::Lines { of: at.clone(), upto: Some(2) },
+            StreamPart::Line(line.into()),
+            StreamPart::Record { seq: 4, body: said("four") },
         ];
         subject.replace(&at, Some(&body), parts).expect("replaced");
         let what = format!("in {place:?}, packed: {packing}");
         assert_eq!(numbers(&subject.all_lines(&at)), [0, 1, 2, 3, 4], "{what}");
         assert_eq!(lines(&subject.all_lines(&at))[3], line, "{what}");
-        let stat = subject.list(place, Which::All).remove(0);
+        let stat = subject.list(place, Selector::All).remove(0);
         assert_eq!((&stat.id, stat.from), (&at, from), "{what}");
         let restored = subject.relocate(&at, Place::Live);
         assert_eq!(numbers(&subject.all_lines(&restored)), [0, 1, 2, 3, 4], "{what}");
@@ -173,7 +176,7 @@ pub fn replace_with_failing_part_changes_nothing(make: Make<'_>, space: Space) {
     let at = subject.live(&work);
     let before = subject.all(&at);
     let body = header_body(&at.id, work.as_str(), None);
-    let copy = || Part::Lines { of: at.clone(), upto: None };
+    let copy = || StreamPart::Lines { of: at.clone(), upto: None };
     let _moving = subject.moving();
     let writer = subject.lease_existing(&at, LONG).expect("a lease");
     let mut parts = [Ok(copy()), Err(Error::Backend("no more of them".into()))].into_iter();
@@ -181,14 +184,17 @@ pub fn replace_with_failing_part_changes_nothing(make: Make<'_>, space: Space) {
     assert!(matches!(failed, Err(Error::Backend(_))), "the error of the parts, found: {failed:?}");
     assert_eq!(subject.all(&at), before);
     let writer = subject.lease_existing(&at, Duration::ZERO).expect("the lease ended");
-    let large = Part::Record { seq: 2, body: said(&"x".repeat(manent_log::frame::RECORD_BYTES_MAX)) };
+    let large = StreamPart::Record { seq: 2, body: said(&"x".repeat(manent_log::frame::RECORD_BYTES_MAX)) };
     let failed = writer.replace(Some(&body), &mut [Ok(copy()), Ok(large)].into_iter(), &[]);
     let failed = failed.expect_err("too large");
     assert!(is_too_large(&failed), "wanted manent_log::Error::TooLarge, found: {failed}");
     let writer = subject.lease_existing(&at, Duration::ZERO).expect("the lease ended");
     let missing = StreamId { id: "01a1e14d-2382-722e-bd10-ffffffffffff".into(), ..at.clone() };
-    let failed =
-        writer.replace(Some(&body), &mut [Ok(Part::Lines { of: missing, upto: None })].into_iter(), &[]);
+    let failed = writer.replace(
+        Some(&body),
+        &mut [Ok(StreamPart::Lines { of: missing, upto: None })].into_iter(),
+        &[],
+    );
     assert_not_found(failed, "lines of a stream that is not there");
     assert_eq!(subject.all(&at), before);
     assert_eq!(subject.say(&work, "two").seq, 2);
@@ -206,12 +212,14 @@ pub fn replace_leaves_out_ranges(make: Make<'_>, space: Space) {
     let left_out = Damage {
         offset: second.position,
         length: second.line.len() as u64 + 1,
-        reason: Reason::Checksum,
+        reason: DamageReason::Checksum,
         lines: 1,
         seq: 2,
     };
-    let parts =
-        vec![Part::Lines { of: at.clone(), upto: Some(1) }, Part::Record { seq: 2, body: said("instead") }];
+    let parts = vec![
+        StreamPart::Lines { of: at.clone(), upto: Some(1) },
+        StreamPart::Record { seq: 2, body: said("instead") },
+    ];
     let body = header_body(&at.id, work.as_str(), None);
     let replaced = subject.replace_without(&at, Some(&body), parts, &[left_out]).expect("replaced");
     assert_eq!(subject.texts(&at), ["one", "instead"]);
@@ -247,7 +255,10 @@ pub fn replace_puts_the_parents_records_before_the_forks_own(make: Make<'_>) {
     // A parent that is itself a fork and holds nothing of what is asked for gives nothing.
     let (middle, _) = fork_of(&subject, &parent, 4, "middle", &["middle 5"]);
     let (last, header) = fork_of(&subject, &parent, 2, "last", &["last 3"]);
-    let parts = vec![Part::Lines { of: middle, upto: Some(2) }, Part::Lines { of: last.clone(), upto: None }];
+    let parts = vec![
+        StreamPart::Lines { of: middle, upto: Some(2) },
+        StreamPart::Lines { of: last.clone(), upto: None },
+    ];
     subject.replace(&last, Some(&header.body), parts).expect("replaced");
     assert_eq!(numbers(&subject.all(&last)), [0, 3], "5 is not among the records up to 2");
 }
@@ -263,8 +274,10 @@ fn absorb(
     let _moving = subject.moving();
     let writer = subject.lease_existing(fork, wait)?;
     let whole = header_body(&fork.id, fork.key.as_str(), None);
-    let parts =
-        [Part::Lines { of: parent.clone(), upto: Some(upto) }, Part::Lines { of: fork.clone(), upto: None }];
+    let parts = [
+        StreamPart::Lines { of: parent.clone(), upto: Some(upto) },
+        StreamPart::Lines { of: fork.clone(), upto: None },
+    ];
     writer.replace(Some(&whole), &mut parts.into_iter().map(Ok), &[]).map(|_| ())
 }
 
@@ -328,7 +341,7 @@ pub fn replace_shows_the_old_stream_until_it_is_done(make: Make<'_>, space: Spac
     let mut parts = std::iter::from_fn(|| {
         assert_eq!(subject.texts(&at), ["old"], "nothing shows before all is written");
         assert_held(subject.lease_existing(&at, Duration::ZERO), "a lease meanwhile");
-        seqs.next().map(|seq| Ok(Part::Record { seq, body: said("new") }))
+        seqs.next().map(|seq| Ok(StreamPart::Record { seq, body: said("new") }))
     });
     writer.replace(Some(&body), &mut parts, &[]).expect("replaced");
     assert_eq!(subject.texts(&at), ["new"; 3]);

@@ -3,7 +3,7 @@
 use std::thread;
 
 use manent_log::{Body, Durability, Expect, KEY_BYTES_MAX, KEY_RECORDS};
-use manent_store::{Append, Place, Space, Which};
+use manent_store::{AppendOptions, Place, Selector, Space};
 
 use crate::Make;
 use crate::subject::{LONG, Subject, conflict, how, keyed, numbers, said};
@@ -15,7 +15,7 @@ pub fn known_key_gets_its_first_receipt(make: Make<'_>, space: Space) {
     let work = subject.work();
     let first = subject.append(&work, &[keyed("k", "one")], Expect::Any).expect("taken").remove(0);
     for durability in [Durability::Sync, Durability::Group, Durability::Flush] {
-        let terms = Append { wait: LONG, ..Append::new(durability) };
+        let terms = AppendOptions { wait: LONG, ..AppendOptions::new(durability) };
         let again = subject.append_with(&work, &[keyed("k", "other words")], terms).expect("known").remove(0);
         assert_eq!((again.seq, again.position, &again.id), (first.seq, first.position, &first.id));
         assert_eq!(again.durability, durability, "as durable as asked");
@@ -69,7 +69,7 @@ pub fn threads_with_one_key_record_once(make: Make<'_>, space: Space) {
     let seqs: Vec<u64> = thread::scope(|scope| {
         let append = |nth: usize| {
             let durability = if nth.is_multiple_of(2) { Durability::Group } else { Durability::Flush };
-            let terms = Append { wait: LONG, ..Append::new(durability) };
+            let terms = AppendOptions { wait: LONG, ..AppendOptions::new(durability) };
             subject.append_with(&work, &[keyed("k", "one")], terms).expect("taken or known")[0].seq
         };
         let threads: Vec<_> = (0..8).map(|nth| scope.spawn(move || append(nth))).collect();
@@ -86,7 +86,10 @@ pub fn empty_or_oversized_key_is_refused(make: Make<'_>, space: Space) {
     for by in ["", &"k".repeat(KEY_BYTES_MAX + 1)] {
         let refused = subject.append(&work, &[keyed(by, "no")], Expect::Any);
         assert!(refused.is_err(), "a key of {} bytes was taken", by.len());
-        assert!(subject.list(Place::Live, Which::All).is_empty(), "nothing begins a stream that is refused");
+        assert!(
+            subject.list(Place::Live, Selector::All).is_empty(),
+            "nothing begins a stream that is refused"
+        );
     }
     subject.append(&work, &[keyed(&"k".repeat(KEY_BYTES_MAX), "one")], Expect::Any).expect("taken");
 }
@@ -95,7 +98,7 @@ pub fn empty_or_oversized_key_is_refused(make: Make<'_>, space: Space) {
 pub fn keep_from_changes_nothing_that_is_read(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
-    let terms = Append { wait: LONG, ..Append::new(Durability::Flush) };
+    let terms = AppendOptions { wait: LONG, ..AppendOptions::new(Durability::Flush) };
     let receipts = subject.append_with(&work, &[said("one"), said("two")], terms).expect("taken");
     let before = subject.all(&subject.at(&work));
     let mut lease = subject.lease(&work, LONG).expect("a lease");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use manent_log::{Durability, Expect};
 use manent_store::{
-    Append, Cursor, Error, IfMissing, KnownStreams, LockMode, LockName, Place, SessionKey, Space, StreamId,
-    Target, Version, Which,
+    AppendOptions, Cursor, Error, IfMissing, KnownStreams, LockMode, LockName, Place, Selector, SessionKey,
+    Space, StreamId, Target, Version,
 };
 
 use crate::Make;
@@ -48,7 +48,7 @@ pub fn spaces_are_independent(make: Make<'_>) {
             drop(lease);
             assert_eq!(subject.say(&key, &text(subject, &key)).seq, 1);
         }
-        let began = spaces.iter().filter(|other| !other.list(Place::Live, Which::All).is_empty()).count();
+        let began = spaces.iter().filter(|other| !other.list(Place::Live, Selector::All).is_empty()).count();
         assert_eq!(began, done + 1, "each space has streams when it is written to, and not before");
     }
     let check = |but: Option<Space>| {
@@ -58,7 +58,7 @@ pub fn spaces_are_independent(make: Make<'_>) {
                 assert_eq!(subject.live_texts(key), [text(subject, key)]);
             }
             let mut listed: Vec<_> =
-                subject.list(Place::Live, Which::All).into_iter().map(|stat| stat.id.key).collect();
+                subject.list(Place::Live, Selector::All).into_iter().map(|stat| stat.id.key).collect();
             listed.sort();
             wanted.sort();
             assert_eq!(listed, wanted, "{:?}", subject.space);
@@ -98,7 +98,7 @@ pub fn key_outside_the_fixed_ones_is_refused(make: Make<'_>, space: Space) {
         let refused = subject.create(&other, &header(&other), &[]).expect_err("a key that it has not");
         assert!(is_refused(&refused), "wanted Error::NoSuchKey, found: {refused}");
         assert_not_found(subject.streams.open(Target::Id(&subject.at(&other))), "reading it");
-        assert_eq!(subject.list(Place::Live, Which::Key(&other)), []);
+        assert_eq!(subject.list(Place::Live, Selector::Key(&other)), []);
     }
     assert_eq!(subject.counts(), [0; 3]);
     if space.single_key().is_some() {
@@ -116,7 +116,7 @@ pub fn unsupported_space_is_empty_and_refused(make: Make<'_>) {
         }
         let work = subject.work();
         let at = subject.at(&work);
-        let how = Append { wait: LONG, ..Append::new(Durability::Flush) };
+        let how = AppendOptions { wait: LONG, ..AppendOptions::new(Durability::Flush) };
         let new = || header(&work);
         assert_unsupported(subject.streams.append(&at, &new, &[said("no")], &how), "appending");
         assert_unsupported(subject.streams.lease(&at, IfMissing::Create(&new), LONG), "leasing");

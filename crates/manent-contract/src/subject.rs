@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use manent_log::{Body, Change, Damage, Durability, Expect, FORMAT, Item, Report, frame, members_of};
+use manent_log::{
+    Body, Damage, Durability, Expect, FORMAT, FileChange, LogItem, VerifyReport, frame, members_of,
+};
 use manent_store::{
-    Append, Error, Filter, Header, HeaderNames, IfMissing, Lock, LockMode, LockName, Part, Place, Position,
-    Receipt, Replaced, Result, Seek, SessionKey, Space, StreamId, StreamReader, StreamStat, StreamWriter,
-    Streams, Target, Which,
+    AppendOptions, Error, HeaderNames, IfMissing, Lock, LockMode, LockName, Place, Position, Receipt,
+    Replaced, Result, Seek, Selector, SessionKey, Space, StreamFilter, StreamHeader, StreamId, StreamPart,
+    StreamReader, StreamStat, StreamWriter, Streams, Target,
 };
 
 use crate::Make;
@@ -81,8 +83,8 @@ pub(crate) fn keyed(by: &str, text: &str) -> Body {
 }
 
 /// Says how to append under a lease.
-pub(crate) fn how(durability: Durability, expect: Expect) -> Append<'static> {
-    Append { expect, ..Append::new(durability) }
+pub(crate) fn how(durability: Durability, expect: Expect) -> AppendOptions<'static> {
+    AppendOptions { expect, ..AppendOptions::new(durability) }
 }
 
 /// Returns whether a line is a turn.
@@ -96,13 +98,13 @@ pub(crate) fn tail(count: u64, before: Option<u64>) -> Seek<'static> {
     Seek::Last { count, before, matches: &is_turn }
 }
 
-pub(crate) fn header(key: &SessionKey) -> Header {
+pub(crate) fn header(key: &SessionKey) -> StreamHeader {
     header_of_fork(key, None)
 }
 
-pub(crate) fn header_of_fork(key: &SessionKey, parent: Option<&Parent>) -> Header {
+pub(crate) fn header_of_fork(key: &SessionKey, parent: Option<&Parent>) -> StreamHeader {
     let id = new_id();
-    Header { body: header_body(&id, key.as_str(), parent), id }
+    StreamHeader { body: header_body(&id, key.as_str(), parent), id }
 }
 
 /// Makes the members of a header.
@@ -202,12 +204,12 @@ pub(crate) fn lines_of(reader: &mut dyn StreamReader) -> Vec<Seen> {
     let mut all = Vec::new();
     while let Some(item) = reader.next().expect("reading goes on") {
         match item {
-            Item::Entry(entry) => {
+            LogItem::Entry(entry) => {
                 let line = String::from_utf8(entry.bytes.to_vec()).expect("a line of UTF-8");
                 let (seq, position) = (entry.seq, entry.offset);
                 all.push(Seen { seq, position, line, verified: entry.verified });
             }
-            Item::Damage(damage) => panic!("nothing was damaged, but {damage:?} was read"),
+            LogItem::Damage(damage) => panic!("nothing was damaged, but {damage:?} was read"),
         }
     }
     assert!(reader.item().is_none(), "at the end there is no item");
@@ -227,12 +229,12 @@ pub(crate) fn let_others_run() {
     std::thread::sleep(Duration::from_millis(20));
 }
 
-pub(crate) fn records(bodies: &[Body]) -> impl Iterator<Item = Result<Part>> {
+pub(crate) fn records(bodies: &[Body]) -> impl Iterator<Item = Result<StreamPart>> {
     records_from(1, bodies)
 }
 
-pub(crate) fn records_from(first: u64, bodies: &[Body]) -> impl Iterator<Item = Result<Part>> {
-    (first..).zip(bodies).map(|(seq, body)| Ok(Part::Record { seq, body: body.clone() }))
+pub(crate) fn records_from(first: u64, bodies: &[Body]) -> impl Iterator<Item = Result<StreamPart>> {
+    (first..).zip(bodies).map(|(seq, body)| Ok(StreamPart::Record { seq, body: body.clone() }))
 }
 
 impl Subject {
@@ -272,14 +274,18 @@ impl Subject {
     }
 
     pub(crate) fn append(&self, key: &SessionKey, bodies: &[Body], expect: Expect) -> Result<Vec<Receipt>> {
-        self.append_with(key, bodies, Append { expect, wait: LONG, ..Append::new(Durability::Flush) })
+        self.append_with(
+            key,
+            bodies,
+            AppendOptions { expect, wait: LONG, ..AppendOptions::new(Durability::Flush) },
+        )
     }
 
     pub(crate) fn append_with(
         &self,
         key: &SessionKey,
         bodies: &[Body],
-        how: Append<'_>,
+        how: AppendOptions<'_>,
     ) -> Result<Vec<Receipt>> {
         self.streams.append(&self.at(key), &|| header(key), bodies, &how)
     }
@@ -323,14 +329,19 @@ impl Subject {
         self.streams.delete(at, LONG)
     }
 
-    pub(crate) fn create(&self, key: &SessionKey, header: &Header, bodies: &[Body]) -> Result<()> {
+    pub(crate) fn create(&self, key: &SessionKey, header: &StreamHeader, bodies: &[Body]) -> Result<()> {
         let first = manent_log::Header::parse(&frame::line(0, &header.body)).first_seq;
         let _moving = self.moving();
         self.streams.create(&self.at(key), header, &mut records_from(first, bodies))
     }
 
     /// Replaces a stream as a whole.
-    pub(crate) fn replace(&self, at: &StreamId, header: Option<&Body>, parts: Vec<Part>) -> Result<Replaced> {
+    pub(crate) fn replace(
+        &self,
+        at: &StreamId,
+        header: Option<&Body>,
+        parts: Vec<StreamPart>,
+    ) -> Result<Replaced> {
         self.replace_without(at, header, parts, &[])
     }
 
@@ -338,7 +349,7 @@ impl Subject {
         &self,
         at: &StreamId,
         header: Option<&Body>,
-        parts: Vec<Part>,
+        parts: Vec<StreamPart>,
         left_out: &[Damage],
     ) -> Result<Replaced> {
         let _moving = self.moving();
@@ -401,32 +412,32 @@ impl Subject {
     /// Returns the name of the live stream of a key, with its id.
     #[track_caller]
     pub(crate) fn live(&self, key: &SessionKey) -> StreamId {
-        let mut listed = self.list(Place::Live, Which::Key(key));
+        let mut listed = self.list(Place::Live, Selector::Key(key));
         assert_eq!(listed.len(), 1, "one live stream of the key {key:?}");
         listed.remove(0).id
     }
 
     #[track_caller]
-    pub(crate) fn list(&self, place: Place, which: Which<'_>) -> Vec<StreamStat> {
-        self.filter(&Filter::new(self.space, place, which))
+    pub(crate) fn list(&self, place: Place, which: Selector<'_>) -> Vec<StreamStat> {
+        self.filter(&StreamFilter::new(self.space, place, which))
     }
 
     #[track_caller]
-    pub(crate) fn filter(&self, filter: &Filter<'_>) -> Vec<StreamStat> {
+    pub(crate) fn filter(&self, filter: &StreamFilter<'_>) -> Vec<StreamStat> {
         self.streams.list(filter).expect("a list")
     }
 
     /// Returns how many streams of the space are in each place.
     #[track_caller]
     pub(crate) fn counts(&self) -> [usize; 3] {
-        Place::ALL.map(|place| self.list(place, Which::All).len())
+        Place::ALL.map(|place| self.list(place, Selector::All).len())
     }
 
     /// Returns the places in which a list of everything shows a stream with this id.
     #[track_caller]
     pub(crate) fn places_of(&self, id: &str) -> Vec<Place> {
         let in_place = |place: Place| {
-            let all = self.list(place, Which::All).into_iter();
+            let all = self.list(place, Selector::All).into_iter();
             all.filter(|stat| stat.id.id == id).map(move |stat| {
                 assert_eq!(stat.id.place, place, "a list shows what is in its place");
                 place
@@ -444,7 +455,7 @@ impl Subject {
     }
 
     #[track_caller]
-    pub(crate) fn poll(reader: &dyn StreamReader) -> Change {
+    pub(crate) fn poll(reader: &dyn StreamReader) -> FileChange {
         reader.poll().expect("the stream is looked at")
     }
 
@@ -458,7 +469,7 @@ impl Subject {
 
     /// Checks every byte of a stream, where the backend can, and finds it sound.
     #[track_caller]
-    pub(crate) fn assert_sound(&self, at: &StreamId) -> Option<Report> {
+    pub(crate) fn assert_sound(&self, at: &StreamId) -> Option<VerifyReport> {
         let maintenance = self.streams.maintenance()?;
         let report = maintenance.verify(at, &mut |_, _| {}).expect("checked");
         assert!(report.is_sound() && report.damage.is_empty(), "{report:?}");

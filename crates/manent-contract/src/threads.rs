@@ -7,7 +7,7 @@ use std::thread;
 
 use manent_log::{Durability, Expect};
 
-use manent_store::{Append, Place, Seek, SessionKey, Space, Which};
+use manent_store::{AppendOptions, Place, Seek, Selector, SessionKey, Space};
 
 use crate::Make;
 use crate::subject::{LONG, Subject, conflict, rest_of, said};
@@ -23,7 +23,7 @@ fn all_at_once(subject: &Subject, keys: &[SessionKey]) {
             let receipts = &receipts;
             scope.spawn(move || {
                 let durability = [Durability::Group, Durability::Group, Durability::Flush][writer % 3];
-                let terms = Append { wait: LONG, ..Append::new(durability) };
+                let terms = AppendOptions { wait: LONG, ..AppendOptions::new(durability) };
                 for n in 0..RECORDS {
                     let key = &keys[(writer + n) % keys.len()];
                     let text = format!("{writer}/{n}");
@@ -116,7 +116,7 @@ pub fn threads_beginning_a_key_begin_one_stream(make: Make<'_>, space: Space) {
         assert!(ids.iter().all(|id| *id == live.id), "receipts of {ids:?} for the stream {}", live.id);
         assert_eq!(subject.texts(&live).len(), 4);
     }
-    assert_eq!(subject.list(Place::Live, Which::All).len(), keys.len());
+    assert_eq!(subject.list(Place::Live, Selector::All).len(), keys.len());
 }
 
 /// Whoever reads along while others write sees every record once, whole and in order, and no damage.

@@ -3,7 +3,7 @@
 use manent_log::frame::{self, RECORD_BYTES_MAX};
 use manent_log::{Body, Durability, Expect};
 
-use manent_store::{Append, Place, Space, Target, Which};
+use manent_store::{AppendOptions, Place, Selector, Space, Target};
 
 use crate::Make;
 use crate::subject::{
@@ -81,7 +81,7 @@ pub fn append_expecting_1_begins_a_stream(make: Make<'_>, space: Space) {
     let work = subject.work();
     let refused = subject.append(&work, &[said("no")], Expect::Seq(2)).expect_err("there is no record 1");
     assert_eq!(conflict(&refused), Some(1), "wanted manent_log::Error::Conflict, found: {refused}");
-    assert!(subject.list(Place::Live, Which::All).is_empty(), "a conflict begins no stream");
+    assert!(subject.list(Place::Live, Selector::All).is_empty(), "a conflict begins no stream");
     assert_not_found(subject.streams.open(Target::Id(&subject.at(&work))), "after a conflict");
     assert_eq!(subject.append(&work, &[said("one")], Expect::Seq(1)).expect("the first")[0].seq, 1);
     let refused = subject.append(&work, &[said("no")], Expect::Seq(1)).expect_err("it exists");
@@ -115,10 +115,10 @@ pub fn stream_without_records_is_not_there(make: Make<'_>, space: Space) {
     assert_eq!(lease.next_seq(), 1);
     let unused = lease.id().clone();
     assert!(!unused.is_empty(), "it has the id of the header that was offered");
-    assert!(subject.list(Place::Live, Which::All).is_empty(), "nothing is listed before the first record");
-    assert!(subject.list(Place::Live, Which::Key(&work)).is_empty(), "nor by its key");
+    assert!(subject.list(Place::Live, Selector::All).is_empty(), "nothing is listed before the first record");
+    assert!(subject.list(Place::Live, Selector::Key(&work)).is_empty(), "nor by its key");
     drop(lease);
-    assert!(subject.list(Place::Live, Which::All).is_empty(), "nothing is left of it");
+    assert!(subject.list(Place::Live, Selector::All).is_empty(), "nothing is left of it");
     assert_not_found(subject.streams.open(Target::Id(&subject.at(&work))), "never written");
     assert_not_found(subject.lease_existing(&subject.at(&work), LONG), "never written");
 
@@ -135,7 +135,7 @@ pub fn append_of_no_records_checks_only_the_expectation(make: Make<'_>, space: S
     let subject = Subject::within(make, space);
     let work = subject.work();
     assert!(subject.append(&work, &[], Expect::Any).expect("nothing to do").is_empty());
-    assert!(subject.list(Place::Live, Which::All).is_empty(), "no stream begins");
+    assert!(subject.list(Place::Live, Selector::All).is_empty(), "no stream begins");
     subject.say(&work, "one");
     assert!(subject.append(&work, &[], Expect::Seq(2)).expect("nothing to do").is_empty());
     let refused = subject.append(&work, &[], Expect::Seq(7)).expect_err("a wrong expectation");
@@ -200,7 +200,7 @@ pub fn record_over_the_limit_is_refused_with_its_batch(make: Make<'_>, space: Sp
     let batch = [said("small"), said(&"x".repeat(RECORD_BYTES_MAX))];
     let refused = subject.append(&work, &batch, Expect::Any).expect_err("too large");
     assert!(is_too_large(&refused), "wanted manent_log::Error::TooLarge, found: {refused}");
-    assert!(subject.list(Place::Live, Which::All).is_empty(), "no stream begins with it");
+    assert!(subject.list(Place::Live, Selector::All).is_empty(), "no stream begins with it");
     subject.say(&work, "one");
     let refused = subject.append(&work, &batch, Expect::Any).expect_err("too large");
     assert!(is_too_large(&refused), "wanted manent_log::Error::TooLarge, found: {refused}");
@@ -214,7 +214,7 @@ pub fn receipt_repeats_the_durability(make: Make<'_>, space: Space) {
     let work = subject.work();
     let levels = [Durability::Sync, Durability::Group, Durability::Flush];
     for durability in levels {
-        let terms = Append { wait: LONG, ..Append::new(durability) };
+        let terms = AppendOptions { wait: LONG, ..AppendOptions::new(durability) };
         let receipts = subject.append_with(&work, &[note("a"), note("b")], terms).expect("taken");
         assert!(receipts.iter().all(|r| r.durability == durability), "{receipts:?}");
         let receipts = subject.append_with(&work, &[note("c")], terms).expect("taken");

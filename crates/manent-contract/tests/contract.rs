@@ -161,25 +161,25 @@ mod other_programs {
 
     use manent_log::{Body, Durability};
     use manent_store::{
-        Append, ChangeKind, Changes, Cursor, Files, Header, IfMissing, KnownStreams, Part, Place, SessionKey,
-        Space, StreamId, Streams, Target, Version, Which,
+        AppendOptions, ChangeKind, Changes, Cursor, Files, IfMissing, KnownStreams, Place, Selector,
+        SessionKey, Space, StreamHeader, StreamId, StreamPart, Streams, Target, Version,
     };
 
     const LINE: &str = "{\"role\":\"user\",\"content\":\"of another program\"}\n";
 
-    fn header(key: &SessionKey) -> Header {
+    fn header(key: &SessionKey) -> StreamHeader {
         let (mut meta, mut body) = (Body::new(), Body::new());
         meta.number("format", 1)
             .string("id", "01a1e14d-2382-722e-bd10-b9f468ff6bed")
             .string("key", key.as_str());
         body.object("meta", &meta);
-        Header { id: "01a1e14d-2382-722e-bd10-b9f468ff6bed".into(), body }
+        StreamHeader { id: "01a1e14d-2382-722e-bd10-b9f468ff6bed".into(), body }
     }
 
     fn say(streams: &dyn Streams, key: &SessionKey, text: &str) {
         let mut body = Body::new();
         body.string("role", "user").string("content", text);
-        let how = Append::new(Durability::Flush);
+        let how = AppendOptions::new(Durability::Flush);
         streams.append(&StreamId::live(key), &|| header(key), &[body], &how).unwrap();
     }
 
@@ -201,7 +201,7 @@ mod other_programs {
             meanwhile();
             let mut parts = std::iter::once_with(|| {
                 during();
-                Ok(Part::Lines { of: at.clone(), upto: Some(1) })
+                Ok(StreamPart::Lines { of: at.clone(), upto: Some(1) })
             });
             writer.replace(Some(&header(&work).body), &mut parts, &[])
         };
@@ -227,7 +227,7 @@ mod other_programs {
         let path = dir.path().join("archive").join(format!("work.{}.jsonl", at.id));
         let writer = files.lease(&at, IfMissing::Refuse, Duration::ZERO).unwrap();
         write(&path);
-        let mut parts = std::iter::once(Ok(Part::Lines { of: at.clone(), upto: Some(1) }));
+        let mut parts = std::iter::once(Ok(StreamPart::Lines { of: at.clone(), upto: Some(1) }));
         let refused = writer.replace(Some(&header(&work).body), &mut parts, &[]).unwrap_err();
         assert!(refused.is_conflict(), "{refused}");
         assert!(std::fs::read_to_string(&path).unwrap().ends_with(LINE));
@@ -244,14 +244,14 @@ mod other_programs {
         let files = Files::open(dir.path()).unwrap();
         for space in [Space::Memory, Space::Ledger, Space::Runs] {
             assert!(!files.supports(space));
-            let filter = manent_store::Filter::new(space, Place::Live, Which::All);
+            let filter = manent_store::StreamFilter::new(space, Place::Live, Selector::All);
             assert_eq!(files.list(&filter).unwrap(), []);
             let target = Target::Name { space, place: Place::Live, name: "memory.jsonl" };
             assert!(files.open(target).unwrap_err().is_not_found());
             let changes = files.changes(space, &Known::default(), &Cursor::default()).unwrap();
             assert_eq!(changes.streams, []);
         }
-        let sessions = manent_store::Filter::sessions(Place::Live, Which::All);
+        let sessions = manent_store::StreamFilter::sessions(Place::Live, Selector::All);
         assert_eq!(files.list(&sessions).unwrap().len(), 2);
     }
 
@@ -268,7 +268,7 @@ mod other_programs {
             for place in Place::ALL {
                 let target = Target::Name { space: Space::Sessions, place, name };
                 assert!(files.open(target).unwrap_err().is_not_found(), "{name:?}");
-                let which = manent_store::Filter::sessions(place, Which::Name(name));
+                let which = manent_store::StreamFilter::sessions(place, Selector::Name(name));
                 assert_eq!(files.list(&which).unwrap(), [], "{name:?}");
             }
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use manent_store::sync::lock;
-use manent_store::{Detail, Moment, Place, StreamId, StreamStat, Version, Which};
+use manent_store::{ListDetail, Place, ScanTime, Selector, StreamId, StreamStat, Version};
 
 use crate::corpus::Corpus;
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ pub(crate) struct Changed {
     pub(crate) version: Version,
     pub(crate) bytes: u64,
     /// When it was seen.
-    pub(crate) seen_at: Moment,
+    pub(crate) seen_at: ScanTime,
     /// Whether it is the same stream and not shorter, so that what was read of it may still stand.
     pub(crate) grew: bool,
     pub(crate) old: Option<Arc<Row>>,
@@ -40,7 +40,7 @@ impl Changed {
 
     /// What the stream is; `None` if it is gone since it was seen.
     pub(crate) fn identify(&self, corpus: &dyn Corpus) -> Result<Option<StreamStat>> {
-        Ok(corpus.list(self.place, Which::Name(&self.name), Detail::Header)?.into_iter().next())
+        Ok(corpus.list(self.place, Selector::Name(&self.name), ListDetail::Header)?.into_iter().next())
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use manent_store::{Cursor, Moment, Place, Version};
+use manent_store::{Cursor, Place, ScanTime, Version};
 
 use crate::damage::{IndexResult, broken};
 use crate::gone::Gone;
@@ -73,7 +73,7 @@ pub(crate) struct Row {
     pub(crate) once_bytes: u64,
     pub(crate) once_seq: u64,
     /// When it was last read, by the clock of its backend.
-    pub(crate) read_at: Moment,
+    pub(crate) read_at: ScanTime,
 }
 
 /// A record that was read, by which the stream is known again.
@@ -163,7 +163,7 @@ impl Row {
         (row.upto, row.lineage) = (from.next()?, from.next()?);
         row.created_ms = from.next()?.cast_signed();
         (row.once_bytes, row.once_seq) = (from.next()?, from.next()?);
-        row.read_at = Moment::new(from.next()?.cast_signed());
+        row.read_at = ScanTime::new(from.next()?.cast_signed());
         for _ in 0..from.next()? {
             row.recent.push(mark(&mut from, true)?);
         }
@@ -300,7 +300,7 @@ mod tests {
             unreadable: text("why"),
             once_bytes: 40,
             once_seq: 41,
-            read_at: Moment::new(-43),
+            read_at: ScanTime::new(-43),
         };
         let rows = [Arc::new(row), Arc::new(Row { number: 8, ..Row::default() })];
         let segments = vec![Named { name: text("s"), bytes: 5 }];

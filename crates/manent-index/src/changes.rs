@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use manent_store::{ChangeKind, Cursor, Detail, KnownStreams, Place, Seen, SessionKey, Version, Which};
+use manent_store::{
+    ChangeKind, Cursor, KnownStreams, ListDetail, Place, Selector, SessionKey, StreamState, Version,
+};
 
 use crate::corpus::Corpus;
 use crate::error::Error;
 use manent_store::clock;
-use manent_store::threads::share;
+use manent_store::threads::spawn_scoped;
 
 use crate::batch::Changed;
 use crate::catalogue::Row;
@@ -68,7 +70,7 @@ pub(crate) fn survey_while(
     match meanwhile {
         SpeculativeQuery::Use(use_it) if known.rows.len() >= MANY_ROWS => std::thread::scope(|scope| {
             let all_read = snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read);
-            let looking = share(scope, move || survey(known, corpus, dir, all_read));
+            let looking = spawn_scoped(scope, move || survey(known, corpus, dir, all_read));
             use_it(snapshot.get_or_insert_with(|| Arc::new(known.snapshot())));
             looking.finish().unwrap_or_else(|_| Err(Error::Index("a thread of it died".to_owned()).into()))
         }),
@@ -99,7 +101,7 @@ pub(crate) fn survey(
             let old = old.map(RowRef::row).transpose()?;
             match change.kind.seen() {
                 None => gone.extend(old),
-                Some(Seen { version, bytes }) => changed.push(Changed {
+                Some(StreamState { version, bytes }) => changed.push(Changed {
                     place: change.place,
                     name: change.name,
                     version,
@@ -174,7 +176,7 @@ pub(crate) fn drop_copies(rows: &mut Vec<RowRef>, corpus: &dyn Corpus) -> Result
 
 fn is_listed_in_archive(corpus: &dyn Corpus, key: &str, id: &str) -> Result<bool, RefreshError> {
     let Ok(key) = SessionKey::new(key) else { return Ok(true) };
-    let listed = corpus.list(Place::Archive, Which::Key(&key), Detail::Header)?;
+    let listed = corpus.list(Place::Archive, Selector::Key(&key), ListDetail::Header)?;
     Ok(listed.iter().any(|listed| listed.id.id == id))
 }
 

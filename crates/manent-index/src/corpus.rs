@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use manent_log::{Entry, Item};
+use manent_log::{Entry, LogItem};
 use manent_store::{
-    Changes, Cursor, Detail, KnownStreams, Lock, Moment, Place, Position, Result, Seek, SessionKey, Space,
-    StreamId, StreamReader, StreamStat, Target, Which,
+    Changes, Cursor, KnownStreams, ListDetail, Lock, Place, Position, Result, ScanTime, Seek, Selector,
+    SessionKey, Space, StreamId, StreamReader, StreamStat, Target,
 };
 
 /// The streams of one space, as an index reads them.
@@ -25,7 +25,7 @@ pub trait Corpus: fmt::Debug + Send + Sync {
     fn changes(&self, known: &dyn KnownStreams, since: &Cursor) -> Result<Changes>;
 
     /// Lists streams of a place; see [`manent_store::Streams::list`].
-    fn list(&self, place: Place, which: Which<'_>, detail: Detail) -> Result<Vec<StreamStat>>;
+    fn list(&self, place: Place, which: Selector<'_>, detail: ListDetail) -> Result<Vec<StreamStat>>;
 
     /// Opens a stream for reading; see [`manent_store::Streams::open`].
     fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>>;
@@ -44,7 +44,7 @@ pub trait Corpus: fmt::Debug + Send + Sync {
 
     /// Calls `take` for each record and damage that a fork shares with the stream it was forked from, in order, up to
     /// and including the record `upto`.
-    fn shared(&self, fork: &StreamId, upto: u64, take: &mut dyn FnMut(Item<'_>)) -> Result<()> {
+    fn shared(&self, fork: &StreamId, upto: u64, take: &mut dyn FnMut(LogItem<'_>)) -> Result<()> {
         let _ = (fork, upto, take);
         Ok(())
     }
@@ -57,7 +57,7 @@ pub trait Corpus: fmt::Debug + Send + Sync {
     }
 
     /// Returns whether a record was set aside; see [`manent_store::Maintenance::was_set_aside`].
-    fn was_set_aside(&self, at: &StreamId, position: Position, seq: u64, since: Moment) -> Result<bool> {
+    fn was_set_aside(&self, at: &StreamId, position: Position, seq: u64, since: ScanTime) -> Result<bool> {
         let _ = (at, position, seq, since);
         Ok(false)
     }
@@ -89,7 +89,7 @@ impl dyn Corpus + '_ {
 
     /// Returns the live stream of a key as it is seen without opening it.
     pub(crate) fn live_outside(&self, key: &SessionKey) -> Result<Option<StreamStat>> {
-        Ok(self.list(Place::Live, Which::Key(key), Detail::Outside)?.into_iter().next())
+        Ok(self.list(Place::Live, Selector::Key(key), ListDetail::Outside)?.into_iter().next())
     }
 
     /// Reads the line at a position of a stream that was seen; `None` if the stream is gone or ends before that.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::corpus::{Corpus, Losses};
 use crate::error::Result;
 use manent_store::sync::lock;
-use manent_store::{Detail, Place, Position, SessionKey, StreamId, Which};
+use manent_store::{ListDetail, Place, Position, Selector, SessionKey, StreamId};
 
 use crate::batch::Changed;
 use crate::catalogue::{Mark, Row};
@@ -327,7 +327,7 @@ impl Index {
     }
 
     /// Forgets losses that somebody has taken note of: of a key, or all of them. Gives what is forgotten.
-    fn acknowledge_lost(&self, which: Which<'_>) -> Result<Vec<Gone>> {
+    fn acknowledge_lost(&self, which: Selector<'_>) -> Result<Vec<Gone>> {
         self.refresh(Save::Sometimes, &mut |_, _| {})?;
         let mut state = lock(&self.state);
         let known = state.known.get_or_insert_default();
@@ -382,7 +382,7 @@ impl Index {
     }
 
     /// Takes note of missing sessions: they are no longer reported. Gives those sessions.
-    pub fn acknowledge_missing(&self, which: Which<'_>) -> Result<Vec<Missing>> {
+    pub fn acknowledge_missing(&self, which: Selector<'_>) -> Result<Vec<Missing>> {
         let is_meant = |missing: &Missing| is_meant(which, missing.id.key.as_str(), &missing.id.id);
         // Without anything missing, nothing is read or written.
         if !self.missing()?.iter().any(is_meant) {
@@ -410,7 +410,7 @@ impl Index {
         let (rows, gone) = self.noted_of(key);
         let mut gone: Vec<Gone> = gone.into_iter().filter(|gone| gone.ours).collect();
         let live = self.corpus.live_outside(key)?;
-        let has_header = self.corpus.list(Place::Live, Which::Key(key), Detail::Header)?;
+        let has_header = self.corpus.list(Place::Live, Selector::Key(key), ListDetail::Header)?;
         let has_header = has_header.iter().any(|listed| !listed.id.id.is_empty());
         let is_replaced = |row: &Row| !has_header && live.as_ref().is_some_and(|live| live.name == row.name);
         let rows = rows.iter().filter(|row| row.native || row.headed);
@@ -425,7 +425,7 @@ impl Index {
         let leaving = self.leaving();
         let mut present = Present::default();
         for place in Place::ALL {
-            for listed in self.corpus.list(place, Which::Key(key), Detail::Header)? {
+            for listed in self.corpus.list(place, Selector::Key(key), ListDetail::Header)? {
                 present.note(&listed.id.id, key.as_str());
             }
         }
@@ -447,12 +447,12 @@ fn missing_in(gone: std::result::Result<Vec<Gone>, RefreshError>) -> Result<Vec<
     }
 }
 
-fn is_meant(which: Which<'_>, key: &str, id: &str) -> bool {
+fn is_meant(which: Selector<'_>, key: &str, id: &str) -> bool {
     match which {
-        Which::All => true,
-        Which::Key(wanted) => wanted.as_str() == key,
-        Which::Id(begin) => id.starts_with(begin),
-        Which::Name(_) => false,
+        Selector::All => true,
+        Selector::Key(wanted) => wanted.as_str() == key,
+        Selector::Id(begin) => id.starts_with(begin),
+        Selector::Name(_) => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use manent_log::{End, Entry, Item};
+use manent_log::{Entry, LogEnd, LogItem};
 
 use manent_store::{Place, Position, Seek, StreamId, StreamReader, StreamStat, Version, clock};
 
@@ -193,7 +193,7 @@ impl Gathering<'_, '_> {
         let mut here = Mark::default();
         while here != old.last {
             match records.next()? {
-                Some(Item::Entry(entry)) => {
+                Some(LogItem::Entry(entry)) => {
                     here = mark(&entry);
                     if entry.seq > old.last.seq || (entry.seq == from.seq && here != from) {
                         return Ok(false);
@@ -202,7 +202,7 @@ impl Gathering<'_, '_> {
                         self.remember(&entry);
                     }
                 }
-                Some(Item::Damage(_)) if here.is_set => {}
+                Some(LogItem::Damage(_)) if here.is_set => {}
                 _ => return Ok(false),
             }
         }
@@ -254,8 +254,8 @@ impl Gathering<'_, '_> {
         let corpus = self.corpus;
         corpus.shared(at, row.upto, &mut |item| {
             let entry = match item {
-                Item::Entry(entry) => entry,
-                Item::Damage(_) => {
+                LogItem::Entry(entry) => entry,
+                LogItem::Damage(_) => {
                     row.damaged = true;
                     return;
                 }
@@ -276,8 +276,8 @@ impl Gathering<'_, '_> {
             if row.updated.is_empty() { seconds(self.modified_ms) } else { seconds(row.updated_ms) };
         while let Some(item) = records.next()? {
             let entry = match item {
-                Item::Entry(entry) => entry,
-                Item::Damage(_) => {
+                LogItem::Entry(entry) => entry,
+                LogItem::Damage(_) => {
                     row.damaged = true;
                     continue;
                 }
@@ -305,7 +305,7 @@ impl Gathering<'_, '_> {
                 return Ok(());
             }
         }
-        row.torn = matches!(records.end(), End::Torn(_));
+        row.torn = matches!(records.end(), LogEnd::Torn(_));
         if row.updated.is_empty() || row.updated_ms == 0 {
             row.updated_ms = self.modified_ms;
         }
@@ -318,10 +318,10 @@ impl Gathering<'_, '_> {
 
 /// Returns whether the last record that was read of a stream, and that is no longer there, stands in its torn end, or
 /// in what was set aside of that since. Then it is named there, and did not vanish without a trace.
-pub(crate) fn is_set_aside(corpus: &dyn Corpus, at: &StreamId, old: &Row, end: End) -> Result<bool> {
+pub(crate) fn is_set_aside(corpus: &dyn Corpus, at: &StreamId, old: &Row, end: LogEnd) -> Result<bool> {
     let Mark { offset, seq, .. } = old.last;
     match end {
-        End::Torn(torn) if torn.offset <= offset && offset - torn.offset < torn.length => Ok(true),
+        LogEnd::Torn(torn) if torn.offset <= offset && offset - torn.offset < torn.length => Ok(true),
         _ => Ok(corpus.was_set_aside(at, Position::new(offset), seq, old.read_at)?),
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use manent_log::Item;
+use manent_log::LogItem;
 
 use crate::error::{Error, Result};
 use crate::summary::Summary;
-use manent_store::{Place, Progress, Seek, StreamId};
+use manent_store::{Place, ProgressFn, Seek, StreamId};
 
 use crate::catalogue::Row;
 use crate::corpus::Origin;
@@ -101,7 +101,7 @@ impl Index {
         place: Place,
         since_ms: Option<i64>,
         limit: usize,
-        progress: Progress<'_>,
+        progress: ProgressFn<'_>,
     ) -> Result<Listing> {
         self.asked(progress, |snapshot| listing_of(snapshot, place, since_ms, limit))
     }
@@ -123,7 +123,7 @@ impl Index {
     }
 
     /// Asks what is known. Where something in it turns out to be broken, it is made anew and asked again.
-    fn asked<T>(&self, progress: Progress<'_>, ask: impl Fn(&Snapshot) -> IndexResult<T>) -> Result<T> {
+    fn asked<T>(&self, progress: ProgressFn<'_>, ask: impl Fn(&Snapshot) -> IndexResult<T>) -> Result<T> {
         let snapshot = self.refresh(Save::Sometimes, &mut *progress)?;
         if let Ok(told) = ask(&snapshot) {
             return Ok(told);
@@ -134,13 +134,13 @@ impl Index {
     }
 
     /// What the store holds.
-    pub fn stats(&self, progress: Progress<'_>) -> Result<Stats> {
+    pub fn stats(&self, progress: ProgressFn<'_>) -> Result<Stats> {
         let stats = self.asked(progress, stats_of)?;
         Ok(Stats { index_bytes: self.bytes(), ..stats })
     }
 
     /// Makes the index anew from the logs.
-    pub fn reindex(&self, progress: Progress<'_>) -> Result<Reindexed> {
+    pub fn reindex(&self, progress: ProgressFn<'_>) -> Result<Reindexed> {
         self.start_anew();
         let snapshot = self.refresh(Save::Now, progress)?;
         let mut made = Reindexed { index_bytes: self.bytes(), ..Reindexed::default() };
@@ -176,7 +176,7 @@ impl Index {
         // By its number: in a fork that was given a copy of what it shares, it lies elsewhere now.
         let mut records = self.corpus.open_at(at, Seek::Seq(row.last.seq))?;
         while let Some(item) = records.next()? {
-            if let Item::Entry(entry) = item {
+            if let LogItem::Entry(entry) = item {
                 if entry.seq == row.last.seq && crc32c::crc32c(entry.bytes) == row.last.crc {
                     return Ok(None);
                 }

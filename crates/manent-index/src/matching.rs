@@ -3,7 +3,7 @@
 //! Weights come from all segments together, scores from one formula with fixed numbers: how the index happens to be
 //! cut into segments changes no answer.
 
-use manent_store::threads::share;
+use manent_store::threads::spawn_scoped;
 
 use crate::damage::{IndexResult, broken};
 use crate::dictionary::Entry;
@@ -56,7 +56,7 @@ pub(crate) fn matching(
         let half = halves(all_views);
         let mut other = best.another();
         let (first, second) = std::thread::scope(|scope| {
-            let second = share(scope, || search(half..all_views.len(), &mut other));
+            let second = spawn_scoped(scope, || search(half..all_views.len(), &mut other));
             let first = search(0..half, &mut best);
             (first, second.finish().unwrap_or_else(|_| Err(broken("a thread of it died"))))
         });

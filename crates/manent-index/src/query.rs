@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use crate::words::Words;
 use manent_store::SessionKey;
 use manent_store::clock;
-use manent_store::when::TimeError;
+use manent_store::human_time::TimeError;
 
 mod parse;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use manent_store::sync::lock;
-use manent_store::{Moment, Place, SessionKey, StreamStat};
+use manent_store::{Place, ScanTime, SessionKey, StreamStat};
 
 use crate::corpus::Corpus;
 use crate::error::{Error, Result};
@@ -164,7 +164,7 @@ fn bring_up(
                     name,
                     version,
                     bytes,
-                    seen_at: Moment::default(),
+                    seen_at: ScanTime::default(),
                     grew,
                     old,
                 });

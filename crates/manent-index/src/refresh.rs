@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use manent_store::sync::lock;
-use manent_store::{Progress, SessionKey, Version};
+use manent_store::{ProgressFn, SessionKey, Version};
 
 use crate::corpus::Corpus;
 use crate::error::{Error, Result};
@@ -232,7 +232,7 @@ impl Index {
     }
 
     /// Reads what changed since the last refresh, and returns what is known now.
-    pub(crate) fn refresh(&self, save: Save, progress: Progress<'_>) -> Result<Arc<Snapshot>> {
+    pub(crate) fn refresh(&self, save: Save, progress: ProgressFn<'_>) -> Result<Arc<Snapshot>> {
         self.refresh_while(save, progress, SpeculativeQuery::Wait)
     }
 
@@ -240,7 +240,7 @@ impl Index {
     pub(crate) fn refresh_while(
         &self,
         save: Save,
-        progress: Progress<'_>,
+        progress: ProgressFn<'_>,
         mut meanwhile: SpeculativeQuery<'_>,
     ) -> Result<Arc<Snapshot>> {
         let mut state = lock(&self.state);
@@ -365,7 +365,7 @@ impl Index {
         save: Save,
         this: Try,
         (changed, gone): Differences,
-        progress: Progress<'_>,
+        progress: ProgressFn<'_>,
     ) -> std::result::Result<(), RefreshError> {
         if changed.is_empty() && gone.is_empty() {
             let known = state.known.get_or_insert_default();

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use manent_log::Item;
+use manent_log::LogItem;
 
 use crate::corpus::{Corpus, Document};
 use crate::error::Result;
-use manent_store::{Place, Position, Progress, Seek, SessionKey, StreamId};
+use manent_store::{Place, Position, ProgressFn, Seek, SessionKey, StreamId};
 
 use crate::catalogue::Row;
 use crate::changes::SpeculativeQuery;
@@ -85,7 +85,7 @@ impl Index {
         query: &Query,
         limit: usize,
         coverage: Coverage,
-        progress: Progress<'_>,
+        progress: ProgressFn<'_>,
     ) -> Result<Found> {
         match coverage {
             Coverage::Full => self.search_alive(query, limit, progress, None),
@@ -98,7 +98,7 @@ impl Index {
         &self,
         query: &Query,
         limit: usize,
-        progress: Progress<'_>,
+        progress: ProgressFn<'_>,
         alive: Option<Alive<'_>>,
     ) -> Result<Found> {
         let mut found = Found::default();
@@ -443,7 +443,9 @@ impl Asking<'_> {
             read => read?,
         };
         Ok(match records.next()? {
-            Some(Item::Entry(entry)) if crc32c::crc32c(entry.bytes) == spot.crc => Some(entry.bytes.to_vec()),
+            Some(LogItem::Entry(entry)) if crc32c::crc32c(entry.bytes) == spot.crc => {
+                Some(entry.bytes.to_vec())
+            }
             _ => None,
         })
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::body::Body;
 use crate::error::{Error, Result};
-use crate::log::{self, Expect, Log, Receipt};
+use crate::log::{self, Expect, Log, LogReceipt};
 
 /// What a receipt promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,7 +41,7 @@ impl Durability {
 }
 
 /// A log that many threads append to.
-pub type SharedLog = Group<Log>;
+pub type SharedLog = GroupCommit<Log>;
 
 /// Something that takes a row of records with one write and one sync.
 pub trait Commit {
@@ -66,7 +66,7 @@ pub trait Commit {
 }
 
 impl Commit for Log {
-    type Receipt = Receipt;
+    type Receipt = LogReceipt;
     type Error = Error;
     type Context<'a> = ();
 
@@ -76,7 +76,7 @@ impl Commit for Log {
         bodies: &[Body],
         durability: Durability,
         expect: Expect,
-    ) -> Result<Vec<Receipt>> {
+    ) -> Result<Vec<LogReceipt>> {
         self.append_batch(bodies, durability, expect)
     }
 
@@ -88,7 +88,7 @@ impl Commit for Log {
 
 /// Threads that share the cost of their commits to one target.
 #[derive(Debug)]
-pub struct Group<T: Commit> {
+pub struct GroupCommit<T: Commit> {
     /// The batch that takes new records. Its leader is waiting for `target`.
     open: Mutex<Option<Arc<Batch<T>>>>,
     target: Mutex<T>,
@@ -110,17 +110,17 @@ struct BatchState<T: Commit> {
 /// What everyone in a batch gets: his receipt, or the error they share.
 type Outcome<T> = std::result::Result<Vec<<T as Commit>::Receipt>, Arc<<T as Commit>::Error>>;
 
-impl Group<Log> {
+impl GroupCommit<Log> {
     /// Appends one record; returns when it is as durable as asked.
-    pub fn append(&self, body: Body, durability: Durability) -> Result<Receipt> {
+    pub fn append(&self, body: Body, durability: Durability) -> Result<LogReceipt> {
         self.append_with((), body, durability)
     }
 }
 
-impl<T: Commit> Group<T> {
+impl<T: Commit> GroupCommit<T> {
     /// Shares a target.
-    pub fn new(target: T) -> Group<T> {
-        Group { open: Mutex::new(None), target: Mutex::new(target) }
+    pub fn new(target: T) -> GroupCommit<T> {
+        GroupCommit { open: Mutex::new(None), target: Mutex::new(target) }
     }
 
     /// Appends one record; returns when it is as durable as asked.
@@ -214,7 +214,7 @@ impl<T: Commit> Group<T> {
 
 /// The thread that commits a batch. However it ends, the batch ends with it.
 struct Leader<'a, T: Commit> {
-    group: &'a Group<T>,
+    group: &'a GroupCommit<T>,
     batch: &'a Arc<Batch<T>>,
 }
 
@@ -263,7 +263,7 @@ trait CommitAll: Commit {
 impl<T: Commit> CommitAll for T {}
 
 /// Locks what a panic in another thread cannot leave half done, so that its poison is no reason to stop. The target is
-/// locked by [`Group::lock`] instead.
+/// locked by [`GroupCommit::lock`] instead.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::fs::{Access, Disk, DiskFile, FileId};
 
-/// Whether a lock can be held by several at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The mode of a lock: for one holder, or shared by several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LockMode {
     /// Excludes all other locks.
     Exclusive,

@@ -43,13 +43,13 @@ pub enum Class {
     /// Another program's JSON object: read, counted, unverified.
     Foreign,
     /// Neither. The bytes stay where they are and are reported.
-    Damaged(Reason),
+    Damaged(DamageReason),
 }
 
 /// Why bytes are reported as damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum DamageReason {
     /// The line has a record's two ends, but the checksum does not hold.
     Checksum,
     /// The line has only one of `seq` and `crc`.
@@ -80,34 +80,34 @@ pub enum Reason {
     Shorter,
 }
 
-impl Reason {
+impl DamageReason {
     /// Whether it is about what a session was forked from, and not about a place in its own file.
     pub fn is_about_parent(self) -> bool {
-        matches!(self, Reason::NoParent | Reason::OtherParent)
+        matches!(self, DamageReason::NoParent | DamageReason::OtherParent)
     }
 
     /// The word used in reports. Once released it stays.
     pub fn word(self) -> &'static str {
         match self {
-            Reason::Checksum => "checksum",
-            Reason::HalfMarked => "half_marked",
-            Reason::Nul => "nul",
-            Reason::NotUtf8 => "not_utf8",
-            Reason::NotJson => "not_json",
-            Reason::NotObject => "not_object",
-            Reason::TooLong => "too_long",
-            Reason::Missing => "missing",
-            Reason::OutOfOrder => "out_of_order",
-            Reason::NoHeader => "no_header",
-            Reason::NoParent => "no_parent",
-            Reason::OtherParent => "other_parent",
-            Reason::ArchiveTable => "archive_table",
-            Reason::Shorter => "shorter",
+            DamageReason::Checksum => "checksum",
+            DamageReason::HalfMarked => "half_marked",
+            DamageReason::Nul => "nul",
+            DamageReason::NotUtf8 => "not_utf8",
+            DamageReason::NotJson => "not_json",
+            DamageReason::NotObject => "not_object",
+            DamageReason::TooLong => "too_long",
+            DamageReason::Missing => "missing",
+            DamageReason::OutOfOrder => "out_of_order",
+            DamageReason::NoHeader => "no_header",
+            DamageReason::NoParent => "no_parent",
+            DamageReason::OtherParent => "other_parent",
+            DamageReason::ArchiveTable => "archive_table",
+            DamageReason::Shorter => "shorter",
         }
     }
 }
 
-impl std::fmt::Display for Reason {
+impl std::fmt::Display for DamageReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.word())
     }
@@ -133,18 +133,18 @@ pub fn classify(line: &[u8], kind: FileKind) -> Class {
         return Class::Record { seq };
     }
     if memchr::memchr(0, line).is_some() {
-        return Class::Damaged(Reason::Nul);
+        return Class::Damaged(DamageReason::Nul);
     }
     let (head, tail) = (line.starts_with(HEAD), tail_crc(line).is_some());
     if head && tail {
-        return Class::Damaged(Reason::Checksum);
+        return Class::Damaged(DamageReason::Checksum);
     }
     let Ok(text) = std::str::from_utf8(line) else {
-        return Class::Damaged(Reason::NotUtf8);
+        return Class::Damaged(DamageReason::NotUtf8);
     };
     let marked = match members::marks(text) {
-        members::Marks::NotJson => return Class::Damaged(Reason::NotJson),
-        members::Marks::NotObject => return Class::Damaged(Reason::NotObject),
+        members::Marks::NotJson => return Class::Damaged(DamageReason::NotJson),
+        members::Marks::NotObject => return Class::Damaged(DamageReason::NotObject),
         members::Marks::Object { seq, crc } => seq || crc,
     };
     let damaged = match kind {
@@ -155,7 +155,7 @@ pub fn classify(line: &[u8], kind: FileKind) -> Class {
             (tail && begins_nearly_like_a_record(line)) || (head && ends_nearly_like_a_record(line))
         }
     };
-    if damaged { Class::Damaged(Reason::HalfMarked) } else { Class::Foreign }
+    if damaged { Class::Damaged(DamageReason::HalfMarked) } else { Class::Foreign }
 }
 
 /// The number of a line that is a valid record, or nothing.

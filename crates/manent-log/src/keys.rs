@@ -1,7 +1,7 @@
 //! Keys under which records are known, so that an append whose outcome is unknown can be tried again.
 //!
 //! A [`KeyRule`] says which keys a line has and how far back keys count. A [`KeyIndex`] holds where the records with
-//! these keys lie, and [`sort_out`] decides which bodies of an append are written. Every backend uses the three; what
+//! these keys lie, and [`deduplicate`] decides which bodies of an append are written. Every backend uses the three; what
 //! is special about files is in `log/keys.rs`.
 
 use std::collections::HashMap;
@@ -149,7 +149,7 @@ impl KeyIndex {
 
 /// What becomes of one body of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum DedupOutcome {
     /// There is a record with one of its keys, at this place.
     Known(RecordPlace),
     /// It is this one of those that are written.
@@ -158,18 +158,18 @@ pub enum Fate {
 
 /// Decides what becomes of each body of an append, given where records with keys lie; and which bodies are written. Of
 /// several with one key only the first is.
-pub fn sort_out<'b, E>(
+pub fn deduplicate<'b, E>(
     rule: &KeyRule,
     bodies: &'b [Body],
     mut find: impl FnMut(&[u8]) -> Result<Option<RecordPlace>, E>,
-) -> Result<(Vec<Fate>, Vec<&'b Body>), E> {
+) -> Result<(Vec<DedupOutcome>, Vec<&'b Body>), E> {
     let mut written: Vec<&Body> = Vec::new();
     let mut written_keys: HashMap<Box<[u8]>, usize> = HashMap::new();
-    let mut fates = Vec::with_capacity(bodies.len());
+    let mut outcomes = Vec::with_capacity(bodies.len());
     for body in bodies {
         let keys = rule.keys_of_body(body);
         if let Some(place) = keys.iter().find_map(|key| find(key).transpose()) {
-            fates.push(Fate::Known(place?));
+            outcomes.push(DedupOutcome::Known(place?));
             continue;
         }
         let nth = keys.iter().find_map(|key| written_keys.get(key)).copied().unwrap_or(written.len());
@@ -177,7 +177,7 @@ pub fn sort_out<'b, E>(
             written.push(body);
             written_keys.extend(keys.into_iter().map(|key| (key, nth)));
         }
-        fates.push(Fate::Written(nth));
+        outcomes.push(DedupOutcome::Written(nth));
     }
-    Ok((fates, written))
+    Ok((outcomes, written))
 }

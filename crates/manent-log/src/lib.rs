@@ -53,18 +53,20 @@ pub mod verify;
 
 pub use atomic_file::{AtomicFile, CommitSync};
 pub use body::{Body, KEY_BYTES_MAX, idempotency_key, without_lone_surrogates};
-pub use commit::{Commit, Durability, Group, SharedLog};
+pub use commit::{Commit, Durability, GroupCommit, SharedLog};
 pub use error::{BodyError, Error, Result};
 pub use file_lock::{FileLock, LockMode};
 pub use frame::FileKind;
 pub use fs::{Disk, RealDisk};
 pub use header::{FORMAT, Header};
-pub use keys::{Fate, KEY_RECORDS, KeyIndex, KeyRule, KeysOf, Occurrence, Reach, RecordPlace, sort_out};
+pub use keys::{
+    DedupOutcome, KEY_RECORDS, KeyIndex, KeyRule, KeysOf, Occurrence, Reach, RecordPlace, deduplicate,
+};
 pub use lines::line_at;
-pub use lock::{Hold, Trust};
-pub use log::{Expect, KeyedLine, Log, LogKeys, Options, Receipt, RestingLog, SharedKeys};
+pub use lock::FileSystemTrust;
+pub use log::{Expect, KeyedLine, Log, LogKeys, LogReceipt, Options, RestingLog, SharedKeys};
 pub use members::{list as members_of, lists as members_of_each};
-pub use reader::{Change, Damage, End, Entry, Item, Reader};
+pub use reader::{Damage, Entry, FileChange, LogEnd, LogItem, Reader};
 pub use recover::SetAside;
 pub use reverse::ReverseReader;
-pub use verify::{Found, Report, TailState, acknowledge_gaps, verify, verify_with};
+pub use verify::{DamageFinding, TailState, VerifyReport, acknowledge_gaps, verify, verify_with};

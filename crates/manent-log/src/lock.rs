@@ -6,7 +6,6 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::atomic_file::AtomicFile;
@@ -20,7 +19,7 @@ pub(crate) struct Lease {
     lock: FileLock,
     /// Whether the file was made by taking this lease.
     pub(crate) created: bool,
-    pub(crate) trust: Trust,
+    pub(crate) trust: FileSystemTrust,
     opener: u32,
 }
 
@@ -33,7 +32,7 @@ pub(crate) enum IfMissing {
 
 /// Whether to write on file systems that are not known to be safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Trust {
+pub enum FileSystemTrust {
     /// Only on local file systems known to keep our assumptions.
     #[default]
     LocalOnly,
@@ -47,7 +46,7 @@ impl Lease {
         disk: &dyn Disk,
         path: &Path,
         missing: IfMissing,
-        trust: Trust,
+        trust: FileSystemTrust,
         wait: Duration,
     ) -> Result<Lease> {
         let mut patience = Patience::new(wait);
@@ -74,7 +73,7 @@ impl Lease {
         }
     }
 
-    fn new(lock: FileLock, made: Made, trust: Trust) -> Lease {
+    fn new(lock: FileLock, made: Made, trust: FileSystemTrust) -> Lease {
         Lease { lock, created: made == Made::Now, trust, opener: std::process::id() }
     }
 
@@ -159,30 +158,6 @@ fn create(disk: &dyn Disk, path: &Path) -> Result<Option<FileLock>> {
     }
 }
 
-/// The right to be the only one, by a file that means nothing but that: held as a log is.
-#[derive(Debug)]
-pub struct Hold {
-    lease: Lease,
-    disk: Arc<dyn Disk>,
-}
-
-impl Hold {
-    /// Takes it, and makes the file if it is not there. Another holder is not waited for.
-    pub fn take(disk: &Arc<dyn Disk>, path: &Path, trust: Trust) -> Result<Hold> {
-        let lease = Lease::take(&**disk, path, IfMissing::Create, trust, Duration::ZERO)?;
-        Ok(Hold { lease, disk: disk.clone() })
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        // While it is held: afterwards the file may be somebody else's. One that stays is in nobody's way.
-        if self.lease.check_process().and_then(|()| self.lease.check_path(&*self.disk)).is_ok() {
-            let _ = self.disk.remove(self.lease.path());
-        }
-    }
-}
-
 /// Opens a log for reading; says what is in the way if it is not a regular file.
 pub(crate) fn open_for_reading(disk: &dyn Disk, path: &Path) -> Result<Box<dyn DiskFile>> {
     disk.open(path, Access::Read).map_err(|e| open_error(disk, path, "read", e))
@@ -199,8 +174,8 @@ fn open_error(disk: &dyn Disk, path: &Path, action: &'static str, error: io::Err
     }
 }
 
-fn refuse_unsafe(disk: &dyn Disk, path: &Path, trust: Trust) -> Result<()> {
-    if trust == Trust::AnyFileSystem {
+fn refuse_unsafe(disk: &dyn Disk, path: &Path, trust: FileSystemTrust) -> Result<()> {
+    if trust == FileSystemTrust::AnyFileSystem {
         return Ok(());
     }
     // The directory is asked, because the file may not exist and must not be made only to be refused.
@@ -235,7 +210,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("log.jsonl");
         let lease =
-            Lease::take(&RealDisk, &path, IfMissing::Create, Trust::LocalOnly, Duration::ZERO).expect("free");
+            Lease::take(&RealDisk, &path, IfMissing::Create, FileSystemTrust::LocalOnly, Duration::ZERO)
+                .expect("free");
         assert!(lease.check_process().is_ok());
         let opener = std::process::id() + 1;
         let carried = Lease { opener, ..lease };

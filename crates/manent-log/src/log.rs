@@ -21,8 +21,8 @@ use crate::frame::{self, FileKind, RECORD_BYTES_MAX, SEQ_MAX};
 use crate::fs::{Disk, FileId, write_fully};
 use crate::header::Header;
 use crate::keys::KeyRule;
-use crate::lock::{IfMissing, Lease, Trust, directory_of};
-use crate::reader::{End, Entry, Reader};
+use crate::lock::{FileSystemTrust, IfMissing, Lease, directory_of};
+use crate::reader::{Entry, LogEnd, Reader};
 use crate::recover::{self, STUB_BYTES, SetAside};
 
 use keys::next_mark;
@@ -38,7 +38,7 @@ pub struct Options {
     /// How long to wait for another writer. Default: not at all.
     pub wait: Duration,
     /// Which file systems to trust.
-    pub trust: Trust,
+    pub trust: FileSystemTrust,
     /// The caller knows that the name of the file survives power loss already, which spares the first synced append
     /// the sync of the directory. Means nothing for a file that opening has to create.
     pub name_is_durable: bool,
@@ -46,7 +46,7 @@ pub struct Options {
 
 /// Proof that a record is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Receipt {
+pub struct LogReceipt {
     /// The record's number.
     pub seq: u64,
     /// Where its line begins in the file.
@@ -158,13 +158,13 @@ impl Log {
 
     /// Appends one record, once: see [`Log::append_by`] and [`KeyRule::IDEMPOTENCY`] for one that has the key of a
     /// record that is there.
-    pub fn append(&mut self, body: &Body, durability: Durability, expect: Expect) -> Result<Receipt> {
+    pub fn append(&mut self, body: &Body, durability: Durability, expect: Expect) -> Result<LogReceipt> {
         if body.key().is_some() {
             let receipts = self.append_batch(std::slice::from_ref(body), durability, expect)?;
             return Ok(receipts[0]);
         }
         let seq = self.guarded(|log| log.commit(std::slice::from_ref(body), durability, expect))?;
-        Ok(Receipt { seq, offset: self.starts[0], durability })
+        Ok(LogReceipt { seq, offset: self.starts[0], durability })
     }
 
     /// Appends several records with one write and one sync, each once as [`Log::append`] does. Not atomic: a crash may
@@ -174,7 +174,7 @@ impl Log {
         bodies: &[Body],
         durability: Durability,
         expect: Expect,
-    ) -> Result<Vec<Receipt>> {
+    ) -> Result<Vec<LogReceipt>> {
         self.append_by(&KeyRule::IDEMPOTENCY, bodies, durability, expect)
     }
 
@@ -375,12 +375,12 @@ impl Log {
         while reader.next()?.is_some() {}
         let end = reader.end();
         let torn_lines = match end {
-            End::Clean => 0,
-            End::Torn(torn) => torn.lines,
+            LogEnd::Clean => 0,
+            LogEnd::Torn(torn) => torn.lines,
         };
         self.settled = (reader.position(), reader.next_seq().unwrap_or(self.settled.1));
         self.next_seq = self.settled.1 + torn_lines;
-        self.torn_end = end != End::Clean;
+        self.torn_end = end != LogEnd::Clean;
         self.len = reader.read_to();
         self.newline_first = !recover::ends_with_newline(self.lease.file(), self.lease.path(), self.len)?;
         Ok(())

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::frame::{self, Class, FileKind, Reason};
+use crate::frame::{self, Class, DamageReason, FileKind};
 use crate::lines::Line;
 
 /// A stretch of a line.
@@ -25,14 +25,14 @@ pub(crate) struct Piece {
 pub(crate) enum What {
     Record { seq: u64 },
     Foreign,
-    Damaged(Reason),
+    Damaged(DamageReason),
 }
 
 /// Takes a line apart. `bytes` are those of `line.range`. Nothing comes of a blank line.
 pub(crate) fn of_line(line: &Line, bytes: &[u8], kind: FileKind, out: &mut Vec<Piece>) {
     out.clear();
     if line.too_long() {
-        out.push(whole(line, bytes, What::Damaged(Reason::TooLong)));
+        out.push(whole(line, bytes, What::Damaged(DamageReason::TooLong)));
         return;
     }
     match frame::classify(bytes, kind) {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::frame::{self, FileKind, Reason};
+use crate::frame::{self, DamageReason, FileKind};
 use crate::fs::{Disk, DiskFile, FileId};
 use crate::header::Header;
 use crate::lines::{Line, Lines, MIN_BLOCK_BYTES, SMALL_BLOCK_BYTES, STREAM_BLOCK_BYTES};
@@ -22,7 +22,7 @@ use crate::tail::{self, Origin};
 
 /// What a reader finds next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Item<'a> {
+pub enum LogItem<'a> {
     /// A record or another program's line.
     Entry(Entry<'a>),
     /// Something is wrong here, and what follows can be read.
@@ -50,7 +50,7 @@ pub struct Damage {
     /// How many bytes it takes; 0 where lines are missing altogether.
     pub length: u64,
     /// Why (of the first line, if there are several).
-    pub reason: Reason,
+    pub reason: DamageReason,
     /// How many lines it takes. Each takes a number.
     pub lines: u64,
     /// The number of the first of them.
@@ -59,7 +59,7 @@ pub struct Damage {
 
 /// How the part of a file that was read ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum LogEnd {
     /// With a record.
     Clean,
     /// With bytes that are no record: torn by a crash, or being written now.
@@ -68,7 +68,7 @@ pub enum End {
 
 /// What happened to a file since it was read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum FileChange {
     /// Nothing.
     None,
     /// It grew, or its end was torn and may have been mended: read on. Said again as long as the end is torn, so
@@ -117,7 +117,7 @@ pub struct Reader {
     read_to: u64,
     /// The last place from which reading can go on later as if nothing had happened.
     resume: Resume,
-    end: End,
+    end: LogEnd,
     current: Option<Current>,
     last_seq: u64,
     /// Up to this offset `lines` holds records that were verified and follow each other.
@@ -195,7 +195,7 @@ impl Reader {
             self.go_to(Resume { offset: start.offset, next_seq: Some(start.seq), after_gap: false });
         }
         while let Some(item) = self.next()? {
-            let Item::Entry(entry) = item else { continue };
+            let LogItem::Entry(entry) = item else { continue };
             if entry.seq >= seq {
                 let here = Resume { offset: entry.offset, next_seq: Some(entry.seq), after_gap: true };
                 self.go_to(here);
@@ -243,7 +243,7 @@ impl Reader {
             break_told: false,
             read_to: 0,
             resume: Resume::default(),
-            end: End::Clean,
+            end: LogEnd::Clean,
             current: None,
             last_seq: u64::MAX,
             verified_to: 0,
@@ -270,7 +270,7 @@ impl Reader {
         clippy::should_implement_trait,
         reason = "it lends its buffer and can fail, which Iterator cannot say"
     )]
-    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+    pub fn next(&mut self) -> Result<Option<LogItem<'_>>> {
         Ok(if self.advance()? { self.item() } else { None })
     }
 
@@ -313,12 +313,12 @@ impl Reader {
     }
 
     /// What [`Reader::advance`] last went to.
-    pub fn item(&self) -> Option<Item<'_>> {
+    pub fn item(&self) -> Option<LogItem<'_>> {
         Some(match self.current.as_ref()? {
-            Current::Damage(damage) => Item::Damage(*damage),
+            Current::Damage(damage) => LogItem::Damage(*damage),
             Current::Entry { seq, offset, range, verified } => {
                 let bytes = self.lines.bytes(range.clone());
-                Item::Entry(Entry { seq: *seq, offset: *offset, bytes, verified: *verified })
+                LogItem::Entry(Entry { seq: *seq, offset: *offset, bytes, verified: *verified })
             }
         })
     }
@@ -341,7 +341,7 @@ impl Reader {
     }
 
     /// How the file ended when [`Reader::next`] last gave nothing.
-    pub fn end(&self) -> End {
+    pub fn end(&self) -> LogEnd {
         self.end
     }
 
@@ -376,18 +376,18 @@ impl Reader {
     }
 
     /// What became of the file since it was read to its end.
-    pub fn change(&self) -> Result<Change> {
+    pub fn change(&self) -> Result<FileChange> {
         let state = self.file.state().map_err(Error::io("inspect", &self.path))?;
         if state.len < self.resume.offset {
-            return Ok(Change::Truncated);
+            return Ok(FileChange::Truncated);
         }
         // A torn end is always worth a look: it may have been cut and a record of the same length written there.
-        if state.len != self.read_to || self.end != End::Clean {
-            return Ok(Change::Grew);
+        if state.len != self.read_to || self.end != LogEnd::Clean {
+            return Ok(FileChange::Grew);
         }
         match self.disk.inspect(&self.path) {
-            Ok(info) if info.id == self.id && state.links > 0 => Ok(Change::None),
-            _ => Ok(Change::Replaced),
+            Ok(info) if info.id == self.id && state.links > 0 => Ok(FileChange::None),
+            _ => Ok(FileChange::Replaced),
         }
     }
 
@@ -397,7 +397,7 @@ impl Reader {
         let Some(origin) = &self.origin else {
             self.read_to = self.file.state().map_err(Error::io("inspect", &self.path))?.len;
             self.end =
-                tail::torn_header(&*self.file, &self.path, self.read_to)?.map_or(End::Clean, End::Torn);
+                tail::torn_header(&*self.file, &self.path, self.read_to)?.map_or(LogEnd::Clean, LogEnd::Torn);
             return Ok(false);
         };
         self.next_seq = Some(u64::from(origin.kind != FileKind::Native));
@@ -423,7 +423,7 @@ impl Reader {
     }
 
     /// Keeps damage back until something valid follows. Neighbouring damage is one place.
-    fn hold(&mut self, piece: &Piece, reason: Reason) {
+    fn hold(&mut self, piece: &Piece, reason: DamageReason) {
         let seq = self.next_seq.unwrap_or_default();
         self.next_seq = Some(seq + 1);
         let length = piece.end - piece.offset;
@@ -449,9 +449,9 @@ impl Reader {
         }
         self.break_told = true;
         let (length, reason) = match seq {
-            _ if self.after_gap || seq < expected => (piece.range.len() as u64, Reason::OutOfOrder),
-            _ if expected == 0 => (0, Reason::NoHeader),
-            _ => (0, Reason::Missing),
+            _ if self.after_gap || seq < expected => (piece.range.len() as u64, DamageReason::OutOfOrder),
+            _ if expected == 0 => (0, DamageReason::NoHeader),
+            _ => (0, DamageReason::Missing),
         };
         Some(Damage { offset: piece.offset, length, reason, lines: 0, seq: expected })
     }
@@ -486,7 +486,7 @@ impl Reader {
     fn stop(&mut self) {
         self.read_to = self.lines.position();
         let to_the_end = |torn: Damage| Damage { length: self.read_to - torn.offset, ..torn };
-        self.end = self.pending.take().map_or(End::Clean, |torn| End::Torn(to_the_end(torn)));
+        self.end = self.pending.take().map_or(LogEnd::Clean, |torn| LogEnd::Torn(to_the_end(torn)));
         self.go_to(self.resume);
     }
 

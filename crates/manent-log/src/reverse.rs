@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::frame::Reason;
+use crate::frame::DamageReason;
 use crate::fs::{Disk, DiskFile};
 use crate::lines::LinesBack;
 use crate::lock;
 use crate::pieces::{self, Piece, What};
-use crate::reader::{Damage, Entry, Item};
+use crate::reader::{Damage, Entry, LogItem};
 use crate::tail::{self, Origin, Tail};
 
 /// A backward reader: the newest entry first.
@@ -94,12 +94,12 @@ impl<'f> ReverseReader<'f> {
         clippy::should_implement_trait,
         reason = "it lends its buffer and can fail, which Iterator cannot say"
     )]
-    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+    pub fn next(&mut self) -> Result<Option<LogItem<'_>>> {
         let Some(kind) = self.origin.as_ref().map(|o| o.kind) else { return Ok(None) };
         loop {
             if self.queue.is_empty() {
                 let read = self.lines.next(self.file.get()).map_err(Error::io("read", &self.path))?;
-                let Some(line) = read else { return Ok(self.pending.take().map(Item::Damage)) };
+                let Some(line) = read else { return Ok(self.pending.take().map(LogItem::Damage)) };
                 pieces::of_line(&line, self.lines.bytes(line.range.clone()), kind, &mut self.queue);
                 continue;
             }
@@ -110,7 +110,7 @@ impl<'f> ReverseReader<'f> {
                 continue;
             }
             if let Some(damage) = self.pending.take() {
-                return Ok(Some(Item::Damage(damage)));
+                return Ok(Some(LogItem::Damage(damage)));
             }
             self.queue.pop();
             let (seq, verified) = match piece.what {
@@ -119,11 +119,11 @@ impl<'f> ReverseReader<'f> {
             };
             self.next_seq = seq;
             let bytes = self.lines.bytes(piece.range);
-            return Ok(Some(Item::Entry(Entry { seq, offset: piece.offset, bytes, verified })));
+            return Ok(Some(LogItem::Entry(Entry { seq, offset: piece.offset, bytes, verified })));
         }
     }
 
-    fn hold(&mut self, piece: &Piece, reason: Reason) {
+    fn hold(&mut self, piece: &Piece, reason: DamageReason) {
         self.next_seq = self.next_seq.saturating_sub(1);
         let end = self.pending.map_or(piece.end, |held| held.offset + held.length);
         let lines = self.pending.map_or(0, |held| held.lines) + 1;

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::frame::{self, Class, FileKind, Reason};
+use crate::frame::{self, Class, DamageReason, FileKind};
 use crate::fs::{DiskFile, read_fully};
 use crate::header::Header;
 use crate::lines::{Lines, LinesBack, SMALL_BLOCK_BYTES, STREAM_BLOCK_BYTES};
@@ -160,7 +160,13 @@ pub(crate) fn torn_header(file: &dyn DiskFile, path: &Path, len: u64) -> Result<
     let mut lines = Lines::new(0, SMALL_BLOCK_BYTES);
     while let Some(line) = lines.next(file).map_err(Error::io("read", path))? {
         if line.too_long() || !frame::trim(lines.bytes(line.range)).is_empty() {
-            return Ok(Some(Damage { offset: 0, length: len, reason: Reason::NotJson, lines: 1, seq: 0 }));
+            return Ok(Some(Damage {
+                offset: 0,
+                length: len,
+                reason: DamageReason::NotJson,
+                lines: 1,
+                seq: 0,
+            }));
         }
     }
     Ok(None)

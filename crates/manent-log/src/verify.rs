@@ -15,18 +15,18 @@ use crate::frame::FileKind;
 use crate::fs::{Disk, DiskFile, read_fully};
 use crate::lock;
 use crate::log::{Expect, Log};
-use crate::reader::{Damage, End, Entry, Item, Reader};
+use crate::reader::{Damage, Entry, LogEnd, LogItem, Reader};
 use crate::recover;
 
 /// What a full check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct VerifyReport {
     /// Records and lines of other programs that can be read, the header not counted.
     pub records: u64,
     /// How many of them carry no checksum.
     pub unverified: u64,
     /// Each damaged place, in the order of the file.
-    pub damage: Vec<Found>,
+    pub damage: Vec<DamageFinding>,
     /// How the file ends.
     pub tail: TailState,
     /// Whose file it is; nothing if it was never born.
@@ -35,7 +35,7 @@ pub struct Report {
 
 /// One damaged place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct DamageFinding {
     /// Where and why.
     pub damage: Damage,
     /// Whether a `gap` record says that somebody knows.
@@ -53,7 +53,7 @@ pub enum TailState {
     InFlight(Damage),
 }
 
-impl Report {
+impl VerifyReport {
     /// Whether there is anything a person has not been told and taken note of.
     pub fn is_sound(&self) -> bool {
         !matches!(self.tail, TailState::Torn(_)) && self.damage.iter().all(|d| d.acknowledged)
@@ -61,19 +61,19 @@ impl Report {
 }
 
 /// Reads a whole log and checks every byte of it.
-pub fn verify(disk: &Arc<dyn Disk>, path: &Path) -> Result<Report> {
+pub fn verify(disk: &Arc<dyn Disk>, path: &Path) -> Result<VerifyReport> {
     verify_with(disk, path, |_| {})
 }
 
 /// As [`verify`], telling how far it is, in bytes.
-pub fn verify_with(disk: &Arc<dyn Disk>, path: &Path, mut progress: impl FnMut(u64)) -> Result<Report> {
+pub fn verify_with(disk: &Arc<dyn Disk>, path: &Path, mut progress: impl FnMut(u64)) -> Result<VerifyReport> {
     let mut reader = Reader::open(disk, path)?;
     let (mut records, mut unverified) = (0, 0);
     let (mut damage, mut acknowledged) = (Vec::new(), Vec::new());
     while let Some(item) = reader.next()? {
         match item {
-            Item::Damage(found) => damage.push(found),
-            Item::Entry(entry) => {
+            LogItem::Damage(found) => damage.push(found),
+            LogItem::Entry(entry) => {
                 let header = entry.verified && entry.seq == 0;
                 records += u64::from(!header);
                 unverified += u64::from(!entry.verified);
@@ -87,14 +87,14 @@ pub fn verify_with(disk: &Arc<dyn Disk>, path: &Path, mut progress: impl FnMut(u
     let mut found = Vec::with_capacity(damage.len());
     for damage in damage {
         let gap = Gap::of(file, path, &damage, Ending::AsItStands)?;
-        found.push(Found { damage, acknowledged: acknowledged.contains(&gap) });
+        found.push(DamageFinding { damage, acknowledged: acknowledged.contains(&gap) });
     }
     let tail = match reader.end() {
-        End::Clean => TailState::Clean,
-        End::Torn(torn) if file.lock_holder().is_some() => TailState::InFlight(torn),
-        End::Torn(torn) => TailState::Torn(torn),
+        LogEnd::Clean => TailState::Clean,
+        LogEnd::Torn(torn) if file.lock_holder().is_some() => TailState::InFlight(torn),
+        LogEnd::Torn(torn) => TailState::Torn(torn),
     };
-    Ok(Report { records, unverified, damage: found, tail, kind: reader.kind() })
+    Ok(VerifyReport { records, unverified, damage: found, tail, kind: reader.kind() })
 }
 
 /// Acknowledges every damaged place of a log by a `gap` record. Opening it has already seen to its end.
@@ -121,7 +121,7 @@ fn unacknowledged(log: &Log) -> Result<Vec<(Damage, Gap)>> {
     let report = verify(log.disk(), path)?;
     let file = lock::open_for_reading(&**log.disk(), path)?;
     let mut found = Vec::new();
-    for Found { damage, .. } in report.damage.iter().filter(|f| !f.acknowledged) {
+    for DamageFinding { damage, .. } in report.damage.iter().filter(|f| !f.acknowledged) {
         found.push((*damage, Gap::of(&*file, path, damage, Ending::AsItStands)?));
     }
     // What opening left at the end is another program's. Our newline will end it, and then it is a gap like any.

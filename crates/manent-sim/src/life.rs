@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manent_log::fs::Disk;
-use manent_log::{Body, Durability, Error, Expect, Item, Log, Options, Reader, SetAside, frame};
+use manent_log::{Body, Durability, Error, Expect, Log, LogItem, Options, Reader, SetAside, frame};
 
 use crate::model::{Model, Written};
 use crate::{CrashKind, Errno, Fault, Rng, SimDisk};
@@ -418,9 +418,9 @@ impl Life {
             Ok(mut reader) => {
                 while let Some(item) = reader.next().map_err(|e| format!("{moment}: {e}"))? {
                     match item {
-                        Item::Damage(_) => damaged_places += 1,
-                        Item::Entry(entry) if entry.seq == 0 => {}
-                        Item::Entry(entry) => {
+                        LogItem::Damage(_) => damaged_places += 1,
+                        LogItem::Entry(entry) if entry.seq == 0 => {}
+                        LogItem::Entry(entry) => {
                             let key = manent_log::idempotency_key(entry.bytes);
                             if let Some(key) = key.filter(|key| !keys.insert(key.clone())) {
                                 return Err(format!(

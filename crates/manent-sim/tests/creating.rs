@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use manent_log::fs::Disk;
-use manent_log::{Body, Durability, Expect, Item, Log, Options, Reader, Receipt};
+use manent_log::{Body, Durability, Expect, Log, LogItem, LogReceipt, Options, Reader};
 use manent_sim::{Errno, Fault, SimDisk};
 
 const LOG: &str = "/store/log.jsonl";
@@ -22,7 +22,7 @@ fn options() -> Options {
     Options { header: Some(header), ..Options::default() }
 }
 
-fn append(disk: &SimDisk, text: &str) -> manent_log::Result<(Log, Receipt)> {
+fn append(disk: &SimDisk, text: &str) -> manent_log::Result<(Log, LogReceipt)> {
     let mut body = Body::new();
     body.string("role", "user").string("content", text);
     let mut log = Log::open(&shared(disk), Path::new(LOG), &options())?;
@@ -34,7 +34,7 @@ fn texts(disk: &SimDisk) -> Vec<String> {
     let Ok(mut reader) = Reader::open(&shared(disk), Path::new(LOG)) else { return Vec::new() };
     let mut texts = Vec::new();
     while let Some(item) = reader.next().unwrap() {
-        let Item::Entry(entry) = item else { panic!("damage: {item:?}") };
+        let LogItem::Entry(entry) = item else { panic!("damage: {item:?}") };
         if entry.seq > 0 {
             let value: serde_json::Value = serde_json::from_slice(entry.bytes).unwrap();
             texts.push(value["content"].as_str().unwrap().to_owned());

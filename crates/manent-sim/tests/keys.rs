@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use manent_log::fs::Disk;
 use manent_log::{
-    Body, Durability, Error, Expect, Item, KEY_BYTES_MAX, KEY_RECORDS, KeyRule, Log, LogKeys, Occurrence,
-    Options, Reach, Reader, Receipt, Result, SharedKeys, SharedLog,
+    Body, Durability, Error, Expect, KEY_BYTES_MAX, KEY_RECORDS, KeyRule, Log, LogItem, LogKeys, LogReceipt,
+    Occurrence, Options, Reach, Reader, Result, SharedKeys, SharedLog,
 };
 use manent_sim::{CrashKind, CutStyle, Errno, Fault, SimDisk};
 
@@ -50,7 +50,7 @@ fn keyed(key: &str, content: &str) -> Body {
     body
 }
 
-fn append(log: &mut Log, body: &Body) -> Result<Receipt> {
+fn append(log: &mut Log, body: &Body) -> Result<LogReceipt> {
     log.append(body, Durability::Sync, Expect::Any)
 }
 
@@ -60,7 +60,7 @@ fn contents(disk: &SimDisk) -> Vec<(u64, String)> {
     let mut reader = Reader::open(&shared, Path::new(LOG)).unwrap();
     let mut all = Vec::new();
     while let Some(item) = reader.next().unwrap() {
-        let Item::Entry(entry) = item else { panic!("{item:?}") };
+        let LogItem::Entry(entry) = item else { panic!("{item:?}") };
         let line: serde_json::Value = serde_json::from_slice(entry.bytes).unwrap();
         if entry.seq > 0 {
             all.push((entry.seq, line["content"].as_str().unwrap_or_default().to_owned()));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manent_log::fs::Disk;
-use manent_log::{Body, Durability, Error, Expect, Item, Log, Options, Reader, Result, SharedLog};
+use manent_log::{Body, Durability, Error, Expect, Log, LogItem, Options, Reader, Result, SharedLog};
 use manent_sim::{CrashKind, Fault, SimDisk};
 
 const LOG: &str = "/store/log.jsonl";
@@ -39,7 +39,7 @@ fn keys(disk: &SimDisk) -> BTreeSet<String> {
     };
     let mut keys = BTreeSet::new();
     while let Some(item) = reader.next().unwrap() {
-        if let Item::Entry(entry) = item
+        if let LogItem::Entry(entry) = item
             && let Some(key) = manent_log::idempotency_key(entry.bytes)
         {
             assert!(keys.insert(key.clone()), "{key} is there twice");

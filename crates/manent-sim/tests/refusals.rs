@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use manent_log::fs::{Disk, FileSystem};
-use manent_log::{Body, Durability, Error, Expect, Item, Log, Options, Reader, SharedLog, Trust};
+use manent_log::{
+    Body, Durability, Error, Expect, FileSystemTrust, Log, LogItem, Options, Reader, SharedLog,
+};
 use manent_sim::{CrashKind, Errno, Fault, SimDisk};
 
 const LOG: &str = "/store/log.jsonl";
@@ -21,7 +23,7 @@ fn shared(disk: &SimDisk) -> Arc<dyn Disk> {
     Arc::new(disk.clone())
 }
 
-fn options(trust: Trust) -> Options {
+fn options(trust: FileSystemTrust) -> Options {
     let (mut header, mut meta) = (Body::new(), Body::new());
     meta.number("format", manent_log::FORMAT);
     header.object("meta", &meta);
@@ -40,10 +42,11 @@ fn a_network_or_unknown_file_system_is_refused_before_anything_is_created() {
     for file_system in [FileSystem::Network("NFS"), FileSystem::Unknown(0x1234)] {
         let disk = disk();
         disk.set_file_system(file_system);
-        let refused = Log::open(&shared(&disk), Path::new(LOG), &options(Trust::LocalOnly));
+        let refused = Log::open(&shared(&disk), Path::new(LOG), &options(FileSystemTrust::LocalOnly));
         assert!(matches!(refused, Err(Error::UnsafeFileSystem { .. })), "{refused:?}");
         assert!(disk.paths().is_empty(), "nothing may be left behind");
-        let mut log = Log::open(&shared(&disk), Path::new(LOG), &options(Trust::AnyFileSystem)).unwrap();
+        let mut log =
+            Log::open(&shared(&disk), Path::new(LOG), &options(FileSystemTrust::AnyFileSystem)).unwrap();
         assert!(log.append(&turn("insisted"), Durability::Sync, Expect::Any).is_ok());
     }
 }
@@ -54,7 +57,7 @@ fn a_network_or_unknown_file_system_is_refused_before_anything_is_created() {
 fn a_failed_sync_gives_no_receipt_to_any_thread_and_ends_the_handle() {
     for operation in 8..40 {
         let disk = disk();
-        let log = Log::open(&shared(&disk), Path::new(LOG), &options(Trust::LocalOnly)).unwrap();
+        let log = Log::open(&shared(&disk), Path::new(LOG), &options(FileSystemTrust::LocalOnly)).unwrap();
         let log = SharedLog::new(log);
         disk.add_fault(disk.op_count() + operation, Fault::Fail(Errno::Io));
         let acknowledged: Vec<u64> = std::thread::scope(|scope| {
@@ -80,7 +83,7 @@ fn a_failed_sync_gives_no_receipt_to_any_thread_and_ends_the_handle() {
         let mut kept = Vec::new();
         if let Ok(mut reader) = Reader::open(&shared(&disk), Path::new(LOG)) {
             while let Some(item) = reader.next().unwrap() {
-                if let Item::Entry(entry) = item {
+                if let LogItem::Entry(entry) = item {
                     kept.push(entry.seq);
                 }
             }

@@ -54,8 +54,8 @@ fn seqs(disk: &SimDisk) -> Vec<u64> {
     let mut seqs = Vec::new();
     while let Some(item) = reader.next().unwrap() {
         match item {
-            manent_log::Item::Entry(entry) => seqs.push(entry.seq),
-            manent_log::Item::Damage(damage) => panic!("{damage:?}"),
+            manent_log::LogItem::Entry(entry) => seqs.push(entry.seq),
+            manent_log::LogItem::Damage(damage) => panic!("{damage:?}"),
         }
     }
     seqs

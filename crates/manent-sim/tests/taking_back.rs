@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use manent_log::fs::Disk;
-use manent_log::{Body, Durability, Expect, Item, Log, Options, Reader, Result};
+use manent_log::{Body, Durability, Expect, Log, LogItem, Options, Reader, Result};
 use manent_sim::{CrashKind, CutStyle, Fault, SimDisk};
 
 const LOG: &str = "/store/log.jsonl";
@@ -39,7 +39,7 @@ fn names(disk: &SimDisk) -> Vec<String> {
     let mut reader = Reader::open(&shared, Path::new(LOG)).unwrap();
     let mut names = Vec::new();
     while let Some(item) = reader.next().unwrap() {
-        if let Item::Entry(entry) = item {
+        if let LogItem::Entry(entry) = item {
             names.extend(manent_log::idempotency_key(entry.bytes));
         }
     }

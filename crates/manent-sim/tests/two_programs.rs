@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use manent_log::fs::Disk;
-use manent_log::{Body, Durability, Expect, Item, Log, Options, Reader, verify};
+use manent_log::{Body, Durability, Expect, Log, LogItem, Options, Reader, verify};
 use manent_sim::{CrashKind, Fault, Rng, SimDisk};
 
 const FILE: &str = "/other/chat.jsonl";
@@ -43,10 +43,10 @@ fn read_all(disk: &Arc<dyn Disk>) -> Vec<(u64, String)> {
     let mut lines = Vec::new();
     while let Some(item) = reader.next().expect("no faults are planned") {
         match item {
-            Item::Entry(entry) => {
+            LogItem::Entry(entry) => {
                 lines.push((entry.seq, mark(std::str::from_utf8(entry.bytes).expect("text"))));
             }
-            Item::Damage(damage) => panic!("{damage:?}"),
+            LogItem::Damage(damage) => panic!("{damage:?}"),
         }
     }
     lines

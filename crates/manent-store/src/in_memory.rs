@@ -10,19 +10,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use manent_log::{Body, Damage, Entry, KeyIndex, KeyRule, KeyedLine, Occurrence, Report};
+use manent_log::{Body, Damage, Entry, KeyIndex, KeyRule, KeyedLine, Occurrence, VerifyReport};
 
 use crate::error::{Error, Result};
 use crate::header::HeaderNames;
-use crate::holders::{Holders, Holding};
 use crate::key::SessionKey;
-use crate::rows::{self, Line, RowReader, Rows};
+use crate::rows::{self, RowReader, Rows, StoredLine};
 use crate::streams::{
-    Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
-    NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Replaced, Seen, Space, StreamId,
-    StreamReader, StreamStat, StreamWriter, Streams, Target, Version, compare_streams, now_ms,
+    AppendOptions, Changes, Cursor, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
+    NewHeader, Place, Position, ProgressFn, Receipt, Repaired, Replaced, Space, StreamFilter, StreamHeader,
+    StreamId, StreamParts, StreamReader, StreamStat, StreamState, StreamWriter, Streams, Target, Version,
+    compare_streams, now_ms,
 };
 use crate::sync::lock;
+use crate::thread_locks::{ThreadLockGuard, ThreadLocks};
 
 /// Streams that nothing outlives: they are gone with the last `Arc` of this.
 ///
@@ -39,7 +40,7 @@ struct Shared {
     /// Every stream, wherever it is, by its space and key.
     streams: Mutex<BTreeMap<(Space, SessionKey), Vec<Kept>>>,
     /// Leases and locks.
-    holders: Arc<Holders>,
+    holders: Arc<ThreadLocks>,
 }
 
 /// A stream, and where it is.
@@ -59,7 +60,7 @@ struct Stream {
     /// Tells it from every other one.
     number: u64,
     id: Arc<str>,
-    header: Option<Line>,
+    header: Option<StoredLine>,
     lines: Mutex<Lines>,
     /// Used by whoever has the lease.
     keys: Mutex<KeyIndex>,
@@ -68,7 +69,7 @@ struct Stream {
 #[derive(Default)]
 struct Lines {
     /// The header, then the records.
-    all: Vec<Line>,
+    all: Vec<StoredLine>,
     bytes: u64,
     written_ms: i64,
 }
@@ -81,7 +82,7 @@ impl InMemory {
 }
 
 impl Stream {
-    fn new(id: Arc<str>, lines: Vec<Line>) -> Stream {
+    fn new(id: Arc<str>, lines: Vec<StoredLine>) -> Stream {
         let header = lines.first().filter(|line| line.seq == 0).cloned();
         let number = STREAMS.fetch_add(1, Ordering::Relaxed);
         let stream = Stream { number, id, header, lines: Mutex::default(), keys: Mutex::default() };
@@ -90,22 +91,22 @@ impl Stream {
     }
 
     /// Appends lines and returns the position of the first.
-    fn push(&self, lines: Vec<Line>) -> u64 {
+    fn push(&self, lines: Vec<StoredLine>) -> u64 {
         let mut now = lock(&self.lines);
         let first = now.all.len() as u64;
-        now.bytes += lines.iter().map(Line::len).sum::<u64>();
+        now.bytes += lines.iter().map(StoredLine::len).sum::<u64>();
         now.written_ms = now.written_ms.max(now_ms());
         now.all.extend(lines);
         first
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> StreamState {
         let lines = lock(&self.lines);
         let version = Version::new([self.number, lines.all.len() as u64, 0, 0, 0]);
-        Seen { version, bytes: lines.bytes }
+        StreamState { version, bytes: lines.bytes }
     }
 
-    fn all(&self) -> Vec<Line> {
+    fn all(&self) -> Vec<StoredLine> {
         lock(&self.lines).all.clone()
     }
 
@@ -113,7 +114,7 @@ impl Stream {
         rows::next_seq(self.header.as_ref(), lock(&self.lines).all.last())
     }
 
-    fn line(&self, index: u64) -> Option<Line> {
+    fn line(&self, index: u64) -> Option<StoredLine> {
         lock(&self.lines).all.get(index as usize).cloned()
     }
 
@@ -138,7 +139,7 @@ impl Kept {
     }
 
     fn stat(&self, space: Space, key: &SessionKey) -> StreamStat {
-        let Seen { version, bytes } = self.stream.seen();
+        let StreamState { version, bytes } = self.stream.seen();
         let written_ms = lock(&self.stream.lines).written_ms;
         StreamStat {
             id: StreamId { space, place: self.place, key: key.clone(), id: self.id.to_string() },
@@ -180,7 +181,7 @@ impl Shared {
     }
 
     /// Takes the lease of a stream, which need not exist.
-    fn hold(&self, at: &StreamId, wait: Duration) -> Result<Holding> {
+    fn hold(&self, at: &StreamId, wait: Duration) -> Result<ThreadLockGuard> {
         // The live stream of a key has one lease, whatever its id.
         let id = if at.place == Place::Live { "" } else { &at.id };
         let name = format!("lease {:?} {:?} {id} {}", at.space, at.place, at.key);
@@ -192,7 +193,7 @@ impl Shared {
     }
 
     /// Takes the lease of a live stream that is to begin, so that nobody else begins one.
-    fn hold_free(&self, key: &SessionKey, space: Space) -> Result<Holding> {
+    fn hold_free(&self, key: &SessionKey, space: Space) -> Result<ThreadLockGuard> {
         let at = StreamId::live_in(space, key);
         let hint = "archive it or give it up first, or choose another key";
         let in_the_way = || Error::InTheWay { key: key.to_string(), place: Place::Live, hint };
@@ -200,7 +201,7 @@ impl Shared {
         if self.find(&at).is_ok() { Err(in_the_way()) } else { Ok(held) }
     }
 
-    fn of_parts(&self, at: &StreamId, header: Option<&Body>, parts: Parts<'_>) -> Result<Arc<Stream>> {
+    fn of_parts(&self, at: &StreamId, header: Option<&Body>, parts: StreamParts<'_>) -> Result<Arc<Stream>> {
         let lines = rows::write_parts(at, header, parts, |of| Ok(self.find(of)?.stream.all()))?;
         let names =
             lines.first().filter(|_| header.is_some()).and_then(|line| HeaderNames::of_line(&line.bytes));
@@ -239,13 +240,13 @@ impl Streams for InMemory {
         id: &StreamId,
         new: NewHeader<'_>,
         records: &[Body],
-        how: &Append<'_>,
+        how: &AppendOptions<'_>,
     ) -> Result<Vec<Receipt>> {
         let mut writer = MemoryWriter::take(&self.shared, id, IfMissing::Create(new), how.wait)?;
         writer.append(records, how)
     }
 
-    fn list(&self, filter: &Filter<'_>) -> Result<Vec<StreamStat>> {
+    fn list(&self, filter: &StreamFilter<'_>) -> Result<Vec<StreamStat>> {
         let all = self.shared.stats(filter.space).into_iter().map(|(stat, _)| stat);
         Ok(filter.arrange(all.filter(|stat| filter.takes(stat)).collect()))
     }
@@ -259,7 +260,7 @@ impl Streams for InMemory {
         Ok(Changes { streams: compare_streams(known, now, grew), ..Changes::default() })
     }
 
-    fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
+    fn create(&self, id: &StreamId, header: &StreamHeader, parts: StreamParts<'_>) -> Result<()> {
         id.check_key()?;
         let _lease = self.shared.hold_free(&id.key, id.space)?;
         let stream = self.shared.of_parts(id, Some(&header.body), parts)?;
@@ -315,7 +316,7 @@ impl Streams for InMemory {
 }
 
 impl Maintenance for InMemory {
-    fn verify(&self, id: &StreamId, progress: Progress<'_>) -> Result<Report> {
+    fn verify(&self, id: &StreamId, progress: ProgressFn<'_>) -> Result<VerifyReport> {
         Ok(rows::verify_rows(&self.shared.find(id)?.stream.all(), progress))
     }
 
@@ -324,8 +325,8 @@ impl Maintenance for InMemory {
         self.shared.find(id).map(|_| Repaired::default())
     }
 
-    fn pack(&self, id: &StreamId, progress: Progress<'_>) -> Result<()> {
-        let Seen { bytes, .. } = self.shared.find(id)?.stream.seen();
+    fn pack(&self, id: &StreamId, progress: ProgressFn<'_>) -> Result<()> {
+        let StreamState { bytes, .. } = self.shared.find(id)?.stream.seen();
         progress(bytes, bytes);
         Ok(())
     }
@@ -350,7 +351,7 @@ impl Rows for MemoryRows {
         Ok(lock(&self.stream.lines).all.len() as u64)
     }
 
-    fn line(&self, index: u64) -> Result<Option<Line>> {
+    fn line(&self, index: u64) -> Result<Option<StoredLine>> {
         Ok(self.stream.line(index))
     }
 
@@ -380,7 +381,7 @@ struct MemoryWriter {
     stream: Arc<Stream>,
     /// Whether the stream has no record yet, so that nobody may see it.
     is_new: bool,
-    _lease: Holding,
+    _lease: ThreadLockGuard,
 }
 
 impl MemoryWriter {
@@ -395,8 +396,8 @@ impl MemoryWriter {
         let (stream, is_new) = match (shared.find(at), missing) {
             (Ok(kept), _) => (kept.stream, false),
             (Err(_), IfMissing::Create(new)) if at.place == Place::Live && at.id.is_empty() => {
-                let Header { id, body } = new();
-                (Arc::new(Stream::new(id.into(), vec![Line::record(at, 0, &body)?])), true)
+                let StreamHeader { id, body } = new();
+                (Arc::new(Stream::new(id.into(), vec![StoredLine::record(at, 0, &body)?])), true)
             }
             (Err(e), _) => return Err(e),
         };
@@ -405,7 +406,7 @@ impl MemoryWriter {
 }
 
 impl StreamWriter for MemoryWriter {
-    fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>> {
+    fn append(&mut self, bodies: &[Body], how: &AppendOptions<'_>) -> Result<Vec<Receipt>> {
         self.at.check_live()?;
         let keys = self.stream.keys(how.keys)?;
         let mut planned = rows::plan_append(&self.at, bodies, how, self.next_seq(), &keys)?;
@@ -435,7 +436,7 @@ impl StreamWriter for MemoryWriter {
     fn replace(
         self: Box<Self>,
         header: Option<&Body>,
-        parts: Parts<'_>,
+        parts: StreamParts<'_>,
         _left_out: &[Damage],
     ) -> Result<Replaced> {
         let whole = self.shared.of_parts(&self.at, header, parts)?;

@@ -9,15 +9,15 @@ use std::time::Duration;
 use manent_log::Durability;
 
 use crate::blobs::{Blob, BlobStat, Blobs};
-use crate::holders::Holders;
 use crate::streams::{Lock, LockMode, Version, now_ms};
 use crate::sync::lock;
+use crate::thread_locks::ThreadLocks;
 
 /// Blobs that are gone with the last `Arc` of this.
 #[derive(Default)]
 pub struct InMemoryBlobs {
     state: Mutex<State>,
-    locks: Arc<Holders>,
+    locks: Arc<ThreadLocks>,
 }
 
 #[derive(Default)]

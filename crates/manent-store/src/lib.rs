@@ -13,11 +13,11 @@
 //! | `files/` | [`Files`]: one plain JSONL file for each stream, the default backend |
 //! | `in_memory.rs`, `in_memory_blobs.rs` | [`InMemory`] and [`InMemoryBlobs`]: nothing outlives the process |
 //! | `rows.rs` | helpers for backends that keep a stream as a row of lines |
-//! | `holders.rs` | leases and locks between threads, for backends that have nothing better |
+//! | `thread_locks.rs` | leases and locks between threads, for backends that have nothing better |
 //! | `pack.rs`, `unpacking.rs` | archived files: compressed (feature `archive`), and read as if they were plain |
 //! | `key.rs` | [`SessionKey`]: the name of a stream, and its file name |
 //! | `header.rs` | [`HeaderNames`]: what a backend reads of a header |
-//! | `clock.rs`, `when.rs` | [`clock`]: the time as records write it; [`when`]: times as people write them |
+//! | `clock.rs`, `human_time.rs` | [`clock`]: the time as records write it; [`human_time`]: times as people write them |
 //! | `error.rs` | [`Error`]: what can go wrong |
 
 mod blobs;
@@ -25,7 +25,7 @@ pub mod clock;
 mod error;
 mod files;
 mod header;
-pub mod holders;
+pub mod human_time;
 mod in_memory;
 mod in_memory_blobs;
 mod key;
@@ -37,9 +37,9 @@ mod pack;
 pub mod rows;
 pub mod streams;
 pub mod sync;
+pub mod thread_locks;
 pub mod threads;
 mod unpacking;
-pub mod when;
 
 pub use blobs::{Blob, BlobStat, Blobs, FileBlobs, is_temporary};
 pub use error::{Error, Result, io_error};
@@ -49,8 +49,8 @@ pub use in_memory::InMemory;
 pub use in_memory_blobs::InMemoryBlobs;
 pub use key::{KEY_BYTES_MAX, KeyError, KeyParts, SessionKey};
 pub use streams::{
-    Append, ChangeKind, Changes, Cursor, Detail, Filter, Header, IfMissing, KnownStreams, Lock, LockGuard,
-    LockMode, LockName, Maintenance, Moment, NewHeader, Part, Parts, Place, Position, Progress, Receipt,
-    Repaired, Replaced, Seek, Seen, Space, StreamChange, StreamId, StreamReader, StreamStat, StreamWriter,
-    Streams, Target, Version, Which,
+    AppendOptions, ChangeKind, Changes, Cursor, IfMissing, KnownStreams, ListDetail, Lock, LockGuard,
+    LockMode, LockName, Maintenance, NewHeader, Place, Position, ProgressFn, Receipt, Repaired, Replaced,
+    ScanTime, Seek, Selector, Space, StreamChange, StreamFilter, StreamHeader, StreamId, StreamPart,
+    StreamParts, StreamReader, StreamStat, StreamState, StreamWriter, Streams, Target, Version,
 };

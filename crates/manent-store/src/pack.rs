@@ -27,7 +27,7 @@ use manent_log::fs::{DiskFile, read_fully, write_fully};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
-use crate::threads::share;
+use crate::threads::spawn_scoped;
 use packed::Unpacker;
 pub(crate) use packed::{Packed, open_strict};
 use table::{FRAMES_MAX, Table, packed_bytes_max, read_exactly};
@@ -67,7 +67,8 @@ pub(crate) fn pack(
         }
         let (first, others) = workers[..busy].split_at_mut(1);
         std::thread::scope(|scope| {
-            let others: Vec<_> = others.iter_mut().map(|other| share(scope, || other.compress())).collect();
+            let others: Vec<_> =
+                others.iter_mut().map(|other| spawn_scoped(scope, || other.compress())).collect();
             first.iter_mut().for_each(Worker::compress);
             others.into_iter().try_for_each(|other| {
                 other.finish().map_err(|_| io::Error::other("a thread that compresses died; try again"))

@@ -8,19 +8,21 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use manent_log::frame::{self, RECORD_BYTES_MAX, Reason, SEQ_MAX};
+use manent_log::frame::{self, DamageReason, RECORD_BYTES_MAX, SEQ_MAX};
 use manent_log::{
-    Body, Change, Damage, Durability, End, Entry, Expect, Fate, FileKind, Found, Item, KeyIndex, KeyRule,
-    Occurrence, Reach, Report, TailState,
+    Body, Damage, DamageFinding, DedupOutcome, Durability, Entry, Expect, FileChange, FileKind, KeyIndex,
+    KeyRule, LogEnd, LogItem, Occurrence, Reach, TailState, VerifyReport,
 };
 
 use crate::error::{Error, Result};
 use crate::header::HeaderNames;
-use crate::streams::{Append, Part, Parts, Position, Progress, Receipt, Seek, StreamId, StreamReader};
+use crate::streams::{
+    AppendOptions, Position, ProgressFn, Receipt, Seek, StreamId, StreamPart, StreamParts, StreamReader,
+};
 
 /// A line as a file would hold it, without its newline. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct StoredLine {
     /// Its number: 0 for the header. A line of another program has the number after that of the line before it.
     pub seq: u64,
     /// Its bytes.
@@ -29,12 +31,12 @@ pub struct Line {
     pub verified: bool,
 }
 
-impl Line {
+impl StoredLine {
     /// Makes the line of a record.
     ///
     /// Gives [`manent_log::Error::TooLarge`] for a body that is too long, or whose idempotency key is, and
     /// [`manent_log::Error::Full`] for a number above [`SEQ_MAX`].
-    pub fn record(at: &StreamId, seq: u64, body: &Body) -> Result<Line> {
+    pub fn record(at: &StreamId, seq: u64, body: &Body) -> Result<StoredLine> {
         body.check_size()?;
         if seq > SEQ_MAX {
             return Err(manent_log::Error::Full { path: path_of(at), max: SEQ_MAX }.into());
@@ -45,12 +47,12 @@ impl Line {
             return Err(manent_log::Error::TooLarge { bytes, max }.into());
         }
         line.pop();
-        Ok(Line { seq, bytes: line.into(), verified: true })
+        Ok(StoredLine { seq, bytes: line.into(), verified: true })
     }
 
     /// Makes a line of another program.
-    pub fn foreign(seq: u64, bytes: impl Into<Arc<[u8]>>) -> Line {
-        Line { seq, bytes: bytes.into(), verified: false }
+    pub fn foreign(seq: u64, bytes: impl Into<Arc<[u8]>>) -> StoredLine {
+        StoredLine { seq, bytes: bytes.into(), verified: false }
     }
 
     /// Returns the line as readers give it. `index` is its place in the row, and becomes the offset of the entry.
@@ -69,7 +71,7 @@ impl Line {
     }
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for StoredLine {
     /// Says nothing of the bytes: they are content.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Line").field("seq", &self.seq).finish_non_exhaustive()
@@ -83,7 +85,7 @@ pub trait Rows: fmt::Debug + Send + Sync {
     fn count(&self) -> Result<u64>;
 
     /// Returns a line by its place in the row, or `None` beyond the end.
-    fn line(&self, index: u64) -> Result<Option<Line>>;
+    fn line(&self, index: u64) -> Result<Option<StoredLine>>;
 
     /// Returns the place of the first line with at least this number, or the number of lines if there is none. Numbers
     /// grow from line to line in a stream that is sound; in another one, any line with at least this number will do.
@@ -100,14 +102,14 @@ pub trait Rows: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct RowReader<R> {
     rows: R,
-    header: Option<Line>,
+    header: Option<StoredLine>,
     id: String,
     /// Where the next line is.
     next: u64,
     /// Nothing smaller is given.
     from_seq: u64,
     until: u64,
-    current: Option<(u64, Line)>,
+    current: Option<(u64, StoredLine)>,
 }
 
 impl<R: Rows> RowReader<R> {
@@ -174,24 +176,24 @@ impl<R: Rows> StreamReader for RowReader<R> {
         Ok(self.current.is_some())
     }
 
-    fn item(&self) -> Option<Item<'_>> {
-        self.current.as_ref().map(|(index, line)| Item::Entry(line.entry(*index)))
+    fn item(&self) -> Option<LogItem<'_>> {
+        self.current.as_ref().map(|(index, line)| LogItem::Entry(line.entry(*index)))
     }
 
     fn line_at(&self, position: Position, _bytes: usize) -> Result<Option<Vec<u8>>> {
         Ok(self.rows.line(position.raw())?.map(|line| line.bytes.to_vec()))
     }
 
-    fn end(&self) -> End {
-        End::Clean
+    fn end(&self) -> LogEnd {
+        LogEnd::Clean
     }
 
-    fn poll(&self) -> Result<Change> {
+    fn poll(&self) -> Result<FileChange> {
         // First what can still be read: a stream that was moved away may have grown before.
         if self.rows.count()? > self.next {
-            return Ok(Change::Grew);
+            return Ok(FileChange::Grew);
         }
-        Ok(if self.rows.is_current()? { Change::None } else { Change::Replaced })
+        Ok(if self.rows.is_current()? { FileChange::None } else { FileChange::Replaced })
     }
 
     fn is_native(&self) -> Result<bool> {
@@ -206,7 +208,7 @@ pub fn catch_up(
     index: &mut KeyIndex,
     rule: &KeyRule,
     count: u64,
-    line: impl Fn(u64) -> Result<Option<Line>>,
+    line: impl Fn(u64) -> Result<Option<StoredLine>>,
 ) -> Result<()> {
     if !index.serves(rule) {
         *index = KeyIndex::new(rule);
@@ -226,13 +228,13 @@ pub fn catch_up(
 
 /// What an append writes, and the receipts it gives.
 #[derive(Debug)]
-pub struct Planned {
-    fates: Vec<Fate>,
+pub struct AppendPlan {
+    outcomes: Vec<DedupOutcome>,
     first_seq: u64,
     durability: Durability,
     /// The lines to be written, in order. If there are fewer than bodies, the others are known: the backend makes the
     /// records that are there as durable as asked.
-    pub lines: Vec<Line>,
+    pub lines: Vec<StoredLine>,
 }
 
 /// Decides what an append writes, and writes nothing: bodies that are known by their keys are left out, the expectation
@@ -240,33 +242,33 @@ pub struct Planned {
 pub fn plan_append(
     at: &StreamId,
     bodies: &[Body],
-    how: &Append<'_>,
+    how: &AppendOptions<'_>,
     next: u64,
     index: &KeyIndex,
-) -> Result<Planned> {
+) -> Result<AppendPlan> {
     let find = |key: &[u8]| Ok::<_, Error>(index.find(key, Occurrence::First));
-    let (fates, written) = manent_log::sort_out(how.keys, bodies, find)?;
-    if let (Expect::Seq(expected), None | Some(Fate::Written(_))) = (how.expect, fates.first())
+    let (outcomes, written) = manent_log::deduplicate(how.keys, bodies, find)?;
+    if let (Expect::Seq(expected), None | Some(DedupOutcome::Written(_))) = (how.expect, outcomes.first())
         && expected != next
     {
         return Err(manent_log::Error::Conflict { path: path_of(at), expected, next }.into());
     }
-    let lines = (next..).zip(written).map(|(seq, body)| Line::record(at, seq, body));
+    let lines = (next..).zip(written).map(|(seq, body)| StoredLine::record(at, seq, body));
     let (first_seq, durability) = (next, how.durability);
-    Ok(Planned { fates, first_seq, durability, lines: lines.collect::<Result<_>>()? })
+    Ok(AppendPlan { outcomes, first_seq, durability, lines: lines.collect::<Result<_>>()? })
 }
 
-impl Planned {
+impl AppendPlan {
     /// Makes the receipts, when the lines are written and the first of them got this position.
     pub fn receipts(self, id: &Arc<str>, first: u64) -> Vec<Receipt> {
-        let receipt = |fate| {
-            let (seq, position) = match fate {
-                Fate::Known(place) => (place.seq, place.offset),
-                Fate::Written(nth) => (self.first_seq + nth as u64, first + nth as u64),
+        let receipt = |outcome| {
+            let (seq, position) = match outcome {
+                DedupOutcome::Known(place) => (place.seq, place.offset),
+                DedupOutcome::Written(nth) => (self.first_seq + nth as u64, first + nth as u64),
             };
             Receipt { id: id.clone(), seq, position: Position::new(position), durability: self.durability }
         };
-        self.fates.into_iter().map(receipt).collect()
+        self.outcomes.into_iter().map(receipt).collect()
     }
 }
 
@@ -276,24 +278,24 @@ impl Planned {
 pub fn write_parts(
     at: &StreamId,
     header: Option<&Body>,
-    parts: Parts<'_>,
-    lines_of: impl Fn(&StreamId) -> Result<Vec<Line>>,
-) -> Result<Vec<Line>> {
-    let mut all: Vec<Line> = Vec::new();
-    all.extend(header.map(|body| Line::record(at, 0, body)).transpose()?);
+    parts: StreamParts<'_>,
+    lines_of: impl Fn(&StreamId) -> Result<Vec<StoredLine>>,
+) -> Result<Vec<StoredLine>> {
+    let mut all: Vec<StoredLine> = Vec::new();
+    all.extend(header.map(|body| StoredLine::record(at, 0, body)).transpose()?);
     for part in parts {
         let more = match part? {
-            Part::Record { seq, body } => vec![Line::record(at, seq, &body)?],
-            Part::Line(bytes) => vec![Line::foreign(1, bytes)],
-            Part::Lines { of, upto } => {
-                let is_wanted = |line: &Line| line.seq > 0 && line.seq <= upto.unwrap_or(u64::MAX);
+            StreamPart::Record { seq, body } => vec![StoredLine::record(at, seq, &body)?],
+            StreamPart::Line(bytes) => vec![StoredLine::foreign(1, bytes)],
+            StreamPart::Lines { of, upto } => {
+                let is_wanted = |line: &StoredLine| line.seq > 0 && line.seq <= upto.unwrap_or(u64::MAX);
                 lines_of(&of)?.into_iter().filter(is_wanted).collect()
             }
         };
         for line in more {
             // A line of another program has no number but the next one.
             let next = all.last().map_or(1, |last| last.seq + 1);
-            all.push(if line.verified { line } else { Line { seq: next, ..line } });
+            all.push(if line.verified { line } else { StoredLine { seq: next, ..line } });
         }
     }
     Ok(all)
@@ -301,7 +303,7 @@ pub fn write_parts(
 
 /// Returns the number that the next record gets behind these lines, of which the first and the last are given. With a
 /// header alone, it is both; without any line, the number is 1.
-pub fn next_seq(first: Option<&Line>, last: Option<&Line>) -> u64 {
+pub fn next_seq(first: Option<&StoredLine>, last: Option<&StoredLine>) -> u64 {
     match last {
         Some(last) if last.seq > 0 => last.seq + 1,
         _ => first.map_or(1, |header| manent_log::Header::parse(&header.bytes).first_seq),
@@ -309,23 +311,23 @@ pub fn next_seq(first: Option<&Line>, last: Option<&Line>) -> u64 {
 }
 
 /// Checks lines as [`manent_log::verify()`] checks a file of them.
-pub fn verify_rows(lines: &[Line], progress: Progress<'_>) -> Report {
-    let all = lines.iter().map(Line::len).sum();
+pub fn verify_rows(lines: &[StoredLine], progress: ProgressFn<'_>) -> VerifyReport {
+    let all = lines.iter().map(StoredLine::len).sum();
     let (mut done, mut records, mut unverified, mut damage) = (0, 0, 0, Vec::new());
     let mut expected = lines.first().map_or(1, |line| line.seq);
     progress(0, all);
     for (index, line) in lines.iter().enumerate() {
         let reason = match frame::verify(&line.bytes) {
-            None if line.verified => Some(Reason::Checksum),
-            Some(seq) if seq > expected => Some(Reason::Missing),
-            Some(seq) if seq < expected => Some(Reason::OutOfOrder),
+            None if line.verified => Some(DamageReason::Checksum),
+            Some(seq) if seq > expected => Some(DamageReason::Missing),
+            Some(seq) if seq < expected => Some(DamageReason::OutOfOrder),
             None | Some(_) => None,
         };
-        records += u64::from(line.seq > 0 && reason != Some(Reason::Checksum));
+        records += u64::from(line.seq > 0 && reason != Some(DamageReason::Checksum));
         unverified += u64::from(!line.verified);
         if let Some(reason) = reason {
             let damage_here = Damage { offset: index as u64, length: 0, reason, lines: 0, seq: expected };
-            damage.push(Found { damage: damage_here, acknowledged: false });
+            damage.push(DamageFinding { damage: damage_here, acknowledged: false });
         }
         expected = next_seq(lines.first(), Some(line));
         done += line.len();
@@ -336,7 +338,7 @@ pub fn verify_rows(lines: &[Line], progress: Progress<'_>) -> Report {
         false if unverified < records => FileKind::Adopted,
         false => FileKind::Foreign,
     });
-    Report { records, unverified, damage, tail: TailState::Clean, kind }
+    VerifyReport { records, unverified, damage, tail: TailState::Clean, kind }
 }
 
 /// Returns what stands for a file in messages of the log.

@@ -43,10 +43,10 @@
 //! # Writing a backend
 //!
 //! A backend that keeps lines in rows, such as the tables of a database, gets its reader and most of its writer from
-//! [`rows`](crate::rows), and leases and locks between threads from [`Holders`](crate::holders::Holders).
+//! [`rows`](crate::rows), and leases and locks between threads from [`ThreadLocks`](crate::thread_locks::Holders).
 //! [`KeyIndex`](manent_log::KeyIndex) finds records by their keys; it is kept between appends, so that a stream is read
 //! once and then only as far as it grew.
-//! [`Filter::takes`], [`Filter::arrange`] and [`compare_streams`] answer [`Streams::list`] and [`Streams::changes`]
+//! [`StreamFilter::takes`], [`StreamFilter::arrange`] and [`compare_streams`] answer [`Streams::list`] and [`Streams::changes`]
 //! from a list of everything. [`InMemory`](crate::InMemory) is made of these and is a good place to begin.
 //!
 //! - A design that works: a name (space, place, key, id) apart from a content (a row of lines). Moving changes the
@@ -75,9 +75,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+pub use manent_log::LockMode;
 use manent_log::{
-    Body, Change, Damage, Durability, End, Entry, Expect, Item, KeyRule, KeyedLine, Occurrence, Report,
-    SetAside,
+    Body, Damage, Durability, Entry, Expect, FileChange, KeyRule, KeyedLine, LogEnd, LogItem, Occurrence,
+    SetAside, VerifyReport,
 };
 
 use crate::error::{Error, Result};
@@ -259,29 +260,29 @@ pub enum Target<'a> {
 
 /// Selects streams of one space and place.
 #[derive(Debug, Clone, Copy)]
-pub struct Filter<'a> {
+pub struct StreamFilter<'a> {
     /// The space.
     pub space: Space,
     /// The place.
     pub place: Place,
     /// Which streams there.
-    pub which: Which<'a>,
+    pub which: Selector<'a>,
     /// How much to find out about each.
-    pub detail: Detail,
+    pub detail: ListDetail,
     /// At most so many, those that changed last first; of the same millisecond, the one with the larger key first.
     /// Without a limit, all of them in no order.
     pub newest: Option<usize>,
 }
 
-impl<'a> Filter<'a> {
+impl<'a> StreamFilter<'a> {
     /// Selects sessions of a place.
-    pub fn sessions(place: Place, which: Which<'a>) -> Filter<'a> {
-        Filter::new(Space::Sessions, place, which)
+    pub fn sessions(place: Place, which: Selector<'a>) -> StreamFilter<'a> {
+        StreamFilter::new(Space::Sessions, place, which)
     }
 
     /// Selects streams of a space and place, with full details.
-    pub fn new(space: Space, place: Place, which: Which<'a>) -> Filter<'a> {
-        Filter { space, place, which, detail: Detail::Header, newest: None }
+    pub fn new(space: Space, place: Place, which: Selector<'a>) -> StreamFilter<'a> {
+        StreamFilter { space, place, which, detail: ListDetail::Header, newest: None }
     }
 
     /// For backends: returns whether a stream is among those that are selected.
@@ -289,10 +290,10 @@ impl<'a> Filter<'a> {
         let id = &stat.id;
         (id.space, id.place) == (self.space, self.place)
             && match self.which {
-                Which::All => true,
-                Which::Key(key) => id.key == *key,
-                Which::Id(prefix) => id.id.starts_with(prefix),
-                Which::Name(name) => stat.name == name,
+                Selector::All => true,
+                Selector::Key(key) => id.key == *key,
+                Selector::Id(prefix) => id.id.starts_with(prefix),
+                Selector::Name(name) => stat.name == name,
             }
     }
 
@@ -308,7 +309,7 @@ impl<'a> Filter<'a> {
 
 /// Which streams of a space and place are meant.
 #[derive(Debug, Clone, Copy)]
-pub enum Which<'a> {
+pub enum Selector<'a> {
     /// Every one.
     All,
     /// Those of a key.
@@ -321,7 +322,7 @@ pub enum Which<'a> {
 
 /// How much [`Streams::list`] finds out about each stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
+pub enum ListDetail {
     /// Everything, which may mean to open each stream.
     Header,
     /// Only what can be told without opening streams: ids and header keys may be left out.
@@ -333,7 +334,7 @@ pub enum Detail {
 pub struct StreamStat {
     /// Names the stream.
     pub id: StreamId,
-    /// The backend's own name for it in its place, for [`Target::Name`] and [`Which::Name`]. No other stream of its
+    /// The backend's own name for it in its place, for [`Target::Name`] and [`Selector::Name`]. No other stream of its
     /// space and place has the same one. It stays while the stream grows and while [`StreamWriter::replace`] keeps its
     /// id; packing may change it. Any text will do: callers do not take it apart.
     pub name: String,
@@ -351,8 +352,8 @@ pub struct StreamStat {
 
 impl StreamStat {
     /// Returns the state it was seen in, as [`Streams::changes`] gives it.
-    pub fn seen(&self) -> Seen {
-        Seen { version: self.version, bytes: self.bytes }
+    pub fn seen(&self) -> StreamState {
+        StreamState { version: self.version, bytes: self.bytes }
     }
 }
 
@@ -441,12 +442,12 @@ pub trait KnownStreams {
 
 /// Says when a backend looked, by its own clock. The default is before every other moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(i64);
+pub struct ScanTime(i64);
 
-impl Moment {
+impl ScanTime {
     /// For backends, and for callers that kept it: makes a moment.
-    pub fn new(raw: i64) -> Moment {
-        Moment(raw)
+    pub fn new(raw: i64) -> ScanTime {
+        ScanTime(raw)
     }
 
     /// Returns what a moment was made from, to be kept.
@@ -459,7 +460,7 @@ impl Moment {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// When the look at the streams began.
-    pub moment: Moment,
+    pub moment: ScanTime,
     /// The streams that are not as they were known. Those that are, are left out.
     pub streams: Vec<StreamChange>,
     /// To be given to the next call.
@@ -481,21 +482,21 @@ pub struct StreamChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
     /// It was not known.
-    New(Seen),
+    New(StreamState),
     /// It is the same stream and not shorter, so what was read of it may still stand: compare its last record. Where
     /// the last change is so young that a clock does not tell it from the next one, a stream that did not change may be
     /// told of so too, with the same length; a fraction of a second later it is not any more.
-    Appended(Seen),
+    Appended(StreamState),
     /// It is another stream, or what was read of it may have changed; always where the known version is
     /// [`Version::UNKNOWN`].
-    Rewritten(Seen),
+    Rewritten(StreamState),
     /// It is not there any more. It may be in another place.
     Gone,
 }
 
 impl ChangeKind {
     /// Returns the state the stream is in now, or `None` if it is gone.
-    pub fn seen(self) -> Option<Seen> {
+    pub fn seen(self) -> Option<StreamState> {
         match self {
             ChangeKind::New(seen) | ChangeKind::Appended(seen) | ChangeKind::Rewritten(seen) => Some(seen),
             ChangeKind::Gone => None,
@@ -505,7 +506,7 @@ impl ChangeKind {
 
 /// The state of a stream that is about to be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct StreamState {
     /// To be kept with what is read after this.
     pub version: Version,
     /// Its length in bytes.
@@ -520,7 +521,7 @@ pub fn compare_streams(
     grew: impl Fn(Version, Version) -> bool,
 ) -> Vec<StreamChange> {
     let seen = |stat: StreamStat| ((stat.id.place, stat.name.clone()), stat.seen());
-    let mut now: HashMap<(Place, String), Seen> = now.into_iter().map(seen).collect();
+    let mut now: HashMap<(Place, String), StreamState> = now.into_iter().map(seen).collect();
     let mut streams = Vec::new();
     known.each(&mut |place, name, was| {
         let name = name.to_owned();
@@ -600,7 +601,7 @@ impl fmt::Debug for Seek<'_> {
 
 /// How [`Streams::append`] and [`StreamWriter::append`] append.
 #[derive(Debug, Clone, Copy)]
-pub struct Append<'a> {
+pub struct AppendOptions<'a> {
     /// What the receipt promises.
     pub durability: Durability,
     /// The number the (first) record must get. The first of a new stream gets 1, or that after what a fork shares.
@@ -611,16 +612,16 @@ pub struct Append<'a> {
     pub keys: &'a KeyRule,
 }
 
-impl Append<'static> {
+impl AppendOptions<'static> {
     /// Expects any number, does not wait for another writer, and knows records by [`KeyRule::IDEMPOTENCY`].
-    pub fn new(durability: Durability) -> Append<'static> {
-        Append { durability, expect: Expect::Any, wait: Duration::ZERO, keys: &KeyRule::IDEMPOTENCY }
+    pub fn new(durability: Durability) -> AppendOptions<'static> {
+        AppendOptions { durability, expect: Expect::Any, wait: Duration::ZERO, keys: &KeyRule::IDEMPOTENCY }
     }
 }
 
 /// The first line of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
+pub struct StreamHeader {
     /// The stream's id, which the body names too.
     pub id: String,
     /// Its members.
@@ -628,7 +629,7 @@ pub struct Header {
 }
 
 /// Makes the header of a stream that does not exist yet.
-pub type NewHeader<'a> = &'a dyn Fn() -> Header;
+pub type NewHeader<'a> = &'a dyn Fn() -> StreamHeader;
 
 /// What [`Streams::lease`] does where there is no stream.
 #[derive(Clone, Copy)]
@@ -651,7 +652,7 @@ impl fmt::Debug for IfMissing<'_> {
 
 /// A part of a stream that is written as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum StreamPart {
     /// What stands behind the header of a stream, as it stands, damage included: all of it, or up to and with the
     /// record `upto`. It may be the very stream that is replaced, as it was before. A stream that is not there is
     /// [`Error::NotFound`].
@@ -674,10 +675,10 @@ pub enum Part {
 }
 
 /// The parts of a stream, in order. They may be read from the same backend while they are asked for.
-pub type Parts<'a> = &'a mut dyn Iterator<Item = Result<Part>>;
+pub type StreamParts<'a> = &'a mut dyn Iterator<Item = Result<StreamPart>>;
 
 /// Told how much of a long piece of work is done: bytes done, which only grow, and bytes in all.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+pub type ProgressFn<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// What [`Maintenance::repair`] did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -708,15 +709,6 @@ pub enum LockName<'a> {
     /// A lock that means what its callers agree on. A name is letters, digits, `.`, `-` and `_`, and does not end with
     /// `.jsonl`. The same name in two spaces may be one lock, so callers choose different ones.
     Named(Space, &'a str),
-}
-
-/// How a lock is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LockMode {
-    /// Together with other shared holders.
-    Shared,
-    /// Alone.
-    Exclusive,
 }
 
 /// A lock that is held until this is dropped. It ends with its holder, however that ends.
@@ -750,7 +742,7 @@ pub trait StreamReader: fmt::Debug + Send + Sync {
 
     /// Returns what [`StreamReader::advance`] moved to; `None` before it was called, after a seek, and at the end. The
     /// offset of an entry is the number of its [`Position`].
-    fn item(&self) -> Option<Item<'_>>;
+    fn item(&self) -> Option<LogItem<'_>>;
 
     /// Returns the line at a position as it stands, without its newline, or `None` if the stream ends before that. The
     /// reader stays where it is. For a caller that read there before and compares. `bytes` is how long the caller
@@ -759,12 +751,12 @@ pub trait StreamReader: fmt::Debug + Send + Sync {
 
     /// Returns how the stream ended when [`StreamReader::advance`] last found nothing: always clean where a record is
     /// there as a whole or not at all.
-    fn end(&self) -> End;
+    fn end(&self) -> LogEnd;
 
     /// Returns what became of the stream since it was read to its end: `Grew` if there is more to read, also where it
     /// was moved or removed after that; `Replaced` if all is read and the stream is not where it was, was removed or
     /// rewritten, whatever is in its place now; else `None`. What was being read can be read to its end in any case.
-    fn poll(&self) -> Result<Change>;
+    fn poll(&self) -> Result<FileChange>;
 
     /// Returns what tells this stream from every other one while it is open: two readers of the same name read the same
     /// stream if their identities are equal.
@@ -775,7 +767,7 @@ pub trait StreamReader: fmt::Debug + Send + Sync {
     fn is_native(&self) -> Result<bool>;
 
     /// Moves to the next record or damage and returns it.
-    fn next(&mut self) -> Result<Option<Item<'_>>> {
+    fn next(&mut self) -> Result<Option<LogItem<'_>>> {
         Ok(if self.advance()? { self.item() } else { None })
     }
 }
@@ -795,7 +787,7 @@ pub trait StreamWriter: fmt::Debug + Send {
     /// which is made as durable as asked; [`manent_log::Error::Unknown`] where that cannot be made sure. So an append
     /// whose outcome is unknown may be retried with the same keys. Finding keys may read as much of the stream as the
     /// rule reaches; later calls with the same rule read what others appended meanwhile.
-    fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>>;
+    fn append(&mut self, bodies: &[Body], how: &AppendOptions<'_>) -> Result<Vec<Receipt>>;
 
     /// Returns a record with a key, as far back as a rule reaches, or `None` if none has it; its offset is the number
     /// of its [`Position`]. May read the stream as [`StreamWriter::append`] does. Changes nothing and may always be
@@ -823,7 +815,7 @@ pub trait StreamWriter: fmt::Debug + Send {
     fn replace(
         self: Box<Self>,
         header: Option<&Body>,
-        parts: Parts<'_>,
+        parts: StreamParts<'_>,
         left_out: &[Damage],
     ) -> Result<Replaced>;
 
@@ -875,7 +867,7 @@ pub trait StreamWriter: fmt::Debug + Send {
 /// Checks, repairs and packs streams. Optional: see [`Streams::maintenance`].
 pub trait Maintenance {
     /// Checks every byte of a stream. Blocks for as long as reading it takes.
-    fn verify(&self, id: &StreamId, progress: Progress<'_>) -> Result<Report>;
+    fn verify(&self, id: &StreamId, progress: ProgressFn<'_>) -> Result<VerifyReport>;
 
     /// Sets a torn end of a live stream aside and acknowledges its damage, at the time `ts`. Nothing is written where
     /// nothing is wrong.
@@ -883,11 +875,11 @@ pub trait Maintenance {
 
     /// Packs an archived stream; does nothing to any other. May take long, so it is not called with
     /// [`LockName::Moves`] held. Nothing changes for readers.
-    fn pack(&self, id: &StreamId, progress: Progress<'_>) -> Result<()>;
+    fn pack(&self, id: &StreamId, progress: ProgressFn<'_>) -> Result<()>;
 
     /// Returns whether a record that lay at a position and had this number is in a torn end that was set aside since
     /// then.
-    fn was_set_aside(&self, id: &StreamId, position: Position, seq: u64, since: Moment) -> Result<bool> {
+    fn was_set_aside(&self, id: &StreamId, position: Position, seq: u64, since: ScanTime) -> Result<bool> {
         let _ = (id, position, seq, since);
         Ok(false)
     }
@@ -934,7 +926,7 @@ pub trait Streams: fmt::Debug + Send + Sync {
         id: &StreamId,
         new: NewHeader<'_>,
         records: &[Body],
-        how: &Append<'_>,
+        how: &AppendOptions<'_>,
     ) -> Result<Vec<Receipt>>;
 
     /// Reads the keys of a live stream, where the rule reaches back to its beginning and they are not known yet, so
@@ -950,7 +942,7 @@ pub trait Streams: fmt::Debug + Send + Sync {
     /// others can. Whoever holds [`LockName::Moves`] sees each stream once; others may see one that is being moved
     /// twice or not at all. In a space that is not supported, in a place that the space does not have, and for a key
     /// that it cannot have, there is nothing, which is no error.
-    fn list(&self, which: &Filter<'_>) -> Result<Vec<StreamStat>>;
+    fn list(&self, which: &StreamFilter<'_>) -> Result<Vec<StreamStat>>;
 
     /// Compares every stream of a space, in every place, with what the caller knows, without opening any: this is
     /// called before every search. `since` is the cursor of the last call whose answer the caller took in whole;
@@ -967,7 +959,7 @@ pub trait Streams: fmt::Debug + Send + Sync {
     /// that exists, or for which somebody holds a lease, is [`Error::InTheWay`], at once. The
     /// id is that of the header. Parts are asked for before the stream shows, may be read from this backend, and an
     /// error of one is given back as it is. When this returns, the stream survives power loss.
-    fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()>;
+    fn create(&self, id: &StreamId, header: &StreamHeader, parts: StreamParts<'_>) -> Result<()>;
 
     /// Brings a session to another place and returns its new name, with the same id unless another stream has it there.
     /// Its writer, if it has one, is waited for. From every place to every other, and to its own, where it just stays;

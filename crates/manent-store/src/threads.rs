@@ -9,15 +9,18 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use crate::sync::lock;
 
 /// Work that another thread does, or that is left to whoever waits for it.
-pub enum Shared<'scope, F, T> {
+pub enum ScopedTask<'scope, F, T> {
     /// Another thread does it.
     Running(ScopedJoinHandle<'scope, Option<T>>),
     /// No thread could be started.
-    Left(Option<F>),
+    Deferred(Option<F>),
 }
 
-/// Starts work on another thread of `scope`. Where no thread can be started, [`Shared::finish`] does it.
-pub fn share<'scope, 'env, F, T>(scope: &'scope Scope<'scope, 'env>, work: F) -> Shared<'scope, F, T>
+/// Starts work on another thread of `scope`. Where no thread can be started, [`ScopedTask::finish`] does it.
+pub fn spawn_scoped<'scope, 'env, F, T>(
+    scope: &'scope Scope<'scope, 'env>,
+    work: F,
+) -> ScopedTask<'scope, F, T>
 where
     F: FnOnce() -> T + Send + 'scope,
     T: Send + 'scope,
@@ -30,17 +33,17 @@ where
         work.map(|work| work())
     };
     match builder().spawn_scoped(scope, take) {
-        Ok(running) => Shared::Running(running),
-        Err(_) => Shared::Left(lock(&slot).take()),
+        Ok(running) => ScopedTask::Running(running),
+        Err(_) => ScopedTask::Deferred(lock(&slot).take()),
     }
 }
 
-impl<F: FnOnce() -> T, T> Shared<'_, F, T> {
+impl<F: FnOnce() -> T, T> ScopedTask<'_, F, T> {
     /// Waits for the result, or does the work now. Returns the panic of a thread that panicked.
     pub fn finish(self) -> std::thread::Result<T> {
         let done = match self {
-            Shared::Running(running) => running.join()?,
-            Shared::Left(work) => work.map(|work| work()),
+            ScopedTask::Running(running) => running.join()?,
+            ScopedTask::Deferred(work) => work.map(|work| work()),
         };
         done.ok_or_else(|| Box::new("the work was taken by nobody") as Box<dyn Any + Send>)
     }
@@ -71,7 +74,7 @@ mod tests {
     use super::*;
 
     fn thread_of_work() -> std::thread::ThreadId {
-        std::thread::scope(|scope| share(scope, || std::thread::current().id()).finish().unwrap())
+        std::thread::scope(|scope| spawn_scoped(scope, || std::thread::current().id()).finish().unwrap())
     }
 
     #[test]
@@ -86,7 +89,8 @@ mod tests {
 
     #[test]
     fn share_returns_the_panic_of_its_thread() {
-        let panicked = std::thread::scope(|scope| share(scope, || -> u8 { panic!("of the work") }).finish());
+        let panicked =
+            std::thread::scope(|scope| spawn_scoped(scope, || -> u8 { panic!("of the work") }).finish());
         assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"of the work"));
     }
 }

@@ -3,10 +3,10 @@
 //! The header of a fork names its parent by id, and the last record they share by number and checksum. The parent may
 //! be archived or deleted afterwards; it is found by its id. Only when it is purged does the fork get a copy.
 
-use manent_log::frame::Reason;
-use manent_log::{Body, Found, Item};
+use manent_log::frame::DamageReason;
+use manent_log::{Body, DamageFinding, LogItem};
 
-use manent_store::{LockMode, LockName, Part, Place, SessionKey, Space, StreamId, is_plain_id};
+use manent_store::{LockMode, LockName, Place, SessionKey, Space, StreamId, StreamPart, is_plain_id};
 
 use crate::error::{Error, Result};
 use crate::meta::Parent;
@@ -104,7 +104,7 @@ impl Store {
         let mut reader = self.read(at, Start::Tail { count: 1, before: None })?;
         let mut last = None;
         while let Some(item) = reader.next()? {
-            if let Item::Entry(entry) = item {
+            if let LogItem::Entry(entry) = item {
                 last = Some(entry.seq).filter(|seq| *seq > 0).or(last);
             }
         }
@@ -112,7 +112,7 @@ impl Store {
     }
 
     /// What is wrong with the session that this one was forked from, if it was.
-    pub(crate) fn check_parent(&self, at: &StreamId) -> Result<Vec<Found>> {
+    pub(crate) fn check_parent(&self, at: &StreamId) -> Result<Vec<DamageFinding>> {
         let mut found = Vec::new();
         // Others may move the parent while it is looked for, or purge it and give the fork a copy: what is missing is
         // looked for again, from the header on.
@@ -123,21 +123,23 @@ impl Store {
                 return Ok(Vec::new());
             };
             let Some(reason) = self.fault_of_parent(&parent)? else { return Ok(Vec::new()) };
-            found = vec![Found { damage: break_at(parent.upto, reason), acknowledged: false }];
+            found = vec![DamageFinding { damage: break_at(parent.upto, reason), acknowledged: false }];
         }
         Ok(found)
     }
 
     /// What is wrong with the session that another one was forked from.
-    fn fault_of_parent(&self, parent: &Parent) -> Result<Option<Reason>> {
-        let Some(address) = find_parent(self.streams(), parent)? else { return Ok(Some(Reason::NoParent)) };
+    fn fault_of_parent(&self, parent: &Parent) -> Result<Option<DamageReason>> {
+        let Some(address) = find_parent(self.streams(), parent)? else {
+            return Ok(Some(DamageReason::NoParent));
+        };
         let mut records = match self.records(&address, Start::Seq(parent.upto)) {
-            Err(e) if e.is_not_found() => return Ok(Some(Reason::NoParent)),
+            Err(e) if e.is_not_found() => return Ok(Some(DamageReason::NoParent)),
             read => read?,
         };
         let shared = record_at(&mut records, parent.upto)?;
         let is_same = shared.is_some_and(|(seq, crc)| (seq, &crc) == (parent.upto, &parent.crc));
-        Ok((!is_same).then_some(Reason::OtherParent))
+        Ok((!is_same).then_some(DamageReason::OtherParent))
     }
 }
 
@@ -147,7 +149,7 @@ const PARENT_LOOKS: u32 = 8;
 /// The record with this number, if the stream holds it itself.
 fn record_at(records: &mut Records, seq: u64) -> Result<Option<(u64, String)>> {
     while let Some(item) = records.next()? {
-        if let Item::Entry(entry) = item {
+        if let LogItem::Entry(entry) = item {
             return Ok((entry.seq == seq && seq > 0).then(|| (seq, crc_of(&entry))));
         }
     }
@@ -158,7 +160,7 @@ fn last_record(records: &mut Records) -> Result<Option<(u64, String)>> {
     let mut last = None;
     while let Some(item) = records.next()? {
         match item {
-            Item::Entry(entry) if entry.seq > 0 => last = Some((entry.seq, crc_of(&entry))),
+            LogItem::Entry(entry) if entry.seq > 0 => last = Some((entry.seq, crc_of(&entry))),
             _ => {}
         }
     }
@@ -177,12 +179,12 @@ struct Copied {
 }
 
 impl Iterator for Copied {
-    type Item = manent_store::Result<Part>;
+    type Item = manent_store::Result<StreamPart>;
 
-    fn next(&mut self) -> Option<manent_store::Result<Part>> {
+    fn next(&mut self) -> Option<manent_store::Result<StreamPart>> {
         let body = self.next_body()?;
         self.seq += 1;
-        Some(body.map(|body| Part::Record { seq: self.seq, body }).map_err(Error::into_store))
+        Some(body.map(|body| StreamPart::Record { seq: self.seq, body }).map_err(Error::into_store))
     }
 }
 
@@ -192,10 +194,10 @@ impl Copied {
             match self.reader.next() {
                 Err(e) => return Some(Err(e)),
                 Ok(None) => return None,
-                Ok(Some(Item::Entry(entry))) if entry.seq > self.upto => return None,
-                Ok(Some(Item::Entry(entry))) if entry.seq == 0 => {}
-                Ok(Some(Item::Entry(entry))) => return Some(Ok(body_of_line(&entry))),
-                Ok(Some(Item::Damage(damage))) => {
+                Ok(Some(LogItem::Entry(entry))) if entry.seq > self.upto => return None,
+                Ok(Some(LogItem::Entry(entry))) if entry.seq == 0 => {}
+                Ok(Some(LogItem::Entry(entry))) => return Some(Ok(body_of_line(&entry))),
+                Ok(Some(LogItem::Damage(damage))) => {
                     self.lost = damage.lines.min(self.upto.saturating_sub(damage.seq) + 1);
                 }
             }

@@ -70,12 +70,12 @@ pub use manent_index::{
     ReadSoFar, Reindexed, SNIPPET_CHARS, Share, Snippet, Stats, Summary,
 };
 pub use manent_log as log;
-pub use manent_log::{Body, Damage, Durability, End, Entry, Expect, Item, Trust};
+pub use manent_log::{Body, Damage, Durability, Entry, Expect, FileSystemTrust, LogEnd, LogItem};
 pub use manent_store as backend;
 pub use manent_store::clock::now;
 pub use manent_store::{
     Blobs, Files, InMemory, KEY_BYTES_MAX, KeyError, KeyParts, Place, Position, Receipt, Repaired,
-    SessionKey, Space, StreamId, StreamStat, Streams, when,
+    SessionKey, Space, StreamId, StreamStat, Streams, human_time,
 };
 #[cfg(feature = "search")]
 pub use memory::Memory;

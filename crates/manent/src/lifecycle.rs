@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use manent_log::Item;
+use manent_log::LogItem;
 use manent_store::{
-    Blobs, Filter, IfMissing, InMemoryBlobs, LockMode, LockName, Part, Place, Progress, SessionKey, Space,
-    StreamId, StreamStat, Which, is_temporary,
+    Blobs, IfMissing, InMemoryBlobs, LockMode, LockName, Place, ProgressFn, Selector, SessionKey, Space,
+    StreamFilter, StreamId, StreamPart, StreamStat, is_temporary,
 };
 
 use crate::error::{Error, Result, io_error};
@@ -36,7 +36,7 @@ impl Store {
     /// its key begins a new session. One that is archived but was not packed, because that was interrupted, is packed
     /// now.
     #[cfg(feature = "archive")]
-    pub fn archive(&self, at: &StreamId, progress: Progress<'_>) -> Result<StreamId> {
+    pub fn archive(&self, at: &StreamId, progress: ProgressFn<'_>) -> Result<StreamId> {
         let archived = match at.place {
             Place::Live => self.moving(|| self.relocate(at, Place::Archive))?,
             Place::Archive => at.clone(),
@@ -144,7 +144,7 @@ impl Store {
     /// Removes the runs of a key, and before them the reports that may show them. The right to move sessions is held.
     fn purge_runs(&self, key: &SessionKey, purged: &mut Purged) -> Result<()> {
         let runs = StreamId::live_in(Space::Runs, key);
-        let filter = Filter::new(Space::Runs, Place::Live, Which::Key(key));
+        let filter = StreamFilter::new(Space::Runs, Place::Live, Selector::Key(key));
         if self.streams().list(&filter)?.is_empty() {
             return Ok(());
         }
@@ -203,7 +203,7 @@ impl Store {
     }
 
     /// Packs an archived session, where the backend can.
-    fn pack(&self, at: &StreamId, progress: Progress<'_>) -> Result<()> {
+    fn pack(&self, at: &StreamId, progress: ProgressFn<'_>) -> Result<()> {
         self.streams().maintenance().map_or(Ok(()), |maintenance| Ok(maintenance.pack(at, progress)?))
     }
 
@@ -235,7 +235,7 @@ impl Store {
         loop {
             let mut records = self.records(fork, Start::Header)?;
             let Some(parent) = records.meta().and_then(|meta| meta.parent.clone()) else { return Ok(()) };
-            let Some(Item::Entry(header)) = records.next()? else { return Ok(()) };
+            let Some(LogItem::Entry(header)) = records.next()? else { return Ok(()) };
             let Some(address) = doomed.iter().find(|doomed| is_parent(Some(&parent), doomed)) else {
                 return Ok(());
             };
@@ -245,8 +245,8 @@ impl Store {
             // Where the record at which it was forked lies above the parent, the parent's own records are not shared.
             let header = meta::with_parent(&line, above.as_ref(), &parent.id);
             let parts = [
-                Part::Lines { of: address.clone(), upto: Some(parent.upto) },
-                Part::Lines { of: fork.clone(), upto: None },
+                StreamPart::Lines { of: address.clone(), upto: Some(parent.upto) },
+                StreamPart::Lines { of: fork.clone(), upto: None },
             ];
             let writer = self.streams().lease(fork, IfMissing::Refuse, Duration::ZERO)?;
             writer.replace(Some(&header), &mut parts.into_iter().map(Ok), &[])?;

@@ -3,7 +3,7 @@
 use manent_log::{Body, Entry};
 use serde_json::value::RawValue;
 
-use manent_store::{Header, KeyParts, SessionKey};
+use manent_store::{KeyParts, SessionKey, StreamHeader};
 
 use crate::turn::Record;
 use manent_store::clock;
@@ -79,7 +79,7 @@ pub(crate) struct Author<'a> {
 
 impl Author<'_> {
     /// The header of a new session.
-    pub(crate) fn header(&self, key: &SessionKey, parent: Option<&Parent>) -> Header {
+    pub(crate) fn header(&self, key: &SessionKey, parent: Option<&Parent>) -> StreamHeader {
         let id = uuid::Uuid::now_v7().to_string();
         let mut meta = Body::new();
         meta.number("format", manent_log::FORMAT).string("id", &id).string("key", key.as_str());
@@ -101,7 +101,7 @@ impl Author<'_> {
         }
         let mut body = Body::new();
         body.string("ts", &clock::now()).object("meta", &meta);
-        Header { id, body }
+        StreamHeader { id, body }
     }
 }
 

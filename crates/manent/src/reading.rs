@@ -7,10 +7,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use manent_log::frame::Reason;
-use manent_log::{Change, Damage, End, Entry, Item};
+use manent_log::frame::DamageReason;
+use manent_log::{Damage, Entry, FileChange, LogEnd, LogItem};
 
-use manent_store::{Filter, Place, SessionKey, StreamId, Streams, Target, Which};
+use manent_store::{Place, Selector, SessionKey, StreamFilter, StreamId, Streams, Target};
 
 use crate::error::Result;
 use crate::meta::{Meta, Parent};
@@ -60,7 +60,7 @@ impl Reader {
         clippy::should_implement_trait,
         reason = "it lends its buffer and can fail, which Iterator cannot say"
     )]
-    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+    pub fn next(&mut self) -> Result<Option<LogItem<'_>>> {
         Ok(if self.advance()? { self.item() } else { None })
     }
 
@@ -85,18 +85,18 @@ impl Reader {
             let found = part.records.advance()?;
             match part.records.item().filter(|_| found) {
                 // The header of a parent says nothing about the session that is read.
-                Some(Item::Entry(entry)) if entry.seq == 0 && entry.verified => continue,
-                Some(Item::Entry(entry)) if entry.seq == parent.upto => {
+                Some(LogItem::Entry(entry)) if entry.seq == 0 && entry.verified => continue,
+                Some(LogItem::Entry(entry)) if entry.seq == parent.upto => {
                     part.done = true;
                     if crc_of(&entry) != parent.crc {
-                        self.broken = Some(break_at(parent.upto, Reason::OtherParent));
+                        self.broken = Some(break_at(parent.upto, DamageReason::OtherParent));
                     }
                 }
                 Some(_) => {}
                 // It ends before the record at which the fork goes on: it is another one than it was.
                 None => {
                     part.done = true;
-                    self.broken = Some(break_at(parent.upto, Reason::OtherParent));
+                    self.broken = Some(break_at(parent.upto, DamageReason::OtherParent));
                 }
             }
             return Ok(true);
@@ -105,16 +105,16 @@ impl Reader {
     }
 
     /// What [`Reader::advance`] went to.
-    pub fn item(&self) -> Option<Item<'_>> {
+    pub fn item(&self) -> Option<LogItem<'_>> {
         match self.broken {
-            Some(damage) => Some(Item::Damage(damage)),
+            Some(damage) => Some(LogItem::Damage(damage)),
             None => self.parts.front()?.records.item(),
         }
     }
 
     /// How the session ended when [`Reader::advance`] last found nothing.
-    pub fn end(&self) -> End {
-        self.parts.back().map_or(End::Clean, |part| part.records.end())
+    pub fn end(&self) -> LogEnd {
+        self.parts.back().map_or(LogEnd::Clean, |part| part.records.end())
     }
 
     /// What the header of the session says; nothing if it is another program's.
@@ -131,13 +131,13 @@ impl Reader {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             std::thread::sleep(left.map_or(LOOK_AGAIN_AFTER, |left| left.min(LOOK_AGAIN_AFTER)));
             match self.change()? {
-                Change::Grew => return Ok(Growth::More),
-                Change::Truncated => return Ok(Growth::Truncated),
-                Change::Replaced => return Ok(Growth::Replaced),
-                Change::None if left.is_some_and(|left| left <= LOOK_AGAIN_AFTER) => {
+                FileChange::Grew => return Ok(Growth::More),
+                FileChange::Truncated => return Ok(Growth::Truncated),
+                FileChange::Replaced => return Ok(Growth::Replaced),
+                FileChange::None if left.is_some_and(|left| left <= LOOK_AGAIN_AFTER) => {
                     return Ok(Growth::Nothing);
                 }
-                Change::None => {}
+                FileChange::None => {}
             }
         }
     }
@@ -157,11 +157,11 @@ impl Reader {
     }
 
     /// What became of the session since it was read to its end.
-    fn change(&self) -> Result<Change> {
+    fn change(&self) -> Result<FileChange> {
         match (self.parts.back(), &self.awaited) {
             (Some(part), _) => part.records.change(),
-            (None, Some((store, key, _))) if store.exists(key)? => Ok(Change::Grew),
-            (None, _) => Ok(Change::None),
+            (None, Some((store, key, _))) if store.exists(key)? => Ok(FileChange::Grew),
+            (None, _) => Ok(FileChange::None),
         }
     }
 
@@ -214,7 +214,7 @@ fn read_once(streams: &dyn Streams, at: &StreamId, start: Start) -> Result<Reade
         let sane = earlier.is_none_or(|child| parent.upto < child.upto);
         let found = if sane { read_parent(streams, &parent, start)? } else { None };
         let Some(above) = found else {
-            reader.first.push_back(break_at(parent.upto, Reason::NoParent));
+            reader.first.push_back(break_at(parent.upto, DamageReason::NoParent));
             break;
         };
         records = above;
@@ -247,12 +247,12 @@ pub(crate) fn find_with_id(
     id: &str,
 ) -> Result<Option<StreamId>> {
     let mut looks = Vec::with_capacity(4);
-    looks.extend(key.map(|key| (Place::Live, Which::Key(key))));
-    looks.extend(Place::ALL.iter().skip(1).map(|place| (*place, Which::Id(id))));
+    looks.extend(key.map(|key| (Place::Live, Selector::Key(key))));
+    looks.extend(Place::ALL.iter().skip(1).map(|place| (*place, Selector::Id(id))));
     // Last, because it looks into every live file: it was renamed by hand.
-    looks.push((Place::Live, Which::Id(id)));
+    looks.push((Place::Live, Selector::Id(id)));
     for (place, which) in looks {
-        let found = streams.list(&Filter::sessions(place, which))?;
+        let found = streams.list(&StreamFilter::sessions(place, which))?;
         if let Some(listed) = found.into_iter().find(|listed| listed.id.id == id) {
             return Ok(Some(listed.id));
         }
@@ -267,7 +267,7 @@ pub(crate) fn crc_of(entry: &Entry<'_>) -> String {
 }
 
 /// Damage that is nowhere in the session's own file.
-pub(crate) fn break_at(seq: u64, reason: Reason) -> Damage {
+pub(crate) fn break_at(seq: u64, reason: DamageReason) -> Damage {
     Damage { offset: 0, length: 0, reason, lines: 0, seq }
 }
 

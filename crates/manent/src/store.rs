@@ -10,14 +10,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use manent_log::frame::Reason;
+use manent_log::frame::DamageReason;
 use manent_log::fs::Disk;
-use manent_log::{Body, Damage, Found, RealDisk, Report, SetAside, Trust};
+use manent_log::{Body, Damage, DamageFinding, FileSystemTrust, RealDisk, SetAside, VerifyReport};
 use manent_store::clock;
 use manent_store::sync::lock;
 use manent_store::{
-    Append, Blobs, Detail, Files, Filter, Header, IfMissing, Maintenance, Place, Position, Progress, Receipt,
-    Repaired, SessionKey, Space, StreamId, StreamStat, StreamWriter, Streams, Which,
+    AppendOptions, Blobs, Files, IfMissing, ListDetail, Maintenance, Place, Position, ProgressFn, Receipt,
+    Repaired, Selector, SessionKey, Space, StreamFilter, StreamHeader, StreamId, StreamStat, StreamWriter,
+    Streams,
 };
 
 use crate::context::Tail;
@@ -73,7 +74,7 @@ pub struct StoreOptions {
     /// How long to wait for another writer, or for somebody who moves sessions.
     pub wait: Duration,
     /// Which file systems to trust.
-    pub trust: Trust,
+    pub trust: FileSystemTrust,
     /// Who writes, for the header: a name and a version.
     pub app: String,
     /// The working directory to note in the header of a new session.
@@ -86,7 +87,13 @@ pub struct StoreOptions {
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
         let app = concat!("manent/", env!("CARGO_PKG_VERSION")).to_owned();
-        StoreOptions { wait: Duration::from_secs(5), trust: Trust::LocalOnly, app, cwd: None, index: None }
+        StoreOptions {
+            wait: Duration::from_secs(5),
+            trust: FileSystemTrust::LocalOnly,
+            app,
+            cwd: None,
+            index: None,
+        }
     }
 }
 
@@ -174,7 +181,7 @@ impl Store {
     }
 
     /// Checks every byte of a stream of any space; `None` if there is none.
-    pub fn verify_stream(&self, id: &StreamId) -> Result<Option<Report>> {
+    pub fn verify_stream(&self, id: &StreamId) -> Result<Option<VerifyReport>> {
         match self.maintenance()?.verify(id, &mut |_, _| {}) {
             Err(e) if e.is_not_found() => Ok(None),
             report => Ok(Some(report?)),
@@ -240,7 +247,7 @@ impl Store {
         durability: Durability,
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
-        let how = Append { expect, wait: self.options.wait, ..Append::new(durability) };
+        let how = AppendOptions { expect, wait: self.options.wait, ..AppendOptions::new(durability) };
         let header = || self.header(key, None);
         let receipts = self.streams.append(&StreamId::live(key), &header, bodies, &how)?;
         self.index.note_written(key);
@@ -286,28 +293,28 @@ impl Store {
 
     /// The live session of a key.
     pub fn live(&self, key: &SessionKey) -> Result<Option<StreamStat>> {
-        Ok(self.list_which(Place::Live, Which::Key(key))?.into_iter().next())
+        Ok(self.list_which(Place::Live, Selector::Key(key))?.into_iter().next())
     }
 
     /// The sessions of a place, in no order.
     pub fn list(&self, place: Place) -> Result<Vec<StreamStat>> {
-        self.list_which(place, Which::All)
+        self.list_which(place, Selector::All)
     }
 
     /// The sessions of a key in a place, in no order.
     pub fn list_of(&self, place: Place, key: &SessionKey) -> Result<Vec<StreamStat>> {
-        self.list_which(place, Which::Key(key))
+        self.list_which(place, Selector::Key(key))
     }
 
     /// The live sessions that changed last, the newest first, at most so many. Ids that only a header tells are left
     /// out: whoever wants thousands reads each next, and should not have to open them twice.
     pub fn recent(&self, count: usize) -> Result<Vec<StreamStat>> {
-        let filter = Filter::sessions(Place::Live, Which::All);
-        Ok(self.streams.list(&Filter { detail: Detail::Outside, newest: Some(count), ..filter })?)
+        let filter = StreamFilter::sessions(Place::Live, Selector::All);
+        Ok(self.streams.list(&StreamFilter { detail: ListDetail::Outside, newest: Some(count), ..filter })?)
     }
 
-    fn list_which(&self, place: Place, which: Which<'_>) -> Result<Vec<StreamStat>> {
-        Ok(self.streams.list(&Filter::sessions(place, which))?)
+    fn list_which(&self, place: Place, which: Selector<'_>) -> Result<Vec<StreamStat>> {
+        Ok(self.streams.list(&StreamFilter::sessions(place, which))?)
     }
 
     /// The session that a key means to a reader: the live one, else the newest that was archived.
@@ -333,7 +340,7 @@ impl Store {
         let mut found: Vec<StreamStat> = Vec::new();
         for _ in 0..LOOKS {
             for place in Place::ALL {
-                found.extend(self.list_which(place, Which::Id(id))?);
+                found.extend(self.list_which(place, Selector::Id(id))?);
                 if let Some(at) = found.iter().position(|listed| listed.id.id == id) {
                     return Ok(found.swap_remove(at));
                 }
@@ -382,11 +389,11 @@ impl Store {
 
     /// Checks every byte of a session, that what it was forked from is still there, and that it has all the records
     /// with which the catalogue last saw it.
-    pub fn verify(&self, at: &StreamId, progress: Progress<'_>) -> Result<Report> {
+    pub fn verify(&self, at: &StreamId, progress: ProgressFn<'_>) -> Result<VerifyReport> {
         let mut report = self.maintenance()?.verify(at, progress)?;
         report.damage.splice(0..0, self.check_parent(at)?);
         let shorter = self.shorter(at)?;
-        report.damage.extend(shorter.map(|damage| Found { damage, acknowledged: false }));
+        report.damage.extend(shorter.map(|damage| DamageFinding { damage, acknowledged: false }));
         Ok(report)
     }
 
@@ -397,7 +404,7 @@ impl Store {
         let listed = self.list_of(at.place, &at.key)?;
         let offset = listed.iter().find(same).map_or(0, |listed| listed.bytes);
         let length = bytes.saturating_sub(offset);
-        Ok(Some(Damage { offset, length, reason: Reason::Shorter, lines: 0, seq }))
+        Ok(Some(Damage { offset, length, reason: DamageReason::Shorter, lines: 0, seq }))
     }
 
     /// Sets a torn end of the live session of a key aside, and acknowledges its damage.
@@ -413,11 +420,11 @@ impl Store {
     }
 
     /// Makes the header of a new stream of a key.
-    pub fn new_header(&self, key: &SessionKey) -> Header {
+    pub fn new_header(&self, key: &SessionKey) -> StreamHeader {
         self.header(key, None)
     }
 
-    pub(crate) fn header(&self, key: &SessionKey, parent: Option<&Parent>) -> Header {
+    pub(crate) fn header(&self, key: &SessionKey, parent: Option<&Parent>) -> StreamHeader {
         Author { app: &self.options.app, cwd: self.options.cwd.as_deref() }.header(key, parent)
     }
 }
@@ -460,7 +467,8 @@ impl Session {
     ) -> Result<Vec<Receipt>> {
         // After a failure nobody knows what was written, and the tail is read again.
         let tail = self.tail.take();
-        let receipts = self.writer.append(bodies, &Append { expect, ..Append::new(durability) })?;
+        let receipts =
+            self.writer.append(bodies, &AppendOptions { expect, ..AppendOptions::new(durability) })?;
         self.tail = tail.and_then(|tail| tail.with_appended(bodies, &receipts));
         Ok(receipts)
     }

@@ -1,6 +1,6 @@
 //! One stream of a session being read: the reader of the backend, and what its header says.
 
-use manent_log::{Change, End, Item};
+use manent_log::{FileChange, LogEnd, LogItem};
 use manent_store::{Position, Seek, StreamId, StreamReader, Streams, Target};
 
 use crate::error::Result;
@@ -86,22 +86,22 @@ impl Records {
     }
 
     /// Returns what [`Records::advance`] moved to.
-    pub(crate) fn item(&self) -> Option<Item<'_>> {
+    pub(crate) fn item(&self) -> Option<LogItem<'_>> {
         self.reader.item()
     }
 
     /// Moves to the next record or damage and returns it.
-    pub(crate) fn next(&mut self) -> Result<Option<Item<'_>>> {
+    pub(crate) fn next(&mut self) -> Result<Option<LogItem<'_>>> {
         Ok(self.reader.next()?)
     }
 
     /// Returns how the stream ended when [`Records::advance`] last found nothing.
-    pub(crate) fn end(&self) -> End {
+    pub(crate) fn end(&self) -> LogEnd {
         self.reader.end()
     }
 
     /// Returns what became of the stream since it was read to its end.
-    pub(crate) fn change(&self) -> Result<Change> {
+    pub(crate) fn change(&self) -> Result<FileChange> {
         Ok(self.reader.poll()?)
     }
 

@@ -3,7 +3,7 @@
 //! All text lies in one arena of about the size of the file, so that a session of 100,000 turns costs one allocation
 //! and not 300,000. What a turn carries besides (tool calls, usage) is kept as it stands, as JSON.
 
-use manent_log::{Damage, End, Item};
+use manent_log::{Damage, LogEnd, LogItem};
 
 use crate::arena::{Arena, Spot};
 use crate::error::{Error, Result};
@@ -56,15 +56,15 @@ impl Transcript {
         let mut all = Transcript { text: Arena::for_about(bytes), ..Transcript::default() };
         while let Some(item) = reader.next()? {
             match item {
-                Item::Damage(damage) => all.damage.push(damage),
-                Item::Entry(entry) => match Record::of(&entry) {
+                LogItem::Damage(damage) => all.damage.push(damage),
+                LogItem::Entry(entry) => match Record::of(&entry) {
                     Some(record) if record.is_turn() => all.push(&record)?,
                     Some(_) => {}
                     None => all.unreadable.push(entry.seq),
                 },
             }
         }
-        if let End::Torn(torn) = reader.end() {
+        if let LogEnd::Torn(torn) = reader.end() {
             all.torn = Some(torn);
         }
         Ok(all)

@@ -7,9 +7,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use manent_log::Report;
+use manent_log::VerifyReport;
 
-use manent_store::{Place, Progress, Space, StreamId, StreamStat, Version};
+use manent_store::{Place, ProgressFn, Space, StreamId, StreamStat, Version};
 
 use crate::error::{Error, Result};
 use crate::reading::find_with_id;
@@ -33,7 +33,7 @@ pub struct Verified {
     /// The session, at the address where it was found last.
     pub listed: StreamStat,
     /// What the check found. `None`: the session was removed after it had been listed.
-    pub outcome: Result<Option<Report>>,
+    pub outcome: Result<Option<VerifyReport>>,
 }
 
 impl Store {
@@ -50,7 +50,11 @@ impl Store {
 
     /// As [`Store::verify`], for a session that others may move meanwhile. Returns the address at which it was checked,
     /// or `None` if the session was removed.
-    pub fn verify_moving(&self, at: &StreamId, progress: Progress<'_>) -> Result<Option<(StreamId, Report)>> {
+    pub fn verify_moving(
+        &self,
+        at: &StreamId,
+        progress: ProgressFn<'_>,
+    ) -> Result<Option<(StreamId, VerifyReport)>> {
         let mut at = at.clone();
         for _ in 0..MOVES_MAX {
             match self.verify(&at, &mut *progress) {
@@ -68,7 +72,8 @@ impl Store {
     /// Returns whether there is anything to repair in a stream of any space. Only memory and consolidation ask.
     #[cfg(feature = "search")]
     pub(crate) fn is_damaged(&self, id: &StreamId) -> Result<bool> {
-        let is_damaged = |report: Report| !report.is_sound() || report.tail != manent_log::TailState::Clean;
+        let is_damaged =
+            |report: VerifyReport| !report.is_sound() || report.tail != manent_log::TailState::Clean;
         Ok(self.verify_stream(id)?.is_some_and(is_damaged))
     }
 
@@ -91,7 +96,7 @@ impl Store {
 impl VerifyAll {
     /// Checks the next session. `None`: all were checked. An error is about a place that cannot be listed; the sessions
     /// of the other places are checked all the same.
-    pub fn next(&mut self, progress: Progress<'_>) -> Option<Result<Verified>> {
+    pub fn next(&mut self, progress: ProgressFn<'_>) -> Option<Result<Verified>> {
         loop {
             if let Some(error) = self.failed.pop_front() {
                 return Some(Err(error));

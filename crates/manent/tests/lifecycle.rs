@@ -8,7 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use manent::backend::Error as StoreError;
-use manent::{Error, Growth, Item, KeyParts, Place, SessionKey, Start, Store, StoreOptions, StreamId, turn};
+use manent::{
+    Error, Growth, KeyParts, LogItem, Place, SessionKey, Start, Store, StoreOptions, StreamId, turn,
+};
 
 struct Scene {
     home: tempfile::TempDir,
@@ -36,9 +38,9 @@ impl Scene {
         let (mut turns, mut damage) = (Vec::new(), 0);
         while let Some(item) = reader.next().unwrap() {
             match item {
-                Item::Damage(_) => damage += 1,
-                Item::Entry(entry) if entry.seq == 0 => {}
-                Item::Entry(entry) => {
+                LogItem::Damage(_) => damage += 1,
+                LogItem::Entry(entry) if entry.seq == 0 => {}
+                LogItem::Entry(entry) => {
                     turns.push((entry.seq, manent::Record::of(&entry).unwrap().content().into_owned()));
                 }
             }
@@ -223,7 +225,7 @@ fn a_fork_goes_on_from_a_record_and_neither_sees_the_others_later_turns() {
     assert_eq!(tail, wanted);
     for seq in 1..=5 {
         let mut reader = scene.store.stream(&key("third"), Start::Seq(seq)).unwrap();
-        let Some(Item::Entry(entry)) = reader.next().unwrap() else { panic!("nothing at {seq}") };
+        let Some(LogItem::Entry(entry)) = reader.next().unwrap() else { panic!("nothing at {seq}") };
         assert_eq!(entry.seq, seq);
     }
     let beyond = scene.store.fork(&work, Some(7), &key("x"));
@@ -388,13 +390,13 @@ fn a_session_that_does_not_exist_yet_can_be_waited_for() {
     assert_eq!(reader.wait(Duration::from_mins(1)).unwrap(), Growth::More);
     let mut seqs = Vec::new();
     while let Some(item) = reader.next().unwrap() {
-        let Item::Entry(entry) = item else { panic!("{item:?}") };
+        let LogItem::Entry(entry) = item else { panic!("{item:?}") };
         seqs.push(entry.seq);
     }
     assert_eq!(seqs, [0, 1]);
     scene.say("late", "and more");
     assert_eq!(reader.wait(Duration::from_mins(1)).unwrap(), Growth::More);
-    assert!(matches!(reader.next().unwrap(), Some(Item::Entry(entry)) if entry.seq == 2));
+    assert!(matches!(reader.next().unwrap(), Some(LogItem::Entry(entry)) if entry.seq == 2));
 }
 
 #[test]

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use manent::backend::{
-    Append, Blobs, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName,
-    Maintenance, NewHeader, Parts, Place, Position, Receipt, Replaced, Result, Seek, Space, StreamId,
-    StreamReader, StreamStat, StreamWriter, Streams, Target,
+    AppendOptions, Blobs, Changes, Cursor, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
+    NewHeader, Place, Position, Receipt, Replaced, Result, Seek, Space, StreamFilter, StreamHeader, StreamId,
+    StreamParts, StreamReader, StreamStat, StreamWriter, Streams, Target,
 };
-use manent::log::{Change, End, Entry, Item, KeyRule, KeyedLine, Occurrence, SetAside};
+use manent::log::{Entry, FileChange, KeyRule, KeyedLine, LogEnd, LogItem, Occurrence, SetAside};
 use manent::{
     Body, Damage, Durability, Expect, Files, InMemory, Query, SessionKey, Store, StoreOptions, turn,
 };
@@ -252,7 +252,7 @@ struct PanickingReader {
 }
 
 impl StreamWriter for PanickingWriter {
-    fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>> {
+    fn append(&mut self, bodies: &[Body], how: &AppendOptions<'_>) -> Result<Vec<Receipt>> {
         self.countdown.tick();
         let appended = self.inner.append(bodies, how);
         // Also when it is done, and nobody heard of it.
@@ -273,7 +273,7 @@ impl StreamWriter for PanickingWriter {
     fn replace(
         self: Box<Self>,
         header: Option<&Body>,
-        parts: Parts<'_>,
+        parts: StreamParts<'_>,
         left_out: &[Damage],
     ) -> Result<Replaced> {
         self.countdown.tick();
@@ -340,7 +340,7 @@ impl StreamReader for PanickingReader {
         self.inner.advance()
     }
 
-    fn item(&self) -> Option<Item<'_>> {
+    fn item(&self) -> Option<LogItem<'_>> {
         self.countdown.tick();
         self.inner.item()
     }
@@ -350,11 +350,11 @@ impl StreamReader for PanickingReader {
         self.inner.line_at(position, bytes)
     }
 
-    fn end(&self) -> End {
+    fn end(&self) -> LogEnd {
         self.inner.end()
     }
 
-    fn poll(&self) -> Result<Change> {
+    fn poll(&self) -> Result<FileChange> {
         self.inner.poll()
     }
 
@@ -393,7 +393,7 @@ impl Streams for Panicking {
         id: &StreamId,
         new: NewHeader<'_>,
         records: &[Body],
-        how: &Append<'_>,
+        how: &AppendOptions<'_>,
     ) -> Result<Vec<Receipt>> {
         self.countdown.tick();
         // The header is made inside of the commit: a panic there is one of whoever leads it.
@@ -406,7 +406,7 @@ impl Streams for Panicking {
         appended
     }
 
-    fn list(&self, which: &Filter<'_>) -> Result<Vec<StreamStat>> {
+    fn list(&self, which: &StreamFilter<'_>) -> Result<Vec<StreamStat>> {
         self.countdown.tick();
         self.inner.list(which)
     }
@@ -416,7 +416,7 @@ impl Streams for Panicking {
         self.inner.changes(space, known, since)
     }
 
-    fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
+    fn create(&self, id: &StreamId, header: &StreamHeader, parts: StreamParts<'_>) -> Result<()> {
         self.countdown.tick();
         self.inner.create(id, header, parts)
     }

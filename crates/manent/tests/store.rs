@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use manent::backend::Error as StoreError;
-use manent::log::{Item, RealDisk, verify};
+use manent::log::{LogItem, RealDisk, verify};
 use manent::{Body, Durability, Error, Expect, Place, Reader, SessionKey, Start, Store, turn};
 
 fn key(text: &str) -> SessionKey {
@@ -132,7 +132,7 @@ fn the_tail_and_the_middle_of_a_session_are_found() {
         session.append_with(&[body], Durability::Flush, Expect::Seq(n as u64)).unwrap();
     }
     let first_seq = |mut reader: Reader| match reader.next().unwrap() {
-        Some(Item::Entry(entry)) => entry.seq,
+        Some(LogItem::Entry(entry)) => entry.seq,
         other => panic!("{other:?}"),
     };
     for n in [1, 2, 50, 499, 500] {

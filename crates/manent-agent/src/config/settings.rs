@@ -1,6 +1,6 @@
 //! The table of what can be set: its name, where else it can be set, how it is shown and read.
 
-use manent::when;
+use manent::human_time;
 
 use super::{Config, Every, Provider, When, length, length_words};
 
@@ -91,7 +91,7 @@ pub(super) const SETTINGS: [Setting; 18] = [
         wanted: "a time like 5m, or -1 for ever",
         get: |c| c.ollama_keep_alive.clone(),
         set: |c, v| {
-            let is_time = v == "-1" || v == "0" || when::duration(v).is_ok();
+            let is_time = v == "-1" || v == "0" || human_time::parse_duration(v).is_ok();
             is_time.then(|| v.clone_into(&mut c.ollama_keep_alive))
         },
     },

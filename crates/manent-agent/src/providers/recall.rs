@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use manent::memory::Kind;
-use manent::{Hit, Item, Place, Query, Record, Start, Store};
+use manent::{Hit, LogItem, Place, Query, Record, Start, Store};
 
 use super::{ModelError, Piece, Reply, Request};
 
@@ -82,7 +82,7 @@ impl Recall {
         }
         let mut reader = self.store.read(&hit.id, Start::Seq(hit.seq))?;
         while let Some(item) = reader.next()? {
-            if let Item::Entry(entry) = item {
+            if let LogItem::Entry(entry) = item {
                 let model = Record::of(&entry)
                     .filter(|_| entry.seq == hit.seq)
                     .and_then(|record| record.string("model").map(|model| model == NAME));

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use manent::log::RealDisk;
 use manent::memory::Filter;
-use manent::{Item, Record, Start, Store, StoreOptions};
+use manent::{LogItem, Record, Start, Store, StoreOptions};
 use manent_agent::config::When;
 use manent_agent::kernel::{Calling, Event, Kernel, Toolbox};
 use manent_agent::policy::{Approvals, Asking, Policy, Rules};
@@ -266,7 +266,7 @@ fn assert_results(life: &Life, store: &Store, what: &str) {
     let is_remembered = remembered.iter().any(|item| item.content == "The user likes tea.");
     let mut reader = store.stream(&key("a"), Start::First).unwrap();
     while let Some(item) = reader.next().unwrap() {
-        let Item::Entry(entry) = item else { panic!("{what}: damage") };
+        let LogItem::Entry(entry) = item else { panic!("{what}: damage") };
         if Record::of(&entry).is_none_or(|record| record.role().as_deref() != Some("tool")) {
             continue;
         }

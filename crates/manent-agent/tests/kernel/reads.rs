@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use manent::backend::{
-    Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName, NewHeader,
-    Parts, Result, StreamReader, StreamWriter, Target,
+    AppendOptions, Changes, Cursor, IfMissing, KnownStreams, Lock, LockMode, LockName, NewHeader, Result,
+    StreamFilter, StreamHeader, StreamParts, StreamReader, StreamWriter, Target,
 };
 use manent::{
     Body, Files, Place, Receipt, SessionKey, Space, Store, StoreOptions, StreamId, StreamStat, Streams,
@@ -49,12 +49,12 @@ impl Streams for Counting {
         id: &StreamId,
         new: NewHeader<'_>,
         records: &[Body],
-        how: &Append,
+        how: &AppendOptions,
     ) -> Result<Vec<Receipt>> {
         self.files.append(id, new, records, how)
     }
 
-    fn list(&self, which: &Filter<'_>) -> Result<Vec<StreamStat>> {
+    fn list(&self, which: &StreamFilter<'_>) -> Result<Vec<StreamStat>> {
         self.files.list(which)
     }
 
@@ -62,7 +62,7 @@ impl Streams for Counting {
         self.files.changes(space, known, since)
     }
 
-    fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
+    fn create(&self, id: &StreamId, header: &StreamHeader, parts: StreamParts<'_>) -> Result<()> {
         self.files.create(id, header, parts)
     }
 

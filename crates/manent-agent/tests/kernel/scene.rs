@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use manent::{Item, Record, SessionKey, Start, Store, StoreOptions};
+use manent::{LogItem, Record, SessionKey, Start, Store, StoreOptions};
 use manent_agent::config::{Config, Every, When};
 use manent_agent::kernel::{Answered, Conversation, Event, Kernel, TurnError};
 use manent_agent::providers::{Model, Ollama, OpenAi, Patience, Server};
@@ -127,7 +127,7 @@ pub(crate) fn log(store: &Store, key: &SessionKey) -> Vec<Line> {
     let mut reader = store.stream(key, Start::Header).unwrap();
     let mut lines = Vec::new();
     while let Some(item) = reader.next().unwrap() {
-        let Item::Entry(entry) = item else { panic!("damage in {key}") };
+        let LogItem::Entry(entry) = item else { panic!("damage in {key}") };
         let Some(record) = Record::of(&entry).filter(|_| entry.seq > 0) else { continue };
         let role = record.role().or_else(|| record.kind()).unwrap_or_default().into_owned();
         lines.push(Line {

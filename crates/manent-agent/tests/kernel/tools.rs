@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use manent::log::RealDisk;
 use manent::tokens::Tokens;
-use manent::{Item, Record, SessionKey, Start, Store, StreamId};
+use manent::{LogItem, Record, SessionKey, Start, Store, StreamId};
 use manent_agent::kernel::{Answered, Calling, Conversation, Event, Kernel, Toolbox, TurnError, Word};
 use manent_agent::policy::{Answer, Approvals, Asking, Grant, Policy, Rules};
 use manent_agent::protocol;
@@ -98,7 +98,7 @@ pub(crate) fn result(store: &Store, key: &SessionKey) -> Value {
     let mut reader = store.stream(key, Start::First).unwrap();
     let mut found = Value::Null;
     while let Some(item) = reader.next().unwrap() {
-        if let Item::Entry(entry) = item
+        if let LogItem::Entry(entry) = item
             && Record::of(&entry).is_some_and(|record| record.role().as_deref() == Some("tool"))
         {
             found = serde_json::from_slice(entry.bytes).unwrap();

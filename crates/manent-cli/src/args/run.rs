@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use manent::when::duration;
+use manent::human_time::parse_duration;
 use manent_runs::Status;
 
 use super::{Level, Wait};
@@ -187,7 +187,7 @@ fn git_directory(text: &str) -> Result<PathBuf, &'static str> {
 
 /// A length of time in which something can happen.
 fn some_time(text: &str) -> Result<Duration, String> {
-    match duration(text) {
+    match parse_duration(text) {
         Ok(Duration::ZERO) => Err("nothing can be done in no time; give a longer one".to_owned()),
         Ok(time) => Ok(time),
         Err(e) => Err(e.to_string()),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use manent::consolidate::Consolidation;
-use manent::log::Report;
+use manent::log::VerifyReport;
 use manent::{Memory, Repaired, SessionKey, Store};
 use manent_runs::{Error, Runs};
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ impl Beside {
     }
 
     /// Nothing: there is none.
-    pub(super) fn verify(&self) -> Result<Option<Report>, Error> {
+    pub(super) fn verify(&self) -> Result<Option<VerifyReport>, Error> {
         match self {
             Beside::Memory(items) | Beside::Inbox(items) => Ok(items.verify()?),
             Beside::Journal(journal) => Ok(journal.verify()?),

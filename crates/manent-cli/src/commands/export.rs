@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::io;
 use std::time::Duration;
 
-use manent::{End, Item, Reader, Record, Start, Store, StreamId};
+use manent::{LogEnd, LogItem, Reader, Record, Start, Store, StreamId};
 use serde_json::Value;
 
 use super::show::open;
@@ -57,7 +57,7 @@ fn write(
         Form::Json => to.record(record.line()),
         Form::Md => to.text(&transcript(record)),
     })?;
-    if let End::Torn(torn) = reader.end() {
+    if let LogEnd::Torn(torn) = reader.end() {
         let what = "bytes at the end are no record, and are left out";
         context.warn(&format!("{}: the last {} {what}; `manent verify` tells", at.key, torn.length));
     }
@@ -73,9 +73,9 @@ fn each(
 ) -> Result<(), Failure> {
     while let Some(item) = reader.next()? {
         match item {
-            Item::Damage(damage) => context.warn_of_damage(&at.key, &damage),
-            Item::Entry(entry) if entry.seq == 0 && entry.verified => {}
-            Item::Entry(entry) => match Record::of(&entry) {
+            LogItem::Damage(damage) => context.warn_of_damage(&at.key, &damage),
+            LogItem::Entry(entry) if entry.seq == 0 && entry.verified => {}
+            LogItem::Entry(entry) => match Record::of(&entry) {
                 Some(record) => act(&record)?,
                 None => context.warn(&format!("{}: record {} is not UTF-8", at.key, entry.seq)),
             },
@@ -89,7 +89,7 @@ fn title(store: &Store, at: &StreamId) -> Result<String, Failure> {
     let (mut given, mut first) = (String::new(), String::new());
     let mut reader = store.read(at, Start::First)?;
     while let Some(item) = reader.next()? {
-        let Item::Entry(entry) = item else { continue };
+        let LogItem::Entry(entry) = item else { continue };
         let Some(record) = Record::of(&entry) else { continue };
         if record.kind().as_deref() == Some("title") {
             given = record.string("title").unwrap_or_default().into_owned();

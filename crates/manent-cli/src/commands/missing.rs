@@ -4,7 +4,7 @@
 use std::io;
 
 use anstyle::{AnsiColor, Style};
-use manent::backend::Which;
+use manent::backend::Selector;
 use manent::{Missing, SessionKey, Store};
 use serde_json::json;
 
@@ -72,10 +72,10 @@ pub(super) fn advice(missing: &Missing) -> String {
 pub(super) fn acknowledge(store: &Store, names: &[String], output: &mut Output) -> Result<(), Failure> {
     let mut acknowledged = Vec::new();
     if names.is_empty() {
-        acknowledged = store.acknowledge_missing(Which::All)?;
+        acknowledged = store.acknowledge_missing(Selector::All)?;
     }
     for missing in of(store, names)?.iter().filter(|_| !names.is_empty()) {
-        acknowledged.extend(store.acknowledge_missing(Which::Key(&missing.id.key))?);
+        acknowledged.extend(store.acknowledge_missing(Selector::Key(&missing.id.key))?);
     }
     for missing in &acknowledged {
         let name = missing.id.key.as_str();

@@ -2,7 +2,7 @@
 //! known and no longer an alarm. Nothing is rewritten, nothing thrown away, and doing it twice changes nothing.
 
 use anstyle::{AnsiColor, Style};
-use manent::log::frame::Reason;
+use manent::log::frame::DamageReason;
 use manent::{Place, Repaired, Store, StreamStat};
 use serde_json::{Value, json};
 
@@ -111,7 +111,7 @@ fn print(head: &Value, name: &str, done: &Repaired, output: &mut Output) -> std:
     }
     for damage in &done.acknowledged {
         let what = match damage.reason {
-            Reason::Shorter => context::shorter_words(damage),
+            DamageReason::Shorter => context::shorter_words(damage),
             reason => format!("{} bytes at offset {} ({reason})", damage.length, damage.offset),
         };
         let text = format!("           acknowledged: {what}");

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use anstyle::Style;
-use manent::{Damage, End, Growth, Item, Place, Reader, Record, SessionKey, Start, Store, StreamId};
+use manent::{Damage, Growth, LogEnd, LogItem, Place, Reader, Record, SessionKey, Start, Store, StreamId};
 
 use super::{missing, named};
 use crate::args::Show;
@@ -40,7 +40,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Show) -> Result<Exit, Failure> 
     if given.follow && !grows {
         context.note(&format!("{} is {} and does not grow", shown.key, at.place.word()));
     }
-    if let End::Torn(torn) = reader.end() {
+    if let LogEnd::Torn(torn) = reader.end() {
         shown.warn_of_torn_end(&torn, at.place);
     }
     Ok(Exit::Done)
@@ -72,13 +72,13 @@ impl Shown<'_> {
     fn rest(&self, reader: &mut Reader, output: &mut Output) -> Result<(), Failure> {
         while let Some(item) = reader.next()? {
             match item {
-                Item::Damage(damage) => {
+                LogItem::Damage(damage) => {
                     output.flush()?;
                     self.context.warn_of_damage(&self.key, &damage);
                 }
                 // The header is the store's own.
-                Item::Entry(entry) if entry.seq == 0 && entry.verified => {}
-                Item::Entry(entry) => match Record::of(&entry) {
+                LogItem::Entry(entry) if entry.seq == 0 && entry.verified => {}
+                LogItem::Entry(entry) => match Record::of(&entry) {
                     Some(record) => self.record(&record, output)?,
                     None => self.context.warn(&format!("{}: record {} is not UTF-8", self.key, entry.seq)),
                 },

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use manent::log::frame::Reason;
-use manent::log::{Report, TailState};
+use manent::log::frame::DamageReason;
+use manent::log::{TailState, VerifyReport};
 use manent::{Damage, Missing, Place, Store, StreamId, StreamStat, Verified};
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ impl Verifying<'_> {
     fn session(
         &mut self,
         listed: &StreamStat,
-        outcome: manent::Result<Option<Report>>,
+        outcome: manent::Result<Option<VerifyReport>>,
     ) -> Result<(), Failure> {
         match outcome {
             Ok(Some(report)) => {
@@ -146,7 +146,7 @@ fn misplaced(listed: &StreamStat) -> Option<Failure> {
     Some(manent::backend::Error::WrongKey { path, key, found }.into())
 }
 
-fn print_session(at: &StreamId, report: &Report, output: &mut Output) -> std::io::Result<()> {
+fn print_session(at: &StreamId, report: &VerifyReport, output: &mut Output) -> std::io::Result<()> {
     if output.json {
         let head = json!({"session": at.key.as_str(), "id": at.id, "status": at.place.word()});
         return output.json(&json_of(head, report));
@@ -158,7 +158,7 @@ fn print_session(at: &StreamId, report: &Report, output: &mut Output) -> std::io
     print(&name, at.place, report, output)
 }
 
-fn print(name: &str, place: Place, report: &Report, output: &mut Output) -> std::io::Result<()> {
+fn print(name: &str, place: Place, report: &VerifyReport, output: &mut Output) -> std::io::Result<()> {
     let (word, color) =
         if report.is_sound() { ("ok", AnsiColor::Green) } else { ("damaged", AnsiColor::Red) };
     let style = Style::new().fg_color(Some(color.into())).bold();
@@ -198,8 +198,8 @@ fn words(damage: &Damage) -> String {
         _ if damage.reason.is_about_parent() => {
             format!("{}: {}", damage.reason, context::parent_words(damage))
         }
-        _ if damage.reason == Reason::Shorter => context::shorter_words(damage),
-        0 if damage.reason == Reason::ArchiveTable => {
+        _ if damage.reason == DamageReason::Shorter => context::shorter_words(damage),
+        0 if damage.reason == DamageReason::ArchiveTable => {
             format!("{}: the archive's table; what it holds can be read", damage.reason)
         }
         0 => format!("{}: before offset {}", damage.reason, damage.offset),
@@ -208,7 +208,7 @@ fn words(damage: &Damage) -> String {
 }
 
 /// `value`: what it begins with.
-fn json_of(mut value: Value, report: &Report) -> Value {
+fn json_of(mut value: Value, report: &VerifyReport) -> Value {
     let place = |d: &Damage, reason: &str, acknowledged: bool| {
         let Damage { offset, length, .. } = d;
         json!({"offset": offset, "length": length, "reason": reason, "acknowledged": acknowledged})

@@ -17,18 +17,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use manent_log::{
-    Body, Damage, Durability, Entry, KeyIndex, KeyRule, KeyedLine, Occurrence, Reach, RecordPlace, Report,
+    Body, Damage, Durability, Entry, KeyIndex, KeyRule, KeyedLine, Occurrence, Reach, RecordPlace,
+    VerifyReport,
 };
-use manent_store::holders::{Holders, Holding};
 use manent_store::rows::{
-    Line, RowReader, Rows, catch_up, next_seq, path_of, plan_append, verify_rows, write_parts,
+    RowReader, Rows, StoredLine, catch_up, next_seq, path_of, plan_append, verify_rows, write_parts,
 };
 use manent_store::streams::{compare_streams, now_ms};
 use manent_store::sync::lock;
+use manent_store::thread_locks::{ThreadLockGuard, ThreadLocks};
 use manent_store::{
-    Append, Changes, Cursor, Error, Filter, Header, HeaderNames, IfMissing, KnownStreams, Lock, LockMode,
-    LockName, Maintenance, Moment, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Replaced,
-    Result, SessionKey, Space, StreamId, StreamReader, StreamStat, StreamWriter, Streams, Target, Version,
+    AppendOptions, Changes, Cursor, Error, HeaderNames, IfMissing, KnownStreams, Lock, LockMode, LockName,
+    Maintenance, NewHeader, Place, Position, ProgressFn, Receipt, Repaired, Replaced, Result, ScanTime,
+    SessionKey, Space, StreamFilter, StreamHeader, StreamId, StreamParts, StreamReader, StreamStat,
+    StreamWriter, Streams, Target, Version,
 };
 use rusqlite::Error::InvalidColumnType;
 use rusqlite::types::Type;
@@ -76,7 +78,7 @@ pub(crate) struct Sqlite {
 struct Shared {
     path: PathBuf,
     database: Mutex<Database>,
-    holders: Arc<Holders>,
+    holders: Arc<ThreadLocks>,
     indexes: Mutex<Indexes>,
 }
 
@@ -113,11 +115,11 @@ struct Writer {
     found: Option<Found>,
     id: Arc<str>,
     /// The header that is written, or that the first record brings along.
-    header: Option<Line>,
+    header: Option<StoredLine>,
     count: u64,
     next: u64,
     is_finished: bool,
-    _lease: Holding,
+    _lease: ThreadLockGuard,
 }
 
 impl Sqlite {
@@ -142,7 +144,7 @@ impl Sqlite {
             }
             (None, IfMissing::Create(new)) if at.place == Place::Live && at.id.is_empty() => {
                 let header = new();
-                let line = Line::record(at, 0, &header.body)?;
+                let line = StoredLine::record(at, 0, &header.body)?;
                 (header.id, 0, Some(line.clone()), Some(line))
             }
             (None, _) => return Err(Error::not_found(at, &self.name())),
@@ -153,7 +155,7 @@ impl Sqlite {
     }
 
     /// Takes the lease of the live stream of a key for whoever makes one, and makes sure that there is none.
-    fn hold_vacant(&self, space: Space, key: &SessionKey) -> Result<Holding> {
+    fn hold_vacant(&self, space: Space, key: &SessionKey) -> Result<ThreadLockGuard> {
         let live = StreamId::live_in(space, key);
         let hint = "archive or delete it first, or wait until its writer is done";
         let in_the_way = || Error::InTheWay { key: key.to_string(), place: Place::Live, hint };
@@ -192,7 +194,7 @@ impl Streams for Sqlite {
         id: &StreamId,
         new: NewHeader<'_>,
         records: &[Body],
-        how: &Append<'_>,
+        how: &AppendOptions<'_>,
     ) -> Result<Vec<Receipt>> {
         id.check_live()?;
         id.check_key()?;
@@ -200,14 +202,14 @@ impl Streams for Sqlite {
         self.writer(id, IfMissing::Create(new), how.wait)?.append(records, how)
     }
 
-    fn list(&self, which: &Filter<'_>) -> Result<Vec<StreamStat>> {
+    fn list(&self, which: &StreamFilter<'_>) -> Result<Vec<StreamStat>> {
         let mut all = self.shared.read(|connection| stats(connection, which.space))?;
         all.retain(|stat| which.takes(stat));
         Ok(which.arrange(all))
     }
 
     fn changes(&self, space: Space, known: &dyn KnownStreams, _since: &Cursor) -> Result<Changes> {
-        let moment = Moment::new(now_ms());
+        let moment = ScanTime::new(now_ms());
         let all = self.shared.read(|connection| stats(connection, space))?;
         // The same content, and not shorter.
         let grew =
@@ -215,7 +217,7 @@ impl Streams for Sqlite {
         Ok(Changes { moment, streams: compare_streams(known, all, grew), cursor: Cursor::default() })
     }
 
-    fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
+    fn create(&self, id: &StreamId, header: &StreamHeader, parts: StreamParts<'_>) -> Result<()> {
         id.check_live()?;
         id.check_key()?;
         let _lease = self.hold_vacant(id.space, &id.key)?;
@@ -280,7 +282,7 @@ impl Streams for Sqlite {
 
 /// The database keeps records as a whole or not at all, so there is nothing to repair, and nothing is packed.
 impl Maintenance for Sqlite {
-    fn verify(&self, id: &StreamId, progress: Progress<'_>) -> Result<Report> {
+    fn verify(&self, id: &StreamId, progress: ProgressFn<'_>) -> Result<VerifyReport> {
         Ok(verify_rows(&self.shared.lines_of(id)?, progress))
     }
 
@@ -288,13 +290,13 @@ impl Maintenance for Sqlite {
         self.shared.find(id).map(|_| Repaired::default())
     }
 
-    fn pack(&self, id: &StreamId, _progress: Progress<'_>) -> Result<()> {
+    fn pack(&self, id: &StreamId, _progress: ProgressFn<'_>) -> Result<()> {
         self.shared.find(id).map(drop)
     }
 }
 
 impl StreamWriter for Writer {
-    fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>> {
+    fn append(&mut self, bodies: &[Body], how: &AppendOptions<'_>) -> Result<Vec<Receipt>> {
         self.at.check_live()?;
         if self.is_finished {
             let why = "an earlier commit failed".to_owned();
@@ -334,11 +336,11 @@ impl StreamWriter for Writer {
     fn replace(
         self: Box<Self>,
         header: Option<&Body>,
-        parts: Parts<'_>,
+        parts: StreamParts<'_>,
         left_out: &[Damage],
     ) -> Result<Replaced> {
         let lines = write_parts(&self.at, header, parts, |of| self.shared.lines_of(of))?;
-        let bytes = lines.iter().map(Line::len).sum();
+        let bytes = lines.iter().map(StoredLine::len).sum();
         self.shared.write(&self.at, Durability::Sync, |tx, readers| {
             let header_id = names(lines.first()).id;
             let Some(found) = &self.found else {
@@ -392,9 +394,9 @@ impl StreamWriter for Writer {
 
 impl Writer {
     /// Appends lines, behind the header if the stream begins with them.
-    fn write(&mut self, lines: &[Line], durability: Durability) -> Result<()> {
+    fn write(&mut self, lines: &[StoredLine], durability: Durability) -> Result<()> {
         let header = self.header.iter().filter(|_| self.found.is_none());
-        let lines: Vec<Line> = header.chain(lines).cloned().collect();
+        let lines: Vec<StoredLine> = header.chain(lines).cloned().collect();
         let begun = self.shared.write(&self.at, durability, |tx, _| match &self.found {
             Some(found) => insert_lines(tx, found.content, self.count, &lines).map(|()| None),
             None => insert_stream(tx, &self.at, &self.id, &lines),
@@ -411,7 +413,7 @@ impl Rows for Lines {
         self.shared.count(self.content)
     }
 
-    fn line(&self, index: u64) -> Result<Option<Line>> {
+    fn line(&self, index: u64) -> Result<Option<StoredLine>> {
         self.shared.line(self.content, index)
     }
 
@@ -459,7 +461,7 @@ impl Shared {
     }
 
     /// Takes the lease of a stream, whether it exists or not.
-    fn hold(&self, at: &StreamId, wait: Duration) -> Result<Holding> {
+    fn hold(&self, at: &StreamId, wait: Duration) -> Result<ThreadLockGuard> {
         let id = if at.place == Place::Live { "" } else { &at.id };
         let name = format!("lease\0{}\0{}\0{}\0{id}", at.space.word(), at.place.word(), at.key.as_str());
         self.holders.take(&name, LockMode::Exclusive, wait).ok_or_else(|| {
@@ -509,7 +511,7 @@ impl Shared {
     }
 
     /// Finds a stream and takes its lease, for whoever moves or removes it.
-    fn hold_found(&self, at: &StreamId, wait: Duration) -> Result<(Found, Holding)> {
+    fn hold_found(&self, at: &StreamId, wait: Duration) -> Result<(Found, ThreadLockGuard)> {
         self.find(at)?;
         let lease = self.hold(at, wait)?;
         Ok((self.find(at)?, lease))
@@ -535,13 +537,13 @@ impl Shared {
     }
 
     /// Returns a line of a content, or `None` beyond its end.
-    fn line(&self, content: i64, position: u64) -> Result<Option<Line>> {
+    fn line(&self, content: i64, position: u64) -> Result<Option<StoredLine>> {
         let sql = "SELECT seq, verified, bytes FROM lines WHERE content = ?1 AND position = ?2";
         self.select(sql, [content, signed(position)], line_of_row)
     }
 
     /// Returns all lines of a stream.
-    fn lines_of(self: &Arc<Shared>, at: &StreamId) -> Result<Vec<Line>> {
+    fn lines_of(self: &Arc<Shared>, at: &StreamId) -> Result<Vec<StoredLine>> {
         let lines = self.open_lines(Target::Id(at))?.ok_or_else(|| Error::not_found(at, &self.name()))?;
         (0..lines.count()?).filter_map(|position| lines.line(position).transpose()).collect()
     }
@@ -631,13 +633,13 @@ fn place_of_row(row: &Row<'_>, column: usize) -> Sql<Place> {
 }
 
 /// Makes a line from its number, its being verified, and its bytes.
-fn line_of_row(row: &Row<'_>) -> Sql<Line> {
+fn line_of_row(row: &Row<'_>) -> Sql<StoredLine> {
     let seq = row.get(0).map(i64::cast_unsigned)?;
-    Ok(Line { seq, verified: row.get(1)?, bytes: row.get_ref(2)?.as_blob()?.into() })
+    Ok(StoredLine { seq, verified: row.get(1)?, bytes: row.get_ref(2)?.as_blob()?.into() })
 }
 
 /// Makes a content of lines. Its time is not before the one that is given.
-fn insert_content(tx: &Transaction<'_>, lines: &[Line], since_ms: i64) -> Sql<i64> {
+fn insert_content(tx: &Transaction<'_>, lines: &[StoredLine], since_ms: i64) -> Sql<i64> {
     let HeaderNames { id, key, .. } = names(lines.first());
     tx.execute("INSERT INTO contents VALUES (NULL, ?1, ?2, 0, 0, ?3)", params![id, key, since_ms])?;
     let content = tx.last_insert_rowid();
@@ -646,7 +648,7 @@ fn insert_content(tx: &Transaction<'_>, lines: &[Line], since_ms: i64) -> Sql<i6
 }
 
 /// Adds lines to a content, the first of them at this position. Its time does not go back.
-fn insert_lines(tx: &Transaction<'_>, content: i64, first: u64, lines: &[Line]) -> Sql<()> {
+fn insert_lines(tx: &Transaction<'_>, content: i64, first: u64, lines: &[StoredLine]) -> Sql<()> {
     let mut insert = tx.prepare_cached("INSERT INTO lines VALUES (?1, ?2, ?3, ?4, ?5)")?;
     for (position, line) in (first..).zip(lines) {
         let (position, seq) = (signed(position), signed(line.seq));
@@ -654,13 +656,13 @@ fn insert_lines(tx: &Transaction<'_>, content: i64, first: u64, lines: &[Line]) 
     }
     let sql = "UPDATE contents SET lines = lines + ?2, bytes = bytes + ?3, modified_ms = max(modified_ms, ?4)
         WHERE content = ?1";
-    let bytes = signed(lines.iter().map(Line::len).sum());
+    let bytes = signed(lines.iter().map(StoredLine::len).sum());
     tx.prepare_cached(sql)?.execute([content, signed(lines.len() as u64), bytes, now_ms()])?;
     Ok(())
 }
 
 /// Begins a stream with these lines, and finds it.
-fn insert_stream(tx: &Transaction<'_>, at: &StreamId, id: &str, lines: &[Line]) -> Sql<Option<Found>> {
+fn insert_stream(tx: &Transaction<'_>, at: &StreamId, id: &str, lines: &[StoredLine]) -> Sql<Option<Found>> {
     let content = insert_content(tx, lines, 0)?;
     let sql = "INSERT INTO streams VALUES (NULL, ?1, ?2, ?2, ?3, ?4, ?5)";
     tx.execute(sql, params![at.space.word(), at.place.word(), at.key.as_str(), id, content])?;
@@ -678,7 +680,7 @@ fn drop_unread(connection: &Connection, readers: &Readers, content: i64) -> Sql<
 }
 
 /// Returns the names that the first line of a stream gives, which are empty where it is not a header.
-fn names(first: Option<&Line>) -> HeaderNames {
+fn names(first: Option<&StoredLine>) -> HeaderNames {
     first.and_then(|line| HeaderNames::of_entry(&line.entry(0))).unwrap_or_default()
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use manent::memory::{Filter, Kind, NewItem};
 use manent::{
-    Error, Growth, Item, Place, Query, Reader, Record, SessionKey, Start, Store, StoreOptions, StreamId,
+    Error, Growth, LogItem, Place, Query, Reader, Record, SessionKey, Start, Store, StoreOptions, StreamId,
     Streams, turn,
 };
 use manent_runs::retrospective::Reports;
@@ -45,11 +45,11 @@ fn rest_of(reader: &mut Reader) -> Vec<(u64, String)> {
     let mut all = Vec::new();
     while let Some(item) = reader.next().expect("reading goes on") {
         match item {
-            Item::Entry(entry) if entry.seq == 0 => {}
-            Item::Entry(entry) => {
+            LogItem::Entry(entry) if entry.seq == 0 => {}
+            LogItem::Entry(entry) => {
                 all.push((entry.seq, Record::of(&entry).expect("UTF-8").content().into_owned()));
             }
-            Item::Damage(damage) => panic!("nothing was damaged, but {damage:?} was read"),
+            LogItem::Damage(damage) => panic!("nothing was damaged, but {damage:?} was read"),
         }
     }
     all

@@ -1,7 +1,7 @@
 //! Reads a query from left to right, once.
 
 use crate::words::{PREFIX_BYTES_MAX, Words};
-use manent_store::when::moment;
+use manent_store::human_time::parse_time;
 
 use super::{Clause, Phrase, QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError, SessionMatch};
 
@@ -190,8 +190,8 @@ impl Parser {
 
     /// Narrows the time in which to look.
     fn narrow(&mut self, item: &Item<'_>, filter: &'static str, bound: Bound) -> Result<(), QueryError> {
-        let given =
-            moment(item.text.trim(), self.now_ms).map_err(|source| QueryError::Time { filter, source })?;
+        let given = parse_time(item.text.trim(), self.now_ms)
+            .map_err(|source| QueryError::Time { filter, source })?;
         let (since, until) = (&mut self.query.since_ms, &mut self.query.until_ms);
         match bound {
             Bound::FromStart => *since = (*since).max(Some(given.start_ms)),

@@ -8,8 +8,9 @@ use std::time::Duration;
 use manent_log::{Body, Durability, Entry};
 use manent_sim::SimDisk;
 use manent_store::{
-    Append, Blobs, Changes, Cursor, Detail, Files, Filter, Header, InMemory, InMemoryBlobs, KnownStreams,
-    Place, Result, SessionKey, Space, StreamId, StreamReader, StreamStat, Streams, Target, Which,
+    AppendOptions, Blobs, Changes, Cursor, Files, InMemory, InMemoryBlobs, KnownStreams, ListDetail, Place,
+    Result, Selector, SessionKey, Space, StreamFilter, StreamHeader, StreamId, StreamReader, StreamStat,
+    Streams, Target,
 };
 
 use crate::{
@@ -50,11 +51,11 @@ impl World {
             let id = id.replace(' ', "-");
             meta.number("format", manent_log::FORMAT).string("id", &id).string("key", key.as_str());
             body.object("meta", &meta);
-            Header { id, body }
+            StreamHeader { id, body }
         };
         let mut body = Body::new();
         body.string("ts", "2026-11-15T18:07:00.000Z").string("role", role).string("content", text);
-        let how = Append::new(Durability::Flush);
+        let how = AppendOptions::new(Durability::Flush);
         self.corpus.streams.append(&StreamId::live(&key), &header, &[body], &how).unwrap();
     }
 
@@ -119,8 +120,8 @@ impl Corpus for Lines {
         self.streams.changes(Space::Sessions, known, since)
     }
 
-    fn list(&self, place: Place, which: Which<'_>, detail: Detail) -> Result<Vec<StreamStat>> {
-        self.streams.list(&Filter { detail, ..Filter::sessions(place, which) })
+    fn list(&self, place: Place, which: Selector<'_>, detail: ListDetail) -> Result<Vec<StreamStat>> {
+        self.streams.list(&StreamFilter { detail, ..StreamFilter::sessions(place, which) })
     }
 
     fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>> {

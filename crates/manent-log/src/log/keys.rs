@@ -13,13 +13,13 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Body, Expect, Log, Receipt};
+use super::{Body, Expect, Log, LogReceipt};
 use crate::commit::Durability;
 use crate::error::{Error, Result, hint};
 use crate::frame::FileKind;
 use crate::fs::FileId;
-use crate::keys::{Fate, KeyIndex, KeyRule, Occurrence, Reach, RecordPlace, sort_out};
-use crate::reader::{Entry, Item, Reader};
+use crate::keys::{DedupOutcome, KeyIndex, KeyRule, Occurrence, Reach, RecordPlace, deduplicate};
+use crate::reader::{Entry, LogItem, Reader};
 use crate::recover;
 
 /// The keys of one log, shared by the handles that are opened for it one after the other.
@@ -98,7 +98,7 @@ impl LogKeys {
 
     fn read_with(&mut self, reader: &mut Reader) -> Result<()> {
         while let Some(item) = reader.next()? {
-            if let Item::Entry(line) = item {
+            if let LogItem::Entry(line) = item {
                 self.index.add(&line);
                 self.newest = Some(fingerprint(&line));
             }
@@ -126,7 +126,7 @@ impl LogKeys {
         let Some((place, _)) = self.newest.filter(|_| is_whole) else { return Ok(false) };
         let mut reader = log.reader_at(place)?;
         let first = reader.next()?;
-        if !matches!(first, Some(Item::Entry(line)) if Some(fingerprint(&line)) == self.newest) {
+        if !matches!(first, Some(LogItem::Entry(line)) if Some(fingerprint(&line)) == self.newest) {
             return Ok(false);
         }
         self.read_with(&mut reader).map(|()| true)
@@ -174,13 +174,13 @@ impl Log {
         bodies: &[Body],
         durability: Durability,
         expect: Expect,
-    ) -> Result<Vec<Receipt>> {
+    ) -> Result<Vec<LogReceipt>> {
         if bodies.iter().any(|body| body.key().is_some()) || !rule.is_idempotency() {
             return self.guarded(|log| log.commit_keyed(rule, bodies, durability, expect));
         }
         let first = self.guarded(|log| log.commit(bodies, durability, expect))?;
         let numbered = (first..).zip(&self.starts);
-        Ok(numbered.map(|(seq, offset)| Receipt { seq, offset: *offset, durability }).collect())
+        Ok(numbered.map(|(seq, offset)| LogReceipt { seq, offset: *offset, durability }).collect())
     }
 
     /// Returns a record with a key, as far back as the rule reaches, or `None` if none has it. Appends nothing.
@@ -214,20 +214,22 @@ impl Log {
         bodies: &[Body],
         durability: Durability,
         mut expect: Expect,
-    ) -> Result<Vec<Receipt>> {
+    ) -> Result<Vec<LogReceipt>> {
         let shared = self.keys.clone();
         let mut keys = LogKeys::lock(&shared);
         self.catch_up(&mut keys, rule, durability)?;
-        let (fates, written) = sort_out(rule, bodies, |key| {
+        let (outcomes, written) = deduplicate(rule, bodies, |key| {
             let found = self.look_up(&mut keys, rule, key, Occurrence::First)?;
             Ok::<_, Error>(found.map(|line| RecordPlace { seq: line.seq, offset: line.offset }))
         })?;
         for body in &written {
             super::check_size(body)?;
         }
-        let unsure = fates.iter().filter_map(|fate| match fate {
-            Fate::Known(place) => Some(place.offset).filter(|offset| !keys.is_kept(*offset, durability)),
-            Fate::Written(_) => None,
+        let unsure = outcomes.iter().filter_map(|outcome| match outcome {
+            DedupOutcome::Known(place) => {
+                Some(place.offset).filter(|offset| !keys.is_kept(*offset, durability))
+            }
+            DedupOutcome::Written(_) => None,
         });
         if let Some(first) = unsure.min() {
             self.rewrite_from(first)?;
@@ -235,15 +237,17 @@ impl Log {
             // That takes a while, in which another program may have written.
             self.check_usable(durability)?;
         }
-        if let Some(Fate::Known(_)) = fates.first() {
+        if let Some(DedupOutcome::Known(_)) = outcomes.first() {
             expect = Expect::Any;
         }
         let first = self.write_records(written.iter().copied(), durability, expect, Some(&mut keys))?;
-        let receipt = |fate| match fate {
-            Fate::Known(RecordPlace { seq, offset }) => Receipt { seq, offset, durability },
-            Fate::Written(nth) => Receipt { seq: first + nth as u64, offset: self.starts[nth], durability },
+        let receipt = |outcome| match outcome {
+            DedupOutcome::Known(RecordPlace { seq, offset }) => LogReceipt { seq, offset, durability },
+            DedupOutcome::Written(nth) => {
+                LogReceipt { seq: first + nth as u64, offset: self.starts[nth], durability }
+            }
         };
-        Ok(fates.into_iter().map(receipt).collect())
+        Ok(outcomes.into_iter().map(receipt).collect())
     }
 
     /// Checks that the log may be written, and reads the keys that are not known yet.
@@ -282,7 +286,7 @@ impl Log {
         for _ in 0..2 {
             let Some(place) = keys.index.find(key, which) else { break };
             let mut reader = self.reader_at(place)?;
-            if let Some(Item::Entry(line)) = reader.next()? {
+            if let Some(LogItem::Entry(line)) = reader.next()? {
                 let mut is_it = false;
                 (rule.keys_of)(&line, &mut |one| is_it |= one == key && fingerprint(&line).0 == place);
                 let (bytes, is_kept) = (line.bytes.to_vec(), keys.is_kept(place.offset, Durability::Sync));

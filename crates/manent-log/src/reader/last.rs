@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Item, Reader, Resume};
+use super::{LogItem, Reader, Resume};
 use crate::error::{Error, Result};
 use crate::frame;
 use crate::fs::{Disk, read_fully};
@@ -84,8 +84,8 @@ impl Reader {
         while left > 0 {
             match back.next()? {
                 None => break,
-                Some(Item::Damage(_)) => {}
-                Some(Item::Entry(entry)) => {
+                Some(LogItem::Damage(_)) => {}
+                Some(LogItem::Entry(entry)) => {
                     start = Resume { offset: entry.offset, next_seq: Some(entry.seq), after_gap: false };
                     left -= u64::from(wanted(entry.bytes));
                 }
@@ -166,17 +166,17 @@ const HEADER_BYTES: usize = 2 << 10;
 mod tests {
     use super::*;
     use crate::fs::RealDisk;
-    use crate::{Body, End};
+    use crate::{Body, LogEnd};
 
     /// What can be said of an item when its bytes are gone.
-    fn told(reader: &mut Reader) -> (Vec<String>, End) {
+    fn told(reader: &mut Reader) -> (Vec<String>, LogEnd) {
         let mut all = Vec::new();
         while let Some(item) = reader.next().unwrap() {
             all.push(match item {
-                Item::Entry(e) => {
+                LogItem::Entry(e) => {
                     format!("{} {} {} {:?}", e.seq, e.offset, e.verified, String::from_utf8_lossy(e.bytes))
                 }
-                Item::Damage(damage) => format!("{damage:?}"),
+                LogItem::Damage(damage) => format!("{damage:?}"),
             });
         }
         (all, reader.end())

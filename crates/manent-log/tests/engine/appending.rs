@@ -1,7 +1,7 @@
 //! Appending: limits, numbers, receipts, and bytes that come back as they were given.
 
 use manent_log::frame::{self, RECORD_BYTES_MAX};
-use manent_log::{Body, Durability, End, Error, Expect, Log, Options, Reader, RealDisk};
+use manent_log::{Body, Durability, Error, Expect, Log, LogEnd, Options, Reader, RealDisk};
 
 use crate::support::{
     Got, RunAs, Scene, damages, drain, file_of, header_line, lines, mode_of, native, plain_line, record,
@@ -64,7 +64,7 @@ fn the_largest_record_that_is_taken_can_be_read() {
     let log = scene.open();
     assert_eq!((log.set_aside(), log.next_seq()), (None, 2));
     let (got, end) = scene.read();
-    assert_eq!((seqs(&got), end), (vec![0, 1], End::Clean));
+    assert_eq!((seqs(&got), end), (vec![0, 1], LogEnd::Clean));
     assert!(frame::body_of(lines(&got)[1]) == largest.as_bytes());
     assert_eq!(seqs(&scene.read_back()), [1, 0]);
 }

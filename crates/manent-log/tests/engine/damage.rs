@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use manent_log::frame::{RECORD_BYTES_MAX, Reason};
+use manent_log::frame::{DamageReason, RECORD_BYTES_MAX};
 use manent_log::{
-    Body, BodyError, Damage, Durability, End, Expect, FileKind, Report, TailState, acknowledge_gaps,
+    Body, BodyError, Damage, Durability, Expect, FileKind, LogEnd, TailState, VerifyReport, acknowledge_gaps,
 };
 
 use crate::support::{
@@ -39,7 +39,7 @@ fn spans(all: &[Vec<u8>]) -> Vec<Range<u64>> {
 }
 
 /// Everything a report names, the torn end included.
-fn named(report: &Report) -> Vec<Damage> {
+fn named(report: &VerifyReport) -> Vec<Damage> {
     let mut all: Vec<Damage> = report.damage.iter().map(|found| found.damage).collect();
     if let TailState::Torn(torn) = report.tail {
         all.push(torn);
@@ -102,7 +102,7 @@ fn a_file_cut_at_any_byte_gives_the_lines_before_the_cut() {
         let at_border = cut == 0 || spans.iter().any(|s| s.end == cut || s.end - 1 == cut);
         let (got, end) = scene.read();
         assert_eq!((lines(&got), damages(&got)), (whole.clone(), vec![]), "cut at {cut}");
-        assert_eq!(end == End::Clean, at_border, "cut at {cut}: {end:?}");
+        assert_eq!(end == LogEnd::Clean, at_border, "cut at {cut}: {end:?}");
         assert_eq!(scene.verify().is_sound(), at_border, "cut at {cut}");
         let back = scene.read_back();
         assert!(lines(&back).into_iter().rev().eq(whole), "cut at {cut}, backwards");
@@ -119,8 +119,8 @@ fn every_deleted_line_is_named() {
         let scene = Scene::with(file_of(&left));
         let place = spans(&left)[nth].start;
         let (got, end) = scene.read();
-        assert_eq!((lines(&got).len(), end), (left.len(), End::Clean));
-        let reason = if nth == 0 { Reason::NoHeader } else { Reason::Missing };
+        assert_eq!((lines(&got).len(), end), (left.len(), LogEnd::Clean));
+        let reason = if nth == 0 { DamageReason::NoHeader } else { DamageReason::Missing };
         let expected = Damage { offset: place, length: 0, reason, lines: 0, seq: nth as u64 };
         assert_eq!(damages(&got), [expected]);
         assert!(!scene.verify().is_sound());
@@ -152,12 +152,16 @@ fn a_repeated_line_is_named_also_behind_a_gap() {
         damages(&Scene::with(file).read().0).iter().map(|d| d.reason).collect::<Vec<_>>()
     };
     for next in [5, 6] {
-        assert_eq!(behind_a_gap(next), [Reason::NotJson], "{next} follows");
+        assert_eq!(behind_a_gap(next), [DamageReason::NotJson], "{next} follows");
     }
     // Nothing was swallowed: garbage came between, as another program's debug output does.
-    assert_eq!(behind_a_gap(4), [Reason::NotJson]);
+    assert_eq!(behind_a_gap(4), [DamageReason::NotJson]);
     for next in 0..=3 {
-        assert_eq!(behind_a_gap(next), [Reason::NotJson, Reason::OutOfOrder], "{next} was there before");
+        assert_eq!(
+            behind_a_gap(next),
+            [DamageReason::NotJson, DamageReason::OutOfOrder],
+            "{next} was there before"
+        );
     }
 }
 
@@ -218,7 +222,7 @@ fn the_head_of_one_record_with_the_tail_of_another_is_no_record() {
                 assert_eq!(got.iter().filter(verified).count(), 4, "{i} and {j}");
                 continue;
             }
-            assert_eq!((seqs(&got), end), (vec![0, 1, 3, 4], End::Clean), "{i} and {j}");
+            assert_eq!((seqs(&got), end), (vec![0, 1, 3, 4], LogEnd::Clean), "{i} and {j}");
             let [gap] = damages(&got)[..] else { panic!("{i} and {j}: {got:?}") };
             assert_eq!((gap.offset, gap.length), (spans(&hurt)[2].start, hurt[2].len() as u64 + 1));
         }
@@ -244,15 +248,15 @@ fn a_line_over_the_limit_is_judged_alike_from_both_sides() {
 #[test]
 fn a_line_that_no_json_reader_would_take_is_a_gap_of_that_line() {
     for (line, reason) in [
-        (&b"{\"role\":\"user\",\"content\":\"\xff\"}"[..], Reason::NotUtf8),
-        (b"{\"role\":\"user\",\"content\":\"\xf0\x9f\x91\"}", Reason::NotUtf8),
-        (b"{\"role\":\"user\",\"content\":\"\xed\xa0\x80\"}", Reason::NotUtf8),
-        (b"{\"role\":\"user\",\"content\":\"\x01\"}", Reason::NotJson),
-        (b"{\"role\":\"user\",\"content\":\"\x1b[2J\"}", Reason::NotJson),
-        (b"{\"role\":\"user\",\"content\":\"\0\"}", Reason::Nul),
-        (b"{\"role\":\"user\",\"score\":NaN}", Reason::NotJson),
-        (b"{\"role\":\"user\",\"score\":-Infinity}", Reason::NotJson),
-        (b"\"words\"", Reason::NotObject),
+        (&b"{\"role\":\"user\",\"content\":\"\xff\"}"[..], DamageReason::NotUtf8),
+        (b"{\"role\":\"user\",\"content\":\"\xf0\x9f\x91\"}", DamageReason::NotUtf8),
+        (b"{\"role\":\"user\",\"content\":\"\xed\xa0\x80\"}", DamageReason::NotUtf8),
+        (b"{\"role\":\"user\",\"content\":\"\x01\"}", DamageReason::NotJson),
+        (b"{\"role\":\"user\",\"content\":\"\x1b[2J\"}", DamageReason::NotJson),
+        (b"{\"role\":\"user\",\"content\":\"\0\"}", DamageReason::Nul),
+        (b"{\"role\":\"user\",\"score\":NaN}", DamageReason::NotJson),
+        (b"{\"role\":\"user\",\"score\":-Infinity}", DamageReason::NotJson),
+        (b"\"words\"", DamageReason::NotObject),
     ] {
         let mut all = native_lines(4);
         all[2] = line.to_vec();
@@ -442,7 +446,7 @@ fn a_log_whose_first_bytes_are_those_of_another_format_is_still_read() {
         bytes[..first.len()].copy_from_slice(first);
         let scene = Scene::with(&bytes);
         let (got, end) = scene.read();
-        assert_eq!((seqs(&got), damages(&got).len(), end), (vec![1, 2, 3], 1, End::Clean));
+        assert_eq!((seqs(&got), damages(&got).len(), end), (vec![1, 2, 3], 1, LogEnd::Clean));
     }
 }
 

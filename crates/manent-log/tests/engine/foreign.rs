@@ -1,7 +1,7 @@
 //! Other programs on the same file: what they write is folded in, what we write they can read.
 
-use manent_log::frame::Reason;
-use manent_log::{Durability, End, Error, Expect, FileKind, Log, Options};
+use manent_log::frame::DamageReason;
+use manent_log::{Durability, Error, Expect, FileKind, Log, LogEnd, Options};
 
 use crate::support::{
     Dice, GrowingDisk, Moment, Scene, damages, drain, file_of, header_line, lines, native, plain_line, seqs,
@@ -47,7 +47,7 @@ fn lines_that_another_program_appends_are_folded_in() {
         assert_eq!(scene.bytes(), expected, "no byte of anybody's was lost");
         let (got, end) = scene.read();
         let first = u64::from(kind != FileKind::Native);
-        assert_eq!((seqs(&got), damages(&got), end), ((first..next).collect(), vec![], End::Clean));
+        assert_eq!((seqs(&got), damages(&got), end), ((first..next).collect(), vec![], LogEnd::Clean));
         assert_eq!(scene.open().next_seq(), next, "the whole file is counted as it was while it grew");
     }
 }
@@ -79,7 +79,7 @@ fn half_a_line_of_another_program_does_not_swallow_our_record() {
         drop(log);
         let (got, end) = scene.read();
         assert_eq!(lines(&got).last_chunk(), Some(&[&turn_line(4, "ours")[..], &turn_line(6, "more")]));
-        assert_eq!((damages(&got).len(), end), (2, End::Clean));
+        assert_eq!((damages(&got).len(), end), (2, LogEnd::Clean));
         assert_eq!(scene.open().next_seq(), 7);
     }
 }
@@ -99,7 +99,7 @@ fn a_half_line_that_is_finished_after_we_opened_is_one_line() {
         let receipt = log.append(&turn("ours"), Durability::Flush, Expect::Any).unwrap();
         assert_eq!(receipt.seq, next);
         let (got, end) = scene.read();
-        assert_eq!((damages(&got), end), (vec![], End::Clean), "nothing is missing");
+        assert_eq!((damages(&got), end), (vec![], LogEnd::Clean), "nothing is missing");
         assert_eq!(seqs(&got), (1..=next).collect::<Vec<_>>());
     }
 }
@@ -118,7 +118,7 @@ fn a_half_line_that_is_finished_between_two_appends_is_one_line() {
         scene.append_raw([&line[12..], b"\n"].concat());
         assert_eq!(log.append(&turn("ours"), Durability::Flush, Expect::Any).unwrap().seq, 4);
         let (got, end) = scene.read();
-        assert_eq!((seqs(&got), damages(&got), end), ((first..=4).collect(), vec![], End::Clean));
+        assert_eq!((seqs(&got), damages(&got), end), ((first..=4).collect(), vec![], LogEnd::Clean));
     }
 }
 
@@ -135,12 +135,12 @@ fn a_line_that_slips_in_before_our_write_costs_no_record_and_no_later_number() {
             log.append(&turn(text), Durability::Flush, Expect::Any).unwrap();
         }
         let (got, end) = scene.read();
-        assert_eq!(end, End::Clean);
+        assert_eq!(end, LogEnd::Clean);
         let [.., ours, next, last] = lines(&got)[..] else { panic!("{got:?}") };
         assert!([(ours, "ours"), (next, "next"), (last, "last")].iter().all(|(line, text)| {
             serde_json::from_slice::<serde_json::Value>(line).unwrap()["content"] == *text
         }));
-        let missing = damages(&got).into_iter().find(|d| d.reason == Reason::Missing);
+        let missing = damages(&got).into_iter().find(|d| d.reason == DamageReason::Missing);
         assert_eq!(missing, None, "no record is missing, so none may be reported");
     }
 }
@@ -182,7 +182,7 @@ fn another_programs_own_seq_members_stay_readable_after_we_append() {
     let scene = Scene::with(file_of(&theirs));
     assert_eq!(scene.append("ours").seq, 5);
     let (got, end) = scene.read();
-    assert_eq!((seqs(&got), damages(&got), end), (vec![1, 2, 3, 4, 5], vec![], End::Clean));
+    assert_eq!((seqs(&got), damages(&got), end), (vec![1, 2, 3, 4, 5], vec![], LogEnd::Clean));
     assert_eq!(scene.open().kind(), FileKind::Adopted);
     scene.append_raw(file_of(&theirs));
     assert_eq!(scene.append("ours").seq, 10);

@@ -1,6 +1,8 @@
 //! Reading forwards, backwards, from the end, from a number, and along as the file grows.
 
-use manent_log::{Change, Durability, End, Entry, Expect, FileKind, Item, Reader, RealDisk, verify};
+use manent_log::{
+    Durability, Entry, Expect, FileChange, FileKind, LogEnd, LogItem, Reader, RealDisk, verify,
+};
 
 use crate::support::{
     Dice, Got, GrowingDisk, Moment, Scene, damages, drain, file_of, header_line, lines, native, native_lines,
@@ -224,7 +226,7 @@ fn reading_from_a_number_begins_with_it_in_a_large_file() {
     for from in 0..=seq + 1 {
         let mut reader = Reader::open_from(&RealDisk::shared(), &scene.path, from).unwrap();
         let found = match reader.next().unwrap() {
-            Some(Item::Entry(Entry { seq, offset, .. })) => Some((seq, offset)),
+            Some(LogItem::Entry(Entry { seq, offset, .. })) => Some((seq, offset)),
             None => None,
             Some(other) => panic!("from {from}: {other:?}"),
         };
@@ -237,14 +239,14 @@ fn reading_from_a_number_begins_with_it_in_a_large_file() {
 fn a_follower_sees_every_record_once_as_the_file_grows() {
     let scene = Scene::with(b"");
     let mut reader = scene.reader();
-    assert_eq!((drain(&mut reader), reader.change().unwrap()), (vec![], Change::None));
+    assert_eq!((drain(&mut reader), reader.change().unwrap()), (vec![], FileChange::None));
     let mut log = scene.open();
     let mut seen = Vec::new();
     for round in 0..20 {
         log.append(&turn(&format!("{round}")), Durability::Flush, Expect::Any).unwrap();
-        assert_eq!(reader.change().unwrap(), Change::Grew);
+        assert_eq!(reader.change().unwrap(), FileChange::Grew);
         seen.extend(drain(&mut reader));
-        assert_eq!(reader.change().unwrap(), Change::None);
+        assert_eq!(reader.change().unwrap(), FileChange::None);
         assert_eq!((reader.position(), reader.next_seq()), (scene.len(), Some(round + 2)));
     }
     assert_eq!(seen, scene.read().0);
@@ -260,16 +262,16 @@ fn a_follower_waits_for_a_line_that_is_being_written() {
         let mut given = Vec::new();
         for (at, byte) in line.iter().chain(b"\n").enumerate() {
             scene.append_raw([*byte]);
-            assert_eq!(reader.change().unwrap(), Change::Grew, "byte {at}");
+            assert_eq!(reader.change().unwrap(), FileChange::Grew, "byte {at}");
             let now = drain(&mut reader);
             assert_eq!(now.is_empty(), at + 1 != line.len(), "byte {at}: {now:?}");
             if at + 1 < line.len() {
-                assert!(matches!(reader.end(), End::Torn(_)), "byte {at}");
+                assert!(matches!(reader.end(), LogEnd::Torn(_)), "byte {at}");
             }
             given.extend(now);
         }
         assert_eq!((seqs(&given), lines(&given)), (vec![4], vec![&line[..]]));
-        assert_eq!(reader.end(), End::Clean);
+        assert_eq!(reader.end(), LogEnd::Clean);
     }
 }
 
@@ -330,11 +332,11 @@ fn a_follower_goes_on_where_a_torn_end_was_cut_and_written_over() {
         drain(&mut reader);
         scene.append_raw([0; 150]);
         assert_eq!(drain(&mut reader), []);
-        assert!(matches!(reader.end(), End::Torn(_)));
+        assert!(matches!(reader.end(), LogEnd::Torn(_)));
         scene.append(text);
-        assert_eq!(reader.change().unwrap(), Change::Grew);
+        assert_eq!(reader.change().unwrap(), FileChange::Grew);
         assert_eq!(lines(&drain(&mut reader)), [turn_line(4, text)]);
-        assert_eq!((reader.end(), reader.change().unwrap()), (End::Clean, Change::None));
+        assert_eq!((reader.end(), reader.change().unwrap()), (LogEnd::Clean, FileChange::None));
     }
 }
 
@@ -348,7 +350,7 @@ fn a_follower_notices_a_torn_end_that_was_replaced_by_a_record_of_the_same_lengt
     let mut reader = scene.reader();
     assert_eq!(seqs(&drain(&mut reader)), [0, 1, 2, 3]);
     scene.append("the same words");
-    assert_eq!(reader.change().unwrap(), Change::Grew, "the record would stay unseen until the next one");
+    assert_eq!(reader.change().unwrap(), FileChange::Grew, "the record would stay unseen until the next one");
     assert_eq!(lines(&drain(&mut reader)), [again]);
 }
 
@@ -359,12 +361,12 @@ fn a_follower_says_that_the_file_was_truncated() {
     let mut reader = scene.reader();
     drain(&mut reader);
     scene.set_len(native(5).len() as u64 - 1);
-    assert_eq!(reader.change().unwrap(), Change::Truncated, "by one byte");
+    assert_eq!(reader.change().unwrap(), FileChange::Truncated, "by one byte");
     scene.set_len(native(3).len() as u64);
-    assert_eq!(reader.change().unwrap(), Change::Truncated);
+    assert_eq!(reader.change().unwrap(), FileChange::Truncated);
     assert_eq!(drain(&mut reader), [], "and gives nothing it has no right to");
     scene.set_len(0);
-    assert_eq!(reader.change().unwrap(), Change::Truncated);
+    assert_eq!(reader.change().unwrap(), FileChange::Truncated);
 }
 
 /// Fault 25. Renamed away, replaced by another file, or deleted: the old file will never grow again.
@@ -374,9 +376,9 @@ fn a_follower_says_that_the_file_was_replaced() {
         let scene = Scene::with(native(3));
         let mut reader = scene.reader();
         drain(&mut reader);
-        assert_eq!(reader.change().unwrap(), Change::None);
+        assert_eq!(reader.change().unwrap(), FileChange::None);
         how(&scene);
-        assert_eq!(reader.change().unwrap(), Change::Replaced);
+        assert_eq!(reader.change().unwrap(), FileChange::Replaced);
     };
     replaced(|scene| std::fs::remove_file(&scene.path).unwrap());
     replaced(|scene| std::fs::rename(&scene.path, scene.dir().join("moved")).unwrap());
@@ -412,7 +414,7 @@ fn a_forks_first_number_is_no_break() {
     let fork = record(0, r#""meta":{"format":1,"parent":{"id":"p","key":"k","upto":41,"crc":"00000000" }}"#);
     let scene = Scene::with(file_of(&[fork, turn_line(42, "a"), turn_line(43, "b")]));
     let (got, end) = scene.read();
-    assert_eq!((seqs(&got), damages(&got), end), (vec![0, 42, 43], vec![], End::Clean));
+    assert_eq!((seqs(&got), damages(&got), end), (vec![0, 42, 43], vec![], LogEnd::Clean));
     assert_eq!(seqs(&scene.read_back()), [43, 42, 0]);
     let mut reader = Reader::open_from(&RealDisk::shared(), &scene.path, 43).unwrap();
     assert_eq!(seqs(&drain(&mut reader)), [43]);

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use manent_log::frame::Reason;
-use manent_log::{Damage, Durability, End, Error, Expect, FileKind, Log, Options, RealDisk, TailState};
+use manent_log::frame::DamageReason;
+use manent_log::{Damage, Durability, Error, Expect, FileKind, Log, LogEnd, Options, RealDisk, TailState};
 
 use crate::reading::{Whose, random_file};
 use crate::support::{
@@ -61,7 +61,7 @@ fn assert_kept(before: &[u8], kind: FileKind, next: u64) -> Scene {
 
 /// Damage that is not in the bytes of a line, but in how the lines are numbered.
 fn in_the_numbers(damage: &Damage) -> bool {
-    matches!(damage.reason, Reason::Missing | Reason::OutOfOrder | Reason::NoHeader)
+    matches!(damage.reason, DamageReason::Missing | DamageReason::OutOfOrder | DamageReason::NoHeader)
 }
 
 /// R1. The process died between creating the file and its first write.
@@ -69,7 +69,7 @@ fn in_the_numbers(damage: &Damage) -> bool {
 fn r1_an_empty_file_becomes_a_log_with_header_and_first_record() {
     let scene = Scene::with(b"");
     let (got, end) = scene.read();
-    assert_eq!((got, end), (vec![], End::Clean), "a reader finds nothing and nothing wrong");
+    assert_eq!((got, end), (vec![], LogEnd::Clean), "a reader finds nothing and nothing wrong");
     assert!(scene.verify().is_sound());
     let without_header = Log::open(&RealDisk::shared(), &scene.path, &Options::default());
     assert!(
@@ -182,16 +182,16 @@ fn r8_damage_in_the_middle_is_left_in_place_and_hides_no_record() {
     let all = native_lines(6);
     let half = &all[3][..25];
     for (middle, reason) in [
-        (vec![0; 4096], Reason::Nul),
-        (b"garbage".to_vec(), Reason::NotJson),
-        (half.to_vec(), Reason::NotJson),
-        (b"\xff\xff".to_vec(), Reason::NotUtf8),
-        ([half, b"\n", &[0; 10]].concat(), Reason::NotJson),
+        (vec![0; 4096], DamageReason::Nul),
+        (b"garbage".to_vec(), DamageReason::NotJson),
+        (half.to_vec(), DamageReason::NotJson),
+        (b"\xff\xff".to_vec(), DamageReason::NotUtf8),
+        ([half, b"\n", &[0; 10]].concat(), DamageReason::NotJson),
     ] {
         let before = [file_of(&all[..3]), middle.clone(), b"\n".to_vec(), file_of(&all[4..])].concat();
         let scene = assert_kept(&before, FileKind::Native, 7);
         let (got, end) = scene.read();
-        assert_eq!((seqs(&got), end), (vec![0, 1, 2, 4, 5, 6, 7], End::Clean), "{reason}");
+        assert_eq!((seqs(&got), end), (vec![0, 1, 2, 4, 5, 6, 7], LogEnd::Clean), "{reason}");
         let [gap] = damages(&got)[..] else { panic!("{reason}: one gap, not {got:?}") };
         assert_eq!((gap.offset, gap.length), (file_of(&all[..3]).len() as u64, middle.len() as u64 + 1));
         assert_eq!((gap.reason, gap.seq), (reason, 3));
@@ -210,7 +210,7 @@ fn r9_a_whole_record_glued_to_half_a_one_is_kept() {
         assert_eq!((log.next_seq(), log.set_aside()), (6, None), "cut at {cut}");
         assert_eq!(scene.bytes(), before, "cut at {cut}");
         let (got, end) = scene.read();
-        assert_eq!((seqs(&got), end), (vec![0, 1, 2, 3, 5], End::Clean), "cut at {cut}");
+        assert_eq!((seqs(&got), end), (vec![0, 1, 2, 3, 5], LogEnd::Clean), "cut at {cut}");
         let [gap] = damages(&got)[..] else { panic!("cut at {cut}: {got:?}") };
         assert_eq!((gap.offset, gap.length), (good.len() as u64, cut as u64));
     }
@@ -259,7 +259,7 @@ fn r12_another_programs_last_line_gets_its_newline_and_the_file_no_header() {
     let before = [file_of(&[plain_line("one")]), plain_line("two")].concat();
     let scene = assert_kept(&before, FileKind::Foreign, 3);
     let (got, end) = scene.read();
-    assert_eq!((seqs(&got), damages(&got), end), (vec![1, 2, 3], vec![], End::Clean));
+    assert_eq!((seqs(&got), damages(&got), end), (vec![1, 2, 3], vec![], LogEnd::Clean));
     assert_eq!(scene.open().kind(), FileKind::Adopted);
     assert!(scene.verify().is_sound());
 }
@@ -272,7 +272,7 @@ fn r13_another_programs_torn_line_is_kept_and_takes_a_number() {
         let before = [file_of(&[plain_line("one")]), line[..cut].to_vec()].concat();
         let scene = assert_kept(&before, FileKind::Foreign, 3);
         let (got, end) = scene.read();
-        assert_eq!((seqs(&got), end), (vec![1, 3], End::Clean), "cut at {cut}");
+        assert_eq!((seqs(&got), end), (vec![1, 3], LogEnd::Clean), "cut at {cut}");
         let [gap] = damages(&got)[..] else { panic!("cut at {cut}: {got:?}") };
         assert_eq!((gap.seq, gap.lines), (2, 1), "cut at {cut}");
     }
@@ -366,7 +366,7 @@ fn r18_a_tail_over_the_record_limit_is_set_aside_too() {
         }
         let (got, end) = scene.read();
         assert_eq!(seqs(&got), [0, 1, 2, 3]);
-        let End::Torn(torn) = end else { panic!("{end:?}") };
+        let LogEnd::Torn(torn) = end else { panic!("{end:?}") };
         assert_eq!((torn.offset, torn.length), (good.len() as u64, tail_bytes));
         let aside = scene.open().set_aside().unwrap().clone();
         assert_eq!((aside.offset, aside.length), (good.len() as u64, tail_bytes));
@@ -465,7 +465,7 @@ fn on_any_file_the_next_record_follows_what_a_reader_counted() {
         let mut expected = lines(&given);
         let ours = turn_line(receipt.seq, "the next");
         expected.push(&ours);
-        assert_eq!((lines(&after), end), (expected, End::Clean), "{whose:?}:\n{text}");
+        assert_eq!((lines(&after), end), (expected, LogEnd::Clean), "{whose:?}:\n{text}");
         let in_numbers = damages(&after).into_iter().find(in_the_numbers);
         assert_eq!(in_numbers, None, "{whose:?}, {receipt:?}:\n{text}");
     });

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use manent_log::frame::RECORD_BYTES_MAX;
-use manent_log::{Body, Commit, Durability, End, Error, Expect, Group, Receipt, SharedLog};
+use manent_log::{Body, Commit, Durability, Error, Expect, GroupCommit, LogEnd, LogReceipt, SharedLog};
 
 use crate::support::{Got, Scene, damages, seqs, turn};
 
@@ -25,7 +25,7 @@ fn every_thread_gets_a_number_of_its_own_and_readers_see_whole_records_only() {
     let scene = Scene::new();
     let shared = SharedLog::new(scene.open());
     let (start, done) = (Barrier::new(THREADS), AtomicBool::new(false));
-    let receipts: BTreeMap<u64, (Receipt, String)> = std::thread::scope(|scope| {
+    let receipts: BTreeMap<u64, (LogReceipt, String)> = std::thread::scope(|scope| {
         // One that never rests, and three that look now and then.
         let readers: Vec<_> = [0, 100, 500, 2_000]
             .map(|micros| {
@@ -70,7 +70,7 @@ fn every_thread_gets_a_number_of_its_own_and_readers_see_whole_records_only() {
     assert_eq!(numbers, (1..=(THREADS * EACH) as u64).collect::<Vec<_>>(), "distinct and without holes");
 
     let (got, end) = scene.read();
-    assert_eq!((damages(&got), end), (vec![], End::Clean));
+    assert_eq!((damages(&got), end), (vec![], LogEnd::Clean));
     for got in got.iter().skip(1) {
         let Got::Entry { seq, offset, bytes, verified: true } = got else { panic!("{got:?}") };
         let (receipt, text) = &receipts[seq];
@@ -94,7 +94,7 @@ fn poll(scene: &Scene, done: &AtomicBool, patience: Duration) -> Vec<u64> {
             seen.push(*seq);
         }
         if last_round {
-            assert_eq!(reader.end(), End::Clean);
+            assert_eq!(reader.end(), LogEnd::Clean);
             return seen;
         }
         if patience.is_zero() {
@@ -191,7 +191,7 @@ impl Commit for Target {
 }
 
 /// What each of some threads got that commit in one batch, the leader first. Nothing: it panicked.
-fn one_batch(group: &Group<Target>, act: Act, threads: usize) -> Vec<Option<Result<usize, Error>>> {
+fn one_batch(group: &GroupCommit<Target>, act: Act, threads: usize) -> Vec<Option<Result<usize, Error>>> {
     std::thread::scope(|scope| {
         // As long as the target is held, all join the batch of the first.
         let mut target = group.lock();
@@ -213,7 +213,7 @@ fn one_batch(group: &Group<Target>, act: Act, threads: usize) -> Vec<Option<Resu
 /// A group commit whose leader panicked left everyone else waiting for ever.
 #[test]
 fn everyone_in_a_group_gets_an_error_when_its_leader_panics() {
-    let group = Group::new(Target::default());
+    let group = GroupCommit::new(Target::default());
     for threads in [1, 2, 8] {
         let got = one_batch(&group, Act::Panic, threads);
         assert!(got[0].is_none(), "the panic goes on in the thread in which it began");
@@ -231,7 +231,7 @@ fn everyone_in_a_group_gets_an_error_when_its_leader_panics() {
 
 #[test]
 fn target_is_told_of_a_panic_in_a_commit_of_ones_own_and_of_one_that_held_it() {
-    let group = Group::new(Target::default());
+    let group = GroupCommit::new(Target::default());
     for durability in [Durability::Sync, Durability::Flush] {
         group.lock().next = Act::Panic;
         let panicked =
@@ -252,7 +252,7 @@ fn target_is_told_of_a_panic_in_a_commit_of_ones_own_and_of_one_that_held_it() {
 
 #[test]
 fn commit_without_receipts_is_unknown_to_everyone() {
-    let group = Group::new(Target::default());
+    let group = GroupCommit::new(Target::default());
     for got in one_batch(&group, Act::GiveNoReceipts, 3) {
         let Some(Err(error)) = got else { panic!("{got:?}") };
         assert!(error.is_unknown(), "{error}");

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use manent_log::fs::{Access, DirEntry, DiskFile, FileId, FileState, FileSystem, PathInfo};
 use manent_log::{
-    Body, Damage, Disk, Durability, End, Error, Expect, Item, Log, Options, Reader, RealDisk, Receipt,
-    Report, ReverseReader, verify,
+    Body, Damage, Disk, Durability, Error, Expect, Log, LogEnd, LogItem, LogReceipt, Options, Reader,
+    RealDisk, ReverseReader, VerifyReport, verify,
 };
 
 /// One log in a directory of its own.
@@ -81,11 +81,11 @@ impl Scene {
     }
 
     /// Opens, appends one record without waiting for the disk, and closes.
-    pub(crate) fn append(&self, text: &str) -> Receipt {
+    pub(crate) fn append(&self, text: &str) -> LogReceipt {
         self.open().append(&turn(text), Durability::Flush, Expect::Any).unwrap()
     }
 
-    pub(crate) fn verify(&self) -> Report {
+    pub(crate) fn verify(&self) -> VerifyReport {
         verify(&RealDisk::shared(), &self.path).unwrap()
     }
 
@@ -94,7 +94,7 @@ impl Scene {
     }
 
     /// Everything a forward reader gives, and how the file ends.
-    pub(crate) fn read(&self) -> (Vec<Got>, End) {
+    pub(crate) fn read(&self) -> (Vec<Got>, LogEnd) {
         let mut reader = self.reader();
         let got = drain(&mut reader);
         (got, reader.end())
@@ -139,12 +139,12 @@ pub(crate) enum Got {
 }
 
 impl Got {
-    pub(crate) fn of(item: &Item<'_>) -> Got {
+    pub(crate) fn of(item: &LogItem<'_>) -> Got {
         match *item {
-            Item::Entry(e) => {
+            LogItem::Entry(e) => {
                 Got::Entry { seq: e.seq, offset: e.offset, bytes: e.bytes.to_vec(), verified: e.verified }
             }
-            Item::Damage(damage) => Got::Damage(damage),
+            LogItem::Damage(damage) => Got::Damage(damage),
         }
     }
 

@@ -8,7 +8,7 @@
 use std::panic::resume_unwind;
 use std::thread;
 
-use manent_store::threads::share;
+use manent_store::threads::spawn_scoped;
 
 /// The signature of a text.
 pub(super) type Signature = [u8; BINS];
@@ -123,7 +123,7 @@ pub(super) fn alike(count: usize, row: impl Fn(usize) -> Option<Likeness> + Sync
         } else {
             thread::scope(|scope| {
                 let upper = || thinned(count, band, |key| key > u32::MAX / 2, left);
-                let upper = share(scope, upper);
+                let upper = spawn_scoped(scope, upper);
                 let lower = thinned(count, band, |key| key <= u32::MAX / 2, left);
                 [lower, upper.finish().unwrap_or_else(|panic| resume_unwind(panic))]
             })

@@ -167,8 +167,9 @@ impl Runs {
             let mut shares = shares.into_iter();
             let own = shares.next().unwrap_or_default();
             for share in shares {
-                handles
-                    .push(threads::share(scope, move || read_share(self, question, sessions, &share, tell)));
+                handles.push(threads::spawn_scoped(scope, move || {
+                    read_share(self, question, sessions, &share, tell)
+                }));
             }
             let mut parts = vec![read_share(self, question, sessions, &own, tell)];
             parts.extend(handles.into_iter().map(|handle| match handle.finish() {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use manent_store::clock;
-use manent_store::when;
+use manent_store::human_time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -426,7 +426,7 @@ pub(super) fn time(text: &str) -> Option<i64> {
         return ms.is_finite().then_some(ms as i64);
     }
     // Only what names a time of day: `7d` is no time of a record.
-    text.contains(':').then(|| when::moment(text, 0).ok()).flatten().map(|moment| moment.start_ms)
+    text.contains(':').then(|| human_time::parse_time(text, 0).ok()).flatten().map(|range| range.start_ms)
 }
 
 const SUCCESSES: &[&str] =

@@ -4,7 +4,7 @@
 //! verdict on it: the very same one is not written twice.
 
 use manent_log::{Body, Durability, Expect, KeyedLine, Occurrence};
-use manent_store::{Append, Position, Receipt, Seek, SessionKey, StreamWriter, clock};
+use manent_store::{AppendOptions, Position, Receipt, Seek, SessionKey, StreamWriter, clock};
 use serde_json::value::RawValue;
 
 use super::entry::{Run, RunRecord};
@@ -93,7 +93,7 @@ impl Runs {
                 }
                 None | Some(_) => {}
             }
-            let how = Append { expect: Expect::Seq(next), ..Append::new(Durability::Sync) };
+            let how = AppendOptions { expect: Expect::Seq(next), ..AppendOptions::new(Durability::Sync) };
             match held.append(&[meant.body(verdict)], &how) {
                 // Another program wrote without asking, and may have written such a verdict.
                 Err(e) if e.is_conflict() => {}

@@ -1,10 +1,10 @@
 //! The streams of [`Space::Runs`]: one log for each session key.
 
 use manent::Store;
-use manent_log::{Body, Durability, End, Expect, Item};
+use manent_log::{Body, Durability, Expect, LogEnd, LogItem};
 use manent_store::{
-    Append, Filter, IfMissing, Place, Receipt, Seek, SessionKey, Space, StreamId, StreamReader, StreamStat,
-    StreamWriter, Target, Which,
+    AppendOptions, IfMissing, Place, Receipt, Seek, Selector, SessionKey, Space, StreamFilter, StreamId,
+    StreamReader, StreamStat, StreamWriter, Target,
 };
 
 use super::names::RUN_KEYS;
@@ -27,7 +27,7 @@ impl RunLogs {
 
     /// Returns the log of a session, if it has one.
     pub(super) fn stat(&self, session: &SessionKey) -> Result<Option<StreamStat>> {
-        let filter = Filter::new(Space::Runs, Place::Live, Which::Key(session));
+        let filter = StreamFilter::new(Space::Runs, Place::Live, Selector::Key(session));
         Ok(self.store.streams().list(&filter)?.into_iter().next())
     }
 
@@ -60,7 +60,7 @@ impl RunLogs {
         expect: Expect,
     ) -> Result<Vec<Receipt>> {
         let header = || self.store.new_header(session);
-        let how = Append { expect, wait: self.store.wait(), ..Append::new(durability) };
+        let how = AppendOptions { expect, wait: self.store.wait(), ..AppendOptions::new(durability) };
         let id = StreamId::live_in(Space::Runs, session);
         Ok(self.store.streams().append(&id, &header, bodies, &how)?)
     }
@@ -78,11 +78,11 @@ impl LogReader {
         })
     }
 
-    pub(super) fn item(&self) -> Option<Item<'_>> {
+    pub(super) fn item(&self) -> Option<LogItem<'_>> {
         self.0.as_ref()?.item()
     }
 
-    pub(super) fn end(&self) -> End {
-        self.0.as_ref().map_or(End::Clean, |reader| reader.end())
+    pub(super) fn end(&self) -> LogEnd {
+        self.0.as_ref().map_or(LogEnd::Clean, |reader| reader.end())
     }
 }

@@ -31,10 +31,10 @@ mod verdict;
 use std::ops::ControlFlow;
 
 use manent::Store;
-use manent_log::{Body, Damage, Durability, End, Expect, Item, Report};
+use manent_log::{Body, Damage, Durability, Expect, LogEnd, LogItem, VerifyReport};
 use manent_store::{
-    Filter, LockMode, LockName, Place, Receipt, Repaired, Seek, SessionKey, Space, StreamId, StreamStat,
-    Which,
+    LockMode, LockName, Place, Receipt, Repaired, Seek, Selector, SessionKey, Space, StreamFilter, StreamId,
+    StreamStat,
 };
 
 use crate::error::Result;
@@ -108,7 +108,7 @@ impl Runs {
 
     /// The sessions of which there are runs, in the order of their keys.
     pub fn sessions(&self) -> Result<Vec<StreamStat>> {
-        let filter = Filter::new(Space::Runs, Place::Live, Which::All);
+        let filter = StreamFilter::new(Space::Runs, Place::Live, Selector::All);
         let mut listed = self.logs.store().streams().list(&filter)?;
         listed.sort_by(|a, b| a.id.key.as_str().cmp(b.id.key.as_str()));
         Ok(listed)
@@ -120,7 +120,7 @@ impl Runs {
     }
 
     /// Checks every byte of the log of a session; nothing if it has none.
-    pub fn verify(&self, session: &SessionKey) -> Result<Option<Report>> {
+    pub fn verify(&self, session: &SessionKey) -> Result<Option<VerifyReport>> {
         Ok(self.logs.store().verify_stream(&StreamId::live_in(Space::Runs, session))?)
     }
 
@@ -213,12 +213,12 @@ impl Runs {
         let mut reader = self.logs.open(session, start)?;
         while reader.advance()? {
             match reader.item() {
-                Some(Item::Damage(damage)) => faults.damage.push(damage),
-                Some(Item::Entry(entry)) if take(entry.seq, entry.bytes).is_break() => return Ok(false),
-                Some(Item::Entry(_)) | None => {}
+                Some(LogItem::Damage(damage)) => faults.damage.push(damage),
+                Some(LogItem::Entry(entry)) if take(entry.seq, entry.bytes).is_break() => return Ok(false),
+                Some(LogItem::Entry(_)) | None => {}
             }
         }
-        if let End::Torn(damage) = reader.end() {
+        if let LogEnd::Torn(damage) = reader.end() {
             faults.torn = Some(damage);
         }
         Ok(true)
@@ -235,7 +235,7 @@ fn line_at<T>(
 ) -> Result<Option<T>> {
     let mut reader: LogReader = logs.open(session, start)?;
     while reader.advance()? {
-        let Some(Item::Entry(entry)) = reader.item() else { continue };
+        let Some(LogItem::Entry(entry)) = reader.item() else { continue };
         let is_it = entry.seq == seq;
         return Ok(RunRecord::of_bytes(seq, entry.bytes).filter(|_| is_it).and_then(take));
     }

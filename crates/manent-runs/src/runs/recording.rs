@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use manent_log::{Body, Durability, Expect, KeyedLine, Occurrence};
-use manent_store::{Append, Position, Receipt, SessionKey, StreamWriter};
+use manent_store::{AppendOptions, Position, Receipt, SessionKey, StreamWriter};
 
 use super::Runs;
 use super::entry::RunRecord;
@@ -136,7 +136,10 @@ impl Runs {
             let appended = if plan.bodies.is_empty() {
                 Ok(Vec::new())
             } else {
-                held.append(&plan.bodies, &Append { expect: Expect::Seq(next), ..Append::new(durability) })
+                held.append(
+                    &plan.bodies,
+                    &AppendOptions { expect: Expect::Seq(next), ..AppendOptions::new(durability) },
+                )
             };
             match appended {
                 // Another program wrote without asking, and may have written one of these.

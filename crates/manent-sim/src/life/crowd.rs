@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use manent_log::{Body, Durability, Log, Receipt, SharedLog};
+use manent_log::{Body, Durability, Log, LogReceipt, SharedLog};
 
 use super::{Life, numbered};
 
@@ -19,7 +19,7 @@ impl Life {
         let told = commit_together(&shared, &bodies);
         let mut log = shared.into_inner();
         self.stats.shared += 1;
-        let receipts: Vec<Receipt> =
+        let receipts: Vec<LogReceipt> =
             told.iter().flatten().filter_map(|told| told.as_ref().ok().copied()).collect();
         if receipts.len() == bodies.len() {
             if receipts.iter().map(|receipt| receipt.seq).ne(written.iter().map(|written| written.seq)) {
@@ -52,7 +52,7 @@ impl Life {
 }
 
 /// What each thread was told, the leader first. Nothing: it panicked.
-fn commit_together(shared: &SharedLog, bodies: &[Body]) -> Vec<Option<manent_log::Result<Receipt>>> {
+fn commit_together(shared: &SharedLog, bodies: &[Body]) -> Vec<Option<manent_log::Result<LogReceipt>>> {
     std::thread::scope(|scope| {
         let held = shared.lock();
         let threads: Vec<_> = (bodies.iter().enumerate())

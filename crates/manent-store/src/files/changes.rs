@@ -22,7 +22,7 @@ use super::{Files, MARK};
 use crate::error::{Result, io_error};
 use crate::key::SessionKey;
 use crate::streams::{
-    ChangeKind, Changes, Cursor, KnownStreams, Moment, Place, Seen, Space, StreamChange, Version,
+    ChangeKind, Changes, Cursor, KnownStreams, Place, ScanTime, Space, StreamChange, StreamState, Version,
 };
 use crate::sync::lock;
 
@@ -48,13 +48,13 @@ pub(super) fn version(info: &PathInfo, settling: Settling) -> Version {
 }
 
 /// Returns when a look began.
-fn moment(settling: Settling) -> Moment {
-    Moment::new(settling.now_ns().unwrap_or_default())
+fn moment(settling: Settling) -> ScanTime {
+    ScanTime::new(settling.now_ns().unwrap_or_default())
 }
 
 /// Compares a file that was known with what it is now; `None` if it is the same.
 fn compare(known: Version, now: Version, bytes: u64) -> Option<ChangeKind> {
-    let seen = Seen { version: now, bytes };
+    let seen = StreamState { version: now, bytes };
     if known == now && now.words()[4] == 0 {
         return None;
     }
@@ -180,7 +180,7 @@ impl Files {
             };
             let written = |info: &Option<PathInfo>| {
                 info.filter(|info| info.shape == Shape::File && info.len > 0)
-                    .map(|info| Seen { version: version(&info, settling), bytes: info.len })
+                    .map(|info| StreamState { version: version(&info, settling), bytes: info.len })
             };
             if infos.iter().flatten().any(|info| info.links > 1 && info.shape == Shape::File) {
                 self.has_linked.store(true, Ordering::Relaxed);
@@ -277,7 +277,7 @@ fn told(
             (None, None) => return None,
             (None, Some(_)) => ChangeKind::Gone,
             (Some(info), None) => {
-                ChangeKind::New(Seen { version: version(&info, settling), bytes: info.len })
+                ChangeKind::New(StreamState { version: version(&info, settling), bytes: info.len })
             }
             (Some(info), Some(was)) => compare(was, version(&info, settling), info.len)?,
         };
@@ -325,11 +325,11 @@ pub(super) const AMONG_LIVE: &str = "sessions/";
 fn new_streams(
     space: Space,
     dir: Place,
-    files: Vec<(&str, Seen)>,
+    files: Vec<(&str, StreamState)>,
     there: &HashSet<&str>,
 ) -> Vec<StreamChange> {
     if dir == Place::Live {
-        let among = |(name, seen): (&str, Seen)| {
+        let among = |(name, seen): (&str, StreamState)| {
             let (place, name) = named_among_live(space, name)?;
             Some(StreamChange { place, name, kind: ChangeKind::New(seen) })
         };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use manent_log::fs::{Access, DiskFile, read_fully};
-use manent_log::{AtomicFile, Body, FileLock, Item, Reader, frame};
+use manent_log::{AtomicFile, Body, FileLock, LogItem, Reader, frame};
 
 use super::hold::lock_file;
 use super::moves::{self, Guard};
@@ -17,10 +17,15 @@ use super::names::{Form, packed_beside};
 use super::store_dir::{Spot, StoreDir};
 use crate::error::{Error, Result, io_error};
 use crate::pack::{self, Packed};
-use crate::streams::{Header, Part, Parts, Place, Progress, Space, StreamId};
+use crate::streams::{Place, ProgressFn, Space, StreamHeader, StreamId, StreamPart, StreamParts};
 
 /// Makes a live stream as a whole. See [`crate::Streams::create`].
-pub(super) fn create(files: &StoreDir, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
+pub(super) fn create(
+    files: &StoreDir,
+    id: &StreamId,
+    header: &StreamHeader,
+    parts: StreamParts<'_>,
+) -> Result<()> {
     let in_the_way = || Error::InTheWay {
         key: id.key.to_string(),
         place: Place::Live,
@@ -44,7 +49,7 @@ pub(super) fn write_parts(
     to: &mut AtomicFile<'_>,
     to_path: &Path,
     header: Option<&Body>,
-    parts: Parts<'_>,
+    parts: StreamParts<'_>,
 ) -> Result<()> {
     let failed = |e: io::Error| io_error("write", to_path)(e);
     let mut buffer = Vec::new();
@@ -54,7 +59,7 @@ pub(super) fn write_parts(
     }
     for part in parts {
         match part? {
-            Part::Record { seq, body } => {
+            StreamPart::Record { seq, body } => {
                 body.check_size()?;
                 if seq > frame::SEQ_MAX {
                     let path = to_path.to_owned();
@@ -62,11 +67,11 @@ pub(super) fn write_parts(
                 }
                 buffer.extend_from_slice(&frame::line(seq, &body));
             }
-            Part::Line(line) => {
+            StreamPart::Line(line) => {
                 buffer.extend_from_slice(&line);
                 buffer.push(b'\n');
             }
-            Part::Lines { of, upto } => {
+            StreamPart::Lines { of, upto } => {
                 to.write_all(&buffer).map_err(failed)?;
                 buffer.clear();
                 copy(files, &files.locate(&of)?.path, to, upto)?;
@@ -81,7 +86,7 @@ pub(super) fn write_parts(
 }
 
 /// Packs an archived session that is still plain; nothing to do for any other.
-pub(super) fn condense(files: &StoreDir, at: &StreamId, progress: Progress<'_>) -> Result<()> {
+pub(super) fn condense(files: &StoreDir, at: &StreamId, progress: ProgressFn<'_>) -> Result<()> {
     for _ in 0..PACKINGS_MAX {
         let spot = files.locate(at)?;
         if at.place != Place::Archive || spot.form != Form::Plain {
@@ -102,7 +107,7 @@ pub(super) fn condense(files: &StoreDir, at: &StreamId, progress: Progress<'_>) 
 }
 
 /// Whether it is packed now; not, if it grew meanwhile.
-fn pack_at(files: &StoreDir, spot: &Spot, progress: Progress<'_>) -> Result<bool> {
+fn pack_at(files: &StoreDir, spot: &Spot, progress: ProgressFn<'_>) -> Result<bool> {
     let held = lock_file(&*files.disk, &spot.path, Duration::ZERO)?;
     moves::sweep(files, &files.layout.archive)?;
     refuse_if_open_elsewhere(files, &spot.path)?;
@@ -121,7 +126,7 @@ fn refuse_if_open_elsewhere(files: &StoreDir, path: &Path) -> Result<()> {
 }
 
 /// As [`pack_at`], of a file that is held.
-fn pack_held(files: &StoreDir, spot: &Spot, held: &FileLock, progress: Progress<'_>) -> Result<bool> {
+fn pack_held(files: &StoreDir, spot: &Spot, held: &FileLock, progress: ProgressFn<'_>) -> Result<bool> {
     let dir = &files.layout.archive;
     let len = held.file().state().map_err(io_error("inspect", &spot.path))?.len;
     let packed = packed_beside(&spot.path);
@@ -145,7 +150,7 @@ fn pack_into(
     plain: &dyn DiskFile,
     len: u64,
     target: &mut AtomicFile<'_>,
-    progress: Progress<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<()> {
     let path = target.temporary_path().to_owned();
     pack::pack(plain, len, target.file(), &mut |done| progress(done / 2, len))
@@ -191,7 +196,7 @@ pub(super) fn replace(
     at: &StreamId,
     spot: &Spot,
     header: Option<&Body>,
-    parts: Parts<'_>,
+    parts: StreamParts<'_>,
     before_rename: impl FnOnce() -> Result<()>,
 ) -> Result<(u64, Box<dyn DiskFile>)> {
     let mut target = match replacement(&spot.path, at) {
@@ -229,7 +234,7 @@ pub(super) fn replacement(path: &Path, at: &StreamId) -> Option<PathBuf> {
 fn copy(files: &StoreDir, from: &Path, to: &mut AtomicFile<'_>, upto: Option<u64>) -> Result<()> {
     let mut reader = Reader::open_small(&files.reading, from)?;
     let start = match reader.next()? {
-        Some(Item::Entry(entry)) if entry.seq == 0 && entry.verified => {
+        Some(LogItem::Entry(entry)) if entry.seq == 0 && entry.verified => {
             entry.offset + entry.bytes.len() as u64 + 1
         }
         _ => 0,
@@ -239,7 +244,7 @@ fn copy(files: &StoreDir, from: &Path, to: &mut AtomicFile<'_>, upto: Option<u64
     let mut end = source.state().map_err(io_error("inspect", from))?.len;
     if let Some(upto) = upto {
         let mut reader = Reader::open_from(&files.reading, from, upto)?;
-        if let Some(Item::Entry(entry)) = reader.next()? {
+        if let Some(LogItem::Entry(entry)) = reader.next()? {
             // Where there is no such record, what stands before the next one is all there is.
             let shared = if entry.seq > upto { 0 } else { entry.bytes.len() as u64 };
             end = end.min(entry.offset + shared);

@@ -13,19 +13,19 @@ use super::store_dir::StoreDir;
 use crate::error::{Result, io_error};
 use crate::header::HeaderNames;
 use crate::key::SessionKey;
-use crate::streams::{Detail, Filter, Place, Space, StreamId, StreamStat, Which};
+use crate::streams::{ListDetail, Place, Selector, Space, StreamFilter, StreamId, StreamStat};
 
 impl StoreDir {
-    pub(super) fn list(&self, filter: &Filter<'_>) -> Result<Vec<StreamStat>> {
-        let Filter { space, place, which, detail, newest: _ } = *filter;
-        let is_other_key = matches!(which, Which::Key(key) if !space.has_key(key));
+    pub(super) fn list(&self, filter: &StreamFilter<'_>) -> Result<Vec<StreamStat>> {
+        let StreamFilter { space, place, which, detail, newest: _ } = *filter;
+        let is_other_key = matches!(which, Selector::Key(key) if !space.has_key(key));
         if !self.supports(space) || !space.places().contains(&place) || is_other_key {
             return Ok(Vec::new());
         }
         let all = match (which, detail) {
-            (Which::Name(name), _) => self.named(space, place, name)?.into_iter().collect(),
-            (Which::All, Detail::Outside) if place == Place::Live => self.live_outside(space)?,
-            (Which::Key(key), Detail::Outside) if place == Place::Live => {
+            (Selector::Name(name), _) => self.named(space, place, name)?.into_iter().collect(),
+            (Selector::All, ListDetail::Outside) if place == Place::Live => self.live_outside(space)?,
+            (Selector::Key(key), ListDetail::Outside) if place == Place::Live => {
                 let (path, info) = self.look_for_live(space, key, "")?;
                 let info = info.filter(|info| info.shape == Shape::File && info.len > 0);
                 info.map(|info| self.stat(space, place, key.clone(), "", &path, info)).into_iter().collect()
@@ -71,14 +71,14 @@ impl StoreDir {
     }
 
     /// The streams that are archived or in the trash.
-    fn put_away(&self, place: Place, which: Which<'_>) -> Result<Vec<StreamStat>> {
+    fn put_away(&self, place: Place, which: Selector<'_>) -> Result<Vec<StreamStat>> {
         let mut all = self.kept(place, which)?;
         if place == Place::Archive {
             all.extend(self.marked(which)?);
             // What an interrupted move left of a session that is live: the live one is the session.
             let mut archived = Vec::with_capacity(all.len());
             for listed in all {
-                let live = self.live(Space::Sessions, Which::Key(&listed.id.key))?;
+                let live = self.live(Space::Sessions, Selector::Key(&listed.id.key))?;
                 let is_live = live.iter().any(|live| live.id.id == listed.id.id);
                 if listed.id.id.is_empty() || !is_live || !self.is_in_live(&listed.id)? {
                     archived.push(listed);
@@ -89,8 +89,8 @@ impl StoreDir {
         Ok(all)
     }
 
-    fn live(&self, space: Space, which: Which<'_>) -> Result<Vec<StreamStat>> {
-        if let Which::Key(key) = which {
+    fn live(&self, space: Space, which: Selector<'_>) -> Result<Vec<StreamStat>> {
+        if let Selector::Key(key) = which {
             let path = self.find_live(space, key, "")?;
             let Some(info) = self.file_at(&path)?.filter(was_written) else { return Ok(Vec::new()) };
             let id = match self.names_at(&path) {
@@ -102,7 +102,7 @@ impl StoreDir {
             return Ok(vec![self.stat(space, Place::Live, key.clone(), id, &path, info)]);
         }
         let mut all = Vec::new();
-        let id = if let Which::Id(id) = which { Some(id) } else { None };
+        let id = if let Selector::Id(id) = which { Some(id) } else { None };
         for name in self.live_names(space)? {
             all.extend(self.live_named(space, &name, id)?);
         }
@@ -173,12 +173,12 @@ impl StoreDir {
         }))
     }
 
-    fn kept(&self, place: Place, which: Which<'_>) -> Result<Vec<StreamStat>> {
+    fn kept(&self, place: Place, which: Selector<'_>) -> Result<Vec<StreamStat>> {
         let mut all: HashMap<StreamId, StreamStat> = HashMap::new();
         for kept in self.kept_in(place, which)? {
             let plain = kept.form == Form::Plain;
             let Some(found) = self.kept_named(kept, place)? else { continue };
-            if matches!(which, Which::Key(wanted) if *wanted != found.id.key) {
+            if matches!(which, Selector::Key(wanted) if *wanted != found.id.key) {
                 continue;
             }
             // Packing was interrupted: one session, and the plain file is it.
@@ -237,14 +237,14 @@ impl StoreDir {
     }
 
     /// What another program archived by renaming.
-    fn marked(&self, which: Which<'_>) -> Result<Vec<StreamStat>> {
+    fn marked(&self, which: Selector<'_>) -> Result<Vec<StreamStat>> {
         let mut all = Vec::new();
-        if matches!(which, Which::Id(_)) {
+        if matches!(which, Selector::Id(_)) {
             return Ok(all);
         }
         for name in self.live_names(Space::Sessions)? {
             let found = self.marked_named(&name)?;
-            all.extend(found.filter(|found| !matches!(which, Which::Key(key) if *key != found.id.key)));
+            all.extend(found.filter(|found| !matches!(which, Selector::Key(key) if *key != found.id.key)));
         }
         Ok(all)
     }
@@ -306,13 +306,13 @@ impl StoreDir {
     }
 
     /// Files in archive or trash, by their names.
-    pub(super) fn kept_in(&self, place: Place, which: Which<'_>) -> Result<Vec<Kept>> {
+    pub(super) fn kept_in(&self, place: Place, which: Selector<'_>) -> Result<Vec<Kept>> {
         let dir = self.layout.dir(Space::Sessions, place);
         self.refuse_link(dir)?;
         let entries = self.entries(dir)?;
         let wanted = |kept: &Kept| match which {
-            Which::Id(id) => kept.id.starts_with(id),
-            Which::All | Which::Key(_) | Which::Name(_) => true,
+            Selector::Id(id) => kept.id.starts_with(id),
+            Selector::All | Selector::Key(_) | Selector::Name(_) => true,
         };
         let names = entries.iter().filter(|entry| entry.shape == Shape::File);
         Ok(names.filter_map(|e| Kept::parse(e.name.to_str()?)).filter(wanted).collect())

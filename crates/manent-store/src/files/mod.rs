@@ -33,9 +33,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use manent_log::frame::Reason;
+use manent_log::frame::DamageReason;
 use manent_log::fs::{Access, Disk, Shape};
-use manent_log::{Body, Damage, Found, KeyRule, LogKeys, Reach, Reader, RealDisk, Report, TailState, Trust};
+use manent_log::{
+    Body, Damage, DamageFinding, FileSystemTrust, KeyRule, LogKeys, Reach, Reader, RealDisk, TailState,
+    VerifyReport,
+};
 
 use crate::blobs::FileBlobs;
 use crate::error::{Error, Result, io_error};
@@ -43,9 +46,9 @@ use crate::header::HeaderNames;
 use crate::key::SessionKey;
 use crate::pack;
 use crate::streams::{
-    Append, Changes, Cursor, Filter, Header, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
-    Moment, NewHeader, Parts, Place, Position, Progress, Receipt, Repaired, Space, StreamId, StreamReader,
-    StreamStat, StreamWriter, Streams, Target,
+    AppendOptions, Changes, Cursor, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
+    NewHeader, Place, Position, ProgressFn, Receipt, Repaired, ScanTime, Space, StreamFilter, StreamHeader,
+    StreamId, StreamParts, StreamReader, StreamStat, StreamWriter, Streams, Target,
 };
 use crate::unpacking::Unpacking;
 use hold::{DirLock, NamedLock, STORE_WAIT_MIN, lock_file};
@@ -105,7 +108,7 @@ impl Files {
             reading: Arc::new(Unpacking(disk.clone())),
             disk,
             layout: Arc::new(Layout::new(home, flat)),
-            trust: Trust::LocalOnly,
+            trust: FileSystemTrust::LocalOnly,
             lock_wait_min: STORE_WAIT_MIN,
         };
         Ok(Files {
@@ -121,7 +124,7 @@ impl Files {
 
     /// Sets which file systems to trust.
     #[must_use]
-    pub fn trusting(mut self, trust: Trust) -> Files {
+    pub fn trusting(mut self, trust: FileSystemTrust) -> Files {
         self.dir.trust = trust;
         self
     }
@@ -321,7 +324,7 @@ impl Streams for Files {
         id: &StreamId,
         new: NewHeader<'_>,
         records: &[Body],
-        how: &Append<'_>,
+        how: &AppendOptions<'_>,
     ) -> Result<Vec<Receipt>> {
         id.check_live()?;
         self.prepare_for(id)?;
@@ -351,7 +354,7 @@ impl Streams for Files {
         Ok(keys.read(rule, &names.unwrap_or_default().id.into(), reader)?)
     }
 
-    fn list(&self, which: &Filter<'_>) -> Result<Vec<StreamStat>> {
+    fn list(&self, which: &StreamFilter<'_>) -> Result<Vec<StreamStat>> {
         self.dir.list(which)
     }
 
@@ -359,7 +362,7 @@ impl Streams for Files {
         self.changes_in(space, known, since)
     }
 
-    fn create(&self, id: &StreamId, header: &Header, parts: Parts<'_>) -> Result<()> {
+    fn create(&self, id: &StreamId, header: &StreamHeader, parts: StreamParts<'_>) -> Result<()> {
         self.prepare_for(id)?;
         forms::create(&self.dir, id, header, parts)
     }
@@ -385,7 +388,7 @@ impl Streams for Files {
     fn lock(&self, name: LockName<'_>, mode: LockMode, wait: Duration) -> Result<Lock> {
         let (LockName::Moves(space) | LockName::Named(space, _)) = name;
         self.prepare(space)?;
-        let (disk, mode) = (&self.dir.disk, flock_mode(mode));
+        let disk = &self.dir.disk;
         Ok(match name {
             LockName::Moves(space) => {
                 // Others hold it for a few renames, so a caller who wants no waiting means writers, not this.
@@ -421,7 +424,7 @@ impl Streams for Files {
 }
 
 impl Maintenance for Files {
-    fn verify(&self, id: &StreamId, progress: Progress<'_>) -> Result<Report> {
+    fn verify(&self, id: &StreamId, progress: ProgressFn<'_>) -> Result<VerifyReport> {
         let Spot { path, form } = self.dir.locate(id)?;
         let all = self.dir.file_at(&path)?.map_or(0, |info| info.len);
         let mut report =
@@ -429,8 +432,9 @@ impl Maintenance for Files {
         if form == Form::Packed {
             let file = self.dir.disk.open(&path, Access::Read).map_err(io_error("read", &path))?;
             if !pack::has_sound_table(&*file).map_err(io_error("read", &path))? {
-                let damage = Damage { offset: 0, length: 0, reason: Reason::ArchiveTable, lines: 0, seq: 0 };
-                report.damage.insert(0, Found { damage, acknowledged: false });
+                let damage =
+                    Damage { offset: 0, length: 0, reason: DamageReason::ArchiveTable, lines: 0, seq: 0 };
+                report.damage.insert(0, DamageFinding { damage, acknowledged: false });
             }
         }
         Ok(report)
@@ -451,23 +455,16 @@ impl Maintenance for Files {
         Ok(Repaired { set_aside: writer.set_aside().cloned(), acknowledged })
     }
 
-    fn pack(&self, id: &StreamId, progress: Progress<'_>) -> Result<()> {
+    fn pack(&self, id: &StreamId, progress: ProgressFn<'_>) -> Result<()> {
         forms::condense(&self.dir, id, progress)
     }
 
-    fn was_set_aside(&self, id: &StreamId, position: Position, seq: u64, since: Moment) -> Result<bool> {
+    fn was_set_aside(&self, id: &StreamId, position: Position, seq: u64, since: ScanTime) -> Result<bool> {
         moves::is_set_aside(&self.dir, id, position.raw(), seq, since)
     }
 
     fn obstructed(&self, space: Space) -> Result<Vec<SessionKey>> {
         self.dir.obstructed_keys(space)
-    }
-}
-
-fn flock_mode(mode: LockMode) -> manent_log::LockMode {
-    match mode {
-        LockMode::Shared => manent_log::LockMode::Shared,
-        LockMode::Exclusive => manent_log::LockMode::Exclusive,
     }
 }
 

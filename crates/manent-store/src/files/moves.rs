@@ -18,7 +18,7 @@ use super::{MARK, forms};
 use crate::blobs::is_temporary;
 use crate::error::{Error, Result, io_error};
 use crate::key::SessionKey;
-use crate::streams::{Moment, Place, Space, StreamId};
+use crate::streams::{Place, ScanTime, Space, StreamId};
 
 /// Whatever keeps others off a file: the writer's lease, or a lock.
 #[derive(Debug)]
@@ -340,7 +340,7 @@ pub(super) fn is_set_aside(
     at: &StreamId,
     offset: u64,
     seq: u64,
-    since: Moment,
+    since: ScanTime,
 ) -> Result<bool> {
     let spot = match files.locate(at) {
         Err(e) if e.is_not_found() => return Ok(false),

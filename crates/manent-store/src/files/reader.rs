@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use manent_log::fs::FileId;
-use manent_log::{Change, End, FileKind, Item, Reader};
+use manent_log::{FileChange, FileKind, LogEnd, LogItem, Reader};
 
 use crate::error::Result;
 use crate::header::HeaderNames;
@@ -71,7 +71,8 @@ impl StreamReader for FileReader {
 
     fn advance(&mut self) -> Result<bool> {
         while self.reader.advance()? {
-            let early = matches!(self.reader.item(), Some(Item::Entry(entry)) if entry.seq < self.from_seq);
+            let early =
+                matches!(self.reader.item(), Some(LogItem::Entry(entry)) if entry.seq < self.from_seq);
             if !early {
                 return Ok(true);
             }
@@ -79,7 +80,7 @@ impl StreamReader for FileReader {
         Ok(false)
     }
 
-    fn item(&self) -> Option<Item<'_>> {
+    fn item(&self) -> Option<LogItem<'_>> {
         self.reader.item()
     }
 
@@ -87,11 +88,11 @@ impl StreamReader for FileReader {
         Ok(self.reader.line_at(position.raw(), bytes)?)
     }
 
-    fn end(&self) -> End {
+    fn end(&self) -> LogEnd {
         self.reader.end()
     }
 
-    fn poll(&self) -> Result<Change> {
+    fn poll(&self) -> Result<FileChange> {
         Ok(self.reader.change()?)
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manent_log::fs::{Disk, PathInfo, Settling, Shape};
-use manent_log::{LockMode, Log, Options, Reader, Trust};
+use manent_log::{FileSystemTrust, LockMode, Log, Options, Reader};
 
 use super::MARK;
 use super::hold::DirLock;
@@ -15,7 +15,7 @@ use super::writers::FileLease;
 use crate::error::{Error, Result, io_error};
 use crate::header::HeaderNames;
 use crate::key::SessionKey;
-use crate::streams::{Header, Place, Space, StreamId, Which};
+use crate::streams::{Place, Selector, Space, StreamHeader, StreamId};
 
 /// The disk and the directories of a store. Clones are cheap.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub(super) struct StoreDir {
     /// The same disk, on which packed files read as what they hold.
     pub(super) reading: Arc<dyn Disk>,
     pub(super) layout: Arc<Layout>,
-    pub(super) trust: Trust,
+    pub(super) trust: FileSystemTrust,
     /// How long the right to move streams is waited for at least.
     pub(super) lock_wait_min: Duration,
 }
@@ -100,7 +100,7 @@ impl StoreDir {
                 candidates.push((self.find_live(at.space, &at.key, MARK)?, Form::Marked));
             }
             (place, _) => {
-                for kept in self.kept_in(place, Which::Id(&at.id))? {
+                for kept in self.kept_in(place, Selector::Id(&at.id))? {
                     if kept.id == at.id && self.key_of(&kept, place).as_ref() == Some(&at.key) {
                         candidates.push((self.layout.dir(at.space, place).join(kept.name()), kept.form));
                     }
@@ -147,7 +147,7 @@ impl StoreDir {
         &self,
         space: Space,
         key: &SessionKey,
-        new: Option<Header>,
+        new: Option<StreamHeader>,
         wait: Duration,
     ) -> Result<FileLease> {
         let (id, header) = new.map_or((String::new(), None), |header| (header.id, Some(header.body)));

@@ -12,7 +12,9 @@ use super::moves;
 use super::store_dir::{Spot, StoreDir};
 use super::writers::{FileLease, Writers};
 use crate::error::{Error, Result, io_error};
-use crate::streams::{Append, Parts, Place, Position, Receipt, Replaced, StreamId, StreamWriter};
+use crate::streams::{
+    AppendOptions, Place, Position, Receipt, Replaced, StreamId, StreamParts, StreamWriter,
+};
 
 /// The right to write one file.
 #[derive(Debug)]
@@ -77,7 +79,12 @@ impl FileWriter {
         Ok(Some(copy))
     }
 
-    fn replace_held(&self, header: Option<&Body>, parts: Parts<'_>, left_out: &[Damage]) -> Result<Replaced> {
+    fn replace_held(
+        &self,
+        header: Option<&Body>,
+        parts: StreamParts<'_>,
+        left_out: &[Damage],
+    ) -> Result<Replaced> {
         let (disk, path) = (&self.dir.disk, &self.spot.path);
         let old = disk.open(path, Access::Read).map_err(io_error("read", path))?;
         // The length is that of the lease: the caller may not have seen what another program wrote since it was taken.
@@ -117,7 +124,7 @@ fn take_along(old: &dyn DiskFile, from: u64, new: &dyn DiskFile) -> io::Result<(
 }
 
 impl StreamWriter for FileWriter {
-    fn append(&mut self, bodies: &[Body], how: &Append<'_>) -> Result<Vec<Receipt>> {
+    fn append(&mut self, bodies: &[Body], how: &AppendOptions<'_>) -> Result<Vec<Receipt>> {
         self.live()?.append(bodies, how.durability, how.expect, how.keys)
     }
 
@@ -132,7 +139,7 @@ impl StreamWriter for FileWriter {
     fn replace(
         self: Box<Self>,
         header: Option<&Body>,
-        parts: Parts<'_>,
+        parts: StreamParts<'_>,
         left_out: &[Damage],
     ) -> Result<Replaced> {
         let mut writer = self;

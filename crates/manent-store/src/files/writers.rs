@@ -12,12 +12,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use manent_log::fs::FileId;
-use manent_log::{Body, Commit, Durability, Expect, Group, KeyRule, Log, LogKeys, RestingLog, SharedKeys};
+use manent_log::{
+    Body, Commit, Durability, Expect, GroupCommit, KeyRule, Log, LogKeys, RestingLog, SharedKeys,
+};
 
 use super::store_dir::StoreDir;
 use crate::error::{Error, Result};
 use crate::key::SessionKey;
-use crate::streams::{Append, NewHeader, Place, Position, Receipt, Space};
+use crate::streams::{AppendOptions, NewHeader, Place, Position, Receipt, Space};
 use crate::sync::lock;
 
 /// A live file whose lease is held.
@@ -40,8 +42,8 @@ impl FileLease {
         Ok(receipts.into_iter().map(|receipt| self.receipt(receipt)).collect())
     }
 
-    fn receipt(&self, receipt: manent_log::Receipt) -> Receipt {
-        let manent_log::Receipt { seq, offset, durability } = receipt;
+    fn receipt(&self, receipt: manent_log::LogReceipt) -> Receipt {
+        let manent_log::LogReceipt { seq, offset, durability } = receipt;
         Receipt { id: self.id.clone(), seq, position: Position::new(offset), durability }
     }
 }
@@ -66,7 +68,7 @@ struct Slot {
     used: AtomicU64,
     /// The keys of its records, whether its file is open or not.
     keys: SharedKeys,
-    group: Group<Writer>,
+    group: GroupCommit<Writer>,
 }
 
 /// The writing end of one session. Without a file it has not been opened yet, or an error closed it.
@@ -110,10 +112,10 @@ impl Writers {
         key: &StreamKey,
         new: NewHeader<'_>,
         bodies: &[Body],
-        how: &Append<'_>,
+        how: &AppendOptions<'_>,
     ) -> Result<Vec<Receipt>> {
         let slot = self.slot(dir, key);
-        let Append { durability, expect, wait, keys: rule } = *how;
+        let AppendOptions { durability, expect, wait, keys: rule } = *how;
         let call = Call { dir, writers: self, key, new: Shut(new), wait, keys: &slot.keys, rule };
         // Whoever leads a batch commits it by one rule, so only records of the usual one share a batch.
         let is_shared = expect == Expect::Any && durability == Durability::Group && rule.is_idempotency();
@@ -169,7 +171,7 @@ impl Writers {
         let closed = if slots.len() < self.max { Vec::new() } else { self.make_room(&mut slots) };
         let path = dir.layout.dir(key.0, Place::Live).join(key.1.file_name());
         let writer = Writer { file: None, path };
-        let (used, group) = (AtomicU64::new(now), Group::new(writer));
+        let (used, group) = (AtomicU64::new(now), GroupCommit::new(writer));
         let slot = Arc::new(Slot { used, keys: SharedKeys::default(), group });
         slots.insert(key.clone(), slot.clone());
         drop(slots);
@@ -274,7 +276,7 @@ const DURABLE_NAMES_MAX: usize = 100_000;
 mod tests {
     use super::*;
     use crate::Files;
-    use crate::streams::{Header, Seek, StreamId, Streams, Target};
+    use crate::streams::{Seek, StreamHeader, StreamId, Streams, Target};
 
     #[test]
     fn more_streams_than_open_files_are_all_written_and_few_stay_open() {
@@ -282,7 +284,7 @@ mod tests {
         let header = || {
             let mut body = Body::new();
             body.json("meta", serde_json::from_str(r#"{"format":1,"id":"x"}"#).unwrap());
-            Header { id: "x".to_owned(), body }
+            StreamHeader { id: "x".to_owned(), body }
         };
         for max in [1, 2, 20] {
             let files = Files::open(dir.path().join(max.to_string())).unwrap().keeping_open(max);
@@ -292,7 +294,8 @@ mod tests {
                 for key in &keys {
                     let mut body = Body::new();
                     body.string("role", "user").string("content", "x");
-                    let how = Append { expect: Expect::Seq(seq), ..Append::new(Durability::Flush) };
+                    let how =
+                        AppendOptions { expect: Expect::Seq(seq), ..AppendOptions::new(Durability::Flush) };
                     files.append(&StreamId::live(key), &header, &[body], &how).unwrap();
                     let slots = lock(&files.writers.slots);
                     let is_open = slots.contains_key(&(Space::Sessions, key.clone()));

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use manent_log::fs::{Access, Disk, DiskFile, FileId, FileState, RealDisk, read_fully, write_fully};
-use manent_log::{Body, Durability, Expect, Item, Log, Options, Reader, ReverseReader};
+use manent_log::{Body, Durability, Expect, Log, LogItem, Options, Reader, ReverseReader};
 
 use crate::threads::without_threads;
 
@@ -281,10 +281,10 @@ fn items(mut next: impl FnMut() -> Option<String>) -> Vec<String> {
     std::iter::from_fn(&mut next).collect()
 }
 
-fn said(item: Item<'_>) -> String {
+fn said(item: LogItem<'_>) -> String {
     match item {
-        Item::Entry(entry) => format!("{entry:?}"),
-        Item::Damage(damage) => format!("{damage:?}"),
+        LogItem::Entry(entry) => format!("{entry:?}"),
+        LogItem::Damage(damage) => format!("{damage:?}"),
     }
 }
 

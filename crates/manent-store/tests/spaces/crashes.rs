@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use manent_log::KeyRule;
 use manent_sim::{CrashKind, Errno, Fault, SimDisk};
-use manent_store::{Files, IfMissing, Part, Place, Result, Space, Streams};
+use manent_store::{Files, IfMissing, Place, Result, Space, StreamPart, Streams};
 
 use super::scene::{State, TEXTS, append, at, disk, header, keyed, list, moves, open, said, state, try_open};
 
@@ -72,21 +72,22 @@ impl Op {
             Op::AppendLeased => {
                 let new = || header(space);
                 let mut lease = files.lease(&at(space), IfMissing::Create(&new), Duration::ZERO)?;
-                let how = manent_store::Append::new(manent_log::Durability::Sync);
+                let how = manent_store::AppendOptions::new(manent_log::Durability::Sync);
                 lease.append(&[said("new"), said("newer"), said("newest")], &how).map(drop)
             }
             Op::Create => {
                 let _moves = moves(files, space)?;
                 let mut parts = (1..)
                     .zip(["made", "whole"])
-                    .map(|(seq, text)| Ok(Part::Record { seq, body: said(text) }));
+                    .map(|(seq, text)| Ok(StreamPart::Record { seq, body: said(text) }));
                 files.create(&at(space), &header(space), &mut parts)
             }
             Op::Replace => {
                 let _moves = moves(files, space)?;
                 let lease = files.lease(&at(space), IfMissing::Refuse, Duration::ZERO)?;
-                let rest = Part::Record { seq: 7, body: said("replaced") };
-                let mut parts = [Ok(Part::Lines { of: at(space), upto: Some(1) }), Ok(rest)].into_iter();
+                let rest = StreamPart::Record { seq: 7, body: said("replaced") };
+                let mut parts =
+                    [Ok(StreamPart::Lines { of: at(space), upto: Some(1) }), Ok(rest)].into_iter();
                 lease.replace(Some(&header(space).body), &mut parts, &[]).map(drop)
             }
             Op::Move(to) => {

@@ -10,7 +10,9 @@ use manent_log::{Body, Durability, Expect, KeyRule};
 use manent_sim::model::{Model, Written};
 use manent_sim::seeds::live_as_asked;
 use manent_sim::{CrashKind, Errno, Fault, Rng, SimDisk};
-use manent_store::{Append, Error, Files, IfMissing, Part, Place, Result, Space, StreamWriter, Streams};
+use manent_store::{
+    AppendOptions, Error, Files, IfMissing, Place, Result, Space, StreamPart, StreamWriter, Streams,
+};
 
 use super::scene::{Content, TEXTS, at, disk, header, list, moves, open, read};
 
@@ -142,7 +144,7 @@ impl Life {
         let first = writer.next_seq();
         let bodies: Vec<Body> = (0..self.rng.range(1..=3)).map(|_| self.body()).collect();
         let keys = if self.rng.chance(1, 3) { &TEXTS } else { &KeyRule::IDEMPOTENCY };
-        let how = Append { keys, expect: Expect::Seq(first), ..Append::new(self.durability()) };
+        let how = AppendOptions { keys, expect: Expect::Seq(first), ..AppendOptions::new(self.durability()) };
         let done = if self.rng.chance(1, 2) {
             if let Ok(receipts) = self.processes[1 - who].append(&at(space), &new, &bodies, &how) {
                 return Err(format!("two write at once: {receipts:?}"));
@@ -180,7 +182,7 @@ impl Life {
         drop(writer);
         let nth = self.rng.below(self.pending.len() as u64) as usize;
         let (body, keys) = self.pending[nth].clone();
-        let how = Append { keys, ..Append::new(self.durability()) };
+        let how = AppendOptions { keys, ..AppendOptions::new(self.durability()) };
         let bodies = [body];
         let done = self.processes[who].append(&at(space), &new, &bodies, &how);
         let written = numbered(first, &bodies);
@@ -241,7 +243,7 @@ impl Life {
         let known = &self.bodies;
         let mut parts = records.iter().map(|record| {
             let body = known.iter().rev().find(|body| body.as_bytes() == record.body);
-            Ok(Part::Record { seq: record.seq, body: body.cloned().unwrap_or_default() })
+            Ok(StreamPart::Record { seq: record.seq, body: body.cloned().unwrap_or_default() })
         });
         let done = writer.replace(Some(&header(self.space).body), &mut parts, &[]).map(drop);
         self.rewrote(done, records)
@@ -254,7 +256,7 @@ impl Life {
         }
         let bodies = [self.body(), self.body()];
         let records = numbered(1, &bodies);
-        let mut parts = (1..).zip(bodies).map(|(seq, body)| Ok(Part::Record { seq, body }));
+        let mut parts = (1..).zip(bodies).map(|(seq, body)| Ok(StreamPart::Record { seq, body }));
         let done = self.processes[who].create(&at(self.space), &header(self.space), &mut parts);
         self.rewrote(done, records)
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use manent_log::{Body, Durability, Entry, FORMAT, Item, KeyRule, Reach, frame, members_of};
+use manent_log::{Body, Durability, Entry, FORMAT, KeyRule, LogItem, Reach, frame, members_of};
 use manent_sim::SimDisk;
 use manent_sim::model::Written;
 use manent_store::{
-    Append, Files, Filter, Header, Lock, LockMode, LockName, Place, Result, Seek, SessionKey, Space,
-    StreamId, StreamStat, Streams, Target, Which,
+    AppendOptions, Files, Lock, LockMode, LockName, Place, Result, Seek, Selector, SessionKey, Space,
+    StreamFilter, StreamHeader, StreamId, StreamStat, Streams, Target,
 };
 
 const HOME: &str = "/home/store";
@@ -50,13 +50,13 @@ pub(crate) fn at(space: Space) -> StreamId {
 }
 
 /// Makes a header with an id that no other has.
-pub(crate) fn header(space: Space) -> Header {
+pub(crate) fn header(space: Space) -> StreamHeader {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let id = format!("01a1e14d-2382-722e-bd10-{:012x}", NEXT.fetch_add(1, Ordering::Relaxed));
     let (mut meta, mut body) = (Body::new(), Body::new());
     meta.number("format", FORMAT).string("id", &id).string("key", key(space).as_str());
     body.object("meta", &meta);
-    Header { id, body }
+    StreamHeader { id, body }
 }
 
 pub(crate) fn said(text: &str) -> Body {
@@ -74,7 +74,7 @@ pub(crate) fn keyed(by: &str, text: &str) -> Body {
 
 /// Appends records that survive power loss.
 pub(crate) fn append(files: &Files, space: Space, bodies: &[Body], keys: &KeyRule) -> Result<Vec<u64>> {
-    let how = Append { keys, ..Append::new(Durability::Sync) };
+    let how = AppendOptions { keys, ..AppendOptions::new(Durability::Sync) };
     let receipts = files.append(&at(space), &|| header(space), bodies, &how)?;
     Ok(receipts.iter().map(|receipt| receipt.seq).collect())
 }
@@ -88,7 +88,7 @@ pub(crate) fn moves(files: &Files, space: Space) -> Result<Lock> {
 pub(crate) fn list(files: &Files, space: Space) -> Result<Vec<StreamStat>> {
     let mut all = Vec::new();
     for place in space.places() {
-        all.extend(files.list(&Filter::new(space, *place, Which::All))?);
+        all.extend(files.list(&StreamFilter::new(space, *place, Selector::All))?);
     }
     Ok(all)
 }
@@ -120,9 +120,9 @@ pub(crate) fn read(files: &Files, id: &StreamId) -> Result<Content> {
     reader.seek(Seek::First)?;
     while let Some(item) = reader.next()? {
         match item {
-            Item::Damage(_) => content.damaged += 1,
-            Item::Entry(entry) if entry.seq == 0 => {}
-            Item::Entry(entry) => {
+            LogItem::Damage(_) => content.damaged += 1,
+            LogItem::Entry(entry) if entry.seq == 0 => {}
+            LogItem::Entry(entry) => {
                 content.records.push(Written { seq: entry.seq, body: frame::body_of(entry.bytes).to_vec() });
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use manent_log::{Durability, KeyRule};
 use manent_sim::{CrashKind, Fault, Rng, SimDisk};
-use manent_store::{Append, Files, IfMissing, Result, Space, Streams};
+use manent_store::{AppendOptions, Files, IfMissing, Result, Space, Streams};
 
 use super::scene::{Content, TEXTS, at, disk, header, keyed, open, read, said};
 
@@ -26,13 +26,13 @@ struct Told {
 /// Appends one record in one of several ways.
 fn append(files: &Files, space: Space, text: &str, nth: u64) -> Result<Told> {
     let durability = [Durability::Group, Durability::Sync, Durability::Flush][(nth % 3) as usize];
-    let how = Append { wait: LONG, ..Append::new(durability) };
+    let how = AppendOptions { wait: LONG, ..AppendOptions::new(durability) };
     let new = || header(space);
     let receipts = match nth % 4 {
-        0 => files.append(&at(space), &new, &[said(text)], &Append { keys: &TEXTS, ..how }),
+        0 => files.append(&at(space), &new, &[said(text)], &AppendOptions { keys: &TEXTS, ..how }),
         1 => files.append(&at(space), &new, &[keyed(text, text)], &how),
         2 => files.lease(&at(space), IfMissing::Create(&new), LONG)?.append(&[keyed(text, text)], &how),
-        _ => files.append(&at(space), &new, &[keyed(text, text)], &Append { keys: &TEXTS, ..how }),
+        _ => files.append(&at(space), &new, &[keyed(text, text)], &AppendOptions { keys: &TEXTS, ..how }),
     }?;
     Ok(Told { text: text.to_owned(), seq: receipts[0].seq, durability })
 }

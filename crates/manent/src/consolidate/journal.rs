@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use manent_log::{Body, Durability, Entry, Item};
+use manent_log::{Body, Durability, Entry, LogItem};
 use serde_json::value::to_raw_value;
 
 use super::grounding::Refusal;
@@ -15,7 +15,9 @@ use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::turn::Record;
 use manent_store::clock;
-use manent_store::{Append, Header, IfMissing, Repaired, Seek, Space, StreamId, StreamWriter, Target};
+use manent_store::{
+    AppendOptions, IfMissing, Repaired, Seek, Space, StreamHeader, StreamId, StreamWriter, Target,
+};
 
 /// The journal, as far as it concerns one session and this day.
 #[derive(Debug, Default)]
@@ -55,7 +57,7 @@ impl Known {
         let today = clock::now();
         let today = today.get(..DATE_CHARS).unwrap_or_default();
         while let Some(item) = reader.next()? {
-            let Item::Entry(entry) = item else { continue };
+            let LogItem::Entry(entry) = item else { continue };
             known.take(&entry, session, today);
         }
         Ok(known)
@@ -172,7 +174,7 @@ impl Journal {
     }
 
     fn append(&mut self, body: &Body, durability: Durability) -> Result<()> {
-        self.writer.append(std::slice::from_ref(body), &Append::new(durability))?;
+        self.writer.append(std::slice::from_ref(body), &AppendOptions::new(durability))?;
         Ok(())
     }
 }
@@ -235,14 +237,14 @@ fn counted(refused: &[Refusal]) -> BTreeMap<&'static str, u64> {
     counts
 }
 
-fn header(app: &str) -> Header {
+fn header(app: &str) -> StreamHeader {
     let id = uuid::Uuid::now_v7().to_string();
     let mut meta = Body::new();
     meta.number("format", manent_log::FORMAT).string("id", &id);
     meta.string("kind", "consolidation").string("app", app);
     let mut body = Body::new();
     body.string("ts", &clock::now()).object("meta", &meta);
-    Header { id, body }
+    StreamHeader { id, body }
 }
 
 const DATE_CHARS: usize = 10;

@@ -205,7 +205,7 @@ impl Consolidation {
     }
 
     /// Checks every byte of the journal; nothing if there is none.
-    pub fn verify(&self) -> Result<Option<manent_log::Report>> {
+    pub fn verify(&self) -> Result<Option<manent_log::VerifyReport>> {
         self.store.verify_stream(&StreamId::single(Space::Journal))
     }
 
@@ -258,17 +258,17 @@ impl Consolidation {
         };
         while let Some(item) = reader.next()? {
             match item {
-                manent_log::Item::Entry(entry) if entry.seq == seq => return Ok(mark_of(&entry) == mark),
+                manent_log::LogItem::Entry(entry) if entry.seq == seq => return Ok(mark_of(&entry) == mark),
                 // It cannot be read any more; but it is there, or what follows it is.
-                manent_log::Item::Entry(entry) if entry.seq > seq => return Ok(true),
-                manent_log::Item::Damage(damage) if damage.seq.saturating_add(damage.lines) > seq => {
+                manent_log::LogItem::Entry(entry) if entry.seq > seq => return Ok(true),
+                manent_log::LogItem::Damage(damage) if damage.seq.saturating_add(damage.lines) > seq => {
                     return Ok(true);
                 }
                 _ => {}
             }
         }
         // The end cannot be read; whoever writes next sets it aside, and then it is another one.
-        Ok(matches!(reader.end(), manent_log::End::Torn(torn) if torn.seq <= seq && torn.length > 0))
+        Ok(matches!(reader.end(), manent_log::LogEnd::Torn(torn) if torn.seq <= seq && torn.length > 0))
     }
 }
 

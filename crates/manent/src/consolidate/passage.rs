@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use manent_log::{Entry, Item};
+use manent_log::{Entry, LogItem};
 
 use super::sentences::{Sentence, sentences};
 use crate::context::speaker;
@@ -65,7 +65,7 @@ impl Passage {
         };
         let (mut passage, mut taken) = (Passage { turns: (first, 0), ..Passage::default() }, 0_u64);
         while let Some(item) = reader.next()? {
-            let Item::Entry(entry) = item else { continue };
+            let LogItem::Entry(entry) = item else { continue };
             if entry.seq < first {
                 continue;
             }

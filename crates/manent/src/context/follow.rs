@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use manent_log::Item;
+use manent_log::LogItem;
 
 use super::part::read_one;
 use super::records::{Compaction, Held, Noted, Setting, text_in};
@@ -210,9 +210,9 @@ impl Follower {
         let bytes_max = self.bytes_max;
         let seen = self.seen;
         Ok(self.reader.next()?.map(|item| match item {
-            Item::Damage(damage) => (seen, Kept::Held(Held::Gap(damage), 0)),
-            Item::Entry(entry) if entry.bytes.len() > bytes_max => (entry.seq, Kept::TooLong),
-            Item::Entry(entry) => {
+            LogItem::Damage(damage) => (seen, Kept::Held(Held::Gap(damage), 0)),
+            LogItem::Entry(entry) if entry.bytes.len() > bytes_max => (entry.seq, Kept::TooLong),
+            LogItem::Entry(entry) => {
                 let held = Held::of(&entry).unwrap_or(Held::Other(entry.seq));
                 (entry.seq, Kept::Held(held, entry.bytes.len()))
             }

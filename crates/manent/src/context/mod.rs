@@ -25,7 +25,7 @@ mod tail;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use manent_log::Item;
+use manent_log::LogItem;
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -34,7 +34,7 @@ use crate::stream::Start;
 use crate::tokens::Counting;
 use crate::tokens::Tokens;
 use crate::turn::Record;
-use manent_store::threads::share;
+use manent_store::threads::spawn_scoped;
 use manent_store::{SessionKey, StreamId};
 
 pub use compact::{Compacted, Limits, Reason, Summariser, Way};
@@ -116,7 +116,7 @@ impl Store {
     fn last_seen_at(&self, at: &StreamId, seq: u64) -> Result<u64> {
         let mut reader = self.read(at, Start::Seq(seq))?;
         while let Some(item) = reader.next()? {
-            let Item::Entry(entry) = item else { continue };
+            let LogItem::Entry(entry) = item else { continue };
             if entry.seq != seq || seq == 0 {
                 break;
             }
@@ -154,7 +154,7 @@ fn in_threads<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec
     };
     let mut results: Vec<Option<R>> = all.iter().map(|_| None).collect();
     let done = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| share(scope, take)).collect();
+        let others: Vec<_> = (1..threads).map(|_| spawn_scoped(scope, take)).collect();
         let mut done = take();
         done.extend(others.into_iter().filter_map(|other| other.finish().ok()).flatten());
         done

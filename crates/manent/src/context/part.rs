@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use manent_log::{End, Entry, Item};
+use manent_log::{Entry, LogEnd, LogItem};
 
 use super::records::{Compaction, Held, Noted, Setting, SettingError, text_in};
 use super::{Context, render};
@@ -282,9 +282,9 @@ impl Stretch {
         let mut read = Stretch { held, turns: 0, end: 0, is_torn: false };
         while let Some(item) = reader.next()? {
             match item {
-                Item::Damage(damage) => read.held.push(Held::Gap(damage)),
-                Item::Entry(entry) if upto.is_some_and(|upto| entry.seq > upto) => break,
-                Item::Entry(entry) => {
+                LogItem::Damage(damage) => read.held.push(Held::Gap(damage)),
+                LogItem::Entry(entry) if upto.is_some_and(|upto| entry.seq > upto) => break,
+                LogItem::Entry(entry) => {
                     let one = Held::of(&entry);
                     read.turns += u64::from(matches!(one, Some(Held::Turn(_))));
                     // The header of a fork stands behind the records of its parent.
@@ -293,7 +293,7 @@ impl Stretch {
                 }
             }
         }
-        read.is_torn = matches!(reader.end(), End::Torn(_));
+        read.is_torn = matches!(reader.end(), LogEnd::Torn(_));
         Ok(read)
     }
 }

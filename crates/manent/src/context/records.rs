@@ -267,7 +267,7 @@ impl Noted {
 
 /// Reads a text that stands in the `context` record of a number, to which the reader was moved.
 pub(super) fn text_in(reader: &mut Reader, seq: u64, what: &str) -> Result<Option<String>> {
-    let Some(manent_log::Item::Entry(entry)) = reader.next()? else { return Ok(None) };
+    let Some(manent_log::LogItem::Entry(entry)) = reader.next()? else { return Ok(None) };
     let record = Record::of(&entry).filter(|_| entry.seq == seq);
     Ok(record.and_then(|record| serde_json::from_str(record.member(what)?).ok()))
 }

@@ -10,10 +10,10 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use manent_log::frame::{self, Reason};
-use manent_log::{Body, Damage, Entry, Item};
+use manent_log::frame::{self, DamageReason};
+use manent_log::{Body, Damage, Entry, LogItem};
 use manent_store::sync::lock;
-use manent_store::{Part, Seek, StreamReader, StreamWriter, Target};
+use manent_store::{Seek, StreamPart, StreamReader, StreamWriter, Target};
 
 use super::Core;
 use super::active::Active;
@@ -102,14 +102,14 @@ impl KeptLines {
 
     fn next(&mut self) -> manent_store::Result<Option<Entry<'_>>> {
         while self.reader.advance()? {
-            let Some(Item::Entry(entry)) = self.reader.item() else { continue };
+            let Some(LogItem::Entry(entry)) = self.reader.item() else { continue };
             let is_header = entry.verified && entry.seq == 0;
             if !is_header && !is_note(&entry) && self.active.keeps(&entry) {
                 break;
             }
         }
         Ok(match self.reader.item() {
-            Some(Item::Entry(entry)) => Some(entry),
+            Some(LogItem::Entry(entry)) => Some(entry),
             _ => None,
         })
     }
@@ -125,9 +125,9 @@ struct NewParts {
 }
 
 impl Iterator for NewParts {
-    type Item = manent_store::Result<Part>;
+    type Item = manent_store::Result<StreamPart>;
 
-    fn next(&mut self) -> Option<manent_store::Result<Part>> {
+    fn next(&mut self) -> Option<manent_store::Result<StreamPart>> {
         self.seq += 1;
         let entry = match self.lines.next() {
             Err(e) => return Some(Err(e)),
@@ -143,15 +143,15 @@ impl Iterator for NewParts {
 }
 
 /// One line of the new stream: with a number and a checksum if that is ours.
-fn part_of(seq: Option<u64>, entry: &Entry<'_>) -> Part {
+fn part_of(seq: Option<u64>, entry: &Entry<'_>) -> StreamPart {
     match seq {
         Some(seq) => match Body::parse(entry.bytes).ok().filter(|body| body.check_size().is_ok()) {
-            Some(body) => Part::Record { seq, body },
+            Some(body) => StreamPart::Record { seq, body },
             // Another program's line that can be no record stays what it is.
-            None => Part::Line(entry.bytes.to_vec()),
+            None => StreamPart::Line(entry.bytes.to_vec()),
         },
-        None if entry.verified => Part::Line([b"{", frame::body_of(entry.bytes), b"}"].concat()),
-        None => Part::Line(entry.bytes.to_vec()),
+        None if entry.verified => StreamPart::Line([b"{", frame::body_of(entry.bytes), b"}"].concat()),
+        None => StreamPart::Line(entry.bytes.to_vec()),
     }
 }
 
@@ -163,6 +163,6 @@ fn is_note(entry: &Entry<'_>) -> bool {
 /// What cannot be read, and is kept apart before it goes.
 fn lost_ranges(active: &Active) -> Vec<Damage> {
     // A record out of its order can be read; it stays or goes as any other.
-    let is_lost = |damage: &&Damage| damage.length > 0 && damage.reason != Reason::OutOfOrder;
+    let is_lost = |damage: &&Damage| damage.length > 0 && damage.reason != DamageReason::OutOfOrder;
     active.damage.iter().chain(&active.torn).filter(is_lost).copied().collect()
 }

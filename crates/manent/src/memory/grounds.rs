@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use manent_log::Item as Found;
+use manent_log::LogItem;
 
 use super::Memory;
 use super::item::{Item, Source, Who};
@@ -162,7 +162,7 @@ impl Memory {
                     records => records?,
                 };
                 while let Some(found) = records.next()? {
-                    let Found::Entry(entry) = found else { continue };
+                    let LogItem::Entry(entry) = found else { continue };
                     if named.find(entry.bytes).is_none() {
                         continue;
                     }
@@ -223,7 +223,7 @@ fn each_turn(
     };
     let mut left = PASSAGE_MAX;
     while let Some(found) = reader.next()? {
-        let Found::Entry(entry) = found else { continue };
+        let LogItem::Entry(entry) = found else { continue };
         if entry.seq > last || left == 0 {
             break;
         }

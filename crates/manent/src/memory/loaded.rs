@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use manent_log::{Change, End, Item};
+use manent_log::{FileChange, LogEnd, LogItem};
 use manent_store::{
-    ChangeKind, Cursor, Detail, Filter, KnownStreams, Place, Seek, StreamId, StreamReader, StreamStat,
-    Streams, Target, Version, Which,
+    ChangeKind, Cursor, KnownStreams, ListDetail, Place, Seek, Selector, StreamFilter, StreamId,
+    StreamReader, StreamStat, Streams, Target, Version,
 };
 
 use super::active::Active;
@@ -52,12 +52,12 @@ impl Loaded {
             None => Ok(true),
             // Ours only grow. Another program may change anything in its file.
             Some(ChangeKind::Appended(_)) if is_native => match self.reader.poll()? {
-                Change::None => Ok(true),
-                Change::Grew => {
+                FileChange::None => Ok(true),
+                FileChange::Grew => {
                     self.read_on(streams, id)?;
                     Ok(true)
                 }
-                Change::Truncated | Change::Replaced => Ok(false),
+                FileChange::Truncated | FileChange::Replaced => Ok(false),
             },
             Some(_) => Ok(false),
         }
@@ -68,13 +68,13 @@ impl Loaded {
         let active = Arc::make_mut(&mut self.active);
         while let Some(item) = self.reader.next()? {
             match item {
-                Item::Entry(entry) => active.take(&entry),
-                Item::Damage(damage) => active.take_damage(damage),
+                LogItem::Entry(entry) => active.take(&entry),
+                LogItem::Damage(damage) => active.take_damage(damage),
             }
         }
         active.torn = match self.reader.end() {
-            End::Torn(torn) => Some(torn),
-            End::Clean => None,
+            LogEnd::Torn(torn) => Some(torn),
+            LogEnd::Clean => None,
         };
         Ok(())
     }
@@ -92,8 +92,8 @@ impl KnownStreams for Loaded {
 
 /// Looks at the stream without opening it; `None` if there is none.
 pub(super) fn look(streams: &dyn Streams, id: &StreamId) -> Result<Option<StreamStat>> {
-    let filter = Filter::new(id.space, Place::Live, Which::Key(&id.key));
-    Ok(streams.list(&Filter { detail: Detail::Outside, ..filter })?.into_iter().next())
+    let filter = StreamFilter::new(id.space, Place::Live, Selector::Key(&id.key));
+    Ok(streams.list(&StreamFilter { detail: ListDetail::Outside, ..filter })?.into_iter().next())
 }
 
 fn open(streams: &dyn Streams, id: &StreamId) -> Result<Option<Box<dyn StreamReader>>> {

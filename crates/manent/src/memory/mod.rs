@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use manent_log::Report;
+use manent_log::VerifyReport;
 use manent_store::sync::lock;
 use manent_store::{Repaired, Space, StreamId, Streams};
 
@@ -300,7 +300,7 @@ impl Memory {
     }
 
     /// Checks every byte of the file; nothing if there is none.
-    pub fn verify(&self) -> Result<Option<Report>> {
+    pub fn verify(&self) -> Result<Option<VerifyReport>> {
         self.store.verify_stream(&self.core.id)
     }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent_log::{Body, Durability, Entry, Expect, Item as Found, KeyRule, Occurrence, SetAside, frame};
+use manent_log::{Body, Durability, Entry, Expect, KeyRule, LogItem, Occurrence, SetAside, frame};
 use manent_store::sync::lock;
-use manent_store::{Append, Header, IfMissing, Position, Repaired, Seek, StreamWriter, Target};
+use manent_store::{AppendOptions, IfMissing, Position, Repaired, Seek, StreamHeader, StreamWriter, Target};
 
 use super::Core;
 use super::active::{Active, ids_within};
@@ -54,7 +54,7 @@ impl<'a> Hold<'a> {
     pub(super) fn open(core: &'a Core, wait: Duration) -> Result<Hold<'a>> {
         let make = || {
             let (id, body) = header(&core.app, 1, 1, 0);
-            Header { id, body }
+            StreamHeader { id, body }
         };
         let writer = core.streams().lease(&core.id, IfMissing::Create(&make), wait).map_err(held)?;
         let known = lock(&core.next).take();
@@ -193,7 +193,8 @@ impl<'a> Hold<'a> {
             let bodies: Vec<Body> = (self.next_id..end).zip(0..).map(|(id, nth)| make(id, nth)).collect();
             let gone = || manent_log::Error::Gone { path: self.core.path.clone(), how: "let go" };
             let writer = self.writer.as_mut().ok_or_else(gone)?;
-            let how = Append { expect: Expect::Seq(writer.next_seq()), ..Append::new(durability) };
+            let how =
+                AppendOptions { expect: Expect::Seq(writer.next_seq()), ..AppendOptions::new(durability) };
             match writer.append(&bodies, &how) {
                 // Another program wrote without asking, and may have taken the id.
                 Err(e) if e.is_conflict() => self.next_id = UNKNOWN,
@@ -240,7 +241,7 @@ impl<'a> Hold<'a> {
         };
         reader.seek(Seek::Last { count: 1, before: None, matches: &is_ours })?;
         while let Some(found) = reader.next()? {
-            let Found::Entry(entry) = found else { continue };
+            let LogItem::Entry(entry) = found else { continue };
             if let Some(id) = Effect::of(&entry).id.filter(|id| *id <= ID_MAX && entry.seq > 0) {
                 next = next.max(id.saturating_add(next_seq.saturating_sub(entry.seq).max(1)));
             }

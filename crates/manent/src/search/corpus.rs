@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manent_index::{Content, Corpus, Document, Losses, Origin, ScoreScope};
-use manent_log::{Entry, Item};
+use manent_log::{Entry, LogItem};
 use manent_store::{
-    Changes, Cursor, Detail, Filter, KnownStreams, Lock, LockMode, LockName, Moment, Place, Position, Result,
-    Space, StreamId, StreamReader, StreamStat, Streams, Target, Which,
+    Changes, Cursor, KnownStreams, ListDetail, Lock, LockMode, LockName, Place, Position, Result, ScanTime,
+    Selector, Space, StreamFilter, StreamId, StreamReader, StreamStat, Streams, Target,
 };
 
 use super::text::searchable_text;
@@ -66,8 +66,8 @@ impl Corpus for RecordCorpus {
         self.streams.changes(self.space, known, since)
     }
 
-    fn list(&self, place: Place, which: Which<'_>, detail: Detail) -> Result<Vec<StreamStat>> {
-        self.streams.list(&Filter { detail, ..Filter::new(self.space, place, which) })
+    fn list(&self, place: Place, which: Selector<'_>, detail: ListDetail) -> Result<Vec<StreamStat>> {
+        self.streams.list(&StreamFilter { detail, ..StreamFilter::new(self.space, place, which) })
     }
 
     fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>> {
@@ -96,10 +96,10 @@ impl Corpus for RecordCorpus {
         Some(record.content().into_owned())
     }
 
-    fn shared(&self, fork: &StreamId, upto: u64, take: &mut dyn FnMut(Item<'_>)) -> Result<()> {
+    fn shared(&self, fork: &StreamId, upto: u64, take: &mut dyn FnMut(LogItem<'_>)) -> Result<()> {
         let mut reader = reading::read(&*self.streams, fork, Start::First).map_err(Error::into_store)?;
         while let Some(item) = reader.next().map_err(Error::into_store)? {
-            if matches!(&item, Item::Entry(entry) if entry.seq > upto) {
+            if matches!(&item, LogItem::Entry(entry) if entry.seq > upto) {
                 break;
             }
             take(item);
@@ -111,7 +111,7 @@ impl Corpus for RecordCorpus {
         secrets(text)
     }
 
-    fn was_set_aside(&self, at: &StreamId, position: Position, seq: u64, since: Moment) -> Result<bool> {
+    fn was_set_aside(&self, at: &StreamId, position: Position, seq: u64, since: ScanTime) -> Result<bool> {
         let Some(maintenance) = self.streams.maintenance() else { return Ok(false) };
         maintenance.was_set_aside(at, position, seq, since)
     }

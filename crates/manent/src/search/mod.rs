@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) use manent_index::Background;
 use manent_index::{Coverage, Found, Index, IndexDir, IndexState, Listing, Missing, Query, Reindexed, Stats};
 use manent_log::RealDisk;
-use manent_store::{Blobs, FileBlobs, Place, Progress, SessionKey, StreamId, Streams, Which};
+use manent_store::{Blobs, FileBlobs, Place, ProgressFn, Selector, SessionKey, StreamId, Streams};
 
 use crate::error::Result;
 use crate::store::{Store, StoreOptions};
@@ -88,7 +88,7 @@ impl Store {
     }
 
     /// Finds turns like [`Store::search`], and tells how far the index is with catching up.
-    pub fn search_with(&self, query: &Query, limit: usize, progress: Progress<'_>) -> Result<Found> {
+    pub fn search_with(&self, query: &Query, limit: usize, progress: ProgressFn<'_>) -> Result<Found> {
         Ok(self.index().0.search(query, limit, Coverage::Full, progress)?)
     }
 
@@ -113,7 +113,7 @@ impl Store {
         place: Place,
         since_ms: Option<i64>,
         limit: usize,
-        progress: Progress<'_>,
+        progress: ProgressFn<'_>,
     ) -> Result<Listing> {
         Ok(self.index().0.sessions(place, since_ms, limit, progress)?)
     }
@@ -133,12 +133,12 @@ impl Store {
     }
 
     /// Counts what the store holds.
-    pub fn stats(&self, progress: Progress<'_>) -> Result<Stats> {
+    pub fn stats(&self, progress: ProgressFn<'_>) -> Result<Stats> {
         Ok(self.index().0.stats(progress)?)
     }
 
     /// Makes the index anew from the logs.
-    pub fn reindex(&self, progress: Progress<'_>) -> Result<Reindexed> {
+    pub fn reindex(&self, progress: ProgressFn<'_>) -> Result<Reindexed> {
         Ok(self.index().0.reindex(progress)?)
     }
 
@@ -155,7 +155,7 @@ impl Store {
     }
 
     /// Acknowledges missing sessions, so that they are no longer reported, and returns them.
-    pub fn acknowledge_missing(&self, which: Which<'_>) -> Result<Vec<Missing>> {
+    pub fn acknowledge_missing(&self, which: Selector<'_>) -> Result<Vec<Missing>> {
         Ok(self.index().0.acknowledge_missing(which)?)
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use manent::log::frame;
 use manent::{
-    Error, Files, Item, Place, Record, SessionKey, Start, Store, StoreOptions, StreamId, StreamStat,
+    Error, Files, LogItem, Place, Record, SessionKey, Start, Store, StoreOptions, StreamId, StreamStat,
 };
 use manent_sim::SimDisk;
 
@@ -105,9 +105,9 @@ pub(crate) fn read(store: &Store, at: &StreamId) -> Result<(Vec<(u64, String)>, 
     let mut reader = store.read(at, Start::First)?;
     while let Some(item) = reader.next()? {
         match item {
-            Item::Damage(_) => damage += 1,
-            Item::Entry(entry) if entry.seq == 0 && entry.verified => {}
-            Item::Entry(entry) => {
+            LogItem::Damage(_) => damage += 1,
+            LogItem::Entry(entry) if entry.seq == 0 && entry.verified => {}
+            LogItem::Entry(entry) => {
                 let record = Record::of(&entry).expect("a line that can be read");
                 let text = match record.content() {
                     text if text.is_empty() => {

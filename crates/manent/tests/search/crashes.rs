@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use manent::log::frame::Reason;
+use manent::log::frame::DamageReason;
 use manent::{Place, Query, Store, turn};
 use manent_sim::{Errno, Fault, SimDisk};
 
@@ -280,7 +280,7 @@ fn a_log_that_is_cut_while_it_is_searched_is_told() {
         let at = find(&store, Place::Live, "work");
         for store in [&store, &open(&disk)] {
             let report = store.verify(&at, &mut |_, _| {}).unwrap();
-            let told = report.damage.iter().any(|found| found.damage.reason == Reason::Shorter);
+            let told = report.damage.iter().any(|found| found.damage.reason == DamageReason::Shorter);
             assert!(told, "{what}: {:?}", report.damage);
         }
     }

@@ -1,6 +1,6 @@
 //! A log that vanished behind the catalogue's back: nothing in the store says so, but the catalogue remembers.
 
-use manent::backend::Which;
+use manent::backend::Selector;
 use manent::log::fs::Disk;
 use manent::{Missing, Place, Store, turn};
 use manent_sim::{Fault, SimDisk};
@@ -47,7 +47,7 @@ fn vanished_log_is_missing_for_every_process_until_it_is_acknowledged() {
             assert_eq!(keys(&missing), ["work"], "{who}, looks: {looks}");
             assert_eq!((missing[0].last_seq, missing[0].ours), (3, true));
         }
-        let acknowledged = open(&disk).acknowledge_missing(Which::Key(&key("work"))).unwrap();
+        let acknowledged = open(&disk).acknowledge_missing(Selector::Key(&key("work"))).unwrap();
         assert_eq!(keys(&acknowledged), ["work"]);
         for store in [open(&disk), stays] {
             assert_eq!(keys(&store.missing().unwrap()), NONE, "acknowledged");

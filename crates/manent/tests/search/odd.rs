@@ -202,7 +202,7 @@ fn two_files_of_one_key_are_told_apart_or_named() {
     // What is shown can be read there: nothing is found in a session that an address does not lead to.
     for hit in &found.hits {
         let mut records = store.read(&hit.id, manent::Start::Seq(hit.seq)).unwrap();
-        let Some(manent::Item::Entry(entry)) = records.next().unwrap() else { panic!("{hit:?}") };
+        let Some(manent::LogItem::Entry(entry)) = records.next().unwrap() else { panic!("{hit:?}") };
         let text = manent::Record::of(&entry).unwrap().content().into_owned();
         assert_eq!(text, hit.snippet.text, "{hit:?}");
     }

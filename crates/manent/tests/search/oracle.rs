@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use manent::backend::{Seek, Target};
-use manent::{Item, Place, Record, Start, Store, StreamId};
+use manent::{LogItem, Place, Record, Start, Store, StreamId};
 use manent_sim::Rng;
 
 /// Of five letters mostly, so that one can take another's place in a file; with beginnings that they share, and with
@@ -65,7 +65,7 @@ impl Truth {
         }
         records.seek(Seek::First)?;
         while let Some(item) = records.next()? {
-            let Item::Entry(entry) = item else { continue };
+            let LogItem::Entry(entry) = item else { continue };
             let Some(record) = Record::of(&entry) else { continue };
             let Some(role) = record.role() else { continue };
             self.turns.push(Turn {

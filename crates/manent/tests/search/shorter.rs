@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use manent::log::frame::Reason;
+use manent::log::frame::DamageReason;
 use manent::{Place, Query, Store, StreamId, turn};
 
 use super::{NOW_MS, key};
@@ -58,7 +58,7 @@ impl Scene {
 /// The number of the last record that a session once had, where it is said to be shorter.
 fn shorter(store: &Store, at: &StreamId) -> Vec<u64> {
     let report = store.verify(at, &mut |_, _| {}).unwrap();
-    let found = report.damage.iter().filter(|found| found.damage.reason == Reason::Shorter);
+    let found = report.damage.iter().filter(|found| found.damage.reason == DamageReason::Shorter);
     found
         .map(|found| {
             assert!(!found.acknowledged);
@@ -77,7 +77,7 @@ fn a_log_that_lost_its_end_is_told_before_and_after_the_catalogue_saw_it() {
     let short = fs::metadata(scene.path()).unwrap().len();
     let report = scene.open().verify(&at, &mut |_, _| {}).unwrap();
     let damage = report.damage.last().unwrap().damage;
-    assert_eq!((damage.reason, damage.seq), (Reason::Shorter, 4));
+    assert_eq!((damage.reason, damage.seq), (DamageReason::Shorter, 4));
     assert_eq!((damage.offset, damage.length), (short, long - short), "where it ends, and what is not there");
     assert_eq!(shorter(&scene.open(), &StreamId::live(&key("work"))), [4], "by its key alone");
     scene.look();
@@ -119,7 +119,10 @@ fn a_repair_clears_it() {
             scene.look();
         }
         let repaired = scene.open().repair(&key("work")).unwrap();
-        assert!(repaired.acknowledged.iter().any(|damage| damage.reason == Reason::Shorter), "{repaired:?}");
+        assert!(
+            repaired.acknowledged.iter().any(|damage| damage.reason == DamageReason::Shorter),
+            "{repaired:?}"
+        );
         assert_eq!(shorter(&scene.open(), &at), NONE, "acknowledged");
         scene.look();
         assert_eq!(shorter(&scene.open(), &at), NONE, "and stays so");

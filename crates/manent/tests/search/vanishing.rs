@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use manent::Place;
-use manent::backend::Which;
+use manent::backend::Selector;
 use manent::log::fs::Disk;
 
 use super::clocks::{Done, Life, path, said};
@@ -60,7 +60,7 @@ impl Life {
         if self.rng.chance(1, 4) {
             let store = open(&self.disk);
             self.did.push("acknowledges what is missing".to_owned());
-            store.acknowledge_missing(Which::All).map_err(said)?;
+            store.acknowledge_missing(Selector::All).map_err(said)?;
             // Whoever acknowledges looks first.
             self.losses.perhaps.append(&mut self.losses.known);
             return Ok(());

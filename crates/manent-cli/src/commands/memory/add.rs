@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read};
 
 use anstyle::{AnsiColor, Style};
 use manent::memory::{Grounds, ItemError, NewItem, Source};
-use manent::{Item as Found, Start, Store, StreamId};
+use manent::{LogItem, Start, Store, StreamId};
 
 use crate::args::memory::Add;
 use crate::context::Context;
@@ -99,7 +99,7 @@ fn refuse_beyond(store: &Store, at: &StreamId, seq: u64) -> Result<(), Failure> 
     let mut reader = store.read(at, Start::Tail { count: 1, before: None })?;
     let mut last = None;
     while let Some(found) = reader.next()? {
-        if let Found::Entry(entry) = found {
+        if let LogItem::Entry(entry) = found {
             last = Some(entry.seq).max(last);
         }
     }

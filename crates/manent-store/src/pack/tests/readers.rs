@@ -1,8 +1,8 @@
 //! What the engine makes of packed logs that are damaged: every record that is left is given, every place
 //! that is not is named, and nothing that lost its end looks whole.
 
-use manent_log::frame::Reason;
-use manent_log::{Damage, End};
+use manent_log::frame::DamageReason;
+use manent_log::{Damage, LogEnd};
 use tempfile::TempDir;
 
 use super::*;
@@ -19,20 +19,20 @@ struct PackedDir {
 struct Found {
     entries: Vec<(u64, Vec<u8>)>,
     damage: Vec<Damage>,
-    end: End,
+    end: LogEnd,
 }
 
 impl Found {
-    fn add(&mut self, item: Item<'_>) {
+    fn add(&mut self, item: LogItem<'_>) {
         match item {
-            Item::Entry(entry) => self.entries.push((entry.seq, entry.bytes.to_vec())),
-            Item::Damage(damage) => self.damage.push(damage),
+            LogItem::Entry(entry) => self.entries.push((entry.seq, entry.bytes.to_vec())),
+            LogItem::Damage(damage) => self.damage.push(damage),
         }
     }
 
     /// Whether it looks as if nothing were wrong.
     fn looks_whole(&self) -> bool {
-        self.damage.is_empty() && self.end == End::Clean
+        self.damage.is_empty() && self.end == LogEnd::Clean
     }
 }
 
@@ -61,7 +61,7 @@ impl PackedDir {
     }
 
     fn read(mut reader: Reader) -> manent_log::Result<Found> {
-        let mut found = Found { entries: Vec::new(), damage: Vec::new(), end: End::Clean };
+        let mut found = Found { entries: Vec::new(), damage: Vec::new(), end: LogEnd::Clean };
         while let Some(item) = reader.next()? {
             found.add(item);
         }
@@ -72,7 +72,7 @@ impl PackedDir {
     /// In the order of the file.
     fn backwards(&self) -> manent_log::Result<Found> {
         let mut reader = ReverseReader::open(&self.disk, &self.path())?;
-        let mut found = Found { entries: Vec::new(), damage: Vec::new(), end: End::Clean };
+        let mut found = Found { entries: Vec::new(), damage: Vec::new(), end: LogEnd::Clean };
         while let Some(item) = reader.next()? {
             found.add(item);
         }
@@ -114,10 +114,10 @@ fn a_damaged_frame_is_one_named_place_and_all_else_is_read() {
             let [only] = found.damage[..] else { panic!("{:?}", found.damage) };
             assert_eq!(
                 (only.offset, only.length, only.reason),
-                (lost.start, lost.end - lost.start, Reason::Nul),
+                (lost.start, lost.end - lost.start, DamageReason::Nul),
                 "frame {frame}"
             );
-            assert_eq!(found.end, End::Clean);
+            assert_eq!(found.end, LogEnd::Clean);
         }
         for count in [1, 50, 300] {
             let newest = &expected[expected.len() - count..];
@@ -139,7 +139,7 @@ fn the_last_frame_is_a_torn_end_if_it_is_damaged() {
     shelf.put(&bytes);
     let found = shelf.forwards().unwrap();
     assert!(found.entries == lines_of(&plain, 0, |offset| offset < table.plain(last).start));
-    assert!(matches!(found.end, End::Torn(torn) if torn.offset == table.plain(last).start));
+    assert!(matches!(found.end, LogEnd::Torn(torn) if torn.offset == table.plain(last).start));
     assert!(!manent_log::verify(&shelf.disk, &shelf.path()).unwrap().is_sound());
 }
 

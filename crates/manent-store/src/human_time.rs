@@ -10,7 +10,7 @@ use jiff::{Timestamp, ToSpan};
 
 /// A stretch of time: a day where a day was written, empty where a point was. In milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct TimeRange {
     /// Where it begins.
     pub start_ms: i64,
     /// The first millisecond that is no more in it; its beginning if it is a point.
@@ -36,7 +36,7 @@ pub enum TimeError {
 }
 
 /// Reads a length of time: a whole number and `ms`, `s`, `m`, `h`, `d` or `w`.
-pub fn duration(text: &str) -> Result<Duration, TimeError> {
+pub fn parse_duration(text: &str) -> Result<Duration, TimeError> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| TimeError::NoLength(brief(text)))?;
@@ -57,17 +57,17 @@ pub fn duration(text: &str) -> Result<Duration, TimeError> {
 ///
 /// ```
 /// let now_ms = 1_794_766_020_000; // 2026-11-15T18:07:00Z
-/// let yesterday = manent_store::when::moment("yesterday", now_ms).unwrap();
-/// assert_eq!(yesterday, manent_store::when::moment("2026-11-14", now_ms).unwrap());
-/// assert_eq!(manent_store::when::moment("7d", now_ms).unwrap().start_ms, now_ms - 7 * 86_400_000);
+/// let yesterday = manent_store::human_time::parse_time("yesterday", now_ms).unwrap();
+/// assert_eq!(yesterday, manent_store::human_time::parse_time("2026-11-14", now_ms).unwrap());
+/// assert_eq!(manent_store::human_time::parse_time("7d", now_ms).unwrap().start_ms, now_ms - 7 * 86_400_000);
 /// ```
-pub fn moment(text: &str, now_ms: i64) -> Result<Moment, TimeError> {
+pub fn parse_time(text: &str, now_ms: i64) -> Result<TimeRange, TimeError> {
     let no_point = || TimeError::NoPoint(brief(text));
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(point(time.as_millisecond()));
     }
-    if let Some(moment) = named_day(text, now_ms).or_else(|| month_or_year(text)) {
-        return Ok(moment);
+    if let Some(range) = named_day(text, now_ms).or_else(|| month_or_year(text)) {
+        return Ok(range);
     }
     // Only what holds a time of day: a date alone would be read as its midnight.
     if text.contains(':') {
@@ -78,12 +78,12 @@ pub fn moment(text: &str, now_ms: i64) -> Result<Moment, TimeError> {
         let next = day.tomorrow().map_err(|_| no_point())?;
         return between(day, next).ok_or_else(no_point);
     }
-    let ago = duration(text).map_err(|_| no_point())?;
+    let ago = parse_duration(text).map_err(|_| no_point())?;
     let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
     Ok(point(now_ms.saturating_sub(ago)))
 }
 
-fn named_day(text: &str, now_ms: i64) -> Option<Moment> {
+fn named_day(text: &str, now_ms: i64) -> Option<TimeRange> {
     let today = Timestamp::from_millisecond(now_ms).ok()?.to_zoned(TimeZone::UTC).date();
     if text.eq_ignore_ascii_case("today") {
         between(today, today.tomorrow().ok()?)
@@ -95,7 +95,7 @@ fn named_day(text: &str, now_ms: i64) -> Option<Moment> {
 }
 
 /// `2026` and `2026-11`. A year is told from a number of seconds by its four digits.
-fn month_or_year(text: &str) -> Option<Moment> {
+fn month_or_year(text: &str) -> Option<TimeRange> {
     let (year, month) = match text.split_once('-') {
         Some((year, month)) if month.len() == 2 => (year, Some(month)),
         Some(_) => return None,
@@ -110,12 +110,12 @@ fn month_or_year(text: &str) -> Option<Moment> {
     between(first, first.checked_add(length).ok()?)
 }
 
-fn point(ms: i64) -> Moment {
-    Moment { start_ms: ms, end_ms: ms }
+fn point(ms: i64) -> TimeRange {
+    TimeRange { start_ms: ms, end_ms: ms }
 }
 
-fn between(first: Date, next: Date) -> Option<Moment> {
-    Some(Moment { start_ms: ms(first.at(0, 0, 0, 0))?, end_ms: ms(next.at(0, 0, 0, 0))? })
+fn between(first: Date, next: Date) -> Option<TimeRange> {
+    Some(TimeRange { start_ms: ms(first.at(0, 0, 0, 0))?, end_ms: ms(next.at(0, 0, 0, 0))? })
 }
 
 fn ms(time: DateTime) -> Option<i64> {
@@ -143,18 +143,18 @@ mod tests {
 
     #[test]
     fn lengths_of_time_are_read_and_nonsense_is_refused() {
-        assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("2w"), Ok(Duration::from_hours(336)));
-        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_duration("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("2w"), Ok(Duration::from_hours(336)));
+        assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
         for wrong in ["", "s", "5 s", "-5s", "5x", "99999999999999999999s", "18446744073709551615w"] {
-            assert!(duration(wrong).is_err(), "{wrong:?}");
+            assert!(parse_duration(wrong).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
     fn a_point_in_time_can_be_a_date_a_timestamp_or_a_length() {
-        let start = |text: &str| moment(text, NOW).map(|moment| moment.start_ms);
+        let start = |text: &str| parse_time(text, NOW).map(|range| range.start_ms);
         assert_eq!(start("2026-11-15"), Ok(1_794_700_800_000));
         assert_eq!(start("2026-11-15T00:00:01Z"), Ok(1_794_700_801_000));
         assert_eq!(start("2026-11-15T02:00:01+02:00"), Ok(1_794_700_801_000));
@@ -171,7 +171,7 @@ mod tests {
     /// Who asks for a day wants all of it.
     #[test]
     fn days_months_and_years_last_points_do_not() {
-        let length = |text: &str| moment(text, NOW).map(|moment| moment.end_ms - moment.start_ms);
+        let length = |text: &str| parse_time(text, NOW).map(|range| range.end_ms - range.start_ms);
         assert_eq!(length("2026-11-15"), Ok(DAY));
         assert_eq!(length("yesterday"), Ok(DAY));
         assert_eq!(length("2026-02"), Ok(28 * DAY));
@@ -185,12 +185,12 @@ mod tests {
     fn what_is_no_time_is_said_in_few_and_harmless_words() {
         let long = "x\u{1b}]0;".repeat(1000);
         for wrong in ["", "monday", "2026-13-01", "2026-1", "9999-12-31", "25:00", "7 days", "é", &*long] {
-            let message = moment(wrong, NOW).expect_err(wrong).to_string();
+            let message = parse_time(wrong, NOW).expect_err(wrong).to_string();
             assert!(message.len() < 200 && !message.contains('\u{1b}'), "{message}");
         }
         for now in [i64::MIN, i64::MAX] {
-            assert!(moment("7d", now).is_ok());
-            assert!(moment("today", now).is_err(), "a clock beyond all calendars");
+            assert!(parse_time("7d", now).is_ok());
+            assert!(parse_time("today", now).is_err(), "a clock beyond all calendars");
         }
     }
 }

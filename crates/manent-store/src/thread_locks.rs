@@ -14,7 +14,7 @@ use crate::sync::lock;
 /// Leases and locks share one set of names, so a backend prefixes them. Other processes are not excluded: a backend
 /// that several processes can open has to do that in another way.
 #[derive(Debug, Default)]
-pub struct Holders {
+pub struct ThreadLocks {
     held: Mutex<HashMap<String, Count>>,
     freed: Condvar,
 }
@@ -25,7 +25,7 @@ enum Count {
     Alone,
 }
 
-impl Holders {
+impl ThreadLocks {
     /// Waits until nobody holds the lock of a name, without taking it, for a caller that only has to know that a holder
     /// is done. Returns false if somebody holds it for as long as `wait`.
     pub fn wait_until_free(&self, name: &str, wait: Duration) -> bool {
@@ -34,7 +34,12 @@ impl Holders {
     }
 
     /// Takes the lock of a name, or returns `None` if others hold it for as long as `wait`.
-    pub fn take(self: &Arc<Holders>, name: &str, mode: LockMode, wait: Duration) -> Option<Holding> {
+    pub fn take(
+        self: &Arc<ThreadLocks>,
+        name: &str,
+        mode: LockMode,
+        wait: Duration,
+    ) -> Option<ThreadLockGuard> {
         let excludes = |held: &mut HashMap<String, Count>| match held.get(name) {
             None => false,
             Some(count) => *count == Count::Alone || mode == LockMode::Exclusive,
@@ -50,25 +55,25 @@ impl Holders {
             (_, LockMode::Exclusive) => Count::Alone,
         };
         held.insert(name.to_owned(), count);
-        Some(Holding { holders: self.clone(), name: name.to_owned() })
+        Some(ThreadLockGuard { holders: self.clone(), name: name.to_owned() })
     }
 }
 
-/// A lock of [`Holders`], until it is dropped, also by a panic.
-pub struct Holding {
-    holders: Arc<Holders>,
+/// A lock of [`ThreadLocks`], until it is dropped, also by a panic.
+pub struct ThreadLockGuard {
+    holders: Arc<ThreadLocks>,
     name: String,
 }
 
-impl LockGuard for Holding {}
+impl LockGuard for ThreadLockGuard {}
 
-impl fmt::Debug for Holding {
+impl fmt::Debug for ThreadLockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Holding").field(&self.name).finish()
     }
 }
 
-impl Drop for Holding {
+impl Drop for ThreadLockGuard {
     fn drop(&mut self) {
         let mut held = lock(&self.holders.held);
         match held.remove(&self.name) {
