@@ -32,6 +32,7 @@
 //! | `consolidate/` | [`consolidate::Consolidation`]: what was said becomes memory, with proof |
 //! | `memory/` | [`memory::Memory`]: what is remembered across sessions, and where it came from |
 //! | `secrets.rs` | [`secrets`] and [`redact`]: likely credentials in a text |
+//! | `similarity.rs` | `MinHash` signatures: near duplicates among many texts |
 //! | `tokens.rs` | how many tokens a text takes |
 //! | `search/` | search, lists and counts, on the index of the crate `manent-index`: [`Query`], [`Summary`] |
 
@@ -53,6 +54,7 @@ mod search;
 #[path = "search_unavailable.rs"]
 mod search;
 mod secrets;
+pub mod similarity;
 mod store;
 mod stream;
 pub mod tokens;

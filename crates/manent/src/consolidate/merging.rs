@@ -1,7 +1,7 @@
 //! Whether something is remembered already, or contradicts what is. By its words alone, among what is like it.
 
 use crate::error::Result;
-use crate::memory::{Item, Kind, Likeness, Memory, Source, Who};
+use crate::memory::{Item, Kind, Relation, Memory, Source, Who};
 use manent_index::Query;
 use manent_index::words::Words;
 use manent_store::clock;
@@ -59,11 +59,11 @@ pub(super) fn compare(memory: &Memory, content: &str) -> Result<Found> {
             continue;
         }
         let other = plainly(&hit.item.content);
-        match Likeness::of(&other, &plain) {
-            Likeness::Near if is_turned(&other, &plain) => found.against.push(hit.item),
-            Likeness::Same | Likeness::Near => found.same = true,
-            Likeness::Against => found.against.push(hit.item),
-            Likeness::None => {}
+        match Relation::between(&other, &plain) {
+            Relation::Near if is_turned(&other, &plain) => found.against.push(hit.item),
+            Relation::Same | Relation::Near => found.same = true,
+            Relation::Contradictory => found.against.push(hit.item),
+            Relation::Unrelated => {}
         }
     }
     Ok(found)

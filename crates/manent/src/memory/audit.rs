@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::alike::{self, Traits};
+use super::comparison::{self, Fingerprint};
 use super::grounds::Grounds;
 use super::{Counts, Filter, Kind, Memory};
 use crate::error::Result;
@@ -63,7 +63,7 @@ impl Memory {
     /// Looks at every active item.
     pub fn audit(&self) -> Result<Audit> {
         let recalls = self.recalls()?;
-        let mut seen: Vec<(Traits, Flaws)> = Vec::new();
+        let mut seen: Vec<(Fingerprint, Flaws)> = Vec::new();
         let mut failed = None;
         self.each(&Filter::default(), |item| {
             let grounds = match self.grounds(&item.source) {
@@ -81,7 +81,7 @@ impl Memory {
                 unrecalled: !recalls.contains_key(&item.id),
                 ..Flaws::default()
             };
-            seen.push((Traits::of(item.id, &item.content, day), flaws));
+            seen.push((Fingerprint::new(item.id, &item.content, day), flaws));
             true
         })?;
         if let Some(e) = failed {
@@ -96,7 +96,7 @@ impl Memory {
 
 /// `seen` is newest first.
 #[expect(clippy::cast_precision_loss, reason = "a rate, to be read by people")]
-fn judge(seen: Vec<(Traits, Flaws)>) -> Audit {
+fn judge(seen: Vec<(Fingerprint, Flaws)>) -> Audit {
     let all = seen.len();
     let mut flaws: HashMap<u64, Flaws> = HashMap::new();
     let mut order = Vec::with_capacity(all);
@@ -108,11 +108,11 @@ fn judge(seen: Vec<(Traits, Flaws)>) -> Audit {
     }
     // Oldest first: of two that say the same, the newer one repeats the older.
     traits.reverse();
-    let alike = alike::compare(&traits);
+    let alike = comparison::compare(&traits);
     let mut mark = |id: u64, set: fn(&mut Flaws)| set(flaws.entry(id).or_default());
     alike.same.iter().for_each(|(_, newer)| mark(*newer, |flaw| flaw.same = true));
     alike.near.iter().for_each(|(_, newer)| mark(*newer, |flaw| flaw.near = true));
-    for (a, b) in &alike.against {
+    for (a, b) in &alike.contradictory {
         mark(*a, |flaw| flaw.against = true);
         mark(*b, |flaw| flaw.against = true);
     }
@@ -135,7 +135,7 @@ fn judge(seen: Vec<(Traits, Flaws)>) -> Audit {
         flawed: rate(|flaw| flaw.same || flaw.near || flaw.ungrounded || flaw.secret || flaw.against),
         same_pairs: pairs(&alike.same),
         near_pairs: pairs(&alike.near),
-        contradictions: pairs(&alike.against),
+        contradictions: pairs(&alike.contradictory),
     }
 }
 

@@ -16,11 +16,12 @@
 //! | `found.rs` | searching it, with the index that sessions have |
 //! | `select.rs` | what of it fits a question and a budget, as data for a model |
 //! | `grounds.rs` | whether what an item rests on is where it says |
-//! | `audit.rs`, `alike.rs` | how good it is: duplicates, contradictions, secrets, what nobody needs |
+//! | `audit.rs`, `comparison.rs` | how good it is: duplicates, contradictions, secrets, what nobody needs |
 
 mod active;
-mod alike;
+
 mod audit;
+mod comparison;
 mod compact;
 mod effect;
 mod found;
@@ -48,7 +49,7 @@ use manent_store::clock;
 
 pub use active::Counts;
 use active::{Active, Slot};
-pub(crate) use alike::Likeness;
+pub(crate) use comparison::Relation;
 pub use audit::{Audit, Pair, Rate};
 pub use compact::Compacted;
 pub use found::{Found, Hit};
