@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use manent_store::sync::lock;
+use manent_store::threads::{processors, with_helpers};
 use manent_store::{ListDetail, Place, ScanTime, Selector, StreamId, StreamStat, Version};
 
 use crate::corpus::Corpus;
@@ -86,10 +87,7 @@ pub(crate) fn read_batch(
     progress: &mut dyn FnMut(u64),
 ) -> std::result::Result<Batch, RefreshError> {
     let bytes: u64 = batch.iter().map(Changed::unread_bytes).sum();
-    let threads = match std::thread::available_parallelism() {
-        Ok(threads) if bytes >= ALONE_BYTES => threads.get().min(THREADS_MAX),
-        _ => 1,
-    };
+    let threads = if bytes < ALONE_BYTES { 1 } else { processors(THREADS_MAX) };
     let reading = Reading {
         corpus,
         batch,
@@ -101,15 +99,7 @@ pub(crate) fn read_batch(
         done: AtomicU64::new(0),
         lost: AtomicBool::new(false),
     };
-    let parts: Vec<Part> = std::thread::scope(|scope| {
-        // Where no more threads can be started, those that are there do all of it.
-        let another = || std::thread::Builder::new().spawn_scoped(scope, || reading.work(&mut |_| {})).ok();
-        let others: Vec<_> = (1..threads).filter_map(|_| another()).collect();
-        let mut parts = vec![reading.work(progress)];
-        let died = |_| Err(Error::Index("a thread of it died".to_owned()).into());
-        parts.extend(others.into_iter().map(|other| other.join().unwrap_or_else(died)));
-        parts
-    });
+    let parts: Vec<Part> = with_helpers(threads, || reading.work(&mut |_| {}), || reading.work(progress));
     let (mut rows, mut segments) = (Vec::with_capacity(batch.len()), Vec::new());
     for part in parts {
         let (some_rows, some_segments) = part?;

@@ -8,15 +8,13 @@ use manent_store::{
 };
 
 use crate::corpus::Corpus;
-use crate::error::Error;
 use manent_store::clock;
-use manent_store::threads::spawn_scoped;
 
 use crate::batch::Changed;
 use crate::catalogue::Row;
 use crate::damage::IndexResult;
 use crate::index_dir::IndexDir;
-use crate::loaded::{LoadedIndex, Snapshot};
+use crate::loaded::LoadedIndex;
 use crate::refresh_error::RefreshError;
 use crate::rows::RowRef;
 
@@ -49,32 +47,6 @@ impl KnownStreams for Looked<'_> {
 
     fn is_complete(&self) -> bool {
         self.is_complete
-    }
-}
-
-/// What to do while every stream is looked at.
-pub(crate) enum SpeculativeQuery<'a> {
-    Wait,
-    /// To use what was known before. If nothing changed, that is what is known now.
-    Use(&'a mut dyn FnMut(&Arc<Snapshot>)),
-}
-
-/// Looks at every stream, and lets somebody use what was known before meanwhile, if that takes long.
-pub(crate) fn survey_while(
-    known: &LoadedIndex,
-    snapshot: &mut Option<Arc<Snapshot>>,
-    corpus: &dyn Corpus,
-    dir: Option<&IndexDir>,
-    meanwhile: SpeculativeQuery<'_>,
-) -> Result<Surveyed, RefreshError> {
-    match meanwhile {
-        SpeculativeQuery::Use(use_it) if known.rows.len() >= MANY_ROWS => std::thread::scope(|scope| {
-            let all_read = snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read);
-            let looking = spawn_scoped(scope, move || survey(known, corpus, dir, all_read));
-            use_it(snapshot.get_or_insert_with(|| Arc::new(known.snapshot())));
-            looking.finish().unwrap_or_else(|_| Err(Error::Index("a thread of it died".to_owned()).into()))
-        }),
-        _ => survey(known, corpus, dir, snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read)),
     }
 }
 
@@ -232,5 +204,3 @@ pub(crate) fn settle_forks(rows: &mut [RowRef]) -> IndexResult<bool> {
 const FEW: usize = 8;
 /// How many sessions a fork may descend from; beyond that nobody looks.
 const LINEAGE_MAX: usize = 64;
-/// To look at so many takes longer than to begin a thread.
-const MANY_ROWS: usize = 1000;

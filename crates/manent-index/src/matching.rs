@@ -3,9 +3,11 @@
 //! Weights come from all segments together, scores from one formula with fixed numbers: how the index happens to be
 //! cut into segments changes no answer.
 
-use manent_store::threads::spawn_scoped;
+use std::ops::Range;
 
-use crate::damage::{IndexResult, broken};
+use manent_store::threads::join;
+
+use crate::damage::IndexResult;
 use crate::dictionary::Entry;
 use crate::doc_iter::{DocIter, Made, Source, phrase, union};
 use crate::postings::{self, END, List};
@@ -42,7 +44,7 @@ pub(crate) fn matching(
     let without = query.not.iter().filter(|clause| is_exact(clause));
     let not: Vec<Sought> = without.map(|c| Sought::new(views, c, all)).collect::<IndexResult<_>>()?;
     let work = work(query, &must, &not);
-    let search = |views: std::ops::Range<usize>, best: &mut TopK<'_>| {
+    let search = |views: Range<usize>, best: &mut TopK<'_>| -> IndexResult<Option<u64>> {
         let mut total = Some(0);
         for number in views {
             let count = search_segment(&all_views[number], number, &must, &not, filter, best)?;
@@ -55,11 +57,8 @@ pub(crate) fn matching(
     } else {
         let half = halves(all_views);
         let mut other = best.another();
-        let (first, second) = std::thread::scope(|scope| {
-            let second = spawn_scoped(scope, || search(half..all_views.len(), &mut other));
-            let first = search(0..half, &mut best);
-            (first, second.finish().unwrap_or_else(|_| Err(broken("a thread of it died"))))
-        });
+        let (first, second) =
+            join(|| search(0..half, &mut best), || search(half..all_views.len(), &mut other));
         best.join(other);
         first?.zip(second?).map(|(first, second)| first + second)
     };

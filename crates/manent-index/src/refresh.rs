@@ -13,9 +13,7 @@ use crate::error::{Error, Result};
 use crate::background::{Background, Written};
 use crate::batch::{BATCH_BYTES, Changed, Moved, Publish, SAVE_BYTES, in_batches, read_batch};
 use crate::by_key::ByKey;
-use crate::changes::{
-    Differences, SpeculativeQuery, drop_copies, is_all_there, settle_forks, survey, survey_while,
-};
+use crate::changes::{Differences, drop_copies, is_all_there, settle_forks, survey};
 use crate::damage::{Broken, IndexResult};
 use crate::gone::{Leaving, Present, drop_gone, known_by_id, replace_rows};
 use crate::index_dir::{IndexDir, Writing};
@@ -233,22 +231,11 @@ impl Index {
 
     /// Reads what changed since the last refresh, and returns what is known now.
     pub(crate) fn refresh(&self, save: Save, progress: ProgressFn<'_>) -> Result<Arc<Snapshot>> {
-        self.refresh_while(save, progress, SpeculativeQuery::Wait)
-    }
-
-    /// As [`Index::refresh`]; does something with what was known before, while every stream is looked at.
-    pub(crate) fn refresh_while(
-        &self,
-        save: Save,
-        progress: ProgressFn<'_>,
-        mut meanwhile: SpeculativeQuery<'_>,
-    ) -> Result<Arc<Snapshot>> {
         let mut state = lock(&self.state);
         for left in (0..TRIES).rev() {
             let this = if left > 0 { Try::Early } else { Try::Last };
             self.load(&mut state);
-            let meanwhile = std::mem::replace(&mut meanwhile, SpeculativeQuery::Wait);
-            let looked = self.look(&mut state, meanwhile);
+            let looked = self.look(&mut state);
             match looked.and_then(|found| self.refresh_once(&mut state, save, this, found, &mut *progress)) {
                 Ok(()) => {
                     let State { known, snapshot, .. } = &mut *state;
@@ -437,14 +424,10 @@ impl Index {
     }
 
     /// Finds out what changed.
-    fn look(
-        &self,
-        state: &mut State,
-        meanwhile: SpeculativeQuery<'_>,
-    ) -> std::result::Result<Differences, RefreshError> {
-        let State { known, snapshot, .. } = state;
-        let known = known.get_or_insert_default();
-        Ok(survey_while(known, snapshot, &*self.corpus, self.kept(), meanwhile)?.noted_in(known))
+    fn look(&self, state: &mut State) -> std::result::Result<Differences, RefreshError> {
+        let all_read = state.snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read);
+        let known = state.known.get_or_insert_default();
+        Ok(survey(known, &*self.corpus, self.kept(), all_read)?.noted_in(known))
     }
 
     /// Tells callers that take a partial answer how many bytes were read.

@@ -12,7 +12,6 @@ use crate::error::Result;
 use manent_store::{Place, Position, ProgressFn, Seek, SessionKey, StreamId};
 
 use crate::catalogue::Row;
-use crate::changes::SpeculativeQuery;
 use crate::damage::{Broken, IndexResult};
 use crate::ingest::seconds;
 use crate::listing::unread;
@@ -105,18 +104,8 @@ impl Index {
         for left in (0..TRIES).rev() {
             // Streams that are moved all the time are kept where they are for once, if a program of ours moves them.
             let _still = if left == 0 { self.corpus.lock_moves() } else { None };
-            let ask = |snapshot: &Snapshot| self.asking(snapshot, query, alive).ask(limit);
-            // Most often nothing changed since the last look. Then what was known is asked rightly, and every hit of it
-            // was read now as ever; else the answer is dropped.
-            let mut early = None;
-            let mut ask_early = |of: &Arc<Snapshot>| early = Some((of.clone(), ask(of)));
-            let meanwhile = SpeculativeQuery::Use(&mut ask_early);
-            let snapshot = self.refresh_while(Save::Sometimes, &mut *progress, meanwhile)?;
-            let answer = match early {
-                Some((of, answer @ Ok(Answer::Found(_)))) if Arc::ptr_eq(&of, &snapshot) => answer,
-                _ => ask(&snapshot),
-            };
-            match answer {
+            let snapshot = self.refresh(Save::Sometimes, &mut *progress)?;
+            match self.asking(&snapshot, query, alive).ask(limit) {
                 Ok(Answer::Found(answer)) => return Ok(answer),
                 Ok(Answer::Stale(numbers, answer)) => {
                     self.mark_stale(&numbers);

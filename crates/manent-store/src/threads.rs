@@ -3,10 +3,68 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crate::sync::lock;
+
+/// Maps `items` with `work` on as many threads as there are processors, at most `threads_max`; the results are in the
+/// order of the items. Each thread takes the next item as soon as it is done with the last, because one of them may have
+/// a processor to itself. A panic of `work` is passed on to the caller.
+pub fn parallel_map<T: Sync, R: Send>(
+    items: &[T],
+    threads_max: usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut done = Vec::new();
+        while let at = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(item) = items.get(at)
+        {
+            done.push((at, work(item)));
+        }
+        done
+    };
+    let threads = processors(threads_max).min(items.len());
+    let mut done: Vec<(usize, R)> = with_helpers(threads, take, take).into_iter().flatten().collect();
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Runs `own` on the calling thread while `threads - 1` others run `helper`, and returns what each gave, `own` first.
+/// They share their work by taking it from a common place, so that those that are there do all of it. A panic is passed
+/// on to the caller.
+pub fn with_helpers<T: Send>(
+    threads: usize,
+    helper: impl Fn() -> T + Sync,
+    own: impl FnOnce() -> T,
+) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads).map(|_| spawn_scoped(scope, &helper)).collect();
+        let mut done = vec![own()];
+        done.extend(
+            helpers.into_iter().map(|helper| helper.finish().unwrap_or_else(|panic| resume_unwind(panic))),
+        );
+        done
+    })
+}
+
+/// Runs `own` on the calling thread and `other` on another one, and returns both results. A panic is passed on to the
+/// caller.
+pub fn join<A, B: Send>(own: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
+    std::thread::scope(|scope| {
+        let other = spawn_scoped(scope, other);
+        (own(), other.finish().unwrap_or_else(|panic| resume_unwind(panic)))
+    })
+}
+
+/// Returns the number of processors, at most `max`.
+pub fn processors(max: usize) -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(max)
+}
 
 /// Work that another thread does, or that is left to whoever waits for it.
 pub enum ScopedTask<'scope, F, T> {
@@ -85,6 +143,26 @@ mod tests {
     #[test]
     fn share_without_threads_runs_the_work_on_the_calling_thread() {
         assert_eq!(without_threads(thread_of_work), std::thread::current().id());
+    }
+
+    #[test]
+    fn parallel_map_keeps_the_order_of_its_items() {
+        let items: Vec<u64> = (0..1000).collect();
+        assert_eq!(
+            parallel_map(&items, 8, |item| item * 2),
+            items.iter().map(|item| item * 2).collect::<Vec<_>>()
+        );
+        assert_eq!(parallel_map(&[0_u64; 0], 8, |item| item * 2), [0; 0]);
+    }
+
+    #[test]
+    fn parallel_map_without_threads_maps_everything_on_the_calling_thread() {
+        let items: Vec<u64> = (0..1000).collect();
+        let here = std::thread::current().id();
+        let done = without_threads(|| {
+            parallel_map(&items, 8, |item| (item * 2, std::thread::current().id() == here))
+        });
+        assert_eq!(done, items.iter().map(|item| (item * 2, true)).collect::<Vec<_>>());
     }
 
     #[test]

@@ -23,8 +23,6 @@ mod records;
 mod render;
 mod tail;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use manent_log::LogItem;
 
 use crate::error::{Error, Result};
@@ -34,7 +32,7 @@ use crate::stream::Start;
 use crate::tokens::Counting;
 use crate::tokens::Tokens;
 use crate::turn::Record;
-use manent_store::threads::spawn_scoped;
+use manent_store::threads::parallel_map;
 use manent_store::{SessionKey, StreamId};
 
 pub use compact::{Compacted, Limits, Reason, Summariser, Way};
@@ -105,7 +103,8 @@ impl Store {
         tokens: Tokens,
     ) -> Result<Vec<(SessionKey, Result<Context>)>> {
         let listed = self.recent(sessions)?;
-        Ok(in_threads(&listed, |listed| {
+        let threads_max = if listed.len() < SEQUENTIAL_MAX { 1 } else { THREADS_MAX };
+        Ok(parallel_map(&listed, threads_max, |listed| {
             let address = &listed.id;
             let context = Part::read_last(self, address, turns).map(|part| part.into_context(tokens).0);
             (address.key.clone(), context)
@@ -136,51 +135,6 @@ pub(crate) fn extracted(told: &[(u64, &str, &str)], budget: u64) -> String {
     extract::extract(&lines, budget, Tokens::new(Counting::Estimate))
 }
 
-/// Does something for each of many, in as many threads as there are processors; what comes of it is in their order.
-fn in_threads<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
-    if threads == 1 || all.len() < ALONE_MAX {
-        return all.iter().map(work).collect();
-    }
-    // Each takes the next few as soon as it is done with the last: one of them may have a processor to itself.
-    let next = AtomicUsize::new(0);
-    let take = || {
-        let mut done = Vec::with_capacity(all.len() / threads);
-        loop {
-            let from = next.fetch_add(AT_ONCE, Ordering::Relaxed);
-            let Some(few) = all.get(from..).filter(|rest| !rest.is_empty()) else { return done };
-            done.extend(few.iter().take(AT_ONCE).enumerate().map(|(at, one)| (from + at, work(one))));
-        }
-    };
-    let mut results: Vec<Option<R>> = all.iter().map(|_| None).collect();
-    let done = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| spawn_scoped(scope, take)).collect();
-        let mut done = take();
-        done.extend(others.into_iter().filter_map(|other| other.finish().ok()).flatten());
-        done
-    });
-    for (at, result) in done {
-        results[at] = Some(result);
-    }
-    // A thread that died is done without: its part is done here.
-    results.into_iter().zip(all).map(|(result, one)| result.unwrap_or_else(|| work(one))).collect()
-}
-
 const THREADS_MAX: usize = 8;
-/// So few are read sooner than a thread is begun.
-const ALONE_MAX: usize = 16;
-const AT_ONCE: usize = 8;
-
-#[cfg(test)]
-mod tests {
-    use super::in_threads;
-    use manent_store::threads::without_threads;
-
-    #[test]
-    fn in_threads_without_threads_does_all_of_it_here_in_order() {
-        let all: Vec<u64> = (0..1000).collect();
-        let here = std::thread::current().id();
-        let done = without_threads(|| in_threads(&all, |one| (one * 2, std::thread::current().id() == here)));
-        assert_eq!(done, all.iter().map(|one| (one * 2, true)).collect::<Vec<_>>());
-    }
-}
+/// So few sessions are read sooner than a thread is started.
+const SEQUENTIAL_MAX: usize = 16;

@@ -10,9 +10,9 @@ use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use manent::backend::threads::parallel_map;
 use manent::log::RealDisk;
 use manent::log::fs::{Disk, read_whole};
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
@@ -218,35 +218,8 @@ fn take(
 
 /// Lists directories, by several threads where that pays.
 fn list_all(directories: &[Directory]) -> Vec<Result<Listing, Errno>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
-    if directories.len() < DIRECTORIES_ALONE_MAX || threads < 2 {
-        return directories.iter().map(|directory| list(&directory.path)).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(directory) = directories.get(at) else { return done };
-            done.push((at, list(&directory.path)));
-        }
-    };
-    let mut all = std::thread::scope(|scope| {
-        // Without another thread, this one does all of it.
-        let start = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
-        let others: Vec<_> = (1..threads).filter_map(start).collect();
-        let mut all = work();
-        for other in others {
-            all.extend(other.join().unwrap_or_default());
-        }
-        all
-    });
-    all.sort_unstable_by_key(|(at, _)| *at);
-    let mut listed: Vec<Result<Listing, Errno>> = directories.iter().map(|_| Err(Errno::IO)).collect();
-    for (at, listing) in all {
-        listed[at] = listing;
-    }
-    listed
+    let threads_max = if directories.len() < DIRECTORIES_ALONE_MAX { 1 } else { THREADS_MAX };
+    parallel_map(directories, threads_max, |directory| list(&directory.path))
 }
 
 fn list(dir: &Path) -> Result<Listing, Errno> {
