@@ -3,7 +3,7 @@
 //! The library decides what is asked and what is believed; here is how it is asked. It waits for answers, so it is
 //! used where waiting hurts nobody: in a command, or in a thread of its own.
 
-use manent::consolidate::{self, Extractor, Failed, Said, Spent};
+use manent::consolidate::{self, Extractor, ExtractorError, ExtractorReply, TokensSpent};
 use manent::context::Summariser;
 use manent::tokens::Tokens;
 use manent_runs::retrospective::{self, Narrator};
@@ -108,12 +108,16 @@ impl Extractor for Asking<'_> {
         (self.window / 2).min(PASSAGE_TOKENS)
     }
 
-    fn daily(&mut self, transcript: &str) -> Result<Said, Failed> {
+    fn daily(&mut self, transcript: &str) -> Result<ExtractorReply, ExtractorError> {
         let task = part(CONSOLIDATE, 0);
         said(self.ask(task, transcript, DAILY_TOKENS, None))
     }
 
-    fn facts(&mut self, evidence: &str, complaint: Option<(&str, &str)>) -> Result<Said, Failed> {
+    fn facts(
+        &mut self,
+        evidence: &str,
+        complaint: Option<(&str, &str)>,
+    ) -> Result<ExtractorReply, ExtractorError> {
         let task = part(CONSOLIDATE, 1);
         let given = match complaint {
             None => evidence.to_owned(),
@@ -150,7 +154,7 @@ impl Narrator for Asking<'_> {
     }
 }
 
-fn said(reply: Result<Reply, ModelError>) -> Result<Said, Failed> {
+fn said(reply: Result<Reply, ModelError>) -> Result<ExtractorReply, ExtractorError> {
     let reply = reply.map_err(|error| {
         let why = error.to_string();
         match error {
@@ -159,12 +163,13 @@ fn said(reply: Result<Reply, ModelError>) -> Result<Said, Failed> {
             | ModelError::Address { .. }
             | ModelError::NoSuchModel { .. }
             | ModelError::Refused { .. }
-            | ModelError::Busy { .. } => Failed::Unavailable(why),
-            _ => Failed::Refused(why),
+            | ModelError::Busy { .. } => ExtractorError::Unavailable(why),
+            _ => ExtractorError::Refused(why),
         }
     })?;
-    let spent = Spent { input: reply.usage.input.unwrap_or(0), output: reply.usage.output.unwrap_or(0) };
-    Ok(Said { text: reply.text, spent })
+    let spent =
+        TokensSpent { input: reply.usage.input.unwrap_or(0), output: reply.usage.output.unwrap_or(0) };
+    Ok(ExtractorReply { text: reply.text, spent })
 }
 
 /// One of the two tasks.

@@ -103,7 +103,7 @@ fn real_model_invents_and_nothing_of_it_is_remembered() {
         &[("user", "Please write a poem about autumn."), ("assistant", "Leaves fall, I love Berlin.")],
         &[("user", "We deploy on Fridays at 16:00. The port is 8080."), ("assistant", "Understood.")],
     ];
-    let mut holder = store.consolidation().unwrap().hold(Duration::ZERO).unwrap();
+    let mut holder = store.consolidation().unwrap().consolidator(Duration::ZERO).unwrap();
     let (mut claimed, mut kept) = (0, 0);
     for (number, talk) in talks.iter().enumerate() {
         let key = SessionKey::new(format!("talk-{number}")).unwrap();

@@ -81,7 +81,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
 /// One item at a time, on the disk before the next.
 fn adding(bench: &Bench, dir: &Path) -> Result<Row> {
     let memory = Store::open(dir.join("adding"))?.memory()?;
-    let mut hold = memory.hold(Duration::ZERO)?;
+    let mut hold = memory.writer(Duration::ZERO)?;
     let items: Vec<NewItem> = Turns::of_one_size(3, RECORDS, CONTENT_BYTES)
         .iter()
         .map(|turn| NewItem::new(Kind::Fact, turn.content.clone()))
@@ -112,7 +112,7 @@ fn adding(bench: &Bench, dir: &Path) -> Result<Row> {
 /// Fills a memory and its naive twin, and gives the size of the memory.
 fn make(memory: &Memory, twin: &Path, items: u64) -> Result<u64> {
     let mut twin = BufWriter::new(File::create(twin)?);
-    let mut hold = memory.hold(Duration::ZERO)?;
+    let mut hold = memory.writer(Duration::ZERO)?;
     let mut words = Turns::new(5);
     let mut plain = |line: &str| -> Result<()> {
         let start = line.find(r#","ts":"#).map_or(0, |at| at + 1);
@@ -179,7 +179,7 @@ pub(crate) fn load(home: &Path) -> Result<(u64, u64)> {
 /// In a child: takes the right to write and knows which number comes next.
 pub(crate) fn hold(home: &Path) -> Result<(u64, u64)> {
     let memory = Store::open(home)?.memory()?;
-    let _hold = memory.hold(Duration::ZERO)?;
+    let _hold = memory.writer(Duration::ZERO)?;
     Ok((0, 0))
 }
 

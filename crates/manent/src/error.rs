@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use manent_store::KeyError;
 
-use crate::context::SettingError;
+use crate::context::PromptConfigError;
 #[cfg(feature = "search")]
 use crate::memory::ItemError;
 use crate::turn::RecordError;
@@ -34,7 +34,7 @@ pub enum Error {
     Item(ItemError),
     /// What a model saw cannot be shown.
     #[error(transparent)]
-    Setting(#[from] SettingError),
+    Setting(#[from] PromptConfigError),
     /// A context that cannot be made small enough.
     #[error(
         "the context takes {tokens} tokens with everything left out that may be, and {limit} are allowed; allow \

@@ -1,7 +1,9 @@
 //! A context that grew too large is made smaller by a record: nothing is lost, the thread is kept, and it always ends.
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "a test may")]
 
-use manent::context::{Compacted, Limits, Origin, Reason, Setting, Summariser, Way};
+use manent::context::{
+    CompactedContext, CompactionMethod, CompactionReason, Limits, Origin, PromptConfig, Summariser,
+};
 use manent::tokens::{Counting, Tokens};
 use manent::{Error, NewTurn, Session, SessionKey, Store, StreamId, turn};
 
@@ -23,7 +25,7 @@ fn calling(id: &str) -> NewTurn {
     turn("assistant", "let me look").json("tool_calls", &calls.to_string()).expect("JSON")
 }
 
-fn compacted(session: &mut Session, limits: Limits) -> Option<Compacted> {
+fn compacted(session: &mut Session, limits: Limits) -> Option<CompactedContext> {
     session.compact(TOKENS(), limits, false, None).expect("compacted")
 }
 
@@ -72,7 +74,7 @@ fn old_outputs_are_left_out_before_anything_is_summed_up() {
     say(&mut session, turn("assistant", "done"));
     let limits = Limits { max_tokens: 5000, max_messages: 50 };
     let done = compacted(&mut session, limits).expect("needed");
-    assert_eq!((done.way, done.reason), (Way::Prune, Reason::Tokens));
+    assert_eq!((done.way, done.reason), (CompactionMethod::Prune, CompactionReason::Tokens));
     let context = store.context(&key, TOKENS()).expect("a context");
     assert_eq!(context.tokens, done.after);
     let pruned = context.messages.iter().filter(|m| matches!(m.origin, Origin::Pruned(_))).count();
@@ -95,7 +97,7 @@ fn one_endless_turn_is_split_and_its_question_stays() {
     }
     let limits = Limits { max_tokens: 3000, max_messages: 500 };
     let done = compacted(&mut session, limits).expect("needed");
-    assert_eq!(done.way, Way::Extract, "{done:?}");
+    assert_eq!(done.way, CompactionMethod::Extract, "{done:?}");
     let context = store.context(&key, TOKENS()).expect("a context");
     assert!(context.tokens <= 1800 && context.tokens == done.after, "{} tokens", context.tokens);
     let kept = context.messages.iter().find(|m| m.origin == Origin::Turn(question)).expect("the question");
@@ -120,24 +122,24 @@ fn a_model_sums_up_what_is_new_and_a_model_that_fails_is_done_without() {
     let compact = |session: &mut Session, model: &mut Model| {
         session.compact(TOKENS(), limits, false, Some(model)).expect("compacted").expect("needed")
     };
-    assert_eq!(compact(&mut session, &mut model).way, Way::Model);
+    assert_eq!(compact(&mut session, &mut model).way, CompactionMethod::Model);
     talk(&mut session, 30);
-    assert_eq!(compact(&mut session, &mut model).way, Way::Model);
+    assert_eq!(compact(&mut session, &mut model).way, CompactionMethod::Model);
     assert_eq!(model.asked[1].0, "the story 1", "the summary before is brought up to date, not made again");
     assert!(!model.asked[1].1.contains("question a "), "what was summed up is not summed up again");
     talk(&mut session, 60);
     model.input = 1200;
     let done = compact(&mut session, &mut model);
-    assert_eq!(done.way, Way::Chunks);
+    assert_eq!(done.way, CompactionMethod::Chunks);
     assert!(model.asked.iter().skip(2).all(|(_, text)| text.len() / 4 < 1200), "its input is bounded");
     talk(&mut session, 90);
     model.gives = Err("no server".into());
     let done = compact(&mut session, &mut model);
-    assert_eq!((done.way, done.tried[0].1.as_str()), (Way::Extract, "no server"));
+    assert_eq!((done.way, done.tried[0].1.as_str()), (CompactionMethod::Extract, "no server"));
     talk(&mut session, 120);
     model.gives = Ok("blah ".repeat(5000));
     let done = compact(&mut session, &mut model);
-    assert_eq!(done.way, Way::Extract, "a summary that frees nothing is not taken: {done:?}");
+    assert_eq!(done.way, CompactionMethod::Extract, "a summary that frees nothing is not taken: {done:?}");
     let log = std::fs::read_to_string(store.streams().name() + "/sessions/work.jsonl").expect("the file");
     assert!(log.contains(r#""model":"tiny""#) && log.contains(r#""way":"chunks""#));
 }
@@ -157,9 +159,9 @@ fn a_model_that_writes_something_else_is_not_believed() {
     let mut model =
         Model { input: 100_000, gives: Ok("We had a lovely talk about foxes".into()), asked: Vec::new() };
     let done = session.compact(TOKENS(), limits, false, Some(&mut model)).expect("done").expect("needed");
-    assert_eq!(done.way, Way::Extract, "{done:?}");
+    assert_eq!(done.way, CompactionMethod::Extract, "{done:?}");
     assert!(
-        done.tried.iter().any(|(way, why)| *way == Way::Model && why.contains("names 0 %")),
+        done.tried.iter().any(|(way, why)| *way == CompactionMethod::Model && why.contains("names 0 %")),
         "{:?}",
         done.tried
     );
@@ -188,7 +190,7 @@ fn a_compaction_can_be_taken_back() {
     }
     let before = store.context(&key, TOKENS()).expect("a context").messages;
     let done = compacted(&mut session, Limits::default()).expect("needed");
-    assert_eq!(done.reason, Reason::Messages);
+    assert_eq!(done.reason, CompactionReason::Messages);
     assert!(store.context(&key, TOKENS()).expect("a context").messages.len() <= 30);
     assert_eq!(session.undo_compaction().expect("undone"), Some(done.seq));
     assert_eq!(store.context(&key, TOKENS()).expect("a context").messages, before);
@@ -206,7 +208,7 @@ fn no_long_life_overflows_or_loses_the_last_request() {
     for life in 0..25 {
         let (_dir, store, key) = store();
         let mut session = store.session(&key).expect("held");
-        let setting = Setting { system: Some("be good ".repeat(20)), ..Setting::default() };
+        let setting = PromptConfig { system: Some("be good ".repeat(20)), ..PromptConfig::default() };
         session.set_context(&setting).expect("noted");
         let (mut calls, mut request, mut saw) = (0, String::new(), Vec::new());
         for _ in 0..120 {

@@ -1,7 +1,7 @@
 //! What a model sees: made from the log alone, the same whenever it is asked, and never what a provider refuses.
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "a test may")]
 
-use manent::context::{Context, Message, Origin, Setting};
+use manent::context::{Context, Message, Origin, PromptConfig};
 use manent::tokens::{Counting, Tokens};
 use manent::{NewTurn, SessionKey, Store, StreamId, turn};
 
@@ -114,7 +114,7 @@ fn what_the_model_saw_is_rebuilt_to_the_byte_for_every_answer() {
     let mut saw: Vec<(u64, Context)> = Vec::new();
     for n in 0..12_u64 {
         let mut session = store.session(&key).expect("held");
-        let setting = Setting {
+        let setting = PromptConfig {
             system: Some(long(if n < 6 { "early" } else { "late" })),
             tools: (n % 3 == 0).then(|| long("schema")),
             memory: Some(format!("<memory>{}</memory>", n / 4)),
@@ -147,13 +147,13 @@ fn what_the_model_saw_is_rebuilt_to_the_byte_for_every_answer() {
 #[test]
 fn a_session_whose_system_text_rotted_goes_on_and_says_so() {
     let (_dir, store, key) = store();
-    let setting = Setting { system: Some("be good ".repeat(30)), ..Setting::default() };
+    let setting = PromptConfig { system: Some("be good ".repeat(30)), ..PromptConfig::default() };
     let path = store.streams().name() + "/sessions/work.jsonl";
     {
         let mut session = store.session(&key).expect("held");
         session.set_context(&setting).expect("noted");
         session.append(turn("user", "hello")).expect("kept");
-        let other = Setting { model: Some("llama".to_owned()), ..setting.clone() };
+        let other = PromptConfig { model: Some("llama".to_owned()), ..setting.clone() };
         session.set_context(&other).expect("noted");
         session.append(turn("assistant", "hi")).expect("kept");
     }
@@ -165,7 +165,7 @@ fn a_session_whose_system_text_rotted_goes_on_and_says_so() {
         store.context_at(&StreamId::live(&key), Some(4), Tokens::new(CHEAP)).expect_err("not as it was");
     assert!(lost.to_string().contains("has no system"), "{lost}");
     let mut session = store.session(&key).expect("held");
-    let setting = Setting { model: Some("llama".to_owned()), ..setting };
+    let setting = PromptConfig { model: Some("llama".to_owned()), ..setting };
     assert!(session.set_context(&setting).expect("noted").is_some(), "what is lost is written again");
     let system = seen(&store, &key).messages[0].content.clone();
     assert_eq!(Some(system), setting.system);

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use manent::context::{Limits, Way};
+use manent::context::{CompactionMethod, Limits};
 use manent::tokens::{Counting, Tokens};
 use manent::{Body, Durability, Expect, SessionKey, Store, turn};
 use serde::Deserialize;
@@ -57,7 +57,7 @@ fn quartered(conversation: &Conversation) -> String {
     let limits = Limits { max_tokens: before * 10 / 24, max_messages: 1000 };
     let done = session.compact(tokens, limits, false, None).expect("compacted").expect("needed");
     let after = store.context(&key, tokens).expect("a context");
-    assert_eq!(done.way, Way::Extract, "{}: {done:?}", conversation.name);
+    assert_eq!(done.way, CompactionMethod::Extract, "{}: {done:?}", conversation.name);
     assert!(after.tokens * 4 <= before + 4, "{}: {before} tokens became {}", conversation.name, after.tokens);
     after.messages.iter().map(|message| message.content.as_str()).collect::<Vec<_>>().join("\n")
 }

@@ -129,7 +129,7 @@ fn look_at(shared: &Shared, key: &SessionKey, handle: &Handle) -> manent::Result
     let mut asking = Asking::new(shared.model.name(), window, |request| {
         handle.block_on(shared.models.ask(request.clone(), Urgency::Background))
     });
-    let mut holder = shared.store.consolidation()?.hold(HOLD_WAIT)?;
+    let mut holder = shared.store.consolidation()?.consolidator(HOLD_WAIT)?;
     while let Step::Done(done) = holder.step(&listed.id, &mut asking, &rules)? {
         if !done.more {
             break;

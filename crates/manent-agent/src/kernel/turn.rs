@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use manent::context::{Compacted, Context, Setting, Summariser};
+use manent::context::{CompactedContext, Context, PromptConfig, Summariser};
 use manent::memory::Selection;
 use manent::tokens::Tokens;
 use manent::{NewTurn, Receipt, Session, SessionKey, turn};
@@ -44,7 +44,7 @@ pub enum Event {
         seq: u64,
     },
     /// The context was too large, and is smaller now.
-    Compacted(Compacted),
+    Compacted(CompactedContext),
     /// What is sent takes so many tokens.
     Sending {
         /// How many.
@@ -306,12 +306,12 @@ impl Talk {
         };
         blocking(move || {
             let mut session = session;
-            let setting = Setting {
+            let setting = PromptConfig {
                 system: Some(shared.system.clone()),
                 model: Some(shared.model.name().to_owned()),
                 protocol,
                 tools: schemas,
-                ..Setting::default()
+                ..PromptConfig::default()
             };
             session.set_context(&setting.remembering(&chosen))?;
             Ok(session)

@@ -35,6 +35,7 @@ mod recall;
 mod server;
 
 use manent::context;
+pub use manent::context::Message;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -70,44 +71,10 @@ pub struct Request {
     pub counted: u64,
 }
 
-/// One message of a request.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Message {
-    /// `system`, `user`, `assistant` or `tool`.
-    pub role: String,
-    /// The text.
-    pub content: String,
-    /// Calls of tools as the log has them: `[{"id":…,"name":…,"arguments":{…}}]`.
-    pub tool_calls: Option<String>,
-    /// Of a result: the call that it answers.
-    pub tool_call_id: Option<String>,
-    /// Of a result: the tool.
-    pub name: Option<String>,
-}
-
-impl Message {
-    /// Somebody says something.
-    pub fn new(role: &str, content: impl Into<String>) -> Message {
-        Message { role: role.to_owned(), content: content.into(), ..Message::default() }
-    }
-}
-
-impl From<&context::Message> for Message {
-    fn from(message: &context::Message) -> Message {
-        Message {
-            role: message.role.clone(),
-            content: message.content.clone(),
-            tool_calls: message.tool_calls.clone(),
-            tool_call_id: message.tool_call_id.clone(),
-            name: message.name.clone(),
-        }
-    }
-}
-
 impl From<&context::Context> for Request {
     fn from(context: &context::Context) -> Request {
         Request {
-            messages: context.messages.iter().map(Message::from).collect(),
+            messages: context.messages.clone(),
             tools: context.tools.clone(),
             counted: context.tokens,
             ..Request::default()

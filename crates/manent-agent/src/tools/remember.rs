@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use manent::memory::{Filter, Kind, NewItem, Source, Who};
+use manent::memory::{Filter, Kind, NewItem, Source, SourceKind};
 use manent::{SessionKey, Store};
 use serde::Deserialize;
 
@@ -120,7 +120,7 @@ pub(super) fn prepare(
         session_id: id.filter(|id| !id.is_empty()),
         seqs: Some((seq, seq)),
         quote: Some(quote.to_owned()),
-        ..Source::by(Who::Model)
+        ..Source::by(SourceKind::Model)
     };
     let kind = kind.and_then(|word| word.parse().ok()).unwrap_or(Kind::Fact);
     let what = text::what("remember", content);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use manent::Store;
-use manent::memory::{Filter, Item, Kind, Who};
+use manent::memory::{Filter, Item, Kind, SourceKind};
 use manent_agent::config::{Config, When};
 use manent_agent::kernel::{Kernel, TurnError};
 use manent_sim::model_server::{Request, Script, replies};
@@ -58,7 +58,7 @@ async fn what_was_said_is_remembered_after_the_answer() {
     assert_eq!(facts.len(), 1);
     let source = &facts[0].source;
     assert_eq!((source.session.as_deref(), source.seqs), (Some("a"), Some((1, 1))));
-    assert_eq!((source.quote.as_deref(), &source.who), (Some(SAID), &Who::Model));
+    assert_eq!((source.quote.as_deref(), &source.who), (Some(SAID), &SourceKind::Model));
     // And what is remembered is sent where it helps.
     ask(&conversation, "Where does my boat lie?").await;
     kernel.end(LONG).await;

@@ -1,6 +1,6 @@
 //! Contexts that grow too large are made smaller, and what is told of it is true.
 
-use manent::context::{Compacted, Reason, Way};
+use manent::context::{CompactedContext, CompactionMethod, CompactionReason};
 use manent::tokens::Tokens;
 use manent_agent::config::Config;
 use manent_agent::kernel::{Event, TurnError};
@@ -23,7 +23,7 @@ fn few_tokens() -> Config {
 }
 
 /// Asks until a context was compacted, and once more. Gives what was told.
-async fn until_compacted(scene: &Scene, config: &Config) -> Compacted {
+async fn until_compacted(scene: &Scene, config: &Config) -> CompactedContext {
     let conversation = scene.kernel_with(config).conversation(&key("a"));
     for n in 0..40 {
         let asked =
@@ -46,7 +46,7 @@ async fn until_compacted(scene: &Scene, config: &Config) -> Compacted {
 }
 
 /// What was told is what the record says, and what was sent.
-fn assert_true(scene: &Scene, told: &Compacted) {
+fn assert_true(scene: &Scene, told: &CompactedContext) {
     let store = &scene.store;
     let lines = log(store, &key("a"));
     let line = lines.iter().find(|line| line.role == "compaction").unwrap();
@@ -64,7 +64,7 @@ fn assert_true(scene: &Scene, told: &Compacted) {
 async fn too_many_messages_are_summed_up_by_the_model() {
     let scene = Scene::new(|request| replies::ollama(if is_chat(request) { "Aye." } else { SUMMARY }));
     let told = until_compacted(&scene, &few_messages()).await;
-    assert_eq!((told.reason, told.way), (Reason::Messages, Way::Model), "{told:?}");
+    assert_eq!((told.reason, told.way), (CompactionReason::Messages, CompactionMethod::Model), "{told:?}");
     assert_true(&scene, &told);
     let sent = scene.chats().pop().unwrap();
     assert!(sent.iter().any(|(_, text)| text.contains(SUMMARY)), "{sent:?}");
@@ -76,7 +76,7 @@ async fn too_many_messages_are_summed_up_by_the_model() {
 async fn too_many_tokens_are_summed_up_by_the_model() {
     let scene = Scene::new(|request| replies::ollama(if is_chat(request) { "Aye." } else { SUMMARY }));
     let told = until_compacted(&scene, &few_tokens()).await;
-    assert_eq!(told.reason, Reason::Tokens);
+    assert_eq!(told.reason, CompactionReason::Tokens);
     assert_true(&scene, &told);
 }
 
@@ -92,8 +92,8 @@ async fn who_cannot_sum_up_is_done_without() {
         let scene =
             Scene::new(move |request| if is_chat(request) { replies::ollama("Aye.") } else { script() });
         let told = until_compacted(&scene, &few_messages()).await;
-        assert!(matches!(told.way, Way::Extract | Way::Drop), "{told:?}");
-        assert!(told.tried.iter().any(|(way, _)| *way == Way::Model), "{told:?}");
+        assert!(matches!(told.way, CompactionMethod::Extract | CompactionMethod::Drop), "{told:?}");
+        assert!(told.tried.iter().any(|(way, _)| *way == CompactionMethod::Model), "{told:?}");
         assert_true(&scene, &told);
     }
 }

@@ -1,6 +1,6 @@
 //! Recalling what was said, and remembering what the user said.
 
-use manent::memory::{Filter, Grounds, Kind, NewItem, Who};
+use manent::memory::{Filter, Kind, NewItem, Provenance, SourceKind};
 use manent::{SessionKey, turn};
 use serde_json::json;
 
@@ -44,9 +44,12 @@ fn what_the_user_said_is_remembered_with_proof() {
     let memory = world.store.memory().unwrap();
     let item = memory.items(&Filter::default()).unwrap().remove(0);
     assert_eq!((item.kind, item.content.as_str()), (Kind::Pref, "Drinks green tea"));
-    assert_eq!((item.source.who.clone(), item.source.session.as_deref()), (Who::Model, Some("s1")));
+    assert_eq!((item.source.who.clone(), item.source.session.as_deref()), (SourceKind::Model, Some("s1")));
     assert!(item.source.session_id.is_some());
-    assert_eq!(memory.grounds(&item.source).unwrap(), Grounds::Quoted { seq: 1, role: "user".to_owned() });
+    assert_eq!(
+        memory.provenance(&item.source).unwrap(),
+        Provenance::Quoted { seq: 1, role: "user".to_owned() }
+    );
     assert_eq!(world.gets("remember", &arguments), "known already, as item 1");
 }
 

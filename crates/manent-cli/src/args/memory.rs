@@ -1,7 +1,7 @@
 //! What can be typed behind `manent memory`.
 
 use clap::{Args as ClapArgs, Subcommand};
-use manent::memory::{ItemError, Kind, Who};
+use manent::memory::{ItemError, Kind, SourceKind};
 
 use super::Wait;
 use crate::when::{Since, Until};
@@ -54,7 +54,7 @@ pub(crate) struct Add {
     pub(crate) replaces: Option<u64>,
     /// Who says so: user, model or import
     #[arg(long = "from", default_value = "user", value_name = "WHO", value_parser = who)]
-    pub(crate) who: Who,
+    pub(crate) who: SourceKind,
     /// The session in which it was said: its key, or @ and the beginning of its id
     #[arg(long, value_name = "KEY")]
     pub(crate) session: Option<String>,
@@ -90,7 +90,7 @@ pub(crate) struct List {
     pub(crate) tags: Vec<String>,
     /// Only from: user, model or import
     #[arg(long = "from", value_name = "WHO", value_parser = who)]
-    pub(crate) who: Vec<Who>,
+    pub(crate) who: Vec<SourceKind>,
     /// Only what was said in the session of this key
     #[arg(long, value_name = "KEY")]
     pub(crate) session: Option<String>,
@@ -147,7 +147,7 @@ fn kind(word: &str) -> Result<Kind, ItemError> {
     word.parse()
 }
 
-fn who(word: &str) -> Result<Who, ItemError> {
+fn who(word: &str) -> Result<SourceKind, ItemError> {
     word.parse()
 }
 

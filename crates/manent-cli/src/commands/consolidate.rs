@@ -1,7 +1,7 @@
 //! `manent consolidate KEY…`: what was said becomes memory, with proof.
 
 use anstyle::{AnsiColor, Style};
-use manent::consolidate::{Consolidated, Consolidator, Extractor, Learned, Rules, Step, Unaided};
+use manent::consolidate::{Consolidated, Consolidator, Extractor, LearnedItem, Rules, Step, WithoutModel};
 use manent::{Place, Store, StreamId};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Consolidate) -> Result<Exit, Fa
     };
     let answering = if given.without_model { None } else { Some(Answering::choose(&config, &store)?) };
     let mut extractor: Box<dyn Extractor + '_> = match &answering {
-        None => Box::new(Unaided),
+        None => Box::new(WithoutModel),
         Some(answering) if answering.is_model() => Box::new(answering.asking()),
         Some(answering) => {
             let why = answering.why.as_deref().unwrap_or("no model is configured");
@@ -32,7 +32,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Consolidate) -> Result<Exit, Fa
             return Err(Failure::new(Exit::Failed, format!("{why}; {hint}")));
         }
     };
-    let mut holder = store.consolidation()?.hold(given.wait.time)?;
+    let mut holder = store.consolidation()?.consolidator(given.wait.time)?;
     let mut output = context.output();
     let mut worst = Exit::Done;
     for found in sessions {
@@ -162,7 +162,7 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    fn line(&mut self, what: &str, learned: &Learned) -> std::io::Result<()> {
+    fn line(&mut self, what: &str, learned: &LearnedItem) -> std::io::Result<()> {
         let id = learned.id.map_or_else(|| "-".to_owned(), |id| id.to_string());
         let instead = learned.replaces.map(|id| format!("  instead of {id}")).unwrap_or_default();
         let text = term::line(&learned.content).into_owned();
@@ -175,7 +175,7 @@ impl Work<'_, '_> {
 }
 
 fn json_of(at: &StreamId, done: &Consolidated, dry_run: bool) -> Value {
-    let learned = |one: &Learned| {
+    let learned = |one: &LearnedItem| {
         json!({"id": one.id, "kind": one.kind.word(), "content": one.content, "quote": one.quote, "seq": one.seq,
             "replaces": one.replaces})
     };

@@ -75,6 +75,7 @@ fn tokens(count: u64) -> String {
 /// Where a message comes from, in words.
 fn origin(origin: Origin) -> String {
     match origin {
+        Origin::Request => "not in the log".to_owned(),
         Origin::System => "system text".to_owned(),
         Origin::Memory => "remembered".to_owned(),
         Origin::Summary(seq) => format!("summary, record {seq}"),
@@ -90,6 +91,7 @@ fn origin(origin: Origin) -> String {
 /// As providers want it, and beside that where it comes from and what it takes. Calls come out as they are stored.
 fn json_of(message: &Message) -> String {
     let (from, seq) = match message.origin {
+        Origin::Request => ("request", None),
         Origin::System => ("system", None),
         Origin::Memory => ("memory", None),
         Origin::Summary(seq) => ("summary", Some(seq)),

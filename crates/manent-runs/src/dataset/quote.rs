@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use manent::Store;
-use manent::context::{Follower, Gone, Message, Origin};
+use manent::context::{Message, Origin, PassageError, PassageReader};
 use manent_store::{Place, SessionKey, StreamId};
 
 use super::draft::{Answered, Asked, Draft, Failure, ROW_BYTES_MAX, Role, Said};
@@ -33,7 +33,7 @@ pub(super) fn remembered(store: &Store, recipe: &Recipe) -> Result<Option<Rememb
 pub(super) struct Quotes<'a> {
     store: &'a Store,
     /// Sessions that are being read, the last used last.
-    open: Vec<(String, Follower)>,
+    open: Vec<(String, PassageReader)>,
     /// Where sessions are; nothing for those that are not there.
     found: HashMap<String, Option<StreamId>>,
     /// What is remembered now; nothing if no prompt may hold it.
@@ -145,7 +145,7 @@ impl<'a> Quotes<'a> {
         Ok(Ok(()))
     }
 
-    fn follow(&mut self, key: &SessionKey, passage: &RecordRange) -> Result<Option<&mut Follower>> {
+    fn follow(&mut self, key: &SessionKey, passage: &RecordRange) -> Result<Option<&mut PassageReader>> {
         let name = name(passage);
         let open = self.open.iter().position(|(open, _)| *open == name);
         let Some(at) = open else { return self.open(key, passage, name) };
@@ -158,9 +158,9 @@ impl<'a> Quotes<'a> {
         key: &SessionKey,
         passage: &RecordRange,
         name: String,
-    ) -> Result<Option<&mut Follower>> {
+    ) -> Result<Option<&mut PassageReader>> {
         let Some(address) = self.find(key, passage, &name)? else { return Ok(None) };
-        let follower = match Follower::open(self.store, &address, ROW_BYTES_MAX) {
+        let follower = match PassageReader::open(self.store, &address, ROW_BYTES_MAX) {
             Err(e) if e.is_not_found() => return Ok(None),
             opened => opened?,
         };
@@ -198,11 +198,11 @@ fn name(passage: &RecordRange) -> String {
     format!("{}\0{}", passage.session, passage.id)
 }
 
-fn reason(gone: Gone) -> SkipReason {
+fn reason(gone: PassageError) -> SkipReason {
     match gone {
-        Gone::Missing => SkipReason::NotThere,
-        Gone::Damaged => SkipReason::Damaged,
-        Gone::TooLong => SkipReason::TooLong,
+        PassageError::Missing => SkipReason::NotThere,
+        PassageError::Damaged => SkipReason::Damaged,
+        PassageError::TooLong => SkipReason::TooLong,
     }
 }
 

@@ -271,7 +271,7 @@ fn conversation(list: &Value) -> Option<Vec<Said>> {
     let text = |message: &Value, name: &str| message.get(name).and_then(Value::as_str).map(str::to_owned);
     list.iter()
         .map(|message| {
-            let role = match manent::context::speaker(message.get("role")?.as_str()?) {
+            let role = match manent::context::normalized_role(message.get("role")?.as_str()?) {
                 "system" => Role::System,
                 "user" => Role::User,
                 "assistant" => Role::Assistant,

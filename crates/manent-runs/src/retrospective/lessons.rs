@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use manent::memory::{Filter, Item, Kind, Memory, NewItem, Source, Who};
+use manent::memory::{Filter, Item, Kind, Memory, NewItem, Source, SourceKind};
 use manent::redact;
 
 use super::report::Report;
@@ -41,7 +41,7 @@ impl Report {
             return Ok(done);
         }
         // Before looking what is known: two who do this at once must not both find that nothing is.
-        let mut hold = memory.hold(wait)?;
+        let mut hold = memory.writer(wait)?;
         let active = memory.items(&ours)?;
         let mut known: HashMap<&str, &Item> = HashMap::new();
         // Newest first: of two, the newer counts.
@@ -99,7 +99,7 @@ impl Report {
             Topic::Regression | Topic::Improvement | Topic::Flaky => Kind::Fact,
             _ => Kind::Context,
         };
-        let mut item = NewItem::new(kind, content).from(Source::by(Who::Import)).tag(TAG).tag(about);
+        let mut item = NewItem::new(kind, content).from(Source::by(SourceKind::Import)).tag(TAG).tag(about);
         item.tags.extend(tag(TOPIC, lesson.topic.word()));
         let (mut skills, mut models) = (Vec::from_iter(&lesson.skill), Vec::from_iter(&lesson.model));
         // Of failures of several skills, and of two models, all are named: by these it is known whether it still holds.
@@ -125,7 +125,7 @@ pub(super) fn about_of(item: &Item) -> Option<&str> {
 
 /// Whether a retrospective wrote it, and not a person.
 fn is_ours(item: &Item) -> bool {
-    item.source.who == Who::Import
+    item.source.who == SourceKind::Import
 }
 
 fn is_lesson(one: &Statement) -> bool {

@@ -1,6 +1,6 @@
 //! Credentials and names, planted wherever a text can stand: none is in any file.
 
-use manent::context::Setting;
+use manent::context::PromptConfig;
 use manent_runs::dataset::{DatasetFormat, Recipe};
 use serde_json::{Value, json};
 
@@ -46,11 +46,11 @@ fn plant(scene: &Scene) -> Planted {
     let mut session = scene.store.session(&key("s")).unwrap();
     let tools = json!([{"type": "function", "function": {"name": "read", "description": p.text(90),
         "parameters": {"type": "object", "properties": {"path": {"default": p.one()}}}}}]);
-    let setting = Setting {
+    let setting = PromptConfig {
         system: Some(p.text(91)),
         tools: Some(tools.to_string()),
         memory: Some(p.text(92)),
-        ..Setting::default()
+        ..PromptConfig::default()
     };
     session.set_context(&setting).unwrap();
     drop(session);
@@ -166,7 +166,7 @@ fn a_credential_in_tools_is_taken_out_of_every_row_that_has_them() {
     let mut session = scene.store.session(&key("s")).unwrap();
     let about = "reads /home/zaphodb/notes, log in with password=tr0ub4dor99xyz";
     let tools = json!([{"type": "function", "function": {"name": "read", "description": about}}]);
-    let setting = Setting { tools: Some(tools.to_string()), ..Setting::default() };
+    let setting = PromptConfig { tools: Some(tools.to_string()), ..PromptConfig::default() };
     session.set_context(&setting).unwrap();
     drop(session);
     for n in 0..20 {

@@ -1,6 +1,6 @@
 //! What a row holds: what the model was given and what it answered, and nothing else.
 
-use manent::context::Setting;
+use manent::context::PromptConfig;
 use manent::memory::{Kind, NewItem};
 use manent_runs::dataset::{DatasetFormat, Recipe, SkipReason};
 use serde_json::{Value, json};
@@ -11,8 +11,11 @@ use super::scene::{Scene, key, passage, words};
 fn with_tools(scene: &Scene) {
     let mut session = scene.store.session(&key("s")).unwrap();
     let tools = r#"[{"type":"function","function":{"name":"read","description":"d","parameters":{"type":"object"}}}]"#;
-    let setting =
-        Setting { system: Some("Be brief.".into()), tools: Some(tools.into()), ..Setting::default() };
+    let setting = PromptConfig {
+        system: Some("Be brief.".into()),
+        tools: Some(tools.into()),
+        ..PromptConfig::default()
+    };
     session.set_context(&setting).unwrap();
     drop(session);
     assert_eq!(scene.say("s", "user", "what is in a.txt?"), 2);
@@ -119,10 +122,10 @@ fn what_was_remembered_is_not_in_prompts_and_what_was_forgotten_never_is() {
     let memory = scene.store.memory().unwrap();
     let item = memory.add(&NewItem::new(Kind::Fact, "their cat is called Zebulon")).unwrap();
     let mut session = scene.store.session(&key("s")).unwrap();
-    let remembered = Setting {
+    let remembered = PromptConfig {
         memory: Some("they have a cat called Zebulon".into()),
         memory_ids: vec![item.id],
-        ..Setting::default()
+        ..PromptConfig::default()
     };
     session.set_context(&remembered).unwrap();
     drop(session);

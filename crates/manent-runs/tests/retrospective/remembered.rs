@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use manent::memory::{Filter, Kind, Who};
+use manent::memory::{Filter, Kind, SourceKind};
 use serde_json::json;
 
 use crate::world::{DAY_MS, Plan, START_MS, World};
@@ -23,7 +23,7 @@ fn two_who_remember_at_once_remember_each_lesson_once() {
     let items = memory.items(&Filter::default()).unwrap();
     assert_eq!(items.len(), 2, "a rate, and ten failures that look the same: {items:#?}");
     for item in &items {
-        assert!(item.kind == Kind::Context && item.source.who == Who::Import);
+        assert!(item.kind == Kind::Context && item.source.who == SourceKind::Import);
         assert!(
             item.tags.contains(&"retro".to_owned()) && item.tags.iter().any(|tag| tag.starts_with("run:"))
         );

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use super::denied::turns_round;
+use super::negation::turns_round;
 use super::passage::Passage;
 use crate::memory::Kind;
 use manent_index::words::{Words, is_stop, stem};
@@ -268,7 +268,7 @@ mod tests {
     fn passage(turns: &[&str]) -> Passage {
         let said = (1..).zip(turns).map(|(seq, text)| {
             let sentences = super::super::sentences::sentences(text);
-            super::super::passage::Said { seq, ts: String::new(), sentences }
+            super::super::passage::UserTurn { seq, ts: String::new(), sentences }
         });
         Passage { said: said.collect(), ..Passage::default() }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Consolidation, merging};
 use crate::error::{Error, Result};
-use crate::memory::{Item, Memory, NewItem, Source, Who};
+use crate::memory::{Item, Memory, NewItem, Source, SourceKind};
 
 /// Something that a person accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Consolidation {
         let (memory, inbox) = (self.store.memory()?, self.store.inbox()?);
         self.proposals(ids)?;
         // From here on nobody else accepts or rejects.
-        let mut held = inbox.hold(self.store.wait())?;
+        let mut held = inbox.writer(self.store.wait())?;
         let mut accepted = Vec::new();
         for (id, proposals) in self.proposals(ids)? {
             for proposal in proposals {
@@ -70,6 +70,6 @@ fn remember(memory: &Memory, proposal: Item) -> Result<Option<Item>> {
         return Ok(None);
     }
     let Item { kind, content, tags, source, .. } = proposal;
-    let source = Source { who: Who::User, ..source };
+    let source = Source { who: SourceKind::User, ..source };
     memory.add(&NewItem { kind, content, tags, source, replaces: found.contradicts() }).map(Some)
 }

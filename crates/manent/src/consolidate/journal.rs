@@ -133,7 +133,7 @@ impl Journal {
     }
 
     /// Asking failed; or it could not be done to the end, which says nothing of the passage.
-    pub(super) fn fail(&mut self, what: &About<'_>, how: Failure, spent: Spent) -> Result<()> {
+    pub(super) fn fail(&mut self, what: &About<'_>, how: Failure, spent: TokensSpent) -> Result<()> {
         let mut body = what.body(match how {
             Failure::Refused => "failed",
             Failure::Unavailable => "unavailable",
@@ -217,12 +217,12 @@ pub(super) struct Came<'a> {
     pub(super) proposed: Vec<u64>,
     pub(super) learned: &'a [(u64, u64)],
     pub(super) refused: Vec<Refusal>,
-    pub(super) spent: Spent,
+    pub(super) spent: TokensSpent,
 }
 
 /// What models took, in tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct TokensSpent {
     /// What they read.
     pub input: u64,
     /// What they wrote.

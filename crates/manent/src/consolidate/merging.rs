@@ -1,7 +1,7 @@
 //! Whether something is remembered already, or contradicts what is. By its words alone, among what is like it.
 
 use crate::error::Result;
-use crate::memory::{Item, Kind, Relation, Memory, Source, Who};
+use crate::memory::{Item, Kind, Memory, Relation, Source, SourceKind};
 use manent_index::Query;
 use manent_index::words::Words;
 use manent_store::clock;
@@ -27,7 +27,7 @@ impl Found {
 
     /// What a person put there, or a file of theirs, is not replaced by what a model took from a conversation.
     pub(super) fn needs_a_person(&self) -> bool {
-        self.against.iter().any(|item| item.source.who != Who::Model)
+        self.against.iter().any(|item| item.source.who != SourceKind::Model)
     }
 
     /// Whether something that it contradicts was said later: conversations are not always looked at in the order in

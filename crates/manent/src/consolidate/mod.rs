@@ -13,20 +13,20 @@
 //! | `journal.rs` | what was looked at, and by whom |
 //! | `passage.rs`, `sentences.rs` | what happened, and the user's own words |
 //! | `reply.rs` | what a model answered, read |
-//! | `grounding.rs`, `denied.rs` | whether the user said so, and not the opposite |
+//! | `grounding.rs`, `negation.rs` | whether the user said so, and not the opposite |
 //! | `merging.rs` | whether it is known, or contradicts what is |
 //! | `inbox.rs` | what waits until a person accepts it |
-//! | `unaided.rs` | doing without a model |
+//! | `without_model.rs` | doing without a model |
 
-mod denied;
 mod grounding;
 mod inbox;
 mod journal;
 mod merging;
+mod negation;
 mod passage;
 mod reply;
 mod sentences;
-mod unaided;
+mod without_model;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -40,9 +40,9 @@ use manent_store::{Repaired, Space, StreamId};
 
 pub use grounding::Refusal;
 pub use inbox::Accepted;
-pub use journal::Spent;
+pub use journal::TokensSpent;
 pub use reply::schema;
-pub use unaided::Unaided;
+pub use without_model::WithoutModel;
 
 use journal::{Journal, Known, Look};
 use passage::{Passage, mark_of};
@@ -58,25 +58,28 @@ pub trait Extractor {
     /// How many tokens of a passage it takes at once.
     fn max_input(&self) -> u64;
     /// Tells what happened in a passage, in a sentence or two.
-    fn daily(&mut self, transcript: &str) -> std::result::Result<Said, Failed>;
+    fn daily(&mut self, transcript: &str) -> std::result::Result<ExtractorReply, ExtractorError>;
     /// Says what of the user's words is worth remembering, as JSON that follows [`schema`]. `complaint`: what it
     /// answered before, and what is wrong with that.
-    fn facts(&mut self, evidence: &str, complaint: Option<(&str, &str)>)
-    -> std::result::Result<Said, Failed>;
+    fn facts(
+        &mut self,
+        evidence: &str,
+        complaint: Option<(&str, &str)>,
+    ) -> std::result::Result<ExtractorReply, ExtractorError>;
 }
 
 /// What an extractor answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct ExtractorReply {
     /// The answer.
     pub text: String,
     /// What it took.
-    pub spent: Spent,
+    pub spent: TokensSpent,
 }
 
 /// Why an extractor did not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failed {
+pub enum ExtractorError {
     /// It cannot be reached. The passage is looked at when it can.
     Unavailable(String),
     /// It cannot do this one. After some tries the passage is done without it.
@@ -132,26 +135,26 @@ pub struct Consolidated {
     /// Its first and its last record.
     pub turns: (u64, u64),
     /// What happened.
-    pub daily: Option<Learned>,
+    pub daily: Option<LearnedItem>,
     /// What happened was told without the extractor: it told of what was not there.
     pub daily_extracted: bool,
     /// What is remembered now.
-    pub items: Vec<Learned>,
+    pub items: Vec<LearnedItem>,
     /// What waits in the inbox.
-    pub proposed: Vec<Learned>,
+    pub proposed: Vec<LearnedItem>,
     /// What was claimed and is not remembered.
     pub refused: Vec<(Refusal, String)>,
     /// The extractor gave no answer that could be read.
     pub unreadable: bool,
     /// What it took.
-    pub spent: Spent,
+    pub spent: TokensSpent,
     /// There is more to look at.
     pub more: bool,
 }
 
 /// Something that was learned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Learned {
+pub struct LearnedItem {
     /// Its number; nothing, where nothing was written.
     pub id: Option<u64>,
     /// What it is.
@@ -192,7 +195,7 @@ impl Consolidation {
 
     /// Takes the right to consolidate, waiting for another at most `wait`, until the [`Consolidator`] is dropped. If
     /// somebody else has it, that is [`Error::ConsolidationHeld`](crate::Error::ConsolidationHeld).
-    pub fn hold(&self, wait: Duration) -> Result<Consolidator> {
+    pub fn consolidator(&self, wait: Duration) -> Result<Consolidator> {
         let journal = Journal::hold(&self.store, wait)?;
         Ok(Consolidator { of: self.clone(), journal })
     }
@@ -214,7 +217,7 @@ impl Consolidation {
         if !self.store.is_damaged(&StreamId::single(Space::Journal))? {
             return Ok(Repaired::default());
         }
-        self.hold(self.store.wait())?.journal.repair()
+        self.consolidator(self.store.wait())?.journal.repair()
     }
 
     /// A session with its id, whoever named it without; and the last record that is its parent's, if it is a fork.

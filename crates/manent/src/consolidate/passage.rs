@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use manent_log::{Entry, LogItem};
 
 use super::sentences::{Sentence, sentences};
-use crate::context::speaker;
+use crate::context::normalized_role;
 use crate::error::Result;
 use crate::reading::crc_of;
 use crate::store::Store;
@@ -27,7 +27,7 @@ pub(super) struct Passage {
     /// When the last turn was said, as it says.
     pub(super) ts: String,
     /// What the user said.
-    pub(super) said: Vec<Said>,
+    pub(super) said: Vec<UserTurn>,
     /// Who said what, in short.
     pub(super) told: Vec<(u64, String, String)>,
     /// There are turns behind it.
@@ -36,7 +36,7 @@ pub(super) struct Passage {
 
 /// What the user said in a turn.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct UserTurn {
     pub(super) seq: u64,
     /// When, as it says.
     pub(super) ts: String,
@@ -71,7 +71,7 @@ impl Passage {
             }
             let Some(record) = Record::of(&entry).filter(Record::is_turn) else { continue };
             let role = record.role().unwrap_or_default();
-            let speaker = speaker(&role);
+            let speaker = normalized_role(&role);
             let shown = Shown::of(entry.seq, speaker, &record, max_tokens);
             taken = taken.saturating_add(shown.tokens);
             // Better between two questions than within an answer; but an answer of any length must end somewhere.
@@ -90,7 +90,7 @@ impl Passage {
 
     fn take(&mut self, seq: u64, speaker: &str, shown: Shown) {
         if !shown.sentences.is_empty() {
-            self.said.push(Said { seq, ts: self.ts.clone(), sentences: shown.sentences });
+            self.said.push(UserTurn { seq, ts: self.ts.clone(), sentences: shown.sentences });
         }
         if !shown.text.trim().is_empty() {
             self.told.push((seq, speaker.to_owned(), shown.text));

@@ -1,14 +1,15 @@
 //! One step at work: first what happened, then what is worth remembering.
 
 use super::grounding::{self, Claim, Grounded, Refusal};
-use super::journal::{About, Came, Failure, Known, Look, Spent};
+use super::journal::{About, Came, Failure, Known, Look, TokensSpent};
 use super::passage::Passage;
 use super::{
-    Consolidated, Consolidator, Extractor, Failed, Learned, Reached, Rules, Step, merging, name_of, reply,
+    Consolidated, Consolidator, Extractor, ExtractorError, LearnedItem, Reached, Rules, Step, merging,
+    name_of, reply,
 };
 use crate::context::extracted;
 use crate::error::Result;
-use crate::memory::{Filter, Item, Kind, NewItem, Source, Who};
+use crate::memory::{Filter, Item, Kind, NewItem, Source, SourceKind};
 use manent_store::StreamId;
 use manent_store::clock;
 
@@ -27,7 +28,7 @@ pub(super) struct Work<'a> {
     /// The sentences from which something was learned.
     learned: Vec<(u64, u64)>,
     model: String,
-    spent: Spent,
+    spent: TokensSpent,
     done: Consolidated,
 }
 
@@ -69,11 +70,11 @@ impl<'a> Work<'a> {
             self.written = self.written_before(by)?;
             if let Err(failed) = self.ask(by, extractor)? {
                 let (why, how) = match failed {
-                    Failed::Unavailable(why) => (why, Failure::Unavailable),
-                    Failed::Refused(why) => (why, Failure::Refused),
+                    ExtractorError::Unavailable(why) => (why, Failure::Unavailable),
+                    ExtractorError::Refused(why) => (why, Failure::Refused),
                 };
                 // Where nobody was reached there is nothing to note.
-                let notable = how == Failure::Refused || self.spent != Spent::default();
+                let notable = how == Failure::Refused || self.spent != TokensSpent::default();
                 if notable && !self.rules.dry_run {
                     by.journal.fail(&about, how, self.spent)?;
                 }
@@ -82,7 +83,7 @@ impl<'a> Work<'a> {
         }
         self.done.spent = self.spent;
         if !self.rules.dry_run {
-            let ids = |learned: &[Learned]| learned.iter().filter_map(|one| one.id).collect::<Vec<_>>();
+            let ids = |learned: &[LearnedItem]| learned.iter().filter_map(|one| one.id).collect::<Vec<_>>();
             let came = Came {
                 daily: self.done.daily.as_ref().and_then(|daily| daily.id),
                 items: ids(&self.done.items),
@@ -131,7 +132,7 @@ impl<'a> Work<'a> {
         &mut self,
         by: &Consolidator,
         extractor: &mut dyn Extractor,
-    ) -> Result<std::result::Result<(), Failed>> {
+    ) -> Result<std::result::Result<(), ExtractorError>> {
         let given_up = self.resumed.is_some() && self.known.failures >= FAILURES_MAX;
         if let Some(daily) = self.told_before() {
             self.done.daily = Some(learned_of(daily));
@@ -187,7 +188,7 @@ impl<'a> Work<'a> {
     }
 
     /// Phase one: what happened. Nothing: the extractor told of something else.
-    fn tell(&mut self, extractor: &mut dyn Extractor) -> std::result::Result<Option<String>, Failed> {
+    fn tell(&mut self, extractor: &mut dyn Extractor) -> std::result::Result<Option<String>, ExtractorError> {
         let transcript = self.passage.transcript();
         let said = extractor.daily(&transcript)?;
         self.add_spent(said.spent);
@@ -217,7 +218,7 @@ impl<'a> Work<'a> {
         // From where the user first speaks on: whoever looks for the quote finds it there.
         let mut source = self.source(Some(quote.clone()), Some((first.seq, self.passage.turns.1)));
         source.model = by_model.then(|| self.model.clone());
-        let mut learned = Learned { id: None, kind: Kind::Daily, content, quote, seq, replaces: None };
+        let mut learned = LearnedItem { id: None, kind: Kind::Daily, content, quote, seq, replaces: None };
         if !self.rules.dry_run {
             let item = NewItem::new(Kind::Daily, learned.content.clone()).from(source);
             learned.id = Some(by.of.store.memory()?.add(&item)?.id);
@@ -248,7 +249,10 @@ impl<'a> Work<'a> {
     }
 
     /// Phase two: what the user said that is worth remembering. Nothing: no answer that could be read.
-    fn claims(&mut self, extractor: &mut dyn Extractor) -> std::result::Result<Option<Vec<Claim>>, Failed> {
+    fn claims(
+        &mut self,
+        extractor: &mut dyn Extractor,
+    ) -> std::result::Result<Option<Vec<Claim>>, ExtractorError> {
         let evidence = self.passage.evidence();
         let said = extractor.facts(&evidence, None)?;
         self.add_spent(said.spent);
@@ -264,7 +268,7 @@ impl<'a> Work<'a> {
 
     fn learn(&mut self, by: &Consolidator, grounded: Grounded) -> Result<()> {
         let Grounded { kind, content, quote, seq, ts, nth } = grounded;
-        let mut learned = Learned { id: None, kind, content, quote, seq, replaces: None };
+        let mut learned = LearnedItem { id: None, kind, content, quote, seq, replaces: None };
         if self.learned.contains(&(seq, nth)) {
             self.done.refused.push((Refusal::Known, learned.quote));
             return Ok(());
@@ -306,26 +310,26 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn note(&mut self, learned: Learned, is_proposed: bool, sentence: (u64, u64)) {
+    fn note(&mut self, learned: LearnedItem, is_proposed: bool, sentence: (u64, u64)) {
         self.learned.push(sentence);
         let list = if is_proposed { &mut self.done.proposed } else { &mut self.done.items };
         list.push(learned);
     }
 
     /// What the same extractor made of the same words, when it was cut off.
-    fn learned_before(&self, learned: &Learned) -> Option<&Written> {
+    fn learned_before(&self, learned: &LearnedItem) -> Option<&Written> {
         let ours = |written: &&Written| written.item.source.prompt.as_deref() == Some(self.prompt);
         self.of_the_same_words(learned).find(ours)
     }
 
     /// Whether these words were remembered once: what a person forgot, or what was replaced, does not come back.
-    fn was_known(&self, learned: &Learned, nth: u64) -> bool {
+    fn was_known(&self, learned: &LearnedItem, nth: u64) -> bool {
         let still = self.known.looks.iter().filter(|look| !self.reached.is_gone(look));
         self.of_the_same_words(learned).next().is_some()
             || still.into_iter().any(|look| look.learned.contains(&(learned.seq, nth)))
     }
 
-    fn of_the_same_words(&self, learned: &Learned) -> impl Iterator<Item = &Written> {
+    fn of_the_same_words(&self, learned: &LearnedItem) -> impl Iterator<Item = &Written> {
         let (seq, quote) = (learned.seq, learned.quote.clone());
         self.written.iter().filter(move |Written { item, .. }| {
             let same = item.source.seqs == Some((seq, seq)) && item.source.quote.as_ref() == Some(&quote);
@@ -340,18 +344,18 @@ impl<'a> Work<'a> {
             seqs,
             quote,
             prompt: Some(self.prompt.to_owned()),
-            ..Source::by(Who::Model)
+            ..Source::by(SourceKind::Model)
         }
     }
 
-    fn add_spent(&mut self, spent: Spent) {
+    fn add_spent(&mut self, spent: TokensSpent) {
         self.spent.input = self.spent.input.saturating_add(spent.input);
         self.spent.output = self.spent.output.saturating_add(spent.output);
     }
 }
 
-fn learned_of(item: &Item) -> Learned {
-    Learned {
+fn learned_of(item: &Item) -> LearnedItem {
+    LearnedItem {
         id: Some(item.id),
         kind: item.kind,
         content: item.content.clone(),

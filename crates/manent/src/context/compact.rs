@@ -30,11 +30,11 @@ impl Default for Limits {
 
 impl Limits {
     /// What is too large about a context, if anything is.
-    pub fn exceeded_by(&self, context: &Context) -> Option<Reason> {
+    pub fn exceeded_by(&self, context: &Context) -> Option<CompactionReason> {
         if context.tokens > self.max_tokens {
-            return Some(Reason::Tokens);
+            return Some(CompactionReason::Tokens);
         }
-        (context.messages.len() > self.max_messages).then_some(Reason::Messages)
+        (context.messages.len() > self.max_messages).then_some(CompactionReason::Messages)
     }
 
     /// What a compaction must reach: so much less that the next turn does not need another.
@@ -45,7 +45,7 @@ impl Limits {
 
 /// Why a context was compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum CompactionReason {
     /// Too many tokens.
     Tokens,
     /// Too many messages.
@@ -54,20 +54,20 @@ pub enum Reason {
     Manual,
 }
 
-impl Reason {
+impl CompactionReason {
     /// The word in the record.
     pub fn word(self) -> &'static str {
         match self {
-            Reason::Tokens => "tokens",
-            Reason::Messages => "messages",
-            Reason::Manual => "manual",
+            CompactionReason::Tokens => "tokens",
+            CompactionReason::Messages => "messages",
+            CompactionReason::Manual => "manual",
         }
     }
 }
 
 /// How a context was made smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum CompactionMethod {
     /// Old outputs of tools are only pointed to.
     Prune,
     /// A model summed up.
@@ -80,15 +80,15 @@ pub enum Way {
     Drop,
 }
 
-impl Way {
+impl CompactionMethod {
     /// The word in the record.
     pub fn word(self) -> &'static str {
         match self {
-            Way::Prune => "prune",
-            Way::Model => "model",
-            Way::Chunks => "chunks",
-            Way::Extract => "extract",
-            Way::Drop => "drop",
+            CompactionMethod::Prune => "prune",
+            CompactionMethod::Model => "model",
+            CompactionMethod::Chunks => "chunks",
+            CompactionMethod::Extract => "extract",
+            CompactionMethod::Drop => "drop",
         }
     }
 }
@@ -113,13 +113,13 @@ pub trait Summariser {
 
 /// What a compaction did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compacted {
+pub struct CompactedContext {
     /// The number of its record.
     pub seq: u64,
     /// Why.
-    pub reason: Reason,
+    pub reason: CompactionReason,
     /// How.
-    pub way: Way,
+    pub way: CompactionMethod,
     /// Tokens before it.
     pub before: u64,
     /// And after.
@@ -127,7 +127,7 @@ pub struct Compacted {
     /// The first turn that stays as it was said.
     pub kept_from: u64,
     /// Ways that did not lead there, and why.
-    pub tried: Vec<(Way, String)>,
+    pub tried: Vec<(CompactionMethod, String)>,
 }
 
 impl Session {
@@ -139,7 +139,7 @@ impl Session {
         limits: Limits,
         asked: bool,
         summariser: Option<&mut dyn Summariser>,
-    ) -> Result<Option<Compacted>> {
+    ) -> Result<Option<CompactedContext>> {
         let Some(part) = self.take_part()? else { return Ok(None) };
         let setting = part.setting().map(|(setting, _)| setting);
         let planning = Planning { part: &part, setting: setting.as_ref(), tokens };
@@ -147,7 +147,7 @@ impl Session {
         self.keep_part(part);
         let Some((body, compacted)) = planned? else { return Ok(None) };
         let seq = self.append(body)?.seq;
-        Ok(Some(Compacted { seq, ..compacted }))
+        Ok(Some(CompactedContext { seq, ..compacted }))
     }
 
     /// Takes the last compaction back, if there is one in force, by a record that says so. Returns its number.
@@ -169,21 +169,21 @@ fn planned(
     limits: Limits,
     asked: bool,
     summariser: Option<&mut dyn Summariser>,
-) -> Result<Option<(Body, Compacted)>> {
+) -> Result<Option<(Body, CompactedContext)>> {
     let before = planning.render(planning.part.compaction.as_ref());
     let reason = match limits.exceeded_by(&before) {
         Some(reason) => reason,
-        None if asked => Reason::Manual,
+        None if asked => CompactionReason::Manual,
         None => return Ok(None),
     };
     let mut target = limits.target();
-    if reason == Reason::Manual {
+    if reason == CompactionReason::Manual {
         target.max_tokens =
             target.max_tokens.min(Limits { max_tokens: before.tokens, ..limits }.target().max_tokens);
     }
     let mut tried = Vec::new();
     let Some((way, planned)) = planning.plan(before.tokens, target, summariser, &mut tried) else {
-        if reason == Reason::Manual {
+        if reason == CompactionReason::Manual {
             return Ok(None);
         }
         let least = planning.least();
@@ -193,5 +193,5 @@ fn planned(
     let body = planned.body(reason, way, before.tokens, after);
     let kept_from = planned.compaction.kept_from;
     let before = before.tokens;
-    Ok(Some((body, Compacted { seq: 0, reason, way, before, after, kept_from, tried })))
+    Ok(Some((body, CompactedContext { seq: 0, reason, way, before, after, kept_from, tried })))
 }

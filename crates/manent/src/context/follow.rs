@@ -2,14 +2,14 @@
 //! many records of the same session.
 //!
 //! [`Store::context_at`] reads back from one record; asked for every record of a session, it reads the session as
-//! often. A [`Follower`] reads forwards once, keeps the last few megabytes, and answers for records as it passes them.
+//! often. A [`PassageReader`] reads forwards once, keeps the last few megabytes, and answers for records as it passes them.
 
 use std::collections::VecDeque;
 
 use manent_log::LogItem;
 
 use super::part::read_one;
-use super::records::{Compaction, Held, Noted, Setting, text_in};
+use super::records::{Compaction, ContextRecord, PromptConfig, PromptConfigRecord, text_in};
 use super::{Context, Message, render};
 use crate::error::Result;
 use crate::reading::Reader;
@@ -21,7 +21,7 @@ use manent_store::StreamId;
 /// A reader of many passages of one session, which it reads forwards once. It is cheapest to ask for passages in the
 /// order of their records.
 #[derive(Debug)]
-pub struct Follower {
+pub struct PassageReader {
     store: Store,
     at: StreamId,
     reader: Reader,
@@ -36,24 +36,24 @@ pub struct Follower {
     ahead: Option<(u64, Kept)>,
     /// Compactions that were not undone.
     compactions: Vec<Compaction>,
-    noted: Option<Noted>,
+    noted: Option<PromptConfigRecord>,
     /// The last record that shapes a context.
     shaped: u64,
     /// The texts of the setting whose record has this number.
-    setting: Option<(u64, Setting, bool)>,
+    setting: Option<(u64, PromptConfig, bool)>,
     bytes_max: usize,
 }
 
 #[derive(Debug)]
 enum Kept {
-    Held(Held, usize),
+    Record(ContextRecord, usize),
     /// Longer than anything that is wanted.
     TooLong,
 }
 
 /// The context that a model was given at a record.
 #[derive(Debug)]
-pub struct Seen {
+pub struct PassagePrompt {
     /// The messages and tools.
     pub context: Context,
     /// The numbers of the memory items in it.
@@ -62,7 +62,7 @@ pub struct Seen {
 
 /// The reason why a passage cannot be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gone {
+pub enum PassageError {
     /// There is no such record.
     Missing,
     /// Something in the passage cannot be read.
@@ -71,13 +71,13 @@ pub enum Gone {
     TooLong,
 }
 
-impl Follower {
+impl PassageReader {
     /// Opens a session for passages of at most `bytes_max` bytes.
-    pub fn open(store: &Store, at: &StreamId, bytes_max: usize) -> Result<Follower> {
+    pub fn open(store: &Store, at: &StreamId, bytes_max: usize) -> Result<PassageReader> {
         let reader = store.read(at, Start::First)?;
         // From now on this very session is meant, though another may take its place.
         let id = reader.meta().map(|meta| meta.id.clone()).unwrap_or_default();
-        Ok(Follower {
+        Ok(PassageReader {
             store: store.clone(),
             at: StreamId { id, ..at.clone() },
             reader,
@@ -102,7 +102,10 @@ impl Follower {
     /// Returns what a model was given when it had these records, the first and the last, before it: the records as the
     /// context at the last of them renders them, with the system text and the tools that held there. Where the passage
     /// begins before a compaction, the summary stands for what the compaction summed up.
-    pub fn prompt(&mut self, (first, last): (u64, u64)) -> Result<std::result::Result<Seen, Gone>> {
+    pub fn prompt(
+        &mut self,
+        (first, last): (u64, u64),
+    ) -> Result<std::result::Result<PassagePrompt, PassageError>> {
         if last < self.seen && (last < self.shaped || first <= self.forgotten) {
             self.rewind()?;
         }
@@ -127,17 +130,24 @@ impl Follower {
         }
         self.resolve()?;
         let setting = match &self.setting {
-            Some((_, _, false)) => return Ok(Err(Gone::Damaged)),
+            Some((_, _, false)) => return Ok(Err(PassageError::Damaged)),
             Some((_, setting, true)) => Some(setting),
             None => None,
         };
         let memory_ids = setting.map(|setting| setting.memory_ids.clone()).unwrap_or_default();
         let context = render::render(held, compaction.as_ref(), setting, Tokens::new(Counting::Estimate));
-        Ok(if context.gaps > 0 { Err(Gone::Damaged) } else { Ok(Seen { context, memory_ids }) })
+        Ok(if context.gaps > 0 {
+            Err(PassageError::Damaged)
+        } else {
+            Ok(PassagePrompt { context, memory_ids })
+        })
     }
 
     /// Returns the messages in these records, from the first to the last.
-    pub fn said(&mut self, (first, last): (u64, u64)) -> Result<std::result::Result<Vec<Message>, Gone>> {
+    pub fn said(
+        &mut self,
+        (first, last): (u64, u64),
+    ) -> Result<std::result::Result<Vec<Message>, PassageError>> {
         if last < self.seen && first <= self.forgotten {
             self.rewind()?;
         }
@@ -149,52 +159,57 @@ impl Follower {
             return Ok(Err(gone));
         }
         let context = render::render(held, None, None, Tokens::new(Counting::Estimate));
-        Ok(if context.gaps > 0 { Err(Gone::Damaged) } else { Ok(context.messages) })
+        Ok(if context.gaps > 0 { Err(PassageError::Damaged) } else { Ok(context.messages) })
     }
 
     fn rewind(&mut self) -> Result<()> {
-        *self = Follower::open(&self.store, &self.at, self.bytes_max)?;
+        *self = PassageReader::open(&self.store, &self.at, self.bytes_max)?;
         Ok(())
     }
 
     /// Copies what the window holds of a passage.
-    fn take(&self, first: u64, last: u64, held: &mut Vec<Held>) -> std::result::Result<(), Gone> {
+    fn take(
+        &self,
+        first: u64,
+        last: u64,
+        held: &mut Vec<ContextRecord>,
+    ) -> std::result::Result<(), PassageError> {
         if first <= self.forgotten {
-            return Err(Gone::TooLong);
+            return Err(PassageError::TooLong);
         }
         // Damage before the very first record belongs to whatever begins there.
         let from = if first <= 1 { 0 } else { self.window.partition_point(|(seq, _)| *seq < first) };
         if first > 1 && self.window.get(from).is_none_or(|(seq, _)| *seq != first) {
-            return Err(Gone::Damaged);
+            return Err(PassageError::Damaged);
         }
         let mut bytes = 0;
         for (seq, kept) in self.window.range(from..).take_while(|(seq, _)| *seq <= last) {
             match kept {
-                Kept::TooLong => return Err(Gone::TooLong),
+                Kept::TooLong => return Err(PassageError::TooLong),
                 // Damage behind the last record is none of the passage.
-                Kept::Held(Held::Gap(_), _) if *seq == last => {}
-                Kept::Held(one, length) => {
+                Kept::Record(ContextRecord::Gap(_), _) if *seq == last => {}
+                Kept::Record(one, length) => {
                     bytes += length;
                     held.push(one.clone());
                 }
             }
         }
-        if bytes > self.bytes_max { Err(Gone::TooLong) } else { Ok(()) }
+        if bytes > self.bytes_max { Err(PassageError::TooLong) } else { Ok(()) }
     }
 
     /// Reads on until a record was read.
-    fn go_to(&mut self, last: u64) -> Result<std::result::Result<(), Gone>> {
+    fn go_to(&mut self, last: u64) -> Result<std::result::Result<(), PassageError>> {
         while self.seen < last {
             let (seq, kept) = match self.ahead.take() {
                 Some(ahead) => ahead,
                 None => match self.next()? {
                     Some(next) => next,
-                    None => return Ok(Err(Gone::Missing)),
+                    None => return Ok(Err(PassageError::Missing)),
                 },
             };
             if seq > last {
                 self.ahead = Some((seq, kept));
-                return Ok(Err(Gone::Missing));
+                return Ok(Err(PassageError::Missing));
             }
             self.push(seq, kept);
         }
@@ -202,32 +217,37 @@ impl Follower {
             .window
             .iter()
             .rev()
-            .any(|(seq, kept)| *seq == last && !matches!(kept, Kept::Held(Held::Gap(_), _)));
-        Ok(if is_there || last <= self.forgotten { Ok(()) } else { Err(Gone::Missing) })
+            .any(|(seq, kept)| *seq == last && !matches!(kept, Kept::Record(ContextRecord::Gap(_), _)));
+        Ok(if is_there || last <= self.forgotten { Ok(()) } else { Err(PassageError::Missing) })
     }
 
     fn next(&mut self) -> Result<Option<(u64, Kept)>> {
         let bytes_max = self.bytes_max;
         let seen = self.seen;
         Ok(self.reader.next()?.map(|item| match item {
-            LogItem::Damage(damage) => (seen, Kept::Held(Held::Gap(damage), 0)),
+            LogItem::Damage(damage) => (seen, Kept::Record(ContextRecord::Gap(damage), 0)),
             LogItem::Entry(entry) if entry.bytes.len() > bytes_max => (entry.seq, Kept::TooLong),
             LogItem::Entry(entry) => {
-                let held = Held::of(&entry).unwrap_or(Held::Other(entry.seq));
-                (entry.seq, Kept::Held(held, entry.bytes.len()))
+                let held = ContextRecord::of(&entry).unwrap_or(ContextRecord::Other(entry.seq));
+                (entry.seq, Kept::Record(held, entry.bytes.len()))
             }
         }))
     }
 
     fn push(&mut self, seq: u64, kept: Kept) {
-        if let Kept::Held(held, bytes) = &kept {
+        if let Kept::Record(held, bytes) = &kept {
             match held {
-                Held::Compaction(compaction) => self.compactions.push(compaction.clone()),
-                Held::Undo(target) => self.compactions.retain(|compaction| compaction.seq != *target),
-                Held::Setting(noted) => self.noted = Some(noted.clone()),
+                ContextRecord::Compaction(compaction) => self.compactions.push(compaction.clone()),
+                ContextRecord::Undo(target) => {
+                    self.compactions.retain(|compaction| compaction.seq != *target)
+                }
+                ContextRecord::PromptConfig(noted) => self.noted = Some(noted.clone()),
                 _ => {}
             }
-            if matches!(held, Held::Compaction(_) | Held::Undo(_) | Held::Setting(_)) {
+            if matches!(
+                held,
+                ContextRecord::Compaction(_) | ContextRecord::Undo(_) | ContextRecord::PromptConfig(_)
+            ) {
                 self.shaped = seq;
             }
             self.window_bytes += bytes;
@@ -238,7 +258,7 @@ impl Follower {
         while self.window_bytes > self.bytes_max * 2 || self.window.len() > WINDOW_RECORDS_MAX {
             let Some((seq, kept)) = self.window.pop_front() else { break };
             self.forgotten = self.forgotten.max(seq);
-            if let Kept::Held(_, bytes) = kept {
+            if let Kept::Record(_, bytes) = kept {
                 self.window_bytes -= bytes;
             }
         }

@@ -35,10 +35,10 @@ use crate::turn::Record;
 use manent_store::threads::parallel_map;
 use manent_store::{SessionKey, StreamId};
 
-pub use compact::{Compacted, Limits, Reason, Summariser, Way};
-pub use follow::{Follower, Gone, Seen};
-pub use records::{Setting, SettingError};
-pub use render::{Message, Origin, standard as speaker};
+pub use compact::{CompactedContext, CompactionMethod, CompactionReason, Limits, Summariser};
+pub use follow::{PassageError, PassagePrompt, PassageReader};
+pub use records::{PromptConfig, PromptConfigError};
+pub use render::{Message, Origin, normalized_role};
 
 use part::Part;
 pub(crate) use tail::Tail;

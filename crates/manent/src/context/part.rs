@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use manent_log::{Entry, LogEnd, LogItem};
 
-use super::records::{Compaction, Held, Noted, Setting, SettingError, text_in};
+use super::records::{
+    Compaction, ContextRecord, PromptConfig, PromptConfigError, PromptConfigRecord, text_in,
+};
 use super::{Context, render};
 use crate::error::Result;
 use crate::reading::Reader;
@@ -17,7 +19,7 @@ use manent_store::StreamId;
 #[derive(Debug, Default)]
 pub(super) struct Part {
     /// Records and gaps from where the part begins, in order. Turns that the compaction pins come first.
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<ContextRecord>,
     /// The compaction in force.
     pub(super) compaction: Option<Compaction>,
     /// The last record that counts.
@@ -27,7 +29,7 @@ pub(super) struct Part {
     /// The session ended with bytes that are no record.
     pub(super) is_torn: bool,
     /// A `context` record before the part, by its number; `None` if the record of that number is no such record.
-    earlier: Option<(u64, Option<Noted>)>,
+    earlier: Option<(u64, Option<PromptConfigRecord>)>,
     /// Texts of records before the part, to which settings refer.
     texts: Vec<EarlierText>,
 }
@@ -44,7 +46,7 @@ struct EarlierText {
 
 /// What was read of a session.
 struct Stretch {
-    held: Vec<Held>,
+    held: Vec<ContextRecord>,
     /// The number of turns in it.
     turns: u64,
     end: u64,
@@ -69,7 +71,7 @@ impl Part {
             let is_whole = read.turns < count;
             if let Some(compaction) = in_force(&read.held) {
                 let from = compaction.kept_from;
-                let is_before = |held: &Held| held.seq().is_some_and(|seq| seq < from);
+                let is_before = |held: &ContextRecord| held.seq().is_some_and(|seq| seq < from);
                 if !is_whole && !read.held.iter().any(is_before) {
                     reader.restart(store, at, Start::Seq(from.max(1)))?;
                     read = Stretch::read(&mut reader, upto)?;
@@ -119,7 +121,7 @@ impl Part {
 
     fn of(read: Stretch) -> Part {
         let Stretch { held, end, is_torn, .. } = read;
-        let last_seq = held.iter().rev().find_map(Held::seq).unwrap_or(0);
+        let last_seq = held.iter().rev().find_map(ContextRecord::seq).unwrap_or(0);
         Part { held, last_seq, end, is_torn, ..Part::default() }
     }
 
@@ -127,16 +129,18 @@ impl Part {
     /// context now needs records that are not in the part.
     pub(super) fn with_appended(mut self, entry: &Entry<'_>) -> Option<Part> {
         self.end = entry.seq;
-        let Some(held) = Held::of(entry) else { return Some(self) };
+        let Some(held) = ContextRecord::of(entry) else { return Some(self) };
         match &held {
-            Held::Compaction(compaction) => self.cut(compaction)?,
-            Held::Undo(target) if self.compaction.as_ref().is_some_and(|force| force.seq == *target) => {
+            ContextRecord::Compaction(compaction) => self.cut(compaction)?,
+            ContextRecord::Undo(target)
+                if self.compaction.as_ref().is_some_and(|force| force.seq == *target) =>
+            {
                 return None;
             }
             _ => {}
         }
         self.last_seq = held.seq().unwrap_or(self.last_seq);
-        let is_about_settings = matches!(held, Held::Compaction(_) | Held::Setting(_));
+        let is_about_settings = matches!(held, ContextRecord::Compaction(_) | ContextRecord::PromptConfig(_));
         self.held.push(held);
         (!is_about_settings || self.missing().is_none()).then_some(self)
     }
@@ -148,7 +152,7 @@ impl Part {
             return None;
         }
         let pinned = compaction.pinned.iter().map(|seq| self.record(*seq).cloned());
-        let pinned: Vec<Held> = pinned.collect::<Option<_>>()?;
+        let pinned: Vec<ContextRecord> = pinned.collect::<Option<_>>()?;
         self.remember_settings(compaction.context_seq);
         self.held.retain(|held| held.seq().is_some_and(|seq| seq >= from));
         self.held.splice(0..0, pinned);
@@ -156,20 +160,20 @@ impl Part {
         Some(())
     }
 
-    fn record(&self, seq: u64) -> Option<&Held> {
+    fn record(&self, seq: u64) -> Option<&ContextRecord> {
         self.held.iter().find(|held| held.seq() == Some(seq))
     }
 
     /// Lists the settings that are known, in order.
-    fn settings(&self) -> impl Iterator<Item = &Noted> {
+    fn settings(&self) -> impl Iterator<Item = &PromptConfigRecord> {
         let earlier = self.earlier.iter().filter_map(|(_, noted)| noted.as_ref());
-        earlier.chain(self.held.iter().filter_map(Held::setting))
+        earlier.chain(self.held.iter().filter_map(ContextRecord::setting))
     }
 
     /// Keeps the setting of this number, and the texts that the last setting refers to, before the part is cut.
     fn remember_settings(&mut self, context_seq: Option<u64>) {
         let references: Vec<(u64, &str)> =
-            self.settings().last().map(Noted::references).into_iter().flatten().collect();
+            self.settings().last().map(PromptConfigRecord::references).into_iter().flatten().collect();
         for (seq, what) in references {
             if self.has_looked_up(seq, what) {
                 let text = self.text(seq, what).map(str::to_owned);
@@ -201,8 +205,8 @@ impl Part {
     }
 
     /// Returns the last `context` record that counts, or `None` if there is none.
-    pub(super) fn noted(&self) -> Option<&Noted> {
-        let last = self.held.iter().rev().find_map(Held::setting);
+    pub(super) fn noted(&self) -> Option<&PromptConfigRecord> {
+        let last = self.held.iter().rev().find_map(ContextRecord::setting);
         // What was noted before the part begins may still hold.
         last.or_else(|| {
             let seq = self.compaction.as_ref()?.context_seq?;
@@ -230,7 +234,7 @@ impl Part {
             match what {
                 None => {
                     let held = Stretch::read(reader, Some(seq))?.held;
-                    self.earlier = Some((seq, held.iter().find_map(Held::setting).cloned()));
+                    self.earlier = Some((seq, held.iter().find_map(ContextRecord::setting).cloned()));
                 }
                 Some(what) => {
                     let text = text_in(reader, seq, what)?;
@@ -242,14 +246,15 @@ impl Part {
     }
 
     /// Returns what is sent besides the turns, with the texts that are not where they should be.
-    pub(super) fn setting(&self) -> Option<(Setting, Vec<SettingError>)> {
-        let resolve =
-            |noted: &Noted| noted.resolved(&mut |seq, what| self.text(seq, what).map(str::to_owned));
+    pub(super) fn setting(&self) -> Option<(PromptConfig, Vec<PromptConfigError>)> {
+        let resolve = |noted: &PromptConfigRecord| {
+            noted.resolved(&mut |seq, what| self.text(seq, what).map(str::to_owned))
+        };
         self.noted().map(resolve)
     }
 
     /// Makes the context, and names the texts that are not where they should be: each is counted as a gap.
-    pub(super) fn into_context(mut self, tokens: Tokens) -> (Context, Vec<SettingError>) {
+    pub(super) fn into_context(mut self, tokens: Tokens) -> (Context, Vec<PromptConfigError>) {
         let setting = self.setting();
         let held = std::mem::take(&mut self.held);
         self.render(held, setting, tokens)
@@ -262,10 +267,10 @@ impl Part {
 
     fn render(
         &self,
-        held: Vec<Held>,
-        setting: Option<(Setting, Vec<SettingError>)>,
+        held: Vec<ContextRecord>,
+        setting: Option<(PromptConfig, Vec<PromptConfigError>)>,
         tokens: Tokens,
-    ) -> (Context, Vec<SettingError>) {
+    ) -> (Context, Vec<PromptConfigError>) {
         let (setting, missing) = setting.unzip();
         let missing = missing.unwrap_or_default();
         let mut context = render::render(held, self.compaction.as_ref(), setting.as_ref(), tokens);
@@ -282,11 +287,11 @@ impl Stretch {
         let mut read = Stretch { held, turns: 0, end: 0, is_torn: false };
         while let Some(item) = reader.next()? {
             match item {
-                LogItem::Damage(damage) => read.held.push(Held::Gap(damage)),
+                LogItem::Damage(damage) => read.held.push(ContextRecord::Gap(damage)),
                 LogItem::Entry(entry) if upto.is_some_and(|upto| entry.seq > upto) => break,
                 LogItem::Entry(entry) => {
-                    let one = Held::of(&entry);
-                    read.turns += u64::from(matches!(one, Some(Held::Turn(_))));
+                    let one = ContextRecord::of(&entry);
+                    read.turns += u64::from(matches!(one, Some(ContextRecord::Turn(_))));
                     // The header of a fork stands behind the records of its parent.
                     read.end = read.end.max(entry.seq);
                     read.held.extend(one);
@@ -299,19 +304,19 @@ impl Stretch {
 }
 
 /// Reads the record of a number, with damage in its place.
-pub(super) fn read_one(store: &Store, at: &StreamId, seq: u64) -> Result<Vec<Held>> {
+pub(super) fn read_one(store: &Store, at: &StreamId, seq: u64) -> Result<Vec<ContextRecord>> {
     Ok(Stretch::read(&mut store.read(at, Start::Seq(seq))?, Some(seq))?.held)
 }
 
 /// Returns the newest compaction that was not undone.
-fn in_force(held: &[Held]) -> Option<Compaction> {
+fn in_force(held: &[ContextRecord]) -> Option<Compaction> {
     let mut undone = HashSet::new();
     for held in held.iter().rev() {
         match held {
-            Held::Undo(target) => {
+            ContextRecord::Undo(target) => {
                 undone.insert(*target);
             }
-            Held::Compaction(compaction) if !undone.contains(&compaction.seq) => {
+            ContextRecord::Compaction(compaction) if !undone.contains(&compaction.seq) => {
                 return Some(compaction.clone());
             }
             _ => {}

@@ -6,10 +6,10 @@ use std::collections::HashSet;
 
 use manent_log::Body;
 
-use super::compact::{Limits, Reason, Summariser, Way};
+use super::compact::{CompactionMethod, CompactionReason, Limits, Summariser};
 use super::extract::{Line, extract, kept};
 use super::part::Part;
-use super::records::{Compaction, Held, Said, Setting};
+use super::records::{Compaction, ContextRecord, ContextTurn, PromptConfig};
 use super::{Context, render};
 use crate::tokens::Tokens;
 use manent_store::clock;
@@ -21,7 +21,13 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    pub(super) fn body(&self, reason: Reason, way: Way, before: u64, after: u64) -> Body {
+    pub(super) fn body(
+        &self,
+        reason: CompactionReason,
+        way: CompactionMethod,
+        before: u64,
+        after: u64,
+    ) -> Body {
         let mut body = Body::new();
         body.string("ts", &clock::now()).string("kind", "compaction");
         body.string("reason", reason.word()).string("way", way.word());
@@ -44,7 +50,7 @@ impl Planned {
 
 pub(super) struct Planning<'a> {
     pub(super) part: &'a Part,
-    pub(super) setting: Option<&'a Setting>,
+    pub(super) setting: Option<&'a PromptConfig>,
     pub(super) tokens: Tokens,
 }
 
@@ -52,14 +58,14 @@ impl Planning<'_> {
     pub(super) fn render(&self, compaction: Option<&Compaction>) -> Context {
         let from = compaction.map_or(0, |compaction| compaction.kept_from);
         let pinned = compaction.map_or(&[][..], |compaction| &compaction.pinned);
-        let kept = |held: &&Held| held.seq().is_none_or(|seq| seq >= from || pinned.contains(&seq));
-        let held: Vec<Held> = self.part.held.iter().filter(kept).cloned().collect();
+        let kept = |held: &&ContextRecord| held.seq().is_none_or(|seq| seq >= from || pinned.contains(&seq));
+        let held: Vec<ContextRecord> = self.part.held.iter().filter(kept).cloned().collect();
         render::render(held, compaction, self.setting, self.tokens)
     }
 
-    fn turns(&self) -> impl DoubleEndedIterator<Item = &Said> {
+    fn turns(&self) -> impl DoubleEndedIterator<Item = &ContextTurn> {
         self.part.held.iter().filter_map(|held| match held {
-            Held::Turn(said) => Some(said),
+            ContextRecord::Turn(said) => Some(said),
             _ => None,
         })
     }
@@ -72,7 +78,9 @@ impl Planning<'_> {
                 Err(format!("{} tokens would become {}", before, context.tokens))
             }
             None => Ok(()),
-            Some(Reason::Messages) => Err(format!("{} messages would be left", context.messages.len())),
+            Some(CompactionReason::Messages) => {
+                Err(format!("{} messages would be left", context.messages.len()))
+            }
             Some(_) => Err(format!("{} tokens would be left", context.tokens)),
         }
     }
@@ -83,16 +91,16 @@ impl Planning<'_> {
         before: u64,
         target: Limits,
         summariser: Option<&mut dyn Summariser>,
-        tried: &mut Vec<(Way, String)>,
-    ) -> Option<(Way, Planned)> {
+        tried: &mut Vec<(CompactionMethod, String)>,
+    ) -> Option<(CompactionMethod, Planned)> {
         let pruned = self.pruned();
         let base = self.part.compaction.clone().unwrap_or_default();
-        let context_seq = self.part.held.iter().rev().find_map(Held::setting).map(|noted| noted.seq);
+        let context_seq = self.part.held.iter().rev().find_map(ContextRecord::setting).map(|noted| noted.seq);
         let base = Compaction { pruned, context_seq: context_seq.or(base.context_seq), ..base };
         if base.pruned.len() > self.part.compaction.as_ref().map_or(0, |before| before.pruned.len()) {
             match self.fits(&base, before, target) {
-                Ok(()) => return Some((Way::Prune, Planned { compaction: base, model: None })),
-                Err(why) => tried.push((Way::Prune, why)),
+                Ok(()) => return Some((CompactionMethod::Prune, Planned { compaction: base, model: None })),
+                Err(why) => tried.push((CompactionMethod::Prune, why)),
             }
         }
         let cut = self.cut(&base, target)?;
@@ -121,15 +129,17 @@ impl Planning<'_> {
         for share in EXTRACT_SHARES {
             let extracted = with(extract(&lines, budget * share / 100, self.tokens));
             match self.fits(&extracted, before, target) {
-                Ok(()) => return Some((Way::Extract, Planned { compaction: extracted, model: None })),
-                Err(why) => tried.push((Way::Extract, why)),
+                Ok(()) => {
+                    return Some((CompactionMethod::Extract, Planned { compaction: extracted, model: None }));
+                }
+                Err(why) => tried.push((CompactionMethod::Extract, why)),
             }
         }
         let dropped = with(breadcrumb(&lines));
         match self.fits(&dropped, before, target) {
-            Ok(()) => Some((Way::Drop, Planned { compaction: dropped, model: None })),
+            Ok(()) => Some((CompactionMethod::Drop, Planned { compaction: dropped, model: None })),
             Err(why) => {
-                tried.push((Way::Drop, why));
+                tried.push((CompactionMethod::Drop, why));
                 None
             }
         }
@@ -147,7 +157,7 @@ impl Planning<'_> {
     fn pruned(&self) -> Vec<u64> {
         let before = self.part.compaction.iter().flat_map(|compaction| compaction.pruned.iter().copied());
         let mut pruned: HashSet<u64> = before.collect();
-        let results: Vec<&Said> = self.turns().filter(|said| said.answers.is_some()).collect();
+        let results: Vec<&ContextTurn> = self.turns().filter(|said| said.answers.is_some()).collect();
         for said in results.iter().rev().skip(RESULTS_KEPT) {
             let is_skill = said.name.as_deref().is_some_and(|name| name.contains("skill"));
             if !is_skill && said.content.len() > PRUNE_BYTES_MIN {
@@ -201,7 +211,7 @@ impl Planning<'_> {
 
     /// Skills that were loaded stay as they are.
     fn skills_before(&self, seq: u64) -> Vec<u64> {
-        let is_skill = |said: &&Said| {
+        let is_skill = |said: &&ContextTurn| {
             said.seq < seq
                 && said.answers.is_some()
                 && said.name.as_deref().is_some_and(|name| name.contains("skill"))
@@ -238,7 +248,7 @@ impl Planning<'_> {
         cut: &Compaction,
         budget: u64,
         summariser: &mut dyn Summariser,
-    ) -> (Way, Result<String, String>) {
+    ) -> (CompactionMethod, Result<String, String>) {
         let mut summary =
             self.part.compaction.as_ref().map_or_else(String::new, |before| before.summary.clone());
         let lines = self.lines_before(cut);
@@ -249,7 +259,7 @@ impl Planning<'_> {
             .collect();
         let room = summariser.max_input().saturating_sub(budget + PROMPT_TOKENS).max(PIECE_TOKENS_MIN);
         let pieces = pieces(&said, room, self.tokens);
-        let way = if pieces.len() > 1 { Way::Chunks } else { Way::Model };
+        let way = if pieces.len() > 1 { CompactionMethod::Chunks } else { CompactionMethod::Model };
         if pieces.len() > PIECES_MAX {
             return (way, Err(format!("it would take {} calls", pieces.len())));
         }

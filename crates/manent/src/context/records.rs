@@ -20,12 +20,12 @@ use manent_store::clock;
 
 /// A record as a context needs it.
 #[derive(Debug, Clone)]
-pub(super) enum Held {
-    Turn(Said),
+pub(super) enum ContextRecord {
+    Turn(ContextTurn),
     Compaction(Compaction),
     /// A compaction that does not count any more, by its number.
     Undo(u64),
-    Setting(Noted),
+    PromptConfig(PromptConfigRecord),
     Gap(Damage),
     /// Anything else, by its number.
     Other(u64),
@@ -33,7 +33,7 @@ pub(super) enum Held {
 
 /// A turn.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Said {
+pub(super) struct ContextTurn {
     pub(super) seq: u64,
     pub(super) role: Cow<'static, str>,
     pub(super) content: String,
@@ -59,12 +59,12 @@ pub(super) struct Compaction {
     pub(super) context_seq: Option<u64>,
 }
 
-impl Held {
-    pub(super) fn of(entry: &Entry<'_>) -> Option<Held> {
+impl ContextRecord {
+    pub(super) fn of(entry: &Entry<'_>) -> Option<ContextRecord> {
         let record = Record::of(entry)?;
         let seq = entry.seq;
         if let Some(role) = record.role() {
-            return Some(Held::Turn(said(seq, shared(role), &record)));
+            return Some(ContextRecord::Turn(said(seq, shared(role), &record)));
         }
         let number = |name: &str| record.member(name).and_then(|json| json.parse::<u64>().ok());
         Some(match record.kind().as_deref() {
@@ -74,7 +74,7 @@ impl Held {
                 let mut pinned = numbers(record.member("pinned"));
                 pinned.retain(|pinned| *pinned < kept_from);
                 pinned.truncate(PINNED_MAX);
-                Held::Compaction(Compaction {
+                ContextRecord::Compaction(Compaction {
                     seq,
                     kept_from,
                     pruned: numbers(record.member("pruned")),
@@ -83,36 +83,40 @@ impl Held {
                     context_seq: number("context"),
                 })
             }
-            Some("undo") => Held::Undo(number("target")?),
-            Some("context") => Held::Setting(Noted::of(seq, &record)),
-            _ => Held::Other(seq),
+            Some("undo") => ContextRecord::Undo(number("target")?),
+            Some("context") => ContextRecord::PromptConfig(PromptConfigRecord::of(seq, &record)),
+            _ => ContextRecord::Other(seq),
         })
     }
 
     pub(super) fn seq(&self) -> Option<u64> {
         match self {
-            Held::Turn(said) => Some(said.seq),
-            Held::Compaction(compaction) => Some(compaction.seq),
-            Held::Setting(noted) => Some(noted.seq),
-            Held::Other(seq) => Some(*seq),
-            Held::Undo(_) | Held::Gap(_) => None,
+            ContextRecord::Turn(said) => Some(said.seq),
+            ContextRecord::Compaction(compaction) => Some(compaction.seq),
+            ContextRecord::PromptConfig(noted) => Some(noted.seq),
+            ContextRecord::Other(seq) => Some(*seq),
+            ContextRecord::Undo(_) | ContextRecord::Gap(_) => None,
         }
     }
 
     /// Returns about how much memory it takes, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let texts = match self {
-            Held::Turn(said) => said.content.len() + said.calls.as_ref().map_or(0, |(json, _)| json.len()),
-            Held::Compaction(compaction) => compaction.summary.len(),
-            Held::Setting(noted) => TEXTS.iter().filter_map(|what| noted.text(what)).map(str::len).sum(),
-            Held::Undo(_) | Held::Gap(_) | Held::Other(_) => 0,
+            ContextRecord::Turn(said) => {
+                said.content.len() + said.calls.as_ref().map_or(0, |(json, _)| json.len())
+            }
+            ContextRecord::Compaction(compaction) => compaction.summary.len(),
+            ContextRecord::PromptConfig(noted) => {
+                TEXTS.iter().filter_map(|what| noted.text(what)).map(str::len).sum()
+            }
+            ContextRecord::Undo(_) | ContextRecord::Gap(_) | ContextRecord::Other(_) => 0,
         };
-        texts + size_of::<Held>()
+        texts + size_of::<ContextRecord>()
     }
 
-    pub(super) fn setting(&self) -> Option<&Noted> {
+    pub(super) fn setting(&self) -> Option<&PromptConfigRecord> {
         match self {
-            Held::Setting(noted) => Some(noted),
+            ContextRecord::PromptConfig(noted) => Some(noted),
             _ => None,
         }
     }
@@ -126,12 +130,12 @@ fn shared(role: Cow<'_, str>) -> Cow<'static, str> {
     }
 }
 
-fn said(seq: u64, role: Cow<'static, str>, record: &Record<'_>) -> Said {
+fn said(seq: u64, role: Cow<'static, str>, record: &Record<'_>) -> ContextTurn {
     if record.is_plain() {
-        return Said { seq, role, content: record.content().into_owned(), ..Said::default() };
+        return ContextTurn { seq, role, content: record.content().into_owned(), ..ContextTurn::default() };
     }
     let calls = record.member("tool_calls").map(|json| (json.to_owned(), ids_in(json)));
-    Said {
+    ContextTurn {
         seq,
         role,
         content: record.content().into_owned(),
@@ -156,7 +160,7 @@ fn numbers(json: Option<&str>) -> Vec<u64> {
 
 /// What is sent besides the turns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Setting {
+pub struct PromptConfig {
     /// The system text.
     pub system: Option<String>,
     /// The schemas of the tools, as JSON.
@@ -174,7 +178,7 @@ pub struct Setting {
 /// A text of a setting is not where its record says.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("record {seq} has no {what} as record {by} says; what the model saw there cannot be shown")]
-pub struct SettingError {
+pub struct PromptConfigError {
     /// Which text.
     pub what: &'static str,
     /// Where it should be.
@@ -185,7 +189,7 @@ pub struct SettingError {
 
 /// A setting as a record has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Noted {
+pub(super) struct PromptConfigRecord {
     pub(super) seq: u64,
     texts: [Option<Text>; 3],
     memory_ids: Vec<u64>,
@@ -199,8 +203,8 @@ enum Text {
     At { seq: u64, hash: String },
 }
 
-impl Noted {
-    fn of(seq: u64, record: &Record<'_>) -> Noted {
+impl PromptConfigRecord {
+    fn of(seq: u64, record: &Record<'_>) -> PromptConfigRecord {
         let text = |name: &str| {
             let value: Value = serde_json::from_str(record.member(name)?).ok()?;
             match value {
@@ -212,7 +216,7 @@ impl Noted {
                 _ => None,
             }
         };
-        Noted {
+        PromptConfigRecord {
             seq,
             texts: TEXTS.map(text),
             memory_ids: numbers(record.member("memory")),
@@ -243,7 +247,7 @@ impl Noted {
     pub(super) fn resolved(
         &self,
         text_at: &mut dyn FnMut(u64, &'static str) -> Option<String>,
-    ) -> (Setting, Vec<SettingError>) {
+    ) -> (PromptConfig, Vec<PromptConfigError>) {
         let (mut texts, mut missing) = ([None, None, None], Vec::new());
         for ((text, slot), what) in self.texts.iter().zip(&mut texts).zip(TEXTS) {
             *slot = match text {
@@ -252,7 +256,7 @@ impl Noted {
                 Some(Text::At { seq, hash }) => {
                     let found = text_at(*seq, what).filter(|text| hash_of(text) == *hash);
                     if found.is_none() {
-                        missing.push(SettingError { what, seq: *seq, by: self.seq });
+                        missing.push(PromptConfigError { what, seq: *seq, by: self.seq });
                     }
                     found
                 }
@@ -261,7 +265,7 @@ impl Noted {
         let [system, tools, memory] = texts;
         let (memory_ids, model, protocol) =
             (self.memory_ids.clone(), self.model.clone(), self.protocol.clone());
-        (Setting { system, tools, memory, memory_ids, model, protocol }, missing)
+        (PromptConfig { system, tools, memory, memory_ids, model, protocol }, missing)
     }
 }
 
@@ -272,11 +276,11 @@ pub(super) fn text_in(reader: &mut Reader, seq: u64, what: &str) -> Result<Optio
     Ok(record.and_then(|record| serde_json::from_str(record.member(what)?).ok()))
 }
 
-impl Setting {
+impl PromptConfig {
     /// What was chosen from the memory.
     #[cfg(feature = "search")]
     #[must_use]
-    pub fn remembering(mut self, chosen: &Selection) -> Setting {
+    pub fn remembering(mut self, chosen: &Selection) -> PromptConfig {
         self.memory = Some(chosen.text.clone()).filter(|text| !text.is_empty());
         self.memory_ids.clone_from(&chosen.ids);
         self
@@ -287,7 +291,7 @@ impl Setting {
     }
 
     /// The record of it. Texts that `before` has, the last setting of the session, are named and not repeated.
-    fn body(&self, before: Option<&Noted>) -> Body {
+    fn body(&self, before: Option<&PromptConfigRecord>) -> Body {
         let mut body = Body::new();
         body.string("ts", &clock::now()).string("kind", "context");
         if let Some(model) = &self.model {
@@ -318,7 +322,7 @@ impl Setting {
     }
 }
 
-impl Noted {
+impl PromptConfigRecord {
     /// The number of the record in which a text stands, if this setting has that very text.
     fn place_of(&self, at: usize, text: &str) -> Option<u64> {
         match self.texts.get(at)?.as_ref()? {
@@ -327,7 +331,7 @@ impl Noted {
         }
     }
 
-    fn is(&self, setting: &Setting) -> bool {
+    fn is(&self, setting: &PromptConfig) -> bool {
         let same = |(at, text): (usize, Option<&String>)| match text {
             Some(text) => self.place_of(at, text).is_some(),
             None => self.texts[at].is_none(),
@@ -343,7 +347,7 @@ impl Session {
     /// Notes what will be sent besides the turns, if that is not what the last note says. Returns `None` if it is.
     /// Called before each question to a model, with what was chosen from the memory just then, so that what is
     /// forgotten is not sent.
-    pub fn set_context(&mut self, setting: &Setting) -> Result<Option<Receipt>> {
+    pub fn set_context(&mut self, setting: &PromptConfig) -> Result<Option<Receipt>> {
         let mut before = None;
         if let Some(part) = self.take_part()? {
             // A text that cannot be read any more is written again.

@@ -14,31 +14,41 @@
 //! At the end, results that are missing are put in, and a question that waits stays the last message.
 
 use super::Context;
-use super::records::{Compaction, Held, Said, Setting};
+use super::records::{Compaction, ContextRecord, ContextTurn, PromptConfig};
 use crate::tokens::Tokens;
 
-/// One message of a context.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A message as a model is given it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
     /// `system`, `user`, `assistant` or `tool`.
     pub role: String,
     /// The text.
     pub content: String,
-    /// Calls of tools, as JSON.
+    /// Tool calls as the log has them: `[{"id":…,"name":…,"arguments":{…}}]`.
     pub tool_calls: Option<String>,
-    /// Of a result: the call that it answers.
+    /// The call that a tool result answers.
     pub tool_call_id: Option<String>,
-    /// Of a result: the tool.
+    /// The tool that a result comes from.
     pub name: Option<String>,
-    /// Where it comes from.
+    /// The place in the session that the message was made from.
     pub origin: Origin,
-    /// What it takes.
+    /// The number of tokens it takes; 0 if it was not counted.
     pub tokens: u64,
 }
 
-/// Where a message comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+impl Message {
+    /// Makes a message that no log holds and whose tokens are not counted.
+    pub fn new(role: &str, content: impl Into<String>) -> Message {
+        Message { role: role.to_owned(), content: content.into(), ..Message::default() }
+    }
+}
+
+/// The place in a session that a message was made from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Origin {
+    /// No place: the message was written for a single request.
+    #[default]
+    Request,
     /// The system text that a `context` record gives.
     System,
     /// What was remembered.
@@ -61,11 +71,11 @@ pub enum Origin {
 
 /// Whether a role is the model's.
 pub(super) fn is_answer(role: &str) -> bool {
-    standard(role) == "assistant"
+    normalized_role(role) == "assistant"
 }
 
 /// Returns the standard name of a role, for which other programs write `human`, `model` or `function`.
-pub fn standard(role: &str) -> &str {
+pub fn normalized_role(role: &str) -> &str {
     match role {
         "human" => "user",
         "model" | "ai" | "bot" => "assistant",
@@ -77,9 +87,9 @@ pub fn standard(role: &str) -> &str {
 
 /// `held` is used up: what was said is in the messages then.
 pub(super) fn render(
-    held: Vec<Held>,
+    held: Vec<ContextRecord>,
     compaction: Option<&Compaction>,
-    setting: Option<&Setting>,
+    setting: Option<&PromptConfig>,
     tokens: Tokens,
 ) -> Context {
     let messages = Vec::with_capacity(held.len());
@@ -95,8 +105,8 @@ pub(super) fn render(
     }
     for held in held {
         match held {
-            Held::Turn(said) => machine.take(said),
-            Held::Gap(damage) => {
+            ContextRecord::Turn(said) => machine.take(said),
+            ContextRecord::Gap(damage) => {
                 machine.gaps += 1;
                 let lines = damage.lines.max(1);
                 let text =
@@ -133,9 +143,9 @@ struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    fn take(&mut self, said: Said) {
+    fn take(&mut self, said: ContextTurn) {
         self.first_seq.get_or_insert(said.seq);
-        match standard(&said.role) {
+        match normalized_role(&said.role) {
             "tool" => self.take_result(said),
             "assistant" => {
                 self.interrupt();
@@ -165,7 +175,7 @@ impl Machine<'_> {
         }
     }
 
-    fn take_result(&mut self, said: Said) {
+    fn take_result(&mut self, said: ContextTurn) {
         let awaited = match &mut self.state {
             State::Calling(_, waiting) => {
                 // Without an id, results come in the order of their calls.
@@ -219,7 +229,7 @@ impl Machine<'_> {
         self.messages.push(message);
     }
 
-    fn finish(mut self, setting: Option<&Setting>) -> Context {
+    fn finish(mut self, setting: Option<&PromptConfig>) -> Context {
         self.interrupt();
         let tools = setting.and_then(|setting| setting.tools.clone());
         let tools_tokens = tools.as_deref().map_or(0, |tools| self.tokens.count(tools));
@@ -240,19 +250,11 @@ impl Machine<'_> {
 }
 
 fn message(role: &str, content: impl Into<String>, origin: Origin) -> Message {
-    Message {
-        role: role.to_owned(),
-        content: content.into(),
-        tool_calls: None,
-        tool_call_id: None,
-        name: None,
-        origin,
-        tokens: 0,
-    }
+    Message { origin, ..Message::new(role, content) }
 }
 
 /// What stands for a result that was pruned.
-fn pruned(said: &Said) -> String {
+fn pruned(said: &ContextTurn) -> String {
     format!(
         "[{} bytes of output left out here; they are record {} of this session]",
         said.content.len(),

@@ -9,7 +9,7 @@ use manent_log::{Body, Entry, frame};
 
 use super::Context;
 use super::part::Part;
-use super::records::Held;
+use super::records::ContextRecord;
 use crate::error::Result;
 use crate::store::Session;
 use crate::tokens::Tokens;
@@ -70,9 +70,9 @@ impl Session {
     /// Keeps a part, unless it cannot be carried on by what is appended.
     pub(super) fn keep_part(&mut self, part: Part) {
         let next_seq = self.next_seq();
-        let is_sound = !part.is_torn && !part.held.iter().any(|held| matches!(held, Held::Gap(_)));
+        let is_sound = !part.is_torn && !part.held.iter().any(|held| matches!(held, ContextRecord::Gap(_)));
         let is_current = part.end.checked_add(1) == Some(next_seq);
-        let bytes: usize = part.held.iter().map(Held::bytes).sum();
+        let bytes: usize = part.held.iter().map(ContextRecord::bytes).sum();
         self.tail = (is_sound && is_current && bytes <= BYTES_MAX).then_some(Tail { part, next_seq });
     }
 }
@@ -89,7 +89,7 @@ mod tests {
     use manent_store::{InMemory, SessionKey};
 
     use super::*;
-    use crate::context::{Limits, Setting};
+    use crate::context::{Limits, PromptConfig};
     use crate::tokens::Counting;
     use crate::{Durability, Expect, Store, StoreOptions, turn};
 
@@ -136,12 +136,12 @@ mod tests {
             7 => drop(session.append(body(r#"{"kind":"title","title":"on tea"}"#)).unwrap()),
             8 => drop(session.append(body(r#"{"kind":"compaction","kept_from":99999}"#)).unwrap()),
             9 | 10 => {
-                let setting = Setting {
+                let setting = PromptConfig {
                     system: long(rng.below(3)),
                     tools: long(rng.below(2)),
                     memory: long(rng.below(4)),
                     memory_ids: vec![rng.below(2)],
-                    ..Setting::default()
+                    ..PromptConfig::default()
                 };
                 session.set_context(&setting).unwrap();
             }

@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 use manent_log::{Damage, Entry, frame};
 use manent_store::{Position, StreamReader};
 
-use super::effect::{Deed, Effect};
 use super::item::{ID_MAX, Item, Kind};
+use super::operation::{Deed, Effect};
 use crate::error::Result;
 use crate::turn::Record;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::comparison::{self, Fingerprint};
-use super::grounds::Grounds;
+use super::provenance::Provenance;
 use super::{Counts, Filter, Kind, Memory};
 use crate::error::Result;
 use crate::secrets::secrets;
@@ -66,8 +66,8 @@ impl Memory {
         let mut seen: Vec<(Fingerprint, Flaws)> = Vec::new();
         let mut failed = None;
         self.each(&Filter::default(), |item| {
-            let grounds = match self.grounds(&item.source) {
-                Ok(grounds) => grounds,
+            let provenance = match self.provenance(&item.source) {
+                Ok(provenance) => provenance,
                 Err(e) => {
                     failed = Some(e);
                     return false;
@@ -75,8 +75,8 @@ impl Memory {
             };
             let day = (item.kind == Kind::Daily).then(|| item.at_ms.div_euclid(DAY_MS));
             let flaws = Flaws {
-                ungrounded: !grounds.hold(),
-                by_others: matches!(grounds, Grounds::Quoted { .. }) && !grounds.hold(),
+                ungrounded: !provenance.is_grounded(),
+                by_others: matches!(provenance, Provenance::Quoted { .. }) && !provenance.is_grounded(),
                 secret: !secrets(&item.content).is_empty(),
                 unrecalled: !recalls.contains_key(&item.id),
                 ..Flaws::default()

@@ -17,15 +17,15 @@ use manent_store::{Seek, StreamPart, StreamReader, StreamWriter, Target};
 
 use super::Core;
 use super::active::Active;
-use super::effect::Effect;
 use super::item::{ID_MAX, tombstone};
-use super::writing::{header, header_number};
+use super::operation::Effect;
+use super::writer::{header, header_number};
 use crate::error::{Error, Result, io_error};
 use crate::turn::Record;
 
 /// What a compaction did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Compacted {
+pub struct MemoryCompaction {
     /// Items that are gone from the file now.
     pub dropped: u64,
     /// Items that went so, in all compactions of this file.
@@ -39,8 +39,8 @@ pub struct Compacted {
 }
 
 /// Makes the memory anew, under its lease.
-pub(super) fn compact(core: &Core, writer: Box<dyn StreamWriter>, next_id: u64) -> Result<Compacted> {
-    let bytes_before = super::loaded::look(core.streams(), &core.id)?.map_or(0, |stat| stat.bytes);
+pub(super) fn compact(core: &Core, writer: Box<dyn StreamWriter>, next_id: u64) -> Result<MemoryCompaction> {
+    let bytes_before = super::cache::look(core.streams(), &core.id)?.map_or(0, |stat| stat.bytes);
     let active = core.active()?;
     let next_id = next_id.max(active.highest_id.saturating_add(1));
     let ever = writer.header().and_then(|line| header_number(&line, "dropped")).unwrap_or(0);
@@ -49,11 +49,11 @@ pub(super) fn compact(core: &Core, writer: Box<dyn StreamWriter>, next_id: u64) 
         drop(writer);
         // Whoever compacted it may have died before the index was told.
         core.index.forget()?;
-        return Ok(Compacted {
+        return Ok(MemoryCompaction {
             dropped_ever: ever,
             bytes_before,
             bytes_after: bytes_before,
-            ..Compacted::default()
+            ..MemoryCompaction::default()
         });
     }
     let is_native = writer.is_native();
@@ -84,7 +84,7 @@ pub(super) fn compact(core: &Core, writer: Box<dyn StreamWriter>, next_id: u64) 
     *lock(&core.loaded) = None;
     core.index.forget()?;
     let (bytes_after, damaged) = (replaced.bytes, replaced.set_aside);
-    Ok(Compacted { dropped, dropped_ever: ever + dropped, bytes_before, bytes_after, damaged })
+    Ok(MemoryCompaction { dropped, dropped_ever: ever + dropped, bytes_before, bytes_after, damaged })
 }
 
 /// The lines that stay, in their order, without a header of ours.

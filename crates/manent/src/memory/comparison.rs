@@ -244,7 +244,11 @@ mod tests {
             ("Anna lives in Lyon", "Anna lives in Berlin"),
             ("budget is 300 euro per month", "budget is 500 euro per month"),
         ] {
-            assert_eq!(compared(&[a, "nothing of the kind was said", b]).contradictory, [(1, 3)], "{a} / {b}");
+            assert_eq!(
+                compared(&[a, "nothing of the kind was said", b]).contradictory,
+                [(1, 3)],
+                "{a} / {b}"
+            );
         }
         for (a, b) in [
             ("likes tea", "likes walks"),

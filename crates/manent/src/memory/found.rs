@@ -8,9 +8,9 @@ use manent_store::sync::lock;
 
 /// What a search found.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Found {
+pub struct MemoryHits {
     /// The best, best first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<MemoryHit>,
     /// How many items match in all, where that was counted.
     pub total: Option<u64>,
     /// No item held all the words, so these fit the question best, whatever of it they hold.
@@ -19,7 +19,7 @@ pub struct Found {
 
 /// An item that was found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hit {
+pub struct MemoryHit {
     /// The item.
     pub item: Item,
     /// What it says there.
@@ -32,7 +32,7 @@ impl Memory {
     /// Finds active items, the best first. A role that a query asks for is a kind here: `role:pref`.
     ///
     /// What is forgotten or replaced is not found, from the moment on at which it is.
-    pub fn search(&self, query: &Query, limit: usize) -> Result<Found> {
+    pub fn search(&self, query: &Query, limit: usize) -> Result<MemoryHits> {
         for _ in 0..super::TRIES {
             if let Some(found) = self.search_once(query, limit)? {
                 return Ok(found);
@@ -43,7 +43,7 @@ impl Memory {
     }
 
     /// Nothing: the file changed while it was searched.
-    fn search_once(&self, query: &Query, limit: usize) -> Result<Option<Found>> {
+    fn search_once(&self, query: &Query, limit: usize) -> Result<Option<MemoryHits>> {
         let active = self.core.active()?;
         let alive = |offset: u64| active.at_offset(offset).is_some();
         let found = self.core.index.search_alive(query, limit, &mut |_, _| {}, Some(&alive))?;
@@ -63,8 +63,8 @@ impl Memory {
             // Forgotten meanwhile: what is found is so from the moment on at which it is.
             let Some(slot) = now.at_offset(hit.position.raw()) else { continue };
             let Some(item) = now.item(slot)? else { return Ok(None) };
-            hits.push(Hit { item, snippet: hit.snippet, score: hit.score });
+            hits.push(MemoryHit { item, snippet: hit.snippet, score: hit.score });
         }
-        Ok(Some(Found { hits, total: found.total, related: found.related }))
+        Ok(Some(MemoryHits { hits, total: found.total, related: found.related }))
     }
 }

@@ -56,9 +56,9 @@ impl FromStr for Kind {
     }
 }
 
-/// Who said that something is to be remembered.
+/// The kind of source that asked for an item to be remembered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Who {
+pub enum SourceKind {
     /// A person, in so many words.
     User,
     /// A model, which took it from a conversation.
@@ -69,29 +69,29 @@ pub enum Who {
     Other(String),
 }
 
-impl Who {
+impl SourceKind {
     /// The word that stands in the file.
     pub fn word(&self) -> &str {
         match self {
-            Who::User => "user",
-            Who::Model => "model",
-            Who::Import => "import",
-            Who::Other(word) => word,
+            SourceKind::User => "user",
+            SourceKind::Model => "model",
+            SourceKind::Import => "import",
+            SourceKind::Other(word) => word,
         }
     }
 
-    fn of_word(word: &str) -> Who {
-        let known = [Who::User, Who::Model, Who::Import];
-        known.into_iter().find(|who| who.word() == word).unwrap_or_else(|| Who::Other(word.to_owned()))
+    fn of_word(word: &str) -> SourceKind {
+        let known = [SourceKind::User, SourceKind::Model, SourceKind::Import];
+        known.into_iter().find(|who| who.word() == word).unwrap_or_else(|| SourceKind::Other(word.to_owned()))
     }
 }
 
-impl FromStr for Who {
+impl FromStr for SourceKind {
     type Err = ItemError;
 
-    fn from_str(word: &str) -> std::result::Result<Who, ItemError> {
-        match Who::of_word(word) {
-            Who::Other(word) => Err(ItemError::Who(word.chars().take(SHOWN_CHARS).collect())),
+    fn from_str(word: &str) -> std::result::Result<SourceKind, ItemError> {
+        match SourceKind::of_word(word) {
+            SourceKind::Other(word) => Err(ItemError::SourceKind(word.chars().take(SHOWN_CHARS).collect())),
             known => Ok(known),
         }
     }
@@ -100,8 +100,8 @@ impl FromStr for Who {
 /// Where an item came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Who said so.
-    pub who: Who,
+    /// The kind of the source.
+    pub who: SourceKind,
     /// The key of the session in which it was said.
     pub session: Option<String>,
     /// The id of that session: a key can come to mean another one.
@@ -118,7 +118,7 @@ pub struct Source {
 
 impl Source {
     /// A source that tells nothing but who.
-    pub fn by(who: Who) -> Source {
+    pub fn by(who: SourceKind) -> Source {
         Source { who, session: None, session_id: None, seqs: None, quote: None, model: None, prompt: None }
     }
 
@@ -126,7 +126,7 @@ impl Source {
     fn of_json(json: Option<&str>) -> Source {
         let value: Value = json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
         if let Value::String(word) = &value {
-            return Source::by(Who::of_word(word));
+            return Source::by(SourceKind::of_word(word));
         }
         let string = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let seqs = value.get("turns").and_then(|seq| {
@@ -137,7 +137,7 @@ impl Source {
             }
         });
         Source {
-            who: Who::of_word(&string("who").unwrap_or_default()),
+            who: SourceKind::of_word(&string("who").unwrap_or_default()),
             session: string("session"),
             session_id: string("session_id"),
             seqs,
@@ -194,7 +194,7 @@ pub struct NewItem {
 impl NewItem {
     /// Something that the user said is to be remembered.
     pub fn new(kind: Kind, content: impl Into<String>) -> NewItem {
-        let source = Source::by(Who::User);
+        let source = Source::by(SourceKind::User);
         NewItem { kind, content: content.into(), tags: Vec::new(), source, replaces: None }
     }
 
@@ -229,13 +229,13 @@ impl NewItem {
                 return Err(ItemError::Tag(tag.chars().take(SHOWN_CHARS).collect()).into());
             }
         }
-        if let Who::Other(word) = &self.source.who {
-            return Err(ItemError::Who(word.chars().take(SHOWN_CHARS).collect()).into());
+        if let SourceKind::Other(word) = &self.source.who {
+            return Err(ItemError::SourceKind(word.chars().take(SHOWN_CHARS).collect()).into());
         }
         Ok(())
     }
 
-    /// The record of it. What decides about other items stands first, the text last: see `effect.rs`.
+    /// The record of it. What decides about other items stands first, the text last: see `operation.rs`.
     pub(crate) fn body(&self, id: u64, ts: &str, key: &str) -> Body {
         let mut body = begun(self.kind.word(), id, ts);
         if let Some(replaced) = self.replaces {
@@ -343,7 +343,7 @@ pub enum ItemError {
     Tag(String),
     /// Nobody we know.
     #[error("{0:?} is nobody to remember things for; there are user, model and import")]
-    Who(String),
+    SourceKind(String),
     /// The words are not in the passage.
     #[error("the quote is not in {0}; nothing was remembered: quote what was said, to the letter")]
     Quote(String),

@@ -8,28 +8,28 @@
 //! |---|---|
 //! | `mod.rs` | [`Memory`]: listing, finding one, adding, forgetting |
 //! | `item.rs` | an item, its kind, its source; the lines of it |
-//! | `effect.rs` | what a line does, found without reading its text |
+//! | `operation.rs` | what a line does, found without reading its text |
 //! | `active.rs` | which items are active: the lines, folded |
-//! | `loaded.rs` | the file as it was last read, and what was added since |
-//! | `writing.rs` | holding the lease; which number comes next |
+//! | `cache.rs` | the file as it was last read, and what was added since |
+//! | `writer.rs` | holding the lease; which number comes next |
 //! | `compact.rs` | the file made anew, without what was forgotten |
 //! | `found.rs` | searching it, with the index that sessions have |
 //! | `select.rs` | what of it fits a question and a budget, as data for a model |
-//! | `grounds.rs` | whether what an item rests on is where it says |
+//! | `provenance.rs` | whether what an item rests on is where it says |
 //! | `audit.rs`, `comparison.rs` | how good it is: duplicates, contradictions, secrets, what nobody needs |
 
 mod active;
 
 mod audit;
-mod comparison;
+mod cache;
 mod compact;
-mod effect;
+mod comparison;
 mod found;
-mod grounds;
 mod item;
-mod loaded;
+mod operation;
+mod provenance;
 mod select;
-mod writing;
+mod writer;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -49,16 +49,16 @@ use manent_store::clock;
 
 pub use active::Counts;
 use active::{Active, Slot};
-pub(crate) use comparison::Relation;
 pub use audit::{Audit, Pair, Rate};
-pub use compact::Compacted;
-pub use found::{Found, Hit};
-pub use grounds::{Grounds, Recalls, Said, Why};
-pub use item::{Item, ItemError, Kind, NewItem, Source, Who};
-use loaded::Loaded;
+use cache::MemoryCache;
+pub use compact::MemoryCompaction;
+pub(crate) use comparison::Relation;
+pub use found::{MemoryHit, MemoryHits};
+pub use item::{Item, ItemError, Kind, NewItem, Source, SourceKind};
+pub use provenance::{ItemHistory, Provenance, RecallStats, SourceTurn};
 pub use select::Selection;
-use writing::NextId;
-pub use writing::{Forgotten, Hold};
+use writer::NextId;
+pub use writer::{Forgotten, MemoryWriter};
 
 /// What is remembered across sessions.
 ///
@@ -91,7 +91,7 @@ pub(crate) struct Core {
     path: PathBuf,
     wait: Duration,
     app: String,
-    loaded: Mutex<Option<Loaded>>,
+    loaded: Mutex<Option<MemoryCache>>,
     /// The number that the next item gets, as the last writer of this process left it.
     next: Mutex<Option<NextId>>,
     streams: Arc<dyn Streams>,
@@ -114,7 +114,7 @@ pub struct Filter {
     /// With all of these tags.
     pub tags: Vec<String>,
     /// From any of these; none: from anybody.
-    pub who: Vec<Who>,
+    pub who: Vec<SourceKind>,
     /// From the session of this key.
     pub session: Option<String>,
     /// Not older than this, in milliseconds since 1970.
@@ -190,8 +190,8 @@ impl Core {
         {
             return Ok(known.active());
         }
-        *loaded = Loaded::read(self.streams(), &self.id)?;
-        Ok(loaded.as_ref().map_or_else(|| Arc::new(Active::new(None, 0)), Loaded::active))
+        *loaded = MemoryCache::read(self.streams(), &self.id)?;
+        Ok(loaded.as_ref().map_or_else(|| Arc::new(Active::new(None, 0)), MemoryCache::active))
     }
 
     /// Answers from what the file says. `ask` gives nothing where a line is not what was loaded: the file was changed
@@ -263,41 +263,41 @@ impl Memory {
         Ok(self.core.active()?.damage.clone())
     }
 
-    /// Takes the right to write, waiting for another writer at most `wait`, and keeps it until the [`Hold`] is dropped.
+    /// Takes the right to write, waiting for another writer at most `wait`, and keeps it until the [`MemoryWriter`] is dropped.
     ///
     /// If it is held elsewhere, that is [`Error::MemoryHeld`].
-    pub fn hold(&self, wait: Duration) -> Result<Hold<'_>> {
-        Hold::open(&self.core, wait)
+    pub fn writer(&self, wait: Duration) -> Result<MemoryWriter<'_>> {
+        MemoryWriter::open(&self.core, wait)
     }
 
     /// Remembers something. When it returns, the item survives power loss. Waits for another writer as long as the
     /// store does.
     pub fn add(&self, item: &NewItem) -> Result<Item> {
         item.check()?;
-        self.hold(self.core.wait)?.add(item)
+        self.writer(self.core.wait)?.add(item)
     }
 
     /// Makes everything that is remembered survive power loss, whatever became of earlier syncs: for whoever found
     /// something there and says that it is kept.
     pub(crate) fn keep(&self) -> Result<()> {
-        self.hold(self.core.wait)?.keep()
+        self.writer(self.core.wait)?.keep()
     }
 
     /// Forgets items. When it returns, that survives power loss. All of them must be there, or none is forgotten.
     pub fn forget(&self, ids: &[u64]) -> Result<Forgotten> {
         // Without a file there is nothing to hold, and none is made.
-        writing::expect_there(&*self.core.active()?, ids)?;
-        self.hold(self.core.wait)?.forget(ids)
+        writer::expect_there(&*self.core.active()?, ids)?;
+        self.writer(self.core.wait)?.forget(ids)
     }
 
     /// Rewrites the file without what was forgotten.
-    pub fn compact(&self) -> Result<Compacted> {
-        if loaded::look(self.core.streams(), &self.core.id)?.is_none() {
+    pub fn compact(&self) -> Result<MemoryCompaction> {
+        if cache::look(self.core.streams(), &self.core.id)?.is_none() {
             // Something that is not a stream may stand in its place.
             self.core.active()?;
-            return Ok(Compacted::default());
+            return Ok(MemoryCompaction::default());
         }
-        self.hold(self.core.wait)?.compact()
+        self.writer(self.core.wait)?.compact()
     }
 
     /// Checks every byte of the file; nothing if there is none.
@@ -310,7 +310,7 @@ impl Memory {
         if !self.store.is_damaged(&self.core.id)? {
             return Ok(Repaired::default());
         }
-        self.hold(self.core.wait)?.repair(&clock::now())
+        self.writer(self.core.wait)?.repair(&clock::now())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::tokens;
 use manent_index::Query;
 
-/// What was chosen for a context. [`Setting::remembering`](crate::context::Setting::remembering) puts it there.
+/// What was chosen for a context. [`PromptConfig::remembering`](crate::context::PromptConfig::remembering) puts it there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The ids of the items, in the order in which they are given.

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent::consolidate::{Failed, Rules, Step};
-use manent::memory::{Filter, Kind, NewItem, Source, Who};
+use manent::consolidate::{ExtractorError, Rules, Step};
+use manent::memory::{Filter, Kind, NewItem, Source, SourceKind};
 use manent::{Files, Store, StoreOptions};
 use manent_sim::{Errno, Fault, SimDisk};
 
@@ -25,7 +25,7 @@ fn scene() -> SimDisk {
     let disk = SimDisk::new(0);
     let store = try_open(&disk).unwrap();
     let memory = store.memory().unwrap();
-    let by_model = Source { quote: Some("I work at Acme".into()), ..Source::by(Who::Model) };
+    let by_model = Source { quote: Some("I work at Acme".into()), ..Source::by(SourceKind::Model) };
     memory.add(&NewItem::new(Kind::Fact, "I work at Acme").from(by_model)).unwrap();
     memory.add(&NewItem::new(Kind::Fact, "My name is Anna")).unwrap();
     for (role, text) in [
@@ -244,8 +244,8 @@ fn a_model_that_dies_at_any_call_holds_nothing_and_loses_nothing() {
                 match how {
                     _ if calls.get() != nth + 1 => Ok(text),
                     "panic" => panic!("the model died"),
-                    "unavailable" => Err(Failed::Unavailable("gone".into())),
-                    _ => Err(Failed::Refused("no".into())),
+                    "unavailable" => Err(ExtractorError::Unavailable("gone".into())),
+                    _ => Err(ExtractorError::Refused("no".into())),
                 }
             };
             let mut model = Model { max: 60, ..Model::honest() };
@@ -254,7 +254,8 @@ fn a_model_that_dies_at_any_call_holds_nothing_and_loses_nothing() {
             let mut steps = 0;
             loop {
                 let step = catch_unwind(AssertUnwindSafe(|| {
-                    let mut by = store.consolidation().unwrap().hold(Duration::ZERO).expect("it is free");
+                    let mut by =
+                        store.consolidation().unwrap().consolidator(Duration::ZERO).expect("it is free");
                     by.step(&at, &mut model, &Rules::default()).unwrap()
                 }));
                 if matches!(step, Ok(Step::UpToDate)) {

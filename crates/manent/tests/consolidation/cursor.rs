@@ -68,8 +68,8 @@ fn a_step_that_was_cut_off_is_not_gone_on_with_where_other_turns_stand_now() {
         say(&store, "work", "user", text);
     }
     let mut dying = Model::honest();
-    dying.facts = Box::new(|_| Err(manent::consolidate::Failed::Unavailable("gone".into())));
-    let mut by = store.consolidation().unwrap().hold(Duration::ZERO).unwrap();
+    dying.facts = Box::new(|_| Err(manent::consolidate::ExtractorError::Unavailable("gone".into())));
+    let mut by = store.consolidation().unwrap().consolidator(Duration::ZERO).unwrap();
     assert!(matches!(by.step(&at(&store, "work"), &mut dying, &Rules::default()), Ok(Step::Failed { .. })));
     drop(by);
     assert_eq!(dailies(&store).len(), 1);
@@ -77,8 +77,8 @@ fn a_step_that_was_cut_off_is_not_gone_on_with_where_other_turns_stand_now() {
     say(&store, "work", "user", "I collect stamps.");
     say(&store, "work", "user", "I hate rain.");
     let mut dying_again = Model::honest();
-    dying_again.facts = Box::new(|_| Err(manent::consolidate::Failed::Unavailable("gone".into())));
-    let mut by = store.consolidation().unwrap().hold(Duration::ZERO).unwrap();
+    dying_again.facts = Box::new(|_| Err(manent::consolidate::ExtractorError::Unavailable("gone".into())));
+    let mut by = store.consolidation().unwrap().consolidator(Duration::ZERO).unwrap();
     assert!(matches!(
         by.step(&at(&store, "work"), &mut dying_again, &Rules::default()),
         Ok(Step::Failed { .. })
@@ -182,7 +182,7 @@ fn nobody_waits_for_a_model_but_another_who_consolidates_is_told() {
             .unwrap()
             .add(&manent::memory::NewItem::new(manent::memory::Kind::Fact, "by hand"))
             .unwrap();
-        let held = other.consolidation().unwrap().hold(Duration::ZERO);
+        let held = other.consolidation().unwrap().consolidator(Duration::ZERO);
         assert!(matches!(held, Err(Error::ConsolidationHeld { .. })), "{held:?}");
         answer.send(()).unwrap();
         // What was said meanwhile is asked about next.
@@ -192,5 +192,5 @@ fn nobody_waits_for_a_model_but_another_who_consolidates_is_told() {
         assert_eq!(done.iter().map(|done| done.turns).collect::<Vec<_>>(), [(1, 1), (2, 3)]);
     });
     assert_eq!(contents(&store).len(), 3);
-    store.consolidation().unwrap().hold(Duration::ZERO).unwrap();
+    store.consolidation().unwrap().consolidator(Duration::ZERO).unwrap();
 }

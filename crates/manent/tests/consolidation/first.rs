@@ -1,6 +1,6 @@
 //! What a user sees of it on an ordinary day, and what a model sees of the user.
 
-use manent::consolidate::{Refusal, Rules, Unaided};
+use manent::consolidate::{Refusal, Rules, WithoutModel};
 use manent::memory::{Filter, Kind};
 use manent::{Body, StreamId};
 
@@ -27,8 +27,8 @@ fn a_session_becomes_one_daily_and_what_the_user_said() {
     assert_eq!(&days[0].content[..16], &days[0].ts.replacen('T', " ", 1)[..16], "with its minute");
     let memory = store.memory().unwrap();
     for item in memory.items(&Filter::default()).unwrap() {
-        assert!(memory.grounds(&item.source).unwrap().hold(), "{item:?}");
-        let why = &memory.why(item.id).unwrap()[0];
+        assert!(memory.provenance(&item.source).unwrap().is_grounded(), "{item:?}");
+        let why = &memory.history(item.id).unwrap()[0];
         assert!(why.session.is_some() && why.passage.iter().any(|said| said.is_source), "{why:?}");
     }
     expect_grounded(&store);
@@ -69,8 +69,8 @@ fn without_a_model_days_are_still_told() {
     let dir = home();
     let store = open(dir.path());
     say(&store, "work", "user", "I need the report in /srv/report.md by Friday.");
-    let mut by = store.consolidation().unwrap().hold(std::time::Duration::ZERO).unwrap();
-    by.step(&at(&store, "work"), &mut Unaided, &Rules::default()).unwrap();
+    let mut by = store.consolidation().unwrap().consolidator(std::time::Duration::ZERO).unwrap();
+    by.step(&at(&store, "work"), &mut WithoutModel, &Rules::default()).unwrap();
     assert!(dailies(&store)[0].content.contains("/srv/report.md"));
     assert_eq!(dailies(&store)[0].source.model, None);
     assert!(learned(&store).is_empty());

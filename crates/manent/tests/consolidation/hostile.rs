@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use manent::consolidate::{Failed, Rules, Step};
+use manent::consolidate::{ExtractorError, Rules, Step};
 use manent_sim::Rng;
 use manent_sim::seeds::live_as_asked;
 
@@ -212,12 +212,12 @@ fn live(seed: u64) -> Result<Stats, String> {
         model.daily = Box::new(|transcript| Ok(telling(&mut random.borrow_mut(), transcript)));
         model.facts = Box::new(|_| {
             if random.borrow_mut().chance(1, 12) {
-                return Err(Failed::Refused("no".into()));
+                return Err(ExtractorError::Refused("no".into()));
             }
             Ok(answer(&mut random.borrow_mut(), &said))
         });
         let rules = Rules { inbox: dice.chance(1, 4), again: dice.chance(1, 3), ..Rules::default() };
-        let mut by = store.consolidation().unwrap().hold(std::time::Duration::ZERO).unwrap();
+        let mut by = store.consolidation().unwrap().consolidator(std::time::Duration::ZERO).unwrap();
         loop {
             match by.step(&at(&store, "work"), &mut model, &rules).map_err(|e| e.to_string())? {
                 Step::Done(done) => {

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use manent::consolidate::{Failed, Rules, Spent, Step};
+use manent::consolidate::{ExtractorError, Rules, Step, TokensSpent};
 use manent::log::{Body, frame};
 use manent::{Store, now};
 
 use super::{Model, at, contents, dailies, files, home, look, open, proposed, say};
 
 fn step(store: &Store, name: &str, model: &mut Model<'_>, rules: Rules) -> Step {
-    let mut by = store.consolidation().unwrap().hold(Duration::ZERO).unwrap();
+    let mut by = store.consolidation().unwrap().consolidator(Duration::ZERO).unwrap();
     by.step(&at(store, name), model, &rules).unwrap()
 }
 
@@ -22,7 +22,7 @@ fn what_models_may_take_a_day_is_counted_over_all_sessions_before_anybody_is_ask
     }
     say(&store, "silent", "tool", "output");
     let rules = Rules { tokens_per_day: 500, ..Rules::default() };
-    let mut model = Model { spent: Spent { input: 120, output: 30 }, ..Model::honest() };
+    let mut model = Model { spent: TokensSpent { input: 120, output: 30 }, ..Model::honest() };
     for name in ["one", "two"] {
         assert!(matches!(step(&store, name, &mut model, rules), Step::Done(_)), "{name}");
     }
@@ -34,7 +34,7 @@ fn what_models_may_take_a_day_is_counted_over_all_sessions_before_anybody_is_ask
         "what asks nobody costs nothing"
     );
     assert!(matches!(step(&store, "three", &mut model, Rules::default()), Step::Done(_)), "nothing was lost");
-    let huge = Spent { input: u64::MAX, output: u64::MAX };
+    let huge = TokensSpent { input: u64::MAX, output: u64::MAX };
     say(&store, "one", "user", "I play the cello.");
     step(&store, "one", &mut Model { spent: huge, ..Model::honest() }, Rules::default());
     say(&store, "one", "user", "I fear spiders.");
@@ -43,13 +43,14 @@ fn what_models_may_take_a_day_is_counted_over_all_sessions_before_anybody_is_ask
 
 #[test]
 fn what_was_taken_counts_also_where_nothing_came_of_it() {
-    for (failed, counted) in
-        [(Failed::Unavailable("gone".into()), "unavailable"), (Failed::Refused("no".into()), "refused")]
-    {
+    for (failed, counted) in [
+        (ExtractorError::Unavailable("gone".into()), "unavailable"),
+        (ExtractorError::Refused("no".into()), "refused"),
+    ] {
         let dir = home();
         let store = open(dir.path());
         say(&store, "one", "user", "I own a boat.");
-        let mut model = Model { spent: Spent { input: 120, output: 30 }, ..Model::honest() };
+        let mut model = Model { spent: TokensSpent { input: 120, output: 30 }, ..Model::honest() };
         model.facts = Box::new(move |_| Err(failed.clone()));
         assert!(matches!(step(&store, "one", &mut model, Rules::default()), Step::Failed { .. }));
         let rules = Rules { tokens_per_day: 150, ..Rules::default() };
@@ -108,7 +109,7 @@ fn a_dry_run_shows_what_would_be_and_writes_nothing() {
         assert!(done.items.iter().all(|item| item.id.is_none()));
         assert_eq!(truth(dir.path()), before, "round {round}");
         let mut failing = Model::honest();
-        failing.facts = Box::new(|_| Err(Failed::Refused("no".into())));
+        failing.facts = Box::new(|_| Err(ExtractorError::Refused("no".into())));
         assert!(matches!(step(&store, "one", &mut failing, dry), Step::Failed { .. }));
         assert_eq!(truth(dir.path()), before, "round {round}, failed");
         look(&store, "one", &mut Model::honest());
@@ -123,7 +124,7 @@ fn who_cannot_be_reached_is_asked_again_for_ever_and_writes_nothing_more() {
     let store = open(dir.path());
     say(&store, "one", "user", "I own a boat.");
     let mut gone = Model::honest();
-    gone.daily = Box::new(|_| Err(Failed::Unavailable("no server".into())));
+    gone.daily = Box::new(|_| Err(ExtractorError::Unavailable("no server".into())));
     let mut sizes = Vec::new();
     for _ in 0..20 {
         let failed = step(&store, "one", &mut gone, Rules::default());
@@ -145,7 +146,7 @@ fn who_refuses_five_times_is_done_without() {
         say(&store, "one", "user", "I own a boat.");
         say(&store, "two", "user", "I play the cello.");
         let mut model = Model::honest();
-        let refuse = |_: &str| Err(Failed::Refused("no".into()));
+        let refuse = |_: &str| Err(ExtractorError::Refused("no".into()));
         if at_daily {
             model.daily = Box::new(refuse);
         } else {
@@ -156,7 +157,7 @@ fn who_refuses_five_times_is_done_without() {
             assert_eq!(failed, Step::Failed { why: "no".into(), unavailable: false }, "{n}");
             // Another session is no matter, nor is who cannot be reached, nor what is said meanwhile.
             let mut gone = Model::honest();
-            gone.facts = Box::new(|_| Err(Failed::Unavailable("gone".into())));
+            gone.facts = Box::new(|_| Err(ExtractorError::Unavailable("gone".into())));
             step(&store, "two", &mut gone, Rules::default());
             say(&store, "one", "user", &format!("I like tea number {n}."));
         }
@@ -178,12 +179,12 @@ fn another_extractor_is_given_its_own_tries() {
     let store = open(dir.path());
     say(&store, "one", "user", "I own a boat.");
     let mut model = Model::honest();
-    model.facts = Box::new(|_| Err(Failed::Refused("no".into())));
+    model.facts = Box::new(|_| Err(ExtractorError::Refused("no".into())));
     for _ in 0..5 {
         step(&store, "one", &mut model, Rules::default());
     }
     let mut other = Model { prompt: "other".into(), ..Model::honest() };
-    other.facts = Box::new(|_| Err(Failed::Refused("no".into())));
+    other.facts = Box::new(|_| Err(ExtractorError::Refused("no".into())));
     assert!(matches!(step(&store, "one", &mut other, Rules::default()), Step::Failed { .. }));
     assert!(
         matches!(step(&store, "one", &mut other, Rules::default()), Step::Failed { .. }),

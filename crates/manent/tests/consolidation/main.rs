@@ -37,11 +37,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use manent::consolidate::{Consolidated, Extractor, Failed, Rules, Said, Spent, Step};
+use manent::consolidate::{
+    Consolidated, Extractor, ExtractorError, ExtractorReply, Rules, Step, TokensSpent,
+};
 use manent::memory::{Filter, Item, Kind};
 use manent::{Durability, Expect, SessionKey, Store, StoreOptions, StreamId, turn};
 
-type Answer<'a> = Box<dyn FnMut(&str) -> Result<String, Failed> + 'a>;
+type Answer<'a> = Box<dyn FnMut(&str) -> Result<String, ExtractorError> + 'a>;
 
 /// A model that a test plays: it keeps all that it was shown.
 pub(crate) struct Model<'a> {
@@ -49,7 +51,7 @@ pub(crate) struct Model<'a> {
     pub(crate) max: u64,
     pub(crate) daily: Answer<'a>,
     pub(crate) facts: Answer<'a>,
-    pub(crate) spent: Spent,
+    pub(crate) spent: TokensSpent,
     pub(crate) transcripts: Vec<String>,
     pub(crate) evidence: Vec<String>,
     pub(crate) complaints: Vec<(String, String)>,
@@ -63,7 +65,7 @@ impl<'a> Model<'a> {
             max: 4000,
             daily: Box::new(|_| Ok(String::new())),
             facts: Box::new(|evidence| Ok(all_said(evidence))),
-            spent: Spent { input: 100, output: 10 },
+            spent: TokensSpent { input: 100, output: 10 },
             transcripts: Vec::new(),
             evidence: Vec::new(),
             complaints: Vec::new(),
@@ -94,15 +96,19 @@ impl Extractor for Model<'_> {
         self.max
     }
 
-    fn daily(&mut self, transcript: &str) -> Result<Said, Failed> {
+    fn daily(&mut self, transcript: &str) -> Result<ExtractorReply, ExtractorError> {
         self.transcripts.push(transcript.to_owned());
-        Ok(Said { text: (self.daily)(transcript)?, spent: self.spent })
+        Ok(ExtractorReply { text: (self.daily)(transcript)?, spent: self.spent })
     }
 
-    fn facts(&mut self, evidence: &str, complaint: Option<(&str, &str)>) -> Result<Said, Failed> {
+    fn facts(
+        &mut self,
+        evidence: &str,
+        complaint: Option<(&str, &str)>,
+    ) -> Result<ExtractorReply, ExtractorError> {
         self.evidence.push(evidence.to_owned());
         self.complaints.extend(complaint.map(|(before, wrong)| (before.to_owned(), wrong.to_owned())));
-        Ok(Said { text: (self.facts)(evidence)?, spent: self.spent })
+        Ok(ExtractorReply { text: (self.facts)(evidence)?, spent: self.spent })
     }
 }
 
@@ -163,7 +169,7 @@ pub(crate) fn look_at(
     model: &mut Model<'_>,
     rules: Rules,
 ) -> manent::Result<Vec<Consolidated>> {
-    let mut by = store.consolidation()?.hold(Duration::ZERO)?;
+    let mut by = store.consolidation()?.consolidator(Duration::ZERO)?;
     let mut all = Vec::new();
     loop {
         match by.step(at, model, &rules)? {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manent::consolidate::{Refusal, Rules};
-use manent::memory::{Kind, NewItem, Who};
+use manent::memory::{Kind, NewItem, SourceKind};
 use manent::{Error, Files, Store, StoreOptions, turn};
 use manent_sim::{Fault, SimDisk};
 
@@ -130,12 +130,12 @@ fn the_inbox_waits_for_a_person() {
     consolidation.reject(&[ids[1]]).unwrap();
     assert!(matches!(consolidation.reject(&[ids[1]]), Err(Error::NotProposed { .. })));
     assert_eq!(contents(&store), ["I live in Lyon."]);
-    assert_eq!(learned(&store)[0].source.who, Who::User);
+    assert_eq!(learned(&store)[0].source.who, SourceKind::User);
     assert_eq!(proposed(&store).len(), 1);
     assert!(consolidation.accept(&[]).unwrap().is_empty());
     // Whoever finds the inbox held is told so, and nothing is taken.
     let inbox = store.inbox().unwrap();
-    let held = inbox.hold(Duration::ZERO).unwrap();
+    let held = inbox.writer(Duration::ZERO).unwrap();
     assert!(matches!(
         open(dir.path()).consolidation().unwrap().accept(&[ids[2]]),
         Err(Error::MemoryHeld { .. })

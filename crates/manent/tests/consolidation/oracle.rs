@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use manent::Store;
-use manent::memory::{Filter, Item, Kind, Source, Who};
+use manent::memory::{Filter, Item, Kind, Source, SourceKind};
 
 /// Sentences that users say, and how else they may be told.
 pub(crate) const SAID: [(&str, &[&str]); 20] = [
@@ -64,7 +64,7 @@ fn judge(item: &Item, said: &[(u64, String, String)]) -> Result<(), String> {
     let Source { who, seqs, quote, .. } = &item.source;
     let quote = quote.as_deref().ok_or("no quote")?;
     let (first, last) = seqs.ok_or("no turn")?;
-    if *who != Who::Model {
+    if *who != SourceKind::Model {
         return Err("a model said it".into());
     }
     let theirs = said

@@ -188,7 +188,7 @@ impl Life {
     fn hold_for_long(&mut self) -> Done {
         self.did.push("hold".to_owned());
         let (memory, other) = (self.handle(), self.handle());
-        let mut hold = memory.hold(std::time::Duration::ZERO).map_err(said)?;
+        let mut hold = memory.writer(std::time::Duration::ZERO).map_err(said)?;
         for _ in 0..self.rng.range(1..=3) {
             let (item, word) = self.new_item();
             let added = hold.add(&item).map_err(said)?;

@@ -1,7 +1,7 @@
 //! What an audit says of good items and of bad ones.
 
-use manent::context::Setting;
-use manent::memory::{Audit, Kind, NewItem, Pair, Source, Who};
+use manent::context::PromptConfig;
+use manent::memory::{Audit, Kind, NewItem, Pair, Source, SourceKind};
 use manent::{Memory, SessionKey, Store, turn};
 
 use super::{fact, home, open};
@@ -73,7 +73,7 @@ const ORDINARY: [&str; 60] = [
 fn audit_of(texts: &[&str]) -> Audit {
     let dir = home();
     let memory = open(dir.path());
-    let mut hold = memory.hold(std::time::Duration::ZERO).unwrap();
+    let mut hold = memory.writer(std::time::Duration::ZERO).unwrap();
     for text in texts {
         hold.add(&fact(text)).unwrap();
     }
@@ -197,7 +197,7 @@ fn from(memory: &Memory, seq: u64, quote: Option<&str>, text: &str) -> u64 {
         session: Some("work".into()),
         seqs: Some((seq, seq)),
         quote: quote.map(str::to_owned),
-        ..Source::by(Who::Model)
+        ..Source::by(SourceKind::Model)
     };
     memory.add(&NewItem::new(Kind::Fact, text).from(source)).unwrap().id
 }
@@ -226,7 +226,7 @@ fn what_rests_on_nothing_was_not_said_by_the_user_or_is_a_secret_is_found() {
     assert_eq!(audit.never_recalled.items, 7);
     let chosen = memory.select("tea in Lyon", 120).unwrap();
     assert!(chosen.ids.contains(&told) && chosen.ids.contains(&good), "{chosen:?}");
-    let given = Setting::default().remembering(&chosen);
+    let given = PromptConfig::default().remembering(&chosen);
     store.session(&key).unwrap().set_context(&given).unwrap();
     assert_eq!(memory.audit().unwrap().never_recalled.items, 7 - chosen.ids.len());
     // What is gone is not complained of.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use manent::context::Setting;
-use manent::memory::{Filter, Grounds, Kind, NewItem, Source, Who};
+use manent::context::PromptConfig;
+use manent::memory::{Filter, Kind, NewItem, Provenance, Source, SourceKind};
 use manent::tokens::Tokens;
 use manent::{Error, Memory, Query, SessionKey, Store, turn};
 
@@ -42,13 +42,13 @@ fn what_was_added_is_listed_newest_first_until_it_is_forgotten() {
 #[test]
 fn a_second_holder_is_refused_at_once_and_let_in_when_the_first_is_gone() {
     let (dir, _, memory) = memory();
-    let hold = memory.hold(Duration::ZERO).expect("free");
+    let hold = memory.writer(Duration::ZERO).expect("free");
     let other = Store::open(dir.path()).expect("a store").memory().expect("a memory");
-    let refused = other.hold(Duration::ZERO).expect_err("held");
+    let refused = other.writer(Duration::ZERO).expect_err("held");
     let text = refused.to_string();
     assert!(text.starts_with("memory is held by another manent process (pid "), "{text}");
     drop(hold);
-    other.hold(Duration::ZERO).expect("free again").add(&fact("x")).expect("added");
+    other.writer(Duration::ZERO).expect("free again").add(&fact("x")).expect("added");
 }
 
 #[test]
@@ -93,23 +93,23 @@ fn every_item_can_say_where_it_came_from() {
         session: Some("work".into()),
         seqs: Some((seq, seq)),
         quote: Some(quote.into()),
-        ..Source::by(Who::Model)
+        ..Source::by(SourceKind::Model)
     };
-    let grounds = |source: &Source| memory.grounds(source).expect("looked");
-    let role = |role: &str, seq| Grounds::Quoted { seq, role: role.into() };
+    let grounds = |source: &Source| memory.provenance(source).expect("looked");
+    let role = |role: &str, seq| Provenance::Quoted { seq, role: role.into() };
     assert_eq!(grounds(&source(1, "prefer tabs over spaces")), role("user", 1));
     assert_eq!(grounds(&source(2, "hate spaces")), role("assistant", 2));
-    assert_eq!(grounds(&source(1, "hate spaces")), Grounds::NotThere);
-    assert_eq!(grounds(&source(9, "hate spaces")), Grounds::Gone);
-    assert_eq!(grounds(&Source::by(Who::Model)), Grounds::NoQuote);
-    assert_eq!(grounds(&Source::by(Who::User)), Grounds::Told);
+    assert_eq!(grounds(&source(1, "hate spaces")), Provenance::NotThere);
+    assert_eq!(grounds(&source(9, "hate spaces")), Provenance::Gone);
+    assert_eq!(grounds(&Source::by(SourceKind::Model)), Provenance::NoQuote);
+    assert_eq!(grounds(&Source::by(SourceKind::User)), Provenance::Told);
     let item = memory.add(&fact("tabs").from(source(1, "prefer tabs"))).expect("added");
-    let why = memory.why(item.id).expect("known").remove(0);
+    let why = memory.history(item.id).expect("known").remove(0);
     assert_eq!(
         why.passage.iter().map(|said| (said.seq, said.is_source)).collect::<Vec<_>>(),
         [(1, true), (2, false)]
     );
-    assert!(why.grounds.hold() && why.active);
+    assert!(why.provenance.is_grounded() && why.active);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_choice_for_a_model_is_data_that_fits_the_budget() {
     assert_eq!(memory.select("x", 3).expect("chosen"), manent::memory::Selection::default());
     // What was put into a context is counted from the session's record of it.
     let key = SessionKey::new("work").expect("a key");
-    let given = Setting::default().remembering(&chosen);
+    let given = PromptConfig::default().remembering(&chosen);
     store.session(&key).expect("held").set_context(&given).expect("noted");
     let seen = store.context(&key, Tokens::default()).expect("a context");
     assert_eq!(seen.messages[0].content, chosen.text);
@@ -174,7 +174,7 @@ fn a_writer_that_died_in_the_middle_of_a_record_leaves_everything_to_be_listed_a
 #[test]
 fn forgotten_items_do_not_push_others_out_of_an_answer() {
     let (_dir, _, memory) = memory();
-    let mut hold = memory.hold(Duration::ZERO).expect("free");
+    let mut hold = memory.writer(Duration::ZERO).expect("free");
     for n in 0..60 {
         let kind = if n % 2 == 0 { Kind::Fact } else { Kind::Pref };
         hold.add(&NewItem::new(kind, "kiwi kiwi kiwi")).expect("added");

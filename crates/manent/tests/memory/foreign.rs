@@ -1,7 +1,7 @@
 //! Files of other programs: they open as they are, and those programs can go on with what we made of them.
 
 use manent::Error;
-use manent::memory::{Filter, Kind, Who};
+use manent::memory::{Filter, Kind, SourceKind};
 
 use super::{fact, file, files_with, found, ids, open, with_file};
 
@@ -43,7 +43,7 @@ fn another_programs_memory_opens_as_it_is_and_is_read_by_it_afterwards() {
     let items = memory.items(&Filter { tags: vec!["home".into()], ..Filter::default() }).unwrap();
     assert_eq!(
         (items.len(), items[0].kind, &items[0].source.who),
-        (1, Kind::Fact, &Who::Other(String::new()))
+        (1, Kind::Fact, &SourceKind::Other(String::new()))
     );
     assert_eq!(memory.add(&fact("the dog is called Rex")).unwrap().id, 6);
     memory.forget(&[3]).unwrap();
@@ -94,7 +94,7 @@ fn a_program_that_appends_to_our_file_never_meets_our_numbers() {
     };
     theirs(50);
     assert_eq!(memory.add(&fact("two")).unwrap().id, 51);
-    let mut hold = memory.hold(std::time::Duration::ZERO).unwrap();
+    let mut hold = memory.writer(std::time::Duration::ZERO).unwrap();
     assert_eq!(hold.add(&fact("three")).unwrap().id, 52);
     // They know nothing of a lease.
     theirs(53);
@@ -177,7 +177,7 @@ fn ids_given_twice_are_listed_twice_and_forgotten_together() {
     assert_eq!(memory.counts().unwrap().double_ids, 2);
     assert_eq!(memory.get(1).unwrap().len(), 2);
     assert_eq!(found(&memory, "apple"), [1, 1, 2, 2, 2]);
-    assert_eq!(memory.why(2).unwrap().len(), 3);
+    assert_eq!(memory.history(2).unwrap().len(), 3);
     memory.forget(&[2]).unwrap();
     assert_eq!(ids(&memory), [1, 1]);
     assert_eq!(found(&memory, "apple"), [1, 1]);

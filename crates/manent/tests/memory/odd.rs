@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use manent::log::{Body, frame};
-use manent::memory::{Filter, Kind, NewItem, Source, Who};
+use manent::memory::{Filter, Kind, NewItem, Source, SourceKind};
 use manent::{Error, Query};
 
 use super::{fact, file, found, home, ids, open, with_file};
@@ -25,7 +25,7 @@ fn a_kind_that_is_none_is_refused_by_name_and_so_is_an_empty_text() {
         fact("x").tag("\u{0}"),
         fact("x").tag(" "),
         fact("x").tag("y".repeat(101)),
-        fact("x").from(Source::by(Who::Other("somebody".into()))),
+        fact("x").from(Source::by(SourceKind::Other("somebody".into()))),
         fact("x").replacing(1),
     ] {
         let error = memory.add(&bad).expect_err("refused").to_string();
@@ -107,11 +107,11 @@ fn nul_bytes_half_pairs_and_deep_nests_in_another_programs_lines_harm_nothing() 
     assert_eq!(memory.damage().unwrap().len(), 1, "the raw NUL is named");
     assert_eq!(memory.get(8).unwrap()[0].tags, ["two\nlines", ""]);
     let last = memory.get(9).unwrap().remove(0);
-    assert_eq!((last.tags, last.source.who), (vec!["alone".to_owned()], Who::User));
+    assert_eq!((last.tags, last.source.who), (vec!["alone".to_owned()], SourceKind::User));
     let plums = found(&memory, "plum");
     assert!(plums.contains(&5) && plums.contains(&6) && plums.contains(&3), "{plums:?}");
     assert_eq!(memory.select("plum", 10_000_000).unwrap().ids.len(), 8);
-    memory.why(6).unwrap();
+    memory.history(6).unwrap();
     memory.audit().unwrap();
     memory.forget(&[1]).unwrap();
     let damaged = memory.compact().unwrap().damaged.expect("the raw NUL is set aside");
@@ -231,7 +231,7 @@ fn a_file_that_may_only_be_read_is_read() {
     let other = open(dir.path());
     assert_eq!(ids(&other), [1]);
     assert_eq!(found(&other, "papaya"), [1]);
-    match other.hold(Duration::ZERO) {
+    match other.writer(Duration::ZERO) {
         // Nothing stops root.
         Ok(hold) => drop(hold),
         Err(e) => assert!(e.to_string().contains("memory.jsonl"), "{e}"),
@@ -243,10 +243,10 @@ fn a_file_that_may_only_be_read_is_read() {
 fn filters_choose_by_kind_tag_who_session_and_time() {
     let dir = home();
     let memory = open(dir.path());
-    let model = Source { session: Some("work".into()), ..Source::by(Who::Model) };
+    let model = Source { session: Some("work".into()), ..Source::by(SourceKind::Model) };
     let first = memory.add(&fact("a").tag("x").tag("y")).unwrap();
     memory.add(&NewItem::new(Kind::Pref, "b").tag("x").from(model)).unwrap();
-    memory.add(&NewItem::new(Kind::Daily, "c").from(Source::by(Who::Import))).unwrap();
+    memory.add(&NewItem::new(Kind::Daily, "c").from(Source::by(SourceKind::Import))).unwrap();
     let chosen = |filter: Filter| -> Vec<u64> {
         let mut ids: Vec<u64> = memory.items(&filter).unwrap().iter().map(|item| item.id).collect();
         ids.sort_unstable();
@@ -255,7 +255,10 @@ fn filters_choose_by_kind_tag_who_session_and_time() {
     assert_eq!(chosen(Filter { kinds: vec![Kind::Pref, Kind::Daily], ..Filter::default() }), [2, 3]);
     assert_eq!(chosen(Filter { tags: vec!["x".into()], ..Filter::default() }), [1, 2]);
     assert_eq!(chosen(Filter { tags: vec!["x".into(), "y".into()], ..Filter::default() }), [1]);
-    assert_eq!(chosen(Filter { who: vec![Who::Model, Who::Import], ..Filter::default() }), [2, 3]);
+    assert_eq!(
+        chosen(Filter { who: vec![SourceKind::Model, SourceKind::Import], ..Filter::default() }),
+        [2, 3]
+    );
     assert_eq!(chosen(Filter { session: Some("work".into()), ..Filter::default() }), [2]);
     assert_eq!(chosen(Filter { until_ms: Some(first.at_ms), ..Filter::default() }), Vec::<u64>::new());
     assert_eq!(chosen(Filter { since_ms: Some(first.at_ms), ..Filter::default() }), [1, 2, 3]);

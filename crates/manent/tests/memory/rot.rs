@@ -148,8 +148,8 @@ fn numbers_of_records_that_were_lost_together_are_not_given_again() {
             let (disk, memory) = with_bytes(&image, &bytes);
             let what = format!("{scene}: zeros from line {keep} on");
             // Taken and let go of, with nothing written: what was cut is not forgotten by that.
-            drop(memory.hold(std::time::Duration::ZERO).unwrap());
-            drop(open(&disk).hold(std::time::Duration::ZERO).unwrap());
+            drop(memory.writer(std::time::Duration::ZERO).unwrap());
+            drop(open(&disk).writer(std::time::Duration::ZERO).unwrap());
             let id = open(&disk).add(&fact("alpha new")).unwrap().id;
             assert!(id > highest, "{what}: {id}");
             assert_eq!(open(&disk).add(&fact("alpha newer")).unwrap().id, id + 1, "{what}: only once");

@@ -48,7 +48,7 @@ fn no_item_breaks_out_of_the_block_or_forges_another() {
 fn whatever_the_budget_is_the_block_fits_and_the_same_thing_is_not_said_twice() {
     let dir = home();
     let memory = open(dir.path());
-    let mut hold = memory.hold(std::time::Duration::ZERO).unwrap();
+    let mut hold = memory.writer(std::time::Duration::ZERO).unwrap();
     for n in 0..80 {
         let kind = Kind::ALL[n % 4];
         hold.add(&NewItem::new(kind, format!("grüße ναί {n} 好 {}", "long ".repeat(n % 13)))).unwrap();

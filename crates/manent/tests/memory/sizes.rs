@@ -54,7 +54,7 @@ fn a_hundred_thousand_items_with_one_id() {
 fn forgetting_one_by_one_from_a_large_memory() {
     let dir = home();
     let memory = open(dir.path());
-    let mut hold = memory.hold(Duration::ZERO).unwrap();
+    let mut hold = memory.writer(Duration::ZERO).unwrap();
     for n in 1..=MANY {
         assert_eq!(hold.add_with(&fact("date"), Durability::Flush).unwrap().id, n);
     }
@@ -76,7 +76,7 @@ fn forgetting_one_by_one_from_a_large_memory() {
 fn a_chain_of_ten_thousand_replacements() {
     let dir = home();
     let memory = open(dir.path());
-    let mut hold = memory.hold(Duration::ZERO).unwrap();
+    let mut hold = memory.writer(Duration::ZERO).unwrap();
     hold.add(&fact("fig 0")).unwrap();
     for n in 1..10_000 {
         hold.add_with(&fact(&format!("fig {n}")).replacing(n), Durability::Flush).unwrap();

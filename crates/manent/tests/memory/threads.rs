@@ -121,7 +121,7 @@ fn does_what_its_parent_asks_for() {
     let (does, home) = asked.split_once(' ').unwrap();
     let memory = patient(Path::new(home));
     if does == "hold" {
-        let _hold = memory.hold(Duration::ZERO).unwrap();
+        let _hold = memory.writer(Duration::ZERO).unwrap();
         tell("held");
         let _ = std::io::stdin().read_line(&mut String::new());
         return;
@@ -145,7 +145,7 @@ fn a_second_process_is_told_who_holds_the_memory_and_let_in_when_that_one_dies()
         memory.add(&fact("one")).unwrap();
         let (mut child, mut told) = child(dir.path(), "hold");
         assert_eq!(next(&mut told).as_deref(), Some("held"));
-        let refused = memory.hold(Duration::ZERO).expect_err("held");
+        let refused = memory.writer(Duration::ZERO).expect_err("held");
         let named = format!("memory is held by another manent process (pid {})", child.id());
         assert!(refused.to_string().starts_with(&named), "{refused}");
         assert!(matches!(memory.add(&fact("two")), Err(Error::MemoryHeld { .. })));
@@ -154,7 +154,7 @@ fn a_second_process_is_told_who_holds_the_memory_and_let_in_when_that_one_dies()
         assert_eq!(ids(&memory), [1], "reading needs nobody's leave");
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(memory.hold(Duration::ZERO).unwrap().add(&fact("two")).unwrap().id, 2);
+        assert_eq!(memory.writer(Duration::ZERO).unwrap().add(&fact("two")).unwrap().id, 2);
     })
     .unwrap();
 }

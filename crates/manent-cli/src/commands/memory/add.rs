@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Read};
 
 use anstyle::{AnsiColor, Style};
-use manent::memory::{Grounds, ItemError, NewItem, Source};
+use manent::memory::{ItemError, NewItem, Provenance, Source};
 use manent::{LogItem, Start, Store, StreamId};
 
 use crate::args::memory::Add;
@@ -20,13 +20,13 @@ pub(crate) fn run(context: &Context<'_>, given: &Add) -> Result<Exit, Failure> {
     let memory = store.memory()?;
     let source = source(&store, given)?;
     if source.quote.is_some() {
-        match memory.grounds(&source)? {
-            Grounds::Quoted { role, .. } if role != "user" => {
+        match memory.provenance(&source)? {
+            Provenance::Quoted { role, .. } if role != "user" => {
                 context.warn(&format!(
                     "the quote is of the {role}, not of the user; `manent memory audit` will say so"
                 ));
             }
-            Grounds::Quoted { .. } => {}
+            Provenance::Quoted { .. } => {}
             _ => return Err(manent::Error::from(ItemError::Quote(passage(given))).into()),
         }
     }

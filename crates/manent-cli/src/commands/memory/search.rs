@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use manent::memory::Hit;
+use manent::memory::MemoryHit;
 use manent::{Query, QueryError};
 use serde_json::json;
 
@@ -56,7 +56,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Search) -> Result<Exit, Failure
 }
 
 /// The item as it is stored, with what was found in it behind that.
-fn json_of(hit: &Hit) -> String {
+fn json_of(hit: &MemoryHit) -> String {
     let score = (f64::from(hit.score) * 1e4).round() / 1e4;
     let found = json!({"snippet": hit.snippet.text, "score": score}).to_string();
     let line = hit.item.line.trim_ascii();

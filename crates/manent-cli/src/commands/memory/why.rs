@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use manent::memory::{Grounds, Said, Why};
+use manent::memory::{ItemHistory, Provenance, SourceTurn};
 use serde_json::{Value, json};
 
 use crate::args::memory;
@@ -14,7 +14,7 @@ use crate::{term, when};
 
 pub(crate) fn run(context: &Context<'_>, given: &memory::Why) -> Result<Exit, Failure> {
     let memory = super::memory(context, Duration::ZERO)?;
-    let all = memory.why(given.id)?;
+    let all = memory.history(given.id)?;
     let mut output = context.output();
     for (nth, why) in all.iter().enumerate() {
         if nth > 0 && !output.json {
@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context<'_>, given: &memory::Why) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-fn print(why: &Why, output: &mut Output) -> std::io::Result<()> {
+fn print(why: &ItemHistory, output: &mut Output) -> std::io::Result<()> {
     let item = &why.item;
     let bold = Style::new().bold();
     let tags = super::tags_of(item);
@@ -70,7 +70,7 @@ fn print(why: &Why, output: &mut Output) -> std::io::Result<()> {
     if let Some(quote) = &source.quote {
         fact(output, "quote", &format!("\u{201c}{}\u{201d}", term::line(quote)))?;
     }
-    fact(output, "rests on", words(&why.grounds))?;
+    fact(output, "rests on", words(&why.provenance))?;
     if !why.replaced_by.is_empty() {
         fact(output, "replaced", &format!("by {}", list(&why.replaced_by)))?;
     }
@@ -104,7 +104,7 @@ fn fact(output: &mut Output, name: &str, text: &str) -> std::io::Result<()> {
 }
 
 /// A turn beside the source is faint, the source itself is not.
-fn print_said(said: &Said, output: &mut Output) -> std::io::Result<()> {
+fn print_said(said: &SourceTurn, output: &mut Output) -> std::io::Result<()> {
     let mark = if said.is_source { ">" } else { " " };
     let number = format!("{mark} {:>4}  ", said.seq);
     let text = super::first_line(&said.text);
@@ -116,14 +116,14 @@ fn print_said(said: &Said, output: &mut Output) -> std::io::Result<()> {
     output.line(&[(front, &number), (term::role_style(&said.role), &role), (style, &term::fit(&text, room))])
 }
 
-fn words(grounds: &Grounds) -> &'static str {
+fn words(grounds: &Provenance) -> &'static str {
     match grounds {
-        Grounds::Told => "the user, who asked for it to be remembered",
-        Grounds::Quoted { role, .. } if role == "user" => "what the user said: the quote is there",
-        Grounds::Quoted { .. } => "what somebody else than the user said: the quote is there",
-        Grounds::NoQuote => "nothing: there is no quote",
-        Grounds::NotThere => "nothing: the quote is not where it should be",
-        Grounds::Gone => "nothing that is still there: the session or its records are gone",
+        Provenance::Told => "the user, who asked for it to be remembered",
+        Provenance::Quoted { role, .. } if role == "user" => "what the user said: the quote is there",
+        Provenance::Quoted { .. } => "what somebody else than the user said: the quote is there",
+        Provenance::NoQuote => "nothing: there is no quote",
+        Provenance::NotThere => "nothing: the quote is not where it should be",
+        Provenance::Gone => "nothing that is still there: the session or its records are gone",
     }
 }
 
@@ -132,13 +132,13 @@ fn list(ids: &[u64]) -> String {
 }
 
 /// The item as it is stored, and what is known about it.
-fn json_of(why: &Why) -> String {
-    let (grounds, quoted) = match &why.grounds {
-        Grounds::Told => ("told", None),
-        Grounds::Quoted { seq, .. } => ("quoted", Some(seq)),
-        Grounds::NoQuote => ("no_quote", None),
-        Grounds::NotThere => ("not_there", None),
-        Grounds::Gone => ("gone", None),
+fn json_of(why: &ItemHistory) -> String {
+    let (grounds, quoted) = match &why.provenance {
+        Provenance::Told => ("told", None),
+        Provenance::Quoted { seq, .. } => ("quoted", Some(seq)),
+        Provenance::NoQuote => ("no_quote", None),
+        Provenance::NotThere => ("not_there", None),
+        Provenance::Gone => ("gone", None),
     };
     let passage: Vec<Value> = why
         .passage
@@ -151,7 +151,7 @@ fn json_of(why: &Why) -> String {
         .collect();
     let known = json!({
         "active": why.active, "replaced_by": why.replaced_by, "grounds": grounds, "quoted_seq": quoted,
-        "grounded": why.grounds.hold(), "session": why.session.as_ref().map(|at| at.key.as_str()),
+        "grounded": why.provenance.is_grounded(), "session": why.session.as_ref().map(|at| at.key.as_str()),
         "passage": passage, "recalls": why.recalls.times, "last_recall": why.recalls.last,
     })
     .to_string();

@@ -9,16 +9,16 @@ use manent_store::{AppendOptions, IfMissing, Position, Repaired, Seek, StreamHea
 
 use super::Core;
 use super::active::{Active, ids_within};
-use super::compact::{self, Compacted};
-use super::effect::Effect;
+use super::compact::{self, MemoryCompaction};
 use super::item::{ID_MAX, Item, ItemError, NewItem, tombstone};
+use super::operation::Effect;
 use crate::error::{Error, Result};
 use crate::turn::Record;
 use manent_store::clock;
 
-/// The right to write the memory, until it is dropped. See [`Memory::hold`](super::Memory::hold).
+/// The right to write the memory, until it is dropped. See [`Memory::writer`](super::Memory::writer).
 #[derive(Debug)]
-pub struct Hold<'a> {
+pub struct MemoryWriter<'a> {
     core: &'a Core,
     /// `None` once it was let go.
     writer: Option<Box<dyn StreamWriter>>,
@@ -50,8 +50,8 @@ pub struct Forgotten {
     pub active_again: Vec<u64>,
 }
 
-impl<'a> Hold<'a> {
-    pub(super) fn open(core: &'a Core, wait: Duration) -> Result<Hold<'a>> {
+impl<'a> MemoryWriter<'a> {
+    pub(super) fn open(core: &'a Core, wait: Duration) -> Result<MemoryWriter<'a>> {
         let make = || {
             let (id, body) = header(&core.app, 1, 1, 0);
             StreamHeader { id, body }
@@ -63,7 +63,7 @@ impl<'a> Hold<'a> {
             is_same && next.next_seq == writer.next_seq() && writer.set_aside().is_none()
         };
         let next_id = known.filter(is_known).map_or(UNKNOWN, |next| next.item);
-        let mut hold = Hold { core, writer: Some(writer), next_id };
+        let mut hold = MemoryWriter { core, writer: Some(writer), next_id };
         if next_id == UNKNOWN {
             hold.count_anew()?;
         }
@@ -75,7 +75,7 @@ impl<'a> Hold<'a> {
         self.add_with(item, Durability::Sync)
     }
 
-    /// As [`Hold::add`], as durable as asked.
+    /// As [`MemoryWriter::add`], as durable as asked.
     pub fn add_with(&mut self, item: &NewItem, durability: Durability) -> Result<Item> {
         item.check()?;
         if let Some(replaced) = item.replaces {
@@ -113,7 +113,7 @@ impl<'a> Hold<'a> {
         let id = self.next_id;
         // Given back before it is taken again.
         self.writer = None;
-        let mut anew = Hold::open(self.core, self.core.wait)?;
+        let mut anew = MemoryWriter::open(self.core, self.core.wait)?;
         (self.writer, self.next_id) = (anew.writer.take(), anew.next_id);
         let Some(writer) = &mut self.writer else { return self.append(1, durability, make) };
         match writer.find(&KeyRule::IDEMPOTENCY, key.as_bytes(), Occurrence::First)? {
@@ -156,8 +156,8 @@ impl<'a> Hold<'a> {
     }
 
     /// Rewrites the file without what was forgotten.
-    pub fn compact(mut self) -> Result<Compacted> {
-        let Some(writer) = self.writer.take() else { return Ok(Compacted::default()) };
+    pub fn compact(mut self) -> Result<MemoryCompaction> {
+        let Some(writer) = self.writer.take() else { return Ok(MemoryCompaction::default()) };
         compact::compact(self.core, writer, self.next_id)
     }
 
@@ -256,7 +256,7 @@ pub(super) fn expect_there(active: &Active, ids: &[u64]) -> Result<()> {
     missing.map_or(Ok(()), |id| Err(Error::NoItem { id: *id }))
 }
 
-impl Drop for Hold<'_> {
+impl Drop for MemoryWriter<'_> {
     fn drop(&mut self) {
         let Some(writer) = self.writer.take() else { return };
         if writer.is_finished() || writer.is_new() || self.next_id == UNKNOWN {

@@ -13,7 +13,7 @@ use crate::error::Result;
 
 /// A stream that was read to its end.
 #[derive(Debug)]
-pub(super) struct Loaded {
+pub(super) struct MemoryCache {
     reader: Box<dyn StreamReader>,
     active: Arc<Active>,
     /// What the stream was called, and the state it was seen in before the last of it was read.
@@ -21,9 +21,9 @@ pub(super) struct Loaded {
     version: Version,
 }
 
-impl Loaded {
+impl MemoryCache {
     /// Reads all of it; `None` if there is nothing.
-    pub(super) fn read(streams: &dyn Streams, id: &StreamId) -> Result<Option<Loaded>> {
+    pub(super) fn read(streams: &dyn Streams, id: &StreamId) -> Result<Option<MemoryCache>> {
         loop {
             let Some(mut reader) = open(streams, id)? else { return Ok(None) };
             // Items are read through a handle of their own, for as long as somebody has this state of the stream.
@@ -34,7 +34,7 @@ impl Loaded {
             let Some(StreamStat { bytes, name, .. }) = look(streams, id)? else { return Ok(None) };
             reader.seek(Seek::First)?;
             let active = Arc::new(Active::new(Some(items.into()), bytes));
-            let mut loaded = Loaded { reader, active, name, version: Version::UNKNOWN };
+            let mut loaded = MemoryCache { reader, active, name, version: Version::UNKNOWN };
             loaded.read_on(streams, id)?;
             return Ok(Some(loaded));
         }
@@ -80,7 +80,7 @@ impl Loaded {
     }
 }
 
-impl KnownStreams for Loaded {
+impl KnownStreams for MemoryCache {
     fn each(&self, take: &mut dyn FnMut(Place, &str, Version)) {
         take(Place::Live, &self.name, self.version);
     }

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use manent_log::LogItem;
 
 use super::Memory;
-use super::item::{Item, Source, Who};
-use crate::context::speaker;
+use super::item::{Item, Source, SourceKind};
+use crate::context::normalized_role;
 use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::stream::Start;
@@ -16,14 +16,14 @@ use manent_store::{Place, SessionKey, StreamId};
 
 /// What an item rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Grounds {
+pub enum Provenance {
     /// A person said that it is to be remembered.
     Told,
     /// Its quote stands in this record, which this role said.
     Quoted {
         /// The record.
         seq: u64,
-        /// Who said it.
+        /// The role that said it.
         role: String,
     },
     /// Nobody quotes anything.
@@ -34,12 +34,12 @@ pub enum Grounds {
     Gone,
 }
 
-impl Grounds {
+impl Provenance {
     /// Whether what was remembered was really said, by a person.
-    pub fn hold(&self) -> bool {
+    pub fn is_grounded(&self) -> bool {
         match self {
-            Grounds::Told => true,
-            Grounds::Quoted { role, .. } => speaker(role) == "user",
+            Provenance::Told => true,
+            Provenance::Quoted { role, .. } => normalized_role(role) == "user",
             _ => false,
         }
     }
@@ -47,7 +47,7 @@ impl Grounds {
 
 /// Where an item came from, with what stood around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Why {
+pub struct ItemHistory {
     /// The item.
     pub item: Item,
     /// Whether it is active; else another one replaces it.
@@ -55,21 +55,21 @@ pub struct Why {
     /// The items that replace it.
     pub replaced_by: Vec<u64>,
     /// What it rests on.
-    pub grounds: Grounds,
+    pub provenance: Provenance,
     /// The session that it came from, if that is still there.
     pub session: Option<StreamId>,
     /// The passage and some turns around it.
-    pub passage: Vec<Said>,
+    pub passage: Vec<SourceTurn>,
     /// How often it was put into a context.
-    pub recalls: Recalls,
+    pub recalls: RecallStats,
 }
 
 /// A turn around the source of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct SourceTurn {
     /// Its number.
     pub seq: u64,
-    /// Who spoke.
+    /// The role of the speaker.
     pub role: String,
     /// When, as the record says.
     pub ts: String,
@@ -81,7 +81,7 @@ pub struct Said {
 
 /// How often an item was put into a context, as the sessions tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recalls {
+pub struct RecallStats {
     /// How often.
     pub times: u64,
     /// When last, as the record says.
@@ -90,24 +90,24 @@ pub struct Recalls {
 
 impl Memory {
     /// What an item rests on.
-    pub fn grounds(&self, source: &Source) -> Result<Grounds> {
+    pub fn provenance(&self, source: &Source) -> Result<Provenance> {
         let Some(quote) = source.quote.as_deref().filter(|quote| !quote.trim().is_empty()) else {
-            return Ok(if source.who == Who::User { Grounds::Told } else { Grounds::NoQuote });
+            return Ok(if source.who == SourceKind::User { Provenance::Told } else { Provenance::NoQuote });
         };
-        let Some((first, last)) = source.seqs else { return Ok(Grounds::NotThere) };
-        let Some(session) = self.session_of(source)? else { return Ok(Grounds::Gone) };
-        let mut grounds = Grounds::Gone;
+        let Some((first, last)) = source.seqs else { return Ok(Provenance::NotThere) };
+        let Some(session) = self.session_of(source)? else { return Ok(Provenance::Gone) };
+        let mut provenance = Provenance::Gone;
         each_turn(&self.store, &session, first, last, |seq, record| {
-            if matches!(grounds, Grounds::Quoted { .. }) {
+            if matches!(provenance, Provenance::Quoted { .. }) {
                 return;
             }
-            grounds = if holds(&record.said(), quote) {
-                Grounds::Quoted { seq, role: record.role().unwrap_or_default().into_owned() }
+            provenance = if holds(&record.said(), quote) {
+                Provenance::Quoted { seq, role: record.role().unwrap_or_default().into_owned() }
             } else {
-                Grounds::NotThere
+                Provenance::NotThere
             };
         })?;
-        Ok(grounds)
+        Ok(provenance)
     }
 
     /// When the first turn of a source was said, as that says.
@@ -120,7 +120,7 @@ impl Memory {
     }
 
     /// Where an item came from. Several where another program gave an id twice.
-    pub fn why(&self, id: u64) -> Result<Vec<Why>> {
+    pub fn history(&self, id: u64) -> Result<Vec<ItemHistory>> {
         let items = self.get(id)?;
         if items.is_empty() {
             return Err(Error::NoItem { id });
@@ -133,7 +133,7 @@ impl Memory {
             if let (Some(session), Some((first, last))) = (&session, item.source.seqs) {
                 let around = (first.saturating_sub(BESIDE).max(1), last.saturating_add(BESIDE));
                 each_turn(&self.store, session, around.0, around.1, |seq, record| {
-                    passage.push(Said {
+                    passage.push(SourceTurn {
                         seq,
                         role: record.role().unwrap_or_default().into_owned(),
                         ts: record.ts().unwrap_or_default().into_owned(),
@@ -142,16 +142,24 @@ impl Memory {
                     });
                 })?;
             }
-            let grounds = self.grounds(&item.source)?;
+            let provenance = self.provenance(&item.source)?;
             let replaced_by = self.replacers_of(id)?;
-            why.push(Why { item, active, replaced_by, grounds, session, passage, recalls: recalls.clone() });
+            why.push(ItemHistory {
+                item,
+                active,
+                replaced_by,
+                provenance,
+                session,
+                passage,
+                recalls: recalls.clone(),
+            });
         }
         Ok(why)
     }
 
     /// How often each item was put into a context: what the `context` records of all sessions say.
-    pub fn recalls(&self) -> Result<HashMap<u64, Recalls>> {
-        let mut recalls: HashMap<u64, Recalls> = HashMap::new();
+    pub fn recalls(&self) -> Result<HashMap<u64, RecallStats>> {
+        let mut recalls: HashMap<u64, RecallStats> = HashMap::new();
         let named = memchr::memmem::Finder::new(br#""memory":"#);
         for place in [Place::Live, Place::Archive] {
             for listed in self.store.list(place)? {
