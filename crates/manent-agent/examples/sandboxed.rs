@@ -4,7 +4,9 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use manent_agent::sandbox::{Kind, Line, Policy, Sandbox, SandboxError, Stop, enter_if_asked};
+use manent_agent::sandbox::{
+    CommandLine, Isolation, Sandbox, SandboxError, SandboxPolicy, StopFlag, enter_if_asked,
+};
 
 fn main() -> ExitCode {
     if let Some(code) = enter_if_asked() {
@@ -26,12 +28,12 @@ fn main() -> ExitCode {
 
 fn run(kind: &str, workspace: &str, store: &str, line: &str) -> Result<(), SandboxError> {
     let sandbox = match kind {
-        "bubblewrap" => Sandbox::probe_kind(Kind::Bubblewrap)?,
-        "landlock" => Sandbox::probe_kind(Kind::Landlock)?,
+        "bubblewrap" => Sandbox::probe_kind(Isolation::Bubblewrap)?,
+        "landlock" => Sandbox::probe_kind(Isolation::Landlock)?,
         _ => Sandbox::probe()?,
     };
-    let policy = Policy::new(workspace, store);
-    let outcome = sandbox.run(&policy, &Line::Shell(line.to_owned()), &Stop::new()?)?;
+    let policy = SandboxPolicy::new(workspace, store);
+    let outcome = sandbox.run(&policy, &CommandLine::Shell(line.to_owned()), &StopFlag::new()?)?;
     let mut stdout = std::io::stdout().lock();
     let _ = write!(stdout, "{}", outcome.stdout.text());
     for note in &outcome.notes {

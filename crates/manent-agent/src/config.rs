@@ -15,7 +15,7 @@ use std::time::Duration;
 use manent::context::Limits;
 use manent::human_time;
 
-use crate::providers::Patience;
+use crate::providers::RetryPolicy;
 use settings::{SETTINGS, Setting};
 
 /// What is set.
@@ -42,14 +42,14 @@ pub struct Config {
     /// The variable of the environment that has the key for it. The key itself is never in a file of ours.
     pub openai_key_env: String,
     /// When what was said becomes memory.
-    pub consolidate: When,
+    pub consolidate: ConsolidationTrigger,
     /// What is learned waits in the inbox for a person.
     pub inbox: bool,
     /// What models may take a day for consolidation, in tokens.
     pub tokens_per_day: u64,
     /// The report of what skills did that is kept.
-    pub retro: Retro,
-    origins: BTreeMap<&'static str, Origin>,
+    pub retro: RetroConfig,
+    origins: BTreeMap<&'static str, SettingOrigin>,
 }
 
 /// Who serves models.
@@ -67,7 +67,7 @@ pub enum Provider {
 
 /// When what was said becomes memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum ConsolidationTrigger {
     /// Only when somebody asks for it.
     Off,
     /// After every so many answers.
@@ -78,7 +78,7 @@ pub enum When {
     End,
 }
 
-impl When {
+impl ConsolidationTrigger {
     /// Whether it is time: so many answers since last time, so long since the last one, and whether the conversation
     /// ends now.
     pub fn is_due(self, answers: u32, rested: Duration, ends: bool) -> bool {
@@ -86,19 +86,19 @@ impl When {
             return false;
         }
         match self {
-            When::Off => false,
-            When::Every(n) => answers >= n.max(1) || ends,
-            When::Idle(time) => rested >= time || ends,
-            When::End => ends,
+            ConsolidationTrigger::Off => false,
+            ConsolidationTrigger::Every(n) => answers >= n.max(1) || ends,
+            ConsolidationTrigger::Idle(time) => rested >= time || ends,
+            ConsolidationTrigger::End => ends,
         }
     }
 }
 
 /// The report of what skills did that is kept, and made anew now and then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retro {
+pub struct RetroConfig {
     /// How often.
-    pub every: Every,
+    pub every: RetroInterval,
     /// How far back it looks.
     pub since: Duration,
     /// Whether its lessons go into the memory.
@@ -109,7 +109,7 @@ pub struct Retro {
 
 /// How often something is done by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Every {
+pub enum RetroInterval {
     /// Never.
     Off,
     /// With so long between two times.
@@ -118,7 +118,7 @@ pub enum Every {
 
 /// Where a setting comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Origin {
+pub enum SettingOrigin {
     /// Built in.
     #[default]
     Default,
@@ -130,13 +130,13 @@ pub enum Origin {
     Flag,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::Default => f.write_str("default"),
-            Origin::File => f.write_str("config.toml"),
-            Origin::Env(name) => write!(f, "${name}"),
-            Origin::Flag => f.write_str("command line"),
+            SettingOrigin::Default => f.write_str("default"),
+            SettingOrigin::File => f.write_str("config.toml"),
+            SettingOrigin::Env(name) => write!(f, "${name}"),
+            SettingOrigin::Flag => f.write_str("command line"),
         }
     }
 }
@@ -169,7 +169,7 @@ pub enum ConfigError {
         /// What it is set to.
         value: String,
         /// Where.
-        origin: Origin,
+        origin: SettingOrigin,
         /// What would make sense.
         wanted: &'static str,
     },
@@ -181,18 +181,18 @@ impl Default for Config {
             model: "gemma4:e4b".to_owned(),
             provider: Provider::Auto,
             limits: Limits::default(),
-            max_answer_bytes: Patience::default().answer_bytes,
+            max_answer_bytes: RetryPolicy::default().answer_bytes,
             max_silence: Duration::from_mins(5),
             background_timeout: Duration::from_mins(10),
             ollama_url: "http://127.0.0.1:11434".to_owned(),
             ollama_keep_alive: "5m".to_owned(),
             openai_url: String::new(),
             openai_key_env: "OPENAI_API_KEY".to_owned(),
-            consolidate: When::Every(1),
+            consolidate: ConsolidationTrigger::Every(1),
             inbox: false,
             tokens_per_day: 200_000,
-            retro: Retro {
-                every: Every::Time(Duration::from_hours(24)),
+            retro: RetroConfig {
+                every: RetroInterval::Time(Duration::from_hours(24)),
                 since: Duration::from_hours(24 * 30),
                 remember: false,
                 with_model: false,
@@ -236,17 +236,22 @@ impl Config {
                         other => {
                             let (name, wanted) = (setting.name, setting.wanted);
                             let value = format!("a value of type {}", other.type_str());
-                            return Err(ConfigError::Value { name, value, origin: Origin::File, wanted });
+                            return Err(ConfigError::Value {
+                                name,
+                                value,
+                                origin: SettingOrigin::File,
+                                wanted,
+                            });
                         }
                     };
-                    config.set(setting, &value, Origin::File)?;
+                    config.set(setting, &value, SettingOrigin::File)?;
                 }
             }
         }
         for setting in &SETTINGS {
             for name in setting.env {
                 if let Some(value) = env(name).filter(|value| !value.is_empty()) {
-                    config.set(setting, &value, Origin::Env(name))?;
+                    config.set(setting, &value, SettingOrigin::Env(name))?;
                 }
             }
         }
@@ -254,31 +259,31 @@ impl Config {
     }
 
     /// Returns the limits for what a server sends.
-    pub fn patience(&self) -> Patience {
-        Patience {
+    pub fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy {
             first_byte: self.max_silence.saturating_mul(2),
             between: self.max_silence,
             call: self.max_silence,
             answer_bytes: self.max_answer_bytes,
-            ..Patience::default()
+            ..RetryPolicy::default()
         }
     }
 
     /// Sets what was given on the command line.
     pub fn set_flag(&mut self, name: &'static str, value: &str) -> Result<(), ConfigError> {
         match SETTINGS.iter().find(|setting| setting.name == name) {
-            Some(setting) => self.set(setting, value, Origin::Flag),
+            Some(setting) => self.set(setting, value, SettingOrigin::Flag),
             None => Err(ConfigError::Unknown { path: "the command line".to_owned(), name: name.to_owned() }),
         }
     }
 
     /// Everything that can be set: its name, what it is set to, where, and what it is for.
-    pub fn all(&self) -> Vec<(&'static str, String, Origin, &'static str)> {
+    pub fn all(&self) -> Vec<(&'static str, String, SettingOrigin, &'static str)> {
         let origin = |name| self.origins.get(name).cloned().unwrap_or_default();
         SETTINGS.iter().map(|s| (s.name, (s.get)(self), origin(s.name), s.about)).collect()
     }
 
-    fn set(&mut self, setting: &Setting, value: &str, origin: Origin) -> Result<(), ConfigError> {
+    fn set(&mut self, setting: &Setting, value: &str, origin: SettingOrigin) -> Result<(), ConfigError> {
         if (setting.set)(self, value.trim()).is_none() {
             let shown = value.chars().take(SHOWN_CHARS).collect();
             return Err(ConfigError::Value {
@@ -311,31 +316,31 @@ impl Provider {
     }
 }
 
-impl When {
-    fn of_words(text: &str) -> Option<When> {
+impl ConsolidationTrigger {
+    fn of_words(text: &str) -> Option<ConsolidationTrigger> {
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
         match (word, rest.trim()) {
-            ("off", "") => Some(When::Off),
-            ("turn", "") => Some(When::Every(1)),
-            ("end", "") => Some(When::End),
-            ("every", n) => n.parse().ok().filter(|n| *n > 0).map(When::Every),
-            ("idle", time) => human_time::parse_duration(time).ok().map(When::Idle),
+            ("off", "") => Some(ConsolidationTrigger::Off),
+            ("turn", "") => Some(ConsolidationTrigger::Every(1)),
+            ("end", "") => Some(ConsolidationTrigger::End),
+            ("every", n) => n.parse().ok().filter(|n| *n > 0).map(ConsolidationTrigger::Every),
+            ("idle", time) => human_time::parse_duration(time).ok().map(ConsolidationTrigger::Idle),
             _ => None,
         }
     }
 }
 
-impl Every {
-    fn of_words(text: &str) -> Option<Every> {
-        if text == "off" { Some(Every::Off) } else { length(text).map(Every::Time) }
+impl RetroInterval {
+    fn of_words(text: &str) -> Option<RetroInterval> {
+        if text == "off" { Some(RetroInterval::Off) } else { length(text).map(RetroInterval::Time) }
     }
 }
 
-impl fmt::Display for Every {
+impl fmt::Display for RetroInterval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Every::Off => f.write_str("off"),
-            Every::Time(time) => f.write_str(&length_words(*time)),
+            RetroInterval::Off => f.write_str("off"),
+            RetroInterval::Time(time) => f.write_str(&format_duration(*time)),
         }
     }
 }
@@ -347,7 +352,7 @@ fn length(text: &str) -> Option<Duration> {
 }
 
 /// `30d`, `90m`, `45s`: in the largest unit that says it to the second.
-pub fn length_words(time: Duration) -> String {
+pub fn format_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     if time.subsec_nanos() > 0 {
         return format!("{}ms", time.as_millis());
@@ -357,14 +362,14 @@ pub fn length_words(time: Duration) -> String {
     fits.map_or_else(|| format!("{seconds}s"), |(length, unit)| format!("{}{unit}", seconds / length))
 }
 
-impl fmt::Display for When {
+impl fmt::Display for ConsolidationTrigger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            When::Off => f.write_str("off"),
-            When::Every(1) => f.write_str("turn"),
-            When::Every(n) => write!(f, "every {n}"),
-            When::Idle(time) => write!(f, "idle {}s", time.as_secs()),
-            When::End => f.write_str("end"),
+            ConsolidationTrigger::Off => f.write_str("off"),
+            ConsolidationTrigger::Every(1) => f.write_str("turn"),
+            ConsolidationTrigger::Every(n) => write!(f, "every {n}"),
+            ConsolidationTrigger::Idle(time) => write!(f, "idle {}s", time.as_secs()),
+            ConsolidationTrigger::End => f.write_str("end"),
         }
     }
 }
@@ -387,7 +392,7 @@ mod tests {
         assert_eq!((config.model.as_str(), config.limits.max_tokens), ("b", 8000));
         assert_eq!(
             (config.consolidate, config.ollama_url.as_str()),
-            (When::Every(5), "http://127.0.0.1:11434")
+            (ConsolidationTrigger::Every(5), "http://127.0.0.1:11434")
         );
         config.set_flag("agent.model", "c").unwrap();
         let origins: Vec<String> =
@@ -433,7 +438,7 @@ mod tests {
         for (name, value, ..) in config.clone().all() {
             config.set_flag(name, &value).unwrap();
         }
-        assert_eq!(config.consolidate, When::Idle(Duration::from_mins(10)));
+        assert_eq!(config.consolidate, ConsolidationTrigger::Idle(Duration::from_mins(10)));
         for (text, shown) in [("36h", "36h"), ("2w", "14d"), ("90s", "90s"), ("off", "off"), ("120m", "2h")] {
             config.set_flag("retro.every", text).unwrap();
             assert_eq!(config.retro.every.to_string(), shown);
@@ -443,10 +448,16 @@ mod tests {
     #[test]
     fn it_is_time_when_it_was_set() {
         let (now, later) = (Duration::ZERO, Duration::from_secs(700));
-        assert!(When::Every(2).is_due(2, now, false) && !When::Every(2).is_due(1, now, false));
-        assert!(When::Idle(Duration::from_mins(10)).is_due(1, later, false));
-        assert!(!When::End.is_due(9, later, false) && When::End.is_due(1, now, true));
-        assert!(!When::Off.is_due(9, later, true), "off is off");
-        assert!(!When::Every(1).is_due(0, later, true), "nothing was said");
+        assert!(
+            ConsolidationTrigger::Every(2).is_due(2, now, false)
+                && !ConsolidationTrigger::Every(2).is_due(1, now, false)
+        );
+        assert!(ConsolidationTrigger::Idle(Duration::from_mins(10)).is_due(1, later, false));
+        assert!(
+            !ConsolidationTrigger::End.is_due(9, later, false)
+                && ConsolidationTrigger::End.is_due(1, now, true)
+        );
+        assert!(!ConsolidationTrigger::Off.is_due(9, later, true), "off is off");
+        assert!(!ConsolidationTrigger::Every(1).is_due(0, later, true), "nothing was said");
     }
 }

@@ -5,8 +5,8 @@
 //!
 //! | module | about |
 //! |---|---|
-//! | [`asking`] | what the library has a model do: sum up, and find what is worth remembering |
-//! | [`choosing`] | which model answers |
+//! | [`model_tasks`] | what the library has a model do: sum up, and find what is worth remembering |
+//! | [`model_selection`] | which model answers |
 //! | [`config`] | what can be set, and where it is set |
 //! | [`kernel`] | conversations: actors, from a question to the end of its answer |
 //! | `ledger` | append-only lists of what a person decided, in the store |
@@ -18,11 +18,11 @@
 //! | [`skills`] | Agent Skills: finding, reading and giving them to a model |
 //! | [`tools`] | what a model can do: read, write, edit and search files, run commands, recall and remember |
 
-pub mod asking;
-pub mod choosing;
 pub mod config;
 pub mod kernel;
 mod ledger;
+pub mod model_selection;
+pub mod model_tasks;
 pub mod policy;
 pub mod protected;
 pub mod protocol;

@@ -12,15 +12,15 @@ use manent::context::Limits;
 use manent::memory::{Filter, Kind};
 use manent::tokens::Tokens;
 use manent::{SessionKey, Store, turn};
-use manent_agent::asking::Asking;
-use manent_agent::providers::{Message, Model, ModelError, OpenAi, Piece, Reply, Request, Server};
+use manent_agent::model_tasks::ModelTasks;
+use manent_agent::providers::{Message, Model, ModelError, OpenAi, Reply, ReplyEvent, Request, ServerConfig};
 use tokio::runtime::{Builder, Runtime};
 
 const WINDOW: u64 = 2048;
 
 fn model() -> (Runtime, Model) {
     let url = std::env::var("MANENT_REAL_MODEL").expect("run ./test --real-model");
-    let model = OpenAi::new(&Server::at(url), "smollm2").expect("an address").with_window(WINDOW);
+    let model = OpenAi::new(&ServerConfig::at(url), "smollm2").expect("an address").with_window(WINDOW);
     (Builder::new_current_thread().enable_all().build().expect("a clock"), model.into())
 }
 
@@ -29,8 +29,8 @@ fn ask(text: &str) -> Request {
     Request { messages, max_tokens: Some(24), seed: Some(1), ..Request::default() }
 }
 
-fn asking<'a>(runtime: &'a Runtime, model: &'a Model) -> Asking<'a> {
-    Asking::new(model.name(), WINDOW, |request| runtime.block_on(model.chat(request, &mut |_| {})))
+fn asking<'a>(runtime: &'a Runtime, model: &'a Model) -> ModelTasks<'a> {
+    ModelTasks::new(model.name(), WINDOW, |request| runtime.block_on(model.chat(request, &mut |_| {})))
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn real_model_streams_what_it_says() {
     let mut heard = String::new();
     let reply: Reply = runtime
         .block_on(model.chat(&ask("What is the capital of France?"), &mut |piece| {
-            if let Piece::Text(text) = piece {
+            if let ReplyEvent::Text(text) = piece {
                 heard.push_str(text);
             }
         }))
@@ -81,7 +81,7 @@ fn real_model_can_be_stopped_and_asked_again() {
     let (runtime, model) = model();
     let long = Request { max_tokens: Some(1500), ..ask("Tell a very long story about a fox.") };
     runtime.block_on(async {
-        let mut on = |_: Piece<'_>| {};
+        let mut on = |_: ReplyEvent<'_>| {};
         let chat = model.chat(&long, &mut on);
         assert!(tokio::time::timeout(Duration::from_secs(3), chat).await.is_err(), "it is not done yet");
     });

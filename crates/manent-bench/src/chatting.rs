@@ -18,10 +18,10 @@ use manent::context::Limits;
 use manent::log::RealDisk;
 use manent::tokens::Tokens;
 use manent::{SessionKey, Store, turn};
-use manent_agent::config::{Config, When};
+use manent_agent::config::{Config, ConsolidationTrigger};
 use manent_agent::kernel::{Calling, Kernel, Toolbox};
-use manent_agent::policy::{Approvals, Asking, Policy, Rules};
-use manent_agent::providers::{Model, Ollama, Request, Server};
+use manent_agent::policy::{Approvals, Approver, PolicyRules, ToolPolicy};
+use manent_agent::providers::{Model, Ollama, Request, ServerConfig};
 use manent_agent::skills::Skills;
 use manent_sim::model_server::{ModelServer, replies};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -153,11 +153,11 @@ fn turns(bench: &Bench, dir: &Path, server: &ModelServer, name: &str, tokens: u6
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let home = dir.join(format!("turns-{tokens}"));
     let store = Store::open(&home)?;
-    let model: Model = Ollama::new(&Server::at(server.url()), replies::MODEL)?.into();
+    let model: Model = Ollama::new(&ServerConfig::at(server.url()), replies::MODEL)?.into();
     // Nothing is compacted here: then a model is asked for a summary.
     let limits = Limits { max_tokens: u64::MAX, max_messages: usize::MAX };
     let mut config = Config::default();
-    (config.consolidate, config.limits) = (When::Off, limits);
+    (config.consolidate, config.limits) = (ConsolidationTrigger::Off, limits);
     let workspace = dir.join("workspace");
     std::fs::create_dir_all(&workspace)?;
     let system = "You are a helpful assistant.".to_owned();
@@ -254,8 +254,8 @@ fn toolbox(workspace: PathBuf) -> Toolbox {
         workspace,
         hidden: Vec::new(),
         shell: None,
-        policy: Mutex::new(Policy::new(Rules::default(), Approvals::default())),
-        asking: Asking::Nobody,
+        policy: Mutex::new(ToolPolicy::new(PolicyRules::default(), Approvals::default())),
+        asking: Approver::Nobody,
         unreadable: Vec::new(),
         skills: Skills::default(),
         calling: Calling::Native,

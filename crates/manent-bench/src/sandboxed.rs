@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use manent_agent::sandbox::{Ending, Kind, Line, Policy, Sandbox, Stop};
+use manent_agent::sandbox::{CommandEnd, CommandLine, Isolation, Sandbox, SandboxPolicy, StopFlag};
 
 use crate::measure::interleaved;
 use crate::row::{Goal, Row};
@@ -21,7 +21,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
     std::fs::create_dir_all(&empty)?;
     fill(&large, files)?;
     let mut rows = Vec::new();
-    for kind in Kind::ALL {
+    for kind in Isolation::ALL {
         let sandbox = match Sandbox::probe_with(kind, &helper) {
             Ok(sandbox) => sandbox,
             Err(error) => {
@@ -30,11 +30,16 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
             }
         };
         let ms = |workspace: &Path| -> Result<f64> {
-            let policy = Policy::new(workspace, place.join("store"));
+            let policy = SandboxPolicy::new(workspace, place.join("store"));
             let start = Instant::now();
-            let outcome = sandbox.run(&policy, &Line::Program(vec!["true".into()]), &Stop::new()?)?;
+            let outcome =
+                sandbox.run(&policy, &CommandLine::Program(vec!["true".into()]), &StopFlag::new()?)?;
             let ms = start.elapsed().as_secs_f64() * 1e3;
-            if outcome.ending == Ending::Exit(0) { Ok(ms) } else { Err(outcome.ending.to_string().into()) }
+            if outcome.ending == CommandEnd::Exit(0) {
+                Ok(ms)
+            } else {
+                Err(outcome.ending.to_string().into())
+            }
         };
         let [of_large, of_empty] = interleaved(bench.rounds(31), [&mut || ms(&large), &mut || ms(&empty)])?;
         let more = (of_large - of_empty).max(f64::EPSILON);

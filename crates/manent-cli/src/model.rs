@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use manent::Store;
-use manent_agent::asking::Asking;
-use manent_agent::choosing::{Chosen, choose};
 use manent_agent::config::{Config, ConfigError};
+use manent_agent::model_selection::{SelectedModel, select_model};
+use manent_agent::model_tasks::ModelTasks;
 use manent_agent::providers::{Model, ModelError};
 use tokio::runtime::{Builder, Runtime};
 
@@ -27,8 +27,8 @@ impl Answering {
     pub(crate) fn choose(config: &Config, store: &Store) -> Result<Answering, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let key = std::env::var(&config.openai_key_env).ok();
-        let chosen = runtime.block_on(choose(config, store, key.as_deref()))?;
-        let Chosen { model, why } = chosen;
+        let chosen = runtime.block_on(select_model(config, store, key.as_deref()))?;
+        let SelectedModel { model, why } = chosen;
         Ok(Answering { runtime, model, within: config.background_timeout, why })
     }
 
@@ -38,9 +38,9 @@ impl Answering {
     }
 
     /// At work for the library.
-    pub(crate) fn asking(&self) -> Asking<'_> {
+    pub(crate) fn asking(&self) -> ModelTasks<'_> {
         let window = self.model.window().unwrap_or(WINDOW);
-        Asking::new(self.model.name(), window, |request| {
+        ModelTasks::new(self.model.name(), window, |request| {
             self.runtime.block_on(self.model.ask_within(request, self.within))
         })
     }

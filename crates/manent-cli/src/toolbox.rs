@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use manent::Store;
 use manent::log::RealDisk;
 use manent_agent::kernel::{Calling, Toolbox};
-use manent_agent::policy::{Approvals, Asking, Policy, Rules};
-use manent_agent::tools::{Order, Ran, Shell};
+use manent_agent::policy::{Approvals, Approver, PolicyRules, ToolPolicy};
+use manent_agent::tools::{CommandRequest, CommandResult, Shell};
 
 use crate::commands::skills::skills_here;
 use crate::context::Context;
@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure};
 pub(crate) fn toolbox(
     context: &Context<'_>,
     store: &Store,
-    asking: Asking,
+    asking: Approver,
     calling: Calling,
 ) -> Result<Toolbox, Failure> {
     let disk = RealDisk::shared();
@@ -27,8 +27,8 @@ pub(crate) fn toolbox(
     })?;
     let home = context.home()?;
     let rules = match context.config_text()? {
-        Some(text) => Rules::read(&text).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?,
-        None => Rules::default(),
+        Some(text) => PolicyRules::read(&text).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?,
+        None => PolicyRules::default(),
     };
     let mut approvals = Approvals::load(store, &workspace);
     if let Some(trouble) = approvals.trouble() {
@@ -46,7 +46,7 @@ pub(crate) fn toolbox(
         shell: shell(&workspace, &home),
         unreadable: rules.unreadable(),
         skills: skills_here(context, store)?,
-        policy: Mutex::new(Policy::new(rules, approvals)),
+        policy: Mutex::new(ToolPolicy::new(rules, approvals)),
         disk,
         workspace,
         hidden,
@@ -82,11 +82,11 @@ struct Sandboxed {
 
 #[cfg(target_os = "linux")]
 impl Shell for Sandboxed {
-    fn run(&self, order: &Order<'_>, stop: &dyn Fn() -> bool) -> Result<Ran, String> {
-        use manent_agent::sandbox::{Policy, Sandbox, SandboxShell};
+    fn run(&self, order: &CommandRequest<'_>, stop: &dyn Fn() -> bool) -> Result<CommandResult, String> {
+        use manent_agent::sandbox::{Sandbox, SandboxPolicy, SandboxShell};
         let found = self.found.get_or_init(|| {
             let sandbox = Sandbox::probe().map_err(|e| e.to_string())?;
-            Ok(SandboxShell::new(sandbox, Policy::new(&self.workspace, &self.home)))
+            Ok(SandboxShell::new(sandbox, SandboxPolicy::new(&self.workspace, &self.home)))
         });
         found.as_ref().map_err(Clone::clone)?.run(order, stop)
     }

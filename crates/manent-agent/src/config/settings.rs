@@ -2,7 +2,7 @@
 
 use manent::human_time;
 
-use super::{Config, Every, Provider, When, length, length_words};
+use super::{Config, ConsolidationTrigger, Provider, RetroInterval, format_duration, length};
 
 /// One thing that can be set.
 pub(super) struct Setting {
@@ -65,7 +65,7 @@ pub(super) const SETTINGS: [Setting; 18] = [
         env: &[],
         about: "how long a server may send nothing in an answer; twice as long before its first word",
         wanted: "a time like 5m, a second or more",
-        get: |c| length_words(c.max_silence),
+        get: |c| format_duration(c.max_silence),
         set: |c, v| length(v).map(|v| c.max_silence = v),
     },
     Setting {
@@ -73,7 +73,7 @@ pub(super) const SETTINGS: [Setting; 18] = [
         env: &[],
         about: "how long an answer may take that nobody reads as it comes: summaries, consolidation, reports",
         wanted: "a time like 10m, a second or more",
-        get: |c| length_words(c.background_timeout),
+        get: |c| format_duration(c.background_timeout),
         set: |c, v| length(v).map(|v| c.background_timeout = v),
     },
     Setting {
@@ -127,7 +127,7 @@ pub(super) const SETTINGS: [Setting; 18] = [
         about: "when what was said becomes memory: turn, every N, idle TIME, end, off",
         wanted: "turn, every N, idle TIME, end or off",
         get: |c| c.consolidate.to_string(),
-        set: |c, v| When::of_words(v).map(|v| c.consolidate = v),
+        set: |c, v| ConsolidationTrigger::of_words(v).map(|v| c.consolidate = v),
     },
     Setting {
         name: "consolidation.inbox",
@@ -151,14 +151,14 @@ pub(super) const SETTINGS: [Setting; 18] = [
         about: "how often a report of what skills did is made by itself, if there is news: TIME, off",
         wanted: "a time like 1d, a second or more, or off",
         get: |c| c.retro.every.to_string(),
-        set: |c, v| Every::of_words(v).map(|v| c.retro.every = v),
+        set: |c, v| RetroInterval::of_words(v).map(|v| c.retro.every = v),
     },
     Setting {
         name: "retro.since",
         env: &[],
         about: "how far back it looks",
         wanted: "a time like 30d, a second or more",
-        get: |c| length_words(c.retro.since),
+        get: |c| format_duration(c.retro.since),
         set: |c, v| length(v).map(|v| c.retro.since = v),
     },
     Setting {

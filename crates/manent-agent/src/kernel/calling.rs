@@ -17,10 +17,10 @@ use super::mailbox::KernelError;
 use super::skilled::{self, Given, Skilled, USE_SKILL};
 use super::tooling::Tooling;
 use super::turn::Event;
-use crate::policy::{Answer, Asking, Grant, Policy, Prefix, Verdict};
-use crate::providers::Call;
+use crate::policy::{ApprovalScope, Approver, Grant, Permission, Prefix, ToolPolicy};
+use crate::providers::ToolCall;
 use crate::skills::Skills;
-use crate::tools::{Done, Keeper, Prepared, Shell, Surroundings, ToolError, Tools, beginning};
+use crate::tools::{MemorySink, PreparedCall, Shell, ToolContext, ToolError, ToolResult, Tools, beginning};
 
 /// The tools of all conversations, and what they may.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ pub struct Toolbox {
     /// Who runs commands; nothing: none are run.
     pub shell: Option<Arc<dyn Shell>>,
     /// What may be done.
-    pub policy: Mutex<Policy>,
+    pub policy: Mutex<ToolPolicy>,
     /// Whether somebody can be asked.
-    pub asking: Asking,
+    pub asking: Approver,
     /// Files that no tool reads, by rules.
     pub unreadable: Vec<String>,
     /// What models can be taught by files.
@@ -69,10 +69,10 @@ impl Toolbox {
     pub(super) fn tools(
         &self,
         store: &Store,
-        keeper: Arc<dyn Keeper>,
+        keeper: Arc<dyn MemorySink>,
         session: &SessionKey,
     ) -> Result<Tools, ToolError> {
-        let surroundings = Surroundings {
+        let surroundings = ToolContext {
             disk: self.disk.clone(),
             workspace: self.workspace.clone(),
             hidden: self.hidden.clone(),
@@ -113,7 +113,7 @@ impl Hands {
     pub(super) async fn make(
         &self,
         tools: &Tools,
-        call: &Call,
+        call: &ToolCall,
         events: &mpsc::Sender<Event>,
         stop: &mut watch::Receiver<bool>,
     ) -> Made {
@@ -137,7 +137,7 @@ impl Hands {
     }
 
     /// Gives the text of a skill, or a file of it.
-    async fn use_skill(&self, call: &Call) -> Made {
+    async fn use_skill(&self, call: &ToolCall) -> Made {
         let wanted = skilled::wanted(&call.arguments);
         let name = wanted.skill.clone();
         let mut invocation = None;
@@ -159,18 +159,18 @@ impl Hands {
     /// Whether it may be made; where a person must say, that person is asked.
     async fn decide(
         &self,
-        prepared: Prepared,
+        prepared: PreparedCall,
         events: &mpsc::Sender<Event>,
         stop: &mut watch::Receiver<bool>,
-    ) -> Result<(Prepared, String), Made> {
+    ) -> Result<(PreparedCall, String), Made> {
         let decision = lock(&self.toolbox.policy).decide(&prepared, self.toolbox.asking);
         match decision.verdict {
-            Verdict::Allow => return Ok((prepared, format!("allowed: {}", decision.why))),
-            Verdict::Deny => {
+            Permission::Allow => return Ok((prepared, format!("allowed: {}", decision.why))),
+            Permission::Deny => {
                 let told = format!("not allowed: {}", decision.why);
                 return Err(refused(told, &format!("denied: {}", decision.why)));
             }
-            Verdict::Ask => {}
+            Permission::Ask => {}
         }
         let shown = self.tooling.preview(prepared).await;
         let (prepared, preview) = shown.map_err(|error| broke(error, "refused: it broke"))?;
@@ -180,7 +180,7 @@ impl Hands {
             what: prepared.what.clone(),
             why: decision.why,
             preview,
-            prefix: Policy::prefix_of(&prepared).filter(|_| prepared.once_because.is_none()),
+            prefix: ToolPolicy::prefix_of(&prepared).filter(|_| prepared.once_because.is_none()),
             is_for_once: prepared.once_because.is_some(),
             reply: Arc::new(Mutex::new(Some(reply))),
         };
@@ -226,7 +226,7 @@ pub struct Approval {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
     /// Yes, for so long and so much.
-    Yes(Answer, Grant),
+    Yes(ApprovalScope, Grant),
     /// No, with what the model is to be told, if anything.
     No(Option<String>),
 }
@@ -256,14 +256,14 @@ impl Eq for Approval {}
 
 /// What came of a call, and by whose decision.
 pub(super) struct Made {
-    pub(super) done: Done,
+    pub(super) done: ToolResult,
     pub(super) decision: String,
     /// The instructions of a skill were given.
     pub(super) invocation: Option<Invocation>,
 }
 
 /// The turn of a result.
-pub(super) fn result(call: &Call, made: &Made) -> Result<NewTurn, RecordError> {
+pub(super) fn result(call: &ToolCall, made: &Made) -> Result<NewTurn, RecordError> {
     let done = &made.done;
     let ms = u64::try_from(done.duration.as_millis()).unwrap_or(u64::MAX);
     let mut said = turn("tool", &done.content)
@@ -284,7 +284,7 @@ pub(super) fn result(call: &Call, made: &Made) -> Result<NewTurn, RecordError> {
 }
 
 /// There are no tools.
-pub(super) fn none(call: &Call) -> Made {
+pub(super) fn none(call: &ToolCall) -> Made {
     refused(
         format!("there is no tool {:?} here, nor any other: answer without one", call.name),
         "refused: no tools",
@@ -292,7 +292,7 @@ pub(super) fn none(call: &Call) -> Made {
 }
 
 fn refused(content: String, decision: &str) -> Made {
-    let done = Done { content, failed: true, exit_code: None, sandbox: None, duration: Duration::ZERO };
+    let done = ToolResult { content, failed: true, exit_code: None, sandbox: None, duration: Duration::ZERO };
     Made { done, decision: decision.to_owned(), invocation: None }
 }
 

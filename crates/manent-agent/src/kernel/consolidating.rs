@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use super::Shared;
 use super::mailbox::{Letters, Mailbox};
 use super::models::Urgency;
-use crate::asking::Asking;
-use crate::config::When;
+use crate::config::ConsolidationTrigger;
+use crate::model_tasks::ModelTasks;
 use crate::providers::Model;
 
 /// The address of the actor.
@@ -40,7 +40,8 @@ enum Letter {
 impl Consolidating {
     /// Nothing: it is off, or there is no model that could do it.
     pub(super) fn start(shared: &Arc<Shared>) -> Option<Consolidating> {
-        let off = shared.config.consolidate == When::Off || matches!(shared.model, Model::Recall(_));
+        let off = shared.config.consolidate == ConsolidationTrigger::Off
+            || matches!(shared.model, Model::Recall(_));
         // A store of another program's sessions has no memory.
         if off || shared.store.consolidation().is_err() {
             return None;
@@ -126,7 +127,7 @@ fn look_at(shared: &Shared, key: &SessionKey, handle: &Handle) -> manent::Result
         ..Rules::default()
     };
     let window = shared.model.window().unwrap_or(shared.limits.max_tokens);
-    let mut asking = Asking::new(shared.model.name(), window, |request| {
+    let mut asking = ModelTasks::new(shared.model.name(), window, |request| {
         handle.block_on(shared.models.ask(request.clone(), Urgency::Background))
     });
     let mut holder = shared.store.consolidation()?.consolidator(HOLD_WAIT)?;

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::calling::Hands;
 use super::turn::{Answered, Event, TurnError};
-use crate::providers::Usage;
+use crate::providers::TokenUsage;
 use crate::tools::one_line;
 
 /// A skill whose instructions were given.
@@ -29,7 +29,7 @@ pub(super) struct Invoked {
     open: Vec<Open>,
     /// The last record that the model wrote.
     last: Option<u64>,
-    usage: Usage,
+    usage: TokenUsage,
 }
 
 #[derive(Debug)]
@@ -42,16 +42,18 @@ struct Open {
 
 impl Invoked {
     pub(super) fn new(session: SessionKey, session_id: String) -> Invoked {
-        let (open, last, usage) = (Vec::new(), None, Usage::default());
+        let (open, last, usage) = (Vec::new(), None, TokenUsage::default());
         Invoked { session, session_id, open, last, usage }
     }
 
     /// A model wrote something.
-    pub(super) fn wrote(&mut self, seq: u64, usage: Usage) {
+    pub(super) fn wrote(&mut self, seq: u64, usage: TokenUsage) {
         let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))));
         self.last = Some(seq);
-        self.usage =
-            Usage { input: sum(self.usage.input, usage.input), output: sum(self.usage.output, usage.output) };
+        self.usage = TokenUsage {
+            input: sum(self.usage.input, usage.input),
+            output: sum(self.usage.output, usage.output),
+        };
     }
 
     /// Records that a run begins, before the model is told how to do it. One that reads the same instructions twice

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::mailbox::{KernelError, Letters, Mailbox};
-use crate::tools::{Keeper, Remembered};
+use crate::tools::{MemorySink, RememberOutcome};
 
 /// The address of the actor.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub(super) struct Memory {
 #[derive(Debug)]
 enum Letter {
     Select { question: String, tokens: u64, reply: oneshot::Sender<manent::Result<Selection>> },
-    Keep { item: Box<NewItem>, reply: oneshot::Sender<Result<Remembered, String>> },
+    Keep { item: Box<NewItem>, reply: oneshot::Sender<Result<RememberOutcome, String>> },
 }
 
 impl Memory {
@@ -49,9 +49,9 @@ impl Memory {
     }
 }
 
-impl Keeper for Memory {
+impl MemorySink for Memory {
     /// Called by a tool, on a thread for what waits.
-    fn keep(&self, item: &NewItem) -> Result<Remembered, String> {
+    fn keep(&self, item: &NewItem) -> Result<RememberOutcome, String> {
         let item = Box::new(item.clone());
         let asked = self.mailbox.ask(|reply| Letter::Keep { item, reply }, Some(KEEP_WITHIN));
         // It may be written after all: whoever asked is not told that it was not.

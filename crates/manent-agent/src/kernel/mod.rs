@@ -185,7 +185,7 @@ impl Kernel {
 /// A context that the model cannot read is too large, whatever is configured.
 fn within_window(limits: Limits, model: &Model) -> Limits {
     let Some(window) = model.window() else { return limits };
-    let room = window.saturating_sub(crate::choosing::ANSWER_TOKENS).max(window / 2);
+    let room = window.saturating_sub(crate::model_selection::ANSWER_TOKENS).max(window / 2);
     Limits { max_tokens: limits.max_tokens.min(room), ..limits }
 }
 

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
 use super::mailbox::Mailbox;
-use crate::providers::{Model, ModelError, Piece, Reply, Request};
+use crate::providers::{Model, ModelError, Reply, ReplyEvent, Request};
 
 /// The address of the actor, one mailbox for each urgency: what nobody waits for never stands before what somebody
 /// does.
@@ -192,14 +192,14 @@ impl Answering {
     }
 }
 
-fn told(pieces: &Pieces, piece: Piece<'_>) {
+fn told(pieces: &Pieces, piece: ReplyEvent<'_>) {
     let Some(pieces) = pieces.upgrade() else { return };
     pieces.push(match piece {
-        Piece::Text(text) => Told::Text(text.to_owned()),
-        Piece::Thinking(text) => Told::Thinking(text.to_owned()),
-        Piece::Again { after_ms, why } => Told::Again { after_ms, why: why.to_owned() },
+        ReplyEvent::Text(text) => Told::Text(text.to_owned()),
+        ReplyEvent::Thinking(text) => Told::Thinking(text.to_owned()),
+        ReplyEvent::Again { after_ms, why } => Told::Again { after_ms, why: why.to_owned() },
         // They come with the whole.
-        Piece::Call(_) => return,
+        ReplyEvent::Call(_) => return,
     });
 }
 
@@ -222,7 +222,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_panics_ends_one_answer_and_what_came_is_told() {
         let models = Models::open_with(&Handle::current(), LONG, |request, pieces| async move {
-            told(&pieces, Piece::Text("so far"));
+            told(&pieces, ReplyEvent::Text("so far"));
             assert!(request.messages[0].content != "panic", "as asked");
             Ok(Reply { text: "so far, and the rest".to_owned(), ..Reply::default() })
         });
@@ -267,7 +267,7 @@ mod tests {
     async fn an_answer_that_nobody_reads_has_a_deadline_and_one_that_somebody_reads_has_none() {
         let models = Models::open_with(&Handle::current(), LONG, |_, pieces| async move {
             for _ in 0..3 * LONG.as_secs() {
-                told(&pieces, Piece::Text("x"));
+                told(&pieces, ReplyEvent::Text("x"));
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             Ok(Reply::default())

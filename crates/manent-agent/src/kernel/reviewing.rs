@@ -18,8 +18,8 @@ use tokio::sync::{broadcast, watch};
 use super::Shared;
 use super::mailbox::{Letters, Mailbox};
 use super::models::Urgency;
-use crate::asking::Asking;
-use crate::config::{Every, Retro};
+use crate::config::{RetroConfig, RetroInterval};
+use crate::model_tasks::ModelTasks;
 use crate::providers::{Model, ModelError, Reply, Request};
 
 /// What the actor did.
@@ -83,7 +83,7 @@ impl Stop {
 impl Reviewing {
     /// Nothing: it is off, or the store has no runs to look back on because it is another program's.
     pub(super) fn start(shared: &Arc<Shared>) -> Option<Reviewing> {
-        let Every::Time(every) = shared.config.retro.every else { return None };
+        let RetroInterval::Time(every) = shared.config.retro.every else { return None };
         if Reports::open(&shared.store).is_err() {
             return None;
         }
@@ -203,7 +203,7 @@ fn remember(shared: &Shared, report: &Report, troubles: &mut Vec<String>) -> Opt
 /// What a model makes of it, if that is wanted.
 fn narrate(work: &Work, handle: &Handle, report: &Report, troubles: &mut Vec<String>) -> Option<Narrative> {
     let Work { shared, stop, .. } = work;
-    let Retro { with_model, .. } = shared.config.retro;
+    let RetroConfig { with_model, .. } = shared.config.retro;
     if !with_model || report.totals.runs == 0 || matches!(shared.model, Model::Recall(_)) {
         return None;
     }
@@ -216,7 +216,7 @@ fn narrate(work: &Work, handle: &Handle, report: &Report, troubles: &mut Vec<Str
         })
     };
     let window = shared.model.window().unwrap_or(shared.limits.max_tokens);
-    match report.narrate(&mut Asking::new(shared.model.name(), window, ask)) {
+    match report.narrate(&mut ModelTasks::new(shared.model.name(), window, ask)) {
         Ok(narrative) => Some(narrative),
         Err(why) => {
             troubles.push(format!("{why}; the facts are told without the prose"));

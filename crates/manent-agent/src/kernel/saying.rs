@@ -3,7 +3,7 @@
 use manent::{NewTurn, RecordError, turn};
 use serde_json::{Value, json};
 
-use crate::providers::{Call, Reply};
+use crate::providers::{Reply, ToolCall};
 
 /// How an answer came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) fn answer(reply: &Reply, counted: u64, ended: Ended) -> Result<NewTur
 }
 
 /// Calls as the log has them. Arguments that are no JSON are kept as a string.
-fn calls(calls: &[Call]) -> String {
+fn calls(calls: &[ToolCall]) -> String {
     let each = calls.iter().map(|call| {
         let arguments =
             serde_json::from_str::<Value>(&call.arguments).unwrap_or_else(|_| json!(call.arguments));

@@ -11,8 +11,8 @@ use tokio::sync::{oneshot, watch};
 
 use super::hearing::stopped;
 use super::mailbox::{KernelError, Mailbox};
-use crate::providers::Call;
-use crate::tools::{Done, Effect, Prepared, ToolError, Tools};
+use crate::providers::ToolCall;
+use crate::tools::{PreparedCall, ToolEffect, ToolError, ToolResult, Tools};
 
 /// The address of the actor.
 #[derive(Debug, Clone)]
@@ -21,13 +21,13 @@ pub(super) struct Tooling {
 }
 
 /// A call that was read, and what it would change.
-pub(super) type Previewed = (Prepared, Result<Option<String>, ToolError>);
+pub(super) type Previewed = (PreparedCall, Result<Option<String>, ToolError>);
 
 #[derive(Debug)]
 enum Letter {
-    Prepare { tools: Tools, call: Call, reply: oneshot::Sender<Result<Prepared, ToolError>> },
-    Preview { prepared: Prepared, reply: oneshot::Sender<Previewed> },
-    Run { prepared: Prepared, stop: watch::Receiver<bool>, reply: oneshot::Sender<Done> },
+    Prepare { tools: Tools, call: ToolCall, reply: oneshot::Sender<Result<PreparedCall, ToolError>> },
+    Preview { prepared: PreparedCall, reply: oneshot::Sender<Previewed> },
+    Run { prepared: PreparedCall, stop: watch::Receiver<bool>, reply: oneshot::Sender<ToolResult> },
 }
 
 impl Tooling {
@@ -48,23 +48,23 @@ impl Tooling {
     pub(super) async fn prepare(
         &self,
         tools: Tools,
-        call: Call,
-    ) -> Result<Result<Prepared, ToolError>, KernelError> {
+        call: ToolCall,
+    ) -> Result<Result<PreparedCall, ToolError>, KernelError> {
         self.mailbox.ask(|reply| Letter::Prepare { tools, call, reply }, Some(LOOK_WITHIN)).await
     }
 
     /// What a call would change.
-    pub(super) async fn preview(&self, prepared: Prepared) -> Result<Previewed, KernelError> {
+    pub(super) async fn preview(&self, prepared: PreparedCall) -> Result<Previewed, KernelError> {
         self.mailbox.ask(|reply| Letter::Preview { prepared, reply }, Some(LOOK_WITHIN)).await
     }
 
     /// Makes a call.
     pub(super) async fn run(
         &self,
-        prepared: Prepared,
+        prepared: PreparedCall,
         stop: &mut watch::Receiver<bool>,
-    ) -> Result<Done, KernelError> {
-        let within = if prepared.effect == Effect::Run { COMMAND_WITHIN } else { RUN_WITHIN };
+    ) -> Result<ToolResult, KernelError> {
+        let within = if prepared.effect == ToolEffect::Run { COMMAND_WITHIN } else { RUN_WITHIN };
         let told_to_stop = stop.clone();
         let running =
             self.mailbox.ask(|reply| Letter::Run { prepared, stop: told_to_stop, reply }, Some(within));

@@ -29,9 +29,9 @@ use super::hearing::{Said, Unclear, hear, unless_stopped};
 use super::invoked::Invoked;
 use super::mailbox::KernelError;
 use super::saying::{self, Ended};
-use crate::asking::Asking;
+use crate::model_tasks::ModelTasks;
 use crate::protocol;
-use crate::providers::{Call, Model, ModelError, Reply, Request};
+use crate::providers::{Model, ModelError, Reply, Request, ToolCall};
 use crate::tools::Tools;
 
 /// Something that happens while an answer is made.
@@ -214,7 +214,7 @@ impl Talk {
     async fn call(
         &self,
         mut session: Session,
-        call: &Call,
+        call: &ToolCall,
         question: &str,
         events: &mpsc::Sender<Event>,
         stop: &mut watch::Receiver<bool>,
@@ -336,7 +336,7 @@ impl Talk {
                 return Ok((session, None, context));
             }
             let window = shared.model.window().unwrap_or(shared.limits.max_tokens);
-            let mut asking = Asking::new(shared.model.name(), window, |request| {
+            let mut asking = ModelTasks::new(shared.model.name(), window, |request| {
                 handle.block_on(unless_stopped(&shared.models, request, stop.clone()))
             });
             let summariser: &mut dyn Summariser = &mut asking;

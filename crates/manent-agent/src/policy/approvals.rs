@@ -11,7 +11,7 @@ use manent::Store;
 use serde_json::{Value, json};
 
 use super::error::PolicyError;
-use super::{Answer, Decision, MAY_CHANGE, Verdict, line, prefix};
+use super::{ApprovalScope, Decision, MAY_CHANGE, Permission, line, prefix};
 use crate::ledger::Ledger;
 
 /// What a person allowed.
@@ -127,11 +127,16 @@ impl Approvals {
             })
             .collect();
         whys.sort();
-        whys.into_iter().map(|why| Decision { verdict: Verdict::Allow, why }).collect()
+        whys.into_iter().map(|why| Decision { verdict: Permission::Allow, why }).collect()
     }
 
-    pub(super) fn add(&mut self, tool: &str, allowed: Allowed, answer: Answer) -> Result<(), PolicyError> {
-        if answer == Answer::Project {
+    pub(super) fn add(
+        &mut self,
+        tool: &str,
+        allowed: Allowed,
+        answer: ApprovalScope,
+    ) -> Result<(), PolicyError> {
+        if answer == ApprovalScope::Project {
             self.note(tool, &allowed)?;
         }
         self.allowed.insert((tool.to_owned(), allowed));

@@ -21,15 +21,15 @@
 //! ```
 //!
 //! Some calls only a person can allow, each time: a change of a protected file, and a command that is to write into a
-//! repository ([`Prepared::once_because`]).
+//! repository ([`PreparedCall::once_because`]).
 //!
 //! None of this is a wall. Whoever may run a command may do with it what that command can do; what holds it is the
 //! sandbox.
 //!
 //! | file | about |
 //! |---|---|
-//! | `mod.rs` | [`Policy`]: deciding, and keeping what a person allowed |
-//! | `rules.rs` | [`Rules`]: reading them, and which of them match |
+//! | `mod.rs` | [`ToolPolicy`]: deciding, and keeping what a person allowed |
+//! | `rules.rs` | [`PolicyRules`]: reading them, and which of them match |
 //! | `line.rs` | a line of shell as far as it is understood; `line_tests.rs` asks real shells |
 //! | `prefix.rs` | [`Prefix`]: which prefixes of commands can be allowed, and for how long |
 //! | `approvals.rs` | [`Approvals`]: what a person allowed, for a session or a project |
@@ -45,7 +45,7 @@ mod rules;
 
 use std::fmt;
 
-use crate::tools::{self, Effect, Prepared, Subject};
+use crate::tools::{self, CallSubject, PreparedCall, ToolEffect};
 use approvals::Allowed;
 use line::Line;
 use rules::Rule;
@@ -53,12 +53,12 @@ use rules::Rule;
 pub use approvals::Approvals;
 pub use error::PolicyError;
 pub use prefix::{Prefix, READERS, RUNNERS};
-pub use rules::Rules;
+pub use rules::PolicyRules;
 
 /// Whether something may be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum Permission {
     /// It may.
     Allow,
     /// A person says.
@@ -67,18 +67,18 @@ pub enum Verdict {
     Deny,
 }
 
-impl Verdict {
+impl Permission {
     /// The word for it, in rules and records.
     pub fn word(self) -> &'static str {
         match self {
-            Verdict::Allow => "allow",
-            Verdict::Ask => "ask",
-            Verdict::Deny => "deny",
+            Permission::Allow => "allow",
+            Permission::Ask => "ask",
+            Permission::Deny => "deny",
         }
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())
     }
@@ -88,14 +88,14 @@ impl fmt::Display for Verdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// Whether it may be done.
-    pub verdict: Verdict,
+    pub verdict: Permission,
     /// Why, in a sentence for a person; of a deny, also for the model.
     pub why: String,
 }
 
 /// Whether somebody is there to be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asking {
+pub enum Approver {
     /// A person at a terminal.
     Person,
     /// Nobody: what would be asked is denied.
@@ -104,7 +104,7 @@ pub enum Asking {
 
 /// For how long a person allowed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum ApprovalScope {
     /// This time.
     Once,
     /// As long as this policy lives.
@@ -126,31 +126,31 @@ pub enum Grant {
 
 /// What tools may do.
 #[derive(Debug)]
-pub struct Policy {
-    rules: Rules,
+pub struct ToolPolicy {
+    rules: PolicyRules,
     approvals: Approvals,
 }
 
-impl Policy {
+impl ToolPolicy {
     /// By these rules, and by what a person allowed before.
-    pub fn new(rules: Rules, approvals: Approvals) -> Policy {
-        Policy { rules, approvals }
+    pub fn new(rules: PolicyRules, approvals: Approvals) -> ToolPolicy {
+        ToolPolicy { rules, approvals }
     }
 
     /// Whether a call may be made.
-    pub fn decide(&self, prepared: &Prepared, asking: Asking) -> Decision {
+    pub fn decide(&self, prepared: &PreparedCall, asking: Approver) -> Decision {
         let decision = match &prepared.subject {
-            Subject::Command(command) => self.decide_command(prepared.tool, command),
-            Subject::Path(_) | Subject::Record => self.decide_other(prepared),
+            CallSubject::Command(command) => self.decide_command(prepared.tool, command),
+            CallSubject::Path(_) | CallSubject::Record => self.decide_other(prepared),
         };
         let decision = match prepared.once_because {
             // Neither a rule nor an earlier answer stands for a person here.
-            Some(why) if decision.verdict != Verdict::Deny => ask_once(why, asking),
+            Some(why) if decision.verdict != Permission::Deny => ask_once(why, asking),
             _ => decision,
         };
-        if decision.verdict == Verdict::Ask && asking == Asking::Nobody {
+        if decision.verdict == Permission::Ask && asking == Approver::Nobody {
             let why = format!("{}, and nobody is there to be asked; a rule could allow it", decision.why);
-            return Decision { verdict: Verdict::Deny, why };
+            return Decision { verdict: Permission::Deny, why };
         }
         decision
     }
@@ -158,11 +158,11 @@ impl Policy {
     /// Keeps what a person allowed. For the project, it is on the disk when this returns.
     pub fn remember(
         &mut self,
-        prepared: &Prepared,
-        answer: Answer,
+        prepared: &PreparedCall,
+        answer: ApprovalScope,
         grant: &Grant,
     ) -> Result<(), PolicyError> {
-        if answer == Answer::Once {
+        if answer == ApprovalScope::Once {
             return Ok(());
         }
         if let Some(why) = prepared.once_because {
@@ -174,21 +174,21 @@ impl Policy {
 
     /// Returns what would be decided about a tool: what its rules say of some of its calls, what a person allowed, then
     /// what holds for all others.
-    pub fn outlook(&self, tool: &str, asking: Asking) -> Vec<Decision> {
+    pub fn outlook(&self, tool: &str, asking: Approver) -> Vec<Decision> {
         let mut all: Vec<Decision> = self.rules.of_tool(tool).map(Rule::outlook).collect();
         all.sort_by_key(|decision| std::cmp::Reverse(decision.verdict));
         all.extend(self.approvals.outlook(tool));
         let rest = match tools::effect_of(tool) {
             _ if self.approvals.holds(tool, &Allowed::Tool) => {
-                Decision { verdict: Verdict::Allow, why: "you allowed this before".to_owned() }
+                Decision { verdict: Permission::Allow, why: "you allowed this before".to_owned() }
             }
             Some(effect) => by_default(effect),
-            None => Decision { verdict: Verdict::Allow, why: "it only reads".to_owned() },
+            None => Decision { verdict: Permission::Allow, why: "it only reads".to_owned() },
         };
         all.push(rest);
-        for decision in all.iter_mut().filter(|decision| decision.verdict == Verdict::Ask) {
-            if asking == Asking::Nobody {
-                decision.verdict = Verdict::Deny;
+        for decision in all.iter_mut().filter(|decision| decision.verdict == Permission::Ask) {
+            if asking == Approver::Nobody {
+                decision.verdict = Permission::Deny;
                 decision.why.push_str(", and nobody is there to be asked");
             }
         }
@@ -196,8 +196,8 @@ impl Policy {
     }
 
     /// Returns the prefix that a person may be offered to allow, or `None` if only the very same can be allowed.
-    pub fn prefix_of(prepared: &Prepared) -> Option<Prefix> {
-        let Subject::Command(command) = &prepared.subject else { return None };
+    pub fn prefix_of(prepared: &PreparedCall) -> Option<Prefix> {
+        let CallSubject::Command(command) = &prepared.subject else { return None };
         Prefix::of(&Line::read(command))
     }
 
@@ -205,48 +205,51 @@ impl Policy {
         let line = Line::read(command);
         let rules: Vec<&Rule> = self.rules.of_tool(tool).collect();
         let hit = |verdict| rules.iter().find(|rule| rule.verdict == verdict && rule.takes_any(&line));
-        if let Some(rule) = hit(Verdict::Deny) {
+        if let Some(rule) = hit(Permission::Deny) {
             return rule.decision();
         }
         if self.approvals.holds(tool, &Allowed::Same(command.to_owned())) {
-            return Decision { verdict: Verdict::Allow, why: "you allowed this command before".to_owned() };
+            return Decision {
+                verdict: Permission::Allow,
+                why: "you allowed this command before".to_owned(),
+            };
         }
-        if let Some(rule) = hit(Verdict::Ask) {
+        if let Some(rule) = hit(Permission::Ask) {
             return rule.decision();
         }
-        if let Some(rule) = rules.iter().find(|rule| rule.verdict == Verdict::Allow && rule.takes_all()) {
+        if let Some(rule) = rules.iter().find(|rule| rule.verdict == Permission::Allow && rule.takes_all()) {
             return rule.decision();
         }
-        let ask = |why: String| Decision { verdict: Verdict::Ask, why };
+        let ask = |why: String| Decision { verdict: Permission::Ask, why };
         if let Some(why) = &line.unclear {
             return ask(format!("the command {why}"));
         }
         let is_allowed = |words: &Vec<String>| {
-            rules.iter().any(|rule| rule.verdict == Verdict::Allow && rule.takes_words(words))
+            rules.iter().any(|rule| rule.verdict == Permission::Allow && rule.takes_words(words))
                 || self.approvals.allows_prefix(tool, words)
         };
         if let Some(words) = line.commands.iter().find(|words| !is_allowed(words)) {
             return ask(format!("no rule allows `{}`", line::shown(words)));
         }
         let why = "rules, or what you allowed before, allow every part of it".to_owned();
-        Decision { verdict: Verdict::Allow, why }
+        Decision { verdict: Permission::Allow, why }
     }
 
-    fn decide_other(&self, prepared: &Prepared) -> Decision {
+    fn decide_other(&self, prepared: &PreparedCall) -> Decision {
         let path = match &prepared.subject {
-            Subject::Path(path) => path.as_str(),
+            CallSubject::Path(path) => path.as_str(),
             _ => "",
         };
         let matching = self.rules.of_tool(prepared.tool).filter(|rule| rule.takes_path(path));
         // The first of those with the gravest verdict.
         let gravest = matching.reduce(|a, b| if b.verdict > a.verdict { b } else { a });
-        if let Some(rule) = gravest.filter(|rule| rule.verdict == Verdict::Deny) {
+        if let Some(rule) = gravest.filter(|rule| rule.verdict == Permission::Deny) {
             return rule.decision();
         }
         let is_approved = self.approvals.holds(prepared.tool, &Allowed::Tool)
             || self.approvals.holds(prepared.tool, &Allowed::Same(path.to_owned()));
         if is_approved {
-            return Decision { verdict: Verdict::Allow, why: "you allowed this before".to_owned() };
+            return Decision { verdict: Permission::Allow, why: "you allowed this before".to_owned() };
         }
         match gravest {
             Some(rule) => rule.decision(),
@@ -256,36 +259,38 @@ impl Policy {
 }
 
 /// Has a person asked about this one call; where nobody is there, it is denied.
-fn ask_once(why: &str, asking: Asking) -> Decision {
+fn ask_once(why: &str, asking: Approver) -> Decision {
     let why = format!("{why}: a person allows it each time");
     match asking {
-        Asking::Person => Decision { verdict: Verdict::Ask, why },
-        Asking::Nobody => Decision { verdict: Verdict::Deny, why: format!("{why}, and nobody is there") },
+        Approver::Person => Decision { verdict: Permission::Ask, why },
+        Approver::Nobody => {
+            Decision { verdict: Permission::Deny, why: format!("{why}, and nobody is there") }
+        }
     }
 }
 
 /// What happens where nobody said anything.
-fn by_default(effect: Effect) -> Decision {
+fn by_default(effect: ToolEffect) -> Decision {
     let (verdict, why) = match effect {
-        Effect::Read => (Verdict::Allow, "looking is free"),
-        Effect::Write => (Verdict::Ask, "changing files needs your word"),
-        Effect::Run => (Verdict::Ask, "running commands needs your word"),
-        Effect::Record => (Verdict::Ask, "remembering needs your word"),
+        ToolEffect::Read => (Permission::Allow, "looking is free"),
+        ToolEffect::Write => (Permission::Ask, "changing files needs your word"),
+        ToolEffect::Run => (Permission::Ask, "running commands needs your word"),
+        ToolEffect::Record => (Permission::Ask, "remembering needs your word"),
     };
     Decision { verdict, why: why.to_owned() }
 }
 
-fn allowed(prepared: &Prepared, answer: Answer, grant: &Grant) -> Result<Allowed, PolicyError> {
+fn allowed(prepared: &PreparedCall, answer: ApprovalScope, grant: &Grant) -> Result<Allowed, PolicyError> {
     let cannot = |why: &'static str| Err(PolicyError::NoGrant { what: prepared.what.clone(), why });
     match (grant, &prepared.subject) {
-        (Grant::Same, Subject::Command(command)) => Ok(Allowed::Same(command.clone())),
-        (Grant::Same, Subject::Path(path)) => Ok(Allowed::Same(path.clone())),
-        (Grant::Same, Subject::Record) => cannot("it is never the same twice; allow the tool, or once"),
-        (Grant::Tool, Subject::Command(_)) => {
+        (Grant::Same, CallSubject::Command(command)) => Ok(Allowed::Same(command.clone())),
+        (Grant::Same, CallSubject::Path(path)) => Ok(Allowed::Same(path.clone())),
+        (Grant::Same, CallSubject::Record) => cannot("it is never the same twice; allow the tool, or once"),
+        (Grant::Tool, CallSubject::Command(_)) => {
             cannot("not every command can be allowed; allow some, by a rule")
         }
         (Grant::Tool, _) => Ok(Allowed::Tool),
-        (Grant::Prefix(words), Subject::Command(command)) => {
+        (Grant::Prefix(words), CallSubject::Command(command)) => {
             let line = Line::read(command);
             let begins = |command: &&Vec<String>| command.starts_with(words);
             let Some(seen) = line.commands.iter().find(begins).filter(|_| !words.is_empty()) else {
@@ -297,7 +302,7 @@ fn allowed(prepared: &Prepared, answer: Answer, grant: &Grant) -> Result<Allowed
             if prefix::is_reader(words) {
                 return Ok(Allowed::Prefix(words.clone()));
             }
-            if answer == Answer::Project {
+            if answer == ApprovalScope::Project {
                 return cannot(
                     "arguments of this program may write files or run programs; allow this very command, or the \
                      prefix in this chat",

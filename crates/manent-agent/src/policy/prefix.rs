@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Answer;
+use super::ApprovalScope;
 use super::line::Line;
 
 /// A prefix that a person can be offered, and for how long it would be allowed.
@@ -19,8 +19,8 @@ use super::line::Line;
 pub struct Prefix {
     /// The first words of the command: `cargo test`.
     pub words: Vec<String>,
-    /// [`Answer::Project`] for a program that only reads, else [`Answer::Session`].
-    pub longest: Answer,
+    /// [`ApprovalScope::Project`] for a program that only reads, else [`ApprovalScope::Session`].
+    pub longest: ApprovalScope,
 }
 
 impl Prefix {
@@ -31,13 +31,13 @@ impl Prefix {
             return None;
         }
         if is_reader(only) {
-            return Some(Prefix { words: only[..1].to_vec(), longest: Answer::Project });
+            return Some(Prefix { words: only[..1].to_vec(), longest: ApprovalScope::Project });
         }
         let is_subcommand = |word: &String| {
             word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') && !word.starts_with('-')
         };
         let words = 1 + usize::from(only.get(1).is_some_and(is_subcommand));
-        Some(Prefix { words: only[..words].to_vec(), longest: Answer::Session })
+        Some(Prefix { words: only[..words].to_vec(), longest: ApprovalScope::Session })
     }
 }
 

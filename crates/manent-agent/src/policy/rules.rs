@@ -5,12 +5,12 @@ use serde::Deserialize;
 
 use super::error::PolicyError;
 use super::line::{self, Line};
-use super::{Decision, MAY_CHANGE, Verdict, prefix};
+use super::{Decision, MAY_CHANGE, Permission, prefix};
 use crate::tools;
 
 /// What the user set.
 #[derive(Debug, Clone, Default)]
-pub struct Rules {
+pub struct PolicyRules {
     rules: Vec<Rule>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Rule {
     number: usize,
     tool: String,
     what: What,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: Permission,
     because: Option<String>,
 }
 
@@ -42,7 +42,7 @@ struct Written {
     tool: String,
     prefix: Option<Vec<String>>,
     path: Option<String>,
-    decision: Verdict,
+    decision: Permission,
     because: Option<String>,
     #[serde(default, rename = "match")]
     matching: Vec<String>,
@@ -63,16 +63,16 @@ struct Section {
     rule: Vec<Written>,
 }
 
-impl Rules {
+impl PolicyRules {
     /// Reads the `[[policy.rule]]` parts of a TOML text; other parts are somebody else's.
-    pub fn read(text: &str) -> Result<Rules, PolicyError> {
+    pub fn read(text: &str) -> Result<PolicyRules, PolicyError> {
         let file: File = toml::from_str(text).map_err(|e| {
             let why = e.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
             PolicyError::Unreadable { why }
         })?;
         let written = file.policy.rule.into_iter().enumerate();
         let rules = written.map(|(at, written)| Rule::of(at + 1, written)).collect::<Result<_, _>>()?;
-        Ok(Rules { rules })
+        Ok(PolicyRules { rules })
     }
 
     pub(super) fn of_tool(&self, tool: &str) -> impl Iterator<Item = &Rule> {
@@ -82,7 +82,7 @@ impl Rules {
     /// The files that tools may not read, as patterns, for [`tools::Tools::without`]: a search looks into files that
     /// no call names.
     pub fn unreadable(&self) -> Vec<String> {
-        let denies = |rule: &&Rule| rule.verdict == Verdict::Deny && rule.tool == READ_FILE;
+        let denies = |rule: &&Rule| rule.verdict == Permission::Deny && rule.tool == READ_FILE;
         let pattern = |rule: &Rule| match &rule.what {
             What::Path(glob) => Some(glob.glob().glob().to_owned()),
             _ => None,
@@ -140,11 +140,11 @@ impl Rule {
         }
         let line = Line::read(example);
         match self.verdict {
-            Verdict::Allow if self.takes_all() => true,
-            Verdict::Allow => {
+            Permission::Allow if self.takes_all() => true,
+            Permission::Allow => {
                 line.unclear.is_none() && line.commands.iter().all(|words| self.takes_words(words))
             }
-            Verdict::Ask | Verdict::Deny => self.takes_any(&line),
+            Permission::Ask | Permission::Deny => self.takes_any(&line),
         }
     }
 
@@ -182,9 +182,9 @@ impl Rule {
 
     pub(super) fn decision(&self) -> Decision {
         let verb = match self.verdict {
-            Verdict::Allow => "allows",
-            Verdict::Ask => "has you asked about",
-            Verdict::Deny => "denies",
+            Permission::Allow => "allows",
+            Permission::Ask => "has you asked about",
+            Permission::Deny => "denies",
         };
         let because = self.because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         let why = format!("rule {} {verb} {}{because}", self.number, self.about());
@@ -200,7 +200,7 @@ impl Rule {
             What::Beginning(words) => !prefix::is_reader(words),
             What::Path(_) => false,
         };
-        if is_wide && verdict == Verdict::Allow {
+        if is_wide && verdict == Permission::Allow {
             why = format!("{why}, {MAY_CHANGE}");
         }
         Decision { verdict, why }

@@ -56,7 +56,7 @@ mod strainer;
 mod tags;
 mod teach;
 
-use crate::providers::Call;
+use crate::providers::ToolCall;
 
 pub use flatten::flatten;
 pub use strainer::Strainer;
@@ -68,7 +68,7 @@ pub struct Heard {
     /// What is left for the person: the answer without the blocks. Without any block, the answer as it is.
     pub text: String,
     /// In order. Their ids are made from place, name and arguments: the same answer gives the same.
-    pub calls: Vec<Call>,
+    pub calls: Vec<ToolCall>,
     /// What was not understood, in a sentence for [`repair`]. There may be calls besides.
     pub trouble: Option<String>,
 }

@@ -5,7 +5,7 @@
 
 use super::Heard;
 use super::shape::{Meant, No};
-use crate::providers::Call;
+use crate::providers::ToolCall;
 
 /// Text, calls and trouble while they come.
 #[derive(Debug, Default)]
@@ -206,7 +206,7 @@ impl Sink {
 }
 
 /// With an id that is the same whenever this is read, and that every server takes back: nine letters and digits.
-fn call(at: usize, meant: Meant) -> Call {
+fn call(at: usize, meant: Meant) -> ToolCall {
     let mut hash = blake3::Hasher::new();
     hash.update(&(at as u64).to_le_bytes());
     hash.update(&(meant.name.len() as u64).to_le_bytes());
@@ -218,7 +218,7 @@ fn call(at: usize, meant: Meant) -> Call {
     // The place is in it as it is, so that no two of a reply are the same.
     let letter = |byte: &u8| char::from(digits[usize::from(*byte) % digits.len()]);
     let id = place.into_iter().chain(hash.finalize().as_bytes().iter().take(7).map(letter)).collect();
-    Call { id, name: meant.name, arguments: meant.arguments }
+    ToolCall { id, name: meant.name, arguments: meant.arguments }
 }
 
 /// The most that waits before it is clear what it is. A file that is written fits.

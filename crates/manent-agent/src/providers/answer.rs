@@ -2,9 +2,9 @@
 
 use super::error::{MAX_ANSWER_BYTES, ModelError, NAME_CHARS_MAX, shown};
 use super::http::Stream;
-use super::patience::random;
-use super::peer::Peer;
-use super::{Call, Finish, Hear, Piece, Reply, Truncated};
+use super::retry::random;
+use super::server_errors::Peer;
+use super::{FinishReason, Hear, Reply, ReplyEvent, ToolCall, Truncated};
 
 /// What came so far. The pieces that were told are always the beginning of what the reply holds in the end.
 pub(super) struct Answer<'a> {
@@ -26,7 +26,7 @@ impl<'a> Answer<'a> {
         self.grow(text.len())?;
         if !text.is_empty() {
             self.reply.text.push_str(text);
-            (self.on)(Piece::Text(text));
+            (self.on)(ReplyEvent::Text(text));
         }
         Ok(())
     }
@@ -36,7 +36,7 @@ impl<'a> Answer<'a> {
         self.grow(text.len())?;
         if !text.is_empty() {
             self.reply.thinking.push_str(text);
-            (self.on)(Piece::Thinking(text));
+            (self.on)(ReplyEvent::Thinking(text));
         }
         Ok(())
     }
@@ -57,8 +57,8 @@ impl<'a> Answer<'a> {
             id = new_id(random());
         }
         let arguments = if arguments.trim().is_empty() { "{}".to_owned() } else { arguments };
-        let call = Call { id, name: name.to_owned(), arguments };
-        (self.on)(Piece::Call(&call));
+        let call = ToolCall { id, name: name.to_owned(), arguments };
+        (self.on)(ReplyEvent::Call(&call));
         self.reply.calls.push(call);
         Ok(())
     }
@@ -93,11 +93,11 @@ impl<'a> Answer<'a> {
     pub(super) fn finish(mut self, reason: Option<&str>) -> Reply {
         self.reply.finish = match reason {
             // Some servers say `stop` although they wait for results.
-            None | Some("" | "stop") if !self.reply.calls.is_empty() => Finish::Calls,
-            None | Some("" | "stop" | "eos" | "end_turn") => Finish::Stop,
-            Some("length" | "max_tokens") => Finish::Length,
-            Some("tool_calls" | "function_call" | "tool_use") => Finish::Calls,
-            Some(other) => Finish::Other(shown(other, NAME_CHARS_MAX)),
+            None | Some("" | "stop") if !self.reply.calls.is_empty() => FinishReason::Calls,
+            None | Some("" | "stop" | "eos" | "end_turn") => FinishReason::Stop,
+            Some("length" | "max_tokens") => FinishReason::Length,
+            Some("tool_calls" | "function_call" | "tool_use") => FinishReason::Calls,
+            Some(other) => FinishReason::Other(shown(other, NAME_CHARS_MAX)),
         };
         self.reply
     }

@@ -13,10 +13,10 @@ use tokio::time::{Instant, timeout};
 use super::answer::Answer;
 use super::error::{MAX_ANSWER_BYTES, MAX_SILENCE, ModelError, shown};
 use super::lines::Lines;
-use super::patience::{Patience, random, retry_after};
-use super::peer::{Peer, Told};
-use super::server::Server;
-use super::{Hear, Piece, address};
+use super::retry::{RetryPolicy, random, retry_after};
+use super::server::ServerConfig;
+use super::server_errors::{Peer, Told};
+use super::{Hear, ReplyEvent, address};
 
 /// A client for one server.
 #[derive(Clone)]
@@ -25,11 +25,11 @@ pub(super) struct Connection {
     base: Url,
     headers: HeaderMap,
     pub(super) peer: Peer,
-    pub(super) patience: Patience,
+    pub(super) patience: RetryPolicy,
 }
 
 impl Connection {
-    pub(super) fn new(base: Url, server: &Server, model: &str) -> Result<Connection, ModelError> {
+    pub(super) fn new(base: Url, server: &ServerConfig, model: &str) -> Result<Connection, ModelError> {
         let (patience, key) = (server.patience, server.key.clone());
         let peer = Peer { url: address::without_password(base.as_str()), model: model.to_owned(), key };
         let mut headers = HeaderMap::new();
@@ -115,7 +115,7 @@ impl Connection {
             }
             let wait = self.patience.wait(tries, trouble.wait, random());
             let after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            on(Piece::Again { after_ms, why: &why });
+            on(ReplyEvent::Again { after_ms, why: &why });
             tokio::time::sleep(wait).await;
         }
     }
@@ -215,7 +215,7 @@ pub(super) struct Stream {
     response: Response,
     pub(super) tries: u32,
     pub(super) peer: Peer,
-    patience: Patience,
+    patience: RetryPolicy,
     /// What allows it more time.
     setting: Option<&'static str>,
     /// The bytes that came so far.

@@ -2,7 +2,7 @@
 //!
 //! Three kinds: a server of Ollama by its own interface, any server with OpenAI's chat completions, and [`Recall`],
 //! which is no model: it answers from the store itself when nobody else does. All take the same [`Request`], tell of
-//! the same [`Piece`]s while they come, and give the same [`Reply`] or [`ModelError`].
+//! the same [`ReplyEvent`]s while they come, and give the same [`Reply`] or [`ModelError`].
 //!
 //! To cancel, drop the future: the connection is closed, and the server stops. What had come was told piece by piece.
 //!
@@ -11,12 +11,12 @@
 //! | `mod.rs`, `model.rs` | what is asked and answered; [`Model`], whoever answers |
 //! | `ollama/`, `openai/` | the two interfaces: a request as they want it, an answer as they give it |
 //! | `recall.rs` | [`Recall`]: the record itself |
-//! | `server.rs`, `address.rs`, `patience.rs` | a server as it is configured: where, with which key, how long to wait |
+//! | `server.rs`, `address.rs`, `retry.rs` | a server as it is configured: where, with which key, how long to wait |
 //! | `http.rs` | sending, asking again, limits of time |
 //! | `lines.rs`, `events.rs`, `loose.rs` | bytes to lines, lines to events, JSON that is not quite as it should be |
 //! | `answer.rs` | what came so far, told as it comes |
 //! | `logged.rs` | calls of tools as the log has them |
-//! | `peer.rs`, `error.rs` | what a server's troubles mean, and [`ModelError`] |
+//! | `server_errors.rs`, `error.rs` | what a server's troubles mean, and [`ModelError`] |
 
 mod address;
 mod answer;
@@ -29,10 +29,10 @@ mod loose;
 mod model;
 mod ollama;
 mod openai;
-mod patience;
-mod peer;
 mod recall;
+mod retry;
 mod server;
+mod server_errors;
 
 use manent::context;
 pub use manent::context::Message;
@@ -40,15 +40,15 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub use error::ModelError;
-pub use model::{Client, Model};
+pub use model::{Model, ModelClient};
 pub use ollama::Ollama;
 pub use openai::OpenAi;
-pub use patience::Patience;
 pub use recall::{NAME as RECALL, Recall};
-pub use server::Server;
+pub use retry::RetryPolicy;
+pub use server::ServerConfig;
 
 /// Whoever is told of the pieces of an answer.
-type Hear<'a> = &'a mut (dyn FnMut(Piece<'_>) + Send);
+type Hear<'a> = &'a mut (dyn FnMut(ReplyEvent<'_>) + Send);
 
 /// What a model is asked.
 #[derive(Debug, Clone, Default)]
@@ -104,13 +104,13 @@ impl Request {
 
 /// Something that came while an answer is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum ReplyEvent<'a> {
     /// More of the answer.
     Text(&'a str),
     /// More of what the model thinks before it answers.
     Thinking(&'a str),
     /// A tool is called.
-    Call(&'a Call),
+    Call(&'a ToolCall),
     /// The server could not answer just now, and is asked again after so many milliseconds.
     Again {
         /// How long.
@@ -122,7 +122,7 @@ pub enum Piece<'a> {
 
 /// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct ToolCall {
     /// Given by the server, or by us where it gives none; unique in its reply.
     pub id: String,
     /// The tool.
@@ -139,11 +139,11 @@ pub struct Reply {
     /// What was thought before, where the server tells that apart.
     pub thinking: String,
     /// Tools that are called.
-    pub calls: Vec<Call>,
+    pub calls: Vec<ToolCall>,
     /// What the server counted.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// Why it ended.
-    pub finish: Finish,
+    pub finish: FinishReason,
     /// The model, as the server calls it.
     pub model: String,
     /// The server read less than it was given.
@@ -154,7 +154,7 @@ pub struct Reply {
 
 /// What a server counted, in tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct TokenUsage {
     /// What it read.
     pub input: Option<u64>,
     /// What it wrote.
@@ -163,7 +163,7 @@ pub struct Usage {
 
 /// Why an answer ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Finish {
+pub enum FinishReason {
     /// The model was done.
     #[default]
     Stop,
@@ -186,7 +186,7 @@ pub struct Truncated {
 
 /// What a model can do. Nothing: the server does not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Abilities {
+pub struct Capabilities {
     /// It can call tools.
     pub tools: Option<bool>,
     /// It can think before it answers.

@@ -9,7 +9,7 @@ use super::error::ModelError;
 use super::ollama::Ollama;
 use super::openai::OpenAi;
 use super::recall::{self, Recall};
-use super::{Abilities, Piece, Reply, Request};
+use super::{Capabilities, Reply, ReplyEvent, Request};
 
 /// A model.
 #[derive(Debug, Clone)]
@@ -22,13 +22,13 @@ pub enum Model {
     /// None: the record itself.
     Recall(Recall),
     /// Any other client.
-    Other(Arc<dyn Client>),
+    Other(Arc<dyn ModelClient>),
 }
 
 /// A client of a model that this crate does not know: of another interface, or in the same process.
 ///
 /// Whoever waits for an answer is told if the client panics, and what it had told until then is kept.
-pub trait Client: fmt::Debug + Send + Sync {
+pub trait ModelClient: fmt::Debug + Send + Sync {
     /// Returns what the model is called.
     fn name(&self) -> &str;
 
@@ -37,12 +37,12 @@ pub trait Client: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Asks, and tells what comes. Dropping the future cancels the request. The limits of [`super::Patience`] are the
+    /// Asks, and tells what comes. Dropping the future cancels the request. The limits of [`super::RetryPolicy`] are the
     /// client's to keep.
     fn chat<'a>(
         &'a self,
         request: &'a Request,
-        on: &'a mut (dyn FnMut(Piece<'_>) + Send),
+        on: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
     ) -> Pin<Box<dyn Future<Output = Result<Reply, ModelError>> + Send + 'a>>;
 }
 
@@ -51,7 +51,7 @@ impl Model {
     pub async fn chat(
         &self,
         request: &Request,
-        on: &mut (dyn FnMut(Piece<'_>) + Send),
+        on: &mut (dyn FnMut(ReplyEvent<'_>) + Send),
     ) -> Result<Reply, ModelError> {
         match self {
             Model::Ollama(model) => model.chat(request, on).await,
@@ -88,18 +88,18 @@ impl Model {
     }
 
     /// What the model can do, as far as its server tells.
-    pub async fn abilities(&self) -> Result<Abilities, ModelError> {
+    pub async fn capabilities(&self) -> Result<Capabilities, ModelError> {
         match self {
-            Model::Ollama(model) => model.abilities().await,
-            Model::OpenAi(model) => model.abilities().await,
-            Model::Recall(_) | Model::Other(_) => Ok(Abilities::default()),
+            Model::Ollama(model) => model.capabilities().await,
+            Model::OpenAi(model) => model.capabilities().await,
+            Model::Recall(_) | Model::Other(_) => Ok(Capabilities::default()),
         }
     }
 
     /// Whether its server knows of calls of tools. Where it does not tell, servers like OpenAI's mostly do, and Ollama
     /// leaves them out for models that were not made for it.
     pub async fn calls_tools(&self) -> bool {
-        let told = self.abilities().await.ok().and_then(|abilities| abilities.tools);
+        let told = self.capabilities().await.ok().and_then(|capabilities| capabilities.tools);
         told.unwrap_or(matches!(self, Model::OpenAi(_)))
     }
 

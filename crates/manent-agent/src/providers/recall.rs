@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use manent::memory::Kind;
 use manent::{Hit, LogItem, Place, Query, Record, Start, Store};
 
-use super::{ModelError, Piece, Reply, Request};
+use super::{ModelError, Reply, ReplyEvent, Request};
 
 /// Answers from the store.
 #[derive(Debug, Clone)]
@@ -33,13 +33,13 @@ impl Recall {
     pub async fn chat(
         &self,
         request: &Request,
-        on: &mut (dyn FnMut(Piece<'_>) + Send),
+        on: &mut (dyn FnMut(ReplyEvent<'_>) + Send),
     ) -> Result<Reply, ModelError> {
         let (recall, asked) = (self.clone(), request.clone());
         let searching = tokio::task::spawn_blocking(move || recall.answer(&asked));
         let broken = |e: tokio::task::JoinError| ModelError::Record { message: e.to_string() };
         let text = searching.await.map_err(broken)??;
-        on(Piece::Text(&text));
+        on(ReplyEvent::Text(&text));
         Ok(Reply { text, model: NAME.to_owned(), tries: 1, ..Reply::default() })
     }
 

@@ -3,39 +3,39 @@
 use std::fmt;
 
 use super::address::without_password;
-use super::patience::Patience;
+use super::retry::RetryPolicy;
 
 /// Where a model server is and how to deal with it.
 #[derive(Clone)]
-pub struct Server {
+pub struct ServerConfig {
     pub(super) url: String,
     pub(super) key: Option<Key>,
-    pub(super) patience: Patience,
+    pub(super) patience: RetryPolicy,
 }
 
-impl Server {
+impl ServerConfig {
     /// A server at an address such as `http://127.0.0.1:11434`, without a key, with the usual patience.
-    pub fn at(url: impl Into<String>) -> Server {
-        Server { url: url.into(), key: None, patience: Patience::default() }
+    pub fn at(url: impl Into<String>) -> ServerConfig {
+        ServerConfig { url: url.into(), key: None, patience: RetryPolicy::default() }
     }
 
     /// The same, with a key. An empty one is none.
     #[must_use]
-    pub fn with_key(self, key: &str) -> Server {
+    pub fn with_key(self, key: &str) -> ServerConfig {
         let key = key.trim();
-        Server { key: (!key.is_empty()).then(|| Key(key.to_owned())), ..self }
+        ServerConfig { key: (!key.is_empty()).then(|| Key(key.to_owned())), ..self }
     }
 
     /// The same, with other limits.
     #[must_use]
-    pub fn with_patience(self, patience: Patience) -> Server {
-        Server { patience, ..self }
+    pub fn with_retry_policy(self, patience: RetryPolicy) -> ServerConfig {
+        ServerConfig { patience, ..self }
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server")
+        f.debug_struct("ServerConfig")
             .field("url", &without_password(&self.url))
             .field("key", &self.key)
             .field("patience", &self.patience)

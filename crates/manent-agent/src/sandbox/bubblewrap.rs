@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use manent::log::RealDisk;
 use manent::log::fs::{Disk, Shape};
 
-use super::policy::{Limits, Network, SETTINGS, SYSTEM, View};
+use super::policy::{Network, ResourceLimits, SETTINGS, SYSTEM, View};
 
 /// Where the program that enters is found inside.
 pub(super) const HELPER: &str = "/manent-sandbox";
@@ -14,7 +14,12 @@ pub(super) const HELPER: &str = "/manent-sandbox";
 pub(super) const SCRATCH: &str = "/tmp";
 
 /// The arguments of `bwrap`, up to the command.
-pub(super) fn arguments(view: &View, helper: &Path, network: Network, limits: &Limits) -> Vec<OsString> {
+pub(super) fn arguments(
+    view: &View,
+    helper: &Path,
+    network: Network,
+    limits: &ResourceLimits,
+) -> Vec<OsString> {
     let mut list = Arguments::default();
     list.flags(&[
         "--unshare-user",

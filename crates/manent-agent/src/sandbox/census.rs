@@ -10,7 +10,7 @@ use manent::log::fs::{Access, Disk, read_fully};
 use rustix::process::Pid;
 
 use super::outcome::Limit;
-use super::policy::Limits;
+use super::policy::ResourceLimits;
 
 /// What is used up now.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) struct Usage {
 
 impl Usage {
     /// What is over its limit.
-    pub(super) fn over(&self, limits: &Limits) -> Option<Limit> {
+    pub(super) fn over(&self, limits: &ResourceLimits) -> Option<Limit> {
         if self.tasks > limits.processes {
             return Some(Limit::Processes);
         }
@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn each_limit_is_told_from_the_others() {
-        let limits = Limits { processes: 2, memory_bytes: 10, cpu_seconds: 3, ..Limits::default() };
+        let limits =
+            ResourceLimits { processes: 2, memory_bytes: 10, cpu_seconds: 3, ..ResourceLimits::default() };
         let usage = |tasks, memory_bytes, cpu_seconds| Usage { tasks, memory_bytes, cpu_seconds };
         assert_eq!(usage(2, 10, 3).over(&limits), None);
         assert_eq!(usage(3, 10, 3).over(&limits), Some(Limit::Processes));

@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, Signal};
 
 use super::plan::{BECOME, ENTRANCE, KEEP, Plan, report};
 use super::selftest::attempts;
-use super::{Kind, census, keeper, landlock};
+use super::{Isolation, census, keeper, landlock};
 
 /// Enters a sandbox if that is what this process was started for. To be called first of all in `main`, before there is
 /// a second thread; if it gives a code, the process has to end with it.
@@ -52,7 +52,7 @@ fn r#become(words: &[OsString]) -> Result<Infallible, String> {
     let _ = rustix::process::nice(NICE);
     let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let null = null.map_err(|e| format!("/dev/null cannot be opened: {e}"))?;
-    if plan.kind == Kind::Landlock {
+    if plan.kind == Isolation::Landlock {
         landlock::confine(&plan.rules, plan.network)?;
     }
     let told = rustix::io::write(rustix::stdio::stdin(), &[report::ENTERED]);
@@ -96,7 +96,7 @@ fn limit(plan: &Plan) -> rustix::io::Result<()> {
         set(Resource::As, bytes, bytes)?;
     }
     // Counted by user, or, in a name space of users, by user in it.
-    let others = if plan.kind == Kind::Landlock { census::tasks_of_user() } else { SPARE_TASKS };
+    let others = if plan.kind == Isolation::Landlock { census::tasks_of_user() } else { SPARE_TASKS };
     let tasks = limits.processes.saturating_add(others);
     set(Resource::Nproc, tasks, tasks)
 }

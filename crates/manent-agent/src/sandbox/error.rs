@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::Kind;
+use super::Isolation;
 
 /// What can go wrong around a command.
 #[derive(Debug, thiserror::Error)]
@@ -17,13 +17,13 @@ pub enum SandboxError {
     )]
     NoneWorks {
         /// Each kind, and what it said.
-        tried: Vec<(Kind, String)>,
+        tried: Vec<(Isolation, String)>,
     },
     /// One kind does not work.
     #[error("{kind} does not work here: {why}")]
     Unusable {
         /// Which.
-        kind: Kind,
+        kind: Isolation,
         /// What it said, and what to do.
         why: String,
     },
@@ -54,7 +54,7 @@ pub enum SandboxError {
     #[error("{kind} could not be entered, so the command was not run: {why}")]
     Setup {
         /// Which.
-        kind: Kind,
+        kind: Isolation,
         /// What it said.
         why: String,
     },

@@ -11,7 +11,7 @@ use seccompiler::{
     TargetArch,
 };
 
-use super::Kind;
+use super::Isolation;
 use super::calls::{ALLOWED, ALLOWED_OLD, ATTRIBUTES, REFUSED, REFUSED_OLD, WITHOUT_EFFECT};
 use super::policy::Network;
 
@@ -19,7 +19,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type Built<T> = Result<T, seccompiler::BackendError>;
 
 /// Puts the filters on this thread and all that comes from it. Sets `no_new_privs` too.
-pub(super) fn install(kind: Kind, network: Network) -> Result<(), String> {
+pub(super) fn install(kind: Isolation, network: Network) -> Result<(), String> {
     let program = |rules, otherwise, matched| -> Result<BpfProgram, String> {
         let arch = TargetArch::try_from(std::env::consts::ARCH)
             .map_err(|_| format!("there is no filter for {}", std::env::consts::ARCH))?;
@@ -33,7 +33,7 @@ pub(super) fn install(kind: Kind, network: Network) -> Result<(), String> {
     let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let refused = refused(kind, network).map_err(|e| format!("the filter cannot be built: {e}"))?;
     let mut programs = vec![program(exists, absent, SeccompAction::Allow)?];
-    if kind == Kind::Landlock {
+    if kind == Isolation::Landlock {
         for (calls, answer) in [(WITHOUT_EFFECT, 0), (ATTRIBUTES, libc::EOPNOTSUPP)] {
             let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
             let answer = SeccompAction::Errno(answer.unsigned_abs());
@@ -48,7 +48,7 @@ pub(super) fn install(kind: Kind, network: Network) -> Result<(), String> {
 }
 
 /// What is refused although it exists.
-fn refused(kind: Kind, network: Network) -> Built<Rules> {
+fn refused(kind: Isolation, network: Network) -> Built<Rules> {
     let mut rules: Rules = REFUSED.iter().chain(REFUSED_OLD).map(|call| (*call, Vec::new())).collect();
     namespaces(&mut rules)?;
     sockets(&mut rules, kind, network)?;
@@ -58,7 +58,7 @@ fn refused(kind: Kind, network: Network) -> Built<Rules> {
     let known = [0, 0x0008, 0x0002_0000, 0x0002_0008, 0xffff_ffff];
     let other = known.iter().map(|value| condition(0, SeccompCmpOp::Ne, *value)).collect::<Built<_>>()?;
     rules.insert(libc::SYS_personality, vec![SeccompRule::new(other)?]);
-    if kind == Kind::Landlock {
+    if kind == Isolation::Landlock {
         unseen_by_landlock(&mut rules)?;
     }
     Ok(rules)
@@ -84,8 +84,8 @@ fn namespaces(rules: &mut Rules) -> Built<()> {
 /// Which sockets can be made. A socket to a name of this machine never: whoever listens there is not in the sandbox,
 /// or could be somebody who is not. Pairs of connected ones are pipes and stay; but not of those that can be sent
 /// elsewhere afterwards (datagrams).
-fn sockets(rules: &mut Rules, kind: Kind, network: Network) -> Built<()> {
-    let own_network = kind == Kind::Bubblewrap;
+fn sockets(rules: &mut Rules, kind: Isolation, network: Network) -> Built<()> {
+    let own_network = kind == Isolation::Bubblewrap;
     if network == Network::Allowed || own_network {
         let internet = [libc::AF_INET, libc::AF_INET6]
             .map(|family| condition(0, SeccompCmpOp::Ne, family.unsigned_abs().into()));

@@ -15,16 +15,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::outcome::{Ending, Limit};
+use super::outcome::{CommandEnd, Limit};
 use super::plan::{BECOME, ENTRANCE, Plan, report};
-use super::{Kind, census, entrance, filter, landlock, scratch};
+use super::{Isolation, census, entrance, filter, landlock, scratch};
 
 /// Keeps a command until it ends. Standard input is the line to whoever asked.
 pub(super) fn keep(words: &[OsString]) -> Result<(), String> {
     entrance::close_inherited()?;
     let (plan, _) = entrance::read(words)?;
     let own = rustix::process::getpid();
-    if plan.kind == Kind::Landlock {
+    if plan.kind == Isolation::Landlock {
         landlock::confine_signals()?;
     }
     check_reach(own)?;
@@ -54,7 +54,7 @@ fn start(words: &[OsString]) -> Result<Pid, String> {
 }
 
 /// Waits until the command ends, uses too much, or nobody is there any more who asked for it (nothing).
-fn watch(own: Pid, child: Pid, plan: &Plan) -> Option<Ending> {
+fn watch(own: Pid, child: Pid, plan: &Plan) -> Option<CommandEnd> {
     let handle = rustix::process::pidfd_open(child, PidfdFlags::empty()).ok();
     let line = rustix::stdio::stdin();
     let mut pause = PAUSE_MIN;
@@ -73,19 +73,19 @@ fn watch(own: Pid, child: Pid, plan: &Plan) -> Option<Ending> {
         }
         let begun = Instant::now();
         if let Some(limit) = census::count(own).over(&plan.limits) {
-            return Some(Ending::Limit(limit));
+            return Some(CommandEnd::Limit(limit));
         }
         // Where there are many processes, looking at them takes time; it may take a tenth of it.
         pause = (begun.elapsed() * 10).clamp(PAUSE_MIN, PAUSE_MAX);
     }
 }
 
-fn ending_of(status: WaitStatus) -> Ending {
+fn ending_of(status: WaitStatus) -> CommandEnd {
     match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Ending::Exit(code),
-        (None, Some(libc::SIGXCPU)) => Ending::Limit(Limit::Cpu),
-        (None, Some(libc::SIGXFSZ)) => Ending::Limit(Limit::FileSize),
-        (None, signal) => Ending::Signal(signal.unwrap_or_default()),
+        (Some(code), _) => CommandEnd::Exit(code),
+        (None, Some(libc::SIGXCPU)) => CommandEnd::Limit(Limit::Cpu),
+        (None, Some(libc::SIGXFSZ)) => CommandEnd::Limit(Limit::FileSize),
+        (None, signal) => CommandEnd::Signal(signal.unwrap_or_default()),
     }
 }
 

@@ -10,7 +10,7 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `policy.rs` | [`Policy`]: what a command may; and what that means on this machine |
+//! | `policy.rs` | [`SandboxPolicy`]: what a command may; and what that means on this machine |
 //! | `run.rs`, `stop.rs`, `outcome.rs` | running one, stopping it, what came of it |
 //! | `bubblewrap.rs` | the first choice: name spaces, with an empty file system into which little is mounted |
 //! | `landlock.rs` | the second choice: rules that a process puts on itself |
@@ -50,18 +50,18 @@ use serde::{Deserialize, Serialize};
 
 pub use entrance::enter_if_asked;
 pub use error::SandboxError;
-pub use guard::{Cause, NewEntries, Note};
-pub use outcome::{Captured, Ending, Limit, Outcome};
-pub use policy::{Limits, Network, Policy, Streams};
-pub use run::{Line, Onlooker};
+pub use guard::{Cause, GuardNote, NewEntries};
+pub use outcome::{CapturedOutput, CommandEnd, CommandOutcome, Limit};
+pub use policy::{Network, OutputStreams, ResourceLimits, SandboxPolicy};
+pub use run::{CommandLine, OutputObserver};
 use scratch::Scratch;
 pub use shell::SandboxShell;
-pub use stop::{Stop, StopOnDrop};
+pub use stop::{StopFlag, StopOnDrop};
 
 /// How commands are confined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum Isolation {
     /// Name spaces made by `bwrap`, and a filter of system calls.
     Bubblewrap,
     /// Rules of Landlock, and a stricter filter of system calls. Owners, modes and times of files stay as they
@@ -69,16 +69,16 @@ pub enum Kind {
     Landlock,
 }
 
-impl Kind {
+impl Isolation {
     /// From the one that is preferred.
-    pub const ALL: [Kind; 2] = [Kind::Bubblewrap, Kind::Landlock];
+    pub const ALL: [Isolation; 2] = [Isolation::Bubblewrap, Isolation::Landlock];
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for Isolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Bubblewrap => "bubblewrap",
-            Kind::Landlock => "landlock",
+            Isolation::Bubblewrap => "bubblewrap",
+            Isolation::Landlock => "landlock",
         })
     }
 }
@@ -86,7 +86,7 @@ impl fmt::Display for Kind {
 /// A sandbox that was tried and works. Its `Display` is for the log.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
-    kind: Kind,
+    kind: Isolation,
     details: String,
     /// This program, or another that calls [`enter_if_asked`].
     helper: PathBuf,
@@ -104,7 +104,7 @@ impl Sandbox {
     /// The first kind that works here. The running program must call [`enter_if_asked`] in its `main`.
     pub fn probe() -> Result<Sandbox, SandboxError> {
         let mut tried = Vec::new();
-        for kind in Kind::ALL {
+        for kind in Isolation::ALL {
             match Sandbox::probe_kind(kind) {
                 Ok(sandbox) => return Ok(sandbox),
                 Err(SandboxError::Unusable { kind, why }) => tried.push((kind, why)),
@@ -115,19 +115,19 @@ impl Sandbox {
     }
 
     /// This kind, if it works here.
-    pub fn probe_kind(kind: Kind) -> Result<Sandbox, SandboxError> {
+    pub fn probe_kind(kind: Isolation) -> Result<Sandbox, SandboxError> {
         let helper = std::env::current_exe().map_err(SandboxError::io("find our own program"))?;
         Sandbox::probe_with(kind, &helper)
     }
 
     /// The same, entered through another program, which calls [`enter_if_asked`].
-    pub fn probe_with(kind: Kind, helper: &Path) -> Result<Sandbox, SandboxError> {
+    pub fn probe_with(kind: Isolation, helper: &Path) -> Result<Sandbox, SandboxError> {
         let unusable = |why: String| SandboxError::Unusable { kind, why };
         let bubblewrap = match kind {
-            Kind::Bubblewrap => Some(find_bubblewrap().ok_or_else(|| {
+            Isolation::Bubblewrap => Some(find_bubblewrap().ok_or_else(|| {
                 unusable("bwrap is not installed (`apt-get install bubblewrap`)".to_owned())
             })?),
-            Kind::Landlock => None,
+            Isolation::Landlock => None,
         };
         let details = details(bubblewrap.as_deref());
         let sandbox = Sandbox { kind, details, helper: helper.to_owned(), bubblewrap };
@@ -139,7 +139,7 @@ impl Sandbox {
     }
 
     /// Which kind it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> Isolation {
         self.kind
     }
 
@@ -154,13 +154,15 @@ impl Sandbox {
         let workspace = around.path().join("workspace");
         rustix::fs::mkdir(&workspace, rustix::fs::Mode::RWXU)
             .map_err(SandboxError::io("make a directory to try it in"))?;
-        let mut policy = Policy::new(&workspace, around.path().join("store"));
+        let mut policy = SandboxPolicy::new(&workspace, around.path().join("store"));
         policy.limits.wall = PROBE_MAX;
-        let line = Line::Shell("(echo > ../out) 2> /dev/null; echo > in && echo inside".to_owned());
-        let outcome = self.run(&policy, &line, &Stop::new()?)?;
+        let line = CommandLine::Shell("(echo > ../out) 2> /dev/null; echo > in && echo inside".to_owned());
+        let outcome = self.run(&policy, &line, &StopFlag::new()?)?;
         let wrote = |name: &str| RealDisk.inspect(&around.path().join(name)).is_ok();
         let setup = |why: String| SandboxError::Setup { kind: self.kind, why };
-        if outcome.ending != Ending::Exit(0) || outcome.stdout.text() != "inside\n" || !wrote("workspace/in")
+        if outcome.ending != CommandEnd::Exit(0)
+            || outcome.stdout.text() != "inside\n"
+            || !wrote("workspace/in")
         {
             let said = outcome.stdout.text();
             return Err(setup(format!("a trivial command failed ({}): {}", outcome.ending, said.trim())));

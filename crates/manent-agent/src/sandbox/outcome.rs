@@ -3,28 +3,28 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::guard::Note;
+use super::guard::GuardNote;
 
 /// A command that was run.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct CommandOutcome {
     /// How it ended.
-    pub ending: Ending,
+    pub ending: CommandEnd,
     /// What it wrote to standard output; with merged streams, all that it wrote.
-    pub stdout: Captured,
+    pub stdout: CapturedOutput,
     /// What it wrote to standard error; with merged streams, nothing.
-    pub stderr: Captured,
+    pub stderr: CapturedOutput,
     /// From its start to its end.
     pub duration: Duration,
     /// The sandbox it ran in, for the log.
     pub sandbox: String,
     /// What of its changes was undone, and what there is to know about that.
-    pub notes: Vec<Note>,
+    pub notes: Vec<GuardNote>,
 }
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum CommandEnd {
     /// By itself, with this code.
     Exit(i32),
     /// By a signal that it got from itself or from another process in the sandbox.
@@ -50,24 +50,24 @@ pub enum Limit {
     FileSize,
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for CommandEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ending::Exit(code) => write!(f, "exit code {code}"),
-            Ending::Signal(signal) => write!(f, "killed by signal {signal}"),
-            Ending::Timeout => f.write_str("killed: out of time"),
-            Ending::Limit(Limit::Cpu) => f.write_str("killed: too much work"),
-            Ending::Limit(Limit::Memory) => f.write_str("killed: too much memory"),
-            Ending::Limit(Limit::Processes) => f.write_str("killed: too many processes"),
-            Ending::Limit(Limit::FileSize) => f.write_str("killed: a file became too long"),
-            Ending::Stopped => f.write_str("stopped"),
+            CommandEnd::Exit(code) => write!(f, "exit code {code}"),
+            CommandEnd::Signal(signal) => write!(f, "killed by signal {signal}"),
+            CommandEnd::Timeout => f.write_str("killed: out of time"),
+            CommandEnd::Limit(Limit::Cpu) => f.write_str("killed: too much work"),
+            CommandEnd::Limit(Limit::Memory) => f.write_str("killed: too much memory"),
+            CommandEnd::Limit(Limit::Processes) => f.write_str("killed: too many processes"),
+            CommandEnd::Limit(Limit::FileSize) => f.write_str("killed: a file became too long"),
+            CommandEnd::Stopped => f.write_str("stopped"),
         }
     }
 }
 
 /// Output, of which only so much is kept: some of its beginning, and most of its end, where results and errors are.
 #[derive(Debug, Clone, Default)]
-pub struct Captured {
+pub struct CapturedOutput {
     head: Vec<u8>,
     tail: Vec<u8>,
     head_max: usize,
@@ -78,11 +78,11 @@ pub struct Captured {
     pub cut_lines: u64,
 }
 
-impl Captured {
+impl CapturedOutput {
     /// Keeps so many bytes at most.
-    pub(super) fn new(bytes_max: usize) -> Captured {
+    pub(super) fn new(bytes_max: usize) -> CapturedOutput {
         let head_max = bytes_max / 4;
-        Captured { head_max, tail_max: bytes_max - head_max, ..Captured::default() }
+        CapturedOutput { head_max, tail_max: bytes_max - head_max, ..CapturedOutput::default() }
     }
 
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
@@ -129,7 +129,7 @@ mod tests {
     fn beginning_and_end_are_kept_and_the_rest_is_counted() {
         let text = (0..100).map(|n| format!("line {n:02}\n")).collect::<Vec<_>>().concat();
         for step in [1, 7, 64, 10_000] {
-            let mut captured = Captured::new(80);
+            let mut captured = CapturedOutput::new(80);
             for piece in text.as_bytes().chunks(step) {
                 captured.push(piece);
             }
@@ -144,11 +144,11 @@ mod tests {
 
     #[test]
     fn what_fits_is_left_alone() {
-        let mut captured = Captured::new(80);
+        let mut captured = CapturedOutput::new(80);
         captured.push(b"caf");
         captured.push("é".as_bytes());
         assert_eq!((captured.text().as_str(), captured.cut_bytes), ("café", 0));
-        let mut nothing = Captured::new(0);
+        let mut nothing = CapturedOutput::new(0);
         nothing.push(b"x\n");
         nothing.trim();
         assert_eq!((nothing.cut_bytes, nothing.cut_lines), (2, 1));

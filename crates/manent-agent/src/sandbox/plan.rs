@@ -8,10 +8,10 @@ use manent::log::RealDisk;
 use manent::log::fs::Disk;
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
+use super::Isolation;
 use super::error::SandboxError;
-use super::outcome::{Ending, Limit};
-use super::policy::{Limits, Network, SETTINGS, SYSTEM, View};
+use super::outcome::{CommandEnd, Limit};
+use super::policy::{Network, ResourceLimits, SETTINGS, SYSTEM, View};
 
 /// The first word on the command line of a process that is to enter a sandbox.
 pub(super) const ENTRANCE: &str = "__sandbox";
@@ -23,9 +23,9 @@ pub(super) const BECOME: &str = "become";
 /// What there is to do inside.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
-    pub(super) kind: Kind,
+    pub(super) kind: Isolation,
     pub(super) network: Network,
-    pub(super) limits: Limits,
+    pub(super) limits: ResourceLimits,
     /// What the keeper removes if whoever made it is gone.
     pub(super) scratch: Option<PathBuf>,
     /// For Landlock: what may be reached. Nothing else is.
@@ -78,17 +78,17 @@ pub(super) fn rules(view: &View, scratch: &Path) -> Result<Vec<Rule>, SandboxErr
 
 /// What comes back over the line between keeper and outside.
 pub(super) mod report {
-    use super::{Ending, Limit};
+    use super::{CommandEnd, Limit};
 
     /// The sandbox is entered; the next thing is the command.
     pub(in super::super) const ENTERED: u8 = b'r';
 
     /// How it ended, in two bytes.
-    pub(in super::super) fn encode(ending: Ending) -> [u8; 2] {
+    pub(in super::super) fn encode(ending: CommandEnd) -> [u8; 2] {
         match ending {
-            Ending::Exit(code) => [b'e', u8::try_from(code).unwrap_or(u8::MAX)],
-            Ending::Signal(signal) => [b's', u8::try_from(signal).unwrap_or(u8::MAX)],
-            Ending::Limit(limit) => [
+            CommandEnd::Exit(code) => [b'e', u8::try_from(code).unwrap_or(u8::MAX)],
+            CommandEnd::Signal(signal) => [b's', u8::try_from(signal).unwrap_or(u8::MAX)],
+            CommandEnd::Limit(limit) => [
                 b'l',
                 match limit {
                     Limit::Cpu => 0,
@@ -97,19 +97,19 @@ pub(super) mod report {
                     Limit::FileSize => 3,
                 },
             ],
-            Ending::Timeout => [b't', 0],
-            Ending::Stopped => [b'x', 0],
+            CommandEnd::Timeout => [b't', 0],
+            CommandEnd::Stopped => [b'x', 0],
         }
     }
 
     /// The same, read.
-    pub(in super::super) fn decode(bytes: &[u8]) -> Option<Ending> {
+    pub(in super::super) fn decode(bytes: &[u8]) -> Option<CommandEnd> {
         match bytes {
-            [b'e', code] => Some(Ending::Exit(i32::from(*code))),
-            [b's', signal] => Some(Ending::Signal(i32::from(*signal))),
+            [b'e', code] => Some(CommandEnd::Exit(i32::from(*code))),
+            [b's', signal] => Some(CommandEnd::Signal(i32::from(*signal))),
             [b'l', limit] => [Limit::Cpu, Limit::Memory, Limit::Processes, Limit::FileSize]
                 .get(usize::from(*limit))
-                .map(|limit| Ending::Limit(*limit)),
+                .map(|limit| CommandEnd::Limit(*limit)),
             _ => None,
         }
     }

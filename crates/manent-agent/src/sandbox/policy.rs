@@ -10,14 +10,14 @@ use manent::log::RealDisk;
 use manent::log::fs::{Disk, Shape};
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
+use super::Isolation;
 use super::error::SandboxError;
 use super::guard::NewEntries;
 use crate::protected::{GIT, Marks, is_git};
 
 /// What a command may do. Everything that is not said here it may not.
 #[derive(Debug, Clone)]
-pub struct Policy {
+pub struct SandboxPolicy {
     /// The directory in which it runs, and the only one that it may change.
     pub workspace: PathBuf,
     /// The home of the store: hidden wherever it is.
@@ -36,17 +36,17 @@ pub struct Policy {
     /// Whether it reaches the internet. Sockets of this machine it never reaches.
     pub network: Network,
     /// What it may use up.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// The names of environment variables that are handed on. `HOME` and `TMPDIR` are made by the sandbox.
     pub environment: Vec<String>,
     /// How its output comes.
-    pub streams: Streams,
+    pub streams: OutputStreams,
 }
 
-impl Policy {
+impl SandboxPolicy {
     /// The usual: no network, ordinary limits, nothing to read but the system and the workspace.
-    pub fn new(workspace: impl Into<PathBuf>, store: impl Into<PathBuf>) -> Policy {
-        Policy {
+    pub fn new(workspace: impl Into<PathBuf>, store: impl Into<PathBuf>) -> SandboxPolicy {
+        SandboxPolicy {
             workspace: workspace.into(),
             store: store.into(),
             home: std::env::home_dir(),
@@ -55,9 +55,9 @@ impl Policy {
             writable_git: Vec::new(),
             new_entries: NewEntries::Quarantined,
             network: Network::Denied,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             environment: ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ"].map(str::to_owned).to_vec(),
-            streams: Streams::Merged,
+            streams: OutputStreams::Merged,
         }
     }
 
@@ -82,7 +82,7 @@ pub enum Network {
 
 /// How output comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Streams {
+pub enum OutputStreams {
     /// Standard output and standard error as one, in the order in which they were written.
     Merged,
     /// Each by itself.
@@ -91,7 +91,7 @@ pub enum Streams {
 
 /// What a command may use up, with all that it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Time on the clock.
     pub wall: Duration,
     /// Seconds of work, of all processes together.
@@ -108,9 +108,9 @@ pub struct Limits {
     pub output_bytes: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for ResourceLimits {
+    fn default() -> ResourceLimits {
+        ResourceLimits {
             wall: Duration::from_mins(2),
             cpu_seconds: 600,
             memory_bytes: 4 << 30,
@@ -136,7 +136,7 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(policy: &Policy, kind: Kind) -> Result<View, SandboxError> {
+    pub(super) fn new(policy: &SandboxPolicy, kind: Isolation) -> Result<View, SandboxError> {
         let workspace = resolve("the workspace", &policy.workspace)?;
         let inspected = RealDisk.inspect(&workspace);
         if !inspected.is_ok_and(|info| info.shape == Shape::Directory) {
@@ -168,7 +168,7 @@ impl View {
                 if !path.starts_with(shown) {
                     continue;
                 }
-                if kind == Kind::Landlock {
+                if kind == Isolation::Landlock {
                     let why = format!(
                         "it holds {}, and Landlock cannot hide a part of a directory; choose one that does not \
                          hold it, or install bubblewrap",
@@ -267,7 +267,7 @@ fn shown<'a>(
 }
 
 /// All that must not be seen, whether it is there or not.
-fn hidden_paths(policy: &Policy) -> Vec<PathBuf> {
+fn hidden_paths(policy: &SandboxPolicy) -> Vec<PathBuf> {
     let mut hidden = vec![policy.store.clone()];
     hidden.extend(policy.hidden.iter().cloned());
     hidden.extend(["/run", "/var/run", "/root/.ssh"].map(PathBuf::from));
@@ -303,7 +303,7 @@ fn refused(what: &'static str, path: &Path, why: impl Into<String>) -> SandboxEr
 }
 
 /// The environment of a command: only what is named, and a home of its own.
-pub(super) fn environment(policy: &Policy, view: &View, scratch: &Path) -> Vec<(OsString, OsString)> {
+pub(super) fn environment(policy: &SandboxPolicy, view: &View, scratch: &Path) -> Vec<(OsString, OsString)> {
     let own = ["HOME", "TMPDIR"];
     let names = policy.environment.iter().filter(|name| !own.contains(&name.as_str()));
     let mut variables: Vec<(OsString, OsString)> =

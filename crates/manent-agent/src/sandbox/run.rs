@@ -16,30 +16,30 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::error::SandboxError;
 use super::guard::Guard;
-use super::outcome::{Captured, Ending, Outcome};
+use super::outcome::{CapturedOutput, CommandEnd, CommandOutcome};
 use super::plan::{ENTRANCE, KEEP, Plan, report};
-use super::policy::{Policy, Streams, View};
+use super::policy::{OutputStreams, SandboxPolicy, View};
 use super::scratch::Scratch;
-use super::stop::Stop;
+use super::stop::StopFlag;
 use super::{Sandbox, bubblewrap, plan, policy};
 
 /// What to run.
 #[derive(Debug, Clone)]
-pub enum Line {
+pub enum CommandLine {
     /// A line for a shell: bash where it is installed, else sh.
     Shell(String),
     /// A program and its arguments, as they are.
     Program(Vec<OsString>),
 }
 
-impl Line {
+impl CommandLine {
     fn words(&self) -> Result<Vec<OsString>, SandboxError> {
         let words = match self {
-            Line::Shell(line) => {
+            CommandLine::Shell(line) => {
                 let shell = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| Path::new(path).exists());
                 vec![shell.unwrap_or("/bin/sh").into(), "-c".into(), line.into()]
             }
-            Line::Program(words) => words.clone(),
+            CommandLine::Program(words) => words.clone(),
         };
         if words.is_empty() {
             return Err(SandboxError::Command("nothing was given to run"));
@@ -55,7 +55,7 @@ impl Line {
 }
 
 /// Who is given what a command writes, as it comes. Neither call may wait: meanwhile nobody looks at the clock.
-pub trait Onlooker {
+pub trait OutputObserver {
     /// Whether more can be taken now. Until then nothing more is read, so that the command waits; its time goes on.
     fn has_room(&mut self) -> bool;
     /// Takes this, also if there was no room: when a command is at its end, what is left in its pipes comes at once.
@@ -67,7 +67,7 @@ pub trait Onlooker {
 /// Nobody looks on.
 struct Nobody;
 
-impl Onlooker for Nobody {
+impl OutputObserver for Nobody {
     fn has_room(&mut self) -> bool {
         true
     }
@@ -80,20 +80,25 @@ impl Sandbox {
     /// runs in the same workspace.
     ///
     /// When this comes back, nothing that the command started is running any more, and what it did to repositories and
-    /// protected names is undone ([`Outcome::notes`]). Memory is bounded by the limit for output, whatever the command
+    /// protected names is undone ([`CommandOutcome::notes`]). Memory is bounded by the limit for output, whatever the command
     /// prints.
-    pub fn run(&self, policy: &Policy, line: &Line, stop: &Stop) -> Result<Outcome, SandboxError> {
-        self.run_telling(policy, line, stop, &mut Nobody)
+    pub fn run(
+        &self,
+        policy: &SandboxPolicy,
+        line: &CommandLine,
+        stop: &StopFlag,
+    ) -> Result<CommandOutcome, SandboxError> {
+        self.run_observed(policy, line, stop, &mut Nobody)
     }
 
     /// As [`Sandbox::run`], and somebody is given everything that the command writes, as it comes.
-    pub fn run_telling(
+    pub fn run_observed(
         &self,
-        policy: &Policy,
-        line: &Line,
-        stop: &Stop,
-        onlooker: &mut dyn Onlooker,
-    ) -> Result<Outcome, SandboxError> {
+        policy: &SandboxPolicy,
+        line: &CommandLine,
+        stop: &StopFlag,
+        onlooker: &mut dyn OutputObserver,
+    ) -> Result<CommandOutcome, SandboxError> {
         let words = line.words()?;
         // If it lies in the workspace it must be there to be hidden: notes about this command are kept in it.
         let made = RealDisk.create_dir_all(&policy.store);
@@ -103,17 +108,17 @@ impl Sandbox {
         let outcome = self.run_in(&view, policy, &words, stop, onlooker);
         // Whatever came of it, and before anybody hears of that.
         let notes = guard.end();
-        outcome.map(|outcome| Outcome { notes, ..outcome })
+        outcome.map(|outcome| CommandOutcome { notes, ..outcome })
     }
 
     fn run_in(
         &self,
         view: &View,
-        policy: &Policy,
+        policy: &SandboxPolicy,
         words: &[OsString],
-        stop: &Stop,
-        onlooker: &mut dyn Onlooker,
-    ) -> Result<Outcome, SandboxError> {
+        stop: &StopFlag,
+        onlooker: &mut dyn OutputObserver,
+    ) -> Result<CommandOutcome, SandboxError> {
         // With bubblewrap it is in memory, and gone by itself.
         let scratch = self.bubblewrap.is_none().then(Scratch::new).transpose()?;
         let home = scratch.as_ref().map_or(Path::new(bubblewrap::SCRATCH), Scratch::path);
@@ -130,7 +135,10 @@ impl Sandbox {
             child,
             line: ours,
             outputs,
-            captured: [Captured::new(policy.limits.output_bytes), Captured::new(policy.limits.output_bytes)],
+            captured: [
+                CapturedOutput::new(policy.limits.output_bytes),
+                CapturedOutput::new(policy.limits.output_bytes),
+            ],
             told: Vec::new(),
             closed: false,
         };
@@ -139,22 +147,22 @@ impl Sandbox {
         let ending = match (cut_short, run.told.split_first()) {
             (Some(ending), _) => ending,
             // Without a word from the keeper, it was killed.
-            (None, Some((&report::ENTERED, rest))) => report::decode(rest).unwrap_or(Ending::Signal(9)),
+            (None, Some((&report::ENTERED, rest))) => report::decode(rest).unwrap_or(CommandEnd::Signal(9)),
             (None, _) => return Err(self.not_entered(&run)),
         };
-        run.captured.iter_mut().for_each(Captured::trim);
+        run.captured.iter_mut().for_each(CapturedOutput::trim);
         let [stdout, stderr] = run.captured.each_mut().map(std::mem::take);
         let (duration, sandbox) = (begun.elapsed(), self.to_string());
-        Ok(Outcome { ending, stdout, stderr, duration, sandbox, notes: Vec::new() })
+        Ok(CommandOutcome { ending, stdout, stderr, duration, sandbox, notes: Vec::new() })
     }
 
     /// Whether commands can be run by this policy: what is wrong with its paths can be told before anything begins.
-    pub fn check(&self, policy: &Policy) -> Result<(), SandboxError> {
+    pub fn check(&self, policy: &SandboxPolicy) -> Result<(), SandboxError> {
         View::new(policy, self.kind).map(drop)
     }
 
     fn not_entered(&self, run: &Run) -> SandboxError {
-        let said = run.captured.iter().map(Captured::text).collect::<String>();
+        let said = run.captured.iter().map(CapturedOutput::text).collect::<String>();
         let why = if said.trim().is_empty() { "it said nothing".to_owned() } else { said.trim().to_owned() };
         SandboxError::Setup { kind: self.kind, why }
     }
@@ -162,7 +170,7 @@ impl Sandbox {
     /// The command line of the keeper, in the sandbox or about to make one.
     fn command(
         &self,
-        policy: &Policy,
+        policy: &SandboxPolicy,
         view: &View,
         home: &Path,
         words: &[OsString],
@@ -191,15 +199,15 @@ impl Sandbox {
 
 type Pipes = [Option<PipeReader>; 2];
 
-fn streams(how: Streams) -> Result<(Pipes, [Stdio; 2]), SandboxError> {
+fn streams(how: OutputStreams) -> Result<(Pipes, [Stdio; 2]), SandboxError> {
     let pipe = || std::io::pipe().map_err(SandboxError::io("make a pipe for output"));
     let (reader, writer) = pipe()?;
     match how {
-        Streams::Merged => {
+        OutputStreams::Merged => {
             let same = writer.try_clone().map_err(SandboxError::io("make a pipe for output"))?;
             Ok(([Some(reader), None], [writer.into(), same.into()]))
         }
-        Streams::Apart => {
+        OutputStreams::Apart => {
             let (other, other_writer) = pipe()?;
             Ok(([Some(reader), Some(other)], [writer.into(), other_writer.into()]))
         }
@@ -211,7 +219,7 @@ struct Run {
     child: Child,
     line: UnixStream,
     outputs: Pipes,
-    captured: [Captured; 2],
+    captured: [CapturedOutput; 2],
     /// What the keeper told so far.
     told: Vec<u8>,
     /// Whether the keeper is gone.
@@ -220,7 +228,12 @@ struct Run {
 
 impl Run {
     /// Reads until everything is closed. Gives why it was ended, if we did that.
-    fn follow(&mut self, mut deadline: Instant, stop: &Stop, onlooker: &mut dyn Onlooker) -> Option<Ending> {
+    fn follow(
+        &mut self,
+        mut deadline: Instant,
+        stop: &StopFlag,
+        onlooker: &mut dyn OutputObserver,
+    ) -> Option<CommandEnd> {
         let mut ended = None;
         let mut buffer = vec![0; 64 << 10];
         while !self.closed || self.outputs.iter().any(Option::is_some) {
@@ -229,14 +242,14 @@ impl Run {
                 if ended.is_some() || self.closed {
                     break;
                 }
-                ended = Some(self.end(Ending::Timeout, &mut deadline));
+                ended = Some(self.end(CommandEnd::Timeout, &mut deadline));
                 continue;
             }
             // Of the dead nothing more comes than their pipes hold, and that is read in any case.
             let is_read = self.closed || onlooker.has_room();
             let ready = self.wait(stop, ended, if is_read { left } else { left.min(LOOK_EVERY) }, is_read);
             if ready.stop && ended.is_none() && !self.closed {
-                ended = Some(self.end(Ending::Stopped, &mut deadline));
+                ended = Some(self.end(CommandEnd::Stopped, &mut deadline));
             }
             // First, because what is written before it is inside is not the command's.
             if ready.line {
@@ -254,13 +267,13 @@ impl Run {
     }
 
     /// Tells the keeper to end everything, and gives it time for that.
-    fn end(&mut self, why: Ending, deadline: &mut Instant) -> Ending {
+    fn end(&mut self, why: CommandEnd, deadline: &mut Instant) -> CommandEnd {
         let _ = self.line.shutdown(Shutdown::Write);
         *deadline = Instant::now() + GRACE;
         why
     }
 
-    fn wait(&self, stop: &Stop, ended: Option<Ending>, left: Duration, is_read: bool) -> Ready {
+    fn wait(&self, stop: &StopFlag, ended: Option<CommandEnd>, left: Duration, is_read: bool) -> Ready {
         let mut waited = Vec::with_capacity(4);
         let mut owners = Vec::with_capacity(4);
         let mut add = |fd, owner| {
@@ -292,7 +305,7 @@ impl Run {
         ready
     }
 
-    fn read(&mut self, at: usize, buffer: &mut [u8], onlooker: &mut dyn Onlooker) {
+    fn read(&mut self, at: usize, buffer: &mut [u8], onlooker: &mut dyn OutputObserver) {
         let Some(output) = &mut self.outputs[at] else { return };
         match output.read(buffer) {
             Ok(n) if n > 0 => {

@@ -2,37 +2,39 @@
 
 use std::time::Duration;
 
-use super::{Cause, Ending, Limits, Line, NewEntries, Note, Policy, Sandbox, Stop};
+use super::{
+    Cause, CommandEnd, CommandLine, GuardNote, NewEntries, ResourceLimits, Sandbox, SandboxPolicy, StopFlag,
+};
 use crate::protected::GIT;
-use crate::tools::{Order, Ran, Shell};
+use crate::tools::{CommandRequest, CommandResult, Shell};
 
 /// Runs commands in a sandbox, by one policy.
 #[derive(Debug, Clone)]
 pub struct SandboxShell {
     sandbox: Sandbox,
-    policy: Policy,
+    policy: SandboxPolicy,
 }
 
 impl SandboxShell {
     /// In this sandbox, by this policy.
-    pub fn new(sandbox: Sandbox, policy: Policy) -> SandboxShell {
+    pub fn new(sandbox: Sandbox, policy: SandboxPolicy) -> SandboxShell {
         SandboxShell { sandbox, policy }
     }
 }
 
 impl Shell for SandboxShell {
-    fn run(&self, order: &Order<'_>, stop: &dyn Fn() -> bool) -> Result<Ran, String> {
-        let Order { command, timeout, extras } = *order;
-        let limits = Limits { wall: timeout.min(self.policy.limits.wall), ..self.policy.limits };
-        let mut policy = Policy { limits, ..self.policy.clone() };
+    fn run(&self, order: &CommandRequest<'_>, stop: &dyn Fn() -> bool) -> Result<CommandResult, String> {
+        let CommandRequest { command, timeout, extras } = *order;
+        let limits = ResourceLimits { wall: timeout.min(self.policy.limits.wall), ..self.policy.limits };
+        let mut policy = SandboxPolicy { limits, ..self.policy.clone() };
         if extras.writable_git {
             policy.writable_git.push(GIT.into());
         }
         if extras.new_repo {
             policy.new_entries = NewEntries::Allowed;
         }
-        let flag = Stop::new().map_err(|e| e.to_string())?;
-        let line = Line::Shell(command.to_owned());
+        let flag = StopFlag::new().map_err(|e| e.to_string())?;
+        let line = CommandLine::Shell(command.to_owned());
         let outcome = std::thread::scope(|scope| {
             let run = || self.sandbox.run(&policy, &line, &flag);
             let running = std::thread::Builder::new().spawn_scoped(scope, run)?;
@@ -51,10 +53,10 @@ impl Shell for SandboxShell {
             outcome.map_err(|_| "the sandbox broke off; what the command did is unknown".to_owned())?;
         let outcome = outcome.map_err(|e| e.to_string())?;
         let exit_code = match outcome.ending {
-            Ending::Exit(code) => Some(code),
+            CommandEnd::Exit(code) => Some(code),
             _ => None,
         };
-        Ok(Ran {
+        Ok(CommandResult {
             output: outcome.stdout.text(),
             exit_code,
             ended: outcome.ending.to_string(),
@@ -66,7 +68,7 @@ impl Shell for SandboxShell {
 }
 
 /// A note for a model, with what it could do about it.
-fn told(note: Note) -> String {
+fn told(note: GuardNote) -> String {
     match note.cause {
         Cause::Appeared => format!("{}; set new_repo to true if it is needed", note.text),
         Cause::Changed | Cause::Trouble | Cause::Limit => note.text,

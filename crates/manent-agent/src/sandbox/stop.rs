@@ -10,19 +10,19 @@ use super::error::SandboxError;
 
 /// A flag that ends a command, with all that it started. Clones are the same flag.
 ///
-/// An asynchronous caller keeps a [`Stop::on_drop`] beside the task that runs the command: if its future is dropped,
+/// An asynchronous caller keeps a [`StopFlag::on_drop`] beside the task that runs the command: if its future is dropped,
 /// the command ends.
 #[derive(Debug, Clone)]
-pub struct Stop {
+pub struct StopFlag {
     raised: Arc<OwnedFd>,
 }
 
-impl Stop {
+impl StopFlag {
     /// A flag that is not raised.
-    pub fn new() -> Result<Stop, SandboxError> {
+    pub fn new() -> Result<StopFlag, SandboxError> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let raised = eventfd(0, flags).map_err(SandboxError::io("make a flag to stop a command by"))?;
-        Ok(Stop { raised: Arc::new(raised) })
+        Ok(StopFlag { raised: Arc::new(raised) })
     }
 
     /// Ends the command, or the next one that is run with this flag.
@@ -45,7 +45,7 @@ impl Stop {
     }
 }
 
-impl AsFd for Stop {
+impl AsFd for StopFlag {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.raised.as_fd()
     }
@@ -54,7 +54,7 @@ impl AsFd for Stop {
 /// Raises its flag when it is dropped.
 #[derive(Debug)]
 pub struct StopOnDrop {
-    stop: Stop,
+    stop: StopFlag,
 }
 
 impl Drop for StopOnDrop {

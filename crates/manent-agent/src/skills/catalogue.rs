@@ -9,7 +9,7 @@ use manent::tokens::Tokens;
 use super::data;
 use super::finding::Skills;
 use super::manifest::DESCRIPTION_CHARS_MAX;
-use super::skill::{Skill, Standing};
+use super::skill::{Skill, SkillStatus};
 
 /// What a model is told of the skills.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,14 +23,14 @@ pub struct Catalogue {
     /// The names in it, in order.
     pub names: Vec<String>,
     /// Skills of which the description was shortened.
-    pub shortened: Vec<Shortened>,
+    pub shortened: Vec<ShortenedDescription>,
     /// Skills that found no room.
     pub left_out: Vec<String>,
 }
 
 /// A description that was cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shortened {
+pub struct ShortenedDescription {
     /// The skill.
     pub name: String,
     /// How many characters are shown.
@@ -53,7 +53,7 @@ impl Skills {
     /// Those that a model may call, in the order of the catalogue.
     pub fn callable(&self) -> impl Iterator<Item = &Skill> {
         let callable =
-            |skill: &&Skill| skill.standing == Standing::Used && !skill.manifest.disable_model_invocation;
+            |skill: &&Skill| skill.standing == SkillStatus::Used && !skill.manifest.disable_model_invocation;
         self.all.iter().filter(callable)
     }
 
@@ -117,11 +117,11 @@ fn line_of(skill: &Skill, cap: usize) -> String {
     )
 }
 
-fn shortened(skill: &Skill, cap: usize) -> Option<Shortened> {
+fn shortened(skill: &Skill, cap: usize) -> Option<ShortenedDescription> {
     let whole = one_line(&skill.manifest.description);
     let of = whole.chars().count();
     let shown = cut(&whole, cap).chars().count();
-    (of > cap).then(|| Shortened { name: skill.name().to_owned(), shown, of })
+    (of > cap).then(|| ShortenedDescription { name: skill.name().to_owned(), shown, of })
 }
 
 /// At most so many characters, ending at the end of a word where one is near.

@@ -3,12 +3,12 @@
 use super::frontmatter::{self, Parts};
 use super::manifest::{self, Manifest};
 use super::mending;
-use super::problem::{Grade, Problem, Rule};
+use super::problem::{Problem, Severity, SkillRule};
 use super::yaml::{self, Node};
 
 /// What a `SKILL.md` says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Document {
+pub struct SkillDocument {
     /// The fields.
     pub manifest: Manifest,
     /// The instructions, without blank lines around them. Of a file without frontmatter, all of it.
@@ -17,27 +17,27 @@ pub struct Document {
     pub problems: Vec<Problem>,
 }
 
-impl Document {
+impl SkillDocument {
     /// Reads a file that lies in a directory of this name.
     ///
     /// ```
     /// use manent_agent::skills::Document;
     /// let text = "---\nname: notes\ndescription: Takes notes. Use it when asked to.\n---\nWrite them down.\n";
-    /// let document = Document::read(text.as_bytes(), "notes");
+    /// let document = SkillDocument::read(text.as_bytes(), "notes");
     /// assert_eq!(document.manifest.name, "notes");
     /// assert_eq!(document.body, "Write them down.");
     /// assert_eq!(document.problems, []);
     /// ```
-    pub fn read(bytes: &[u8], directory: &str) -> Document {
+    pub fn read(bytes: &[u8], directory: &str) -> SkillDocument {
         match text_of(bytes) {
             Ok(text) => read(text, directory),
-            Err(problem) => Document { problems: vec![problem], ..Document::default() },
+            Err(problem) => SkillDocument { problems: vec![problem], ..SkillDocument::default() },
         }
     }
 
     /// Why it cannot be used.
     pub fn fatal(&self) -> Option<&Problem> {
-        self.problems.iter().find(|problem| problem.rule.grade() == Grade::Fatal)
+        self.problems.iter().find(|problem| problem.rule.grade() == Severity::Fatal)
     }
 }
 
@@ -47,16 +47,16 @@ fn text_of(bytes: &[u8]) -> Result<&str, Problem> {
     }
     let wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
     if wide {
-        return Err(Problem::new(Rule::NotText, Some(1), "the file is UTF-16; save it as UTF-8"));
+        return Err(Problem::new(SkillRule::NotText, Some(1), "the file is UTF-16; save it as UTF-8"));
     }
     let line = |at: usize| Some(line_at(bytes, at));
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
         let what = format!("byte {at} is NUL: this is no text file; write it anew as UTF-8");
-        return Err(Problem::new(Rule::NotText, line(at), what));
+        return Err(Problem::new(SkillRule::NotText, line(at), what));
     }
     std::str::from_utf8(bytes).map_err(|e| {
         let at = e.valid_up_to();
-        Problem::new(Rule::NotText, line(at), format!("byte {at} is not UTF-8; save the file as UTF-8"))
+        Problem::new(SkillRule::NotText, line(at), format!("byte {at} is not UTF-8; save the file as UTF-8"))
     })
 }
 
@@ -65,35 +65,35 @@ pub(super) fn too_long(bytes: u64) -> Problem {
         "the file has {bytes} bytes, and {FILE_BYTES_MAX} are read at most; move what is not always needed to \
          files beside it"
     );
-    Problem::new(Rule::TooLong, None, what)
+    Problem::new(SkillRule::TooLong, None, what)
 }
 
-fn read(text: &str, directory: &str) -> Document {
+fn read(text: &str, directory: &str) -> SkillDocument {
     let mut problems = Vec::new();
     let (front, front_line, body, body_line) = match frontmatter::split(text) {
         Parts::Both { front, front_line, body, body_line, preceded } => {
             if preceded {
                 let what = "a byte order mark or blank lines stand before the frontmatter; others refuse that, \
                             let `---` be the first thing in the file";
-                problems.push(Problem::new(Rule::NotFirst, Some(1), what));
+                problems.push(Problem::new(SkillRule::NotFirst, Some(1), what));
             }
             (front, front_line, body, body_line)
         }
         Parts::BodyOnly { body } => {
             let what = "there is no frontmatter, and with it no description; begin the file with `---`, \
                         `name: …`, `description: …`, `---`";
-            let problem = Problem::new(Rule::NoFrontmatter, Some(1), what);
+            let problem = Problem::new(SkillRule::NoFrontmatter, Some(1), what);
             return without_fields(body, directory, problem);
         }
         Parts::Endless { line } => {
             let what = "the frontmatter that begins here does not end; put a line `---` behind its fields";
-            let problem = Problem::new(Rule::NoEnd, Some(line), what);
+            let problem = Problem::new(SkillRule::NoEnd, Some(line), what);
             return without_fields(text, directory, problem);
         }
     };
     if front.len() > FRONT_BYTES_MAX {
         let what = format!("the frontmatter has {} bytes; {FRONT_BYTES_MAX} are allowed", front.len());
-        let problem = Problem::new(Rule::FrontmatterLong, Some(front_line), what);
+        let problem = Problem::new(SkillRule::FrontmatterLong, Some(front_line), what);
         return without_fields(body, directory, problem);
     }
     let root = match fields(front, front_line, &mut problems) {
@@ -105,7 +105,7 @@ fn read(text: &str, directory: &str) -> Document {
     problems.extend(body_problems(body, body_line));
     problems.extend(hidden(text));
     let problems = bounded(problems);
-    Document { manifest, body: trimmed(body), problems }
+    SkillDocument { manifest, body: trimmed(body), problems }
 }
 
 /// The tree of the frontmatter, mended if need be.
@@ -117,17 +117,17 @@ fn fields(front: &str, front_line: u32, problems: &mut Vec<Problem>) -> Result<O
     if let Some(Ok(root)) = mending::quoted(front).map(|text| yaml::parse(&text, front_line)) {
         let what =
             format!("this is no YAML ({}); it was read as if values were quoted, quote them", refused.what);
-        problems.push(Problem::new(Rule::Mended, Some(refused.line), what));
+        problems.push(Problem::new(SkillRule::Mended, Some(refused.line), what));
         return Ok(root);
     }
     let what = format!("the frontmatter is no YAML: {}; quote values that hold signs", refused.what);
-    Err(Problem::new(Rule::Yaml, Some(refused.line), what))
+    Err(Problem::new(SkillRule::Yaml, Some(refused.line), what))
 }
 
 /// A file of which only the body is of use, to be shown.
-fn without_fields(body: &str, directory: &str, problem: Problem) -> Document {
+fn without_fields(body: &str, directory: &str, problem: Problem) -> SkillDocument {
     let (manifest, _) = manifest::read(None, directory);
-    Document { manifest, body: trimmed(body), problems: vec![problem] }
+    SkillDocument { manifest, body: trimmed(body), problems: vec![problem] }
 }
 
 /// As many as somebody would read; what makes the skill useless is always among them.
@@ -137,8 +137,8 @@ fn bounded(mut problems: Vec<Problem>) -> Vec<Problem> {
     }
     let rest = problems.split_off(PROBLEMS_MAX);
     let what = format!("{} more are not named; mend these first", rest.len());
-    problems.extend(rest.into_iter().filter(|problem| problem.rule.grade() == Grade::Fatal));
-    problems.push(Problem::new(Rule::More, None, what));
+    problems.extend(rest.into_iter().filter(|problem| problem.rule.grade() == Severity::Fatal));
+    problems.push(Problem::new(SkillRule::More, None, what));
     problems
 }
 
@@ -146,14 +146,14 @@ fn body_problems(body: &str, body_line: u32) -> Option<Problem> {
     let lines = body.lines().count();
     if body.trim().is_empty() {
         let what = "there are no instructions behind the frontmatter; say what to do, step by step";
-        return Some(Problem::new(Rule::BodyEmpty, None, what));
+        return Some(Problem::new(SkillRule::BodyEmpty, None, what));
     }
     (lines > BODY_LINES_MAX).then(|| {
         let what = format!(
             "the body has {lines} lines, and all of them are given to the model; beyond {BODY_LINES_MAX}, move \
              details to files beside it"
         );
-        Problem::new(Rule::BodyLong, Some(body_line), what)
+        Problem::new(SkillRule::BodyLong, Some(body_line), what)
     })
 }
 
@@ -165,7 +165,7 @@ fn hidden(text: &str) -> Option<Problem> {
         "there is a character that people do not see and models do (U+{:04X}); look what it is for",
         u32::from(c)
     );
-    Some(Problem::new(Rule::Hidden, Some(line_at(text.as_bytes(), at)), what))
+    Some(Problem::new(SkillRule::Hidden, Some(line_at(text.as_bytes(), at)), what))
 }
 
 fn is_hidden(c: char) -> bool {

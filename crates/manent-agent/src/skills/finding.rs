@@ -19,13 +19,13 @@ use manent::log::fs::{Disk, FileId, Shape};
 
 use super::error::SkillError;
 use super::inside::is_passed_over;
-use super::skill::{Origin, Skill, Standing, outside, skill_file};
-use super::snapshot::{ROOM_BYTES, Snapshot};
-use super::trust::{Copies, Trust, Trusted};
+use super::skill::{Skill, SkillOrigin, SkillStatus, outside, skill_file};
+use super::snapshot::{ROOM_BYTES, SkillSnapshot};
+use super::trust::{TrustState, TrustedCopies, TrustedFolders};
 
 /// Where skills may be.
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub struct SkillDirs {
     /// The folder that somebody works in.
     pub project: Option<PathBuf>,
     /// The user's home.
@@ -36,7 +36,7 @@ pub struct Places {
 
 /// A place where looking went no further.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
+pub struct SearchNote {
     /// The place.
     pub path: PathBuf,
     /// What is with it, and what to do.
@@ -58,14 +58,14 @@ pub struct Skills {
     /// Those of the project first, then by name; of the same name the one that is used first.
     pub all: Vec<Skill>,
     /// Where looking went no further.
-    pub notes: Vec<Note>,
+    pub notes: Vec<SearchNote>,
     /// What was compared, or can be trusted, by directory from the folder of the project.
-    pub copies: Copies,
+    pub copies: TrustedCopies,
 }
 
 impl Skills {
     /// Looks through all places. Nothing stops it: what cannot be read is a note or a skill that is skipped.
-    pub fn find(disk: &Arc<dyn Disk>, places: &Places, trusted: &Trusted) -> Skills {
+    pub fn find(disk: &Arc<dyn Disk>, places: &SkillDirs, trusted: &TrustedFolders) -> Skills {
         let mut found = Skills::default();
         let user = places.user.as_ref().and_then(|path| disk.resolve(path).ok());
         let project = places.project.as_ref().and_then(|path| disk.resolve(path).ok());
@@ -76,12 +76,12 @@ impl Skills {
         });
         // Who works in his home has no project there, only skills of his own.
         if let Some(project) = project.as_ref().filter(|project| user.as_ref() != Some(project)) {
-            let mut walk = Walk::new(disk, Origin::Project, Some(project));
+            let mut walk = Walk::new(disk, SkillOrigin::Project, Some(project));
             walk.compared = compared.take();
             walk.places(project, &mut found);
             compared = walk.compared.take();
         }
-        let mut walk = Walk::new(disk, Origin::User, None);
+        let mut walk = Walk::new(disk, SkillOrigin::User, None);
         // No command is run where all of the system is the workspace.
         walk.compared = compared.filter(|compared| compared.folder.parent().is_some());
         if let Some(user) = &user {
@@ -89,14 +89,15 @@ impl Skills {
         }
         if let Some(store) = &places.store {
             // The store is hidden from commands, wherever it lies.
-            (walk.origin, walk.compared) = (Origin::Store, None);
+            (walk.origin, walk.compared) = (SkillOrigin::Store, None);
             walk.root(&store.join("skills"), &mut found);
         }
         found.shadow();
-        let is_unused = |skill: &Skill| skill.standing != Standing::Used;
+        let is_unused = |skill: &Skill| skill.standing != SkillStatus::Used;
         found.all.sort_by(|a, b| {
-            let by =
-                |skill: &Skill| (skill.origin != Origin::Project, skill.name().to_owned(), is_unused(skill));
+            let by = |skill: &Skill| {
+                (skill.origin != SkillOrigin::Project, skill.name().to_owned(), is_unused(skill))
+            };
             by(a).cmp(&by(b))
         });
         found
@@ -108,7 +109,7 @@ impl Skills {
         let real = disk.resolve(dir).map_err(unreadable)?;
         disk.list(&real).map_err(unreadable)?;
         let mut found = Skills::default();
-        Walk::new(disk, Origin::User, None).root(&real, &mut found);
+        Walk::new(disk, SkillOrigin::User, None).root(&real, &mut found);
         Ok(found)
     }
 
@@ -116,27 +117,29 @@ impl Skills {
     pub fn get(&self, name: &str) -> Option<&Skill> {
         let mut named = self.all.iter().filter(|skill| skill.name() == name);
         let first = named.clone().next();
-        named.find(|skill| skill.standing == Standing::Used).or(first)
+        named.find(|skill| skill.standing == SkillStatus::Used).or(first)
     }
 
     /// The skill that a caller may use, or why he may not.
     pub fn call(&self, name: &str, caller: Caller) -> Result<&Skill, SkillError> {
         let skill = self.get(name).ok_or_else(|| SkillError::NoSuch { name: name.to_owned() })?;
         let why = match &skill.standing {
-            Standing::Used if caller == Caller::Model && skill.manifest.disable_model_invocation => {
+            SkillStatus::Used if caller == Caller::Model && skill.manifest.disable_model_invocation => {
                 "only the user calls it".to_owned()
             }
-            Standing::Used => {
+            SkillStatus::Used => {
                 skill.compare_again()?;
                 return Ok(skill);
             }
-            Standing::Held { why } => format!("{why}; the user trusts it again with `manent skills trust`"),
-            Standing::Untrusted => {
+            SkillStatus::Held { why } => {
+                format!("{why}; the user trusts it again with `manent skills trust`")
+            }
+            SkillStatus::Untrusted => {
                 "the folder that it comes from is not trusted; the user does that with `manent skills trust`"
                     .to_owned()
             }
-            Standing::Shadowed { by } => format!("the one in {} goes before it", by.display()),
-            Standing::Skipped(problem) => problem.to_string(),
+            SkillStatus::Shadowed { by } => format!("the one in {} goes before it", by.display()),
+            SkillStatus::Skipped(problem) => problem.to_string(),
         };
         Err(SkillError::NotUsed { name: name.to_owned(), why })
     }
@@ -144,9 +147,9 @@ impl Skills {
     /// Of several with the same name the first that was found is used.
     fn shadow(&mut self) {
         let mut first: HashMap<String, PathBuf> = HashMap::new();
-        for skill in self.all.iter_mut().filter(|skill| skill.standing == Standing::Used) {
+        for skill in self.all.iter_mut().filter(|skill| skill.standing == SkillStatus::Used) {
             match first.get(skill.name()) {
-                Some(by) => skill.standing = Standing::Shadowed { by: by.clone() },
+                Some(by) => skill.standing = SkillStatus::Shadowed { by: by.clone() },
                 None => drop(first.insert(skill.name().to_owned(), skill.dir.clone())),
             }
         }
@@ -155,7 +158,7 @@ impl Skills {
 
 struct Walk<'a> {
     disk: &'a Arc<dyn Disk>,
-    origin: Origin,
+    origin: SkillOrigin,
     /// What links must not lead out of.
     within: Option<&'a Path>,
     seen: HashSet<FileId>,
@@ -165,24 +168,24 @@ struct Walk<'a> {
 /// What skills are compared with.
 struct Compared {
     folder: PathBuf,
-    trust: Trust,
+    trust: TrustState,
     /// What may still be read, in bytes.
     room: u64,
 }
 
 impl Compared {
     /// Returns how a skill stands whose files are these, and that could be used otherwise.
-    fn standing(&self, place: &str, snapshot: &Result<Arc<Snapshot>, String>) -> Standing {
-        let held = |why: String| Standing::Held { why };
+    fn standing(&self, place: &str, snapshot: &Result<Arc<SkillSnapshot>, String>) -> SkillStatus {
+        let held = |why: String| SkillStatus::Held { why };
         let trusted = match &self.trust {
-            Trust::None => return Standing::Untrusted,
-            Trust::WithoutCopy(why) => return held((*why).to_owned()),
-            Trust::As(copies) => copies.get(place),
+            TrustState::None => return SkillStatus::Untrusted,
+            TrustState::WithoutCopy(why) => return held((*why).to_owned()),
+            TrustState::As(copies) => copies.get(place),
         };
         match (snapshot, trusted) {
             (Err(why), _) => held(format!("it cannot be compared with what was trusted: {why}")),
             (Ok(_), None) => held("it was added after its folder was trusted".to_owned()),
-            (Ok(now), Some(trusted)) if **now == *trusted => Standing::Used,
+            (Ok(now), Some(trusted)) if **now == *trusted => SkillStatus::Used,
             (Ok(now), Some(trusted)) => {
                 held(format!("it differs from what was trusted: {}", now.summary(trusted)))
             }
@@ -191,7 +194,7 @@ impl Compared {
 }
 
 impl<'a> Walk<'a> {
-    fn new(disk: &'a Arc<dyn Disk>, origin: Origin, within: Option<&'a Path>) -> Walk<'a> {
+    fn new(disk: &'a Arc<dyn Disk>, origin: SkillOrigin, within: Option<&'a Path>) -> Walk<'a> {
         Walk { disk, origin, within, seen: HashSet::new(), compared: None }
     }
 
@@ -272,9 +275,10 @@ impl<'a> Walk<'a> {
             return found.all.push(Skill::load(self.disk, dir, name, file, origin, None));
         };
         let place = dir.strip_prefix(&compared.folder).unwrap_or(&dir).to_string_lossy().into_owned();
-        let snapshot = Snapshot::take(&**self.disk, &dir, outside(origin), &mut compared.room).map(Arc::new);
+        let snapshot =
+            SkillSnapshot::take(&**self.disk, &dir, outside(origin), &mut compared.room).map(Arc::new);
         let mut skill = Skill::load(self.disk, dir, name, file, origin, snapshot.clone().ok());
-        if skill.standing == Standing::Used {
+        if skill.standing == SkillStatus::Used {
             skill.standing = compared.standing(&place, &snapshot);
         }
         if let Ok(snapshot) = snapshot {
@@ -307,7 +311,7 @@ impl<'a> Walk<'a> {
 
 impl Skills {
     fn note(&mut self, path: &Path, what: impl Into<String>) {
-        self.notes.push(Note { path: path.to_owned(), what: what.into() });
+        self.notes.push(SearchNote { path: path.to_owned(), what: what.into() });
     }
 }
 

@@ -15,7 +15,7 @@ use super::error::SkillError;
 
 /// A file that lies beside a `SKILL.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beside {
+pub struct SkillFileInfo {
     /// From the directory of the skill.
     pub path: String,
     /// Its length.
@@ -24,9 +24,9 @@ pub struct Beside {
 
 /// The files of a skill, as far as they are listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct FileListing {
     /// Sorted by path.
-    pub files: Vec<Beside>,
+    pub files: Vec<SkillFileInfo>,
     /// Whether there are more, or deeper ones.
     pub more: bool,
 }
@@ -99,8 +99,8 @@ pub(super) fn follow(disk: &dyn Disk, dir: &Path, path: &Path) -> io::Result<Opt
 }
 
 /// The files of a skill, except the one that is given anyway. A file that cannot be read by [`file`] is not listed.
-pub(super) fn list(disk: &dyn Disk, dir: &Path, except: &Path) -> Listing {
-    let mut listing = Listing::default();
+pub(super) fn list(disk: &dyn Disk, dir: &Path, except: &Path) -> FileListing {
+    let mut listing = FileListing::default();
     let mut left = VecDeque::from([(dir.to_owned(), 0)]);
     let mut looked = 0;
     while let Some((at, depth)) = left.pop_front() {
@@ -132,10 +132,10 @@ pub(super) fn list(disk: &dyn Disk, dir: &Path, except: &Path) -> Listing {
     listing
 }
 
-fn beside(disk: &dyn Disk, dir: &Path, path: &Path, real: &Path) -> Option<Beside> {
+fn beside(disk: &dyn Disk, dir: &Path, path: &Path, real: &Path) -> Option<SkillFileInfo> {
     let info = disk.inspect(real).ok().filter(|info| info.shape == Shape::File)?;
     let name = path.strip_prefix(dir).ok()?.to_str()?;
-    Some(Beside { path: name.to_owned(), bytes: info.len })
+    Some(SkillFileInfo { path: name.to_owned(), bytes: info.len })
 }
 
 /// Where nobody keeps skills, and much else lies.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value as Json;
 
-use super::problem::{Problem, Rule};
+use super::problem::{Problem, SkillRule};
 use super::yaml::{Node, Value};
 
 /// The fields of a skill.
@@ -48,7 +48,7 @@ pub(super) fn read(root: Option<Node>, directory: &str) -> (Manifest, Vec<Proble
         Some((line, _)) => {
             let what =
                 "the frontmatter is no list of fields; write `name: …` and `description: …`, one a line";
-            let problem = Problem::new(Rule::NotFields, Some(line), what);
+            let problem = Problem::new(SkillRule::NotFields, Some(line), what);
             // Nothing else is worth saying.
             return (read(None, directory).0, vec![problem]);
         }
@@ -56,7 +56,7 @@ pub(super) fn read(root: Option<Node>, directory: &str) -> (Manifest, Vec<Proble
     reading.name(name.as_ref(), directory);
     if reading.manifest.description.is_empty() {
         reading.say(
-            Rule::NoDescription,
+            SkillRule::NoDescription,
             None,
             "there is no description, so that no model could tell when to use it; \
              add `description:` with what it does and when",
@@ -71,7 +71,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn say(&mut self, rule: Rule, line: Option<u32>, what: impl Into<String>) {
+    fn say(&mut self, rule: SkillRule, line: Option<u32>, what: impl Into<String>) {
         self.problems.push(Problem::new(rule, line, what));
     }
 
@@ -82,7 +82,7 @@ impl Reading {
         for (key, value) in pairs {
             let Some(name) = key.text().map(str::to_owned) else {
                 self.say(
-                    Rule::NotString,
+                    SkillRule::NotString,
                     Some(key.line),
                     "the name of a field is no text; it is passed over",
                 );
@@ -91,7 +91,7 @@ impl Reading {
             if let Some(before) = known.insert(name.clone(), fields.len()) {
                 let what =
                     format!("`{}` stands there twice; the last one counts, remove the other", short(&name));
-                self.say(Rule::Duplicate, Some(key.line), what);
+                self.say(SkillRule::Duplicate, Some(key.line), what);
                 fields[before] = None;
             }
             fields.push(Some((name, value)));
@@ -112,7 +112,7 @@ impl Reading {
                     "`{}` is no field of the specification; it is kept and not used, put it under `metadata`",
                     short(key)
                 );
-                self.say(Rule::Unknown, Some(value.line), what);
+                self.say(SkillRule::Unknown, Some(value.line), what);
                 self.manifest.extra.insert(key.to_owned(), value.json());
             }
         }
@@ -122,7 +122,7 @@ impl Reading {
     fn string(&mut self, key: &str, value: &Node) -> Option<String> {
         let Some(text) = value.text() else {
             let what = format!("`{}` is no text and is passed over; write it as one string", short(key));
-            self.say(Rule::NotString, Some(value.line), what);
+            self.say(SkillRule::NotString, Some(value.line), what);
             return None;
         };
         if value.is_null() {
@@ -130,7 +130,7 @@ impl Reading {
         }
         if value.is_no_string() {
             let what = format!("`{}` is no string in YAML; put the value in quotes: \"{text}\"", short(key));
-            self.say(Rule::NotString, Some(value.line), what);
+            self.say(SkillRule::NotString, Some(value.line), what);
         }
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
@@ -140,17 +140,17 @@ impl Reading {
         let Some(name) = value.and_then(|value| self.string("name", value)) else {
             let what =
                 format!("there is no name; add `name: {}`, the name of the directory", short(directory));
-            self.say(Rule::NameMissing, line, what);
+            self.say(SkillRule::NameMissing, line, what);
             return self.named_as(directory);
         };
         let length = name.chars().count();
         if length > NAME_CHARS_MAX {
             let what = format!("the name has {length} characters; {NAME_CHARS_MAX} are allowed");
-            self.say(Rule::NameLength, line, what);
+            self.say(SkillRule::NameLength, line, what);
         }
         if !is_name(&name) {
             let what = "a name is made of a-z, 0-9 and single hyphens, none at its ends; rename it";
-            self.say(Rule::NameForm, line, what);
+            self.say(SkillRule::NameForm, line, what);
         }
         if name != directory {
             let what = format!(
@@ -158,7 +158,7 @@ impl Reading {
                 short(&name),
                 short(directory)
             );
-            self.say(Rule::NameDirectory, line, what);
+            self.say(SkillRule::NameDirectory, line, what);
         }
         if is_usable(&name) {
             self.manifest.name = name;
@@ -174,7 +174,7 @@ impl Reading {
             return;
         }
         self.say(
-            Rule::NameUnusable,
+            SkillRule::NameUnusable,
             None,
             "neither the name nor that of the directory could be typed as one word of at most 64 letters, digits, \
              '-', '_' and '.'; rename the directory",
@@ -189,7 +189,7 @@ impl Reading {
                 "the description has {length} characters; what is beyond {DESCRIPTION_CHARS_MAX} is not shown to \
                  models, move it to the body"
             );
-            self.say(Rule::DescriptionLength, Some(value.line), what);
+            self.say(SkillRule::DescriptionLength, Some(value.line), what);
         }
         self.manifest.description = text;
     }
@@ -200,7 +200,7 @@ impl Reading {
         if length > COMPATIBILITY_CHARS_MAX {
             let what =
                 format!("`compatibility` has {length} characters; {COMPATIBILITY_CHARS_MAX} are allowed");
-            self.say(Rule::CompatibilityLength, Some(value.line), what);
+            self.say(SkillRule::CompatibilityLength, Some(value.line), what);
         }
     }
 
@@ -210,7 +210,7 @@ impl Reading {
         }
         let Value::Map(pairs) = &value.value else {
             let what = "`metadata` is no map and is passed over; write `key: \"value\"` lines under it";
-            return self.say(Rule::Metadata, Some(value.line), what);
+            return self.say(SkillRule::Metadata, Some(value.line), what);
         };
         for (key, value) in self.once(pairs.clone()) {
             let text = match value.text() {
@@ -220,7 +220,7 @@ impl Reading {
             if value.text().is_none() || value.is_no_string() {
                 let what =
                     format!("`metadata.{}` is no string; it is kept as written, quote it", short(&key));
-                self.say(Rule::Metadata, Some(value.line), what);
+                self.say(SkillRule::Metadata, Some(value.line), what);
             }
             self.manifest.metadata.insert(key, text);
         }
@@ -235,7 +235,7 @@ impl Reading {
         let has_comma = lists.iter().any(|text| text.contains(", ") || text.ends_with(','));
         if value.text().is_none() || has_comma {
             let what = "`allowed-tools` is one string with blanks between the tools: \"Read Bash(git:*)\"";
-            self.say(Rule::AllowedTools, Some(value.line), what);
+            self.say(SkillRule::AllowedTools, Some(value.line), what);
         }
         self.manifest.allowed_tools = tools;
     }
@@ -249,7 +249,7 @@ impl Reading {
         if !(is_plain && matches!(word.as_str(), "true" | "false")) {
             let taken = if off { "false" } else { "true" };
             let what = format!("`disable-model-invocation` is true or false; it is taken for {taken}");
-            self.say(Rule::Disable, Some(value.line), what);
+            self.say(SkillRule::Disable, Some(value.line), what);
         }
     }
 }

@@ -5,18 +5,18 @@
 //! to a file, it gets that ([`Skill::file`]), and never one that lies elsewhere.
 //!
 //! A skill is text from anywhere. What is wrong with it is named and the rest is used; what a project brings is used
-//! only as far as the user trusted it ([`Trusted`]): what was added or changed since then is held back. No text of a
+//! only as far as the user trusted it ([`TrustedFolders`]): what was added or changed since then is held back. No text of a
 //! skill can end the block that it is given in.
 //!
 //! ```
 //! use manent::log::RealDisk;
 //! use manent::tokens::Tokens;
-//! use manent_agent::skills::{Places, Skills, Trusted};
+//! use manent_agent::skills::{SkillDirs, Skills, TrustedFolders};
 //!
 //! # fn main() -> Result<(), manent::Error> {
 //! let home = std::path::PathBuf::from("/nowhere/manent");
-//! let trusted = Trusted::load(&manent::Store::open(&home)?);
-//! let places = Places { project: Some("/nowhere/work".into()), user: None, store: Some(home) };
+//! let trusted = TrustedFolders::load(&manent::Store::open(&home)?);
+//! let places = SkillDirs { project: Some("/nowhere/work".into()), user: None, store: Some(home) };
 //! let skills = Skills::find(&RealDisk::shared(), &places, &trusted);
 //! assert_eq!(skills.catalogue(1000, &Tokens::default()).text, "");
 //! # Ok(()) }
@@ -46,13 +46,13 @@ mod snapshot;
 mod trust;
 mod yaml;
 
-pub use catalogue::{Catalogue, Shortened, budget};
-pub use document::Document;
+pub use catalogue::{Catalogue, ShortenedDescription, budget};
+pub use document::SkillDocument;
 pub use error::SkillError;
-pub use finding::{Caller, Note, Places, Skills, project_of};
-pub use inside::{Beside, Listing};
+pub use finding::{Caller, SearchNote, SkillDirs, Skills, project_of};
+pub use inside::{FileListing, SkillFileInfo};
 pub use manifest::Manifest;
-pub use problem::{Grade, Problem, Rule};
-pub use skill::{Activation, Origin, Skill, SkillFile, Standing};
-pub use snapshot::{Difference, Snapshot};
-pub use trust::{Copies, SkillDifference, Trust, Trusted, differences};
+pub use problem::{Problem, Severity, SkillRule};
+pub use skill::{Activation, Skill, SkillFile, SkillOrigin, SkillStatus};
+pub use snapshot::{FileDifference, SkillSnapshot};
+pub use trust::{SkillDifference, TrustState, TrustedCopies, TrustedFolders, differences};

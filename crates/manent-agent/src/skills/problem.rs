@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The rule that is broken.
-    pub rule: Rule,
+    pub rule: SkillRule,
     /// The line of `SKILL.md`, from 1, where there is one to name.
     pub line: Option<u32>,
     /// What is wrong, and what to do next. May hold text from the file.
@@ -14,7 +14,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(rule: Rule, line: Option<u32>, what: impl Into<String>) -> Problem {
+    pub(super) fn new(rule: SkillRule, line: Option<u32>, what: impl Into<String>) -> Problem {
         Problem { rule, line, what: what.into() }
     }
 }
@@ -30,7 +30,7 @@ impl fmt::Display for Problem {
 
 /// How much a broken rule weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Grade {
+pub enum Severity {
     /// Allowed, and still not a good idea.
     Advice,
     /// Against the specification; the skill is used all the same.
@@ -39,13 +39,13 @@ pub enum Grade {
     Fatal,
 }
 
-impl Grade {
+impl Severity {
     /// As reports write it.
     pub fn word(self) -> &'static str {
         match self {
-            Grade::Advice => "advice",
-            Grade::Wrong => "wrong",
-            Grade::Fatal => "fatal",
+            Severity::Advice => "advice",
+            Severity::Wrong => "wrong",
+            Severity::Fatal => "fatal",
         }
     }
 }
@@ -55,25 +55,25 @@ macro_rules! rules {
         /// What a skill must keep to.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
-        pub enum Rule {
+        pub enum SkillRule {
             $($(#[$doc])* $name,)*
         }
 
-        impl Rule {
+        impl SkillRule {
             /// All there are.
-            pub const ALL: &[Rule] = &[$(Rule::$name,)*];
+            pub const ALL: &[SkillRule] = &[$(SkillRule::$name,)*];
 
             /// As reports write it.
             pub fn word(self) -> &'static str {
                 match self {
-                    $(Rule::$name => $word,)*
+                    $(SkillRule::$name => $word,)*
                 }
             }
 
             /// What breaking it means.
-            pub fn grade(self) -> Grade {
+            pub fn grade(self) -> Severity {
                 match self {
-                    $(Rule::$name => Grade::$grade,)*
+                    $(SkillRule::$name => Severity::$grade,)*
                 }
             }
         }

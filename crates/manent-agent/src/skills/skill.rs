@@ -8,16 +8,16 @@ use manent::log::fs::{DirEntry, Disk, Shape};
 use manent::tokens::Tokens;
 
 use super::data;
-use super::document::{self, Document};
+use super::document::{self, SkillDocument};
 use super::error::SkillError;
-use super::inside::{self, Listing, NotRead};
+use super::inside::{self, FileListing, NotRead};
 use super::manifest::Manifest;
-use super::problem::{Problem, Rule};
-use super::snapshot::{Outside, ROOM_BYTES, Snapshot};
+use super::problem::{Problem, SkillRule};
+use super::snapshot::{Outside, ROOM_BYTES, SkillSnapshot};
 
 /// Where a skill comes from, the nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
+pub enum SkillOrigin {
     /// The folder that somebody works in. Whoever wrote the folder wrote the skill.
     Project,
     /// The user's own directories.
@@ -26,20 +26,20 @@ pub enum Origin {
     Store,
 }
 
-impl Origin {
+impl SkillOrigin {
     /// As lists write it.
     pub fn word(self) -> &'static str {
         match self {
-            Origin::Project => "project",
-            Origin::User => "user",
-            Origin::Store => "store",
+            SkillOrigin::Project => "project",
+            SkillOrigin::User => "user",
+            SkillOrigin::Store => "store",
         }
     }
 }
 
 /// Whether a skill is used, and why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum SkillStatus {
     /// It is used.
     Used,
     /// The folder that it comes from is not trusted.
@@ -58,15 +58,15 @@ pub enum Standing {
     Skipped(Problem),
 }
 
-impl Standing {
+impl SkillStatus {
     /// As lists write it.
     pub fn word(&self) -> &'static str {
         match self {
-            Standing::Used => "used",
-            Standing::Untrusted => "untrusted",
-            Standing::Held { .. } => "held",
-            Standing::Shadowed { .. } => "shadowed",
-            Standing::Skipped(_) => "skipped",
+            SkillStatus::Used => "used",
+            SkillStatus::Untrusted => "untrusted",
+            SkillStatus::Held { .. } => "held",
+            SkillStatus::Shadowed { .. } => "shadowed",
+            SkillStatus::Skipped(_) => "skipped",
         }
     }
 }
@@ -77,7 +77,7 @@ pub struct Skill {
     /// The fields of its frontmatter. Of one that was skipped, as far as they could be read.
     pub manifest: Manifest,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: SkillOrigin,
     /// Its directory, behind all links.
     pub dir: PathBuf,
     /// Its `SKILL.md`.
@@ -85,12 +85,12 @@ pub struct Skill {
     /// What is wrong with it, in the order of the file.
     pub problems: Vec<Problem>,
     /// Whether it is used.
-    pub standing: Standing,
+    pub standing: SkillStatus,
     /// The BLAKE3 of its `SKILL.md` when it was found, in hexadecimal; empty if it could not be read.
     pub hash: String,
     /// Its files as they were compared with what was trusted: all that is given of it comes from here. `None`: it need
     /// not be compared, and is read when it is called.
-    pub(super) snapshot: Option<Arc<Snapshot>>,
+    pub(super) snapshot: Option<Arc<SkillSnapshot>>,
     /// What its directory is called where it was found.
     directory: String,
     disk: Arc<dyn Disk>,
@@ -106,7 +106,7 @@ pub struct Activation {
     /// The BLAKE3 of the `SKILL.md` that it was made of, in hexadecimal, for the record of a run.
     pub hash: String,
     /// The files that it names.
-    pub listing: Listing,
+    pub listing: FileListing,
 }
 
 /// A file of a skill.
@@ -138,7 +138,7 @@ impl Skill {
         let name = skill_file(&entries).ok_or_else(|| SkillError::NoFile { path: "SKILL.md".to_owned() })?;
         // `.` and `..` have no name of their own; what they lead to has.
         let directory = named.file_name().or_else(|| dir.file_name()).unwrap_or_default().to_owned();
-        Ok(Skill::load(disk, dir, &directory, &name, Origin::User, None))
+        Ok(Skill::load(disk, dir, &directory, &name, SkillOrigin::User, None))
     }
 
     /// Reads what a walk found. `dir` is behind all links.
@@ -147,8 +147,8 @@ impl Skill {
         dir: PathBuf,
         directory: &OsStr,
         name: &OsStr,
-        origin: Origin,
-        snapshot: Option<Arc<Snapshot>>,
+        origin: SkillOrigin,
+        snapshot: Option<Arc<SkillSnapshot>>,
     ) -> Skill {
         let mut skill = Skill {
             manifest: Manifest::default(),
@@ -156,20 +156,20 @@ impl Skill {
             file: dir.join(name),
             dir,
             problems: Vec::new(),
-            standing: Standing::Used,
+            standing: SkillStatus::Used,
             hash: String::new(),
             snapshot,
             directory: directory.to_string_lossy().into_owned(),
             disk: Arc::clone(disk),
         };
         let (document, hash) = skill.read();
-        skill.standing = document.fatal().cloned().map_or(Standing::Used, Standing::Skipped);
+        skill.standing = document.fatal().cloned().map_or(SkillStatus::Used, SkillStatus::Skipped);
         skill.hash = hash.unwrap_or_default();
         skill.manifest = document.manifest;
         skill.problems = document.problems;
         if name != FILE_NAME {
             let what = "the file should be called SKILL.md; others do not find it by this name, rename it";
-            skill.problems.push(Problem::new(Rule::FileName, None, what));
+            skill.problems.push(Problem::new(SkillRule::FileName, None, what));
         }
         skill
     }
@@ -180,13 +180,13 @@ impl Skill {
     }
 
     /// What its `SKILL.md` says now, and the BLAKE3 of it. A file that cannot be read is a document with one problem.
-    pub fn read(&self) -> (Document, Option<String>) {
+    pub fn read(&self) -> (SkillDocument, Option<String>) {
         match self.bytes() {
             Ok(bytes) => {
                 let hash = blake3::hash(&bytes).to_hex().to_string();
-                (Document::read(&bytes, &self.directory), Some(hash))
+                (SkillDocument::read(&bytes, &self.directory), Some(hash))
             }
-            Err(problem) => (Document { problems: vec![problem], ..Document::default() }, None),
+            Err(problem) => (SkillDocument { problems: vec![problem], ..SkillDocument::default() }, None),
         }
     }
 
@@ -211,14 +211,14 @@ impl Skill {
                 "the instructions take {took} tokens each time they are used; beyond {BODY_TOKENS_MAX}, move details \
                  to files beside it"
             );
-            problems.push(Problem::new(Rule::BodyLong, None, what));
+            problems.push(Problem::new(SkillRule::BodyLong, None, what));
         }
         problems.sort_by_key(|problem| problem.line.unwrap_or(u32::MAX));
         problems
     }
 
     /// The files beside its `SKILL.md`, as many as a model is told of.
-    pub fn files(&self) -> Listing {
+    pub fn files(&self) -> FileListing {
         match &self.snapshot {
             Some(snapshot) => snapshot.listing(self.file_name(), inside::FILES_MAX),
             None => inside::list(&*self.disk, &self.dir, &self.file),
@@ -250,15 +250,15 @@ impl Skill {
         Err(SkillError::NotUsed { name: self.name().to_owned(), why })
     }
 
-    fn take_snapshot(&self, room: &mut u64) -> Result<Snapshot, String> {
-        Snapshot::take(&*self.disk, &self.dir, outside(self.origin), room)
+    fn take_snapshot(&self, room: &mut u64) -> Result<SkillSnapshot, String> {
+        SkillSnapshot::take(&*self.disk, &self.dir, outside(self.origin), room)
     }
 
     fn file_name(&self) -> &str {
         self.file.file_name().and_then(OsStr::to_str).unwrap_or(FILE_NAME)
     }
 
-    fn file_in(&self, snapshot: &Snapshot, path: &str) -> Result<Vec<u8>, SkillError> {
+    fn file_in(&self, snapshot: &SkillSnapshot, path: &str) -> Result<Vec<u8>, SkillError> {
         let outside = || SkillError::Outside { path: path.to_owned() };
         let plain = inside::plain(path).ok_or_else(outside)?;
         let none = || SkillError::NoFile { path: path.to_owned() };
@@ -276,18 +276,18 @@ impl Skill {
 
     fn bytes(&self) -> Result<Vec<u8>, Problem> {
         if let Some(entry) = self.snapshot.as_ref().and_then(|snapshot| snapshot.get(self.file_name())) {
-            if self.origin == Origin::Project && entry.leads_out() {
+            if self.origin == SkillOrigin::Project && entry.leads_out() {
                 return Err(leads_out());
             }
             return entry.content.clone().ok_or_else(|| document::too_long(entry.bytes));
         }
         let refused = |e: std::io::Error| {
             let what = format!("the file cannot be read: {e}; look what it is and at its rights");
-            Problem::new(Rule::Unreadable, None, what)
+            Problem::new(SkillRule::Unreadable, None, what)
         };
         let real = self.disk.resolve(&self.file).map_err(refused)?;
         // The user may keep his own files where he likes; what came with a project may not point at them.
-        if self.origin == Origin::Project && !real.starts_with(&self.dir) {
+        if self.origin == SkillOrigin::Project && !real.starts_with(&self.dir) {
             return Err(leads_out());
         }
         inside::read(&*self.disk, &real, document::FILE_BYTES_MAX).map_err(|not| match not {
@@ -299,19 +299,19 @@ impl Skill {
 
 fn leads_out() -> Problem {
     let what = "the file is a link out of the skill's directory; put the file itself there";
-    Problem::new(Rule::LeadsOut, None, what)
+    Problem::new(SkillRule::LeadsOut, None, what)
 }
 
 /// Returns whether a snapshot of a skill from there holds what links out of it lead to.
-pub(super) fn outside(origin: Origin) -> Outside {
-    if origin == Origin::Project { Outside::HashOnly } else { Outside::Read }
+pub(super) fn outside(origin: SkillOrigin) -> Outside {
+    if origin == SkillOrigin::Project { Outside::HashOnly } else { Outside::Read }
 }
 
 /// The instructions between two marks that hold a part of their own hash: no text can hold that, so none can end the
 /// block before its end.
-fn block(name: &str, skill: &Skill, body: &str, hash: &str, listing: &Listing) -> String {
+fn block(name: &str, skill: &Skill, body: &str, hash: &str, listing: &FileListing) -> String {
     let mark = &hash[..hash.len().min(MARK_CHARS)];
-    let file = |file: &inside::Beside| format!("[{},{}]", data::string(&file.path), file.bytes);
+    let file = |file: &inside::SkillFileInfo| format!("[{},{}]", data::string(&file.path), file.bytes);
     let files: Vec<String> = listing.files.iter().map(file).collect();
     let head = format!(
         "{{\"name\":{},\"from\":\"{}\",\"directory\":{},\"files\":[{}],\"more_files\":{}}}",

@@ -13,12 +13,12 @@ use std::path::Path;
 use manent::log::fs::{Access, Disk, Shape};
 use serde_json::{Value, json};
 
-use super::inside::{Beside, Listing};
+use super::inside::{FileListing, SkillFileInfo};
 use crate::tools::unified_diff;
 
 /// The files of one skill by their paths from its directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Snapshot(BTreeMap<String, Entry>);
+pub struct SkillSnapshot(BTreeMap<String, Entry>);
 
 /// One file, or one link and the file behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(super) enum Outside {
 
 /// One file that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
+pub struct FileDifference {
     /// The path from the directory of the skill.
     pub path: String,
     /// `added`, `changed` or `removed`.
@@ -61,7 +61,7 @@ pub struct Difference {
     pub shown: String,
 }
 
-impl Snapshot {
+impl SkillSnapshot {
     /// Reads all files of a directory. `room` is what may still be read, in bytes. An error says what cannot be
     /// compared.
     pub(super) fn take(
@@ -69,7 +69,7 @@ impl Snapshot {
         dir: &Path,
         outside: Outside,
         room: &mut u64,
-    ) -> Result<Snapshot, String> {
+    ) -> Result<SkillSnapshot, String> {
         let mut files = BTreeMap::new();
         let mut left = vec![(dir.to_owned(), String::new(), 0)];
         while let Some((at, prefix, depth)) = left.pop() {
@@ -94,7 +94,7 @@ impl Snapshot {
                 }
             }
         }
-        Ok(Snapshot(files))
+        Ok(SkillSnapshot(files))
     }
 
     pub(super) fn get(&self, path: &str) -> Option<&Entry> {
@@ -102,7 +102,7 @@ impl Snapshot {
     }
 
     /// Lists the files as a model is told of them.
-    pub(super) fn listing(&self, except: &str, most: usize) -> Listing {
+    pub(super) fn listing(&self, except: &str, most: usize) -> FileListing {
         let is_told = |path: &str, entry: &Entry| {
             path != except
                 && !entry.hash.is_empty()
@@ -110,22 +110,24 @@ impl Snapshot {
                 && !path.split('/').any(|part| super::inside::is_passed_over(part.as_ref()))
         };
         let told = self.0.iter().filter(|(path, entry)| is_told(path, entry));
-        let mut files: Vec<Beside> =
-            told.map(|(path, entry)| Beside { path: path.clone(), bytes: entry.bytes }).collect();
+        let mut files: Vec<SkillFileInfo> =
+            told.map(|(path, entry)| SkillFileInfo { path: path.clone(), bytes: entry.bytes }).collect();
         let more = files.len() > most;
         files.truncate(most);
-        Listing { files, more }
+        FileListing { files, more }
     }
 
     /// Returns what differs from an earlier snapshot, by path.
-    pub fn differences(&self, before: &Snapshot) -> Vec<Difference> {
+    pub fn differences(&self, before: &SkillSnapshot) -> Vec<FileDifference> {
         let differing = differing(&before.0, &self.0).into_iter();
         let shown = |path: &String| shown(path, before.0.get(path), self.0.get(path));
-        differing.map(|(path, word)| Difference { path: path.clone(), word, shown: shown(path) }).collect()
+        differing
+            .map(|(path, word)| FileDifference { path: path.clone(), word, shown: shown(path) })
+            .collect()
     }
 
     /// Says in a few words what differs from an earlier snapshot: `SKILL.md changed, run.sh added`.
-    pub(super) fn summary(&self, before: &Snapshot) -> String {
+    pub(super) fn summary(&self, before: &SkillSnapshot) -> String {
         let all = differing(&before.0, &self.0);
         let mut words: Vec<String> =
             all.iter().take(SUMMARY_MAX).map(|(path, word)| format!("{path} {word}")).collect();
@@ -151,8 +153,8 @@ impl Snapshot {
         Value::Object(self.0.iter().map(|(path, entry)| (path.clone(), one(entry))).collect())
     }
 
-    /// Reads what [`Snapshot::to_json`] wrote; `None` if it is anything else.
-    pub(super) fn of_json(value: &Value) -> Option<Snapshot> {
+    /// Reads what [`SkillSnapshot::to_json`] wrote; `None` if it is anything else.
+    pub(super) fn of_json(value: &Value) -> Option<SkillSnapshot> {
         let one = |json: &Value| {
             Some(Entry {
                 link: json.get("link").map(|link| link.as_str().map(str::to_owned)).unwrap_or_default(),
@@ -167,7 +169,7 @@ impl Snapshot {
             })
         };
         let entries = value.as_object()?.iter().map(|(path, json)| Some((path.clone(), one(json)?)));
-        entries.collect::<Option<_>>().map(Snapshot)
+        entries.collect::<Option<_>>().map(SkillSnapshot)
     }
 }
 

@@ -20,12 +20,12 @@ use manent::{Blobs, Store};
 use serde_json::{Value, json};
 
 use super::error::SkillError;
-use super::snapshot::{Difference, Snapshot, differing};
+use super::snapshot::{FileDifference, SkillSnapshot, differing};
 use crate::ledger::Ledger;
 
 /// The folders that are trusted.
 #[derive(Debug, Clone, Default)]
-pub struct Trusted {
+pub struct TrustedFolders {
     /// The blobs that hold the copies, or `None` if the store has none.
     blobs: Option<Arc<dyn Blobs>>,
     /// With the hash of the copy; `None`: an earlier version kept none.
@@ -34,17 +34,17 @@ pub struct Trusted {
 }
 
 /// The skills of a folder as they were at one time, by their directories from the folder.
-pub type Copies = BTreeMap<String, Snapshot>;
+pub type TrustedCopies = BTreeMap<String, SkillSnapshot>;
 
 /// What is known of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trust {
+pub enum TrustState {
     /// It is not trusted.
     None,
     /// It is trusted, and what was there then cannot be told: this is why.
     WithoutCopy(&'static str),
     /// It is trusted as it was then.
-    As(Copies),
+    As(TrustedCopies),
 }
 
 /// A skill that differs from what was trusted.
@@ -55,13 +55,13 @@ pub struct SkillDifference {
     /// `added`, `changed` or `removed`.
     pub word: &'static str,
     /// The files that differ.
-    pub files: Vec<Difference>,
+    pub files: Vec<FileDifference>,
 }
 
-impl Trusted {
+impl TrustedFolders {
     /// Reads the ledger of a store. There is always an answer: if something is wrong with the ledger, nothing is
     /// trusted.
-    pub fn load(store: &Store) -> Trusted {
+    pub fn load(store: &Store) -> TrustedFolders {
         let ledger = Ledger::trusted(store);
         let (folders, trouble) = match read(&ledger) {
             Ok(folders) => (folders, None),
@@ -70,7 +70,7 @@ impl Trusted {
                 (BTreeMap::new(), Some(trouble))
             }
         };
-        Trusted { blobs: store.blobs().cloned(), folders, trouble }
+        TrustedFolders { blobs: store.blobs().cloned(), folders, trouble }
     }
 
     /// Returns whether there is a decision to trust a folder. The path must be the one behind all links.
@@ -89,22 +89,22 @@ impl Trusted {
     }
 
     /// Returns what was trusted in a folder. The path must be the one behind all links.
-    pub fn of(&self, folder: &Path) -> Trust {
+    pub fn of(&self, folder: &Path) -> TrustState {
         let copy = match self.folders.get(folder) {
-            None => return Trust::None,
-            Some(None) => return Trust::WithoutCopy(EARLIER),
+            None => return TrustState::None,
+            Some(None) => return TrustState::WithoutCopy(EARLIER),
             Some(Some(copy)) => copy,
         };
         let read = self.blobs.as_deref().and_then(|blobs| read_copy(blobs, copy).ok().flatten());
-        let Some(bytes) = read else { return Trust::WithoutCopy(UNREADABLE) };
+        let Some(bytes) = read else { return TrustState::WithoutCopy(UNREADABLE) };
         if blake3::hash(&bytes).to_hex().as_str() != copy {
-            return Trust::WithoutCopy(ALTERED);
+            return TrustState::WithoutCopy(ALTERED);
         }
         let copies = serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| {
             let skills = value["skills"].as_object()?.iter();
-            skills.map(|(dir, files)| Some((dir.clone(), Snapshot::of_json(files)?))).collect()
+            skills.map(|(dir, files)| Some((dir.clone(), SkillSnapshot::of_json(files)?))).collect()
         });
-        copies.map_or(Trust::WithoutCopy(ALTERED), Trust::As)
+        copies.map_or(TrustState::WithoutCopy(ALTERED), TrustState::As)
     }
 
     /// Trusts a folder as it was when these copies were made, so that it outlives a power cut: the copy is there before
@@ -113,7 +113,7 @@ impl Trusted {
         disk: &dyn Disk,
         store: &Store,
         folder: &Path,
-        copies: &Copies,
+        copies: &TrustedCopies,
     ) -> Result<PathBuf, SkillError> {
         let unreadable = |source| SkillError::Unreadable { path: folder.to_owned(), source };
         let real = disk.resolve(folder).map_err(unreadable)?;
@@ -148,8 +148,8 @@ impl Trusted {
 }
 
 /// Returns how skills differ from what was trusted, by directory.
-pub fn differences(before: &Copies, now: &Copies) -> Vec<SkillDifference> {
-    let none = Snapshot::default();
+pub fn differences(before: &TrustedCopies, now: &TrustedCopies) -> Vec<SkillDifference> {
+    let none = SkillSnapshot::default();
     let files = |dir: &String| {
         let (old, new) = (before.get(dir).unwrap_or(&none), now.get(dir).unwrap_or(&none));
         new.differences(old)
@@ -165,7 +165,7 @@ fn note(store: &Store, folder: &Path, copy: Option<(&str, &[u8])>) -> Result<(),
     let ledger = Ledger::trusted(store);
     let not_noted = |file: PathBuf, why| SkillError::NotNoted { folder: folder.to_owned(), file, why };
     let mut writer = ledger.lease().map_err(|why| not_noted(ledger.path(), why))?;
-    let before = Trusted::load(store);
+    let before = TrustedFolders::load(store);
     let mut line = json!({"folder": text, "trusted": copy.is_some(), "ts": manent::now()});
     if let Some((hash, bytes)) = copy {
         line["copy"] = hash.into();

@@ -14,7 +14,7 @@ use super::change::Change;
 use super::error::ToolError;
 use super::text;
 use super::workspace::{FILE_BYTES_MAX, Spot, Workspace};
-use super::{Effect, Job, Output, Prepared, Subject, replacing};
+use super::{CallSubject, Job, Output, PreparedCall, ToolEffect, replacing};
 
 pub(super) const NAME: &str = "edit_file";
 pub(super) const SPEC: Spec = Spec {
@@ -46,7 +46,7 @@ struct Editing {
     change: OnceLock<Result<Change, ToolError>>,
 }
 
-pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared, ToolError> {
+pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedCall, ToolError> {
     let arguments: Arguments = SPEC.read(raw)?;
     if arguments.old.is_empty() {
         return Err(SPEC.wrong("\"old\" is empty; write_file makes a file".to_owned()));
@@ -57,10 +57,17 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared,
     let (mut spot, _) = workspace.existing(&arguments.path)?;
     replacing::check(workspace, &mut spot)?;
     let what = text::what("edit", &spot.shown);
-    let subject = Subject::Path(spot.shown.clone());
+    let subject = CallSubject::Path(spot.shown.clone());
     let once_because = spot.once_because;
     let job = Editing { workspace: Arc::clone(workspace), spot, arguments, change: OnceLock::new() };
-    Ok(Prepared { tool: NAME, effect: Effect::Write, subject, what, once_because, job: Box::new(job) })
+    Ok(PreparedCall {
+        tool: NAME,
+        effect: ToolEffect::Write,
+        subject,
+        what,
+        once_because,
+        job: Box::new(job),
+    })
 }
 
 impl Editing {

@@ -1,8 +1,8 @@
 //! Tools: what a model can do, as it asks for it, within what it may.
 //!
 //! A call goes through four steps. [`Tools::prepare`] reads its arguments with goodwill and finds what it is about,
-//! and has changed and shown nothing yet. [`crate::policy::Policy::decide`] says whether it may be done.
-//! [`Prepared::preview`] shows a person what would change. [`Prepared::run`] does that and nothing else: a file that
+//! and has changed and shown nothing yet. [`crate::policy::ToolPolicy::decide`] says whether it may be done.
+//! [`PreparedCall::preview`] shows a person what would change. [`PreparedCall::run`] does that and nothing else: a file that
 //! changed since it was shown is left as it is.
 //!
 //! Files are those of the workspace, behind all links, and never those that are hidden. All that a model gets back is
@@ -12,7 +12,7 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `mod.rs` | [`Tools`], [`Prepared`], [`Done`]; [`Shell`], who runs commands |
+//! | `mod.rs` | [`Tools`], [`PreparedCall`], [`ToolResult`]; [`Shell`], who runs commands |
 //! | `arguments.rs` | the members of a call: their schema, and reading them |
 //! | `workspace.rs` | which files there are for a model |
 //! | `replacing.rs`, `change.rs` | a file made anew as a whole or not at all; what would change |
@@ -42,19 +42,19 @@ use std::time::{Duration, Instant};
 use manent::log::fs::Disk;
 use manent::{SessionKey, Store};
 
-use crate::providers::Call;
+use crate::providers::ToolCall;
 use arguments::Spec;
 use workspace::Workspace;
 
 pub(crate) use change::unified_diff;
 pub use error::ToolError;
-pub use remember::{Keeper, Remembered};
+pub use remember::{MemorySink, RememberOutcome};
 pub(crate) use text::{beginning, one_line};
 pub(crate) use workspace::glob;
 
 /// What tools work on.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct ToolContext {
     /// The file system.
     pub disk: Arc<dyn Disk>,
     /// The directory whose files a model may see and change.
@@ -64,7 +64,7 @@ pub struct Surroundings {
     /// What is recalled and remembered.
     pub store: Store,
     /// Who writes what is to be remembered; the store itself will do.
-    pub keeper: Arc<dyn Keeper>,
+    pub keeper: Arc<dyn MemorySink>,
     /// The session in which tools are called.
     pub session: SessionKey,
     /// Who runs commands; nothing: none are run, and models are not told of them.
@@ -75,23 +75,23 @@ pub struct Surroundings {
 pub trait Shell: fmt::Debug + Send + Sync {
     /// Runs a line of shell in the workspace and waits for its end; ends it when the time is over, or when `stop` says
     /// true. An error says why it could not be run at all.
-    fn run(&self, order: &Order<'_>, stop: &dyn Fn() -> bool) -> Result<Ran, String>;
+    fn run(&self, order: &CommandRequest<'_>, stop: &dyn Fn() -> bool) -> Result<CommandResult, String>;
 }
 
 /// A command that is to be run.
 #[derive(Debug, Clone, Copy)]
-pub struct Order<'a> {
+pub struct CommandRequest<'a> {
     /// A line of shell.
     pub command: &'a str,
     /// After this time it is ended.
     pub timeout: Duration,
     /// What it may do beyond what every command may.
-    pub extras: Extras,
+    pub extras: GitPermissions,
 }
 
 /// What a command may do to repositories because a person allowed it, for this one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Extras {
+pub struct GitPermissions {
     /// Make commits and branches in the repository of the workspace.
     pub writable_git: bool,
     /// Leave new repositories and protected files behind.
@@ -100,7 +100,7 @@ pub struct Extras {
 
 /// A command that was run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
+pub struct CommandResult {
     /// What it wrote, as much as is kept of it.
     pub output: String,
     /// If it ended by itself.
@@ -117,7 +117,7 @@ pub struct Ran {
 
 /// What a tool does to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Effect {
+pub enum ToolEffect {
     /// It looks.
     Read,
     /// It changes files.
@@ -130,7 +130,7 @@ pub enum Effect {
 
 /// What a call is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
+pub enum CallSubject {
     /// A file or directory: its path from the workspace, behind all links.
     Path(String),
     /// A line of shell.
@@ -140,13 +140,13 @@ pub enum Subject {
 }
 
 /// A call that can be made.
-pub struct Prepared {
+pub struct PreparedCall {
     /// The tool.
     pub tool: &'static str,
     /// What it does to the world.
-    pub effect: Effect,
+    pub effect: ToolEffect,
     /// What it is about.
-    pub subject: Subject,
+    pub subject: CallSubject,
     /// The same for a person, in one line: `edit src/main.rs`.
     pub what: String,
     /// Why only a person can allow it, and only this once; `None` if rules and earlier answers count.
@@ -156,7 +156,7 @@ pub struct Prepared {
 
 /// What came of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Done {
+pub struct ToolResult {
     /// For the model.
     pub content: String,
     /// It did not do what was asked.
@@ -198,21 +198,21 @@ impl Output {
 pub struct Tools {
     workspace: Arc<Workspace>,
     store: Store,
-    keeper: Arc<dyn Keeper>,
+    keeper: Arc<dyn MemorySink>,
     session: SessionKey,
     shell: Option<Arc<dyn Shell>>,
 }
 
 impl Tools {
     /// Tools for a workspace, which must be there.
-    pub fn new(surroundings: Surroundings) -> Result<Tools, ToolError> {
-        let Surroundings { disk, workspace, hidden, store, keeper, session, shell } = surroundings;
+    pub fn new(surroundings: ToolContext) -> Result<Tools, ToolError> {
+        let ToolContext { disk, workspace, hidden, store, keeper, session, shell } = surroundings;
         let workspace = Arc::new(Workspace::new(disk, &workspace, hidden)?);
         Ok(Tools { workspace, store, keeper, session, shell })
     }
 
     /// The same, without the files that match any of these patterns: see
-    /// [`crate::policy::Rules::unreadable`].
+    /// [`crate::policy::PolicyRules::unreadable`].
     pub fn without(self, patterns: &[String]) -> Result<Tools, ToolError> {
         Ok(Tools { workspace: Arc::new(self.workspace.without(patterns)?), ..self })
     }
@@ -230,7 +230,7 @@ impl Tools {
 
     /// Reads a call. Nothing is changed, and nothing of a file is given away: whoever may not make the call has
     /// learned from it at most which names there are.
-    pub fn prepare(&self, call: &Call) -> Result<Prepared, ToolError> {
+    pub fn prepare(&self, call: &ToolCall) -> Result<PreparedCall, ToolError> {
         let Some(spec) = self.specs().find(|spec| spec.name == call.name) else {
             return Err(self.no_such(&call.name));
         };
@@ -271,17 +271,17 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// What a tool does to the world; nothing if there is no such tool.
-pub fn effect_of(name: &str) -> Option<Effect> {
+pub fn effect_of(name: &str) -> Option<ToolEffect> {
     match name {
-        read_file::NAME | search_files::NAME | recall::NAME => Some(Effect::Read),
-        write_file::NAME | edit_file::NAME => Some(Effect::Write),
-        run_command::NAME => Some(Effect::Run),
-        remember::NAME => Some(Effect::Record),
+        read_file::NAME | search_files::NAME | recall::NAME => Some(ToolEffect::Read),
+        write_file::NAME | edit_file::NAME => Some(ToolEffect::Write),
+        run_command::NAME => Some(ToolEffect::Run),
+        remember::NAME => Some(ToolEffect::Record),
         _ => None,
     }
 }
 
-impl Prepared {
+impl PreparedCall {
     /// What would change, as a unified diff or in words; nothing if nothing does. An error is what the model gets:
     /// the call cannot be made, and no person need be asked.
     pub fn preview(&self) -> Result<Option<String>, ToolError> {
@@ -289,11 +289,11 @@ impl Prepared {
     }
 
     /// Makes the call. `stop` is asked now and then; once it says true, the call ends as soon as it can.
-    pub fn run(self, stop: &dyn Fn() -> bool) -> Done {
+    pub fn run(self, stop: &dyn Fn() -> bool) -> ToolResult {
         let start = Instant::now();
         let ran = if stop() { Err(ToolError::Stopped) } else { self.job.run(stop) };
         let output = ran.unwrap_or_else(|e| Output { failed: true, ..Output::of(e.to_string()) });
-        Done {
+        ToolResult {
             content: output.content,
             failed: output.failed,
             exit_code: output.exit_code,
@@ -303,9 +303,9 @@ impl Prepared {
     }
 }
 
-impl fmt::Debug for Prepared {
+impl fmt::Debug for PreparedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prepared")
+        f.debug_struct("PreparedCall")
             .field("effect", &self.effect)
             .field("what", &self.what)
             .finish_non_exhaustive()

@@ -12,7 +12,7 @@ use super::arguments::{Form, Member, Need, Spec};
 use super::error::ToolError;
 use super::text::{self, Page};
 use super::workspace::{Spot, Workspace, system};
-use super::{Effect, Job, Output, Prepared, Subject};
+use super::{CallSubject, Job, Output, PreparedCall, ToolEffect};
 
 pub(super) const NAME: &str = "read_file";
 pub(super) const SPEC: Spec = Spec {
@@ -50,15 +50,22 @@ struct Reading {
     limit: u64,
 }
 
-pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared, ToolError> {
+pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedCall, ToolError> {
     let Arguments { path, offset, limit } = SPEC.read(raw)?;
     let (spot, _) = workspace.existing(&path)?;
     let what = text::what("read", &spot.shown);
-    let subject = Subject::Path(spot.shown.clone());
+    let subject = CallSubject::Path(spot.shown.clone());
     let first = offset.unwrap_or(1).max(1);
     let limit = limit.unwrap_or(text::LINES_MAX as u64).max(1);
     let job = Reading { workspace: Arc::clone(workspace), spot, first, limit };
-    Ok(Prepared { tool: NAME, effect: Effect::Read, subject, what, once_because: None, job: Box::new(job) })
+    Ok(PreparedCall {
+        tool: NAME,
+        effect: ToolEffect::Read,
+        subject,
+        what,
+        once_because: None,
+        job: Box::new(job),
+    })
 }
 
 impl Job for Reading {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::arguments::{Form, Member, Need, Spec};
 use super::error::ToolError;
-use super::{Effect, Job, Output, Prepared, Subject, text};
+use super::{CallSubject, Job, Output, PreparedCall, ToolEffect, text};
 
 pub(super) const NAME: &str = "recall";
 pub(super) const SPEC: Spec = Spec {
@@ -44,7 +44,7 @@ struct Recalling {
     limit: usize,
 }
 
-pub(super) fn prepare(store: &Store, session: &SessionKey, raw: &str) -> Result<Prepared, ToolError> {
+pub(super) fn prepare(store: &Store, session: &SessionKey, raw: &str) -> Result<PreparedCall, ToolError> {
     let Arguments { query: asked, limit } = SPEC.read(raw)?;
     let Some(query) = Query::of_question(&asked) else {
         return Err(SPEC.wrong("\"query\" has no words".to_owned()));
@@ -52,10 +52,10 @@ pub(super) fn prepare(store: &Store, session: &SessionKey, raw: &str) -> Result<
     let what = text::what("recall", &asked);
     let limit = limit.unwrap_or(LIMIT).max(1) as usize;
     let job = Recalling { store: store.clone(), session: session.clone(), query, limit };
-    Ok(Prepared {
+    Ok(PreparedCall {
         tool: NAME,
-        effect: Effect::Read,
-        subject: Subject::Record,
+        effect: ToolEffect::Read,
+        subject: CallSubject::Record,
         what,
         once_because: None,
         job: Box::new(job),

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::arguments::{Form, Member, Need, Spec};
 use super::error::ToolError;
-use super::{Effect, Job, Output, Prepared, Subject, text};
+use super::{CallSubject, Job, Output, PreparedCall, ToolEffect, text};
 
 pub(super) const NAME: &str = "remember";
 pub(super) const SPEC: Spec = Spec {
@@ -49,14 +49,14 @@ struct Arguments {
 }
 
 /// Who writes what is to be remembered.
-pub trait Keeper: fmt::Debug + Send + Sync {
+pub trait MemorySink: fmt::Debug + Send + Sync {
     /// Adds an item, unless one that says the same is active. An error says why that cannot be done.
-    fn keep(&self, item: &NewItem) -> Result<Remembered, String>;
+    fn keep(&self, item: &NewItem) -> Result<RememberOutcome, String>;
 }
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Remembered {
+pub enum RememberOutcome {
     /// It is remembered under this id.
     New(u64),
     /// It was, under this one.
@@ -64,8 +64,8 @@ pub enum Remembered {
 }
 
 /// At once, without anybody who would see to the order of several conversations.
-impl Keeper for Store {
-    fn keep(&self, item: &NewItem) -> Result<Remembered, String> {
+impl MemorySink for Store {
+    fn keep(&self, item: &NewItem) -> Result<RememberOutcome, String> {
         let failed = |e: manent::Error| e.to_string();
         let memory = self.memory().map_err(failed)?;
         let mut known = None;
@@ -77,23 +77,23 @@ impl Keeper for Store {
         });
         looked.map_err(failed)?;
         Ok(match known {
-            Some(id) => Remembered::Known(id),
-            None => Remembered::New(memory.add(item).map_err(failed)?.id),
+            Some(id) => RememberOutcome::Known(id),
+            None => RememberOutcome::New(memory.add(item).map_err(failed)?.id),
         })
     }
 }
 
 struct Remembering {
-    keeper: Arc<dyn Keeper>,
+    keeper: Arc<dyn MemorySink>,
     item: NewItem,
 }
 
 pub(super) fn prepare(
-    keeper: &Arc<dyn Keeper>,
+    keeper: &Arc<dyn MemorySink>,
     store: &Store,
     session: &SessionKey,
     raw: &str,
-) -> Result<Prepared, ToolError> {
+) -> Result<PreparedCall, ToolError> {
     let Arguments { content, quote, kind } = SPEC.read(raw)?;
     let (content, quote) = (content.trim(), quote.trim());
     if content.is_empty() || content.len() > CONTENT_BYTES_MAX {
@@ -125,10 +125,10 @@ pub(super) fn prepare(
     let kind = kind.and_then(|word| word.parse().ok()).unwrap_or(Kind::Fact);
     let what = text::what("remember", content);
     let job = Remembering { keeper: keeper.clone(), item: NewItem::new(kind, content).from(source) };
-    Ok(Prepared {
+    Ok(PreparedCall {
         tool: NAME,
-        effect: Effect::Record,
-        subject: Subject::Record,
+        effect: ToolEffect::Record,
+        subject: CallSubject::Record,
         what,
         once_because: None,
         job: Box::new(job),
@@ -155,8 +155,8 @@ impl Job for Remembering {
         let kept = self.keeper.keep(&self.item);
         let kept = kept.map_err(|e| ToolError::Refused { why: format!("cannot remember that: {e}") })?;
         Ok(Output::of(match kept {
-            Remembered::New(id) => format!("remembered as item {id}"),
-            Remembered::Known(id) => format!("known already, as item {id}"),
+            RememberOutcome::New(id) => format!("remembered as item {id}"),
+            RememberOutcome::Known(id) => format!("known already, as item {id}"),
         }))
     }
 }

@@ -8,7 +8,9 @@ use serde::Deserialize;
 
 use super::arguments::{Form, Member, Need, Spec};
 use super::error::ToolError;
-use super::{Effect, Extras, Job, Order, Output, Prepared, Shell, Subject, text};
+use super::{
+    CallSubject, CommandRequest, GitPermissions, Job, Output, PreparedCall, Shell, ToolEffect, text,
+};
 
 pub(super) const NAME: &str = "run_command";
 pub(super) const SPEC: Spec = Spec {
@@ -52,10 +54,10 @@ struct Running {
     shell: Arc<dyn Shell>,
     command: String,
     timeout: Duration,
-    extras: Extras,
+    extras: GitPermissions,
 }
 
-pub(super) fn prepare(shell: &Arc<dyn Shell>, raw: &str) -> Result<Prepared, ToolError> {
+pub(super) fn prepare(shell: &Arc<dyn Shell>, raw: &str) -> Result<PreparedCall, ToolError> {
     let Arguments { command, timeout_s, writable_git, new_repo } = SPEC.read(raw)?;
     if command.trim().is_empty() || command.contains('\0') {
         return Err(SPEC.wrong("\"command\" is no command".to_owned()));
@@ -64,22 +66,24 @@ pub(super) fn prepare(shell: &Arc<dyn Shell>, raw: &str) -> Result<Prepared, Too
         return Err(SPEC.wrong(format!("\"command\" has {} bytes; write a file and run that", command.len())));
     }
     let timeout = Duration::from_secs(timeout_s.unwrap_or(TIMEOUT_S).max(1));
-    let extras = Extras { writable_git, new_repo };
+    let extras = GitPermissions { writable_git, new_repo };
     let once_because = once_because(extras);
     let what = text::what("run", &command);
-    let subject = Subject::Command(command.clone());
+    let subject = CallSubject::Command(command.clone());
     let job = Running { shell: Arc::clone(shell), command, timeout, extras };
-    Ok(Prepared { tool: NAME, effect: Effect::Run, subject, what, once_because, job: Box::new(job) })
+    Ok(PreparedCall { tool: NAME, effect: ToolEffect::Run, subject, what, once_because, job: Box::new(job) })
 }
 
-fn once_because(extras: Extras) -> Option<&'static str> {
+fn once_because(extras: GitPermissions) -> Option<&'static str> {
     match extras {
-        Extras { writable_git: true, new_repo: true } => Some(
+        GitPermissions { writable_git: true, new_repo: true } => Some(
             "it wants to write commits into .git, and to leave new repositories or protected files behind",
         ),
-        Extras { writable_git: true, .. } => Some("it wants to write commits into .git"),
-        Extras { new_repo: true, .. } => Some("it wants to leave new repositories or protected files behind"),
-        Extras { .. } => None,
+        GitPermissions { writable_git: true, .. } => Some("it wants to write commits into .git"),
+        GitPermissions { new_repo: true, .. } => {
+            Some("it wants to leave new repositories or protected files behind")
+        }
+        GitPermissions { .. } => None,
     }
 }
 
@@ -91,7 +95,7 @@ impl Job for Running {
     }
 
     fn run(&self, stop: &dyn Fn() -> bool) -> Result<Output, ToolError> {
-        let order = Order { command: &self.command, timeout: self.timeout, extras: self.extras };
+        let order = CommandRequest { command: &self.command, timeout: self.timeout, extras: self.extras };
         let ran = self
             .shell
             .run(&order, stop)

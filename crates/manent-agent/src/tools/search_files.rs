@@ -19,7 +19,7 @@ use super::arguments::{Form, Member, Need, Spec};
 use super::error::ToolError;
 use super::text::{self, Page};
 use super::workspace::{Spot, Workspace, glob};
-use super::{Effect, Job, Output, Prepared, Subject};
+use super::{CallSubject, Job, Output, PreparedCall, ToolEffect};
 
 pub(super) const NAME: &str = "search_files";
 pub(super) const SPEC: Spec = Spec {
@@ -77,7 +77,7 @@ struct Names {
     is_name: bool,
 }
 
-pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared, ToolError> {
+pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedCall, ToolError> {
     let Arguments { pattern, glob, path, context } = SPEC.read(raw)?;
     let pattern = pattern.filter(|pattern| !pattern.is_empty());
     let glob = glob.filter(|glob| !glob.is_empty());
@@ -88,7 +88,7 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared,
     let path = path.filter(|path| !path.is_empty()).unwrap_or_else(|| ".".to_owned());
     let (spot, _) = workspace.existing(&path)?;
     let what = text::what("search", &format!("{} for {}", spot.shown, sought.join(" in ")));
-    let subject = Subject::Path(spot.shown.clone());
+    let subject = CallSubject::Path(spot.shown.clone());
     let job = Searching {
         workspace: Arc::clone(workspace),
         spot,
@@ -96,7 +96,14 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared,
         glob: glob.as_deref().map(names).transpose()?,
         context: context.unwrap_or(0),
     };
-    Ok(Prepared { tool: NAME, effect: Effect::Read, subject, what, once_because: None, job: Box::new(job) })
+    Ok(PreparedCall {
+        tool: NAME,
+        effect: ToolEffect::Read,
+        subject,
+        what,
+        once_because: None,
+        job: Box::new(job),
+    })
 }
 
 fn matcher(pattern: &str) -> Result<RegexMatcher, ToolError> {

@@ -8,7 +8,7 @@ use super::arguments::{Form, Member, Need, Spec};
 use super::change::Change;
 use super::error::ToolError;
 use super::workspace::{FILE_BYTES_MAX, Spot, Workspace};
-use super::{Effect, Job, Output, Prepared, Subject, replacing, text};
+use super::{CallSubject, Job, Output, PreparedCall, ToolEffect, replacing, text};
 
 pub(super) const NAME: &str = "write_file";
 pub(super) const SPEC: Spec = Spec {
@@ -35,7 +35,7 @@ struct Writing {
     change: OnceLock<Result<Change, ToolError>>,
 }
 
-pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared, ToolError> {
+pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedCall, ToolError> {
     let Arguments { path, content } = SPEC.read(raw)?;
     if content.len() as u64 > FILE_BYTES_MAX {
         return Err(SPEC.wrong(format!("\"content\" has {} bytes; write less", content.len())));
@@ -43,10 +43,17 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<Prepared,
     let mut spot = workspace.spot(&path)?;
     replacing::check(workspace, &mut spot)?;
     let what = text::what(if spot.info.is_some() { "replace" } else { "make" }, &spot.shown);
-    let subject = Subject::Path(spot.shown.clone());
+    let subject = CallSubject::Path(spot.shown.clone());
     let once_because = spot.once_because;
     let job = Writing { workspace: Arc::clone(workspace), spot, content, change: OnceLock::new() };
-    Ok(Prepared { tool: NAME, effect: Effect::Write, subject, what, once_because, job: Box::new(job) })
+    Ok(PreparedCall {
+        tool: NAME,
+        effect: ToolEffect::Write,
+        subject,
+        what,
+        once_because,
+        job: Box::new(job),
+    })
 }
 
 impl Writing {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use manent::Store;
 use manent::memory::{Filter, Item, Kind, SourceKind};
-use manent_agent::config::{Config, When};
+use manent_agent::config::{Config, ConsolidationTrigger};
 use manent_agent::kernel::{Kernel, TurnError};
 use manent_sim::model_server::{Request, Script, replies};
 use serde_json::json;
@@ -26,7 +26,7 @@ fn helpful(request: &Request) -> Script {
     replies::ollama(&json!({"facts": [{"kind": "fact", "quote": SAID, "content": SAID}]}).to_string())
 }
 
-fn with(when: When) -> Config {
+fn with(when: ConsolidationTrigger) -> Config {
     let mut config = Config::default();
     config.consolidate = when;
     config
@@ -51,7 +51,7 @@ async fn wait_for_facts(store: &Store) -> Vec<Item> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_said_is_remembered_after_the_answer() {
     let scene = Scene::new(helpful);
-    let kernel = scene.kernel_with(&with(When::Every(1)));
+    let kernel = scene.kernel_with(&with(ConsolidationTrigger::Every(1)));
     let conversation = kernel.conversation(&key("a"));
     ask(&conversation, SAID).await;
     let facts = wait_for_facts(&scene.store).await;
@@ -79,7 +79,7 @@ async fn nobody_waits_for_it() {
         }
         helpful(request)
     });
-    let kernel = scene.kernel_with(&with(When::Every(1)));
+    let kernel = scene.kernel_with(&with(ConsolidationTrigger::Every(1)));
     let conversation = kernel.conversation(&key("a"));
     ask(&conversation, SAID).await;
     while !waits.load(Ordering::SeqCst) {
@@ -112,7 +112,7 @@ async fn nobody_is_forgotten_while_it_is_busy() {
         }
         helpful(request)
     });
-    let kernel = scene.kernel_with(&with(When::Every(1)));
+    let kernel = scene.kernel_with(&with(ConsolidationTrigger::Every(1)));
     for n in 0..80 {
         ask(&kernel.conversation(&key(&format!("k{n}"))), &format!("I have {n} boats.")).await;
     }
@@ -131,7 +131,7 @@ async fn nobody_is_forgotten_while_it_is_busy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn off_is_off() {
     let scene = Scene::new(helpful);
-    let kernel = scene.kernel_with(&with(When::Off));
+    let kernel = scene.kernel_with(&with(ConsolidationTrigger::Off));
     ask(&kernel.conversation(&key("a")), SAID).await;
     kernel.end(LONG).await;
     assert_eq!(scene.server.requests().len(), 1);
@@ -140,7 +140,11 @@ async fn off_is_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_is_done_at_the_end() {
-    for when in [When::End, When::Every(10), When::Idle(Duration::from_hours(1))] {
+    for when in [
+        ConsolidationTrigger::End,
+        ConsolidationTrigger::Every(10),
+        ConsolidationTrigger::Idle(Duration::from_hours(1)),
+    ] {
         let scene = Scene::new(helpful);
         let kernel = scene.kernel_with(&with(when));
         let conversation = kernel.conversation(&key("a"));
@@ -164,13 +168,13 @@ async fn the_end_does_not_wait_longer_than_it_was_told_and_the_rest_is_done_next
 }
 
 fn start_patient(scene: &Scene) -> Kernel {
-    scene.kernel_with(&with(When::Every(1)))
+    scene.kernel_with(&with(ConsolidationTrigger::Every(1)))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_inbox_is_used_where_it_is_configured() {
     let scene = Scene::new(helpful);
-    let mut config = with(When::End);
+    let mut config = with(ConsolidationTrigger::End);
     config.inbox = true;
     let kernel = scene.kernel_with(&config);
     ask(&kernel.conversation(&key("a")), SAID).await;
@@ -182,7 +186,7 @@ async fn the_inbox_is_used_where_it_is_configured() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_that_is_used_up_stops_it_and_nothing_else() {
     let scene = Scene::new(helpful);
-    let mut config = with(When::Every(1));
+    let mut config = with(ConsolidationTrigger::Every(1));
     config.tokens_per_day = 0;
     let kernel = scene.kernel_with(&config);
     let conversation = kernel.conversation(&key("a"));
@@ -200,7 +204,7 @@ async fn one_that_always_fails_disturbs_no_conversation() {
                 if is_chat(request) { helpful(request) } else { Script::error(400, r#"{"error":"no"}"#) }
             },
         );
-    let kernel = scene.kernel_with(&with(When::Every(1)));
+    let kernel = scene.kernel_with(&with(ConsolidationTrigger::Every(1)));
     let conversation = kernel.conversation(&key("a"));
     for n in 0..20 {
         let (_, outcome): (_, Result<_, TurnError>) = hear(&conversation, &format!("question {n}")).await;

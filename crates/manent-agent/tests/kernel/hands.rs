@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use manent::log::RealDisk;
 use manent::memory::Filter;
 use manent_agent::kernel::{Calling, Event, Toolbox};
-use manent_agent::policy::Asking;
+use manent_agent::policy::Approver;
 use manent_agent::skills::Skills;
-use manent_agent::tools::{Order, Ran, Shell};
+use manent_agent::tools::{CommandRequest, CommandResult, Shell};
 use manent_runs::{RecordRange, Runs, Status};
 use manent_sim::model_server::{Closing, Script, replies};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ static HANGS: AtomicBool = AtomicBool::new(false);
 static MAY_END: AtomicBool = AtomicBool::new(false);
 
 impl Shell for Wild {
-    fn run(&self, order: &Order<'_>, _: &dyn Fn() -> bool) -> Result<Ran, String> {
+    fn run(&self, order: &CommandRequest<'_>, _: &dyn Fn() -> bool) -> Result<CommandResult, String> {
         assert!(order.command != "panic", "as asked");
         HANGS.store(true, Ordering::SeqCst);
         while !MAY_END.load(Ordering::SeqCst) {
@@ -39,7 +39,7 @@ impl Shell for Wild {
 
 fn wild(workspace: &Path) -> Toolbox {
     let rules = "[[policy.rule]]\ntool = \"run_command\"\ndecision = \"allow\"\n";
-    Toolbox { shell: Some(Arc::new(Wild)), ..toolbox(workspace, Asking::Nobody, rules) }
+    Toolbox { shell: Some(Arc::new(Wild)), ..toolbox(workspace, Approver::Nobody, rules) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,7 +95,7 @@ async fn what_two_conversations_learn_at_once_is_remembered_once() {
     let scene = Scene::new(calls(Calling::Native, "remember", arguments));
     let workspace = tempfile::tempdir().unwrap();
     let rules = "[[policy.rule]]\ntool = \"remember\"\ndecision = \"allow\"\n";
-    let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, rules), Calling::Native);
+    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, rules), Calling::Native);
     let mut asked = Vec::new();
     for n in 0..12 {
         let conversation = kernel.conversation(&key(&format!("talk-{n}")));
@@ -123,7 +123,7 @@ fn greeting() -> tempfile::TempDir {
 
 fn with_skills(workspace: &Path, home: &Path) -> Toolbox {
     let skills = Skills::under(&RealDisk::shared(), &home.join("skills")).unwrap();
-    Toolbox { skills, ..toolbox(workspace, Asking::Nobody, "") }
+    Toolbox { skills, ..toolbox(workspace, Approver::Nobody, "") }
 }
 
 #[tokio::test(flavor = "multi_thread")]

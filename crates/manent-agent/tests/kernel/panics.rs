@@ -15,12 +15,12 @@ use std::time::Duration;
 use manent::log::RealDisk;
 use manent::memory::Filter;
 use manent::{LogItem, Record, Start, Store, StoreOptions};
-use manent_agent::config::When;
+use manent_agent::config::ConsolidationTrigger;
 use manent_agent::kernel::{Calling, Event, Kernel, Toolbox};
-use manent_agent::policy::{Approvals, Asking, Policy, Rules};
-use manent_agent::providers::{Call, Client, Finish, ModelError, Piece, Reply, Request};
+use manent_agent::policy::{Approvals, Approver, PolicyRules, ToolPolicy};
+use manent_agent::providers::{FinishReason, ModelClient, ModelError, Reply, ReplyEvent, Request, ToolCall};
 use manent_agent::skills::Skills;
-use manent_agent::tools::{Order, Ran, Shell};
+use manent_agent::tools::{CommandRequest, CommandResult, Shell};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -74,7 +74,7 @@ enum Part {
 #[derive(Debug)]
 struct Scripted(Arc<Trap>);
 
-impl Client for Scripted {
+impl ModelClient for Scripted {
     fn name(&self) -> &'static str {
         self.0.step();
         "scripted"
@@ -83,7 +83,7 @@ impl Client for Scripted {
     fn chat<'a>(
         &'a self,
         request: &'a Request,
-        on: &'a mut (dyn FnMut(Piece<'_>) + Send),
+        on: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
     ) -> Pin<Box<dyn Future<Output = Result<Reply, ModelError>> + Send + 'a>> {
         self.0.step();
         Box::pin(async move {
@@ -96,18 +96,18 @@ impl Client for Scripted {
             let question = request.messages.iter().rposition(|message| message.role == "user").unwrap();
             let is_first = question + 1 == request.messages.len();
             let words: &[&str] = if is_first { &["Let me ", "see."] } else { &["It is ", "done."] };
-            on(Piece::Thinking("hm"));
+            on(ReplyEvent::Thinking("hm"));
             self.0.step();
             reply.thinking.push_str("hm");
             for word in words {
-                on(Piece::Text(word));
+                on(ReplyEvent::Text(word));
                 reply.text.push_str(word);
                 tokio::task::yield_now().await;
                 self.0.step();
             }
             if is_first {
-                (reply.calls, reply.finish) = (calls(), Finish::Calls);
-                reply.calls.iter().for_each(|call| on(Piece::Call(call)));
+                (reply.calls, reply.finish) = (calls(), FinishReason::Calls);
+                reply.calls.iter().for_each(|call| on(ReplyEvent::Call(call)));
             }
             self.0.step();
             Ok(reply)
@@ -115,7 +115,7 @@ impl Client for Scripted {
     }
 }
 
-fn calls() -> Vec<Call> {
+fn calls() -> Vec<ToolCall> {
     let all = [
         ("read_file", json!({"path": "notes.txt"})),
         ("write_file", json!({"path": "new.txt", "content": "written\n"})),
@@ -127,7 +127,7 @@ fn calls() -> Vec<Call> {
         ("remember", json!({"content": "The user likes tea.", "quote": "I like green tea"})),
         ("recall", json!({"query": "tea"})),
     ];
-    let call = |(at, (name, arguments)): (usize, (&str, Value))| Call {
+    let call = |(at, (name, arguments)): (usize, (&str, Value))| ToolCall {
         id: format!("call{at:05}"),
         name: name.to_owned(),
         arguments: arguments.to_string(),
@@ -139,11 +139,11 @@ fn calls() -> Vec<Call> {
 struct Trapped(Arc<Trap>);
 
 impl Shell for Trapped {
-    fn run(&self, _: &Order<'_>, _: &dyn Fn() -> bool) -> Result<Ran, String> {
+    fn run(&self, _: &CommandRequest<'_>, _: &dyn Fn() -> bool) -> Result<CommandResult, String> {
         self.0.step();
         let (output, ended) = ("notes.txt\n".to_owned(), "exit code 0".to_owned());
         let (sandbox, duration) = ("none".to_owned(), Duration::ZERO);
-        Ok(Ran { output, exit_code: Some(0), ended, sandbox, duration, notes: Vec::new() })
+        Ok(CommandResult { output, exit_code: Some(0), ended, sandbox, duration, notes: Vec::new() })
     }
 }
 
@@ -192,14 +192,14 @@ impl Life {
             workspace: self.dir.path().join("work"),
             hidden: Vec::new(),
             shell: Some(Arc::new(Trapped(self.trap(Part::Shell)))),
-            policy: Mutex::new(Policy::new(Rules::read(&rules).unwrap(), Approvals::default())),
-            asking: Asking::Nobody,
+            policy: Mutex::new(ToolPolicy::new(PolicyRules::read(&rules).unwrap(), Approvals::default())),
+            asking: Approver::Nobody,
             unreadable: Vec::new(),
             skills: skills.unwrap_or_default(),
             calling: Calling::Native,
         };
         let mut config = quiet();
-        config.consolidate = When::Every(1);
+        config.consolidate = ConsolidationTrigger::Every(1);
         let model = manent_agent::providers::Model::Other(Arc::new(Scripted(self.trap(Part::Model))));
         Kernel::start_with(&Handle::current(), store.clone(), model, config, SYSTEM.to_owned(), Some(toolbox))
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use manent::memory::{Filter, Kind, NewItem};
 use manent::{Files, Store, StoreOptions};
-use manent_agent::config::{Config, Every};
+use manent_agent::config::{Config, RetroInterval};
 use manent_agent::kernel::{Kernel, Review, Reviewed};
 use manent_agent::providers::Recall;
 use manent_runs::retrospective::Reports;
@@ -21,7 +21,7 @@ use crate::scene::{LONG, Scene, ask, is_chat, key, open, quiet, said, start, tas
 
 fn often() -> Config {
     let mut config = quiet();
-    config.retro.every = Every::Time(Duration::from_millis(30));
+    config.retro.every = RetroInterval::Time(Duration::from_millis(30));
     config
 }
 
@@ -93,7 +93,7 @@ async fn without_runs_or_when_it_is_off_nothing_is_written() {
     kernel.end(LONG).await;
     plant(&scene, 6, Status::Success);
     let mut off = often();
-    off.retro.every = Every::Off;
+    off.retro.every = RetroInterval::Off;
     let kernel = scene.kernel_with(&off);
     assert!(kernel.reviews().is_none());
     ask(&kernel.conversation(&key("a")), "one more").await;
@@ -106,7 +106,7 @@ async fn two_kernels_have_one_schedule() {
     let scene = chatty();
     plant(&scene, 6, Status::Success);
     let mut config = often();
-    config.retro.every = Every::Time(Duration::from_secs(2));
+    config.retro.every = RetroInterval::Time(Duration::from_secs(2));
     let other = open(scene.dir.path());
     let kernels = [
         start(scene.store.clone(), Recall::new(scene.store.clone()).into(), &config),
@@ -215,7 +215,7 @@ async fn what_goes_wrong_is_told_and_ends_nothing_else() {
     plant(&scene, 6, Status::Success);
     std::fs::write(retro(&scene), "in the way").unwrap();
     let mut config = often();
-    config.retro.every = Every::Time(Duration::from_millis(10));
+    config.retro.every = RetroInterval::Time(Duration::from_millis(10));
     let kernel = scene.kernel_with(&config);
     let mut reviews = kernel.reviews().unwrap();
     let Reviewed::Failed(why) = next(&mut reviews).await else { panic!("there is no place for it") };

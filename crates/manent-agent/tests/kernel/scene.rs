@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use manent::{LogItem, Record, SessionKey, Start, Store, StoreOptions};
-use manent_agent::config::{Config, Every, When};
+use manent_agent::config::{Config, ConsolidationTrigger, RetroInterval};
 use manent_agent::kernel::{Answered, Conversation, Event, Kernel, TurnError};
-use manent_agent::providers::{Model, Ollama, OpenAi, Patience, Server};
+use manent_agent::providers::{Model, Ollama, OpenAi, RetryPolicy, ServerConfig};
 use manent_sim::model_server::{ModelServer, Request, Script, replies};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -40,11 +40,15 @@ impl Scene {
     }
 
     pub(crate) fn model(&self) -> Model {
-        Ollama::new(&Server::at(self.server.url()).with_patience(patience()), replies::MODEL).unwrap().into()
+        Ollama::new(&ServerConfig::at(self.server.url()).with_retry_policy(patience()), replies::MODEL)
+            .unwrap()
+            .into()
     }
 
     pub(crate) fn openai(&self) -> Model {
-        OpenAi::new(&Server::at(self.server.url()).with_patience(patience()), replies::MODEL).unwrap().into()
+        OpenAi::new(&ServerConfig::at(self.server.url()).with_retry_policy(patience()), replies::MODEL)
+            .unwrap()
+            .into()
     }
 
     pub(crate) fn kernel(&self) -> Kernel {
@@ -77,19 +81,19 @@ pub(crate) fn open_waiting(dir: &Path, wait: Duration) -> Store {
 /// Nothing happens that was not asked for.
 pub(crate) fn quiet() -> Config {
     let mut config = Config::default();
-    config.consolidate = When::Off;
-    config.retro.every = Every::Off;
+    config.consolidate = ConsolidationTrigger::Off;
+    config.retro.every = RetroInterval::Off;
     config
 }
 
-pub(crate) fn patience() -> Patience {
-    Patience {
+pub(crate) fn patience() -> RetryPolicy {
+    RetryPolicy {
         first_byte: Duration::from_secs(20),
         between: Duration::from_millis(300),
         first_wait: Duration::from_millis(1),
         longest_wait: Duration::from_millis(5),
         tries: 2,
-        ..Patience::default()
+        ..RetryPolicy::default()
     }
 }
 

@@ -9,11 +9,11 @@ use manent::log::RealDisk;
 use manent::tokens::Tokens;
 use manent::{LogItem, Record, SessionKey, Start, Store, StreamId};
 use manent_agent::kernel::{Answered, Calling, Conversation, Event, Kernel, Toolbox, TurnError, Word};
-use manent_agent::policy::{Answer, Approvals, Asking, Grant, Policy, Rules};
+use manent_agent::policy::{ApprovalScope, Approvals, Approver, Grant, PolicyRules, ToolPolicy};
 use manent_agent::protocol;
 use manent_agent::providers::Request as Asked;
 use manent_agent::skills::Skills;
-use manent_agent::tools::{Order, Ran, Shell};
+use manent_agent::tools::{CommandRequest, CommandResult, Shell};
 use manent_sim::model_server::{Request, Script, replies};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -27,7 +27,7 @@ static AT_WORK: AtomicBool = AtomicBool::new(false);
 struct Endless;
 
 impl Shell for Endless {
-    fn run(&self, _: &Order<'_>, stop: &dyn Fn() -> bool) -> Result<Ran, String> {
+    fn run(&self, _: &CommandRequest<'_>, stop: &dyn Fn() -> bool) -> Result<CommandResult, String> {
         let begun = Instant::now();
         AT_WORK.store(true, Ordering::Relaxed);
         while !stop() {
@@ -35,17 +35,17 @@ impl Shell for Endless {
         }
         let (output, ended) = ("half of it".to_owned(), "stopped".to_owned());
         let (sandbox, duration) = ("none".to_owned(), begun.elapsed());
-        Ok(Ran { output, exit_code: None, ended, sandbox, duration, notes: Vec::new() })
+        Ok(CommandResult { output, exit_code: None, ended, sandbox, duration, notes: Vec::new() })
     }
 }
 
-pub(crate) fn toolbox(workspace: &Path, asking: Asking, rules: &str) -> Toolbox {
+pub(crate) fn toolbox(workspace: &Path, asking: Approver, rules: &str) -> Toolbox {
     Toolbox {
         disk: RealDisk::shared(),
         workspace: workspace.to_owned(),
         hidden: Vec::new(),
         shell: Some(Arc::new(Endless)),
-        policy: Mutex::new(Policy::new(Rules::read(rules).unwrap(), Approvals::default())),
+        policy: Mutex::new(ToolPolicy::new(PolicyRules::read(rules).unwrap(), Approvals::default())),
         asking,
         unreadable: Vec::new(),
         skills: Skills::default(),
@@ -116,7 +116,7 @@ async fn both_ways_of_calling_give_the_same_turns_and_what_was_sent_is_what_the_
         let scene = Scene::new(calls(calling, "read_file", json!({"path": "notes.txt"})));
         let workspace = tempfile::tempdir().unwrap();
         std::fs::write(workspace.path().join("notes.txt"), "the port is 8081\n").unwrap();
-        let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, ""), calling);
+        let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), calling);
         let (k, store) = (key("talk"), scene.store.clone());
         let (answered, events) = ask(&kernel.conversation(&k), &NO).await;
         assert_eq!(answered.unwrap().text, "It is done.");
@@ -160,9 +160,19 @@ async fn both_ways_of_calling_give_the_same_turns_and_what_was_sent_is_what_the_
 async fn what_changes_files_needs_a_word_and_shows_what_would_change() {
     let arguments = json!({"path": "notes.txt", "old": "8081", "new": "9090"});
     let words = [
-        (Word::Yes(Answer::Once, Grant::Same), Asking::Person, "the port is 9090\n", "allowed by the user"),
-        (Word::No(Some("not today".to_owned())), Asking::Person, "the port is 8081\n", "denied by the user"),
-        (NO, Asking::Nobody, "the port is 8081\n", "denied: "),
+        (
+            Word::Yes(ApprovalScope::Once, Grant::Same),
+            Approver::Person,
+            "the port is 9090\n",
+            "allowed by the user",
+        ),
+        (
+            Word::No(Some("not today".to_owned())),
+            Approver::Person,
+            "the port is 8081\n",
+            "denied by the user",
+        ),
+        (NO, Approver::Nobody, "the port is 8081\n", "denied: "),
     ];
     for (word, asking, wanted, decision) in words {
         let scene = Scene::new(calls(Calling::Native, "edit_file", arguments.clone()));
@@ -177,7 +187,7 @@ async fn what_changes_files_needs_a_word_and_shows_what_would_change() {
             Event::Approve(approval) => approval.preview.clone(),
             _ => None,
         });
-        assert_eq!(preview.is_some(), asking == Asking::Person);
+        assert_eq!(preview.is_some(), asking == Approver::Person);
         assert!(preview.is_none_or(|diff| diff.contains("-the port is 8081\n+the port is 9090")));
         assert_eq!(std::fs::read_to_string(&notes).unwrap(), wanted, "{word:?}");
         let result = result(&scene.store, &k);
@@ -194,7 +204,7 @@ async fn a_command_that_hangs_is_stopped_and_the_conversation_goes_on() {
     let scene = Scene::new(calls(Calling::Native, "run_command", json!({"command": "sleep 1000"})));
     let workspace = tempfile::tempdir().unwrap();
     let rules = "[[policy.rule]]\ntool = \"run_command\"\nprefix = [\"sleep\"]\ndecision = \"allow\"\n";
-    let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, rules), Calling::Native);
+    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, rules), Calling::Native);
     let (k, conversation) = (key("talk"), kernel.conversation(&key("talk")));
     let mut hearing = conversation.ask("wait for ever").await.unwrap();
     while let Some(event) = hearing.next().await {
@@ -224,7 +234,7 @@ async fn a_call_that_is_not_right_is_told_and_one_who_calls_for_ever_is_ended() 
     ] {
         let scene = Scene::new(calls(Calling::Native, name, arguments));
         let workspace = tempfile::tempdir().unwrap();
-        let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, ""), Calling::Native);
+        let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), Calling::Native);
         let (answered, _) = ask(&kernel.conversation(&key("talk")), &NO).await;
         assert_eq!(answered.unwrap().text, "It is done.");
         let result = result(&scene.store, &key("talk"));
@@ -237,7 +247,7 @@ async fn a_call_that_is_not_right_is_told_and_one_who_calls_for_ever_is_ended() 
     let again = Script::new().chunk(replies::ollama_line(&call)).chunk(replies::ollama_done("stop", 900, 9));
     let scene = Scene::new(move |_| again.clone());
     let workspace = tempfile::tempdir().unwrap();
-    let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, ""), Calling::Native);
+    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), Calling::Native);
     let (answered, _) = ask(&kernel.conversation(&key("round")), &NO).await;
     assert!(matches!(answered, Err(TurnError::Rounds { .. })), "{answered:?}");
     kernel.end(LONG).await;
@@ -248,7 +258,7 @@ async fn a_call_that_cannot_be_read_is_kept_complained_of_once_and_then_taken_fo
     let garbled = "One moment.\n<tool_call>\n{\"name\": read_file \"path\" notes\n</tool_call>";
     let scene = Scene::new(move |_| replies::ollama(garbled));
     let workspace = tempfile::tempdir().unwrap();
-    let kernel = kernel(&scene, toolbox(workspace.path(), Asking::Nobody, ""), Calling::Text);
+    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), Calling::Text);
     let (answered, _) = ask(&kernel.conversation(&key("talk")), &NO).await;
     answered.unwrap();
     kernel.end(LONG).await;

@@ -151,12 +151,12 @@ async fn a_stop_is_heard_while_a_summary_is_made() {
     });
     let mut config = crate::scene::quiet();
     config.limits.max_messages = 6;
-    let patience = manent_agent::providers::Patience {
+    let patience = manent_agent::providers::RetryPolicy {
         between: LONG * 2,
         first_byte: LONG * 2,
         ..crate::scene::patience()
     };
-    let server = manent_agent::providers::Server::at(scene.server.url()).with_patience(patience);
+    let server = manent_agent::providers::ServerConfig::at(scene.server.url()).with_retry_policy(patience);
     let model = manent_agent::providers::Ollama::new(&server, replies::MODEL).unwrap();
     let conversation =
         crate::scene::start(scene.store.clone(), model.into(), &config).conversation(&key("a"));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use manent::memory::{Filter, Kind, NewItem};
 use manent::{Store, StoreOptions};
 use manent_agent::kernel::{Calling, Event, Kernel};
-use manent_agent::policy::Asking;
+use manent_agent::policy::Approver;
 use manent_agent::providers::Recall;
 use manent_sim::model_server::replies;
 use serde_json::json;
@@ -112,7 +112,7 @@ async fn what_cannot_be_remembered_is_a_failed_call_and_the_answer_goes_on() {
     let (store, switch) = store(&scene);
     let workspace = tempfile::tempdir().unwrap();
     let rules = "[[policy.rule]]\ntool = \"remember\"\ndecision = \"allow\"\n";
-    let tools = toolbox(workspace.path(), Asking::Nobody, rules);
+    let tools = toolbox(workspace.path(), Approver::Nobody, rules);
     let (runtime, model) = (Handle::current(), scene.model());
     let kernel = Kernel::start_with(&runtime, store.clone(), model, quiet(), SYSTEM.to_owned(), Some(tools));
     switch.set(Fate::Fails);

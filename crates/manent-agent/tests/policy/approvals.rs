@@ -6,7 +6,9 @@ use std::sync::Arc;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
 use manent::{InMemory, Store, StoreOptions};
-use manent_agent::policy::{Answer, Approvals, Asking, Grant, Policy, Prefix, READERS, RUNNERS, Verdict};
+use manent_agent::policy::{
+    ApprovalScope, Approvals, Approver, Grant, Permission, Prefix, READERS, RUNNERS, ToolPolicy,
+};
 use serde_json::json;
 
 use super::{World, policy, verdict};
@@ -18,25 +20,25 @@ fn words(words: &[&str]) -> Vec<String> {
 #[test]
 fn once_is_once() {
     let (world, mut policy) = (World::new(), policy(""));
-    policy.remember(&world.command("ls"), Answer::Once, &Grant::Same).unwrap();
-    assert_eq!(verdict(&policy, &world.command("ls")), Verdict::Ask);
+    policy.remember(&world.command("ls"), ApprovalScope::Once, &Grant::Same).unwrap();
+    assert_eq!(verdict(&policy, &world.command("ls")), Permission::Ask);
 }
 
 #[test]
 fn the_very_same_is_allowed_for_the_session_and_nothing_else() {
     let (world, mut policy) = (World::new(), policy(""));
     let odd = "for x in a b; do echo $x > out; done";
-    policy.remember(&world.command(odd), Answer::Session, &Grant::Same).unwrap();
-    assert_eq!(verdict(&policy, &world.command(odd)), Verdict::Allow);
-    assert_eq!(verdict(&policy, &world.command(&format!("{odd} "))), Verdict::Ask);
-    policy.remember(&world.edit("docs/a.md"), Answer::Session, &Grant::Same).unwrap();
-    assert_eq!(verdict(&policy, &world.edit("docs/a.md")), Verdict::Allow);
-    assert_eq!(verdict(&policy, &world.edit("src/main.rs")), Verdict::Ask);
+    policy.remember(&world.command(odd), ApprovalScope::Session, &Grant::Same).unwrap();
+    assert_eq!(verdict(&policy, &world.command(odd)), Permission::Allow);
+    assert_eq!(verdict(&policy, &world.command(&format!("{odd} "))), Permission::Ask);
+    policy.remember(&world.edit("docs/a.md"), ApprovalScope::Session, &Grant::Same).unwrap();
+    assert_eq!(verdict(&policy, &world.edit("docs/a.md")), Permission::Allow);
+    assert_eq!(verdict(&policy, &world.edit("src/main.rs")), Permission::Ask);
     let write = world.prepare("write_file", &json!({"path": "docs/a.md", "content": ""}));
-    assert_eq!(verdict(&policy, &write), Verdict::Ask, "another tool");
-    policy.remember(&write, Answer::Session, &Grant::Tool).unwrap();
+    assert_eq!(verdict(&policy, &write), Permission::Ask, "another tool");
+    policy.remember(&write, ApprovalScope::Session, &Grant::Tool).unwrap();
     let other = world.prepare("write_file", &json!({"path": "new", "content": ""}));
-    assert_eq!(verdict(&policy, &other), Verdict::Allow);
+    assert_eq!(verdict(&policy, &other), Permission::Allow);
     assert!(!world.path("store/approvals.jsonl").exists(), "a session leaves nothing");
 }
 
@@ -44,18 +46,20 @@ fn the_very_same_is_allowed_for_the_session_and_nothing_else() {
 fn a_prefix_is_allowed_for_the_session_where_the_line_is_plain_and_has_no_new_option() {
     let (world, mut policy) = (World::new(), policy(""));
     let prefix = Grant::Prefix(words(&["cargo", "test"]));
-    policy.remember(&world.command("cargo test -p x --color=never"), Answer::Session, &prefix).unwrap();
+    policy
+        .remember(&world.command("cargo test -p x --color=never"), ApprovalScope::Session, &prefix)
+        .unwrap();
     for (line, wanted) in [
-        ("cargo test", Verdict::Allow),
-        ("cargo test -p y && cargo test some_name", Verdict::Allow),
-        ("cargo test --color=always", Verdict::Allow),
-        ("cargo test --config=build.rustc-wrapper='x'", Verdict::Ask),
-        ("cargo test -- --nocapture", Verdict::Ask),
-        ("cargo test A=b", Verdict::Ask),
-        ("cargo test +nightly", Verdict::Ask),
-        ("cargo build", Verdict::Ask),
-        ("cargo test; rm x", Verdict::Ask),
-        ("cargo test $X", Verdict::Ask),
+        ("cargo test", Permission::Allow),
+        ("cargo test -p y && cargo test some_name", Permission::Allow),
+        ("cargo test --color=always", Permission::Allow),
+        ("cargo test --config=build.rustc-wrapper='x'", Permission::Ask),
+        ("cargo test -- --nocapture", Permission::Ask),
+        ("cargo test A=b", Permission::Ask),
+        ("cargo test +nightly", Permission::Ask),
+        ("cargo build", Permission::Ask),
+        ("cargo test; rm x", Permission::Ask),
+        ("cargo test $X", Permission::Ask),
     ] {
         assert_eq!(verdict(&policy, &world.command(line)), wanted, "{line}");
     }
@@ -86,14 +90,14 @@ fn arguments_that_write_or_execute_are_asked_about_whatever_a_chat_allowed() {
     ] {
         let world = World::new();
         let prepared = world.command(allowed);
-        let mut choices = vec![(Answer::Session, Grant::Same), (Answer::Project, Grant::Same)];
-        let prefix = Policy::prefix_of(&prepared);
+        let mut choices = vec![(ApprovalScope::Session, Grant::Same), (ApprovalScope::Project, Grant::Same)];
+        let prefix = ToolPolicy::prefix_of(&prepared);
         choices.extend(prefix.map(|prefix| (prefix.longest, Grant::Prefix(prefix.words))));
         for (answer, grant) in choices {
             let mut policy = world.policy("");
             policy.remember(&prepared, answer, &grant).unwrap();
-            assert_eq!(verdict(&policy, &prepared), Verdict::Allow, "{allowed}");
-            assert_eq!(verdict(&policy, &world.command(attack)), Verdict::Ask, "{attack} after {grant:?}");
+            assert_eq!(verdict(&policy, &prepared), Permission::Allow, "{allowed}");
+            assert_eq!(verdict(&policy, &world.command(attack)), Permission::Ask, "{attack} after {grant:?}");
         }
     }
 }
@@ -104,23 +108,24 @@ fn a_prefix_is_stored_only_for_programs_that_read() {
     let mut policy = world.policy("");
     for reader in READERS {
         let line = format!("{reader} a");
-        let Prefix { words, longest } = Policy::prefix_of(&world.command(&line)).unwrap();
-        assert_eq!((words.join(" ").as_str(), longest), (reader, Answer::Project));
+        let Prefix { words, longest } = ToolPolicy::prefix_of(&world.command(&line)).unwrap();
+        assert_eq!((words.join(" ").as_str(), longest), (reader, ApprovalScope::Project));
         policy.remember(&world.command(&line), longest, &Grant::Prefix(words)).unwrap();
-        assert_eq!(verdict(&world.policy(""), &world.command(&format!("{reader} -x b"))), Verdict::Allow);
+        assert_eq!(verdict(&world.policy(""), &world.command(&format!("{reader} -x b"))), Permission::Allow);
     }
     for (line, prefix) in [("git log", &["git", "log"][..]), ("cargo test", &["cargo"]), ("./ls", &["./ls"])]
     {
-        let told = policy.remember(&world.command(line), Answer::Project, &Grant::Prefix(words(prefix)));
+        let told =
+            policy.remember(&world.command(line), ApprovalScope::Project, &Grant::Prefix(words(prefix)));
         let told = told.unwrap_err().to_string();
         assert!(told.contains("allow this very command, or the prefix in this chat"), "{told}");
     }
     for (_, programs) in RUNNERS {
         for program in *programs {
             let line = format!("{program} a");
-            assert_eq!(Policy::prefix_of(&world.command(&line)), None, "{line}");
+            assert_eq!(ToolPolicy::prefix_of(&world.command(&line)), None, "{line}");
             let grant = Grant::Prefix(words(&[program]));
-            policy.remember(&world.command(&line), Answer::Session, &grant).unwrap_err();
+            policy.remember(&world.command(&line), ApprovalScope::Session, &grant).unwrap_err();
         }
     }
 }
@@ -144,7 +149,8 @@ fn wider_prefixes_stored_earlier_no_longer_count_and_are_named_once() {
     assert_eq!(approvals.take_note(), None);
     assert_eq!(load().take_note(), None, "that it was told is in the list");
     let policy = world.policy("");
-    for (line, wanted) in [("git log", Verdict::Ask), ("cargo test", Verdict::Ask), ("ls x", Verdict::Allow)]
+    for (line, wanted) in
+        [("git log", Permission::Ask), ("cargo test", Permission::Ask), ("ls x", Permission::Allow)]
     {
         assert_eq!(verdict(&policy, &world.command(line)), wanted, "{line}");
     }
@@ -157,10 +163,10 @@ fn a_rule_written_by_hand_is_obeyed_and_marked_in_the_listing() {
         "[[policy.rule]]\ntool = 'run_command'\nprefix = ['git', 'log']\ndecision = 'allow'\n\
          [[policy.rule]]\ntool = 'run_command'\nprefix = ['ls']\ndecision = 'allow'\n",
     );
-    assert_eq!(verdict(&policy, &world.command("git log --output=F")), Verdict::Allow);
+    assert_eq!(verdict(&policy, &world.command("git log --output=F")), Permission::Allow);
     let prefix = Grant::Prefix(words(&["cargo", "test"]));
-    policy.remember(&world.command("cargo test -q"), Answer::Session, &prefix).unwrap();
-    let listed = policy.outlook("run_command", Asking::Person);
+    policy.remember(&world.command("cargo test -q"), ApprovalScope::Session, &prefix).unwrap();
+    let listed = policy.outlook("run_command", Approver::Person);
     let listed: Vec<&str> = listed.iter().map(|decision| decision.why.as_str()).collect();
     assert_eq!(
         listed,
@@ -183,14 +189,14 @@ fn a_deny_stays_whatever_was_allowed_and_an_ask_was_answered() {
          [[policy.rule]]\ntool = 'edit_file'\npath = 'src/**'\ndecision = 'deny'\n",
     );
     for (prepared, grant, wanted) in [
-        (world.command("rm x"), Grant::Same, Verdict::Deny),
-        (world.command("git log"), Grant::Same, Verdict::Allow),
-        (world.edit("src/main.rs"), Grant::Tool, Verdict::Deny),
+        (world.command("rm x"), Grant::Same, Permission::Deny),
+        (world.command("git log"), Grant::Same, Permission::Allow),
+        (world.edit("src/main.rs"), Grant::Tool, Permission::Deny),
     ] {
-        policy.remember(&prepared, Answer::Session, &grant).unwrap();
+        policy.remember(&prepared, ApprovalScope::Session, &grant).unwrap();
         assert_eq!(verdict(&policy, &prepared), wanted, "{}", prepared.what);
     }
-    assert_eq!(verdict(&policy, &world.edit("docs/a.md")), Verdict::Allow);
+    assert_eq!(verdict(&policy, &world.edit("docs/a.md")), Permission::Allow);
 }
 
 #[test]
@@ -209,7 +215,7 @@ fn what_would_allow_anything_is_not_kept() {
         (world.prepare("remember", &remember), Grant::Same, "never the same twice"),
     ];
     for (prepared, grant, wanted) in cases {
-        let told = policy.remember(&prepared, Answer::Session, &grant).unwrap_err().to_string();
+        let told = policy.remember(&prepared, ApprovalScope::Session, &grant).unwrap_err().to_string();
         assert!(told.contains(wanted), "{}: {told}", prepared.what);
     }
 }
@@ -218,17 +224,17 @@ fn what_would_allow_anything_is_not_kept() {
 fn a_person_is_offered_a_prefix_that_makes_sense() {
     let world = World::new();
     for (line, wanted) in [
-        ("cargo test -p x", Some(("cargo test", Answer::Session))),
-        ("ls -la", Some(("ls", Answer::Project))),
-        ("grep word src/main.rs", Some(("grep", Answer::Project))),
-        ("/bin/ls", Some(("/bin/ls", Answer::Session))),
+        ("cargo test -p x", Some(("cargo test", ApprovalScope::Session))),
+        ("ls -la", Some(("ls", ApprovalScope::Project))),
+        ("grep word src/main.rs", Some(("grep", ApprovalScope::Project))),
+        ("/bin/ls", Some(("/bin/ls", ApprovalScope::Session))),
         ("python3 run.py", None),
         ("bash -c x", None),
         ("sed -n 1p x", None),
         ("cargo test | tail", None),
         ("cargo test $X", None),
     ] {
-        let offered = Policy::prefix_of(&world.command(line));
+        let offered = ToolPolicy::prefix_of(&world.command(line));
         let offered = offered.map(|prefix| (prefix.words.join(" "), prefix.longest));
         assert_eq!(offered, wanted.map(|(words, longest)| (words.to_owned(), longest)), "{line}");
     }
@@ -239,23 +245,23 @@ fn what_is_allowed_for_the_project_outlives_the_session_there_and_nowhere_else()
     let world = World::new();
     let mut policy = world.policy("");
     let prefix = Grant::Prefix(words(&["grep"]));
-    policy.remember(&world.command("grep -r x"), Answer::Project, &prefix).unwrap();
-    policy.remember(&world.command("ls > out"), Answer::Project, &Grant::Same).unwrap();
-    policy.remember(&world.edit("docs/a.md"), Answer::Project, &Grant::Tool).unwrap();
+    policy.remember(&world.command("grep -r x"), ApprovalScope::Project, &prefix).unwrap();
+    policy.remember(&world.command("ls > out"), ApprovalScope::Project, &Grant::Same).unwrap();
+    policy.remember(&world.edit("docs/a.md"), ApprovalScope::Project, &Grant::Tool).unwrap();
     let again = world.policy("");
     for prepared in [world.command("grep y z"), world.command("ls > out"), world.edit("src/main.rs")] {
-        assert_eq!(verdict(&again, &prepared), Verdict::Allow, "{}", prepared.what);
+        assert_eq!(verdict(&again, &prepared), Permission::Allow, "{}", prepared.what);
     }
     let list = world.path("store/approvals.jsonl");
     assert_eq!(std::fs::metadata(&list).unwrap().permissions().mode() & 0o777, 0o600);
     let elsewhere = Approvals::load(&world.store(), &world.path("work/docs"));
-    let elsewhere = Policy::new(manent_agent::policy::Rules::default(), elsewhere);
-    assert_eq!(verdict(&elsewhere, &world.command("grep y")), Verdict::Ask);
+    let elsewhere = ToolPolicy::new(manent_agent::policy::PolicyRules::default(), elsewhere);
+    assert_eq!(verdict(&elsewhere, &world.command("grep y")), Permission::Ask);
     // A link to the workspace is the workspace.
     std::os::unix::fs::symlink(world.path("work"), world.path("alias")).unwrap();
     let linked = Approvals::load(&world.store(), &RealDisk.resolve(&world.path("alias")).unwrap());
-    let linked = Policy::new(manent_agent::policy::Rules::default(), linked);
-    assert_eq!(verdict(&linked, &world.command("grep y")), Verdict::Allow);
+    let linked = ToolPolicy::new(manent_agent::policy::PolicyRules::default(), linked);
+    assert_eq!(verdict(&linked, &world.command("grep y")), Permission::Allow);
 }
 
 #[test]
@@ -265,20 +271,20 @@ fn approvals_on_a_backend_in_memory_hold_until_the_store_is_gone() {
     let policy = |store: &Store| {
         let approvals = Approvals::load(store, &world.path("work"));
         assert_eq!(approvals.trouble(), None);
-        Policy::new(manent_agent::policy::Rules::default(), approvals)
+        ToolPolicy::new(manent_agent::policy::PolicyRules::default(), approvals)
     };
-    policy(&store).remember(&world.command("ls > out"), Answer::Project, &Grant::Same).unwrap();
-    policy(&store).remember(&world.edit("docs/a.md"), Answer::Project, &Grant::Tool).unwrap();
-    assert_eq!(verdict(&policy(&store), &world.command("ls > out")), Verdict::Allow);
-    assert_eq!(verdict(&policy(&store), &world.edit("src/main.rs")), Verdict::Allow);
+    policy(&store).remember(&world.command("ls > out"), ApprovalScope::Project, &Grant::Same).unwrap();
+    policy(&store).remember(&world.edit("docs/a.md"), ApprovalScope::Project, &Grant::Tool).unwrap();
+    assert_eq!(verdict(&policy(&store), &world.command("ls > out")), Permission::Allow);
+    assert_eq!(verdict(&policy(&store), &world.edit("src/main.rs")), Permission::Allow);
     let other = Store::on(Arc::new(InMemory::default()), None, StoreOptions::default());
-    assert_eq!(verdict(&policy(&other), &world.command("ls > out")), Verdict::Ask);
+    assert_eq!(verdict(&policy(&other), &world.command("ls > out")), Permission::Ask);
 }
 
 #[test]
 fn a_list_that_others_can_write_or_nobody_can_read_allows_nothing() {
     let world = World::new();
-    world.policy("").remember(&world.command("ls"), Answer::Project, &Grant::Same).unwrap();
+    world.policy("").remember(&world.command("ls"), ApprovalScope::Project, &Grant::Same).unwrap();
     let list = world.path("store/approvals.jsonl");
     let set_mode = |mode| std::fs::set_permissions(&list, std::fs::Permissions::from_mode(mode)).unwrap();
     for mode in [0o620, 0o602, 0o666] {
@@ -287,17 +293,18 @@ fn a_list_that_others_can_write_or_nobody_can_read_allows_nothing() {
         let trouble = approvals.trouble().unwrap().to_owned();
         assert!(trouble.contains("may be written by others; make it your own"), "{trouble}");
         let mut policy = world.policy("");
-        assert_eq!(verdict(&policy, &world.command("ls")), Verdict::Ask);
-        let told = policy.remember(&world.command("ls -l"), Answer::Project, &Grant::Same).unwrap_err();
+        assert_eq!(verdict(&policy, &world.command("ls")), Permission::Ask);
+        let told =
+            policy.remember(&world.command("ls -l"), ApprovalScope::Project, &Grant::Same).unwrap_err();
         assert!(told.to_string().contains("may be written by others"), "{told}");
         assert_eq!(
             verdict(&policy, &world.command("ls -l")),
-            Verdict::Ask,
+            Permission::Ask,
             "what is not kept does not count"
         );
     }
     set_mode(0o600);
-    assert_eq!(verdict(&world.policy(""), &world.command("ls")), Verdict::Allow);
+    assert_eq!(verdict(&world.policy(""), &world.command("ls")), Permission::Allow);
 }
 
 #[test]
@@ -317,14 +324,14 @@ fn a_torn_or_strange_list_allows_what_it_says_and_no_more() {
     std::fs::write(&list, lines.join("\n")).unwrap();
     std::fs::set_permissions(&list, std::fs::Permissions::from_mode(0o600)).unwrap();
     let mut policy = world.policy("");
-    assert_eq!(verdict(&policy, &world.command("ls")), Verdict::Allow);
+    assert_eq!(verdict(&policy, &world.command("ls")), Permission::Allow);
     for line in ["git log", "pwd", "id", "whoami"] {
-        assert_eq!(verdict(&policy, &world.command(line)), Verdict::Ask, "{line}");
+        assert_eq!(verdict(&policy, &world.command(line)), Permission::Ask, "{line}");
     }
-    policy.remember(&world.command("whoami"), Answer::Project, &Grant::Same).unwrap();
+    policy.remember(&world.command("whoami"), ApprovalScope::Project, &Grant::Same).unwrap();
     assert_eq!(
         verdict(&world.policy(""), &world.command("whoami")),
-        Verdict::Allow,
+        Permission::Allow,
         "a torn end swallows nothing"
     );
 }
@@ -339,18 +346,18 @@ fn no_rule_and_no_earlier_answer_allows_a_protected_change() {
     let commit = world.prepare("run_command", &json!({"command": "git commit", "writable_git": true}));
     let repository = world.prepare("run_command", &json!({"command": "git init", "new_repo": true}));
     for prepared in [write, commit, repository] {
-        assert_eq!(policy.decide(&prepared, Asking::Person).verdict, Verdict::Ask, "{prepared:?}");
-        let nobody = policy.decide(&prepared, Asking::Nobody);
-        assert_eq!(nobody.verdict, Verdict::Deny);
+        assert_eq!(policy.decide(&prepared, Approver::Person).verdict, Permission::Ask, "{prepared:?}");
+        let nobody = policy.decide(&prepared, Approver::Nobody);
+        assert_eq!(nobody.verdict, Permission::Deny);
         assert!(nobody.why.contains("a person allows it each time"), "{}", nobody.why);
-        policy.remember(&prepared, Answer::Once, &Grant::Same).unwrap();
-        for answer in [Answer::Session, Answer::Project] {
+        policy.remember(&prepared, ApprovalScope::Once, &Grant::Same).unwrap();
+        for answer in [ApprovalScope::Session, ApprovalScope::Project] {
             policy.remember(&prepared, answer, &Grant::Same).unwrap_err();
         }
-        assert_eq!(policy.decide(&prepared, Asking::Person).verdict, Verdict::Ask, "it is asked again");
+        assert_eq!(policy.decide(&prepared, Approver::Person).verdict, Permission::Ask, "it is asked again");
     }
     let deny = "[[policy.rule]]\ntool = \"write_file\"\ndecision = \"deny\"\n";
     let write = world.prepare("write_file", &json!({"path": "AGENTS.md", "content": "x"}));
-    assert_eq!(world.policy(deny).decide(&write, Asking::Person).verdict, Verdict::Deny);
-    assert_eq!(policy.decide(&world.command("git commit"), Asking::Nobody).verdict, Verdict::Allow);
+    assert_eq!(world.policy(deny).decide(&write, Approver::Person).verdict, Permission::Deny);
+    assert_eq!(policy.decide(&world.command("git commit"), Approver::Nobody).verdict, Permission::Allow);
 }

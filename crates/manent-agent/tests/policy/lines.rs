@@ -1,6 +1,6 @@
 //! Shell lines of every kind, with what must become of them: an allow only where all of it is understood and allowed.
 
-use manent_agent::policy::Verdict::{self, Allow, Ask, Deny};
+use manent_agent::policy::Permission::{self, Allow, Ask, Deny};
 use manent_sim::Rng;
 
 use super::{World, decide, policy, verdict};
@@ -52,7 +52,7 @@ prefix = ["cargo", "test", "--release"]
 decision = "ask"
 "#;
 
-const LINES: &[(&str, Verdict)] = &[
+const LINES: &[(&str, Permission)] = &[
     // Plain.
     ("cargo test", Allow),
     ("cargo  test", Allow),

@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use manent::log::RealDisk;
 use manent::{InMemory, SessionKey, Store, StoreOptions, turn};
-use manent_agent::policy::{Approvals, Asking, Decision, Policy, Rules, Verdict};
-use manent_agent::providers::Call;
-use manent_agent::tools::{Order, Prepared, Ran, Shell, Surroundings, Tools};
+use manent_agent::policy::{Approvals, Approver, Decision, Permission, PolicyRules, ToolPolicy};
+use manent_agent::providers::ToolCall;
+use manent_agent::tools::{CommandRequest, CommandResult, PreparedCall, Shell, ToolContext, Tools};
 use serde_json::{Value, json};
 
 /// A workspace with some files, and a home for the store.
@@ -34,7 +34,7 @@ struct World {
 struct NoShell;
 
 impl Shell for NoShell {
-    fn run(&self, _: &Order<'_>, _: &dyn Fn() -> bool) -> Result<Ran, String> {
+    fn run(&self, _: &CommandRequest<'_>, _: &dyn Fn() -> bool) -> Result<CommandResult, String> {
         Err("nothing is run in these tests".to_owned())
     }
 }
@@ -51,7 +51,7 @@ impl World {
         let store = Store::on(Arc::new(InMemory::default()), None, StoreOptions::default());
         let session = SessionKey::new("s").unwrap();
         store.append(&session, turn("user", "I like green tea")).unwrap();
-        let tools = Tools::new(Surroundings {
+        let tools = Tools::new(ToolContext {
             disk: RealDisk::shared(),
             workspace: root.path().join("work"),
             hidden: vec![root.path().join("store")],
@@ -67,16 +67,16 @@ impl World {
         self.root.path().canonicalize().unwrap().join(path)
     }
 
-    fn prepare(&self, tool: &str, arguments: &Value) -> Prepared {
-        let call = Call { id: "1".to_owned(), name: tool.to_owned(), arguments: arguments.to_string() };
+    fn prepare(&self, tool: &str, arguments: &Value) -> PreparedCall {
+        let call = ToolCall { id: "1".to_owned(), name: tool.to_owned(), arguments: arguments.to_string() };
         self.tools.prepare(&call).unwrap()
     }
 
-    fn command(&self, command: &str) -> Prepared {
+    fn command(&self, command: &str) -> PreparedCall {
         self.prepare("run_command", &json!({"command": command}))
     }
 
-    fn edit(&self, path: &str) -> Prepared {
+    fn edit(&self, path: &str) -> PreparedCall {
         self.prepare("edit_file", &json!({"path": path, "old": "text", "new": "texts"}))
     }
 
@@ -85,20 +85,20 @@ impl World {
     }
 
     /// With what was allowed in this workspace before.
-    fn policy(&self, rules: &str) -> Policy {
+    fn policy(&self, rules: &str) -> ToolPolicy {
         let approvals = Approvals::load(&self.store(), &self.path("work"));
-        Policy::new(Rules::read(rules).unwrap(), approvals)
+        ToolPolicy::new(PolicyRules::read(rules).unwrap(), approvals)
     }
 }
 
-fn policy(rules: &str) -> Policy {
-    Policy::new(Rules::read(rules).unwrap(), Approvals::default())
+fn policy(rules: &str) -> ToolPolicy {
+    ToolPolicy::new(PolicyRules::read(rules).unwrap(), Approvals::default())
 }
 
-fn decide(policy: &Policy, prepared: &Prepared) -> Decision {
-    policy.decide(prepared, Asking::Person)
+fn decide(policy: &ToolPolicy, prepared: &PreparedCall) -> Decision {
+    policy.decide(prepared, Approver::Person)
 }
 
-fn verdict(policy: &Policy, prepared: &Prepared) -> Verdict {
+fn verdict(policy: &ToolPolicy, prepared: &PreparedCall) -> Permission {
     decide(policy, prepared).verdict
 }

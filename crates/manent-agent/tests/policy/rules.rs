@@ -1,37 +1,37 @@
 //! Reading rules, their examples, and which one counts.
 
 use manent_agent::config::Config;
-use manent_agent::policy::{Asking, Rules, Verdict};
+use manent_agent::policy::{Approver, Permission, PolicyRules};
 use serde_json::json;
 
 use super::{World, decide, policy, verdict};
 
 fn error(rules: &str) -> String {
-    Rules::read(rules).unwrap_err().to_string()
+    PolicyRules::read(rules).unwrap_err().to_string()
 }
 
 #[test]
 fn without_rules_looking_is_free_and_the_rest_asks() {
     let (world, policy) = (World::new(), policy(""));
     let cases = [
-        (world.prepare("read_file", &json!({"path": "src/main.rs"})), Verdict::Allow),
-        (world.prepare("search_files", &json!({"pattern": "x"})), Verdict::Allow),
-        (world.prepare("recall", &json!({"query": "tea"})), Verdict::Allow),
-        (world.edit("src/main.rs"), Verdict::Ask),
-        (world.prepare("write_file", &json!({"path": "x", "content": ""})), Verdict::Ask),
-        (world.command("ls"), Verdict::Ask),
+        (world.prepare("read_file", &json!({"path": "src/main.rs"})), Permission::Allow),
+        (world.prepare("search_files", &json!({"pattern": "x"})), Permission::Allow),
+        (world.prepare("recall", &json!({"query": "tea"})), Permission::Allow),
+        (world.edit("src/main.rs"), Permission::Ask),
+        (world.prepare("write_file", &json!({"path": "x", "content": ""})), Permission::Ask),
+        (world.command("ls"), Permission::Ask),
         (
             world.prepare("remember", &json!({"content": "Likes tea", "quote": "I like green tea"})),
-            Verdict::Ask,
+            Permission::Ask,
         ),
     ];
     for (prepared, wanted) in cases {
         assert_eq!(verdict(&policy, &prepared), wanted, "{}", prepared.what);
-        let alone = policy.decide(&prepared, Asking::Nobody);
-        let wanted = if wanted == Verdict::Ask { Verdict::Deny } else { wanted };
+        let alone = policy.decide(&prepared, Approver::Nobody);
+        let wanted = if wanted == Permission::Ask { Permission::Deny } else { wanted };
         assert_eq!(alone.verdict, wanted, "{}: {}", prepared.what, alone.why);
         assert!(
-            wanted == Verdict::Allow || alone.why.contains("nobody is there to be asked"),
+            wanted == Permission::Allow || alone.why.contains("nobody is there to be asked"),
             "{}",
             alone.why
         );
@@ -48,9 +48,9 @@ fn of_several_rules_the_gravest_counts_whatever_their_order() {
     ];
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
         let policy = policy(&order.map(|n| rules[n]).concat());
-        assert_eq!(verdict(&policy, &world.edit("src/main.rs")), Verdict::Allow);
-        assert_eq!(verdict(&policy, &world.edit("docs/a.md")), Verdict::Ask);
-        assert_eq!(verdict(&policy, &world.edit("docs/deep/b.md")), Verdict::Deny);
+        assert_eq!(verdict(&policy, &world.edit("src/main.rs")), Permission::Allow);
+        assert_eq!(verdict(&policy, &world.edit("docs/a.md")), Permission::Ask);
+        assert_eq!(verdict(&policy, &world.edit("docs/deep/b.md")), Permission::Deny);
     }
 }
 
@@ -61,8 +61,8 @@ fn a_rule_for_all_commands_takes_all_but_what_another_rule_denies() {
         "[[policy.rule]]\ntool = 'run_command'\ndecision = 'allow'\nmatch = ['x=1 y > $z']\n\
          [[policy.rule]]\ntool = 'run_command'\nprefix = ['rm']\ndecision = 'deny'\n",
     );
-    assert_eq!(verdict(&policy, &world.command("for x in *; do echo $x > y; done")), Verdict::Allow);
-    assert_eq!(verdict(&policy, &world.command("for x in *; do rm $x; done")), Verdict::Deny);
+    assert_eq!(verdict(&policy, &world.command("for x in *; do echo $x > y; done")), Permission::Allow);
+    assert_eq!(verdict(&policy, &world.command("for x in *; do rm $x; done")), Permission::Deny);
 }
 
 #[test]
@@ -70,19 +70,20 @@ fn a_rule_about_a_file_sees_its_real_name() {
     let world = World::new();
     std::os::unix::fs::symlink("../secret.env", world.path("work/docs/link.md")).unwrap();
     let policy = policy("[[policy.rule]]\ntool = 'edit_file'\npath = 'docs/**'\ndecision = 'allow'\n");
-    assert_eq!(verdict(&policy, &world.edit("docs/a.md")), Verdict::Allow);
-    assert_eq!(verdict(&policy, &world.edit("./src/../docs/a.md")), Verdict::Allow);
-    assert_eq!(verdict(&policy, &world.edit("docs/link.md")), Verdict::Ask);
-    assert_eq!(verdict(&policy, &world.edit("docs/../src/main.rs")), Verdict::Ask);
+    assert_eq!(verdict(&policy, &world.edit("docs/a.md")), Permission::Allow);
+    assert_eq!(verdict(&policy, &world.edit("./src/../docs/a.md")), Permission::Allow);
+    assert_eq!(verdict(&policy, &world.edit("docs/link.md")), Permission::Ask);
+    assert_eq!(verdict(&policy, &world.edit("docs/../src/main.rs")), Permission::Ask);
 }
 
 #[test]
 fn what_may_not_be_read_is_not_found_by_a_search_either() {
     let world = World::new();
     let rules =
-        Rules::read("[[policy.rule]]\ntool = 'read_file'\npath = '**/*.env'\ndecision = 'deny'\n").unwrap();
+        PolicyRules::read("[[policy.rule]]\ntool = 'read_file'\npath = '**/*.env'\ndecision = 'deny'\n")
+            .unwrap();
     let tools = world.tools.clone().without(&rules.unreadable()).unwrap();
-    let call = |name: &str, arguments: serde_json::Value| manent_agent::providers::Call {
+    let call = |name: &str, arguments: serde_json::Value| manent_agent::providers::ToolCall {
         id: String::new(),
         name: name.to_owned(),
         arguments: arguments.to_string(),
@@ -147,5 +148,5 @@ fn rules_stand_beside_settings_in_one_file() {
     let config = Config::read("/s/config.toml".as_ref(), Some(text), &|_| None).unwrap();
     assert_eq!(config.model, "m");
     let decision = decide(&policy(text), &World::new().edit("docs/a.md"));
-    assert_eq!((decision.verdict, decision.why.as_str()), (Verdict::Deny, "rule 1 denies edit_file"));
+    assert_eq!((decision.verdict, decision.why.as_str()), (Permission::Deny, "rule 1 denies edit_file"));
 }

@@ -66,7 +66,7 @@ fn call(line: &str) -> (String, serde_json::Value) {
 }
 
 fn called(heard: &Heard) -> Vec<(String, serde_json::Value)> {
-    let one = |call: &manent_agent::providers::Call| {
+    let one = |call: &manent_agent::providers::ToolCall| {
         (call.name.clone(), serde_json::from_str(&call.arguments).unwrap())
     };
     heard.calls.iter().map(one).collect()

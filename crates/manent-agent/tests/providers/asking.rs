@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use manent_agent::providers::{
-    Call, Message, Model, ModelError, Ollama, OpenAi, Patience, Piece, Reply, Request, Server,
+    Message, Model, ModelError, Ollama, OpenAi, Reply, ReplyEvent, Request, RetryPolicy, ServerConfig,
+    ToolCall,
 };
 use manent_sim::model_server::{ModelServer, Script, replies};
 
@@ -12,36 +13,36 @@ use manent_sim::model_server::{ModelServer, Script, replies};
 pub(crate) struct Heard {
     pub(crate) text: String,
     pub(crate) thinking: String,
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Vec<ToolCall>,
     /// After how many milliseconds, and why.
     pub(crate) again: Vec<(u64, String)>,
 }
 
 impl Heard {
-    fn hear(&mut self, piece: Piece<'_>) {
+    fn hear(&mut self, piece: ReplyEvent<'_>) {
         match piece {
-            Piece::Text(text) => self.text.push_str(text),
-            Piece::Thinking(text) => self.thinking.push_str(text),
-            Piece::Call(call) => self.calls.push(call.clone()),
-            Piece::Again { after_ms, why } => self.again.push((after_ms, why.to_owned())),
+            ReplyEvent::Text(text) => self.text.push_str(text),
+            ReplyEvent::Thinking(text) => self.thinking.push_str(text),
+            ReplyEvent::Call(call) => self.calls.push(call.clone()),
+            ReplyEvent::Again { after_ms, why } => self.again.push((after_ms, why.to_owned())),
         }
     }
 }
 
 /// For tests: does not wait where there is nothing to wait for.
-pub(crate) fn patience() -> Patience {
-    Patience {
+pub(crate) fn patience() -> RetryPolicy {
+    RetryPolicy {
         first_byte: Duration::from_secs(20),
         between: Duration::from_secs(20),
         first_wait: Duration::from_millis(1),
         longest_wait: Duration::from_millis(50),
         tries: 3,
-        ..Patience::default()
+        ..RetryPolicy::default()
     }
 }
 
-pub(crate) fn at(server: &ModelServer) -> Server {
-    Server::at(server.url()).with_patience(patience())
+pub(crate) fn at(server: &ModelServer) -> ServerConfig {
+    ServerConfig::at(server.url()).with_retry_policy(patience())
 }
 
 pub(crate) fn ollama(server: &ModelServer) -> Ollama {

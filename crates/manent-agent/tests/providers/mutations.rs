@@ -125,7 +125,8 @@ fn check(harm: Harm, good: &Reply, outcome: &Result<Reply, ModelError>, heard: &
         }
         Ok(reply) => {
             let calls = |reply: &Reply| {
-                let call = |call: &manent_agent::providers::Call| (call.name.clone(), call.arguments.clone());
+                let call =
+                    |call: &manent_agent::providers::ToolCall| (call.name.clone(), call.arguments.clone());
                 reply.calls.iter().map(call).collect::<Vec<_>>()
             };
             assert_eq!(

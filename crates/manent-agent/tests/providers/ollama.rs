@@ -1,6 +1,6 @@
 //! The interface of Ollama: what is sent, and how its answers are read.
 
-use manent_agent::providers::{Abilities, Finish, Message, Model, ModelError, Ollama, Request};
+use manent_agent::providers::{Capabilities, FinishReason, Message, Model, ModelError, Ollama, Request};
 use manent_sim::model_server::{ModelServer, Script, replies};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ async fn a_text_comes_word_by_word_with_counts_and_the_model() {
     let reply = reply.unwrap();
     assert_eq!(heard.text, "Because of Rayleigh scattering.");
     assert_eq!((reply.usage.input, reply.usage.output), (Some(11), Some(4)));
-    assert_eq!((reply.finish, reply.model.as_str(), reply.tries), (Finish::Stop, replies::MODEL, 1));
+    assert_eq!((reply.finish, reply.model.as_str(), reply.tries), (FinishReason::Stop, replies::MODEL, 1));
     assert_eq!(reply.truncated, None);
 }
 
@@ -130,7 +130,7 @@ async fn calls_come_whole_before_the_end_and_get_ids() {
         reply.calls.iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect();
     assert_eq!(calls[1..], [("read", r#"{"path":"x"}"#), ("list", "{}")]);
     assert_eq!(serde_json::from_str::<Value>(calls[0].1).unwrap(), json!({ "z": 1, "a": [] }));
-    assert_eq!(reply.finish, Finish::Calls, "whatever the server calls it");
+    assert_eq!(reply.finish, FinishReason::Calls, "whatever the server calls it");
     assert_eq!(heard.text, "I look.");
     let ids: std::collections::HashSet<_> = reply.calls.iter().map(|call| &call.id).collect();
     assert!(ids.len() == 3 && ids.iter().all(|id| id.len() == 9), "{ids:?}");
@@ -154,7 +154,7 @@ async fn thoughts_are_told_apart() {
     let (reply, heard) = ask_ollama(script).await;
     let reply = reply.unwrap();
     assert_eq!((heard.thinking.as_str(), reply.text.as_str()), ("Well, air.", "Air."));
-    assert_eq!(reply.finish, Finish::Length);
+    assert_eq!(reply.finish, FinishReason::Length);
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn members_that_are_new_or_not_as_documented_cost_nothing() {
          {\"done\":true,\"prompt_eval_count\":\"many\",\"eval_count\":-1}",
     );
     let reply = ask_ollama(script).await.0.unwrap();
-    assert_eq!((reply.text.as_str(), reply.finish), ("hi", Finish::Stop));
+    assert_eq!((reply.text.as_str(), reply.finish), ("hi", FinishReason::Stop));
     assert_eq!((reply.usage.input, reply.usage.output), (None, None));
     assert_eq!(reply.model, replies::MODEL, "the one that was asked, where none is named");
 }
@@ -191,7 +191,7 @@ async fn a_prompt_that_was_cut_is_noticed_and_one_that_was_cached_is_not() {
 }
 
 #[tokio::test]
-async fn abilities_are_those_that_are_told() {
+async fn capabilities_are_those_that_are_told() {
     let shown = json!({
         "license": "…", "capabilities": ["completion", "tools", "vision"],
         "model_info": {
@@ -204,10 +204,13 @@ async fn abilities_are_those_that_are_told() {
     let server = ModelServer::replay(scripts.map(Script::body)).unwrap();
     let model = ollama(&server);
     let told =
-        Abilities { tools: Some(true), thinking: Some(false), vision: Some(true), window: Some(131_072) };
-    assert_eq!(model.abilities().await.unwrap(), told);
-    assert_eq!(model.abilities().await.unwrap(), Abilities { window: Some(4096), ..Abilities::default() });
-    assert_eq!(model.abilities().await.unwrap(), Abilities::default());
+        Capabilities { tools: Some(true), thinking: Some(false), vision: Some(true), window: Some(131_072) };
+    assert_eq!(model.capabilities().await.unwrap(), told);
+    assert_eq!(
+        model.capabilities().await.unwrap(),
+        Capabilities { window: Some(4096), ..Capabilities::default() }
+    );
+    assert_eq!(model.capabilities().await.unwrap(), Capabilities::default());
     assert_eq!(server.requests()[0].path, "/api/show");
     assert_eq!(server.requests()[0].json(), json!({ "model": replies::MODEL }));
 }
@@ -224,18 +227,18 @@ async fn what_there_is_can_be_asked() {
     assert_eq!(model.models().await.unwrap(), ["a:1b", "b"]);
     assert_eq!(model.version().await.unwrap(), "0.13.1");
     // Another server that happens to be there.
-    let error = model.abilities().await.unwrap_err();
+    let error = model.capabilities().await.unwrap_err();
     assert!(matches!(error, ModelError::Server { status: 404, .. }), "{error}");
 }
 
 #[tokio::test]
 async fn a_probe_does_not_wait_for_long() {
     let server = ModelServer::replay([Script::new().stall()]).unwrap();
-    let patience = manent_agent::providers::Patience {
+    let patience = manent_agent::providers::RetryPolicy {
         probe: std::time::Duration::from_millis(30),
         ..crate::asking::patience()
     };
-    let model = Ollama::new(&at(&server).with_patience(patience), "x").unwrap();
+    let model = Ollama::new(&at(&server).with_retry_policy(patience), "x").unwrap();
     assert!(matches!(model.version().await, Err(ModelError::Stalled { .. })));
 }
 

@@ -1,7 +1,7 @@
 //! The interface like OpenAI's: what is sent, and how answers are read.
 
 use manent_agent::providers::{
-    Abilities, Finish, Message, Model, ModelError, OpenAi, Reply, Request, Server,
+    Capabilities, FinishReason, Message, Model, ModelError, OpenAi, Reply, Request, ServerConfig,
 };
 use manent_sim::model_server::replies::{self, openai_event};
 use manent_sim::model_server::{ModelServer, Script};
@@ -38,7 +38,7 @@ async fn a_text_comes_word_by_word_with_counts_and_the_model() {
     let reply = reply.unwrap();
     assert_eq!(heard.text, "Because of Rayleigh scattering.");
     assert_eq!((reply.usage.input, reply.usage.output), (Some(11), Some(4)));
-    assert_eq!((reply.finish, reply.model.as_str(), reply.tries), (Finish::Stop, replies::MODEL, 1));
+    assert_eq!((reply.finish, reply.model.as_str(), reply.tries), (FinishReason::Stop, replies::MODEL, 1));
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn calls_in_pieces_are_put_together_by_number() {
     ]);
     let reply = ask_openai(script).await.0.unwrap();
     assert_eq!(calls(&reply), [("a", "read", "{\"path\":\"x\"}"), ("b", "list", "{}")]);
-    assert_eq!(reply.finish, Finish::Calls);
+    assert_eq!(reply.finish, FinishReason::Calls);
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn thoughts_are_told_apart_under_either_name() {
     let (reply, heard) = ask_openai(script).await;
     let reply = reply.unwrap();
     assert_eq!((heard.thinking.as_str(), reply.text.as_str()), ("Well, air.", "Air."));
-    assert_eq!(reply.finish, Finish::Length);
+    assert_eq!(reply.finish, FinishReason::Length);
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn an_answer_may_come_as_plain_json() {
             let reply = ask_openai(Script::split(&text, each)).await.0.unwrap();
             assert_eq!((reply.text.as_str(), reply.usage.input), ("I look.", Some(3)));
             assert_eq!(calls(&reply), [("a", "x", "{}")]);
-            assert_eq!((reply.finish, reply.model.as_str()), (Finish::Calls, "m"));
+            assert_eq!((reply.finish, reply.model.as_str()), (FinishReason::Calls, "m"));
         }
     }
     for (body, is_failed) in [(r#"{"error":{"message":"out of memory"}}"#, true), ("{}", false), ("{", false)]
@@ -200,7 +200,7 @@ async fn events_may_be_written_in_any_allowed_way() {
                  data: {\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\":\"eos\"}]}\n\ndata: [DONE]";
     for each in 1..40 {
         let reply = ask_openai(Script::split(whole, each)).await.0.unwrap();
-        assert_eq!((reply.text.as_str(), reply.finish), ("ab", Finish::Stop));
+        assert_eq!((reply.text.as_str(), reply.finish), ("ab", FinishReason::Stop));
     }
 }
 
@@ -211,7 +211,7 @@ async fn an_answer_that_says_why_it_ended_is_whole_without_the_last_word() {
     assert_eq!(ask_openai(said.chunk("data: {\"usa")).await.0.unwrap().text, "yes");
     // The last word alone is enough too.
     let done = Script::new().chunk(openai_event(&json!({ "content": "yes" }), None)).chunk(replies::done());
-    assert_eq!(ask_openai(done).await.0.unwrap().finish, Finish::Stop);
+    assert_eq!(ask_openai(done).await.0.unwrap().finish, FinishReason::Stop);
 }
 
 #[tokio::test]
@@ -239,13 +239,17 @@ async fn what_there_is_can_be_asked() {
     let server = ModelServer::replay([Script::body(list)]).unwrap();
     let model = openai(&server);
     assert_eq!(model.models().await.unwrap(), ["other", "llama3.2:3b"]);
-    let told = Abilities { window: Some(4096), ..Abilities::default() };
-    assert_eq!(Model::from(model.clone()).abilities().await.unwrap(), told);
+    let told = Capabilities { window: Some(4096), ..Capabilities::default() };
+    assert_eq!(Model::from(model.clone()).capabilities().await.unwrap(), told);
     let known = model.with_window(1000);
-    assert_eq!((known.window(), known.abilities().await.unwrap().window), (Some(1000), Some(1000)));
+    assert_eq!((known.window(), known.capabilities().await.unwrap().window), (Some(1000), Some(1000)));
     let only = r#"{"data":[{"id":"a file","meta":{"n_ctx":1024,"n_ctx_train":8192}}]}"#;
     let alone = ModelServer::replay([Script::body(only)]).unwrap();
-    assert_eq!(openai(&alone).abilities().await.unwrap().window, Some(1024), "called otherwise, but alone");
+    assert_eq!(
+        openai(&alone).capabilities().await.unwrap().window,
+        Some(1024),
+        "called otherwise, but alone"
+    );
     assert!(server.requests().iter().all(|request| request.path == "/v1/models" && request.method == "GET"));
 }
 
@@ -256,7 +260,7 @@ async fn the_key_is_sent_and_nowhere_else_seen() {
     let server = ModelServer::replay([replies::openai("yes"), Script::error(401, refusal)]).unwrap();
     let url = server.url().replace("http://", "http://me:also-secret@");
     let configured =
-        Server::at(format!("{url}/v1/")).with_key(&format!(" {key}\n")).with_patience(patience());
+        ServerConfig::at(format!("{url}/v1/")).with_key(&format!(" {key}\n")).with_retry_policy(patience());
     let model = Model::from(OpenAi::new(&configured, replies::MODEL).unwrap());
     ask(&model, &question()).await.0.unwrap();
     assert_eq!(server.requests()[0].header("authorization"), Some(format!("Bearer {key}").as_str()));
@@ -266,6 +270,6 @@ async fn the_key_is_sent_and_nowhere_else_seen() {
     assert!(!shown.contains("secret"), "{shown}");
     assert!(error.to_string().contains("check the API key"));
 
-    let wrong = OpenAi::new(&Server::at("http://box").with_key("a\nb-secret"), "m").unwrap_err();
+    let wrong = OpenAi::new(&ServerConfig::at("http://box").with_key("a\nb-secret"), "m").unwrap_err();
     assert!(matches!(wrong, ModelError::Unsendable { .. }) && !format!("{wrong:?}").contains("secret"));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use manent_agent::providers::{ModelError, Ollama, OpenAi, Patience, Piece, Reply, Request};
+use manent_agent::providers::{ModelError, Ollama, OpenAi, Reply, ReplyEvent, Request, RetryPolicy};
 use manent_sim::model_server::replies::{self, ollama_line, openai_event};
 use manent_sim::model_server::{Closing, ModelServer, Script, Step};
 use serde_json::json;
@@ -94,21 +94,21 @@ async fn an_answer_that_stops_is_not_taken_for_whole() {
 
 type Outcome = Result<Reply, ModelError>;
 
-async fn ollama_within(patience: Patience, script: Script) -> Outcome {
+async fn ollama_within(patience: RetryPolicy, script: Script) -> Outcome {
     let server = ModelServer::replay([script]).unwrap();
-    ask(&Ollama::new(&at(&server).with_patience(patience), "m").unwrap().into(), &question()).await.0
+    ask(&Ollama::new(&at(&server).with_retry_policy(patience), "m").unwrap().into(), &question()).await.0
 }
 
-async fn openai_within(patience: Patience, script: Script) -> Outcome {
+async fn openai_within(patience: RetryPolicy, script: Script) -> Outcome {
     let server = ModelServer::replay([script]).unwrap();
-    ask(&OpenAi::new(&at(&server).with_patience(patience), "m").unwrap().into(), &question()).await.0
+    ask(&OpenAi::new(&at(&server).with_retry_policy(patience), "m").unwrap().into(), &question()).await.0
 }
 
 #[tokio::test]
 async fn silence_ends() {
     let short = Duration::from_millis(15);
-    let between = Patience { between: short, ..patience() };
-    let first = Patience { first_byte: short, ..patience() };
+    let between = RetryPolicy { between: short, ..patience() };
+    let first = RetryPolicy { first_byte: short, ..patience() };
     let line = ollama_line(&json!({ "role": "assistant", "content": "a" }));
     let event = openai_event(&json!({ "content": "a" }), None);
     let outcomes = [
@@ -130,7 +130,7 @@ async fn silence_ends() {
 
 #[tokio::test]
 async fn silence_has_reasons() {
-    let patience = Patience { between: Duration::from_millis(10), ..patience() };
+    let patience = RetryPolicy { between: Duration::from_millis(10), ..patience() };
     let silence = Duration::from_millis(40);
     let role = openai_event(&json!({ "role": "assistant", "content": "" }), None);
     let event = openai_event(&json!({ "content": "a" }), None);
@@ -140,7 +140,7 @@ async fn silence_has_reasons() {
     // It writes a call, and shows it when it is whole.
     let script = Script::new().chunk(&event).pause(silence).chunk(replies::done());
     let server = ModelServer::replay([script]).unwrap();
-    let model = OpenAi::new(&at(&server).with_patience(patience), "m").unwrap().into();
+    let model = OpenAi::new(&at(&server).with_retry_policy(patience), "m").unwrap().into();
     let tools = Some(r#"[{"type":"function","function":{"name":"x"}}]"#.to_owned());
     let request = Request { tools, ..question() };
     assert_eq!(ask(&model, &request).await.0.unwrap().text, "a");
@@ -149,7 +149,7 @@ async fn silence_has_reasons() {
 
 #[tokio::test]
 async fn signs_of_life_are_not_an_answer() {
-    let patience = Patience { first_byte: Duration::from_millis(40), ..patience() };
+    let patience = RetryPolicy { first_byte: Duration::from_millis(40), ..patience() };
     let breath = |byte: &str| {
         let breath = |script: Script, _| script.chunk(byte).pause(Duration::from_millis(2));
         (0..5000).fold(Script::new(), breath)
@@ -229,7 +229,7 @@ async fn lines_and_answers_have_limits() {
 /// Objects without a word in them are no answer, and have an end too.
 #[tokio::test]
 async fn a_server_that_sends_without_saying_anything_is_cut_off() {
-    let patience = Patience { answer_bytes: 1000, ..patience() };
+    let patience = RetryPolicy { answer_bytes: 1000, ..patience() };
     let ollama = ollama_line(&json!({ "role": "assistant", "content": "" }));
     let openai = openai_event(&json!({ "content": "" }), None);
     let endless =
@@ -255,7 +255,7 @@ async fn who_does_not_wait_closes_the_connection() {
         let mut tell = Some(tell);
         // Spawned: so it is seen that the future may go to another thread.
         let asking = tokio::spawn(async move {
-            let mut on = |_: Piece<'_>| {
+            let mut on = |_: ReplyEvent<'_>| {
                 tell.take().map(|tell| tell.send(()));
             };
             model.chat(&question(), &mut on).await

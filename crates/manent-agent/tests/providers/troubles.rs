@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use manent_agent::providers::{Model, ModelError, Ollama, OpenAi, Patience, Server};
+use manent_agent::providers::{Model, ModelError, Ollama, OpenAi, RetryPolicy, ServerConfig};
 use manent_sim::model_server::{Closing, ModelServer, Script, replies};
 use serde_json::json;
 
@@ -79,8 +79,8 @@ async fn a_server_that_is_not_there_is_named_with_what_to_do() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let configured = Server::at(format!("http://me:secret@{address}"));
-    let once = Model::from(Ollama::new(&configured.clone().with_patience(patience()), "m").unwrap());
+    let configured = ServerConfig::at(format!("http://me:secret@{address}"));
+    let once = Model::from(Ollama::new(&configured.clone().with_retry_policy(patience()), "m").unwrap());
     let (reply, heard) = ask(&once, &question()).await;
     let error = reply.unwrap_err();
     assert!(matches!(error, ModelError::Unreachable { .. }) && error.is_transient());
@@ -89,8 +89,8 @@ async fn a_server_that_is_not_there_is_named_with_what_to_do() {
     assert!(text.contains("refused") && !text.contains("secret"), "{text}");
     assert!(heard.again.is_empty(), "only if configured");
 
-    let patience = Patience { reach_tries: 3, ..patience() };
-    let often = Model::from(Ollama::new(&configured.with_patience(patience), "m").unwrap());
+    let patience = RetryPolicy { reach_tries: 3, ..patience() };
+    let often = Model::from(Ollama::new(&configured.with_retry_policy(patience), "m").unwrap());
     assert_eq!(ask(&often, &question()).await.1.again.len(), 2);
 }
 
@@ -101,8 +101,8 @@ async fn a_connection_that_is_closed_without_a_word_is_made_again_if_configured(
         let server = ModelServer::replay([closed.clone(), closed, replies::ollama("yes")]).unwrap();
         let (reply, _) = ask(&ollama(&server).into(), &question()).await;
         assert!(matches!(reply, Err(ModelError::Unreachable { .. })), "{reply:?}");
-        let patience = Patience { reach_tries: 2, ..patience() };
-        let model = Model::from(Ollama::new(&at(&server).with_patience(patience), "m").unwrap());
+        let patience = RetryPolicy { reach_tries: 2, ..patience() };
+        let model = Model::from(Ollama::new(&at(&server).with_retry_policy(patience), "m").unwrap());
         let (reply, heard) = ask(&model, &question()).await;
         assert_eq!((reply.unwrap().tries, heard.again.len()), (2, 1));
     }
@@ -196,10 +196,10 @@ async fn messages_of_servers_are_cut_and_cannot_move_the_cursor() {
 
 #[tokio::test]
 async fn a_message_that_does_not_end_is_not_waited_for() {
-    let patience = Patience { between: Duration::from_millis(30), tries: 1, ..patience() };
+    let patience = RetryPolicy { between: Duration::from_millis(30), tries: 1, ..patience() };
     let script = Script::error(400, "half of a mess").stall();
     let server = ModelServer::replay([script]).unwrap();
-    let model = Model::from(Ollama::new(&at(&server).with_patience(patience), "m").unwrap());
+    let model = Model::from(Ollama::new(&at(&server).with_retry_policy(patience), "m").unwrap());
     let error = ask(&model, &question()).await.0.unwrap_err();
     assert!(matches!(&error, ModelError::Server { message, .. } if message == "half of a mess"), "{error}");
 }
@@ -221,11 +221,11 @@ async fn nobody_is_followed_elsewhere() {
 #[tokio::test]
 async fn an_address_that_is_none_is_refused_at_once() {
     for wrong in ["", "http://", "ftp://box", "http://a b"] {
-        let error = Ollama::new(&Server::at(wrong), "m").unwrap_err();
+        let error = Ollama::new(&ServerConfig::at(wrong), "m").unwrap_err();
         assert!(matches!(error, ModelError::Address { .. }), "{error}");
-        assert!(OpenAi::new(&Server::at(wrong), "m").is_err());
+        assert!(OpenAi::new(&ServerConfig::at(wrong), "m").is_err());
     }
     // Certificates are looked for only where they are needed; both can be made without sending anything.
-    Ollama::new(&Server::at("localhost"), "m").unwrap();
-    assert_eq!(OpenAi::new(&Server::at("http://box:1/v1"), "m").unwrap().url(), "http://box:1/v1");
+    Ollama::new(&ServerConfig::at("localhost"), "m").unwrap();
+    assert_eq!(OpenAi::new(&ServerConfig::at("http://box:1/v1"), "m").unwrap().url(), "http://box:1/v1");
 }

@@ -19,7 +19,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use manent_agent::sandbox::{
-    Ending, Kind, Limit, Line, Network, NewEntries, Outcome, Policy, Sandbox, SandboxError, Stop, Streams,
+    CommandEnd, CommandLine, CommandOutcome, Isolation, Limit, Network, NewEntries, OutputStreams, Sandbox,
+    SandboxError, SandboxPolicy, StopFlag,
 };
 
 /// The example, which is built with the tests: a program that calls `enter_if_asked`.
@@ -35,17 +36,17 @@ struct Place {
 }
 
 impl Place {
-    fn policy(&self) -> Policy {
-        let mut policy = Policy::new(self.root.path().join("work"), self.root.path().join("store"));
+    fn policy(&self) -> SandboxPolicy {
+        let mut policy = SandboxPolicy::new(self.root.path().join("work"), self.root.path().join("store"));
         policy.home = Some(self.root.path().to_owned());
         policy
     }
 
-    fn run_with(&self, policy: &Policy, line: &str) -> Outcome {
-        self.sandbox.run(policy, &Line::Shell(line.to_owned()), &Stop::new().unwrap()).unwrap()
+    fn run_with(&self, policy: &SandboxPolicy, line: &str) -> CommandOutcome {
+        self.sandbox.run(policy, &CommandLine::Shell(line.to_owned()), &StopFlag::new().unwrap()).unwrap()
     }
 
-    fn run(&self, line: &str) -> Outcome {
+    fn run(&self, line: &str) -> CommandOutcome {
         self.run_with(&self.policy(), line)
     }
 
@@ -60,7 +61,7 @@ impl Place {
 
 /// Every kind that works here; what does not is said, around the harness, which would keep it to itself.
 fn each(test: &str, check: impl Fn(&Place)) {
-    for kind in Kind::ALL {
+    for kind in Isolation::ALL {
         match Sandbox::probe_with(kind, &helper()) {
             Ok(sandbox) => {
                 let root = tempfile::tempdir().unwrap();
@@ -80,15 +81,15 @@ fn each(test: &str, check: impl Fn(&Place)) {
 fn a_command_works_in_its_workspace_and_says_how_it_ended() {
     each("a_command_works_in_its_workspace_and_says_how_it_ended", |place| {
         let outcome = place.run("pwd; echo hello > made; mkdir -p a/b; mv made a/b; cat a/b/made; exit 7");
-        assert_eq!(outcome.ending, Ending::Exit(7));
+        assert_eq!(outcome.ending, CommandEnd::Exit(7));
         let text = outcome.stdout.text();
         assert_eq!(text, format!("{}\nhello\n", place.work("").canonicalize().unwrap().display()));
         assert_eq!(std::fs::read(place.work("a/b/made")).unwrap(), b"hello\n");
         assert!(outcome.sandbox.starts_with(&place.sandbox.kind().to_string()), "{}", outcome.sandbox);
-        assert_eq!(place.run("kill -SEGV $$").ending, Ending::Signal(11));
-        let found = Line::Program(vec!["no-such-program".into()]);
-        let outcome = place.sandbox.run(&place.policy(), &found, &Stop::new().unwrap()).unwrap();
-        assert_eq!(outcome.ending, Ending::Exit(127));
+        assert_eq!(place.run("kill -SEGV $$").ending, CommandEnd::Signal(11));
+        let found = CommandLine::Program(vec!["no-such-program".into()]);
+        let outcome = place.sandbox.run(&place.policy(), &found, &StopFlag::new().unwrap()).unwrap();
+        assert_eq!(outcome.ending, CommandEnd::Exit(127));
         assert!(outcome.stdout.text().contains("no-such-program cannot be started"));
     });
 }
@@ -102,9 +103,9 @@ fn common_tools_work_inside() {
                     (echo a; echo b) | xargs -n1 echo got; test -w ~; find . -name f; \
                     mkdir -p d/e; cp -p f d; mv d/f d/e; ln d/e/f g; tar cf t.tar d; tar xf t.tar; touch f; \
                     python3 -c 'import subprocess; print(subprocess.check_output([\"echo\", \"py\"]))'";
-        let policy = Policy { new_entries: NewEntries::Allowed, ..place.policy() };
+        let policy = SandboxPolicy { new_entries: NewEntries::Allowed, ..place.policy() };
         let outcome = place.run_with(&policy, line);
-        assert_eq!(outcome.ending, Ending::Exit(0), "{}", outcome.stdout.text());
+        assert_eq!(outcome.ending, CommandEnd::Exit(0), "{}", outcome.stdout.text());
         assert_eq!(outcome.stdout.text(), "1\n3\nsubstituted\ngot a\ngot b\n./f\nb'py\\n'\n");
     });
 }
@@ -115,7 +116,7 @@ fn streams_come_merged_in_order_or_apart() {
         let line = "echo one; echo two >&2; echo three";
         let merged = place.run(line);
         assert_eq!((merged.stdout.text().as_str(), merged.stderr.text().as_str()), ("one\ntwo\nthree\n", ""));
-        let apart = place.run_with(&Policy { streams: Streams::Apart, ..place.policy() }, line);
+        let apart = place.run_with(&SandboxPolicy { streams: OutputStreams::Apart, ..place.policy() }, line);
         assert_eq!((apart.stdout.text().as_str(), apart.stderr.text().as_str()), ("one\nthree\n", "two\n"));
     });
 }
@@ -126,7 +127,7 @@ fn of_much_output_the_end_is_kept_and_the_rest_counted() {
         let mut policy = place.policy();
         policy.limits.output_bytes = 4000;
         let outcome = place.run_with(&policy, "seq 1 2000000");
-        assert_eq!(outcome.ending, Ending::Exit(0));
+        assert_eq!(outcome.ending, CommandEnd::Exit(0));
         let text = outcome.stdout.text();
         assert!(text.starts_with("1\n2\n3\n") && text.ends_with("\n1999999\n2000000\n"), "{text}");
         let all: u64 = (1..=2_000_000_u64).map(|n| n.to_string().len() as u64 + 1).sum();
@@ -141,10 +142,10 @@ fn the_store_is_hidden_wherever_it_is() {
         let store = place.work("deep/store");
         std::fs::create_dir_all(&store).unwrap();
         std::fs::write(store.join("log"), "secret").unwrap();
-        let policy = Policy { store: store.clone(), ..place.policy() };
-        if place.sandbox.kind() == Kind::Landlock {
-            let line = Line::Shell("true".to_owned());
-            let refused = place.sandbox.run(&policy, &line, &Stop::new().unwrap()).unwrap_err();
+        let policy = SandboxPolicy { store: store.clone(), ..place.policy() };
+        if place.sandbox.kind() == Isolation::Landlock {
+            let line = CommandLine::Shell("true".to_owned());
+            let refused = place.sandbox.run(&policy, &line, &StopFlag::new().unwrap()).unwrap_err();
             assert!(matches!(refused, SandboxError::Refused { .. }), "{refused}");
             assert!(refused.to_string().contains("install bubblewrap"), "{refused}");
             return;
@@ -175,16 +176,18 @@ fn a_place_that_is_no_workspace_is_refused() {
             place.work("gone"),
             "/run".into(),
         ] {
-            let policy = Policy { workspace: workspace.clone(), ..place.policy() };
-            let line = Line::Shell("true".to_owned());
-            let run = place.sandbox.run(&policy, &line, &Stop::new().unwrap());
+            let policy = SandboxPolicy { workspace: workspace.clone(), ..place.policy() };
+            let line = CommandLine::Shell("true".to_owned());
+            let run = place.sandbox.run(&policy, &line, &StopFlag::new().unwrap());
             let refused = run.expect_err(&workspace.display().to_string());
             assert!(matches!(refused, SandboxError::Refused { .. } | SandboxError::Path { .. }), "{refused}");
         }
-        for line in
-            [Line::Program(Vec::new()), Line::Shell("x".repeat(200_000)), Line::Shell("a\0b".to_owned())]
-        {
-            let run = place.sandbox.run(&place.policy(), &line, &Stop::new().unwrap());
+        for line in [
+            CommandLine::Program(Vec::new()),
+            CommandLine::Shell("x".repeat(200_000)),
+            CommandLine::Shell("a\0b".to_owned()),
+        ] {
+            let run = place.sandbox.run(&place.policy(), &line, &StopFlag::new().unwrap());
             assert!(matches!(run, Err(SandboxError::Command(_))), "{run:?}");
         }
     });
@@ -196,8 +199,8 @@ fn the_network_is_there_only_if_it_is_allowed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let line = format!("exec 3<> /dev/tcp/127.0.0.1/{port} && echo connected");
-        assert_ne!(place.run(&line).ending, Ending::Exit(0));
-        let allowed = Policy { network: Network::Allowed, ..place.policy() };
+        assert_ne!(place.run(&line).ending, CommandEnd::Exit(0));
+        let allowed = SandboxPolicy { network: Network::Allowed, ..place.policy() };
         let outcome = place.run_with(&allowed, &line);
         assert_eq!(outcome.stdout.text(), "connected\n", "{}", outcome.ending);
     });
@@ -213,32 +216,32 @@ fn what_was_allowed_of_the_environment_is_there_and_nothing_else() {
         let outcome =
             place.run_with(&policy, "echo ${CARGO_PKG_NAME-no} ${CARGO_PKG_VERSION-no}; test -d \"$HOME\"");
         assert_eq!(outcome.stdout.text(), "manent-agent no\n");
-        assert_eq!(outcome.ending, Ending::Exit(0), "a home of its own");
+        assert_eq!(outcome.ending, CommandEnd::Exit(0), "a home of its own");
     });
 }
 
 #[test]
 fn limits_end_a_command_and_say_which_it_was() {
     each("limits_end_a_command_and_say_which_it_was", |place| {
-        let with = |change: &dyn Fn(&mut Policy), line: &str| {
+        let with = |change: &dyn Fn(&mut SandboxPolicy), line: &str| {
             let mut policy = place.policy();
             change(&mut policy);
             place.run_with(&policy, line).ending
         };
         let many =
             with(&|policy| policy.limits.processes = 10, "for i in $(seq 30); do sleep 20 & done; wait");
-        assert_eq!(many, Ending::Limit(Limit::Processes));
+        assert_eq!(many, CommandEnd::Limit(Limit::Processes));
         let large = with(&|policy| policy.limits.file_bytes = 1000, "exec head -c 5000 /dev/zero > large");
-        assert_eq!(large, Ending::Limit(Limit::FileSize));
+        assert_eq!(large, CommandEnd::Limit(Limit::FileSize));
         assert_eq!(std::fs::metadata(place.work("large")).unwrap().len(), 1000);
         let busy = with(&|policy| policy.limits.cpu_seconds = 1, "while :; do :; done");
-        assert_eq!(busy, Ending::Limit(Limit::Cpu));
+        assert_eq!(busy, CommandEnd::Limit(Limit::Cpu));
         let long = with(&|policy| policy.limits.wall = Duration::from_millis(300), "sleep 60");
-        assert_eq!(long, Ending::Timeout);
-        let narrow = |policy: &mut Policy| policy.limits.address_space_bytes = Some(64 << 20);
+        assert_eq!(long, CommandEnd::Timeout);
+        let narrow = |policy: &mut SandboxPolicy| policy.limits.address_space_bytes = Some(64 << 20);
         assert_eq!(
             with(&narrow, "head -c 200M /dev/zero | tail > /dev/null"),
-            Ending::Exit(1),
+            CommandEnd::Exit(1),
             "out of memory"
         );
     });
@@ -247,18 +250,18 @@ fn limits_end_a_command_and_say_which_it_was() {
 #[test]
 fn a_command_can_be_stopped_from_elsewhere_and_by_dropping() {
     each("a_command_can_be_stopped_from_elsewhere_and_by_dropping", |place| {
-        let stop = Stop::new().unwrap();
+        let stop = StopFlag::new().unwrap();
         let guard = stop.on_drop();
         let begun = Instant::now();
         let outcome = std::thread::scope(|scope| {
             let run = scope.spawn(|| {
-                place.sandbox.run(&place.policy(), &Line::Shell("echo up; sleep 60".to_owned()), &stop)
+                place.sandbox.run(&place.policy(), &CommandLine::Shell("echo up; sleep 60".to_owned()), &stop)
             });
             std::thread::sleep(Duration::from_millis(300));
             drop(guard);
             run.join().unwrap().unwrap()
         });
-        assert_eq!(outcome.ending, Ending::Stopped);
+        assert_eq!(outcome.ending, CommandEnd::Stopped);
         assert!(begun.elapsed() < Duration::from_secs(50), "it did not run to its end");
     });
 }
@@ -281,7 +284,7 @@ fn nothing_outlives_a_killed_agent() {
         agent.wait().unwrap();
         wait_until("everything is gone", || running(&marker) == 0);
         let home = std::fs::read_to_string(place.work("home")).unwrap();
-        let made = place.sandbox.kind() == Kind::Landlock;
+        let made = place.sandbox.kind() == Isolation::Landlock;
         wait_until("its home too", || !made || !Path::new(home.trim()).exists());
     });
 }

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use manent_agent::sandbox::{Cause, Ending, Kind, Line, NewEntries, Outcome, Policy, SandboxError, Stop};
+use manent_agent::sandbox::{
+    Cause, CommandEnd, CommandLine, CommandOutcome, Isolation, NewEntries, SandboxError, SandboxPolicy,
+    StopFlag,
+};
 
 use super::{Place, each, helper, running, wait_until};
 
@@ -48,7 +51,7 @@ fn content(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-fn texts(outcome: &Outcome, cause: Cause) -> String {
+fn texts(outcome: &CommandOutcome, cause: Cause) -> String {
     let of_cause = outcome.notes.iter().filter(|note| note.cause == cause);
     of_cause.flat_map(|note| [note.text.as_str(), "\n"]).collect()
 }
@@ -100,7 +103,7 @@ fn what_is_protected_is_as_it_was_after_any_command() {
             let outcome = place.run(attack);
             let (mut before, mut after) = (before, content(&work));
             // Under Landlock nothing keeps a command from removing objects; that is told.
-            if place.sandbox.kind() == Kind::Landlock
+            if place.sandbox.kind() == Isolation::Landlock
                 && texts(&outcome, Cause::Trouble).contains("`git fsck`")
             {
                 let is_object = |path: &Path| path.iter().any(|part| part == "objects");
@@ -165,9 +168,9 @@ fn a_repository_or_protected_name_that_appears_is_moved_to_the_quarantine() {
 #[test]
 fn with_a_persons_word_new_repositories_stay() {
     each("with_a_persons_word_new_repositories_stay", |place| {
-        let policy = Policy { new_entries: NewEntries::Allowed, ..place.policy() };
+        let policy = SandboxPolicy { new_entries: NewEntries::Allowed, ..place.policy() };
         let outcome = place.run_with(&policy, "git init -q a; git init -q --bare b; echo x > AGENTS.md");
-        assert_eq!((outcome.ending, outcome.notes.as_slice()), (Ending::Exit(0), &[][..]));
+        assert_eq!((outcome.ending, outcome.notes.as_slice()), (CommandEnd::Exit(0), &[][..]));
         let exists = ["a/.git/config", "b/config", "AGENTS.md"].map(|name| place.work(name).exists());
         assert_eq!(exists, [true; 3]);
         // From then on they are protected.
@@ -228,12 +231,12 @@ fn commits_and_branches_can_be_made_with_a_persons_word_and_nothing_else() {
         make_repository(&place.work(""));
         let commit = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; \
                       echo two > file && git checkout -q -b topic && git commit -qam second";
-        if place.sandbox.kind() == Kind::Bubblewrap {
-            assert_ne!(place.run(commit).ending, Ending::Exit(0), "without it, .git is read-only");
+        if place.sandbox.kind() == Isolation::Bubblewrap {
+            assert_ne!(place.run(commit).ending, CommandEnd::Exit(0), "without it, .git is read-only");
         }
-        let policy = Policy { writable_git: vec![".git".into()], ..place.policy() };
+        let policy = SandboxPolicy { writable_git: vec![".git".into()], ..place.policy() };
         let outcome = place.run_with(&policy, commit);
-        assert_eq!(outcome.ending, Ending::Exit(0), "{}", outcome.stdout.text());
+        assert_eq!(outcome.ending, CommandEnd::Exit(0), "{}", outcome.stdout.text());
         assert_eq!(texts(&outcome, Cause::Trouble), "");
         assert_eq!(git(&place.work(""), &["log", "--format=%s", "topic"]), "second\nfirst\n");
         assert_eq!(git(&place.work(""), &["status", "--porcelain"]), "");
@@ -279,14 +282,16 @@ fn only_a_real_git_directory_of_the_workspace_can_be_made_writable() {
         std::fs::create_dir_all(place.work("file")).unwrap();
         std::fs::write(place.work("file/.git"), "gitdir: ../r/.git").unwrap();
         for path in [".git", "file/.git", "r", "../outside/.git", "gone/.git", "."] {
-            let policy = Policy { writable_git: vec![path.into()], ..place.policy() };
-            let run = place.sandbox.run(&policy, &Line::Shell("true".to_owned()), &Stop::new().unwrap());
+            let policy = SandboxPolicy { writable_git: vec![path.into()], ..place.policy() };
+            let run =
+                place.sandbox.run(&policy, &CommandLine::Shell("true".to_owned()), &StopFlag::new().unwrap());
             let refused = run.expect_err(path);
             assert!(matches!(refused, SandboxError::Refused { .. } | SandboxError::Path { .. }), "{refused}");
         }
         for workspace in ["r/.git", "r/.git/hooks"] {
-            let policy = Policy { workspace: place.work(workspace), ..place.policy() };
-            let run = place.sandbox.run(&policy, &Line::Shell("true".to_owned()), &Stop::new().unwrap());
+            let policy = SandboxPolicy { workspace: place.work(workspace), ..place.policy() };
+            let run =
+                place.sandbox.run(&policy, &CommandLine::Shell("true".to_owned()), &StopFlag::new().unwrap());
             let refused = run.expect_err(workspace).to_string();
             assert!(refused.contains("choose a work tree"), "{refused}");
         }
@@ -307,7 +312,7 @@ fn more_repositories_than_can_be_mounted_are_compared_and_that_is_said() {
         let line = "for d in r*; do echo '[x]' >> $d/.git/config; echo x > $d/.git/hooks/pre-commit; done; \
                     mv r149 s149; true";
         let outcome = place.run(line);
-        if place.sandbox.kind() == Kind::Bubblewrap {
+        if place.sandbox.kind() == Isolation::Bubblewrap {
             assert!(texts(&outcome, Cause::Limit).contains("more than are mounted read-only"), "{outcome:?}");
         }
         let read = |path: &str| std::fs::read_to_string(place.work(path)).unwrap_or_default();
@@ -326,7 +331,7 @@ fn what_is_quarantined_moves_to_another_file_system_as_it_is() {
     each("what_is_quarantined_moves_to_another_file_system_as_it_is", |place| {
         let store = elsewhere.path().join(place.sandbox.kind().to_string());
         std::fs::create_dir(&store).unwrap();
-        let policy = Policy { store: store.clone(), ..place.policy() };
+        let policy = SandboxPolicy { store: store.clone(), ..place.policy() };
         std::fs::write(place.work("secret"), "own\n").unwrap();
         let line = "git init -q new; ln -s /etc/passwd new/.git/link; ln -s ../../secret new/.git/own; \
                     mkfifo new/.git/fifo; chmod 500 new/.git/hooks";
@@ -414,18 +419,19 @@ fn commands_in_one_workspace_run_one_after_another() {
         std::thread::scope(|scope| {
             let running = scope.spawn(|| place.run(first));
             wait_until("the first is up", || place.work("up").exists());
-            let mut hasty = Policy { workspace: place.work("below"), ..place.policy() };
+            let mut hasty = SandboxPolicy { workspace: place.work("below"), ..place.policy() };
             hasty.limits.wall = Duration::from_millis(200);
-            let refused = place.sandbox.run(&hasty, &Line::Shell("true".to_owned()), &Stop::new().unwrap());
+            let refused =
+                place.sandbox.run(&hasty, &CommandLine::Shell("true".to_owned()), &StopFlag::new().unwrap());
             assert!(matches!(refused, Err(SandboxError::Busy { .. })), "{refused:?}");
-            let stop = Stop::new().unwrap();
+            let stop = StopFlag::new().unwrap();
             stop.now();
-            let stopped = place.sandbox.run(&place.policy(), &Line::Shell("true".to_owned()), &stop);
+            let stopped = place.sandbox.run(&place.policy(), &CommandLine::Shell("true".to_owned()), &stop);
             assert!(matches!(stopped, Err(SandboxError::Busy { .. })), "{stopped:?}");
             let second = scope.spawn(|| place.run("echo second >> log"));
             std::fs::write(place.work("go"), "").unwrap();
-            assert_eq!(running.join().unwrap().ending, Ending::Exit(0));
-            assert_eq!(second.join().unwrap().ending, Ending::Exit(0));
+            assert_eq!(running.join().unwrap().ending, CommandEnd::Exit(0));
+            assert_eq!(second.join().unwrap().ending, CommandEnd::Exit(0));
         });
         assert_eq!(std::fs::read_to_string(place.work("log")).unwrap(), "first\nsecond\n");
     });

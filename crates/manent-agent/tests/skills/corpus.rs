@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use manent_agent::skills::Rule::{self, *};
-use manent_agent::skills::{Document, Grade};
+use manent_agent::skills::SkillRule::{self, *};
+use manent_agent::skills::{Severity, SkillDocument};
 
 /// What lies in a directory `my-skill`, and what is to be said of it.
 struct Case {
@@ -11,14 +11,14 @@ struct Case {
     bytes: Vec<u8>,
     /// The name and the beginning of the description; nothing if it is skipped.
     used: Option<(&'static str, &'static str)>,
-    rules: &'static [Rule],
+    rules: &'static [SkillRule],
 }
 
 fn case(
     what: &'static str,
     text: impl AsRef<[u8]>,
     used: Option<(&'static str, &'static str)>,
-    rules: &'static [Rule],
+    rules: &'static [SkillRule],
 ) -> Case {
     Case { what, bytes: text.as_ref().to_vec(), used, rules }
 }
@@ -146,8 +146,8 @@ fn every_kind_of_file_has_its_answer() {
     let cases: Vec<Case> = [forms(), fields(), names(), hopeless(), bytes()].into_iter().flatten().collect();
     assert!(cases.len() >= 60, "{}", cases.len());
     for Case { what, bytes, used, rules } in cases {
-        let document = Document::read(&bytes, "my-skill");
-        let found: Vec<Rule> = document.problems.iter().map(|problem| problem.rule).collect();
+        let document = SkillDocument::read(&bytes, "my-skill");
+        let found: Vec<SkillRule> = document.problems.iter().map(|problem| problem.rule).collect();
         assert_eq!(found, rules, "{what}: {:?}", document.problems);
         match used {
             Some((name, description)) => {
@@ -168,7 +168,7 @@ fn values_are_kept_as_they_were_written() {
     let text = "---\nname: my-skill\ndescription: |\n  One.\n\n  Two: three.\nversion: 1.0\n\
                 metadata:\n  version: 1.10\n  \
                 tags: [a, b]\nallowed-tools: Bash(git add:*) Read\nlicense: '2'\nextra:\n  deep: [1, ~]\n---\nDo.\n";
-    let document = Document::read(text.as_bytes(), "my-skill");
+    let document = SkillDocument::read(text.as_bytes(), "my-skill");
     let manifest = &document.manifest;
     assert_eq!(manifest.description, "One.\n\nTwo: three.");
     assert_eq!(manifest.metadata["version"], "1.10", "a float would have become 1.1");
@@ -183,8 +183,8 @@ fn values_are_kept_as_they_were_written() {
 fn problems_name_their_line() {
     let text = "\n---\nname: Other\ndescription: a\nversion: 1.0\nmetadata:\n  a: 1\nlicense: &x [y]\n\
                 ---\nBody\n\u{202e}\n";
-    let document = Document::read(text.as_bytes(), "my-skill");
-    let lines = |rule: Rule| {
+    let document = SkillDocument::read(text.as_bytes(), "my-skill");
+    let lines = |rule: SkillRule| {
         let of = document.problems.iter().filter(move |problem| problem.rule == rule);
         of.map(|problem| problem.line.unwrap()).collect::<Vec<u32>>()
     };
@@ -194,9 +194,10 @@ fn problems_name_their_line() {
     assert_eq!(lines(Metadata), [7]);
     assert_eq!(lines(NotString), [8]);
     assert_eq!(lines(Hidden), [11]);
-    let broken = Document::read(b"---\nname: my-skill\nmetadata:\n  a: [\ndescription: x\n---\n", "my-skill");
+    let broken =
+        SkillDocument::read(b"---\nname: my-skill\nmetadata:\n  a: [\ndescription: x\n---\n", "my-skill");
     assert!((4..=6).contains(&broken.fatal().unwrap().line.unwrap()), "{broken:?}");
-    let binary = Document::read(b"---\nname: a\n\xff", "a");
+    let binary = SkillDocument::read(b"---\nname: a\n\xff", "a");
     assert_eq!(binary.fatal().unwrap().line, Some(3));
 }
 
@@ -206,7 +207,7 @@ fn a_bomb_is_as_small_as_its_text() {
     for i in 1..200 {
         let _ = writeln!(text, "a{i}: &a{i} [{}]", format!("*a{}, ", i - 1).repeat(9));
     }
-    let document = Document::read(format!("{text}---\nx").as_bytes(), "my-skill");
+    let document = SkillDocument::read(format!("{text}---\nx").as_bytes(), "my-skill");
     assert_eq!(document.fatal(), None);
     assert_eq!(document.manifest.extra.len(), 200, "each is one field, however large it would be");
     assert_eq!(document.problems.len(), 101, "and not all of them are named");
@@ -216,7 +217,7 @@ fn a_bomb_is_as_small_as_its_text() {
 #[test]
 fn without_frontmatter_the_text_can_still_be_shown() {
     for text in ["# Title\n\nWhat to do.\n", "---\nname: [\n---\n# Title\n\nWhat to do.\n"] {
-        let document = Document::read(text.as_bytes(), "my-skill");
+        let document = SkillDocument::read(text.as_bytes(), "my-skill");
         assert_eq!(document.body, "# Title\n\nWhat to do.");
         assert_eq!(document.manifest.name, "my-skill");
         assert!(document.fatal().is_some());
@@ -227,7 +228,7 @@ fn without_frontmatter_the_text_can_still_be_shown() {
 fn only_a_clear_no_lets_models_call_what_was_held_back() {
     let read = |value: &str| {
         let text = format!("---\nname: a\ndescription: b\ndisable-model-invocation: {value}\n---\nx");
-        let document = Document::read(text.as_bytes(), "a");
+        let document = SkillDocument::read(text.as_bytes(), "a");
         (document.manifest.disable_model_invocation, document.problems.len())
     };
     assert_eq!(read("true"), (true, 0));
@@ -240,9 +241,9 @@ fn only_a_clear_no_lets_models_call_what_was_held_back() {
 
 #[test]
 fn every_rule_has_a_word_of_its_own_and_a_weight() {
-    let mut words: Vec<&str> = Rule::ALL.iter().map(|rule| rule.word()).collect();
+    let mut words: Vec<&str> = SkillRule::ALL.iter().map(|rule| rule.word()).collect();
     words.sort_unstable();
     words.dedup();
-    assert_eq!(words.len(), Rule::ALL.len());
-    assert!(Rule::ALL.iter().any(|rule| rule.grade() == Grade::Advice));
+    assert_eq!(words.len(), SkillRule::ALL.len());
+    assert!(SkillRule::ALL.iter().any(|rule| rule.grade() == Severity::Advice));
 }

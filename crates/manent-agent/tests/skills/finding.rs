@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use manent_agent::skills::{Caller, Skill, SkillError, Skills, Standing, project_of};
+use manent_agent::skills::{Caller, Skill, SkillError, SkillStatus, Skills, project_of};
 
 use super::{World, lines};
 
@@ -48,7 +48,7 @@ fn of_the_same_name_the_nearest_is_used_and_the_others_are_named() {
         ["a project used", "a user shadowed", "a store shadowed", "b user used", "b user shadowed"]
     );
     let by = |at: usize| match &found.all[at].standing {
-        Standing::Shadowed { by } => by.clone(),
+        SkillStatus::Shadowed { by } => by.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!([by(1), by(2), by(4)], [project.clone(), project, own]);
@@ -155,7 +155,7 @@ fn what_is_no_file_or_cannot_be_read_is_skipped_with_its_reason() {
     let made = std::process::Command::new("mkfifo").arg(fifo.join("SKILL.md")).status();
     let found = world.find();
     for skill in found.all.iter().filter(|skill| skill.name() != "closed") {
-        assert!(matches!(skill.standing, Standing::Skipped(_)), "{skill:?}");
+        assert!(matches!(skill.standing, SkillStatus::Skipped(_)), "{skill:?}");
         assert!(skill.problems[0].what.contains("cannot be read"), "{skill:?}");
     }
     let names: Vec<&str> = found.all.iter().map(Skill::name).collect();
@@ -217,7 +217,8 @@ fn who_works_at_home_has_only_skills_of_his_own_which_commands_there_could_chang
     let world = World::new();
     world.skill("user/.agents/skills/a", "x");
     let user = world.path("user");
-    let places = manent_agent::skills::Places { project: Some(user.clone()), user: Some(user), store: None };
-    let found = Skills::find(&world.disk, &places, &manent_agent::skills::Trusted::default());
+    let places =
+        manent_agent::skills::SkillDirs { project: Some(user.clone()), user: Some(user), store: None };
+    let found = Skills::find(&world.disk, &places, &manent_agent::skills::TrustedFolders::default());
     assert_eq!(lines(&found), ["a user untrusted"]);
 }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use manent::Store;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
-use manent_agent::skills::{Places, Skill, Skills, Trusted};
+use manent_agent::skills::{Skill, SkillDirs, Skills, TrustedFolders};
 
 /// A project, a user and a store in a directory of their own.
 struct World {
@@ -54,11 +54,11 @@ impl World {
     /// Trusts the project as it is.
     fn trust(&self) -> PathBuf {
         let copies = self.look().copies;
-        Trusted::trust(&*self.disk, &self.store(), &self.path("project"), &copies).unwrap()
+        TrustedFolders::trust(&*self.disk, &self.store(), &self.path("project"), &copies).unwrap()
     }
 
     fn distrust(&self) -> PathBuf {
-        Trusted::distrust(&*self.disk, &self.store(), &self.path("project")).unwrap()
+        TrustedFolders::distrust(&*self.disk, &self.store(), &self.path("project")).unwrap()
     }
 
     fn store(&self) -> Store {
@@ -98,8 +98,8 @@ impl World {
     }
 
     fn look(&self) -> Skills {
-        let trusted = Trusted::load(&self.store());
-        let places = Places {
+        let trusted = TrustedFolders::load(&self.store());
+        let places = SkillDirs {
             project: Some(self.path("project")),
             user: Some(self.path("user")),
             store: Some(self.path("store")),

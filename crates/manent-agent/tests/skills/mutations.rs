@@ -1,7 +1,7 @@
 //! Thousands of damaged files: whatever the bytes, there is an answer, it comes soon, and no name leads out.
 
 use manent::tokens::{Counting, Tokens};
-use manent_agent::skills::{Document, Grade};
+use manent_agent::skills::{Severity, SkillDocument};
 use manent_sim::Rng;
 
 use super::World;
@@ -77,7 +77,7 @@ fn whatever_the_bytes_there_is_an_answer() {
     let (mut used, mut skipped) = (0, 0);
     for seed in 0..20_000 {
         let bytes = mutated(&mut Rng::new(seed));
-        let document = Document::read(&bytes, "my-skill");
+        let document = SkillDocument::read(&bytes, "my-skill");
         if let Some(problem) = document.fatal() {
             assert!(!problem.what.is_empty(), "seed {seed}");
             skipped += 1;
@@ -93,7 +93,7 @@ fn whatever_the_bytes_there_is_an_answer() {
             used += 1;
         }
         let grades = document.problems.iter().map(|problem| problem.rule.grade());
-        assert_eq!(grades.max() == Some(Grade::Fatal), document.fatal().is_some(), "seed {seed}");
+        assert_eq!(grades.max() == Some(Severity::Fatal), document.fatal().is_some(), "seed {seed}");
     }
     assert!(
         used > 2000 && skipped > 2000,

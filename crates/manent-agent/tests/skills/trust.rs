@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use manent::backend::InMemoryBlobs;
 use manent::{InMemory, Store, StoreOptions};
-use manent_agent::skills::{Copies, Trust, Trusted};
+use manent_agent::skills::{TrustState, TrustedCopies, TrustedFolders};
 use serde_json::Value;
 
 use super::{World, lines};
@@ -29,9 +29,10 @@ fn trust_is_about_one_folder_behind_all_links() {
     let world = World::new();
     world.link("way", world.path("project"));
     let store = world.store();
-    let noted = Trusted::trust(&*world.disk, &store, &world.path("way"), &Copies::new()).unwrap();
+    let noted =
+        TrustedFolders::trust(&*world.disk, &store, &world.path("way"), &TrustedCopies::new()).unwrap();
     assert_eq!(noted, world.path("project"));
-    let trusted = Trusted::load(&store);
+    let trusted = TrustedFolders::load(&store);
     assert!(trusted.holds(&world.path("project")));
     assert!(!trusted.holds(&world.path("project/sub")) && !trusted.holds(&world.path("")));
     assert_eq!(trusted.folders().collect::<Vec<_>>(), [world.path("project")]);
@@ -45,7 +46,7 @@ fn a_torn_end_takes_no_decision_with_it() {
     let mut bytes = std::fs::read(&list).unwrap();
     bytes.extend(b"{\"folder\":\"/half");
     std::fs::write(&list, bytes).unwrap();
-    let trusted = || Trusted::load(&world.store());
+    let trusted = || TrustedFolders::load(&world.store());
     assert!(trusted().holds(&world.path("project")));
     world.distrust();
     assert!(!trusted().holds(&world.path("project")));
@@ -58,15 +59,15 @@ fn trust_on_a_backend_in_memory_keeps_decisions_and_copies() {
     let (project, copies) = (world.path("project"), world.find().copies);
     let blobs = Arc::new(InMemoryBlobs::default());
     let store = Store::on(Arc::new(InMemory::default()), Some(blobs), StoreOptions::default());
-    assert_eq!(Trusted::trust(&*world.disk, &store, &project, &copies).unwrap(), project);
-    assert_eq!(Trusted::load(&store).of(&project), Trust::As(copies));
-    Trusted::distrust(&*world.disk, &store, &project).unwrap();
-    assert_eq!(Trusted::load(&store).of(&project), Trust::None);
+    assert_eq!(TrustedFolders::trust(&*world.disk, &store, &project, &copies).unwrap(), project);
+    assert_eq!(TrustedFolders::load(&store).of(&project), TrustState::As(copies));
+    TrustedFolders::distrust(&*world.disk, &store, &project).unwrap();
+    assert_eq!(TrustedFolders::load(&store).of(&project), TrustState::None);
     assert!(store.blobs().unwrap().list("trusted").unwrap().is_empty(), "no decision names the copy");
     let without = Store::on(Arc::new(InMemory::default()), None, StoreOptions::default());
-    let refused = Trusted::trust(&*world.disk, &without, &project, &Copies::new()).unwrap_err();
+    let refused = TrustedFolders::trust(&*world.disk, &without, &project, &TrustedCopies::new()).unwrap_err();
     assert!(refused.to_string().contains("no place for copies"), "{refused}");
-    assert!(!Trusted::load(&without).holds(&project), "no decision without its copy");
+    assert!(!TrustedFolders::load(&without).holds(&project), "no decision without its copy");
 }
 
 /// Earlier versions write lines without numbers and look for members by their names, whatever else a line holds.
@@ -88,9 +89,9 @@ fn lines_of_earlier_versions_and_ours_are_read_together_by_both() {
     assert_eq!(decided_by_earlier()["trusted"], true);
     assert_eq!(decided_by_earlier()["copy"].as_str().unwrap().len(), 64);
     append(false);
-    assert!(!Trusted::load(&world.store()).holds(&project));
+    assert!(!TrustedFolders::load(&world.store()).holds(&project));
     world.trust();
-    assert!(Trusted::load(&world.store()).holds(&project));
+    assert!(TrustedFolders::load(&world.store()).holds(&project));
     world.distrust();
     assert_eq!(decided_by_earlier()["trusted"], false);
     // A list that an earlier version began never gets a header.
@@ -98,9 +99,9 @@ fn lines_of_earlier_versions_and_ours_are_read_together_by_both() {
     world.write("store/trusted.jsonl", "");
     std::fs::set_permissions(&list, std::fs::Permissions::from_mode(0o600)).unwrap();
     append(true);
-    assert!(Trusted::load(&world.store()).holds(&project));
+    assert!(TrustedFolders::load(&world.store()).holds(&project));
     world.distrust();
-    assert!(!Trusted::load(&world.store()).holds(&project));
+    assert!(!TrustedFolders::load(&world.store()).holds(&project));
     assert_eq!(decided_by_earlier()["trusted"], false);
     assert!(!std::fs::read_to_string(&list).unwrap().contains("\"meta\""));
 }
@@ -112,7 +113,7 @@ fn a_list_that_others_may_write_trusts_nothing() {
     let list = world.path("store/trusted.jsonl");
     let mode = |mode| std::fs::set_permissions(&list, std::fs::Permissions::from_mode(mode)).unwrap();
     assert_eq!(std::fs::metadata(&list).unwrap().permissions().mode() & 0o777, 0o600);
-    let load = || Trusted::load(&world.store());
+    let load = || TrustedFolders::load(&world.store());
     mode(0o666);
     assert!(!load().holds(&world.path("project")));
     assert!(load().trouble().unwrap().contains("chmod 600"));
@@ -134,8 +135,8 @@ fn whatever_stands_in_the_list_there_is_an_answer() {
     {
         let path = world.write("store/trusted.jsonl", format!("{junk}\n{line}\n{junk}\n"));
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(Trusted::load(&world.store()).holds(&project), "{junk:?}");
+        assert!(TrustedFolders::load(&world.store()).holds(&project), "{junk:?}");
     }
     world.write("store/trusted.jsonl", vec![b'\n'; 5 << 20]);
-    assert!(Trusted::load(&world.store()).trouble().is_some());
+    assert!(TrustedFolders::load(&world.store()).trouble().is_some());
 }

@@ -1,13 +1,13 @@
 //! Calls as models write them, right and wrong.
 
-use manent_agent::providers::Call;
-use manent_agent::tools::{Effect, Subject, Tools};
+use manent_agent::providers::ToolCall;
+use manent_agent::tools::{CallSubject, ToolEffect, Tools};
 use serde_json::{Value, json};
 
 use super::{World, has};
 
 fn raw(world: &World, tool: &str, arguments: &str) -> Result<String, String> {
-    let call = Call { id: "1".to_owned(), name: tool.to_owned(), arguments: arguments.to_owned() };
+    let call = ToolCall { id: "1".to_owned(), name: tool.to_owned(), arguments: arguments.to_owned() };
     world.tools().prepare(&call).map(|prepared| prepared.what).map_err(|e| e.to_string())
 }
 
@@ -108,11 +108,11 @@ fn a_prepared_call_says_what_it_does_and_to_what() {
     world.link("alias.rs", "src/main.rs");
     let edit = json!({"path": "alias.rs", "old": "main", "new": "start"});
     let prepared = world.prepare("edit_file", &edit).unwrap();
-    assert_eq!((prepared.tool, prepared.effect), ("edit_file", Effect::Write));
+    assert_eq!((prepared.tool, prepared.effect), ("edit_file", ToolEffect::Write));
     assert_eq!(prepared.what, "edit src/main.rs", "by its real name");
-    assert_eq!(prepared.subject, Subject::Path("src/main.rs".to_owned()));
+    assert_eq!(prepared.subject, CallSubject::Path("src/main.rs".to_owned()));
     let prepared = world.prepare("run_command", &json!({"command": "cargo test"})).unwrap();
-    assert_eq!((prepared.effect, prepared.what.as_str()), (Effect::Run, "run cargo test"));
+    assert_eq!((prepared.effect, prepared.what.as_str()), (ToolEffect::Run, "run cargo test"));
     let prepared = world.prepare("write_file", &json!({"path": "new.txt", "content": ""})).unwrap();
     assert_eq!(prepared.what, "make new.txt");
     assert!(!world.path("work/new.txt").exists(), "nothing is done yet");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use manent::log::fs::Disk;
 use manent::{InMemory, SessionKey, Store, StoreOptions};
-use manent_agent::tools::{Surroundings, Tools};
+use manent_agent::tools::{ToolContext, Tools};
 use manent_sim::{Errno, Fault, SimDisk};
 use serde_json::json;
 
@@ -23,7 +23,7 @@ fn disk(seed: u64) -> SimDisk {
 
 fn tools(disk: &SimDisk) -> Option<Tools> {
     let store = Store::on(Arc::new(InMemory::default()), None, StoreOptions::default());
-    let surroundings = Surroundings {
+    let surroundings = ToolContext {
         disk: Arc::new(disk.clone()) as Arc<dyn Disk>,
         workspace: PathBuf::from("/work"),
         hidden: Vec::new(),

@@ -31,8 +31,11 @@ use std::time::Duration;
 
 use manent::log::RealDisk;
 use manent::{SessionKey, Store};
-use manent_agent::providers::Call;
-use manent_agent::tools::{Done, Extras, Order, Prepared, Ran, Shell, Surroundings, ToolError, Tools};
+use manent_agent::providers::ToolCall;
+use manent_agent::tools::{
+    CommandRequest, CommandResult, GitPermissions, PreparedCall, Shell, ToolContext, ToolError, ToolResult,
+    Tools,
+};
 use serde_json::{Value, json};
 
 /// A workspace, a store, and something hidden inside of the workspace.
@@ -47,17 +50,17 @@ struct World {
 #[derive(Debug, Default)]
 struct Said {
     commands: Mutex<Vec<(String, Duration)>>,
-    answer: Mutex<Option<Result<Ran, String>>>,
+    answer: Mutex<Option<Result<CommandResult, String>>>,
     /// What the last command was allowed to do.
-    extras: Mutex<Extras>,
+    extras: Mutex<GitPermissions>,
 }
 
 impl Shell for Said {
-    fn run(&self, order: &Order<'_>, _: &dyn Fn() -> bool) -> Result<Ran, String> {
-        let Order { command, timeout, extras } = *order;
+    fn run(&self, order: &CommandRequest<'_>, _: &dyn Fn() -> bool) -> Result<CommandResult, String> {
+        let CommandRequest { command, timeout, extras } = *order;
         *self.extras.lock().unwrap() = extras;
         self.commands.lock().unwrap().push((command.to_owned(), timeout));
-        let usual = Ran {
+        let usual = CommandResult {
             output: format!("ran {command}\n"),
             exit_code: Some(0),
             ended: "exit code 0".to_owned(),
@@ -79,8 +82,8 @@ impl World {
         World { root, store, session: SessionKey::new("s1").unwrap(), shell: Arc::default() }
     }
 
-    fn surroundings(&self) -> Surroundings {
-        Surroundings {
+    fn surroundings(&self) -> ToolContext {
+        ToolContext {
             disk: RealDisk::shared(),
             workspace: self.path("work"),
             hidden: vec![self.path("store"), self.path("work/private"), self.path("work/not/yet")],
@@ -116,12 +119,12 @@ impl World {
         std::os::unix::fs::symlink(target, self.path("work").join(path)).unwrap();
     }
 
-    fn prepare(&self, tool: &str, arguments: &Value) -> Result<Prepared, ToolError> {
+    fn prepare(&self, tool: &str, arguments: &Value) -> Result<PreparedCall, ToolError> {
         self.tools().prepare(&call(tool, arguments))
     }
 
     /// Makes a call that can be made.
-    fn done(&self, tool: &str, arguments: &Value) -> Done {
+    fn done(&self, tool: &str, arguments: &Value) -> ToolResult {
         self.prepare(tool, arguments).unwrap().run(&|| false)
     }
 
@@ -167,8 +170,8 @@ fn walk(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn call(tool: &str, arguments: &Value) -> Call {
-    Call { id: "1".to_owned(), name: tool.to_owned(), arguments: arguments.to_string() }
+fn call(tool: &str, arguments: &Value) -> ToolCall {
+    ToolCall { id: "1".to_owned(), name: tool.to_owned(), arguments: arguments.to_string() }
 }
 
 #[track_caller]

@@ -1,6 +1,6 @@
 //! Thousands of damaged calls: whatever a model writes, there is an answer, and nothing outside changes.
 
-use manent_agent::providers::Call;
+use manent_agent::providers::ToolCall;
 use manent_sim::Rng;
 use serde_json::{Map, Value};
 
@@ -106,7 +106,7 @@ fn ten_thousand_damaged_calls_all_get_an_answer() {
             0 => mutated(&mut rng, arguments),
             _ => mutated_inside(&mut rng, arguments),
         };
-        let call = Call { id: String::new(), name: name.to_owned(), arguments: arguments.clone() };
+        let call = ToolCall { id: String::new(), name: name.to_owned(), arguments: arguments.clone() };
         match tools.prepare(&call) {
             Err(e) => {
                 refused += 1;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use manent_agent::tools::Ran;
+use manent_agent::tools::CommandResult;
 use serde_json::json;
 
 use super::{World, has};
@@ -23,7 +23,7 @@ fn a_command_is_handed_on_and_its_output_comes_back() {
 fn a_command_that_fails_is_told_with_the_end_of_what_it_wrote() {
     let world = World::new();
     let output = (1..=5000).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
-    let ran = Ran {
+    let ran = CommandResult {
         output,
         exit_code: Some(101),
         ended: "exit code 101".to_owned(),

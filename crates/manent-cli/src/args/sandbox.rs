@@ -1,7 +1,7 @@
 //! What can be typed behind `manent sandbox`.
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use manent_agent::sandbox::Kind;
+use manent_agent::sandbox::Isolation;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Sandbox {
@@ -28,11 +28,11 @@ pub(crate) enum SandboxKind {
     Landlock,
 }
 
-impl From<SandboxKind> for Kind {
-    fn from(kind: SandboxKind) -> Kind {
+impl From<SandboxKind> for Isolation {
+    fn from(kind: SandboxKind) -> Isolation {
         match kind {
-            SandboxKind::Bwrap => Kind::Bubblewrap,
-            SandboxKind::Landlock => Kind::Landlock,
+            SandboxKind::Bwrap => Isolation::Bubblewrap,
+            SandboxKind::Landlock => Isolation::Landlock,
         }
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use manent::tokens::Tokens;
 use manent::{Place, SessionKey, Store};
-use manent_agent::choosing::{Chosen, choose};
 use manent_agent::config::Config;
 use manent_agent::kernel::{Calling, Kernel};
-use manent_agent::policy::Asking;
+use manent_agent::model_selection::{SelectedModel, select_model};
+use manent_agent::policy::Approver;
 use manent_agent::providers::Model;
 use manent_agent::skills::budget;
 use tokio::runtime::{Builder, Runtime};
@@ -34,7 +34,7 @@ pub(crate) struct Chatting<'a> {
     pub(crate) config: Config,
     pub(crate) leaving: Leaving,
     tools: ToolsWanted,
-    asking: Asking,
+    asking: Approver,
 }
 
 /// Whether a model is to have tools.
@@ -64,13 +64,13 @@ pub(crate) fn run(context: &Context<'_>, given: &Chat) -> Result<Exit, Failure> 
     output::color_choice(context.color()).write_global();
     let runtime = Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
     let leaving = Leaving::listen(&runtime)?;
-    let Chosen { model, why } = choose_with(&runtime, &config, &store)?;
+    let SelectedModel { model, why } = choose_with(&runtime, &config, &store)?;
     if let Some(why) = why {
         context.note(&format!("{why}; answering from the record itself"));
     }
     missing::mention_in_chat(context, &store, &key);
     let tools = if given.no_tools { ToolsWanted::No } else { ToolsWanted::Yes };
-    let asking = if question.is_some() { Asking::Nobody } else { Asking::Person };
+    let asking = if question.is_some() { Approver::Nobody } else { Approver::Person };
     let kernel = begin(context, &runtime, &store, config.clone(), model, (tools, asking))?;
     let mut chatting = Chatting { context, runtime, kernel, store, key, config, leaving, tools, asking };
     let exit = match question {
@@ -85,7 +85,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Chat) -> Result<Exit, Failure> 
 
 impl Chatting<'_> {
     /// Who would answer by these settings.
-    pub(crate) fn choose(&self, config: &Config) -> Result<Chosen, Failure> {
+    pub(crate) fn choose(&self, config: &Config) -> Result<SelectedModel, Failure> {
         choose_with(&self.runtime, config, &self.store)
     }
 
@@ -101,9 +101,9 @@ impl Chatting<'_> {
     }
 }
 
-fn choose_with(runtime: &Runtime, config: &Config, store: &Store) -> Result<Chosen, Failure> {
+fn choose_with(runtime: &Runtime, config: &Config, store: &Store) -> Result<SelectedModel, Failure> {
     let api_key = std::env::var(&config.openai_key_env).ok();
-    Ok(runtime.block_on(choose(config, store, api_key.as_deref()))?)
+    Ok(runtime.block_on(select_model(config, store, api_key.as_deref()))?)
 }
 
 /// Starts a kernel with its tools.
@@ -113,7 +113,7 @@ fn begin(
     store: &Store,
     config: Config,
     model: Model,
-    (tools, asking): (ToolsWanted, Asking),
+    (tools, asking): (ToolsWanted, Approver),
 ) -> Result<Kernel, Failure> {
     let mut system = system_text(&model);
     let tools = match (&model, tools) {

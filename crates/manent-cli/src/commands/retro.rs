@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use manent::Store;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
-use manent_agent::skills::Standing;
+use manent_agent::skills::SkillStatus;
 use manent_runs::Runs;
 use manent_runs::retrospective::{LessonChanges, Narrative, Report, ReportQuery};
 
@@ -74,7 +74,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure>
 /// The skills that are used here. Whatever is wrong with them is not our question.
 fn known_skills(context: &Context<'_>, store: &Store) -> Vec<String> {
     let Ok(skills) = super::skills::skills_here(context, store) else { return Vec::new() };
-    let used = skills.all.iter().filter(|skill| skill.standing == Standing::Used);
+    let used = skills.all.iter().filter(|skill| skill.standing == SkillStatus::Used);
     used.map(|skill| skill.name().to_owned()).collect()
 }
 

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use manent::Store;
-use manent_agent::choosing::{Chosen, choose};
-use manent_agent::config::{Config, Every, When, length_words};
+use manent_agent::config::{Config, ConsolidationTrigger, RetroInterval, format_duration};
 use manent_agent::kernel::{Kernel, Review, Reviewed};
+use manent_agent::model_selection::{SelectedModel, select_model};
 use manent_agent::providers::{Model, Recall};
 use manent_runs::retrospective::Reports;
 use tokio::runtime::{Builder, Runtime};
@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Retro, every: &str) -> Result<E
     context.note(&format!(
         "looking every {} whether there are new runs; the report of the last {} is {}; Ctrl-C ends this",
         config.retro.every,
-        length_words(config.retro.since),
+        format_duration(config.retro.since),
         reports.page().display()
     ));
     runtime.block_on(async {
@@ -60,7 +60,7 @@ fn configured(context: &Context<'_>, given: &Retro, every: &str) -> Result<Confi
     let mut config = context.config_with(&given.model)?;
     let usage = |e: manent_agent::config::ConfigError| Failure::new(Exit::Usage, e.to_string());
     config.set_flag("retro.every", every).map_err(usage)?;
-    if config.retro.every == Every::Off {
+    if config.retro.every == RetroInterval::Off {
         return Err(Failure::new(Exit::Usage, "--every off does nothing; give a time, such as 1d"));
     }
     if let Some(since) = given.since {
@@ -69,12 +69,12 @@ fn configured(context: &Context<'_>, given: &Retro, every: &str) -> Result<Confi
                 "with --every, --since is a length of time, such as 30d: each report looks back as far";
             return Err(Failure::new(Exit::Usage, what));
         };
-        config.set_flag("retro.since", &length_words(length)).map_err(usage)?;
+        config.set_flag("retro.since", &format_duration(length)).map_err(usage)?;
     }
     config.retro.remember |= given.remember;
     config.retro.with_model |= given.wants_model();
     // Nobody talks here.
-    config.consolidate = When::Off;
+    config.consolidate = ConsolidationTrigger::Off;
     Ok(config)
 }
 
@@ -84,7 +84,7 @@ fn model(context: &Context<'_>, runtime: &Runtime, config: &Config, store: &Stor
         return Ok(Recall::new(store.clone()).into());
     }
     let key = std::env::var(&config.openai_key_env).ok();
-    let Chosen { model, why } = runtime.block_on(choose(config, store, key.as_deref()))?;
+    let SelectedModel { model, why } = runtime.block_on(select_model(config, store, key.as_deref()))?;
     if let Some(why) = why {
         context.warn(&format!("{why}; the facts are told without the prose"));
     }

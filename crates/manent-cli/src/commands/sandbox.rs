@@ -3,8 +3,8 @@
 use std::io;
 
 use anstyle::{AnsiColor, Style};
-use manent_agent::sandbox::selftest::{Control, Trial, Verdict, selftest};
-use manent_agent::sandbox::{Kind, Sandbox, SandboxError};
+use manent_agent::sandbox::selftest::{Control, EscapeTrial, TrialResult, selftest};
+use manent_agent::sandbox::{Isolation, Sandbox, SandboxError};
 use serde_json::json;
 
 use crate::args::sandbox::{Sandbox as Given, SandboxCommand, Selftest};
@@ -31,7 +31,7 @@ fn show(context: &Context<'_>) -> Result<Exit, Failure> {
     let mut output = context.output();
     let mut tried = Vec::new();
     let mut used = None;
-    for kind in Kind::ALL {
+    for kind in Isolation::ALL {
         let (works, found) = match Sandbox::probe_kind(kind) {
             Ok(sandbox) => (true, sandbox.details().to_owned()),
             Err(SandboxError::Unusable { why, .. }) => (false, why),
@@ -81,8 +81,9 @@ fn try_all(context: &Context<'_>, given: &Selftest) -> Result<Exit, Failure> {
         }
     })?;
     told?;
-    let of = |verdict: Verdict| trials.iter().filter(|trial| trial.verdict == verdict).count();
-    let (held, escaped, skipped) = (of(Verdict::Held), of(Verdict::Escaped), of(Verdict::Skipped));
+    let of = |verdict: TrialResult| trials.iter().filter(|trial| trial.verdict == verdict).count();
+    let (held, escaped, skipped) =
+        (of(TrialResult::Held), of(TrialResult::Escaped), of(TrialResult::Skipped));
     let kind = sandbox.kind().to_string();
     if output.json {
         output.json(&json!({
@@ -115,7 +116,7 @@ fn begin(output: &mut Output, sandbox: &Sandbox) -> io::Result<()> {
     output.flush()
 }
 
-fn tell(output: &mut Output, trial: &Trial) -> io::Result<()> {
+fn tell(output: &mut Output, trial: &EscapeTrial) -> io::Result<()> {
     let (outside, why) = match &trial.control {
         Control::Works => ("works", ""),
         Control::Refused(why) => ("refused too", why.as_str()),
@@ -129,9 +130,9 @@ fn tell(output: &mut Output, trial: &Trial) -> io::Result<()> {
         return output.flush();
     }
     let color = match trial.verdict {
-        Verdict::Held => AnsiColor::Green,
-        Verdict::Escaped => AnsiColor::Red,
-        Verdict::Skipped => AnsiColor::Yellow,
+        TrialResult::Held => AnsiColor::Green,
+        TrialResult::Escaped => AnsiColor::Red,
+        TrialResult::Skipped => AnsiColor::Yellow,
     };
     let rest = row([trial.attempt, trial.expected, outside, &term::line(&trial.got)]);
     output

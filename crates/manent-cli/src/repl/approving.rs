@@ -4,7 +4,7 @@ use std::io;
 
 use anstyle::{AnsiColor, Style};
 use manent_agent::kernel::{Approval, Word};
-use manent_agent::policy::{Answer, Grant, MAY_CHANGE, Prefix};
+use manent_agent::policy::{ApprovalScope, Grant, MAY_CHANGE, Prefix};
 use rustix::termios::{QueueSelector, tcflush};
 
 use super::editing;
@@ -32,11 +32,11 @@ pub(super) fn ask(context: &Context<'_>, approval: &Approval) {
     let line = editing::answer(context, "allow? ").unwrap_or_default();
     let said = line.trim();
     approval.answer(match (said, &approval.prefix) {
-        ("y" | "yes" | "Y", _) => Word::Yes(Answer::Once, Grant::Same),
+        ("y" | "yes" | "Y", _) => Word::Yes(ApprovalScope::Once, Grant::Same),
         // Not offered, so that it may be meant as anything.
         ("s" | "p", _) if approval.is_for_once => Word::No(None),
-        ("s", _) => Word::Yes(Answer::Session, Grant::Same),
-        ("p", _) => Word::Yes(Answer::Project, Grant::Same),
+        ("s", _) => Word::Yes(ApprovalScope::Session, Grant::Same),
+        ("p", _) => Word::Yes(ApprovalScope::Project, Grant::Same),
         ("b", Some(prefix)) => Word::Yes(prefix.longest, Grant::Prefix(prefix.words.clone())),
         ("" | "n" | "no" | "N", _) => Word::No(None),
         (why, _) => Word::No(Some(why.to_owned())),
@@ -49,7 +49,7 @@ fn wider(approval: &Approval) -> String {
     let words = words.join(" ");
     let words = term::line(&words);
     match longest {
-        Answer::Project => format!(", [b] every `{words}` in this project"),
+        ApprovalScope::Project => format!(", [b] every `{words}` in this project"),
         _ => format!(", [b] every `{words}` with these options in this chat ({MAY_CHANGE})"),
     }
 }

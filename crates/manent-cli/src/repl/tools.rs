@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use anstyle::{AnsiColor, Style};
 use manent_agent::kernel::{Calling, Toolbox};
-use manent_agent::policy::{Decision, Verdict};
+use manent_agent::policy::{Decision, Permission};
 use manent_agent::{skills::Skill, tools};
 
 use super::showing;
@@ -26,7 +26,7 @@ pub(super) fn show(chatting: &Chatting<'_>) {
     let mut text = format!("{model} calls tools {way}; they see {}\n", term::line(&workspace));
     let policy = toolbox.policy.lock().unwrap_or_else(PoisonError::into_inner);
     for tool in tools::names() {
-        if toolbox.shell.is_none() && tools::effect_of(tool) == Some(tools::Effect::Run) {
+        if toolbox.shell.is_none() && tools::effect_of(tool) == Some(tools::ToolEffect::Run) {
             continue;
         }
         for (at, decision) in policy.outlook(tool, toolbox.asking).iter().enumerate() {
@@ -37,7 +37,7 @@ pub(super) fn show(chatting: &Chatting<'_>) {
     let skills = toolbox.skills.callable().map(Skill::name).count();
     if skills > 0 {
         let why = format!("{skills} to read; :skills lists them");
-        row(&mut text, "use_skill", &Decision { verdict: Verdict::Allow, why });
+        row(&mut text, "use_skill", &Decision { verdict: Permission::Allow, why });
     }
     text.push_str(&sandbox(toolbox));
     showing::tell(&text);
@@ -45,9 +45,9 @@ pub(super) fn show(chatting: &Chatting<'_>) {
 
 fn row(text: &mut String, tool: &str, decision: &Decision) {
     let (word, color) = match decision.verdict {
-        Verdict::Allow => ("free", AnsiColor::Green),
-        Verdict::Ask => ("asks", AnsiColor::Yellow),
-        Verdict::Deny => ("denied", AnsiColor::Red),
+        Permission::Allow => ("free", AnsiColor::Green),
+        Permission::Ask => ("asks", AnsiColor::Yellow),
+        Permission::Deny => ("denied", AnsiColor::Red),
     };
     let style = Style::new().fg_color(Some(color.into()));
     let (tool, word) = (term::pad(tool, TOOL_COLUMNS), term::pad(word, WORD_COLUMNS));

@@ -18,8 +18,8 @@ use serde_json::{Map, Value, json};
 use super::answer::truncated;
 use super::error::ModelError;
 use super::http::Connection;
-use super::server::Server;
-use super::{Abilities, Hear, Reply, Request, address};
+use super::server::ServerConfig;
+use super::{Capabilities, Hear, Reply, Request, address};
 
 /// A model on a server of Ollama.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub struct Ollama {
 
 impl Ollama {
     /// A model on a server, with a window of [`Ollama::WINDOW`]. Nothing is sent yet.
-    pub fn new(server: &Server, model: &str) -> Result<Ollama, ModelError> {
+    pub fn new(server: &ServerConfig, model: &str) -> Result<Ollama, ModelError> {
         let connection = Connection::new(address::read(&server.url, Some(PORT))?, server, model)?;
         Ok(Ollama { connection, model: model.to_owned(), window: Ollama::WINDOW, keep_alive: None })
     }
@@ -81,10 +81,10 @@ impl Ollama {
     }
 
     /// What the model can do.
-    pub async fn abilities(&self) -> Result<Abilities, ModelError> {
+    pub async fn capabilities(&self) -> Result<Capabilities, ModelError> {
         let shown: Shown = self.fetch("api/show", Some(&json!({ "model": self.model }))).await?;
         let can = |what: &str| shown.capabilities.as_ref().map(|all| all.iter().any(|one| one == what));
-        Ok(Abilities {
+        Ok(Capabilities {
             tools: can("tools"),
             thinking: can("thinking"),
             vision: can("vision"),
@@ -104,7 +104,7 @@ impl Ollama {
         if let Some(keep_alive) = &self.keep_alive {
             body["keep_alive"] = body::keep_alive(keep_alive);
         }
-        let mut silent = |_: super::Piece<'_>| {};
+        let mut silent = |_: super::ReplyEvent<'_>| {};
         let mut stream = self.connection.ask("api/embed", body.to_string(), &mut silent).await?;
         let embedded: Embedded = self.parse(&stream.whole(Vec::new()).await?)?;
         let length = embedded.embeddings.first().map_or(0, Vec::len);

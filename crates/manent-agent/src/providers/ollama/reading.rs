@@ -8,8 +8,8 @@ use crate::providers::error::ModelError;
 use crate::providers::http::{More, Stream};
 use crate::providers::lines::{Ends, Lines};
 use crate::providers::loose::{self, Function};
-use crate::providers::peer::Told;
-use crate::providers::{Hear, Reply, Usage};
+use crate::providers::server_errors::Told;
+use crate::providers::{Hear, Reply, TokenUsage};
 
 #[derive(Deserialize)]
 struct Line<'a> {
@@ -94,6 +94,6 @@ fn take(answer: &mut Answer<'_>, line: &Line<'_>) -> Result<More, ModelError> {
         return Ok(More::Yes);
     }
     answer.reply.usage =
-        Usage { input: line.prompt_eval_count.filter(|read| *read > 0), output: line.eval_count };
+        TokenUsage { input: line.prompt_eval_count.filter(|read| *read > 0), output: line.eval_count };
     Ok(More::No)
 }

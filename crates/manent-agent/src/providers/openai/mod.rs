@@ -17,8 +17,8 @@ use serde_json::Value;
 use super::answer::truncated;
 use super::error::ModelError;
 use super::http::Connection;
-use super::server::Server;
-use super::{Abilities, Hear, Reply, Request, address};
+use super::server::ServerConfig;
+use super::{Capabilities, Hear, Reply, Request, address};
 
 /// A model on a server that speaks like OpenAI's.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub struct OpenAi {
 
 impl OpenAi {
     /// A model on a server, whose address may end with `/v1` or not. Nothing is sent yet.
-    pub fn new(server: &Server, model: &str) -> Result<OpenAi, ModelError> {
+    pub fn new(server: &ServerConfig, model: &str) -> Result<OpenAi, ModelError> {
         let base = address::with_version(address::read(&server.url, None)?);
         let connection = Connection::new(base, server, model)?;
         Ok(OpenAi { connection, model: model.to_owned(), window: None })
@@ -67,19 +67,19 @@ impl OpenAi {
     }
 
     /// What the model can do, as far as the server tells: mostly only its window.
-    pub async fn abilities(&self) -> Result<Abilities, ModelError> {
+    pub async fn capabilities(&self) -> Result<Capabilities, ModelError> {
         let listed = self.list().await?;
         let is_own = |model: &&Value| model.get("id").and_then(Value::as_str) == Some(&self.model);
         // A server with one model answers with it, whatever it is called.
         let only = || listed.first().filter(|_| listed.len() == 1);
         let Some(own) = listed.iter().find(is_own).or_else(only) else {
-            return Ok(Abilities { window: self.window, ..Abilities::default() });
+            return Ok(Capabilities { window: self.window, ..Capabilities::default() });
         };
         // Each server has its own name for it.
         let names =
             ["/max_model_len", "/context_length", "/context_window", "/max_context_length", "/meta/n_ctx"];
         let told = names.into_iter().find_map(|name| own.pointer(name)?.as_u64());
-        Ok(Abilities { window: self.window.or(told), ..Abilities::default() })
+        Ok(Capabilities { window: self.window.or(told), ..Capabilities::default() })
     }
 
     /// The models that the server has.

@@ -9,8 +9,8 @@ use crate::providers::error::ModelError;
 use crate::providers::events::{Event, Events};
 use crate::providers::http::{More, Stream};
 use crate::providers::lines::LINE_BYTES_MAX;
-use crate::providers::peer::Told;
-use crate::providers::{Hear, Reply, Usage, loose};
+use crate::providers::server_errors::Told;
+use crate::providers::{Hear, Reply, TokenUsage, loose};
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
@@ -167,7 +167,7 @@ impl Reading<'_> {
         }
         self.answer.name_model(&chunk.model);
         if let Some(counts) = &chunk.usage {
-            self.answer.reply.usage = Usage {
+            self.answer.reply.usage = TokenUsage {
                 input: counts.prompt_tokens.filter(|read| *read > 0),
                 output: counts.completion_tokens,
             };

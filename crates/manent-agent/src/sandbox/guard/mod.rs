@@ -38,13 +38,13 @@ use report::Report;
 use state::{Heartbeat, Notes, RawPath, Seen, State, Turn, now_ns};
 use walk::{Found, IgnoreRules, Purpose};
 
-pub use report::{Cause, Note};
+pub use report::{Cause, GuardNote};
 pub use state::NewEntries;
 
-use super::Kind;
+use super::Isolation;
 use super::error::SandboxError;
-use super::policy::{Policy, View};
-use super::stop::Stop;
+use super::policy::{SandboxPolicy, View};
+use super::stop::StopFlag;
 use crate::protected::Marks;
 
 /// The protection of a workspace during one command.
@@ -54,7 +54,7 @@ pub(super) struct Guard {
     notes: Notes,
     state: State,
     rules: IgnoreRules,
-    said: Vec<Note>,
+    said: Vec<GuardNote>,
     _heartbeat: Heartbeat,
 }
 
@@ -63,10 +63,10 @@ impl Guard {
     /// process was killed left undone is done first. Waits while another command runs in the same workspace, for no
     /// longer than a command may take, and calls `on_wait` once before that.
     pub(super) fn begin(
-        policy: &Policy,
+        policy: &SandboxPolicy,
         view: &mut View,
-        kind: Kind,
-        stop: &Stop,
+        kind: Isolation,
+        stop: &StopFlag,
         on_wait: &mut dyn FnMut(),
     ) -> Result<Guard, SandboxError> {
         let deadline = Instant::now() + policy.limits.wall;
@@ -91,11 +91,11 @@ impl Guard {
     }
 
     fn prepare(
-        policy: &Policy,
+        policy: &SandboxPolicy,
         view: &mut View,
-        kind: Kind,
+        kind: Isolation,
         mut notes: Notes,
-        mut said: Vec<Note>,
+        mut said: Vec<GuardNote>,
     ) -> io::Result<Guard> {
         let begun_ns = now_ns();
         let hidden: HashSet<PathBuf> = view.hidden.iter().map(|(path, _)| path.clone()).collect();
@@ -116,7 +116,7 @@ impl Guard {
             keep(path, Extent::Commits)?;
         }
         match kind {
-            Kind::Bubblewrap => {
+            Isolation::Bubblewrap => {
                 let unmounted = view.mount(places.guarded);
                 for path in &unmounted {
                     keep(path, Extent::NothingUncopied)?;
@@ -127,10 +127,10 @@ impl Guard {
                          compared after the command instead, their commits and branches were not",
                         unmounted.len()
                     );
-                    said.push(Note { cause: Cause::Limit, text });
+                    said.push(GuardNote { cause: Cause::Limit, text });
                 }
             }
-            Kind::Landlock => {
+            Isolation::Landlock => {
                 for path in &places.guarded {
                     keep(path, Extent::Nothing)?;
                 }
@@ -153,7 +153,7 @@ impl Guard {
     }
 
     /// Undoes what the command must not have done. To be called when all of its processes are dead.
-    pub(super) fn end(self) -> Vec<Note> {
+    pub(super) fn end(self) -> Vec<GuardNote> {
         let mut said = self.said;
         said.extend(settle(&self.store, &self.notes, &self.state, &self.rules, i64::MAX));
         self.notes.remove();
@@ -162,7 +162,7 @@ impl Guard {
 }
 
 /// Does what commands left undone whose process was killed.
-fn recover(store: &Path, turn: &Turn) -> Vec<Note> {
+fn recover(store: &Path, turn: &Turn) -> Vec<GuardNote> {
     let mut said = Vec::new();
     for notes in turn.left_behind() {
         match notes.load() {
@@ -176,7 +176,7 @@ fn recover(store: &Path, turn: &Turn) -> Vec<Note> {
                 let until_ns = notes.last_beat_ns().saturating_add(BEAT_SLACK_NS);
                 let late = settle(store, &notes, &state, &IgnoreRules::default(), until_ns);
                 let workspace = state.workspace.0.display();
-                said.extend(late.into_iter().map(|note| Note {
+                said.extend(late.into_iter().map(|note| GuardNote {
                     text: format!("after an earlier command in {workspace} that was cut off: {}", note.text),
                     ..note
                 }));
@@ -190,7 +190,7 @@ fn recover(store: &Path, turn: &Turn) -> Vec<Note> {
                      new repositories where it ran, then remove that directory",
                     notes.dir().display()
                 );
-                said.push(Note { cause: Cause::Trouble, text });
+                said.push(GuardNote { cause: Cause::Trouble, text });
             }
         }
     }
@@ -203,7 +203,7 @@ fn id_of(path: &Path) -> Option<(u64, u64)> {
 
 /// Compares the workspace with what it was, puts back what is protected, and moves away what is new; but nothing that
 /// changed after `until_ns`.
-fn settle(store: &Path, notes: &Notes, state: &State, rules: &IgnoreRules, until_ns: i64) -> Vec<Note> {
+fn settle(store: &Path, notes: &Notes, state: &State, rules: &IgnoreRules, until_ns: i64) -> Vec<GuardNote> {
     let root = &state.workspace.0;
     let hidden = state.hidden.iter().map(|path| path.0.clone()).collect();
     let after = walk::search(root, &hidden, Purpose::After { rules, before: &state.found });

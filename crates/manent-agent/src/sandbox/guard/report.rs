@@ -7,14 +7,14 @@ use super::quarantine::Moved;
 
 /// Something that was undone after a command, or that whoever gets its result should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
+pub struct GuardNote {
     /// What it is about.
     pub cause: Cause,
     /// A sentence for a person or a model. It may contain names of files, as they are.
     pub text: String,
 }
 
-/// What a [`Note`] is about.
+/// What a [`GuardNote`] is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A repository or a protected name appeared, and was moved to the quarantine.
@@ -97,7 +97,7 @@ impl Report {
     }
 
     /// All of them; of very many of a kind, the first and a count.
-    pub(super) fn into_notes(self) -> Vec<Note> {
+    pub(super) fn into_notes(self) -> Vec<GuardNote> {
         let mut all = Vec::new();
         if let Some(first) = self.objects.first() {
             let count = self.objects.len();
@@ -105,7 +105,7 @@ impl Report {
                 "the command changed or removed {count} Git objects, of which there is no copy (the first is {first}); \
                  `git fsck` tells what is missing"
             );
-            all.push(Note { cause: Cause::Trouble, text });
+            all.push(GuardNote { cause: Cause::Trouble, text });
         }
         let kinds = [
             (Cause::Trouble, self.troubles),
@@ -116,7 +116,7 @@ impl Report {
         for (cause, texts) in kinds {
             let more = texts.len().saturating_sub(TEXTS_MAX);
             let rest = (more > 0).then(|| format!("and {more} more like this"));
-            all.extend(texts.into_iter().take(TEXTS_MAX).chain(rest).map(|text| Note { cause, text }));
+            all.extend(texts.into_iter().take(TEXTS_MAX).chain(rest).map(|text| GuardNote { cause, text }));
         }
         all
     }

@@ -8,22 +8,22 @@ use manent::log::fs::Disk;
 
 use super::super::Sandbox;
 use super::super::error::SandboxError;
-use super::super::outcome::{Ending, Limit, Outcome};
-use super::super::policy::Limits;
-use super::super::run::Line;
-use super::super::stop::Stop;
+use super::super::outcome::{CommandEnd, CommandOutcome, Limit};
+use super::super::policy::ResourceLimits;
+use super::super::run::CommandLine;
+use super::super::stop::StopFlag;
 use super::stage::{Stage, running};
-use super::{Control, Trial, Verdict, words};
+use super::{Control, EscapeTrial, TrialResult, words};
 
-type Attempt = fn(&Sandbox) -> Result<Trial, SandboxError>;
+type Attempt = fn(&Sandbox) -> Result<EscapeTrial, SandboxError>;
 
 pub(super) const ALL: &[Attempt] = &[fork_bomb, memory, disk, work, background, forever, flood];
 
-fn fork_bomb(sandbox: &Sandbox) -> Result<Trial, SandboxError> {
+fn fork_bomb(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let stage = Stage::new()?;
-    let limits = Limits { processes: 50, wall: Duration::from_secs(5), ..Limits::default() };
+    let limits = ResourceLimits { processes: 50, wall: Duration::from_secs(5), ..ResourceLimits::default() };
     let marker = marker(&stage);
-    let line = Line::Shell(format!("bomb() {{ bomb | bomb & }}; bomb; sleep 4; : {marker}"));
+    let line = CommandLine::Shell(format!("bomb() {{ bomb | bomb & }}; bomb; sleep 4; : {marker}"));
     let (over, peak) = (AtomicBool::new(false), AtomicUsize::new(0));
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -38,94 +38,112 @@ fn fork_bomb(sandbox: &Sandbox) -> Result<Trial, SandboxError> {
     })?;
     let (left, peak) = (running(&marker), peak.into_inner());
     // How it ends depends on who was quicker, the keeper or the kernel, which lets an ordinary user make no more.
-    let verdict = if left == 0 && peak <= PEAK_MAX { Verdict::Held } else { Verdict::Escaped };
+    let verdict = if left == 0 && peak <= PEAK_MAX { TrialResult::Held } else { TrialResult::Escaped };
     let got = format!("{}; {peak} at most, {left} left", outcome.ending);
     Ok(trial("fork bomb", "bounded, none left", got, verdict))
 }
 
-fn memory(sandbox: &Sandbox) -> Result<Trial, SandboxError> {
+fn memory(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let stage = Stage::new()?;
-    let limits = Limits { memory_bytes: 128 << 20, wall: LONG, ..Limits::default() };
-    let line = Line::Program(words(sandbox, &stage, "memory hog"));
+    let limits = ResourceLimits { memory_bytes: 128 << 20, wall: LONG, ..ResourceLimits::default() };
+    let line = CommandLine::Program(words(sandbox, &stage, "memory hog"));
     let outcome = run(sandbox, &stage, limits, &line)?;
-    let verdict =
-        if outcome.ending == Ending::Limit(Limit::Memory) { Verdict::Held } else { Verdict::Escaped };
+    let verdict = if outcome.ending == CommandEnd::Limit(Limit::Memory) {
+        TrialResult::Held
+    } else {
+        TrialResult::Escaped
+    };
     Ok(trial("memory hog", "killed", outcome.ending.to_string(), verdict))
 }
 
-fn disk(sandbox: &Sandbox) -> Result<Trial, SandboxError> {
+fn disk(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let stage = Stage::new()?;
-    let limits = Limits { file_bytes: 1 << 20, wall: LONG, ..Limits::default() };
-    let line = Line::Program(words(sandbox, &stage, "fill the disk"));
+    let limits = ResourceLimits { file_bytes: 1 << 20, wall: LONG, ..ResourceLimits::default() };
+    let line = CommandLine::Program(words(sandbox, &stage, "fill the disk"));
     let outcome = run(sandbox, &stage, limits, &line)?;
     let written = RealDisk.inspect(&stage.targets.workspace.join("full")).map_or(0, |info| info.len);
-    let verdict = if outcome.ending == Ending::Limit(Limit::FileSize) && written == 1 << 20 {
-        Verdict::Held
+    let verdict = if outcome.ending == CommandEnd::Limit(Limit::FileSize) && written == 1 << 20 {
+        TrialResult::Held
     } else {
-        Verdict::Escaped
+        TrialResult::Escaped
     };
     Ok(trial("fill the disk", "killed", format!("{}, at {written} bytes", outcome.ending), verdict))
 }
 
-fn work(sandbox: &Sandbox) -> Result<Trial, SandboxError> {
+fn work(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let stage = Stage::new()?;
-    let limits = Limits { cpu_seconds: 1, wall: LONG, ..Limits::default() };
+    let limits = ResourceLimits { cpu_seconds: 1, wall: LONG, ..ResourceLimits::default() };
     // By two, of whom neither is over a limit of its own.
-    let line = Line::Shell("while :; do :; done & while :; do :; done".to_owned());
+    let line = CommandLine::Shell("while :; do :; done & while :; do :; done".to_owned());
     let outcome = run(sandbox, &stage, limits, &line)?;
-    let verdict = if outcome.ending == Ending::Limit(Limit::Cpu) { Verdict::Held } else { Verdict::Escaped };
+    let verdict = if outcome.ending == CommandEnd::Limit(Limit::Cpu) {
+        TrialResult::Held
+    } else {
+        TrialResult::Escaped
+    };
     Ok(trial("work without end", "killed", outcome.ending.to_string(), verdict))
 }
 
-fn background(sandbox: &Sandbox) -> Result<Trial, SandboxError> {
+fn background(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let stage = Stage::new()?;
     let marker = marker(&stage);
     let stays = format!("trap '' HUP INT TERM; sleep 30; : {marker}");
-    let line =
-        Line::Shell(format!("(setsid sh -c \"{stays}\" &) ; setsid sh -c \"{stays}\" & sleep 0.2; echo up"));
-    let outcome = run(sandbox, &stage, Limits { wall: LONG, ..Limits::default() }, &line)?;
+    let line = CommandLine::Shell(format!(
+        "(setsid sh -c \"{stays}\" &) ; setsid sh -c \"{stays}\" & sleep 0.2; echo up"
+    ));
+    let outcome = run(sandbox, &stage, ResourceLimits { wall: LONG, ..ResourceLimits::default() }, &line)?;
     let left = running(&marker);
-    let verdict = if left == 0 && outcome.ending == Ending::Exit(0) && outcome.stdout.text() == "up\n" {
-        Verdict::Held
+    let verdict = if left == 0 && outcome.ending == CommandEnd::Exit(0) && outcome.stdout.text() == "up\n" {
+        TrialResult::Held
     } else {
-        Verdict::Escaped
+        TrialResult::Escaped
     };
     Ok(trial("stay in the background", "gone", format!("{}, {left} left", outcome.ending), verdict))
 }
 
-fn forever(sandbox: &Sandbox) -> Result<Trial, SandboxError> {
+fn forever(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let stage = Stage::new()?;
     let marker = marker(&stage);
-    let limits = Limits { wall: Duration::from_secs(1), ..Limits::default() };
-    let line = Line::Shell(format!("trap '' HUP INT TERM; sleep 30; sleep 30; : {marker}"));
+    let limits = ResourceLimits { wall: Duration::from_secs(1), ..ResourceLimits::default() };
+    let line = CommandLine::Shell(format!("trap '' HUP INT TERM; sleep 30; sleep 30; : {marker}"));
     let outcome = run(sandbox, &stage, limits, &line)?;
     let left = running(&marker);
-    let verdict =
-        if left == 0 && outcome.ending == Ending::Timeout { Verdict::Held } else { Verdict::Escaped };
+    let verdict = if left == 0 && outcome.ending == CommandEnd::Timeout {
+        TrialResult::Held
+    } else {
+        TrialResult::Escaped
+    };
     Ok(trial("run for ever", "killed", format!("{}, {left} left", outcome.ending), verdict))
 }
 
-fn flood(sandbox: &Sandbox) -> Result<Trial, SandboxError> {
+fn flood(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let stage = Stage::new()?;
-    let limits = Limits { wall: Duration::from_secs(1), output_bytes: 1000, ..Limits::default() };
-    let outcome = run(sandbox, &stage, limits, &Line::Shell("yes".to_owned()))?;
+    let limits =
+        ResourceLimits { wall: Duration::from_secs(1), output_bytes: 1000, ..ResourceLimits::default() };
+    let outcome = run(sandbox, &stage, limits, &CommandLine::Shell("yes".to_owned()))?;
     let kept = outcome.stdout.text().len();
-    let verdict = if outcome.ending == Ending::Timeout && kept < 1100 && outcome.stdout.cut_bytes > 100_000 {
-        Verdict::Held
-    } else {
-        Verdict::Escaped
-    };
+    let verdict =
+        if outcome.ending == CommandEnd::Timeout && kept < 1100 && outcome.stdout.cut_bytes > 100_000 {
+            TrialResult::Held
+        } else {
+            TrialResult::Escaped
+        };
     Ok(trial("flood of output", "bounded", format!("{}, {kept} bytes kept", outcome.ending), verdict))
 }
 
-fn run(sandbox: &Sandbox, stage: &Stage, limits: Limits, line: &Line) -> Result<Outcome, SandboxError> {
+fn run(
+    sandbox: &Sandbox,
+    stage: &Stage,
+    limits: ResourceLimits,
+    line: &CommandLine,
+) -> Result<CommandOutcome, SandboxError> {
     let mut policy = stage.policy(&sandbox.helper);
     policy.limits = limits;
-    sandbox.run(&policy, line, &Stop::new()?)
+    sandbox.run(&policy, line, &StopFlag::new()?)
 }
 
-fn trial(attempt: &'static str, expected: &'static str, got: String, verdict: Verdict) -> Trial {
-    Trial { attempt, expected, got, control: Control::NotTried, verdict }
+fn trial(attempt: &'static str, expected: &'static str, got: String, verdict: TrialResult) -> EscapeTrial {
+    EscapeTrial { attempt, expected, got, control: Control::NotTried, verdict }
 }
 
 /// A word on the command line by which its processes are known.

@@ -18,16 +18,16 @@ use std::time::Duration;
 use stage::{SECRET, Stage, VARIABLE};
 
 use super::error::SandboxError;
-use super::outcome::Ending;
+use super::outcome::CommandEnd;
 use super::plan::ENTRANCE;
-use super::policy::Policy;
-use super::run::Line;
-use super::stop::Stop;
-use super::{Kind, Sandbox};
+use super::policy::SandboxPolicy;
+use super::run::CommandLine;
+use super::stop::StopFlag;
+use super::{Isolation, Sandbox};
 
 /// One attempt, and what came of it.
 #[derive(Debug, Clone)]
-pub struct Trial {
+pub struct EscapeTrial {
     /// What was tried.
     pub attempt: &'static str,
     /// What must come of it.
@@ -37,7 +37,7 @@ pub struct Trial {
     /// What came of it outside of the sandbox.
     pub control: Control,
     /// Whether the sandbox held.
-    pub verdict: Verdict,
+    pub verdict: TrialResult,
 }
 
 /// What an attempt does without a sandbox.
@@ -53,7 +53,7 @@ pub enum Control {
 
 /// Whether the sandbox held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TrialResult {
     /// It did.
     Held,
     /// It did not, or nobody can tell.
@@ -62,19 +62,22 @@ pub enum Verdict {
     Skipped,
 }
 
-impl Verdict {
+impl TrialResult {
     /// As it is shown.
     pub fn word(self) -> &'static str {
         match self {
-            Verdict::Held => "held",
-            Verdict::Escaped => "ESCAPED",
-            Verdict::Skipped => "skipped",
+            TrialResult::Held => "held",
+            TrialResult::Escaped => "ESCAPED",
+            TrialResult::Skipped => "skipped",
         }
     }
 }
 
 /// Makes all attempts, and tells of each when it is over.
-pub fn selftest(sandbox: &Sandbox, tell: &mut dyn FnMut(&Trial)) -> Result<Vec<Trial>, SandboxError> {
+pub fn selftest(
+    sandbox: &Sandbox,
+    tell: &mut dyn FnMut(&EscapeTrial),
+) -> Result<Vec<EscapeTrial>, SandboxError> {
     let plain = PLAIN.iter().map(|attempt| plain(sandbox, attempt));
     let raw = raw::ALL.iter().map(|call| raw::trial(sandbox, call));
     let excess = excess::ALL.iter().map(|attempt| attempt(sandbox));
@@ -134,53 +137,54 @@ const PLAIN: &[&str] = &[
 /// The one attempt with a policy of its own: the home is the workspace, and the store is in it.
 const STORE_INSIDE: &str = "unhide the store";
 
-fn plain(sandbox: &Sandbox, attempt: &'static str) -> Result<Trial, SandboxError> {
+fn plain(sandbox: &Sandbox, attempt: &'static str) -> Result<EscapeTrial, SandboxError> {
     let control = control(sandbox, |stage| words(sandbox, stage, attempt))?;
     let mut stage = Stage::new()?;
     let mut policy = stage.policy(&sandbox.helper);
     if attempt == STORE_INSIDE {
         policy.workspace.clone_from(&stage.targets.home);
-        if sandbox.kind == Kind::Landlock {
+        if sandbox.kind == Isolation::Landlock {
             return Ok(store_inside_refused(sandbox, &policy, control));
         }
     }
     stage.allow(&policy);
-    let line = Line::Program(words(sandbox, &stage, attempt));
+    let line = CommandLine::Program(words(sandbox, &stage, attempt));
     let (got, verdict) = inside(sandbox, &policy, &line, &mut stage)?;
-    Ok(Trial { attempt, expected: "refused", got, control, verdict })
+    Ok(EscapeTrial { attempt, expected: "refused", got, control, verdict })
 }
 
 /// Under Landlock a part of a directory cannot be hidden, so nothing is run in such a one.
-fn store_inside_refused(sandbox: &Sandbox, policy: &Policy, control: Control) -> Trial {
-    let run = Stop::new().and_then(|stop| sandbox.run(policy, &Line::Shell("true".to_owned()), &stop));
+fn store_inside_refused(sandbox: &Sandbox, policy: &SandboxPolicy, control: Control) -> EscapeTrial {
+    let run =
+        StopFlag::new().and_then(|stop| sandbox.run(policy, &CommandLine::Shell("true".to_owned()), &stop));
     let (got, verdict) = match run {
-        Err(SandboxError::Refused { .. }) => ("no command is run there".to_owned(), Verdict::Held),
-        Err(e) => (e.to_string(), Verdict::Escaped),
-        Ok(outcome) => (outcome.ending.to_string(), Verdict::Escaped),
+        Err(SandboxError::Refused { .. }) => ("no command is run there".to_owned(), TrialResult::Held),
+        Err(e) => (e.to_string(), TrialResult::Escaped),
+        Ok(outcome) => (outcome.ending.to_string(), TrialResult::Escaped),
     };
-    Trial { attempt: STORE_INSIDE, expected: "refused", got, control, verdict }
+    EscapeTrial { attempt: STORE_INSIDE, expected: "refused", got, control, verdict }
 }
 
 /// Runs an attempt in the sandbox, and looks at what is left of the place.
 fn inside(
     sandbox: &Sandbox,
-    policy: &Policy,
-    line: &Line,
+    policy: &SandboxPolicy,
+    line: &CommandLine,
     stage: &mut Stage,
-) -> Result<(String, Verdict), SandboxError> {
+) -> Result<(String, TrialResult), SandboxError> {
     let mut policy = policy.clone();
     policy.limits.wall = ATTEMPT_MAX;
-    let outcome = sandbox.run(&policy, line, &Stop::new()?)?;
+    let outcome = sandbox.run(&policy, line, &StopFlag::new()?)?;
     let said = outcome.stdout.text();
     if let Some(trace) = stage.traces() {
-        return Ok((trace, Verdict::Escaped));
+        return Ok((trace, TrialResult::Escaped));
     }
     Ok(match outcome.ending {
-        _ if said.contains(SECRET) => ("the secret came out".to_owned(), Verdict::Escaped),
-        Ending::Exit(code) if code == i32::from(attempts::REFUSED) => (short(&said), Verdict::Held),
-        Ending::Exit(0) => (short(&said), Verdict::Escaped),
+        _ if said.contains(SECRET) => ("the secret came out".to_owned(), TrialResult::Escaped),
+        CommandEnd::Exit(code) if code == i32::from(attempts::REFUSED) => (short(&said), TrialResult::Held),
+        CommandEnd::Exit(0) => (short(&said), TrialResult::Escaped),
         // Whatever this is, it is not what was expected.
-        ending => (format!("{ending}: {}", short(&said)), Verdict::Escaped),
+        ending => (format!("{ending}: {}", short(&said)), TrialResult::Escaped),
     })
 }
 

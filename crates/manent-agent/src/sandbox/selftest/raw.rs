@@ -4,9 +4,9 @@ use std::ffi::OsString;
 
 use super::super::Sandbox;
 use super::super::error::SandboxError;
-use super::super::run::Line;
+use super::super::run::CommandLine;
 use super::stage::Stage;
-use super::{Control, Trial, Verdict, attempts, control, has, inside};
+use super::{Control, EscapeTrial, TrialResult, attempts, control, has, inside};
 
 /// A system call with its arguments.
 pub(super) struct Call {
@@ -87,12 +87,18 @@ print(os.strerror(ctypes.get_errno()) if r == -1 else "gave %d" % r, end="")
 sys.exit(code if r == -1 else 0)
 "#;
 
-pub(super) fn trial(sandbox: &Sandbox, call: &Call) -> Result<Trial, SandboxError> {
+pub(super) fn trial(sandbox: &Sandbox, call: &Call) -> Result<EscapeTrial, SandboxError> {
     let interpreter = [("/usr/bin/perl", "-e", PERL), ("/usr/bin/python3", "-c", PYTHON)];
     let (attempt, expected) = (call.attempt, "refused");
     let Some((program, option, script)) = interpreter.into_iter().find(|(program, ..)| has(program)) else {
         let got = "neither perl nor python3 is in /usr/bin; install one".to_owned();
-        return Ok(Trial { attempt, expected, got, control: Control::NotTried, verdict: Verdict::Skipped });
+        return Ok(EscapeTrial {
+            attempt,
+            expected,
+            got,
+            control: Control::NotTried,
+            verdict: TrialResult::Skipped,
+        });
     };
     let words = |stage: &Stage| -> Vec<OsString> {
         let mut words = vec![program.into(), option.into(), script.into()];
@@ -109,7 +115,7 @@ pub(super) fn trial(sandbox: &Sandbox, call: &Call) -> Result<Trial, SandboxErro
     };
     let control = control(sandbox, words)?;
     let mut stage = Stage::new()?;
-    let (policy, line) = (stage.policy(&sandbox.helper), Line::Program(words(&stage)));
+    let (policy, line) = (stage.policy(&sandbox.helper), CommandLine::Program(words(&stage)));
     let (got, verdict) = inside(sandbox, &policy, &line, &mut stage)?;
-    Ok(Trial { attempt, expected, got, control, verdict })
+    Ok(EscapeTrial { attempt, expected, got, control, verdict })
 }

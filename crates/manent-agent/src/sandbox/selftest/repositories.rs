@@ -14,10 +14,10 @@ use manent::log::fs::{Disk, Shape, read_whole};
 
 use super::super::Sandbox;
 use super::super::error::SandboxError;
-use super::super::run::Line;
-use super::super::stop::Stop;
+use super::super::run::CommandLine;
+use super::super::stop::StopFlag;
 use super::stage::{Stage, plant};
-use super::{ATTEMPT_MAX, Control, Trial, Verdict, short};
+use super::{ATTEMPT_MAX, Control, EscapeTrial, TrialResult, short};
 
 /// An attempt, and its line of shell.
 pub(super) struct Attempt {
@@ -84,7 +84,7 @@ pub(super) const ALL: &[Attempt] = &[
     Attempt { name: "a new .mcp.json in a repository", line: "echo evil > deep/nested/.mcp.json" },
 ];
 
-pub(super) fn trial(sandbox: &Sandbox, attempt: &Attempt) -> Result<Trial, SandboxError> {
+pub(super) fn trial(sandbox: &Sandbox, attempt: &Attempt) -> Result<EscapeTrial, SandboxError> {
     let (control, _) = attempted(|workspace, _| {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", attempt.line]).current_dir(workspace);
@@ -99,14 +99,15 @@ pub(super) fn trial(sandbox: &Sandbox, attempt: &Attempt) -> Result<Trial, Sandb
     let (escaped, got) = attempted(|_, stage| {
         let mut policy = stage.policy(&sandbox.helper);
         policy.limits.wall = ATTEMPT_MAX;
-        let outcome = sandbox.run(&policy, &Line::Shell(attempt.line.to_owned()), &Stop::new()?)?;
+        let outcome =
+            sandbox.run(&policy, &CommandLine::Shell(attempt.line.to_owned()), &StopFlag::new()?)?;
         Ok(outcome.notes.first().map_or_else(|| short(&outcome.stdout.text()), |note| short(&note.text)))
     })?;
     let (got, verdict) = match escaped {
-        Some(path) => (format!("{} is not as it was", path.display()), Verdict::Escaped),
-        None => (got, Verdict::Held),
+        Some(path) => (format!("{} is not as it was", path.display()), TrialResult::Escaped),
+        None => (got, TrialResult::Held),
     };
-    Ok(Trial { attempt: attempt.name, expected: "undone", got, control, verdict })
+    Ok(EscapeTrial { attempt: attempt.name, expected: "undone", got, control, verdict })
 }
 
 /// Makes an attempt on a place of its own. Gives what is not as it was in it, and what was said.

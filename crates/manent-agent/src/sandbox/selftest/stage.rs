@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags, Stat};
 use serde::{Deserialize, Serialize};
 
 use super::super::error::SandboxError;
-use super::super::policy::Policy;
+use super::super::policy::SandboxPolicy;
 use super::super::scratch::Scratch;
 
 /// What nobody in a sandbox may read.
@@ -141,8 +141,8 @@ impl Stage {
 
     /// What an attempt may do by its policy: little. What is outside it may read, so that more than a name that leads
     /// nowhere keeps it from changing it.
-    pub(super) fn policy(&self, helper: &Path) -> Policy {
-        let mut policy = Policy::new(&self.targets.workspace, &self.targets.store);
+    pub(super) fn policy(&self, helper: &Path) -> SandboxPolicy {
+        let mut policy = SandboxPolicy::new(&self.targets.workspace, &self.targets.store);
         policy.home = Some(self.targets.home.clone());
         policy.read_only.extend([helper.to_owned(), self.targets.outside.clone()]);
         policy
@@ -150,7 +150,7 @@ impl Stage {
 
     /// Tells whoever makes an attempt what is no success: to see what the policy shows, and the variables that shells
     /// and bubblewrap set by themselves.
-    pub(super) fn allow(&mut self, policy: &Policy) {
+    pub(super) fn allow(&mut self, policy: &SandboxPolicy) {
         let made = ["HOME", "TMPDIR", "PWD", "OLDPWD", "SHLVL", "_"].map(str::to_owned);
         self.targets.variables = policy.environment.iter().cloned().chain(made).collect();
         self.targets.shown = policy.read_only.iter().chain([&policy.workspace]).cloned().collect();

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use manent::log::RealDisk;
 use manent_agent::sandbox::{
-    Cause, Ending, Line, NewEntries, Note, Outcome, Policy, Sandbox, SandboxError, Stop,
+    Cause, CommandEnd, CommandLine, CommandOutcome, GuardNote, NewEntries, Sandbox, SandboxError,
+    SandboxPolicy, StopFlag,
 };
 use manent_agent::skills::project_of;
 use manent_runs::{
@@ -40,7 +41,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> 
     let runs = Runs::open(&store)?;
     let skill_hash = skills_here(context, &store)?.get(&given.skill).map(|skill| skill.hash.clone());
     let project = project_of(&RealDisk, &cwd, user_home().as_deref());
-    let mut policy = Policy::new(&cwd, context.home()?);
+    let mut policy = SandboxPolicy::new(&cwd, context.home()?);
     policy.read_only.clone_from(&given.read);
     policy.writable_git.clone_from(&given.writable);
     if given.new_repo {
@@ -124,12 +125,12 @@ fn input_of(given: &Exec) -> Option<Box<RawValue>> {
 }
 
 /// A flag that the usual signals raise, and which one did. A second Ctrl-C is not needed: the first stops everything.
-fn stop_by_signals() -> Result<(Stop, Arc<AtomicUsize>), Failure> {
+fn stop_by_signals() -> Result<(StopFlag, Arc<AtomicUsize>), Failure> {
     let signal = Arc::new(AtomicUsize::new(0));
     for number in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_usize(number, signal.clone(), number.unsigned_abs() as usize)?;
     }
-    let stop = Stop::new()?;
+    let stop = StopFlag::new()?;
     let (flag, raised) = (stop.clone(), signal.clone());
     let watching = std::thread::Builder::new().spawn(move || {
         while raised.load(Ordering::Relaxed) == 0 {
@@ -150,9 +151,9 @@ fn no_thread(error: &io::Error) -> Failure {
 /// What is to be done.
 struct Work<'a> {
     sandbox: Sandbox,
-    policy: Policy,
+    policy: SandboxPolicy,
     given: &'a Exec,
-    stop: Stop,
+    stop: StopFlag,
     /// Which signal came; 0: none.
     signal: Arc<AtomicUsize>,
 }
@@ -172,7 +173,7 @@ struct Done {
     /// When the last attempt would have been out of time.
     deadline: Instant,
     /// What of all attempts was undone.
-    notes: Vec<Note>,
+    notes: Vec<GuardNote>,
 }
 
 /// One attempt, and whether it is the last.
@@ -184,7 +185,7 @@ struct Tried {
     refused: Option<SandboxError>,
     unchecked: Option<Unchecked>,
     /// What of it was undone.
-    notes: Vec<Note>,
+    notes: Vec<GuardNote>,
 }
 
 /// A verification that said nothing.
@@ -238,7 +239,7 @@ impl Work<'_> {
 
     fn attempt(&self, screen: &mut Screen<'_>) -> Tried {
         let mut attempt = NewAttempt { sandbox: self.sandbox.to_string(), ..NewAttempt::default() };
-        let outcome = match self.run(&Line::Program(self.given.line.clone()), screen) {
+        let outcome = match self.run(&CommandLine::Program(self.given.line.clone()), screen) {
             Ok(outcome) => outcome,
             Err(error) => {
                 attempt.output_summary = error.to_string();
@@ -253,10 +254,10 @@ impl Work<'_> {
         record_notes(&mut attempt, &outcome.notes);
         attempt.exit_code = code_of(&outcome);
         self.class_of(&outcome, "exit").clone_into(&mut attempt.error_class);
-        let is_missing = matches!(outcome.ending, Ending::Exit(126 | 127));
+        let is_missing = matches!(outcome.ending, CommandEnd::Exit(126 | 127));
         let program = self.given.line.first().filter(|_| is_missing);
         let hint = program.and_then(|program| hidden::hint(&self.policy, program));
-        let is_good = outcome.ending == Ending::Exit(0);
+        let is_good = outcome.ending == CommandEnd::Exit(0);
         match &self.given.verify {
             Some(verify) if is_good => {
                 let mut tried = self.check(attempt, verify, screen);
@@ -274,7 +275,7 @@ impl Work<'_> {
 
     /// Has an attempt that went well verified.
     fn check(&self, mut attempt: NewAttempt, verify: &str, screen: &mut Screen<'_>) -> Tried {
-        let checked = match self.run(&Line::Shell(verify.to_owned()), screen) {
+        let checked = match self.run(&CommandLine::Shell(verify.to_owned()), screen) {
             Ok(checked) => checked,
             Err(error) => {
                 end_line(&mut attempt.runner_output);
@@ -298,14 +299,14 @@ impl Work<'_> {
         }
         let class = if unchecked.is_some() { NOT_CHECKED } else { self.class_of(&checked, "verify") };
         class.clone_into(&mut attempt.error_class);
-        let is_good = ending == Ending::Exit(0);
+        let is_good = ending == CommandEnd::Exit(0);
         let says_something = unchecked.is_none() && class != INTERRUPTED;
         attempt.verified = says_something.then_some(is_good);
         Tried { attempt, is_good, hint: None, refused: None, unchecked, notes: checked.notes }
     }
 
-    fn run(&self, line: &Line, screen: &mut Screen<'_>) -> Result<Outcome, SandboxError> {
-        let outcome = self.sandbox.run_telling(&self.policy, line, &self.stop, screen);
+    fn run(&self, line: &CommandLine, screen: &mut Screen<'_>) -> Result<CommandOutcome, SandboxError> {
+        let outcome = self.sandbox.run_observed(&self.policy, line, &self.stop, screen);
         screen.tell_of_gaps();
         outcome
     }
@@ -326,26 +327,26 @@ impl Work<'_> {
     }
 
     /// What kind of error it was; nothing if it was none.
-    fn class_of(&self, outcome: &Outcome, failed: &'static str) -> &'static str {
+    fn class_of(&self, outcome: &CommandOutcome, failed: &'static str) -> &'static str {
         match outcome.ending {
-            Ending::Exit(0) => "",
-            Ending::Exit(_) => failed,
-            Ending::Timeout => "timeout",
-            Ending::Stopped => INTERRUPTED,
-            Ending::Signal(_) if self.is_interrupted() => INTERRUPTED,
-            Ending::Signal(_) => "signal",
-            Ending::Limit(_) => "limit",
+            CommandEnd::Exit(0) => "",
+            CommandEnd::Exit(_) => failed,
+            CommandEnd::Timeout => "timeout",
+            CommandEnd::Stopped => INTERRUPTED,
+            CommandEnd::Signal(_) if self.is_interrupted() => INTERRUPTED,
+            CommandEnd::Signal(_) => "signal",
+            CommandEnd::Limit(_) => "limit",
         }
     }
 }
 
 /// Why a verification that ended so says nothing of what it was to verify: a shell gives 126 and 127 for a program that
 /// it cannot start.
-fn unchecked(ending: Ending) -> Option<Unchecked> {
-    let is_missing = matches!(ending, Ending::Exit(126 | 127));
+fn unchecked(ending: CommandEnd) -> Option<Unchecked> {
+    let is_missing = matches!(ending, CommandEnd::Exit(126 | 127));
     let why = match ending {
-        Ending::Exit(126 | 127) => format!("it could not be started in the sandbox ({ending})"),
-        Ending::Timeout | Ending::Limit(_) => format!("it came to no end ({ending})"),
+        CommandEnd::Exit(126 | 127) => format!("it could not be started in the sandbox ({ending})"),
+        CommandEnd::Timeout | CommandEnd::Limit(_) => format!("it came to no end ({ending})"),
         _ => return None,
     };
     Some(Unchecked { why, is_missing })
@@ -357,22 +358,22 @@ fn refused(mut attempt: NewAttempt, error: SandboxError, class: &str) -> Tried {
     Tried { attempt, is_good: false, hint: None, refused: Some(error), unchecked: None, notes: Vec::new() }
 }
 
-fn code_of(outcome: &Outcome) -> Option<i64> {
+fn code_of(outcome: &CommandOutcome) -> Option<i64> {
     match outcome.ending {
-        Ending::Exit(code) => Some(code.into()),
+        CommandEnd::Exit(code) => Some(code.into()),
         _ => None,
     }
 }
 
 /// How it ended, and the last that it said.
-fn summary(outcome: &Outcome, output: &str) -> String {
+fn summary(outcome: &CommandOutcome, output: &str) -> String {
     let last = output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let last: String = last.chars().take(SUMMARY_CHARS_MAX).collect();
     if last.is_empty() { outcome.ending.to_string() } else { format!("{}: {last}", outcome.ending) }
 }
 
 /// Adds to the output what was undone, one line each.
-fn record_notes(attempt: &mut NewAttempt, notes: &[Note]) {
+fn record_notes(attempt: &mut NewAttempt, notes: &[GuardNote]) {
     for note in notes {
         end_line(&mut attempt.runner_output);
         let text = note.text.replace(char::is_control, " ");

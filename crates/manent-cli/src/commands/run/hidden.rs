@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
-use manent_agent::sandbox::Policy;
+use manent_agent::sandbox::SandboxPolicy;
 
 /// What to say of a program that could not be started, if the sandbox hides it.
-pub(super) fn hint(policy: &Policy, program: &OsStr) -> Option<String> {
+pub(super) fn hint(policy: &SandboxPolicy, program: &OsStr) -> Option<String> {
     let found = candidates(Path::new(program)).into_iter().find(|path| path.is_file())?;
     let real = RealDisk.resolve(&found).ok()?;
     if policy.shows(&real) {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use manent_agent::sandbox::Onlooker;
+use manent_agent::sandbox::OutputObserver;
 
 use crate::context::Context;
 use crate::term;
@@ -118,7 +118,7 @@ impl<'a> Screen<'a> {
     }
 }
 
-impl Onlooker for Screen<'_> {
+impl OutputObserver for Screen<'_> {
     fn has_room(&mut self) -> bool {
         self.terminal || !self.is_full()
     }

@@ -2,7 +2,8 @@
 
 use anstyle::{AnsiColor, Style};
 use manent_agent::skills::{
-    Copies, Difference, SkillDifference, Skills, Standing, Trust, Trusted, differences,
+    FileDifference, SkillDifference, SkillStatus, Skills, TrustState, TrustedCopies, TrustedFolders,
+    differences,
 };
 use serde_json::{Value, json};
 
@@ -17,7 +18,7 @@ pub(crate) fn run(context: &Context<'_>, here: &Here, given: &Folder) -> Result<
     let dir = given.dir.clone().unwrap_or_else(|| here.cwd.clone());
     let folder = here.project(&dir);
     let skills = here.skills_of(context, folder.clone());
-    let trust = Trusted::load(&here.store).of(&folder);
+    let trust = TrustedFolders::load(&here.store).of(&folder);
     let mut output = context.output();
     let differing = of(&trust, &skills);
     for difference in &differing {
@@ -25,27 +26,27 @@ pub(crate) fn run(context: &Context<'_>, here: &Here, given: &Folder) -> Result<
     }
     output.flush()?;
     match trust {
-        Trust::None => context.note(&format!("{} is not trusted", folder.display())),
-        Trust::WithoutCopy(why) => context.note(&format!("{why}; all of it is new")),
-        Trust::As(_) if differing.is_empty() => context.note("all skills are as they were trusted"),
-        Trust::As(_) => context.note("`manent skills trust` trusts them as they are now"),
+        TrustState::None => context.note(&format!("{} is not trusted", folder.display())),
+        TrustState::WithoutCopy(why) => context.note(&format!("{why}; all of it is new")),
+        TrustState::As(_) if differing.is_empty() => context.note("all skills are as they were trusted"),
+        TrustState::As(_) => context.note("`manent skills trust` trusts them as they are now"),
     }
     note_incomparable(context, &skills);
     Ok(Exit::Done)
 }
 
 /// Returns what differs from what was trusted; without a copy, that is everything.
-pub(super) fn of(trust: &Trust, skills: &Skills) -> Vec<SkillDifference> {
+pub(super) fn of(trust: &TrustState, skills: &Skills) -> Vec<SkillDifference> {
     match trust {
-        Trust::None | Trust::WithoutCopy(_) => differences(&Copies::new(), &skills.copies),
-        Trust::As(before) => differences(before, &skills.copies),
+        TrustState::None | TrustState::WithoutCopy(_) => differences(&TrustedCopies::new(), &skills.copies),
+        TrustState::As(before) => differences(before, &skills.copies),
     }
 }
 
 /// Names skills that cannot be trusted because they cannot be compared later.
 pub(super) fn note_incomparable(context: &Context<'_>, skills: &Skills) {
     for skill in &skills.all {
-        if let Standing::Held { why } = &skill.standing
+        if let SkillStatus::Held { why } = &skill.standing
             && !skill.is_comparable()
         {
             context.warn(&format!("{} cannot be trusted: {why}", skill.name()));
@@ -54,7 +55,7 @@ pub(super) fn note_incomparable(context: &Context<'_>, skills: &Skills) {
 }
 
 pub(super) fn json_of(difference: &SkillDifference) -> Value {
-    let file = |file: &Difference| json!({"path": file.path, "change": file.word, "diff": file.shown});
+    let file = |file: &FileDifference| json!({"path": file.path, "change": file.word, "diff": file.shown});
     let files: Vec<Value> = difference.files.iter().map(file).collect();
     json!({"dir": difference.dir, "change": difference.word, "files": files})
 }

@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use manent::tokens::Tokens;
-use manent_agent::skills::{Catalogue, Skills, Standing, budget};
+use manent_agent::skills::{Catalogue, SkillStatus, Skills, budget};
 use serde_json::json;
 
 use super::Here;
@@ -65,7 +65,7 @@ fn findings(skills: &Skills, catalogue: &Catalogue) -> Vec<Finding> {
             }
             None => {}
         }
-        let is_skipped = matches!(skill.standing, Standing::Skipped(_));
+        let is_skipped = matches!(skill.standing, SkillStatus::Skipped(_));
         if !is_skipped && !skill.problems.is_empty() {
             let rules: Vec<&str> = skill.problems.iter().map(|problem| problem.rule.word()).collect();
             all.push(finding("warnings", skill.name(), rules.join(", ")));

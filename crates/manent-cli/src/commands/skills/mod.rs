@@ -14,7 +14,7 @@ use std::time::Duration;
 use manent::Store;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
-use manent_agent::skills::{Places, Problem, Skill, Skills, Standing, Trusted, project_of};
+use manent_agent::skills::{Problem, Skill, SkillDirs, SkillStatus, Skills, TrustedFolders, project_of};
 use serde_json::{Value, json};
 
 use crate::args::skills::{self as args, SkillsCommand};
@@ -74,12 +74,12 @@ impl Here {
     }
 
     fn skills_of(&self, context: &Context<'_>, project: PathBuf) -> Skills {
-        let trusted = Trusted::load(&self.store);
+        let trusted = TrustedFolders::load(&self.store);
         if let Some(trouble) = trusted.trouble() {
             context.warn(trouble);
         }
         let places =
-            Places { project: Some(project), user: self.user.clone(), store: Some(self.home.clone()) };
+            SkillDirs { project: Some(project), user: self.user.clone(), store: Some(self.home.clone()) };
         Skills::find(&self.disk, &places, &trusted)
     }
 }
@@ -87,7 +87,7 @@ impl Here {
 /// Says which skills are held back because they are not what was trusted.
 fn note_held(context: &Context<'_>, skills: &Skills) {
     for skill in &skills.all {
-        if let Standing::Held { why } = &skill.standing {
+        if let SkillStatus::Held { why } = &skill.standing {
             let name = skill.name();
             context.warn(&format!("the skill {name} is held back: {why}; {HELD_HINT}"));
         }
@@ -97,7 +97,7 @@ fn note_held(context: &Context<'_>, skills: &Skills) {
 /// Says that there are skills which are not used because of trust.
 fn note_untrusted(context: &Context<'_>, skills: &Skills) {
     note_held(context, skills);
-    let count = skills.all.iter().filter(|skill| skill.standing == Standing::Untrusted).count();
+    let count = skills.all.iter().filter(|skill| skill.standing == SkillStatus::Untrusted).count();
     if count > 0 {
         let (are, them) = if count == 1 { ("skill is", "it") } else { ("skills are", "them") };
         context.note(&format!(
@@ -110,13 +110,13 @@ fn note_untrusted(context: &Context<'_>, skills: &Skills) {
 /// Why a skill is not used; nothing if it is.
 fn reason(skill: &Skill) -> Option<String> {
     match &skill.standing {
-        Standing::Used => None,
-        Standing::Untrusted => {
+        SkillStatus::Used => None,
+        SkillStatus::Untrusted => {
             Some("its folder is not trusted; `manent skills trust` changes that".to_owned())
         }
-        Standing::Held { why } => Some(why.clone()),
-        Standing::Shadowed { by } => Some(format!("the one in {} goes before it", by.display())),
-        Standing::Skipped(problem) => Some(problem.to_string()),
+        SkillStatus::Held { why } => Some(why.clone()),
+        SkillStatus::Shadowed { by } => Some(format!("the one in {} goes before it", by.display())),
+        SkillStatus::Skipped(problem) => Some(problem.to_string()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anstyle::Style;
 use manent::tokens::Tokens;
-use manent_agent::skills::{Skill, SkillError, Standing};
+use manent_agent::skills::{Skill, SkillError, SkillStatus};
 use serde_json::json;
 
 use super::Here;
@@ -18,7 +18,7 @@ pub(crate) fn run(context: &Context<'_>, here: &Here, given: &Show) -> Result<Ex
     let skill = find(context, here, &given.name)?;
     let text = match &skill.standing {
         // It has no instructions that anybody would be given; what is in the file can be seen all the same.
-        Standing::Skipped(_) => skill.read().0.body,
+        SkillStatus::Skipped(_) => skill.read().0.body,
         _ => skill.activate()?.text,
     };
     let tokens = Tokens::default().count(&text);

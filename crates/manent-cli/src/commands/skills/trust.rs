@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 use manent::Space;
-use manent_agent::skills::{Skill, SkillDifference, SkillError, Trust, Trusted};
+use manent_agent::skills::{Skill, SkillDifference, SkillError, TrustState, TrustedFolders};
 use serde_json::{Value, json};
 
 use super::{Here, diff};
@@ -22,14 +22,14 @@ pub(crate) fn trust(context: &Context<'_>, here: &Here, given: &Folder) -> Resul
         .list(&folder)
         .map_err(|source| Failure::from(SkillError::Unreadable { path: dir.clone(), source }))?;
     here.store.check_supports(Space::Ledger)?;
-    let trusted = Trusted::load(&here.store);
+    let trusted = TrustedFolders::load(&here.store);
     if let Some(trouble) = trusted.trouble() {
         return Err(Failure::new(Exit::Failed, trouble));
     }
     let skills = here.skills_of(context, folder.clone());
     let before = trusted.of(&folder);
     // What is shown and what is trusted is the same: it was read once.
-    let differing = if before == Trust::None { Vec::new() } else { diff::of(&before, &skills) };
+    let differing = if before == TrustState::None { Vec::new() } else { diff::of(&before, &skills) };
     let mut output = context.output();
     if !output.json {
         for difference in &differing {
@@ -37,7 +37,7 @@ pub(crate) fn trust(context: &Context<'_>, here: &Here, given: &Folder) -> Resul
         }
         output.flush()?;
     }
-    let folder = Trusted::trust(&*here.disk, &here.store, &folder, &skills.copies)?;
+    let folder = TrustedFolders::trust(&*here.disk, &here.store, &folder, &skills.copies)?;
     let now = here.skills_of(context, folder.clone());
     let of_folder = now.all.iter().filter(|skill| skill.is_comparable());
     let names: Vec<&str> = of_folder.map(Skill::name).collect();
@@ -56,12 +56,12 @@ pub(crate) fn untrust(context: &Context<'_>, here: &Here, given: &Folder) -> Res
     let dir = given.dir.clone().unwrap_or_else(|| here.cwd.clone());
     // What is gone is named as it was noted: by its whole path.
     let folder = here.project(&here.cwd.join(dir));
-    let trusted = Trusted::load(&here.store);
+    let trusted = TrustedFolders::load(&here.store);
     if trusted.trouble().is_none() && !trusted.holds(&folder) {
         context.note(&format!("{} was not trusted", folder.display()));
         return Ok(Exit::Done);
     }
-    let folder = Trusted::distrust(&*here.disk, &here.store, &folder)?;
+    let folder = TrustedFolders::distrust(&*here.disk, &here.store, &folder)?;
     let mut output = context.output();
     tell(&mut output, "untrusted", &folder, &[], &[])?;
     output.flush()?;

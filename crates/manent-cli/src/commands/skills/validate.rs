@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 use manent::tokens::Tokens;
-use manent_agent::skills::{Grade, Skill, SkillError, Skills};
+use manent_agent::skills::{Severity, Skill, SkillError, Skills};
 use serde_json::json;
 
 use super::Here;
@@ -60,7 +60,7 @@ fn at(here: &Here, path: &Path) -> Result<Vec<Skill>, Failure> {
 /// Tells what is wrong with a skill; whether nothing is, but for advice.
 fn check(skill: &Skill, tokens: &Tokens, output: &mut Output) -> std::io::Result<bool> {
     let problems = skill.check(tokens);
-    let is_fine = problems.iter().all(|problem| problem.rule.grade() == Grade::Advice);
+    let is_fine = problems.iter().all(|problem| problem.rule.grade() == Severity::Advice);
     if output.json {
         output.json(&json!({
             "name": skill.name(), "file": skill.file.to_string_lossy(), "ok": is_fine,

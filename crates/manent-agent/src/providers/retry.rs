@@ -3,9 +3,9 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-/// Limits of time, tries and size. [`Config::patience`](crate::config::Config::patience) makes them of the settings.
+/// Limits of time, tries and size. [`Config::retry_policy`](crate::config::Config::retry_policy) makes them of the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// For a connection.
     pub connect: Duration,
     /// For the beginning of an answer, and later for anything that is part of it: a server that only says that it is
@@ -32,9 +32,9 @@ pub struct Patience {
     pub answer_bytes: usize,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
+impl Default for RetryPolicy {
+    fn default() -> RetryPolicy {
+        RetryPolicy {
             connect: Duration::from_secs(10),
             first_byte: Duration::from_mins(10),
             between: Duration::from_mins(1),
@@ -49,7 +49,7 @@ impl Default for Patience {
     }
 }
 
-impl Patience {
+impl RetryPolicy {
     /// Returns the largest size of an answer on the wire.
     pub(super) fn wire_bytes(&self) -> usize {
         self.answer_bytes.saturating_mul(WIRE_FACTOR)
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn waits_grow_scatter_and_end() {
-        let patience = Patience::default();
+        let patience = RetryPolicy::default();
         assert_eq!(patience.wait(1, None, 0), Duration::from_millis(500));
         assert_eq!(patience.wait(3, None, 0), Duration::from_secs(2));
         assert_eq!(patience.wait(u32::MAX, None, 0), patience.longest_wait);
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_server_may_ask_for_time_but_not_for_all_of_it() {
-        let patience = Patience::default();
+        let patience = RetryPolicy::default();
         let wait = |header| patience.wait(1, retry_after(header), 0);
         assert_eq!(wait("7"), Duration::from_secs(7));
         assert_eq!(wait(" 0.25 "), Duration::from_millis(250));

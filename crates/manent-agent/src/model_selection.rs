@@ -3,11 +3,11 @@
 use manent::Store;
 
 use crate::config::{Config, Provider};
-use crate::providers::{Model, ModelError, Ollama, OpenAi, Patience, Recall, Server};
+use crate::providers::{Model, ModelError, Ollama, OpenAi, Recall, RetryPolicy, ServerConfig};
 
 /// The model that was chosen.
 #[derive(Debug, Clone)]
-pub struct Chosen {
+pub struct SelectedModel {
     /// It.
     pub model: Model,
     /// Why it is not the one that was wanted, and what to do about it.
@@ -17,9 +17,13 @@ pub struct Chosen {
 /// Looks who is there. `key`: for a server that wants one.
 ///
 /// Where a provider is named, nothing else is taken in its place: whoever wants a model and gets another is misled.
-pub async fn choose(config: &Config, store: &Store, key: Option<&str>) -> Result<Chosen, ModelError> {
-    let patience = config.patience();
-    let sure = |model: Model| Ok(Chosen { model, why: None });
+pub async fn select_model(
+    config: &Config,
+    store: &Store,
+    key: Option<&str>,
+) -> Result<SelectedModel, ModelError> {
+    let patience = config.retry_policy();
+    let sure = |model: Model| Ok(SelectedModel { model, why: None });
     match config.provider {
         Provider::Recall => sure(Recall::new(store.clone()).into()),
         Provider::OpenAi => sure(openai(config, key, patience)?.into()),
@@ -36,7 +40,7 @@ pub async fn choose(config: &Config, store: &Store, key: Option<&str>) -> Result
                 }
                 Err(error) => error.to_string(),
             };
-            Ok(Chosen { model: Recall::new(store.clone()).into(), why: Some(why) })
+            Ok(SelectedModel { model: Recall::new(store.clone()).into(), why: Some(why) })
         }
     }
 }
@@ -53,14 +57,14 @@ async fn has(ollama: &Ollama) -> Result<(), ModelError> {
     Err(ModelError::NoSuchModel { model: wanted.to_owned(), url: ollama.url().to_owned(), others })
 }
 
-fn ollama(config: &Config, patience: Patience) -> Result<Ollama, ModelError> {
-    let server = Server::at(&config.ollama_url).with_patience(patience);
+fn ollama(config: &Config, patience: RetryPolicy) -> Result<Ollama, ModelError> {
+    let server = ServerConfig::at(&config.ollama_url).with_retry_policy(patience);
     let model = Ollama::new(&server, &config.model)?.with_keep_alive(&config.ollama_keep_alive);
     Ok(model.with_window(wanted_window(config)))
 }
 
-fn openai(config: &Config, key: Option<&str>, patience: Patience) -> Result<OpenAi, ModelError> {
-    let mut server = Server::at(&config.openai_url).with_patience(patience);
+fn openai(config: &Config, key: Option<&str>, patience: RetryPolicy) -> Result<OpenAi, ModelError> {
+    let mut server = ServerConfig::at(&config.openai_url).with_retry_policy(patience);
     if let Some(key) = key {
         server = server.with_key(key);
     }
@@ -69,7 +73,7 @@ fn openai(config: &Config, key: Option<&str>, patience: Patience) -> Result<Open
 
 /// No window larger than the model has. A server that does not tell is taken at our word.
 async fn sized(ollama: Ollama, config: &Config) -> Ollama {
-    let most = ollama.abilities().await.ok().and_then(|abilities| abilities.window);
+    let most = ollama.capabilities().await.ok().and_then(|capabilities| capabilities.window);
     let window = wanted_window(config).min(most.unwrap_or(u64::MAX));
     ollama.with_window(window)
 }

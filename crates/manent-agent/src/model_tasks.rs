@@ -15,20 +15,20 @@ use crate::providers::{Message, ModelError, Reply, Request};
 pub type Ask<'a> = dyn FnMut(&Request) -> Result<Reply, ModelError> + 'a;
 
 /// A model at work for the library.
-pub struct Asking<'a> {
+pub struct ModelTasks<'a> {
     model: String,
     window: u64,
     ask: Box<Ask<'a>>,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> ModelTasks<'a> {
     /// A model of this name, with a window of so many tokens.
     pub fn new(
         model: &str,
         window: u64,
         ask: impl FnMut(&Request) -> Result<Reply, ModelError> + 'a,
-    ) -> Asking<'a> {
-        Asking { model: model.to_owned(), window, ask: Box::new(ask) }
+    ) -> ModelTasks<'a> {
+        ModelTasks { model: model.to_owned(), window, ask: Box::new(ask) }
     }
 
     fn ask(
@@ -55,16 +55,16 @@ impl<'a> Asking<'a> {
     }
 }
 
-impl std::fmt::Debug for Asking<'_> {
+impl std::fmt::Debug for ModelTasks<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Asking")
+        f.debug_struct("ModelTasks")
             .field("model", &self.model)
             .field("window", &self.window)
             .finish_non_exhaustive()
     }
 }
 
-impl Summariser for Asking<'_> {
+impl Summariser for ModelTasks<'_> {
     fn name(&self) -> &str {
         &self.model
     }
@@ -95,7 +95,7 @@ impl Summariser for Asking<'_> {
     }
 }
 
-impl Extractor for Asking<'_> {
+impl Extractor for ModelTasks<'_> {
     fn name(&self) -> &str {
         &self.model
     }
@@ -130,7 +130,7 @@ impl Extractor for Asking<'_> {
     }
 }
 
-impl Narrator for Asking<'_> {
+impl Narrator for ModelTasks<'_> {
     fn name(&self) -> &str {
         &self.model
     }
