@@ -18,41 +18,41 @@ use manent::human_time;
 use crate::providers::RetryPolicy;
 use settings::{SETTINGS, Setting};
 
-/// What is set.
+/// The configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The model.
     pub model: String,
-    /// Who serves it.
+    /// The provider of the model.
     pub provider: Provider,
-    /// How large a context may grow.
+    /// The limits of a context, beyond which it is compacted.
     pub limits: Limits,
     /// The longest answer of a model, in bytes, with thoughts and calls.
     pub max_answer_bytes: usize,
-    /// How long a server may send nothing once its answer has begun; before that, twice as long.
+    /// The longest pause of a server within an answer; before its first byte it may take twice as long.
     pub max_silence: Duration,
-    /// How long a model may take for an answer that nobody reads as it comes.
+    /// The time limit for an answer that nobody reads as it arrives.
     pub background_timeout: Duration,
-    /// Where Ollama answers.
+    /// The address of Ollama.
     pub ollama_url: String,
-    /// How long Ollama keeps a model in memory after a question.
+    /// The time for which Ollama keeps a model in memory after a question, in the syntax of Ollama.
     pub ollama_keep_alive: String,
-    /// Where a server answers that speaks like OpenAI; empty: none does.
+    /// The address of a server with OpenAI's interface; empty if there is none.
     pub openai_url: String,
     /// The variable of the environment that has the key for it. The key itself is never in a file of ours.
     pub openai_key_env: String,
-    /// When what was said becomes memory.
+    /// The trigger of consolidation.
     pub consolidate: ConsolidationTrigger,
-    /// What is learned waits in the inbox for a person.
+    /// If set, consolidated items wait in the inbox until a person accepts them.
     pub inbox: bool,
-    /// What models may take a day for consolidation, in tokens.
+    /// The number of tokens that consolidation may use a day.
     pub tokens_per_day: u64,
     /// The report of what skills did that is kept.
     pub retro: RetroConfig,
     origins: BTreeMap<&'static str, SettingOrigin>,
 }
 
-/// Who serves models.
+/// The provider of models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
     /// Ollama if it answers, else the other server if one is set, else the record itself.
@@ -65,22 +65,22 @@ pub enum Provider {
     Recall,
 }
 
-/// When what was said becomes memory.
+/// The event after which a conversation is consolidated into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConsolidationTrigger {
     /// Only when somebody asks for it.
     Off,
     /// After every so many answers.
     Every(u32),
-    /// When a conversation has rested for so long.
+    /// After a conversation was idle for this long.
     Idle(Duration),
-    /// When a conversation ends.
+    /// At the end of a conversation.
     End,
 }
 
 impl ConsolidationTrigger {
-    /// Whether it is time: so many answers since last time, so long since the last one, and whether the conversation
-    /// ends now.
+    /// Returns true if consolidation is due after `answers` answers since the last one, `rested` since the last answer,
+    /// and `ends` if the conversation ends now.
     pub fn is_due(self, answers: u32, rested: Duration, ends: bool) -> bool {
         if answers == 0 {
             return false;
@@ -97,17 +97,17 @@ impl ConsolidationTrigger {
 /// The report of what skills did that is kept, and made anew now and then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetroConfig {
-    /// How often.
+    /// The interval between two reports.
     pub every: RetroInterval,
-    /// How far back it looks.
+    /// The period that a report covers.
     pub since: Duration,
-    /// Whether its lessons go into the memory.
+    /// If set, lessons of the report are added to the memory.
     pub remember: bool,
-    /// Whether a model tells what stands out.
+    /// If set, a model writes a narrative for the report.
     pub with_model: bool,
 }
 
-/// How often something is done by itself.
+/// The interval of a scheduled task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetroInterval {
     /// Never.
@@ -116,7 +116,7 @@ pub enum RetroInterval {
     Time(Duration),
 }
 
-/// Where a setting comes from.
+/// The origin of the value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SettingOrigin {
     /// Built in.
@@ -141,7 +141,7 @@ impl fmt::Display for SettingOrigin {
     }
 }
 
-/// What is wrong with a setting.
+/// The errors of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -150,7 +150,7 @@ pub enum ConfigError {
     Toml {
         /// The file.
         path: String,
-        /// What is wrong, and where.
+        /// The fault and its position.
         why: String,
     },
     /// Nobody knows the name.
@@ -166,11 +166,11 @@ pub enum ConfigError {
     Value {
         /// The setting.
         name: &'static str,
-        /// What it is set to.
+        /// The given value.
         value: String,
-        /// Where.
+        /// The origin of the value.
         origin: SettingOrigin,
-        /// What would make sense.
+        /// The accepted values.
         wanted: &'static str,
     },
 }

@@ -8,9 +8,9 @@ use crate::providers::{Model, ModelError, Ollama, OpenAi, Recall, RetryPolicy, S
 /// The model that was chosen.
 #[derive(Debug, Clone)]
 pub struct SelectedModel {
-    /// It.
+    /// The selected model.
     pub model: Model,
-    /// Why it is not the one that was wanted, and what to do about it.
+    /// The reason why it is not the configured model, and the remedy.
     pub why: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub async fn select_model(
     }
 }
 
-/// Whether the server has the model.
+/// Refuses a model that the server does not have.
 async fn has(ollama: &Ollama) -> Result<(), ModelError> {
     let others = ollama.models().await?;
     let wanted = ollama.name();
@@ -78,7 +78,7 @@ async fn sized(ollama: Ollama, config: &Config) -> Ollama {
     ollama.with_window(window)
 }
 
-/// What a context may take, and an answer to it.
+/// Returns the window for a context of the configured size and an answer.
 fn wanted_window(config: &Config) -> u64 {
     config.limits.max_tokens.saturating_add(ANSWER_TOKENS)
 }

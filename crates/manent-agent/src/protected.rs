@@ -91,12 +91,12 @@ impl Marks {
     }
 }
 
-/// What protects a file from tools.
+/// The protection of a file from tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protection {
-    /// It belongs to a repository, or would make one: it is never written.
+    /// Part of a repository, or would make one: never written.
     Repository,
-    /// It is protected by a name, or is what a link of a protected name leads to: a person allows each change.
+    /// Protected by its name, or the target of a protected link: a person approves each change.
     Name,
 }
 

@@ -9,10 +9,10 @@ pub(super) struct Setting {
     pub(super) name: &'static str,
     pub(super) env: &'static [&'static str],
     pub(super) about: &'static str,
-    /// What a value must be.
+    /// The accepted values, for error messages.
     pub(super) wanted: &'static str,
     pub(super) get: fn(&Config) -> String,
-    /// Nothing: the value makes no sense.
+    /// Parses and stores a value; `None` if the value is not valid.
     pub(super) set: fn(&mut Config, &str) -> Option<()>,
 }
 

@@ -14,7 +14,7 @@ use super::error::PolicyError;
 use super::{ApprovalScope, Decision, MAY_CHANGE, Permission, line, prefix};
 use crate::ledger::Ledger;
 
-/// What a person allowed.
+/// The approvals that a person gave.
 #[derive(Debug, Default)]
 pub struct Approvals {
     allowed: HashSet<(String, Allowed)>,
@@ -37,7 +37,7 @@ pub(super) enum Allowed {
     Tool,
 }
 
-/// Where the answers for a project are kept.
+/// The ledger of approvals for a project.
 #[derive(Debug)]
 struct List {
     ledger: Ledger,
@@ -64,7 +64,7 @@ impl Approvals {
         Approvals { allowed, list: Some(List { ledger, workspace: workspace.to_owned() }), trouble, retired }
     }
 
-    /// Why nothing is allowed, if the list could not be used.
+    /// Returns the reason why no earlier approval counts, if the ledger could not be read.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }

@@ -9,17 +9,17 @@ pub enum PolicyError {
     /// The text is no TOML, or of another shape.
     #[error("the rules of the policy cannot be read: {why}; mend the `[[policy.rule]]` parts of config.toml")]
     Unreadable {
-        /// What is wrong, and where.
+        /// The fault and its position.
         why: String,
     },
     /// A rule makes no sense.
     #[error("rule {number} of the policy ({rule}) makes no sense: {why}")]
     Rule {
-        /// Which one, from 1.
+        /// The position of the rule, from 1.
         number: usize,
         /// The rule in words.
         rule: String,
-        /// What is wrong with it, and what to do.
+        /// The fault and its remedy.
         why: String,
     },
     /// A rule does not do what its examples say.
@@ -28,7 +28,7 @@ pub enum PolicyError {
          the example"
     )]
     Example {
-        /// Which one, from 1.
+        /// The position of the rule, from 1.
         number: usize,
         /// The rule in words.
         rule: String,
@@ -42,7 +42,7 @@ pub enum PolicyError {
     NoGrant {
         /// The call.
         what: String,
-        /// Why not, and what can be done.
+        /// The reason and the alternatives.
         why: &'static str,
     },
     /// The list of what is allowed could not be written.
@@ -50,7 +50,7 @@ pub enum PolicyError {
     NotNoted {
         /// The list.
         file: PathBuf,
-        /// What the system said, or what is wrong with the list.
+        /// The error of the system, or the fault of the ledger.
         why: String,
     },
 }

@@ -15,7 +15,7 @@ use crate::tools::one_line;
 pub(super) struct Line {
     /// The simple commands in it, each at least one word.
     pub(super) commands: Vec<Vec<String>>,
-    /// Why it is not fully understood, as `uses a variable`.
+    /// The reason why the line is not fully understood, such as `uses a variable`.
     pub(super) unclear: Option<&'static str>,
     /// All that looks like a word, whatever stands around it.
     pieces: Vec<String>,
@@ -42,8 +42,8 @@ impl Line {
         line
     }
 
-    /// Whether it runs a command that begins so, or may: by a path, through another program, or in a part that is not
-    /// understood.
+    /// Returns true if the line runs, or might run, a command that begins with `beginning`: by its path, through
+    /// another program, or in a part that is not understood.
     pub(super) fn may_run(&self, beginning: &[String]) -> bool {
         let is_in = |pieces: &[String]| (0..pieces.len()).any(|at| begins(&pieces[at..], beginning));
         let through_another = |words: &[String]| {
@@ -54,7 +54,7 @@ impl Line {
     }
 }
 
-/// Whether words begin so; a program may be named by its path.
+/// Returns true if a command begins with these words; its program may be given by a path.
 fn begins(words: &[String], beginning: &[String]) -> bool {
     match (words.split_first(), beginning.split_first()) {
         (Some((program, words)), Some((wanted, beginning))) => {
@@ -64,7 +64,7 @@ fn begins(words: &[String], beginning: &[String]) -> bool {
     }
 }
 
-/// Why a simple command is not as simple as it looks.
+/// Returns the reason why a simple command is not as simple as it looks.
 fn odd_command(words: &[String]) -> Option<&'static str> {
     let first = words.first()?.as_str();
     if KEYWORDS.contains(&first) {
@@ -99,7 +99,7 @@ struct Reader<'a> {
 #[derive(Default)]
 struct Word {
     text: String,
-    /// It has begun, though it may be empty: `''`.
+    /// Set once the word has begun, even if it is empty: `''`.
     begun: bool,
     /// Some of it is quoted.
     quoted: bool,
@@ -285,14 +285,14 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a word ends here.
+/// Returns true if a word ends at the start of `rest`.
 fn ends_word(rest: &str) -> bool {
     rest.chars().next().is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '|' | '&'))
 }
 
 const BYTES_MAX: usize = 16 << 10;
 const SHOWN_CHARS: usize = 100;
-/// What begins something larger than a simple command.
+/// Words that begin something larger than a simple command.
 const KEYWORDS: [&str; 21] = [
     "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "in",
     "function", "select", "time", "coproc", "[[", "]]", "{", "!",

@@ -83,7 +83,7 @@ fn mutated(rng: &mut Rng) -> String {
     line
 }
 
-/// How programs were called while a shell ran a line.
+/// The command lines of all programs that a shell started for one line.
 fn called(shell: &Path, dir: &Path, line: &str) -> Vec<Vec<String>> {
     let notes = dir.join("notes");
     std::fs::write(&notes, "").unwrap();

@@ -55,15 +55,15 @@ pub use error::PolicyError;
 pub use prefix::{Prefix, READERS, RUNNERS};
 pub use rules::PolicyRules;
 
-/// Whether something may be done.
+/// The permission for a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Permission {
-    /// It may.
+    /// The call is made without asking.
     Allow,
     /// A person says.
     Ask,
-    /// It may not.
+    /// The call is refused.
     Deny,
 }
 
@@ -87,13 +87,13 @@ impl fmt::Display for Permission {
 /// A verdict and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether it may be done.
+    /// The permission.
     pub verdict: Permission,
-    /// Why, in a sentence for a person; of a deny, also for the model.
+    /// The reason, in a sentence for a person; for a refusal also for the model.
     pub why: String,
 }
 
-/// Whether somebody is there to be asked.
+/// The availability of a person who can approve calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approver {
     /// A person at a terminal.
@@ -107,13 +107,13 @@ pub enum Approver {
 pub enum ApprovalScope {
     /// This time.
     Once,
-    /// As long as this policy lives.
+    /// For the lifetime of this policy.
     Session,
     /// In this workspace, from now on.
     Project,
 }
 
-/// How much a person allowed.
+/// The set of calls that a person approved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grant {
     /// This very command; this very file, with this tool.
@@ -124,7 +124,7 @@ pub enum Grant {
     Tool,
 }
 
-/// What tools may do.
+/// Decides which tool calls may be made.
 #[derive(Debug)]
 pub struct ToolPolicy {
     rules: PolicyRules,
@@ -137,7 +137,7 @@ impl ToolPolicy {
         ToolPolicy { rules, approvals }
     }
 
-    /// Whether a call may be made.
+    /// Decides whether a call may be made.
     pub fn decide(&self, prepared: &PreparedCall, asking: Approver) -> Decision {
         let decision = match &prepared.subject {
             CallSubject::Command(command) => self.decide_command(prepared.tool, command),
@@ -269,7 +269,7 @@ fn ask_once(why: &str, asking: Approver) -> Decision {
     }
 }
 
-/// What happens where nobody said anything.
+/// Returns the default decision, where no rule and no approval applies.
 fn by_default(effect: ToolEffect) -> Decision {
     let (verdict, why) = match effect {
         ToolEffect::Read => (Permission::Allow, "looking is free"),

@@ -8,7 +8,7 @@ use super::line::{self, Line};
 use super::{Decision, MAY_CHANGE, Permission, prefix};
 use crate::tools;
 
-/// What the user set.
+/// The rules that the user wrote.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyRules {
     rules: Vec<Rule>,
@@ -24,7 +24,7 @@ pub(super) struct Rule {
     because: Option<String>,
 }
 
-/// What a rule is about.
+/// The calls that a rule applies to.
 #[derive(Debug, Clone)]
 enum What {
     /// All that the tool does.
@@ -133,7 +133,8 @@ impl Rule {
         Ok(rule)
     }
 
-    /// Whether it decides about an example alone: an allow must understand and cover all of it, the others any part.
+    /// Returns true if the rule alone decides about an example: an allow rule must understand and cover all of it, the
+    /// others any part.
     fn takes_example(&self, example: &str) -> bool {
         if self.tool != RUN_COMMAND {
             return self.takes_path(example);
@@ -148,12 +149,12 @@ impl Rule {
         }
     }
 
-    /// Whether it is about all that the tool does, understood or not.
+    /// Returns true if the rule covers every call of its tool, understood or not.
     pub(super) fn takes_all(&self) -> bool {
         matches!(self.what, What::All)
     }
 
-    /// Whether it is about a simple command, to the letter.
+    /// Returns true if the rule covers a simple command, word for word.
     pub(super) fn takes_words(&self, words: &[String]) -> bool {
         match &self.what {
             What::All => true,
@@ -162,7 +163,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is about any part of a line, or may be.
+    /// Returns true if the rule covers any part of a line, or might.
     pub(super) fn takes_any(&self, line: &Line) -> bool {
         match &self.what {
             What::All => true,
@@ -171,7 +172,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is about a file.
+    /// Returns true if the rule covers a file.
     pub(super) fn takes_path(&self, path: &str) -> bool {
         match &self.what {
             What::All => true,

@@ -45,7 +45,7 @@ pub(super) fn with_version(mut base: Url) -> Url {
     base
 }
 
-/// Whether it is this machine: then no proxy is asked.
+/// Returns true if `url` names this machine, which is reached without a proxy.
 pub(super) fn is_here(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let host = host.trim_start_matches('[').trim_end_matches(']');

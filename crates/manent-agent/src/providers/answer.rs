@@ -6,7 +6,7 @@ use super::retry::random;
 use super::server_errors::Peer;
 use super::{FinishReason, Hear, Reply, ReplyEvent, ToolCall, Truncated};
 
-/// What came so far. The pieces that were told are always the beginning of what the reply holds in the end.
+/// A [`Reply`] under construction. The events reported so far are always a prefix of the finished reply.
 pub(super) struct Answer<'a> {
     pub(super) reply: Reply,
     pub(super) peer: Peer,
@@ -47,7 +47,7 @@ impl<'a> Answer<'a> {
         self.call_counted(id, name, arguments)
     }
 
-    /// As [`Answer::call`], of one whose bytes were counted as they came.
+    /// Adds a call whose bytes were counted as they arrived; otherwise like [`Answer::call`].
     pub(super) fn call_counted(&mut self, id: &str, name: &str, arguments: String) -> Result<(), ModelError> {
         if self.reply.calls.len() == CALLS_MAX {
             return Err(self.too_many_calls());
@@ -63,7 +63,7 @@ impl<'a> Answer<'a> {
         Ok(())
     }
 
-    /// Whether anything of it came.
+    /// Returns true once any part of the reply has arrived.
     pub(super) fn is_begun(&self) -> bool {
         self.bytes > 0
     }
@@ -82,14 +82,14 @@ impl<'a> Answer<'a> {
         self.peer.too_large(self.bytes_max, None)
     }
 
-    /// What the server calls the model.
+    /// Records the name by which the server calls the model.
     pub(super) fn name_model(&mut self, name: &str) {
         if !name.is_empty() {
             self.reply.model = shown(name, NAME_CHARS_MAX);
         }
     }
 
-    /// It is whole. The reason is the server's, if it gave one.
+    /// Finishes the reply, with the finish reason that the server gave, if it gave one.
     pub(super) fn finish(mut self, reason: Option<&str>) -> Reply {
         self.reply.finish = match reason {
             // Some servers say `stop` although they wait for results.
@@ -103,7 +103,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Whether a server silently dropped a part of what it was given.
+/// Detects a server that silently dropped part of the prompt.
 ///
 /// It tells only how much it read, by a vocabulary of its own, and some leave out of that what they still had from the
 /// last request. So it counts only if there was cause to drop something: more than the window by our count, or nearly.

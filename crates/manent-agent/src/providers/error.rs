@@ -12,15 +12,15 @@ pub enum ModelError {
     /// The address is none.
     #[error("{url} is no address of a server ({why}); give one as http://127.0.0.1:11434")]
     Address {
-        /// What was given, without a password.
+        /// The given address, without a password.
         url: String,
-        /// What is wrong with it.
+        /// The fault of the address.
         why: String,
     },
     /// A request that must not be sent.
     #[error("the request was not sent: {what}")]
     Unsendable {
-        /// What is wrong with it, and what to do.
+        /// The fault of the request and its remedy.
         what: &'static str,
     },
     /// Nobody answers there.
@@ -31,7 +31,7 @@ pub enum ModelError {
     Unreachable {
         /// The server.
         url: String,
-        /// What the system says.
+        /// The error of the system.
         why: String,
     },
     /// The server does not have the model.
@@ -41,7 +41,7 @@ pub enum ModelError {
         model: String,
         /// The server.
         url: String,
-        /// What it has instead, where it told.
+        /// The models that the server has, if it listed them.
         others: Vec<String>,
     },
     /// The server wants another key, or one at all.
@@ -51,7 +51,7 @@ pub enum ModelError {
         url: String,
         /// 401 or 403.
         status: u16,
-        /// What it said.
+        /// The message of the server.
         message: String,
     },
     /// The model cannot call tools.
@@ -72,9 +72,9 @@ pub enum ModelError {
         model: String,
         /// The server.
         url: String,
-        /// What the request takes, where the server told.
+        /// The size of the request in tokens, if the server reported it.
         tokens: Option<u64>,
-        /// What it allows, where it told.
+        /// The window of the model in tokens, if the server reported it.
         window: Option<u64>,
     },
     /// The server had no time for us, however often it was asked.
@@ -84,9 +84,9 @@ pub enum ModelError {
         url: String,
         /// 429 or 503.
         status: u16,
-        /// How often it was asked.
+        /// The number of attempts.
         tries: u32,
-        /// What it said.
+        /// The message of the server.
         message: String,
     },
     /// The server answered with an error.
@@ -94,9 +94,9 @@ pub enum ModelError {
     Server {
         /// The server.
         url: String,
-        /// Of HTTP.
+        /// The HTTP status.
         status: u16,
-        /// What it said.
+        /// The message of the server.
         message: String,
     },
     /// The server began to answer and then reported an error.
@@ -104,13 +104,13 @@ pub enum ModelError {
     Failed {
         /// The server.
         url: String,
-        /// What it said.
+        /// The message of the server.
         message: String,
     },
     /// The record could not be searched.
     #[error("the record could not be searched: {message}")]
     Record {
-        /// What the store says.
+        /// The error of the store.
         message: String,
     },
     /// Our own client of it panicked.
@@ -119,7 +119,7 @@ pub enum ModelError {
     /// Whoever asked did not want the answer any more.
     #[error("stopped; ask again")]
     Stopped,
-    /// Nothing came for too long.
+    /// The server sent nothing for too long.
     #[error(
         "nothing came from {url} for {} s; see whether it is overloaded, or allow it more time{}",
         after.as_secs_f32(), with(*setting)
@@ -127,7 +127,7 @@ pub enum ModelError {
     Stalled {
         /// The server.
         url: String,
-        /// How long was waited.
+        /// The time waited.
         after: Duration,
         /// The setting that allows more.
         setting: Option<&'static str>,
@@ -139,7 +139,7 @@ pub enum ModelError {
         after.as_secs_f32()
     )]
     OutOfTime {
-        /// How long was waited.
+        /// The time waited.
         after: Duration,
     },
     /// The answer stopped in its middle.
@@ -148,7 +148,7 @@ pub enum ModelError {
         /// The server.
         url: String,
     },
-    /// What came is no answer.
+    /// The response is not one of a model server.
     #[error("{url} sent something that is no answer of a model server; check its address and its version")]
     Broken {
         /// The server.
@@ -163,7 +163,7 @@ pub enum ModelError {
     TooLarge {
         /// The server.
         url: String,
-        /// What is allowed.
+        /// The limit in bytes.
         limit: u64,
         /// The setting that allows more.
         setting: Option<&'static str>,
@@ -171,7 +171,7 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// Whether the same request may succeed later.
+    /// Returns true if the same request may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. }
@@ -186,7 +186,8 @@ impl ModelError {
     }
 }
 
-/// What somebody else wrote, fit to be shown: cut, and nothing in it that moves a cursor or turns text around.
+/// Returns text from a server in a form that is safe to display: cut to `chars_max` characters, and without characters
+/// that move a cursor or reverse the direction of text.
 pub(super) fn shown(text: &str, chars_max: usize) -> String {
     let mut shown = String::new();
     for (at, c) in text.trim().chars().enumerate() {

@@ -5,9 +5,9 @@ use super::lines::{Ends, LINE_BYTES_MAX, LineError, Lines};
 /// Something that a server tells.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Event {
-    /// What kind; mostly empty.
+    /// The `event:` field; mostly empty.
     pub(super) name: String,
-    /// What it says; lines are joined.
+    /// The `data:` lines, joined by line feeds.
     pub(super) data: String,
 }
 
@@ -38,8 +38,8 @@ impl Events {
         Ok(None)
     }
 
-    /// What is left when nothing more comes. The standard would have it dropped, but many servers end without the
-    /// last empty line; whoever asks sees whether it is whole.
+    /// Returns the unfinished event at the end of the stream. The standard drops it, but many servers end without the
+    /// last empty line; the caller checks whether it is whole.
     pub(super) fn take_rest(&mut self) -> Result<Option<Event>, LineError> {
         if let Some(line) = self.lines.take_rest()? {
             read(line, &mut self.open, &mut self.has_data)?;

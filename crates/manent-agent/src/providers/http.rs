@@ -65,8 +65,8 @@ impl Connection {
         self.base.host_str().unwrap_or_default()
     }
 
-    /// As [`Connection::ask`], for an answer to a request. If the server does not have the model, what it has instead
-    /// is told; not knowing that is no error of its own.
+    /// Sends a chat request like [`Connection::ask`]. If the server does not have the model, the error lists the models
+    /// that it has; failing to get that list is not an error of its own.
     pub(super) async fn ask_for(
         &self,
         path: &str,
@@ -203,7 +203,7 @@ impl From<ModelError> for Trouble {
     }
 }
 
-/// Whether there is more to come.
+/// Tells the caller whether more bytes may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum More {
     Yes,
@@ -216,7 +216,7 @@ pub(super) struct Stream {
     pub(super) tries: u32,
     pub(super) peer: Peer,
     patience: RetryPolicy,
-    /// What allows it more time.
+    /// The setting that allows more time, for the error message.
     setting: Option<&'static str>,
     /// The bytes that came so far.
     received: usize,
@@ -248,7 +248,7 @@ impl Stream {
         self.is_begun |= answer.is_begun();
     }
 
-    /// Nothing more is needed; what comes all the same is waited for only shortly.
+    /// Shortens the timeout once the reply is finished: the rest of the stream is optional.
     pub(super) fn expect_end(&mut self) {
         self.patience.between = self.patience.between.min(LINGER);
     }
@@ -307,7 +307,7 @@ impl Stream {
 
 const BAD_KEY: &str = "the API key has characters that no header can carry; copy it again, on one line";
 const IDLE: Duration = Duration::from_secs(4);
-/// How long to wait for what is not needed.
+/// The timeout for parts of a response that are not needed.
 const LINGER: Duration = Duration::from_secs(5);
 const PLACE_CHARS_MAX: usize = 200;
 const MESSAGE_BYTES_MAX: usize = 64 << 10;

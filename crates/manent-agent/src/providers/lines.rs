@@ -4,7 +4,7 @@
 
 use memchr::{memchr, memchr2};
 
-/// What is wrong with a line.
+/// The reason why a line cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineError {
     /// Longer than [`LINE_BYTES_MAX`].
@@ -13,7 +13,7 @@ pub(super) enum LineError {
     NoText,
 }
 
-/// What ends a line.
+/// The line terminators of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ends {
     /// LF, or CR and LF.
@@ -27,7 +27,7 @@ pub(super) enum Ends {
 pub(super) struct Lines {
     ends: Ends,
     held: Vec<u8>,
-    /// What is before it was given away.
+    /// The start of the bytes that have not been returned yet.
     start: usize,
     /// Up to here there is no end of a line.
     searched: usize,
@@ -81,7 +81,7 @@ impl Lines {
         self.decode(start, end).map(Some)
     }
 
-    /// What is left when nothing more comes: a line without an end.
+    /// Returns the last line if it has no terminator.
     pub(super) fn take_rest(&mut self) -> Result<Option<&str>, LineError> {
         let (start, end) = (self.start, self.held.len());
         self.start = end;

@@ -37,7 +37,7 @@ pub(crate) fn names(messages: &[Message]) -> Result<HashMap<String, String>, Mod
     Ok(names)
 }
 
-/// As we write calls, or as OpenAI does, and with it most other programs.
+/// A call as written by this program, or in the format of OpenAI, which most other programs use.
 #[derive(Deserialize)]
 struct Written<'a> {
     #[serde(default, deserialize_with = "loose::text")]

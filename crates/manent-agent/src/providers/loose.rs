@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// What is called, and with what.
+/// The name and the arguments of a call.
 #[derive(Deserialize)]
 pub(super) struct Function<'a> {
     #[serde(default, deserialize_with = "text")]

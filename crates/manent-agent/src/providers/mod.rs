@@ -50,7 +50,7 @@ pub use server::ServerConfig;
 /// Whoever is told of the pieces of an answer.
 type Hear<'a> = &'a mut (dyn FnMut(ReplyEvent<'_>) + Send);
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// In order.
@@ -59,15 +59,16 @@ pub struct Request {
     pub tools: Option<String>,
     /// A JSON schema that the answer must follow. Servers do their best; whoever asks checks.
     pub format: Option<Value>,
-    /// Whether to think aloud first; nothing: as the model does by itself.
+    /// Enables or disables thinking before the answer; `None` leaves that to the model.
     pub think: Option<bool>,
     /// The longest answer, in tokens.
     pub max_tokens: Option<u64>,
-    /// How freely to choose words; nothing: as the server does by itself.
+    /// The sampling temperature; `None` leaves it to the server.
     pub temperature: Option<f64>,
     /// The same seed and the same request give the same answer, where a server can do that.
     pub seed: Option<u64>,
-    /// What all of this takes, as we count; to see whether the server read all of it. Zero: not counted.
+    /// The size of the request in tokens by our own count, used to detect a server that drops part of it. Zero if it
+    /// was not counted.
     pub counted: u64,
 }
 
@@ -113,9 +114,9 @@ pub enum ReplyEvent<'a> {
     Call(&'a ToolCall),
     /// The server could not answer just now, and is asked again after so many milliseconds.
     Again {
-        /// How long.
+        /// The delay in milliseconds.
         after_ms: u64,
-        /// Why.
+        /// The reason, for display.
         why: &'a str,
     },
 }
@@ -134,42 +135,42 @@ pub struct ToolCall {
 /// An answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// What was said.
+    /// The text of the answer.
     pub text: String,
-    /// What was thought before, where the server tells that apart.
+    /// The reasoning before the answer, if the server reports it separately.
     pub thinking: String,
     /// Tools that are called.
     pub calls: Vec<ToolCall>,
-    /// What the server counted.
+    /// The token counts of the server.
     pub usage: TokenUsage,
-    /// Why it ended.
+    /// The reason why the answer ended.
     pub finish: FinishReason,
     /// The model, as the server calls it.
     pub model: String,
     /// The server read less than it was given.
     pub truncated: Option<Truncated>,
-    /// How often it was asked.
+    /// The number of requests it took, retries included.
     pub tries: u32,
 }
 
-/// What a server counted, in tokens.
+/// Token counts as reported by a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TokenUsage {
-    /// What it read.
+    /// The size of the prompt.
     pub input: Option<u64>,
-    /// What it wrote.
+    /// The size of the answer.
     pub output: Option<u64>,
 }
 
-/// Why an answer ended.
+/// The reason why an answer ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum FinishReason {
     /// The model was done.
     #[default]
     Stop,
-    /// It was cut off: too long.
+    /// The answer reached the maximum length.
     Length,
-    /// It waits for results of tools.
+    /// The model waits for results of tool calls.
     Calls,
     /// The server says something else.
     Other(String),
@@ -178,20 +179,20 @@ pub enum FinishReason {
 /// A server that cut off what it was given, and did not say so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truncated {
-    /// What we had counted.
+    /// The size of the request by our own count.
     pub counted: u64,
-    /// What it says it read.
+    /// The size that the server reports to have read.
     pub read: u64,
 }
 
-/// What a model can do. Nothing: the server does not tell.
+/// The capabilities of a model. `None` where the server does not report them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// It can call tools.
+    /// Support for tool calls.
     pub tools: Option<bool>,
-    /// It can think before it answers.
+    /// Support for reasoning before the answer.
     pub thinking: Option<bool>,
-    /// It can see pictures.
+    /// Support for images.
     pub vision: Option<bool>,
     /// The most tokens that it was made for, or that its server allows.
     pub window: Option<u64>,

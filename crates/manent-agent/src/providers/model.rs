@@ -67,7 +67,7 @@ impl Model {
         asked.unwrap_or(Err(ModelError::OutOfTime { after: within }))
     }
 
-    /// What the model is called.
+    /// Returns the name of the model.
     pub fn name(&self) -> &str {
         match self {
             Model::Ollama(model) => model.name(),
@@ -77,7 +77,8 @@ impl Model {
         }
     }
 
-    /// How many tokens prompt and answer may take together, where that is known without asking.
+    /// Returns the number of tokens that prompt and answer may take together, if that is known without asking the
+    /// server.
     pub fn window(&self) -> Option<u64> {
         match self {
             Model::Ollama(model) => Some(model.window()),
@@ -87,7 +88,7 @@ impl Model {
         }
     }
 
-    /// What the model can do, as far as its server tells.
+    /// Asks the server for the capabilities of the model.
     pub async fn capabilities(&self) -> Result<Capabilities, ModelError> {
         match self {
             Model::Ollama(model) => model.capabilities().await,
@@ -96,8 +97,8 @@ impl Model {
         }
     }
 
-    /// Whether its server knows of calls of tools. Where it does not tell, servers like OpenAI's mostly do, and Ollama
-    /// leaves them out for models that were not made for it.
+    /// Returns true if the model can be given tools. If the server does not report it, servers with OpenAI's interface
+    /// are assumed to support them; Ollama drops tools for models that were not trained for them.
     pub async fn calls_tools(&self) -> bool {
         let told = self.capabilities().await.ok().and_then(|capabilities| capabilities.tools);
         told.unwrap_or(matches!(self, Model::OpenAi(_)))

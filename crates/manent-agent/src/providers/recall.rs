@@ -29,7 +29,7 @@ impl Recall {
         self.look_up(question).map_err(|e| ModelError::Record { message: e.to_string() })
     }
 
-    /// As the other models do.
+    /// Answers like the other models, on a thread that may block.
     pub async fn chat(
         &self,
         request: &Request,
@@ -75,7 +75,8 @@ impl Recall {
         Ok(out)
     }
 
-    /// What was quoted before is no source: else answers would come to quote answers.
+    /// Returns true if `hit` is an earlier answer of [`Recall`]. Such answers are not quoted: otherwise answers would
+    /// come to quote answers.
     fn is_ours(&self, hit: &Hit) -> manent::Result<bool> {
         if hit.role != "assistant" {
             return Ok(false);
@@ -130,7 +131,7 @@ fn one_line(text: &str, chars: usize) -> String {
     }
 }
 
-/// What it is called where models have names.
+/// The name of [`Recall`] where models have names.
 pub const NAME: &str = "recall";
 const OPENING: &str = "No model answers here, so this is no answer of one: these are your own records, searched for \
     the words of the question.";

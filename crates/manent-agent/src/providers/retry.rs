@@ -18,9 +18,9 @@ pub struct RetryPolicy {
     pub call: Duration,
     /// For a server to say that it is there.
     pub probe: Duration,
-    /// How often to ask a server that is busy or in trouble (429, 500, 502, 503, 504).
+    /// The number of attempts if a server is busy or fails (429, 500, 502, 503, 504).
     pub tries: u32,
-    /// How often to ask a server that refuses the connection, or closes it without a word.
+    /// The number of attempts if a server refuses the connection or closes it without a response.
     pub reach_tries: u32,
     /// Before the second try; doubled for each further one, and up to a quarter less by chance, so that many who were
     /// turned away together do not come back together.
@@ -55,7 +55,8 @@ impl RetryPolicy {
         self.answer_bytes.saturating_mul(WIRE_FACTOR)
     }
 
-    /// How long to wait after so many tries, if the server asks for nothing or for so long.
+    /// Returns the delay before the next attempt after `tries` attempts. `asked` is the delay that the server asked
+    /// for.
     pub(super) fn wait(&self, tries: u32, asked: Option<Duration>, random: u64) -> Duration {
         if let Some(asked) = asked {
             // Never earlier than asked.
@@ -67,7 +68,7 @@ impl RetryPolicy {
     }
 }
 
-/// What `Retry-After` says: seconds, or a date.
+/// Parses a `Retry-After` header: a number of seconds, or a date.
 pub(super) fn retry_after(header: &str) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse::<f64>() {

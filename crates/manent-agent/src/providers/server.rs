@@ -5,7 +5,7 @@ use std::fmt;
 use super::address::without_password;
 use super::retry::RetryPolicy;
 
-/// Where a model server is and how to deal with it.
+/// The address, the key and the limits of a model server.
 #[derive(Clone)]
 pub struct ServerConfig {
     pub(super) url: String,

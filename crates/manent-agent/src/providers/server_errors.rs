@@ -42,7 +42,7 @@ impl Peer {
         self.known(told).unwrap_or_else(failed)
     }
 
-    /// What is known by its words, whatever the status.
+    /// Returns the errors that are recognised by their wording, whatever the status.
     fn known(&self, told: &Told) -> Option<ModelError> {
         let (url, model) = (self.url.clone(), self.model.clone());
         if told.is_too_long() {
@@ -98,7 +98,7 @@ fn root_cause(error: &dyn std::error::Error) -> String {
     shown(&cause.to_string(), MESSAGE_CHARS_MAX)
 }
 
-/// What a server says about an error. Each has its own form.
+/// The error report of a server. Every server has its own format.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     message: String,

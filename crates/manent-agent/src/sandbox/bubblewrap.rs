@@ -8,7 +8,7 @@ use manent::log::fs::{Disk, Shape};
 
 use super::policy::{Network, ResourceLimits, SETTINGS, SYSTEM, View};
 
-/// Where the program that enters is found inside.
+/// The path of the helper program inside of the sandbox.
 pub(super) const HELPER: &str = "/manent-sandbox";
 /// The home and the temporary directory of a command.
 pub(super) const SCRATCH: &str = "/tmp";
@@ -86,7 +86,7 @@ impl Arguments {
         }
     }
 
-    /// What the policy shows and hides, parents before what lies in them.
+    /// Adds the mounts of the policy, parents before what lies in them.
     fn view(&mut self, view: &View) {
         let mut mounts: Vec<(PathBuf, Mount)> = vec![(view.workspace.clone(), Mount::Change)];
         let read_only = |path: &Path| view.read_only.iter().any(|dir| path.starts_with(dir));
@@ -118,7 +118,7 @@ impl Arguments {
     }
 }
 
-/// How a path is shown, from the freest to the strictest.
+/// The way a path is mounted, from the least to the most restrictive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mount {
     Change,

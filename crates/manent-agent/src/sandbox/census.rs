@@ -12,7 +12,7 @@ use rustix::process::Pid;
 use super::outcome::Limit;
 use super::policy::ResourceLimits;
 
-/// What is used up now.
+/// The resources that a command uses at one moment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     /// Processes and threads.
@@ -22,7 +22,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// What is over its limit.
+    /// Returns the limit that is exceeded, if one is.
     pub(super) fn over(&self, limits: &ResourceLimits) -> Option<Limit> {
         if self.tasks > limits.processes {
             return Some(Limit::Processes);
@@ -61,7 +61,7 @@ pub(super) fn count(keeper: Pid) -> Usage {
     usage
 }
 
-/// How many tasks this user has now, wherever.
+/// Returns the number of processes and threads of this user on the whole machine.
 pub(super) fn tasks_of_user() -> u64 {
     let own = |pid: &u64| {
         rustix::fs::stat(format!("/proc/{pid}"))

@@ -109,9 +109,9 @@ fn set(resource: Resource, soft: u64, hard: u64) -> rustix::io::Result<()> {
     rustix::process::setrlimit(resource, Rlimit { current: Some(soft), maximum: Some(hard) })
 }
 
-/// How a process ends that could not enter.
+/// The exit code of a process that could not enter the sandbox.
 const NOT_ENTERED: u8 = 125;
-/// How a command ends that could not be started, as shells have it.
+/// The exit code of a command that could not be started, as in shells.
 const NOT_STARTED: u8 = 127;
 const NICE: i32 = 5;
 /// The keeper and what it is about to start.

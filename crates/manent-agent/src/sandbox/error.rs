@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use super::Isolation;
 
-/// What can go wrong around a command.
+/// The errors of running a command in a sandbox.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// Nothing here confines a command.
+    /// No isolation mechanism works on this machine.
     #[error(
         "no sandbox works on this machine, so no command is run ({}); install bubblewrap (`apt-get install \
          bubblewrap`) and let users make name spaces, or use Linux 6.12 or newer with Landlock enabled",
@@ -22,40 +22,40 @@ pub enum SandboxError {
     /// One kind does not work.
     #[error("{kind} does not work here: {why}")]
     Unusable {
-        /// Which.
+        /// The mechanism.
         kind: Isolation,
-        /// What it said, and what to do.
+        /// The fault and its remedy.
         why: String,
     },
     /// A path in the policy leads nowhere.
     #[error("{what} {} cannot be used: {source}; give a directory that exists", .path.display())]
     Path {
-        /// What it was to be.
+        /// The role of the path.
         what: &'static str,
-        /// As it was given.
+        /// The given path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A path in the policy would show what must stay hidden, or is no place for a command.
     #[error("{what} {} cannot be used: {why}", .path.display())]
     Refused {
-        /// What it was to be.
+        /// The role of the path.
         what: &'static str,
         /// Resolved.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// The reason and its remedy.
         why: String,
     },
-    /// Nothing to run, or nothing that could be handed over.
+    /// An empty command line, or one that cannot be passed on.
     #[error("this command cannot be run: {0}")]
     Command(&'static str),
     /// The sandbox was not entered; the command did not begin.
     #[error("{kind} could not be entered, so the command was not run: {why}")]
     Setup {
-        /// Which.
+        /// The mechanism.
         kind: Isolation,
-        /// What it said.
+        /// The output of the failed setup.
         why: String,
     },
     /// Another command runs in the workspace, or above or below it, and did not end in time.
@@ -70,9 +70,9 @@ pub enum SandboxError {
     /// The system refused something that it usually does not.
     #[error("cannot {doing}: {source}")]
     Io {
-        /// What was to be done.
+        /// The attempted operation.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

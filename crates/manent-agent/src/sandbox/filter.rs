@@ -47,7 +47,7 @@ pub(super) fn install(kind: Isolation, network: Network) -> Result<(), String> {
     Ok(())
 }
 
-/// What is refused although it exists.
+/// Returns the rules for system calls that exist but are refused, some of them by their arguments.
 fn refused(kind: Isolation, network: Network) -> Built<Rules> {
     let mut rules: Rules = REFUSED.iter().chain(REFUSED_OLD).map(|call| (*call, Vec::new())).collect();
     namespaces(&mut rules)?;
@@ -81,9 +81,9 @@ fn namespaces(rules: &mut Rules) -> Built<()> {
     Ok(())
 }
 
-/// Which sockets can be made. A socket to a name of this machine never: whoever listens there is not in the sandbox,
-/// or could be somebody who is not. Pairs of connected ones are pipes and stay; but not of those that can be sent
-/// elsewhere afterwards (datagrams).
+/// Restricts the kinds of sockets. Sockets with a name on this machine are always refused: whoever listens there is
+/// outside of the sandbox, or might be. Connected pairs behave like pipes and are allowed, except datagram pairs, which
+/// can be redirected afterwards.
 fn sockets(rules: &mut Rules, kind: Isolation, network: Network) -> Built<()> {
     let own_network = kind == Isolation::Bubblewrap;
     if network == Network::Allowed || own_network {
@@ -107,7 +107,7 @@ fn sockets(rules: &mut Rules, kind: Isolation, network: Network) -> Built<()> {
     Ok(())
 }
 
-/// Nothing is typed into a terminal on behalf of its user.
+/// Refuses to type into a terminal on behalf of its user.
 fn terminals(rules: &mut Rules) -> Built<()> {
     for request in [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD, libc::TIOCSCTTY] {
         refuse_if(rules, libc::SYS_ioctl, &[(1, (SeccompCmpOp::Eq, request))])?;
@@ -138,7 +138,7 @@ fn setuid_files(rules: &mut Rules) -> Built<()> {
     Ok(())
 }
 
-/// What a name space would keep away from the outside and Landlock does not look at.
+/// Refuses what a name space would keep away from other processes and Landlock does not control.
 fn unseen_by_landlock(rules: &mut Rules) -> Built<()> {
     // Who is told of changes in a directory learns names in it.
     rules.insert(libc::SYS_inotify_add_watch, Vec::new());

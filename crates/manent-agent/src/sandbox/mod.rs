@@ -58,7 +58,7 @@ use scratch::Scratch;
 pub use shell::SandboxShell;
 pub use stop::{StopFlag, StopOnDrop};
 
-/// How commands are confined.
+/// The mechanism that confines commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
@@ -90,7 +90,7 @@ pub struct Sandbox {
     details: String,
     /// This program, or another that calls [`enter_if_asked`].
     helper: PathBuf,
-    /// Where `bwrap` is, if it is used.
+    /// The path of `bwrap`, if it is used.
     bubblewrap: Option<PathBuf>,
 }
 
@@ -138,7 +138,7 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// Which kind it is.
+    /// Returns the mechanism.
     pub fn kind(&self) -> Isolation {
         self.kind
     }
@@ -174,7 +174,7 @@ impl Sandbox {
     }
 }
 
-/// Where `bwrap` is: where systems install it, else wherever the user has it.
+/// Finds `bwrap`: in the directories of the system first, then in `PATH`.
 fn find_bubblewrap() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let searched = std::env::split_paths(&path).filter(|dir| dir.is_absolute());
@@ -194,5 +194,5 @@ fn details(bubblewrap: Option<&Path>) -> String {
     format!("{}, {kernel}", version.unwrap_or_default())
 }
 
-/// How long a trivial command may take on a busy machine.
+/// The time limit for a trivial command on a busy machine.
 const PROBE_MAX: Duration = Duration::from_secs(20);

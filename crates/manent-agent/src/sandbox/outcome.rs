@@ -8,36 +8,36 @@ use super::guard::GuardNote;
 /// A command that was run.
 #[derive(Debug, Clone)]
 pub struct CommandOutcome {
-    /// How it ended.
+    /// The way the command ended.
     pub ending: CommandEnd,
-    /// What it wrote to standard output; with merged streams, all that it wrote.
+    /// Standard output; with merged streams, all output.
     pub stdout: CapturedOutput,
-    /// What it wrote to standard error; with merged streams, nothing.
+    /// Standard error; empty with merged streams.
     pub stderr: CapturedOutput,
     /// From its start to its end.
     pub duration: Duration,
     /// The sandbox it ran in, for the log.
     pub sandbox: String,
-    /// What of its changes was undone, and what there is to know about that.
+    /// Notes on changes that were undone.
     pub notes: Vec<GuardNote>,
 }
 
-/// How a command ended.
+/// The way a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandEnd {
     /// By itself, with this code.
     Exit(i32),
     /// By a signal that it got from itself or from another process in the sandbox.
     Signal(i32),
-    /// It took longer than it may.
+    /// The time limit was exceeded.
     Timeout,
-    /// It used more than it may.
+    /// A resource limit was exceeded.
     Limit(Limit),
-    /// Its flag was raised.
+    /// The [`super::StopFlag`] was raised.
     Stopped,
 }
 
-/// What a command used too much of.
+/// The limited resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// Work.

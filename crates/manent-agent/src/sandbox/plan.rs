@@ -20,13 +20,13 @@ pub(super) const KEEP: &str = "keep";
 /// The second: become the command.
 pub(super) const BECOME: &str = "become";
 
-/// What there is to do inside.
+/// The instructions for the processes inside of the sandbox.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) kind: Isolation,
     pub(super) network: Network,
     pub(super) limits: ResourceLimits,
-    /// What the keeper removes if whoever made it is gone.
+    /// The directory that the keeper removes if the process that created it is gone.
     pub(super) scratch: Option<PathBuf>,
     /// For Landlock: what may be reached. Nothing else is.
     pub(super) rules: Vec<Rule>,
@@ -52,7 +52,7 @@ pub(super) enum Access {
     Change,
 }
 
-/// What may be reached, as rules. Paths are free of symbolic links; what is not there is left out.
+/// Returns the Landlock rules for a view. Paths have no symbolic links; paths that do not exist are left out.
 pub(super) fn rules(view: &View, scratch: &Path) -> Result<Vec<Rule>, SandboxError> {
     let fixed = SYSTEM.iter().chain(&SETTINGS).map(|path| (PathBuf::from(path), Access::Use));
     let devices = ["null", "zero", "full", "random", "urandom"].map(|name| Path::new("/dev").join(name));
@@ -76,14 +76,14 @@ pub(super) fn rules(view: &View, scratch: &Path) -> Result<Vec<Rule>, SandboxErr
     Ok(rules)
 }
 
-/// What comes back over the line between keeper and outside.
+/// The messages from the keeper to the process outside.
 pub(super) mod report {
     use super::{CommandEnd, Limit};
 
     /// The sandbox is entered; the next thing is the command.
     pub(in super::super) const ENTERED: u8 = b'r';
 
-    /// How it ended, in two bytes.
+    /// Encodes the end of a command in two bytes.
     pub(in super::super) fn encode(ending: CommandEnd) -> [u8; 2] {
         match ending {
             CommandEnd::Exit(code) => [b'e', u8::try_from(code).unwrap_or(u8::MAX)],

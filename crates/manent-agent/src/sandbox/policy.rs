@@ -15,7 +15,7 @@ use super::error::SandboxError;
 use super::guard::NewEntries;
 use crate::protected::{GIT, Marks, is_git};
 
-/// What a command may do. Everything that is not said here it may not.
+/// The permissions and limits of a command. Everything that is not listed here is forbidden.
 #[derive(Debug, Clone)]
 pub struct SandboxPolicy {
     /// The directory in which it runs, and the only one that it may change.
@@ -24,22 +24,22 @@ pub struct SandboxPolicy {
     pub store: PathBuf,
     /// The home of the user: what opens doors there is hidden, if the home can be seen at all.
     pub home: Option<PathBuf>,
-    /// What else it may read, beside the programs of the system.
+    /// Further paths that the command may read, besides the programs of the system.
     pub read_only: Vec<PathBuf>,
-    /// What else is hidden, also where it lies in something that may be read.
+    /// Further paths that are hidden, even within readable ones.
     pub hidden: Vec<PathBuf>,
     /// Directories called `.git` in the workspace, by their path from there, in which the command may make commits and
     /// branches. Whatever else it changes in them is put back.
     pub writable_git: Vec<PathBuf>,
-    /// Whether repositories and protected names that appear during the command may stay.
+    /// The treatment of repositories and protected names that appear during the command.
     pub new_entries: NewEntries,
-    /// Whether it reaches the internet. Sockets of this machine it never reaches.
+    /// The access to the internet. Local sockets are never reachable.
     pub network: Network,
-    /// What it may use up.
+    /// The resource limits.
     pub limits: ResourceLimits,
     /// The names of environment variables that are handed on. `HOME` and `TMPDIR` are made by the sandbox.
     pub environment: Vec<String>,
-    /// How its output comes.
+    /// The handling of the two output streams.
     pub streams: OutputStreams,
 }
 
@@ -61,7 +61,7 @@ impl SandboxPolicy {
         }
     }
 
-    /// Whether a path without symbolic links lies in something that is shown.
+    /// Returns true if a path without symbolic links lies in something that the command can see.
     pub fn shows(&self, path: &Path) -> bool {
         let own =
             std::iter::once(&self.workspace).chain(&self.read_only).map(|dir| resolve_what_is_there(dir));
@@ -70,7 +70,7 @@ impl SandboxPolicy {
     }
 }
 
-/// Whether a command reaches the internet.
+/// The access of a command to the internet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
@@ -80,7 +80,7 @@ pub enum Network {
     Allowed,
 }
 
-/// How output comes.
+/// The handling of standard output and standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputStreams {
     /// Standard output and standard error as one, in the order in which they were written.
@@ -89,7 +89,7 @@ pub enum OutputStreams {
     Apart,
 }
 
-/// What a command may use up, with all that it starts.
+/// The resource limits of a command and all that it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceLimits {
     /// Time on the clock.
@@ -104,7 +104,7 @@ pub struct ResourceLimits {
     pub processes: u64,
     /// The longest file that can be written.
     pub file_bytes: u64,
-    /// What of each stream of output is kept: some of the beginning, most of the end.
+    /// The number of bytes kept of each output stream: a quarter of the start, the rest of the end.
     pub output_bytes: usize,
 }
 
@@ -127,11 +127,11 @@ impl Default for ResourceLimits {
 pub(super) struct View {
     pub(super) workspace: PathBuf,
     pub(super) read_only: Vec<PathBuf>,
-    /// What lies in something that is shown, and is there now.
+    /// The hidden paths that exist within visible ones.
     pub(super) hidden: Vec<(PathBuf, Shape)>,
     /// Repositories in which commits may be made.
     pub(super) writable: Vec<PathBuf>,
-    /// What is mounted read-only in the workspace, because a person's programs would execute it.
+    /// Paths of the workspace that are mounted read-only, because a person's programs would execute them.
     pub(super) protected: Vec<PathBuf>,
 }
 
@@ -256,7 +256,7 @@ fn writable_repository(workspace: &Path, path: &Path) -> Result<PathBuf, Sandbox
     Ok(real)
 }
 
-/// What is shown, and what it is called in an error.
+/// Returns the visible paths, each with its name in error messages.
 fn shown<'a>(
     workspace: &'a Path,
     read_only: &'a [PathBuf],
@@ -318,8 +318,8 @@ pub(super) fn environment(policy: &SandboxPolicy, view: &View, scratch: &Path) -
     variables
 }
 
-/// What a variable says here. Of the places for programs only those that can be seen: a shell that finds one in
-/// another does not look any further.
+/// Returns the value of an environment variable inside of the sandbox. Of `PATH` only the visible directories remain: a
+/// shell that finds a program in an invisible one would not look any further.
 fn value(name: &str, view: &View) -> Option<OsString> {
     if name != "PATH" {
         return std::env::var_os(name);
@@ -337,25 +337,25 @@ fn value(name: &str, view: &View) -> Option<OsString> {
     std::env::join_paths(dirs).ok()
 }
 
-/// Where the programs of a directory are, if it has any.
+/// Returns the directory of programs in `dir`, if there is one.
 fn programs_in(dir: &Path) -> Option<PathBuf> {
     let programs = if dir.ends_with("bin") { dir.to_owned() } else { dir.join("bin") };
     programs.is_dir().then_some(programs)
 }
 
-/// How many paths of the workspace are mounted at most, with the directories above them. Each mount costs bubblewrap
-/// more than the one before it: 128 take less than 0.1 s, 1,500 take 2 s.
+/// The number of paths of the workspace that are mounted at most, with the directories above them. Each mount costs
+/// bubblewrap more than the one before it: 128 take less than 0.1 s, 1,500 take 2 s.
 const MOUNTS_MAX: usize = 128;
 
-/// Where tools look for their own, if nothing else is said: in a home, and inside that is another one. Told where they
-/// are let in.
+/// Variables that name the directories of tools, with their defaults in the home. They are set if the directory is
+/// visible, because the sandbox has another home.
 const TOOLS_IN_HOME: [(&str, &str); 2] = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")];
 
 /// Programs and what they need: can be read and started, wherever they exist.
 pub(super) const SYSTEM: [&str; 8] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"];
 
-/// What programs need of the settings of a machine. The rest of `/etc` has keys and passwords.
+/// The system configuration that programs need. The rest of `/etc` holds keys and passwords.
 pub(super) const SETTINGS: [&str; 31] = [
     "/etc/alternatives",
     "/etc/bash.bashrc",
@@ -390,7 +390,7 @@ pub(super) const SETTINGS: [&str; 31] = [
     "/etc/timezone",
 ];
 
-/// Where people keep what opens doors. Only of use where the home itself can be seen.
+/// Secrets in the home of a user. They matter only if the home itself is visible.
 const SECRET_IN_HOME: [&str; 24] = [
     ".ssh",
     ".gnupg",

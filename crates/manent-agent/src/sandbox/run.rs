@@ -23,7 +23,7 @@ use super::scratch::Scratch;
 use super::stop::StopFlag;
 use super::{Sandbox, bubblewrap, plan, policy};
 
-/// What to run.
+/// A command to run.
 #[derive(Debug, Clone)]
 pub enum CommandLine {
     /// A line for a shell: bash where it is installed, else sh.
@@ -54,9 +54,10 @@ impl CommandLine {
     }
 }
 
-/// Who is given what a command writes, as it comes. Neither call may wait: meanwhile nobody looks at the clock.
+/// Receives the output of a command as it arrives. Neither method may block: meanwhile nobody watches the time limit.
 pub trait OutputObserver {
-    /// Whether more can be taken now. Until then nothing more is read, so that the command waits; its time goes on.
+    /// Returns true if more output can be taken now. Until then nothing is read, so that the command blocks; its time
+    /// limit keeps running.
     fn has_room(&mut self) -> bool;
     /// Takes this, also if there was no room: when a command is at its end, what is left in its pipes comes at once.
     fn tell(&mut self, bytes: &[u8]);
@@ -91,7 +92,7 @@ impl Sandbox {
         self.run_observed(policy, line, stop, &mut Nobody)
     }
 
-    /// As [`Sandbox::run`], and somebody is given everything that the command writes, as it comes.
+    /// Runs a command like [`Sandbox::run`], and passes everything that it writes to an observer as it arrives.
     pub fn run_observed(
         &self,
         policy: &SandboxPolicy,
@@ -156,7 +157,8 @@ impl Sandbox {
         Ok(CommandOutcome { ending, stdout, stderr, duration, sandbox, notes: Vec::new() })
     }
 
-    /// Whether commands can be run by this policy: what is wrong with its paths can be told before anything begins.
+    /// Checks whether commands can be run by this policy, so that faults of its paths are reported before anything
+    /// begins.
     pub fn check(&self, policy: &SandboxPolicy) -> Result<(), SandboxError> {
         View::new(policy, self.kind).map(drop)
     }
@@ -220,9 +222,9 @@ struct Run {
     line: UnixStream,
     outputs: Pipes,
     captured: [CapturedOutput; 2],
-    /// What the keeper told so far.
+    /// The bytes received from the keeper so far.
     told: Vec<u8>,
-    /// Whether the keeper is gone.
+    /// Set when the keeper has closed its end.
     closed: bool,
 }
 
@@ -352,7 +354,7 @@ enum Owner {
     Output(usize),
 }
 
-/// What can be read now.
+/// The descriptors that are ready.
 #[derive(Default)]
 struct Ready {
     line: bool,
@@ -362,7 +364,7 @@ struct Ready {
 
 /// The longest word that the kernel takes on a command line.
 const WORD_BYTES_MAX: usize = 128 << 10;
-/// How often to look whether there is room again for what a command writes.
+/// The interval at which a full observer is asked again.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How long the end may take, once it has come.
+/// The time that the end of a command may take.
 const GRACE: Duration = Duration::from_secs(5);

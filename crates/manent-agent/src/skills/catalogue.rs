@@ -11,14 +11,14 @@ use super::finding::Skills;
 use super::manifest::DESCRIPTION_CHARS_MAX;
 use super::skill::{Skill, SkillStatus};
 
-/// What a model is told of the skills.
+/// The list of skills that a model is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Catalogue {
     /// The block for the model; empty if there is no skill to tell of.
     pub text: String,
-    /// What the block takes.
+    /// The size of the block in tokens.
     pub tokens: u64,
-    /// What it might have taken.
+    /// The budget in tokens.
     pub budget: u64,
     /// The names in it, in order.
     pub names: Vec<String>,
@@ -33,13 +33,13 @@ pub struct Catalogue {
 pub struct ShortenedDescription {
     /// The skill.
     pub name: String,
-    /// How many characters are shown.
+    /// The number of characters shown.
     pub shown: usize,
-    /// How many there are.
+    /// The length of the whole description.
     pub of: usize,
 }
 
-/// What a catalogue may take of a context of so many tokens: a fiftieth, and always enough for a few skills.
+/// Returns the token budget of a catalogue for a context of this size: a fiftieth, and always enough for a few skills.
 ///
 /// ```
 /// assert_eq!(manent_agent::skills::budget(200_000), 4000);

@@ -6,7 +6,7 @@ use super::mending;
 use super::problem::{Problem, Severity, SkillRule};
 use super::yaml::{self, Node};
 
-/// What a `SKILL.md` says.
+/// A parsed `SKILL.md`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkillDocument {
     /// The fields.
@@ -35,7 +35,7 @@ impl SkillDocument {
         }
     }
 
-    /// Why it cannot be used.
+    /// Returns the problem that makes the skill unusable, if there is one.
     pub fn fatal(&self) -> Option<&Problem> {
         self.problems.iter().find(|problem| problem.rule.grade() == Severity::Fatal)
     }
@@ -130,7 +130,7 @@ fn without_fields(body: &str, directory: &str, problem: Problem) -> SkillDocumen
     SkillDocument { manifest, body: trimmed(body), problems: vec![problem] }
 }
 
-/// As many as somebody would read; what makes the skill useless is always among them.
+/// Bounds the number of problems to what somebody would read. Fatal ones always remain.
 fn bounded(mut problems: Vec<Problem>) -> Vec<Problem> {
     if problems.len() <= PROBLEMS_MAX {
         return problems;

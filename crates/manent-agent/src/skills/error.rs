@@ -12,12 +12,12 @@ pub enum SkillError {
         /// The name that was asked for.
         name: String,
     },
-    /// It is there and may not be used, or not by whoever asks.
+    /// The skill exists, but must not be used, or not by this caller.
     #[error("the skill {name:?} cannot be used: {why}")]
     NotUsed {
-        /// Its name.
+        /// The name of the skill.
         name: String,
-        /// Why not, and what to do.
+        /// The reason and its remedy.
         why: String,
     },
     /// A path that does not stay in the skill's directory.
@@ -39,9 +39,9 @@ pub enum SkillError {
     TooLong {
         /// The file.
         path: PathBuf,
-        /// Its length.
+        /// The length of the file.
         bytes: u64,
-        /// What would be read.
+        /// The limit.
         max: u64,
     },
     /// The system did not let us.
@@ -49,7 +49,7 @@ pub enum SkillError {
     Unreadable {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The list of trusted folders could not be written.

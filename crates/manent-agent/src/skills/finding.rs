@@ -23,7 +23,7 @@ use super::skill::{Skill, SkillOrigin, SkillStatus, outside, skill_file};
 use super::snapshot::{ROOM_BYTES, SkillSnapshot};
 use super::trust::{TrustState, TrustedCopies, TrustedFolders};
 
-/// Where skills may be.
+/// The directories that may hold skills.
 #[derive(Debug, Clone, Default)]
 pub struct SkillDirs {
     /// The folder that somebody works in.
@@ -39,11 +39,11 @@ pub struct SkillDirs {
 pub struct SearchNote {
     /// The place.
     pub path: PathBuf,
-    /// What is with it, and what to do.
+    /// The reason and its remedy.
     pub what: String,
 }
 
-/// Who calls a skill.
+/// The caller of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caller {
     /// A model, by the name in its catalogue.
@@ -57,9 +57,9 @@ pub enum Caller {
 pub struct Skills {
     /// Those of the project first, then by name; of the same name the one that is used first.
     pub all: Vec<Skill>,
-    /// Where looking went no further.
+    /// The directories that were not searched, and why.
     pub notes: Vec<SearchNote>,
-    /// What was compared, or can be trusted, by directory from the folder of the project.
+    /// Snapshots of the skills that were compared or can be trusted, by directory relative to the project.
     pub copies: TrustedCopies,
 }
 
@@ -144,7 +144,7 @@ impl Skills {
         Err(SkillError::NotUsed { name: name.to_owned(), why })
     }
 
-    /// Of several with the same name the first that was found is used.
+    /// Marks all but the first of several skills with the same name as shadowed.
     fn shadow(&mut self) {
         let mut first: HashMap<String, PathBuf> = HashMap::new();
         for skill in self.all.iter_mut().filter(|skill| skill.standing == SkillStatus::Used) {
@@ -159,17 +159,17 @@ impl Skills {
 struct Walk<'a> {
     disk: &'a Arc<dyn Disk>,
     origin: SkillOrigin,
-    /// What links must not lead out of.
+    /// The directory that links must not leave.
     within: Option<&'a Path>,
     seen: HashSet<FileId>,
     compared: Option<Compared>,
 }
 
-/// What skills are compared with.
+/// The trust decision that skills are compared with.
 struct Compared {
     folder: PathBuf,
     trust: TrustState,
-    /// What may still be read, in bytes.
+    /// The number of bytes that may still be read.
     room: u64,
 }
 
@@ -328,5 +328,5 @@ pub fn project_of(disk: &dyn Disk, cwd: &Path, user: Option<&Path>) -> PathBuf {
 /// From the nearest to the farthest.
 const DIRECTORIES: [&str; 3] = [".manent/skills", ".agents/skills", ".claude/skills"];
 const DEPTH_MAX: usize = 6;
-/// Of one directory of skills.
+/// The number of directories that are searched below one root.
 const DIRECTORIES_MAX: usize = 2000;

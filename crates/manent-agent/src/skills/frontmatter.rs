@@ -15,7 +15,7 @@ pub(super) enum Parts<'a> {
         front_line: u32,
         body: &'a str,
         body_line: u32,
-        /// Whether something that cannot be seen stands before the frontmatter.
+        /// Set if invisible characters precede the frontmatter.
         preceded: bool,
     },
     /// The file does not begin with `---`.

@@ -18,7 +18,7 @@ use super::error::SkillError;
 pub struct SkillFileInfo {
     /// From the directory of the skill.
     pub path: String,
-    /// Its length.
+    /// The length in bytes.
     pub bytes: u64,
 }
 
@@ -27,11 +27,11 @@ pub struct SkillFileInfo {
 pub struct FileListing {
     /// Sorted by path.
     pub files: Vec<SkillFileInfo>,
-    /// Whether there are more, or deeper ones.
+    /// Set if there are more files, or deeper ones.
     pub more: bool,
 }
 
-/// Why a file was not read.
+/// The reason why a file was not read.
 pub(super) enum NotRead {
     Io(io::Error),
     TooLong(u64),
@@ -91,7 +91,7 @@ pub(super) fn plain(path: &str) -> Option<PathBuf> {
     (!plain.as_os_str().is_empty()).then_some(plain)
 }
 
-/// Where a path leads, if that is in `dir`, and `dir` is still what it was.
+/// Resolves a path, and returns it if it lies in `dir` and `dir` still is where it was.
 pub(super) fn follow(disk: &dyn Disk, dir: &Path, path: &Path) -> io::Result<Option<PathBuf>> {
     let real = disk.resolve(path)?;
     let is_same = disk.resolve(dir)? == dir;
@@ -138,7 +138,7 @@ fn beside(disk: &dyn Disk, dir: &Path, path: &Path, real: &Path) -> Option<Skill
     Some(SkillFileInfo { path: name.to_owned(), bytes: info.len })
 }
 
-/// Where nobody keeps skills, and much else lies.
+/// Returns true for directories that hold no skills and much else.
 pub(super) fn is_passed_over(name: &std::ffi::OsStr) -> bool {
     name == ".git" || name == "node_modules"
 }

@@ -13,11 +13,11 @@ use super::yaml::{Node, Value};
 pub struct Manifest {
     /// By which it is called. Without blanks, control characters or signs; at most 64 characters.
     pub name: String,
-    /// What it does and when to use it. Any text.
+    /// The purpose of the skill and when to use it. Any text.
     pub description: String,
     /// Under which terms it may be used.
     pub license: Option<String>,
-    /// What it needs around it.
+    /// The environment that the skill needs.
     pub compatibility: Option<String>,
     /// Whatever its author adds, as it was written: `1.0` stays `1.0`.
     pub metadata: BTreeMap<String, String>,
@@ -254,7 +254,7 @@ impl Reading {
     }
 }
 
-/// Whether a name is one by the specification.
+/// Returns true if a name follows the specification.
 pub(super) fn is_name(name: &str) -> bool {
     let signs = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !name.is_empty()
@@ -264,7 +264,7 @@ pub(super) fn is_name(name: &str) -> bool {
         && !name.contains("--")
 }
 
-/// Whether a name can be shown, typed and given to a tool, if not by the letter of the specification.
+/// Returns true if a name can be shown, typed and passed to a tool, even if it does not follow the specification.
 fn is_usable(name: &str) -> bool {
     let signs = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     let begins = name.starts_with(char::is_alphanumeric);
@@ -301,7 +301,7 @@ fn short(text: &str) -> String {
 }
 
 const NAME_CHARS_MAX: usize = 64;
-/// What a catalogue shows of a description at most.
+/// The number of characters of a description that a catalogue shows at most.
 pub(super) const DESCRIPTION_CHARS_MAX: usize = 1024;
 const COMPATIBILITY_CHARS_MAX: usize = 500;
 const SHOWN_CHARS: usize = 80;

@@ -9,7 +9,7 @@ pub struct Problem {
     pub rule: SkillRule,
     /// The line of `SKILL.md`, from 1, where there is one to name.
     pub line: Option<u32>,
-    /// What is wrong, and what to do next. May hold text from the file.
+    /// The fault and its remedy. May contain text from the file.
     pub what: String,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// How much a broken rule weighs.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Allowed, and still not a good idea.
@@ -40,7 +40,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// As reports write it.
+    /// Returns the word for reports.
     pub fn word(self) -> &'static str {
         match self {
             Severity::Advice => "advice",
@@ -52,7 +52,7 @@ impl Severity {
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $name:ident $word:literal $grade:ident,)*) => {
-        /// What a skill must keep to.
+        /// The rules for skills.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum SkillRule {
@@ -63,14 +63,14 @@ macro_rules! rules {
             /// All there are.
             pub const ALL: &[SkillRule] = &[$(SkillRule::$name,)*];
 
-            /// As reports write it.
+            /// Returns the word for reports.
             pub fn word(self) -> &'static str {
                 match self {
                     $(SkillRule::$name => $word,)*
                 }
             }
 
-            /// What breaking it means.
+            /// Returns the severity of breaking the rule.
             pub fn grade(self) -> Severity {
                 match self {
                     $(SkillRule::$name => Severity::$grade,)*
@@ -139,6 +139,6 @@ rules! {
     BodyEmpty "body-empty" Advice,
     /// The instructions have at most 500 lines and 5,000 tokens.
     BodyLong "body-long" Advice,
-    /// Nothing is hidden from whoever reads the file.
+    /// No characters are hidden from readers of the file.
     Hidden "hidden-characters" Advice,
 }

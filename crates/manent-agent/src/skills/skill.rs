@@ -15,7 +15,7 @@ use super::manifest::Manifest;
 use super::problem::{Problem, SkillRule};
 use super::snapshot::{Outside, ROOM_BYTES, SkillSnapshot};
 
-/// Where a skill comes from, the nearest first.
+/// The origin of a skill, the nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SkillOrigin {
     /// The folder that somebody works in. Whoever wrote the folder wrote the skill.
@@ -27,7 +27,7 @@ pub enum SkillOrigin {
 }
 
 impl SkillOrigin {
-    /// As lists write it.
+    /// Returns the word for lists.
     pub fn word(self) -> &'static str {
         match self {
             SkillOrigin::Project => "project",
@@ -37,16 +37,16 @@ impl SkillOrigin {
     }
 }
 
-/// Whether a skill is used, and why not.
+/// The status of a skill: whether it is used, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkillStatus {
-    /// It is used.
+    /// Used.
     Used,
     /// The folder that it comes from is not trusted.
     Untrusted,
     /// The folder is trusted, and this is not what was trusted, or cannot be compared with it.
     Held {
-        /// What differs, or why it cannot be compared.
+        /// The difference, or the reason why the skill cannot be compared.
         why: String,
     },
     /// Another of the same name goes before it.
@@ -54,12 +54,12 @@ pub enum SkillStatus {
         /// The directory of the other.
         by: PathBuf,
     },
-    /// It cannot be used.
+    /// Unusable, because of this problem.
     Skipped(Problem),
 }
 
 impl SkillStatus {
-    /// As lists write it.
+    /// Returns the word for lists.
     pub fn word(&self) -> &'static str {
         match self {
             SkillStatus::Used => "used",
@@ -76,27 +76,27 @@ impl SkillStatus {
 pub struct Skill {
     /// The fields of its frontmatter. Of one that was skipped, as far as they could be read.
     pub manifest: Manifest,
-    /// Where it comes from.
+    /// The origin.
     pub origin: SkillOrigin,
-    /// Its directory, behind all links.
+    /// The directory, with links resolved.
     pub dir: PathBuf,
-    /// Its `SKILL.md`.
+    /// The path of the `SKILL.md`.
     pub file: PathBuf,
-    /// What is wrong with it, in the order of the file.
+    /// The problems, in the order of the file.
     pub problems: Vec<Problem>,
-    /// Whether it is used.
+    /// The status.
     pub standing: SkillStatus,
     /// The BLAKE3 of its `SKILL.md` when it was found, in hexadecimal; empty if it could not be read.
     pub hash: String,
-    /// Its files as they were compared with what was trusted: all that is given of it comes from here. `None`: it need
-    /// not be compared, and is read when it is called.
+    /// The files as they were compared with what was trusted: everything given of the skill comes from here. `None` if
+    /// it need not be compared; then it is read when it is called.
     pub(super) snapshot: Option<Arc<SkillSnapshot>>,
-    /// What its directory is called where it was found.
+    /// The name under which the directory was found.
     directory: String,
     disk: Arc<dyn Disk>,
 }
 
-/// What a model gets when a skill is called.
+/// The text that a model gets when a skill is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activation {
     /// The skill.
@@ -112,7 +112,7 @@ pub struct Activation {
 /// A file of a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillFile {
-    /// Its content.
+    /// The content.
     pub bytes: Vec<u8>,
     /// The BLAKE3 of it, in hexadecimal.
     pub hash: String,
@@ -179,7 +179,8 @@ impl Skill {
         if self.manifest.name.is_empty() { &self.directory } else { &self.manifest.name }
     }
 
-    /// What its `SKILL.md` says now, and the BLAKE3 of it. A file that cannot be read is a document with one problem.
+    /// Parses the current `SKILL.md` and returns it with its BLAKE3 hash. A file that cannot be read is a document with
+    /// one problem.
     pub fn read(&self) -> (SkillDocument, Option<String>) {
         match self.bytes() {
             Ok(bytes) => {
@@ -190,7 +191,8 @@ impl Skill {
         }
     }
 
-    /// What a model gets when the skill is called. Asks nobody whether it may be: [`super::Skills::call`] does.
+    /// Returns the text that a model gets when the skill is called. Permission is not checked here but by
+    /// [`super::Skills::call`].
     pub fn activate(&self) -> Result<Activation, SkillError> {
         let (document, hash) = self.read();
         if let Some(problem) = document.fatal() {
@@ -324,7 +326,7 @@ fn block(name: &str, skill: &Skill, body: &str, hash: &str, listing: &FileListin
     format!("<skill {mark}>\n{INTRODUCTION}\n{head}\n\n{body}\n</skill {mark}>\n")
 }
 
-/// Which of the names in a directory is that of a skill's file.
+/// Returns the name of the skill file among the entries of a directory.
 pub(super) fn skill_file(entries: &[DirEntry]) -> Option<OsString> {
     let mut names: Vec<&OsString> = entries
         .iter()

@@ -23,14 +23,14 @@ pub struct SkillSnapshot(BTreeMap<String, Entry>);
 /// One file, or one link and the file behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Where a link leads: a path from the directory of the skill, or an absolute one if it leads out of that.
+    /// The target of a link: relative to the directory of the skill, or absolute if it lies outside of that.
     pub(super) link: Option<String>,
     /// The permission bits that make something else of a file: to execute it, and as whom.
     mode: u32,
     pub(super) bytes: u64,
     /// BLAKE3 in hexadecimal; empty if there is no file.
     pub(super) hash: String,
-    /// What the file holds; `None` if it is longer than anybody is given, or lies outside of the skill.
+    /// The content; `None` if it is too long to be given to a model, or lies outside of the skill.
     pub(super) content: Option<Vec<u8>>,
 }
 
@@ -41,7 +41,7 @@ impl Entry {
     }
 }
 
-/// Whether the content of files behind links that lead out of a skill is read too.
+/// The treatment of files behind links that lead out of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outside {
     /// The user may keep files of a skill where they like.
@@ -188,7 +188,7 @@ pub(super) fn differing<'a, T: PartialEq>(
     keys.into_iter().filter_map(word).collect()
 }
 
-/// Whether the content of a file is kept, or only its hash.
+/// Tells whether the content of a file is kept, or only its hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keep {
     Content,
@@ -314,7 +314,7 @@ fn of_hex(text: &str) -> Option<Vec<u8>> {
     text.as_bytes().chunks(2).map(pair).collect()
 }
 
-/// What may be read of all skills of a folder.
+/// The number of bytes that are read of all skills of a folder.
 pub(super) const ROOM_BYTES: u64 = 64 << 20;
 /// The longest file that a model is given, or that a diff is made of.
 const KEPT_BYTES_MAX: u64 = super::document::FILE_BYTES_MAX;

@@ -36,21 +36,21 @@ pub struct TrustedFolders {
 /// The skills of a folder as they were at one time, by their directories from the folder.
 pub type TrustedCopies = BTreeMap<String, SkillSnapshot>;
 
-/// What is known of a folder.
+/// The trust decision about a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrustState {
-    /// It is not trusted.
+    /// Not trusted.
     None,
-    /// It is trusted, and what was there then cannot be told: this is why.
+    /// Trusted, but the copy of what was trusted is not available, for this reason.
     WithoutCopy(&'static str),
-    /// It is trusted as it was then.
+    /// Trusted as it was then.
     As(TrustedCopies),
 }
 
 /// A skill that differs from what was trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillDifference {
-    /// Its directory from the folder.
+    /// The directory of the skill, relative to the folder.
     pub dir: String,
     /// `added`, `changed` or `removed`.
     pub word: &'static str,
@@ -83,7 +83,7 @@ impl TrustedFolders {
         self.folders.keys().map(PathBuf::as_path)
     }
 
-    /// Why nothing is trusted, if the list could not be used.
+    /// Returns the reason why nothing is trusted, if the ledger could not be read.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
@@ -229,7 +229,7 @@ fn read(ledger: &Ledger) -> Result<BTreeMap<PathBuf, Option<String>>, String> {
 
 /// The folder of the copies in the blobs of a store.
 const FOLDER: &str = "trusted";
-/// What may be read of all skills of a folder, at its longest in JSON.
+/// The length of the longest copy: all skills of a folder, at their longest in JSON.
 const COPY_BYTES_MAX: u64 = super::snapshot::ROOM_BYTES * 6 + (16 << 20);
 const EARLIER: &str = "its folder was trusted by an earlier version, which kept no copy to compare with";
 const UNREADABLE: &str = "the copy of what was trusted in its folder is missing or cannot be read";

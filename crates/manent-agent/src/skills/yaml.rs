@@ -27,7 +27,7 @@ pub(super) enum Value {
     Alias,
 }
 
-/// Why a frontmatter is no YAML that we take.
+/// The reason why a frontmatter is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotYaml {
     pub(super) line: u32,
@@ -62,7 +62,7 @@ pub(super) fn parse(text: &str, first_line: u32) -> Result<Option<Node>, NotYaml
 
 #[derive(Default)]
 struct Tree {
-    /// What is still open, the innermost last.
+    /// The open collections, the innermost last.
     open: Vec<Open>,
     root: Option<Node>,
 }
@@ -120,13 +120,13 @@ impl Node {
         }
     }
 
-    /// Whether there is nothing: `key:`, `key: ~`, `key: null`.
+    /// Returns true for a null value: `key:`, `key: ~`, `key: null`.
     pub(super) fn is_null(&self) -> bool {
         matches!(&self.value, Value::Text { text, plain: true }
             if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
-    /// Whether YAML takes this text for something else than a string, as far as writers are surprised by it.
+    /// Returns true if YAML takes this text for a number, boolean or null, which surprises writers.
     pub(super) fn is_no_string(&self) -> bool {
         matches!(&self.value, Value::Text { text, plain: true } if self.is_null() || is_number_or_bool(text))
     }

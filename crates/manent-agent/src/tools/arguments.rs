@@ -24,7 +24,7 @@ pub(super) struct Member {
     pub(super) about: &'static str,
 }
 
-/// What an argument is.
+/// The type of an argument.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
     Text,
@@ -33,7 +33,7 @@ pub(super) enum Form {
     OneOf(&'static [&'static str]),
 }
 
-/// Whether it may be left out.
+/// Tells required arguments from optional ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     Needed,
@@ -93,7 +93,7 @@ impl Spec {
         serde_json::from_value(Value::Object(read)).map_err(|e| self.wrong(text::shown(&e.to_string())))
     }
 
-    /// What is wrong, with what would be right.
+    /// Returns the error for wrong arguments, with a description of the right ones.
     pub(super) fn wrong(&self, what: String) -> ToolError {
         let member = |m: &Member| match m.need {
             Need::Needed => format!("{:?} ({})", m.name, m.form.words()),

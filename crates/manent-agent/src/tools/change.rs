@@ -15,7 +15,7 @@ use super::workspace::{Spot, Workspace};
 pub(super) struct Change {
     pub(super) before: Option<Vec<u8>>,
     pub(super) after: Vec<u8>,
-    /// What the model is told once it is done.
+    /// The message to the model after the change.
     pub(super) told: String,
 }
 
@@ -24,7 +24,7 @@ impl Change {
         replacing::replace(workspace, spot, self.before.as_deref(), &self.after)
     }
 
-    /// As a unified diff, as much of it as anybody reads.
+    /// Returns the change as a unified diff, cut to a readable length.
     pub(super) fn shown(&self, path: &str) -> String {
         unified_diff(path, self.before.as_deref(), &self.after)
     }

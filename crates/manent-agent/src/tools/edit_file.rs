@@ -140,7 +140,7 @@ fn with_returns(text: &str) -> Cow<'_, str> {
     if text.contains('\n') { text.replace("\r\n", "\n").replace('\n', "\r\n").into() } else { text.into() }
 }
 
-/// Where a text stands, also where it overlaps itself.
+/// Returns the offsets of all occurrences of `text`, including overlapping ones.
 fn all_of(bytes: &[u8], text: &str) -> Vec<usize> {
     let finder = memmem::Finder::new(text);
     let (mut places, mut from) = (Vec::new(), 0);
@@ -179,7 +179,7 @@ fn numbers(bytes: &[u8], places: &[usize]) -> String {
     numbers.join(", ") + more
 }
 
-/// What is said when nothing matches: where something alike stands.
+/// Returns the message for a text that does not occur, with similar lines of the file.
 fn missed(bytes: &[u8], old: &str) -> String {
     let content = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = content.lines().collect();
@@ -231,7 +231,7 @@ fn alike(lines: &[&str], old: &str) -> Vec<usize> {
 const NUMBERS_MAX: usize = 20;
 const ALIKE: f64 = 0.6;
 const ALIKE_SHOWN: usize = 3;
-/// As many lines are compared: comparing takes time.
+/// The number of lines that are compared: comparing takes time.
 const ALIKE_LINES_MAX: usize = 20_000;
 const COMPARED_CHARS: usize = 100;
 const SHOWN_CHARS: usize = 200;

@@ -19,9 +19,9 @@ pub enum ToolError {
     Arguments {
         /// The tool.
         tool: &'static str,
-        /// What is wrong with them.
+        /// The fault of the arguments.
         what: String,
-        /// What would be right.
+        /// The arguments that the tool accepts.
         takes: String,
     },
     /// A path that leads out of the workspace.
@@ -53,23 +53,23 @@ pub enum ToolError {
     Unfit {
         /// The file.
         path: String,
-        /// Why not, and what to do.
+        /// The reason and its remedy.
         why: String,
     },
     /// The system did not let us.
     #[error("cannot {what} {path:?}: {why}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
         /// The file.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         why: String,
     },
-    /// What is asked for cannot be done.
+    /// The request cannot be carried out.
     #[error("{why}")]
     Refused {
-        /// Why, and what to do.
+        /// The reason and its remedy.
         why: String,
     },
     /// Somebody stopped it.

@@ -52,26 +52,26 @@ pub use remember::{MemorySink, RememberOutcome};
 pub(crate) use text::{beginning, one_line};
 pub(crate) use workspace::glob;
 
-/// What tools work on.
+/// The environment of the tools.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
     /// The file system.
     pub disk: Arc<dyn Disk>,
     /// The directory whose files a model may see and change.
     pub workspace: PathBuf,
-    /// What it may not, wherever it lies: the home of the store, keys.
+    /// Paths that tools must not use, wherever they lie: the home of the store, keys.
     pub hidden: Vec<PathBuf>,
-    /// What is recalled and remembered.
+    /// The store that `recall` searches.
     pub store: Store,
-    /// Who writes what is to be remembered; the store itself will do.
+    /// The writer behind `remember`; a [`Store`] works.
     pub keeper: Arc<dyn MemorySink>,
     /// The session in which tools are called.
     pub session: SessionKey,
-    /// Who runs commands; nothing: none are run, and models are not told of them.
+    /// The runner of commands. Without one, models are not offered `run_command`.
     pub shell: Option<Arc<dyn Shell>>,
 }
 
-/// Who runs commands, in a sandbox.
+/// Runs commands, in a sandbox.
 pub trait Shell: fmt::Debug + Send + Sync {
     /// Runs a line of shell in the workspace and waits for its end; ends it when the time is over, or when `stop` says
     /// true. An error says why it could not be run at all.
@@ -85,11 +85,11 @@ pub struct CommandRequest<'a> {
     pub command: &'a str,
     /// After this time it is ended.
     pub timeout: Duration,
-    /// What it may do beyond what every command may.
+    /// Additional permissions for this one command.
     pub extras: GitPermissions,
 }
 
-/// What a command may do to repositories because a person allowed it, for this one time.
+/// Permissions on repositories that a person granted for one command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GitPermissions {
     /// Make commits and branches in the repository of the workspace.
@@ -101,34 +101,34 @@ pub struct GitPermissions {
 /// A command that was run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandResult {
-    /// What it wrote, as much as is kept of it.
+    /// The output, cut to the limit of the shell.
     pub output: String,
     /// If it ended by itself.
     pub exit_code: Option<i32>,
-    /// How it ended, in words: `exit code 1`, `killed: out of time`.
+    /// The end of the command in words: `exit code 1`, `killed: out of time`.
     pub ended: String,
     /// In which sandbox.
     pub sandbox: String,
-    /// How long it took.
+    /// The time it took.
     pub duration: Duration,
-    /// What of its changes was undone, in sentences.
+    /// Notes on changes that were undone, in sentences.
     pub notes: Vec<String>,
 }
 
-/// What a tool does to the world.
+/// The effect of a tool, which decides whether a person is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ToolEffect {
-    /// It looks.
+    /// Reads only.
     Read,
-    /// It changes files.
+    /// Changes files.
     Write,
-    /// It runs a command.
+    /// Runs a command.
     Run,
-    /// It adds to what is remembered.
+    /// Adds to the memory.
     Record,
 }
 
-/// What a call is about.
+/// The object of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallSubject {
     /// A file or directory: its path from the workspace, behind all links.
@@ -143,35 +143,35 @@ pub enum CallSubject {
 pub struct PreparedCall {
     /// The tool.
     pub tool: &'static str,
-    /// What it does to the world.
+    /// The effect of the call.
     pub effect: ToolEffect,
-    /// What it is about.
+    /// The object of the call.
     pub subject: CallSubject,
     /// The same for a person, in one line: `edit src/main.rs`.
     pub what: String,
-    /// Why only a person can allow it, and only this once; `None` if rules and earlier answers count.
+    /// The reason why only a person can allow the call, each time; `None` if rules and earlier approvals count.
     pub once_because: Option<&'static str>,
     job: Box<dyn Job>,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
     /// For the model.
     pub content: String,
-    /// It did not do what was asked.
+    /// Set if the call did not do what was asked.
     pub failed: bool,
-    /// Of a command that ended by itself.
+    /// The exit code of a command that ended by itself.
     pub exit_code: Option<i32>,
-    /// Of a command: where it ran.
+    /// The sandbox in which a command ran.
     pub sandbox: Option<String>,
-    /// How long it took.
+    /// The time it took.
     pub duration: Duration,
 }
 
 /// The work of one call.
 trait Job: Send + Sync {
-    /// What would change; nothing if nothing does.
+    /// Describes the change that the call would make; `None` if it makes none.
     fn preview(&self) -> Result<Option<String>, ToolError> {
         Ok(None)
     }
@@ -179,7 +179,7 @@ trait Job: Send + Sync {
     fn run(&self, stop: &dyn Fn() -> bool) -> Result<Output, ToolError>;
 }
 
-/// What came of a job.
+/// The result of a job.
 struct Output {
     content: String,
     failed: bool,
@@ -222,7 +222,7 @@ impl Tools {
         self.workspace.root()
     }
 
-    /// What a model is told of them: a JSON array of `{"type":"function","function":{…}}`.
+    /// Returns the schemas of the tools for a model: a JSON array of `{"type":"function","function":{…}}`.
     pub fn schemas(&self) -> String {
         let schemas: Vec<_> = self.specs().map(Spec::schema).collect();
         serde_json::Value::Array(schemas).to_string()
@@ -270,7 +270,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SPECS.iter().map(|spec| spec.name)
 }
 
-/// What a tool does to the world; nothing if there is no such tool.
+/// Returns the effect of a tool, or `None` if there is no such tool.
 pub fn effect_of(name: &str) -> Option<ToolEffect> {
     match name {
         read_file::NAME | search_files::NAME | recall::NAME => Some(ToolEffect::Read),
@@ -282,8 +282,8 @@ pub fn effect_of(name: &str) -> Option<ToolEffect> {
 }
 
 impl PreparedCall {
-    /// What would change, as a unified diff or in words; nothing if nothing does. An error is what the model gets:
-    /// the call cannot be made, and no person need be asked.
+    /// Returns the change that the call would make, as a unified diff or in words; `None` if it makes none. An error is
+    /// passed to the model: the call cannot be made, and no person need be asked.
     pub fn preview(&self) -> Result<Option<String>, ToolError> {
         self.job.preview()
     }

@@ -88,7 +88,7 @@ impl Job for Reading {
 }
 
 impl Reading {
-    /// Whether the file was read to its end.
+    /// Reads the file block by block. Returns true if the end was reached.
     fn read_blocks(
         &self,
         file: &dyn DiskFile,
@@ -151,7 +151,7 @@ struct Lines {
     count: u64,
     /// The beginning of the line under way, as much of it as may be shown.
     kept: Vec<u8>,
-    /// Its length.
+    /// The length of the current line so far.
     len: u64,
     page: Page,
     broken: u64,
@@ -190,7 +190,7 @@ impl Lines {
         }
     }
 
-    /// Whether the line under way is to be shown.
+    /// Returns true if the current line is to be shown.
     fn is_wanted(&self) -> bool {
         let number = self.count + 1;
         number >= self.first && number - self.first < self.limit && !self.page.is_full()

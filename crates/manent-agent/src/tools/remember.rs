@@ -48,18 +48,18 @@ struct Arguments {
     kind: Option<String>,
 }
 
-/// Who writes what is to be remembered.
+/// Writes items into the memory.
 pub trait MemorySink: fmt::Debug + Send + Sync {
     /// Adds an item, unless one that says the same is active. An error says why that cannot be done.
     fn keep(&self, item: &NewItem) -> Result<RememberOutcome, String>;
 }
 
-/// What came of it.
+/// The result of [`MemorySink::keep`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RememberOutcome {
-    /// It is remembered under this id.
+    /// A new item with this id.
     New(u64),
-    /// It was, under this one.
+    /// The item that already said the same.
     Known(u64),
 }
 
@@ -161,7 +161,7 @@ impl Job for Remembering {
     }
 }
 
-/// How far back the words may be.
+/// The number of turns that are searched for the quoted words.
 const TURNS: u64 = 200;
 /// Fewer letters and digits say nothing, in any script.
 const QUOTE_CHARS_MIN: usize = 4;

@@ -121,7 +121,7 @@ fn names(pattern: &str) -> Result<Names, ToolError> {
 }
 
 impl Names {
-    /// Whether a file is meant, by its path from the workspace or from where the search began.
+    /// Returns true if the pattern matches a file, by its path from the workspace or from the start of the search.
     fn take(&self, path: &Path, from: &Path) -> bool {
         if self.is_name {
             return path.file_name().is_some_and(|name| self.matcher.is_match(name));
@@ -231,7 +231,7 @@ impl Searching {
     }
 }
 
-/// What was found so far.
+/// Counters of a search.
 #[derive(Default)]
 struct Found {
     files: u64,

@@ -87,7 +87,7 @@ pub(super) fn shown(text: &str) -> String {
     one_line(text, SHOWN_CHARS)
 }
 
-/// What a call does, in one line for a person: names of files can have line breaks in them.
+/// Returns the description of a call, in one line for a person: names of files may contain line breaks.
 pub(super) fn what(verb: &str, subject: &str) -> String {
     format!("{verb} {}", one_line(subject, WHAT_CHARS))
 }
@@ -105,7 +105,7 @@ pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     }
 }
 
-/// What a file is if it is no text.
+/// Returns the kind of a file that is not UTF-8 text, judged by its first bytes.
 pub(super) fn binary(head: &[u8]) -> Option<&'static str> {
     if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) {
         return Some("UTF-16 text");
@@ -114,7 +114,7 @@ pub(super) fn binary(head: &[u8]) -> Option<&'static str> {
     memchr::memchr(0, head).map(|_| "a binary file")
 }
 
-/// How much of a file tells whether it is text.
+/// The number of bytes by which text and binary files are told apart.
 pub(super) const HEAD_BYTES: usize = 8 << 10;
 pub(super) const LINES_MAX: usize = 2000;
 pub(super) const BYTES_MAX: usize = 50 << 10;

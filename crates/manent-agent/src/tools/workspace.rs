@@ -33,9 +33,9 @@ pub(super) struct Spot {
     pub(super) real: PathBuf,
     /// The same from the workspace, for people and rules.
     pub(super) shown: String,
-    /// What is there; nothing: nothing is.
+    /// The attributes of the file, or `None` if it does not exist.
     pub(super) info: Option<PathInfo>,
-    /// Why a person must allow each change of it; found out by whoever wants to change it.
+    /// The reason why a person must approve each change; set by callers that want to change the file.
     pub(super) once_because: Option<&'static str>,
 }
 
@@ -80,7 +80,7 @@ impl Workspace {
         self.spot_at(&self.root.join(path), &shown)
     }
 
-    /// As [`Workspace::spot`], for something that must be there.
+    /// Resolves the path of something that must exist; otherwise like [`Workspace::spot`].
     pub(super) fn existing(&self, path: &str) -> Result<(Spot, PathInfo), ToolError> {
         let spot = self.spot(path)?;
         if let Some(info) = spot.info {
@@ -120,7 +120,7 @@ impl Workspace {
         Ok(Spot { asked: asked.to_owned(), real, shown, info, once_because: None })
     }
 
-    /// Where something that is not there would be: behind the links of as much of its path as there is.
+    /// Returns the location of a file that does not exist yet: the links of the existing part of its path are followed.
     fn real_place(&self, asked: &Path, shown: &str) -> Result<PathBuf, ToolError> {
         let outside = || self.outside(shown);
         let mut there = asked;
@@ -148,7 +148,7 @@ impl Workspace {
         }
     }
 
-    /// Whether a path behind all links may be used.
+    /// Refuses a resolved path that lies outside of the workspace or is hidden.
     fn check(&self, real: &Path, shown: &str) -> Result<(), ToolError> {
         let is_same = self.disk.resolve(&self.root).is_ok_and(|root| root == self.root);
         if !is_same || !real.starts_with(&self.root) {
@@ -164,7 +164,8 @@ impl Workspace {
         ToolError::Outside { path: shown.to_owned(), root: self.root.display().to_string() }
     }
 
-    /// Whether something is hidden. What is hidden may be made, moved or linked at any time, so it is followed anew.
+    /// Returns true if a resolved path is hidden. Hidden paths are resolved each time, because they may be created,
+    /// moved or linked at any time.
     pub(super) fn is_hidden(&self, real: &Path) -> bool {
         let is_in = |hidden: &PathBuf| {
             real.starts_with(hidden) || self.disk.resolve(hidden).is_ok_and(|hidden| real.starts_with(hidden))
@@ -224,7 +225,7 @@ impl Workspace {
     }
 }
 
-/// What the system said, for a model.
+/// Returns the error for a failed system call, for a model.
 pub(super) fn system(what: &'static str, shown: &str, error: &io::Error) -> ToolError {
     ToolError::System { what, path: shown.to_owned(), why: error.to_string() }
 }

@@ -248,7 +248,7 @@ fn reasons_name_what_is_in_the_way() {
     assert_eq!(why("cargo test"), "rules, or what you allowed before, allow every part of it");
 }
 
-/// What is put between words must never let something through that stands outside of quotes.
+/// Separators between words must never let something through that stands outside of quotes.
 #[test]
 fn no_sign_joins_something_to_what_is_allowed() {
     let (world, policy) = (World::new(), policy(RULES));

@@ -8,7 +8,7 @@ use manent_agent::providers::{
 };
 use manent_sim::model_server::{ModelServer, Script, replies};
 
-/// What was told while an answer came.
+/// The events reported while an answer arrived.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) text: String,

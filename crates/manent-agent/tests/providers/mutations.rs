@@ -54,7 +54,7 @@ fn recorded_openai() -> Vec<u8> {
     .into_bytes()
 }
 
-/// What was done to a stream.
+/// The mutation of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Harm {
     Split,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::asking::{ask, ask_ollama, at, ollama, question};
 
-/// What is sent for a request.
+/// Returns the request that a server receives.
 async fn sent(request: &Request, with: impl FnOnce(Ollama) -> Ollama) -> Value {
     let server = ModelServer::replay([replies::ollama("yes")]).unwrap();
     ask(&with(ollama(&server)).into(), request).await.0.unwrap();

@@ -11,7 +11,7 @@ use crate::asking::{ask, ask_ollama, ask_openai, at, both, patience, question};
 
 const TEXT: &str = "Grün, 漢字 und 🦀🏴‍☠️: \u{0} \"x\"\n\\ ende";
 
-/// What a server sends for a text, all in one.
+/// Returns the response of a server for a text, in one piece.
 fn bytes_of(line: impl Fn(&str) -> String, end: &str) -> String {
     TEXT.split_inclusive(' ').map(line).collect::<String>() + end
 }

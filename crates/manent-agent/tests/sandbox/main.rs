@@ -297,7 +297,7 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// How many processes have this on their command line.
+/// Counts the processes that have `marker` on their command line.
 fn running(marker: &str) -> usize {
     let entries = std::fs::read_dir(Path::new("/proc")).unwrap().flatten();
     let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use manent_agent::skills::SkillRule::{self, *};
 use manent_agent::skills::{Severity, SkillDocument};
 
-/// What lies in a directory `my-skill`, and what is to be said of it.
+/// Files of a directory `my-skill`, with the problems that must be found in them.
 struct Case {
     what: &'static str,
     bytes: Vec<u8>,

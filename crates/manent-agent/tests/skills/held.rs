@@ -121,7 +121,7 @@ fn what_a_command_changes_during_a_chat_is_not_given() {
     assert!(refused.contains("scripts/run.sh changed"), "{refused}");
 }
 
-/// Nothing can come between comparing and giving: what is given was read when it was compared.
+/// A skill cannot change between comparing and giving: what is given was read when it was compared.
 #[test]
 fn what_is_given_is_what_was_compared() {
     let world = trusted();

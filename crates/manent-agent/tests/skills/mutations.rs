@@ -14,7 +14,7 @@ const SEEDS: [&str; 5] = [
     "---\nname: my-skill\ndescription: use: this: when\n  more: lines\ndisable-model-invocation: true\n---\nx",
 ];
 
-/// What breaks parsers.
+/// Fragments that break parsers.
 const PIECES: [&[u8]; 26] = [
     b"---\n",
     b"...\n",

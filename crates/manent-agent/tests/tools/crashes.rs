@@ -35,13 +35,13 @@ fn tools(disk: &SimDisk) -> Option<Tools> {
     Tools::new(surroundings).ok()
 }
 
-/// Whether the write came through.
+/// Returns true if the write succeeded.
 fn write(disk: &SimDisk, path: &str) -> Option<bool> {
     let prepared = tools(disk)?.prepare(&call("write_file", &json!({"path": path, "content": NEW}))).ok()?;
     Some(!prepared.run(&|| false).failed)
 }
 
-/// How many operations a write takes.
+/// Returns the number of operations of a write.
 fn operations() -> u64 {
     let disk = disk(1);
     assert_eq!(write(&disk, "a.txt"), Some(true));

@@ -51,7 +51,7 @@ struct World {
 struct Said {
     commands: Mutex<Vec<(String, Duration)>>,
     answer: Mutex<Option<Result<CommandResult, String>>>,
-    /// What the last command was allowed to do.
+    /// The permissions of the last command.
     extras: Mutex<GitPermissions>,
 }
 

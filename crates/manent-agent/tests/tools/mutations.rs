@@ -18,7 +18,7 @@ const SEEDS: [(&str, &str); 9] = [
     ("remember", r#"{"content": "Likes tea", "quote": "I like green tea", "kind": "pref"}"#),
 ];
 
-/// What breaks readers of JSON, of paths, of patterns and of text.
+/// Fragments that break readers of JSON, paths, patterns and text.
 const PIECES: [&str; 30] = [
     "\"",
     "\\",

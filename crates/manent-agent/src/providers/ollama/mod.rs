@@ -40,7 +40,7 @@ impl Ollama {
     /// The window if none is chosen: twice what the server takes by itself, and small enough for most machines.
     pub const WINDOW: u64 = 8192;
 
-    /// Where a server is if nobody says otherwise.
+    /// The default address of a server.
     pub const URL: &'static str = "http://127.0.0.1:11434";
 
     /// The same, with another window: how many tokens prompt and answer may take together. It is sent with each
@@ -66,7 +66,7 @@ impl Ollama {
         &self.connection.peer.url
     }
 
-    /// How many tokens prompt and answer may take together.
+    /// Returns the number of tokens that prompt and answer may take together.
     pub fn window(&self) -> u64 {
         self.window
     }
@@ -80,7 +80,7 @@ impl Ollama {
         Ok(reply)
     }
 
-    /// What the model can do.
+    /// Asks the server for the capabilities of the model.
     pub async fn capabilities(&self) -> Result<Capabilities, ModelError> {
         let shown: Shown = self.fetch("api/show", Some(&json!({ "model": self.model }))).await?;
         let can = |what: &str| shown.capabilities.as_ref().map(|all| all.iter().any(|one| one == what));

@@ -43,7 +43,7 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// How servers that run open models let thinking be turned on and off.
+/// The switch for reasoning on servers that run open models.
 #[derive(Serialize)]
 struct Template {
     enable_thinking: bool,

@@ -52,7 +52,7 @@ impl OpenAi {
         &self.connection.peer.url
     }
 
-    /// How many tokens prompt and answer may take together, where that is known.
+    /// Returns the number of tokens that prompt and answer may take together, if that is known.
     pub fn window(&self) -> Option<u64> {
         self.window
     }
@@ -66,7 +66,7 @@ impl OpenAi {
         Ok(reply)
     }
 
-    /// What the model can do, as far as the server tells: mostly only its window.
+    /// Asks the server for the capabilities of the model; most servers report only the window.
     pub async fn capabilities(&self) -> Result<Capabilities, ModelError> {
         let listed = self.list().await?;
         let is_own = |model: &&Value| model.get("id").and_then(Value::as_str) == Some(&self.model);

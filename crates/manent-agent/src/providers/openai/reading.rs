@@ -119,7 +119,7 @@ async fn sniff(stream: &mut Stream, events: &mut Events) -> Result<Option<Vec<u8
     }
 }
 
-/// What an event was.
+/// The meaning of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
     /// Part of the answer.
@@ -134,7 +134,7 @@ enum Taken {
 struct Reading<'a> {
     answer: Answer<'a>,
     parts: Parts,
-    /// Why it ended, once the server said so.
+    /// The finish reason, once the server has sent one.
     finish: Option<String>,
 }
 

@@ -23,7 +23,7 @@ use crate::protected::Marks;
 /// Something protected as it was before a command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Kept {
-    /// Where it is.
+    /// The location.
     pub(super) path: RawPath,
     extent: Extent,
     /// Everything in it, by its path from there; itself, by the empty path.
@@ -32,15 +32,15 @@ pub(super) struct Kept {
     object_stores: Vec<RawPath>,
 }
 
-/// How much of it may change.
+/// The changes that a command may make to something protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Extent {
-    /// Nothing. There is a copy of each file.
+    /// None. There is a copy of each file.
     Nothing,
-    /// Nothing but what commits write. There are no copies: too many repositories to copy them all.
+    /// Only what commits write. There are no copies: too many repositories to copy them all.
     NothingUncopied,
-    /// What commits write: a person said so. There is a copy of each file of the rest.
+    /// Only what commits write, approved by a person. There is a copy of each file of the rest.
     Commits,
 }
 
@@ -52,29 +52,29 @@ struct Entry {
     len: u64,
     links: u64,
     changed_ns: i64,
-    /// Where a link leads.
+    /// The target of a symbolic link.
     target: Option<RawPath>,
     /// The number of the copy of its content.
     copy: Option<u64>,
 }
 
-/// What a part of something protected is, which decides what may happen to it.
+/// The class of an entry, which decides whether it may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// It stays as it is.
+    /// Must stay unchanged.
     Guarded,
-    /// It may be changed, as long as only files and directories are in it: what Git writes through a link that a
-    /// command left would go wherever that leads.
+    /// May change, as long as it holds only files and directories: Git would write through a link that a command left
+    /// to wherever that leads.
     Free,
     /// Objects: named by their content, and too many to be copied.
     Objects,
 }
 
-/// What is needed to undo something.
+/// The references needed to restore something.
 pub(super) struct Undoing<'a> {
     /// The workspace.
     pub(super) root: &'a Path,
-    /// What changed later stays.
+    /// Entries that changed after this time are left alone.
     pub(super) until_ns: i64,
     pub(super) notes: &'a Notes,
     pub(super) quarantine: &'a mut Quarantine,
@@ -200,7 +200,7 @@ impl Kept {
         }
     }
 
-    /// What Git writes all the time is not worth a word.
+    /// Reports an entry that changed after the command, unless Git changes it all the time anyway.
     fn tell_later(&self, inside: &RawPath, report: &mut Report) {
         let mut names = inside.0.iter();
         let (first, is_top) = (names.next().unwrap_or_default(), names.next().is_none());
@@ -209,7 +209,7 @@ impl Kept {
         }
     }
 
-    /// Whether an entry may be as it is now.
+    /// Returns true if an entry may be as it is now.
     fn may_be(&self, inside: &RawPath, now: &Entry, notes: &Notes) -> bool {
         let before = self.entries.get(inside);
         let is_plain = matches!(now.form, Form::File | Form::Directory);
@@ -274,7 +274,7 @@ impl Entry {
         }
     }
 
-    /// Whether nothing was done to it: nobody can set the time of the last change back.
+    /// Returns true if the entry was not modified: nobody can set back the time of the last change.
     fn is_untouched(&self, now: &Entry) -> bool {
         if self.form == Form::Directory {
             return now.form == Form::Directory;

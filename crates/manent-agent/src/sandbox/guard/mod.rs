@@ -325,8 +325,8 @@ impl End<'_> {
         }
     }
 
-    /// Whether something that is new can have been made by the command. Where not everything was searched before it,
-    /// what is found only afterwards may be old: that is told by its time, with room for file systems that round it.
+    /// Returns true if a new entry can have been made by the command. If not everything was searched before it, an
+    /// entry found only afterwards may be old, which its time tells, with a margin for file systems that round it.
     fn is_recent(&mut self, path: &Path, seen: &Seen) -> bool {
         if seen.changed_ns > self.until_ns {
             self.report.later(path);
@@ -363,12 +363,12 @@ impl End<'_> {
     }
 }
 
-/// How many bytes are copied before a command, at most. What is larger is compared by size and time.
+/// The number of bytes that are copied before a command at most. Larger files are compared by size and time.
 const COPIES_BYTES_MAX: u64 = 64 << 20;
 const CLOCK_SLACK_NS: i64 = 3_000_000_000;
-/// How long a command may go on after its process was last known to run: until the next beat, and until its keeper has
-/// seen that nobody is there any more.
+/// The time that a command may run on after the last heartbeat of its process: until the next beat, and until its
+/// keeper has noticed that the process is gone.
 const BEAT_SLACK_NS: i64 = 6_000_000_000;
-/// How long after the last beat everything that a killed process had run is dead.
+/// The time after the last heartbeat until everything that a killed process had started is dead.
 const KEEPER_NS: i64 = 2_500_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(20);

@@ -15,14 +15,14 @@ use super::state::Form;
 use super::walk::Found;
 use crate::protected::Marks;
 
-/// What must be protected, by how that can be done. Nothing in `guarded` lies below another path in it.
+/// The paths that must be protected, by the way that is possible. No path in `guarded` lies below another one.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// Files and directories without symbolic links in their path.
     pub(super) guarded: Vec<PathBuf>,
     /// Symbolic links, which cannot be mounted.
     pub(super) links: BTreeSet<PathBuf>,
-    /// Where links lead though nothing is there: what appears there must not stay.
+    /// The missing targets of links: what appears there must not stay.
     pub(super) missing: BTreeSet<PathBuf>,
 }
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::state::unique_name;
 
-/// Where things of one command go: a directory of its own in `<home>/quarantine/`, made when it is needed.
+/// The quarantine of one command: a directory of its own in `<home>/quarantine/`, made when it is needed.
 #[derive(Debug)]
 pub(super) struct Quarantine {
     home: PathBuf,
@@ -23,12 +23,13 @@ pub(super) struct Quarantine {
     place: Option<PathBuf>,
 }
 
-/// What came of moving something.
+/// The result of moving something to the quarantine.
 #[derive(Debug)]
 pub(super) enum Moved {
-    /// It is at this path in the quarantine.
+    /// Moved to this path in the quarantine.
     To(PathBuf),
-    /// It could not be moved there for this reason. It has another name in its own directory, where it does nothing.
+    /// Could not be moved, for this reason. The entry was given another name in its own directory, where no program
+    /// obeys it.
     Renamed(PathBuf, io::Error),
 }
 
@@ -191,7 +192,7 @@ pub(super) fn open_for_owner(dir: &OwnedFd) -> Result<(), Errno> {
 }
 
 const ENTRY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// How many things of one name are moved after one command.
+/// The number of entries with the same name that one quarantine accepts.
 const NAMES_MAX: u32 = 1000;
 const DIRECTORY: &str = "quarantine";
 /// The file that says which workspace it came from.

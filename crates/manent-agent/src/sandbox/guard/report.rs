@@ -8,13 +8,13 @@ use super::quarantine::Moved;
 /// Something that was undone after a command, or that whoever gets its result should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardNote {
-    /// What it is about.
+    /// The kind of the note.
     pub cause: Cause,
     /// A sentence for a person or a model. It may contain names of files, as they are.
     pub text: String,
 }
 
-/// What a [`GuardNote`] is about.
+/// The kind of a [`GuardNote`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A repository or a protected name appeared, and was moved to the quarantine.
@@ -27,7 +27,7 @@ pub enum Cause {
     Limit,
 }
 
-/// What was undone, and what could not be.
+/// Collects what was undone and what could not be.
 #[derive(Debug)]
 pub(super) struct Report {
     workspace: PathBuf,

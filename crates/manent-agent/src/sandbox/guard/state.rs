@@ -70,7 +70,7 @@ pub(super) struct Seen {
     pub(super) id: (u64, u64),
     pub(super) form: Form,
     pub(super) changed_ns: i64,
-    /// Whether it lies in a directory that Git ignores.
+    /// Set if the entry lies in a directory that Git ignores.
     pub(super) is_ignored: bool,
 }
 
@@ -97,19 +97,19 @@ pub(super) struct State {
     /// Device and inode of the workspace.
     pub(super) id: (u64, u64),
     pub(super) hidden: Vec<RawPath>,
-    /// When the walk began, in nanoseconds since 1970.
+    /// The start of the walk, in nanoseconds since 1970.
     pub(super) begun_ns: i64,
     pub(super) found: Found,
-    /// What is mounted read-only, so that the command cannot change it.
+    /// The paths that are mounted read-only, so that the command cannot change them.
     pub(super) mounted: Vec<RawPath>,
-    /// What is compared and put back afterwards.
+    /// The entries that are compared and restored afterwards.
     pub(super) kept: Vec<Kept>,
-    /// Where protected links lead though nothing was there.
+    /// The missing targets of protected links.
     pub(super) missing: Vec<RawPath>,
     pub(super) new: NewEntries,
 }
 
-/// Whether a command may leave new repositories and protected names behind.
+/// The treatment of new repositories and protected names that a command leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NewEntries {
@@ -217,7 +217,7 @@ impl Notes {
         Heartbeat::start(self.dir.join(LOCK))
     }
 
-    /// When the command was last known to run, in nanoseconds since 1970.
+    /// Returns the time of the last heartbeat, in nanoseconds since 1970.
     pub(super) fn last_beat_ns(&self) -> i64 {
         let info = RealDisk.inspect(&self.dir.join(LOCK));
         info.map_or(0, |info| info.modified_ms.saturating_mul(1_000_000))

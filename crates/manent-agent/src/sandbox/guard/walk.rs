@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use super::state::{RawPath, Seen};
 use crate::protected::{GIT, Marks, is_git, is_protected};
 
-/// What a walk found. Paths are absolute.
+/// The result of a walk. Paths are absolute.
 #[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Found {
     /// Entries called `.git`.
@@ -34,7 +34,7 @@ pub(super) struct Found {
     pub(super) marks: BTreeMap<RawPath, Marks>,
     /// Directories that could not be searched, and why.
     pub(super) unsearched: BTreeMap<RawPath, String>,
-    /// Whether there was more in ignored directories than is searched.
+    /// Set if ignored directories held more entries than are searched.
     pub(super) is_bounded: bool,
 }
 
@@ -44,7 +44,7 @@ impl Found {
     }
 }
 
-/// Which directories Git ignores, by the `.gitignore` files of the workspace.
+/// The directories that Git ignores, by the `.gitignore` files of the workspace.
 ///
 /// They are read by the walk before a command and stay as they are for the one after it, so that a command cannot have
 /// a directory left out by ignoring it.
@@ -78,7 +78,7 @@ impl IgnoreRules {
     }
 }
 
-/// Which walk it is.
+/// The purpose of a walk.
 pub(super) enum Purpose<'a> {
     /// Before a command: reads the ignore rules, and does not look into repositories.
     Before(&'a mut IgnoreRules),
@@ -140,7 +140,7 @@ struct Directory {
     is_ignored: bool,
 }
 
-/// What matters of the entries of one directory.
+/// The relevant entries of one directory.
 #[derive(Default)]
 struct Listing {
     entries: usize,
@@ -273,7 +273,7 @@ fn reopen(dir: &Path, purpose: &Purpose<'_>) -> Result<Listing, Errno> {
 const IGNORE_FILE: &str = ".gitignore";
 /// Longer lists take long to compile. Nothing is ignored by them.
 const IGNORE_FILE_BYTES_MAX: u64 = 64 << 10;
-/// How many entries of ignored directories are looked at.
+/// The number of entries of ignored directories that are searched.
 pub(super) const IGNORED_ENTRIES_MAX: usize = 100_000;
 const THREADS_MAX: usize = 4;
 const LISTING_BYTES: usize = 8 << 10;

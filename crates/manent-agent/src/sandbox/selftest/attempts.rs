@@ -22,7 +22,7 @@ use super::stage::{SECRET, Targets};
 
 /// The word on the command line, behind that of the sandbox.
 pub(in super::super) const ATTEMPT: &str = "attempt";
-/// How an attempt ends that was refused. One that got through ends with 0.
+/// The exit code of an attempt that was refused. A successful one exits with 0.
 pub(super) const REFUSED: u8 = 10;
 
 type Attempted = io::Result<String>;
@@ -136,7 +136,7 @@ fn utime(path: &Path) -> Attempted {
     }
 }
 
-/// What counts is what it is afterwards: the call may do nothing and say that it did.
+/// Changes the mode of a file and checks the result: the call may do nothing and report success.
 fn chmod(path: &Path, mode: Mode) -> Attempted {
     rustix::fs::chmod(path, mode)?;
     if Mode::from_raw_mode(rustix::fs::stat(path)?.st_mode) == mode {
@@ -169,7 +169,7 @@ fn rename_workspace(at: &Targets) -> Attempted {
     done(moved.or_else(|_| rustix::fs::rename(&at.workspace, at.outside.join("moved"))), "renamed it")
 }
 
-/// Where a store in the workspace is hidden by a mount, its parent may still have another name.
+/// Reads a hidden store through another name of its parent directory, in case only its path is hidden by a mount.
 fn unhide_store(at: &Targets) -> Attempted {
     let (old, new) = (at.home.join(".local"), at.home.join("renamed"));
     let found = rustix::fs::rename(&old, &new);

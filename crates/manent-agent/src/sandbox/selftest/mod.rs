@@ -28,42 +28,42 @@ use super::{Isolation, Sandbox};
 /// One attempt, and what came of it.
 #[derive(Debug, Clone)]
 pub struct EscapeTrial {
-    /// What was tried.
+    /// The name of the attempt.
     pub attempt: &'static str,
-    /// What must come of it.
+    /// The expected result.
     pub expected: &'static str,
-    /// What came of it.
+    /// The observed result.
     pub got: String,
-    /// What came of it outside of the sandbox.
+    /// The result outside of the sandbox.
     pub control: Control,
-    /// Whether the sandbox held.
+    /// The assessment.
     pub verdict: TrialResult,
 }
 
-/// What an attempt does without a sandbox.
+/// The result of an attempt without a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Control {
-    /// It works: so it is the sandbox that keeps it from working.
+    /// The attempt works, so it is the sandbox that prevents it.
     Works,
-    /// It is refused to this user anyway.
+    /// The attempt is refused to this user anyway.
     Refused(String),
     /// Not tried: it would do harm.
     NotTried,
 }
 
-/// Whether the sandbox held.
+/// The assessment of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrialResult {
-    /// It did.
+    /// The sandbox prevented the attempt.
     Held,
-    /// It did not, or nobody can tell.
+    /// The sandbox did not prevent the attempt, or that is unknown.
     Escaped,
     /// The attempt could not be made.
     Skipped,
 }
 
 impl TrialResult {
-    /// As it is shown.
+    /// Returns the word for display.
     pub fn word(self) -> &'static str {
         match self {
             TrialResult::Held => "held",
@@ -220,10 +220,10 @@ fn short(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(60).collect()
 }
 
-/// Whether a path is a program that can be used in the sandbox.
+/// Returns true if a program exists; it can then be used in the sandbox, too.
 fn has(program: &str) -> bool {
     Path::new(program).is_file()
 }
 
-/// How long one attempt may take.
+/// The time limit of one attempt.
 const ATTEMPT_MAX: Duration = Duration::from_secs(20);

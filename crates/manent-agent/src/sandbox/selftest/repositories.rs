@@ -150,7 +150,8 @@ fn lay_out(workspace: &Path) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// What another program could obey, with its content. Found by names alone, and not by what is tested here.
+/// Collects what another program could obey, with its content. Found by names alone, independent of the code under
+/// test.
 fn protected_entries(workspace: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut left = vec![(workspace.to_owned(), false)];

@@ -18,13 +18,13 @@ use super::super::error::SandboxError;
 use super::super::policy::SandboxPolicy;
 use super::super::scratch::Scratch;
 
-/// What nobody in a sandbox may read.
+/// A secret that must not be readable in the sandbox.
 pub(super) const SECRET: &str = "planted-secret-6f1c";
 /// The name of a variable that nobody in a sandbox may see.
 pub(super) const VARIABLE: &str = "MANENT_SELFTEST_SECRET";
 const CONTENT: &str = "as it was\n";
 
-/// Where everything is, for the one who makes an attempt.
+/// The locations of all targets, passed to the process that makes an attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Targets {
     pub(super) home: PathBuf,
@@ -43,7 +43,7 @@ pub(super) struct Targets {
     pub(super) victim: i32,
     /// The home of whoever runs this, really.
     pub(super) real_home: PathBuf,
-    /// What is shown on purpose.
+    /// The paths that are visible on purpose.
     pub(super) shown: Vec<PathBuf>,
     /// The variables that may be seen.
     pub(super) variables: Vec<String>,
@@ -139,8 +139,8 @@ impl Stage {
         })
     }
 
-    /// What an attempt may do by its policy: little. What is outside it may read, so that more than a name that leads
-    /// nowhere keeps it from changing it.
+    /// Returns the policy of an attempt. The directory outside is readable, so that changes to it are prevented by more
+    /// than a missing path.
     pub(super) fn policy(&self, helper: &Path) -> SandboxPolicy {
         let mut policy = SandboxPolicy::new(&self.targets.workspace, &self.targets.store);
         policy.home = Some(self.targets.home.clone());
@@ -156,7 +156,7 @@ impl Stage {
         self.targets.shown = policy.read_only.iter().chain([&policy.workspace]).cloned().collect();
     }
 
-    /// What got through, seen from outside. Nothing: all is as it was.
+    /// Returns the first trace of a successful attempt, seen from outside, or `None` if everything is unchanged.
     pub(super) fn traces(&mut self) -> Option<String> {
         let Targets { file, outside, workspace, .. } = &self.targets;
         let Ok(now) = rustix::fs::stat(file) else { return Some("the file outside is gone".to_owned()) };
@@ -181,7 +181,7 @@ impl Stage {
         self.calls()
     }
 
-    /// Whether somebody called.
+    /// Returns the socket that was reached, if one was.
     fn calls(&self) -> Option<String> {
         let mut byte = [0; 1];
         let called = [
@@ -213,7 +213,7 @@ pub(super) fn plant(path: &Path, text: &str) -> Result<(), SandboxError> {
     planted.map_err(SandboxError::io("make a file for attempts"))
 }
 
-/// How many processes have this on their command line.
+/// Counts the processes that have `marker` on their command line.
 pub(super) fn running(marker: &str) -> usize {
     let listed = RealDisk.list("/proc".as_ref()).unwrap_or_default();
     let pids = listed.iter().filter_map(|entry| entry.name.to_str()?.parse::<u32>().ok());
