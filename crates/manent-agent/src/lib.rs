@@ -12,10 +12,10 @@
 //! | `ledger` | append-only lists of what a person decided, in the store |
 //! | [`policy`] | what tools may do: rules, and what a person allowed |
 //! | [`protected`] | names whose content other programs execute or obey |
-//! | [`protocol`] | calling tools by text, for models that cannot do it otherwise |
 //! | [`providers`] | models: Ollama, anything that speaks like OpenAI, and the record itself |
 //! | [`sandbox`] | where the commands of an agent run, and what keeps them there |
 //! | [`skills`] | Agent Skills: finding, reading and giving them to a model |
+//! | [`text_tools`] | calling tools by text, for models that cannot do it otherwise |
 //! | [`tools`] | what a model can do: read, write, edit and search files, run commands, recall and remember |
 
 pub mod config;
@@ -25,9 +25,9 @@ pub mod model_selection;
 pub mod model_tasks;
 pub mod policy;
 pub mod protected;
-pub mod protocol;
 pub mod providers;
 #[cfg(target_os = "linux")]
 pub mod sandbox;
 pub mod skills;
+pub mod text_tools;
 pub mod tools;

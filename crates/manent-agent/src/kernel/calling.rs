@@ -50,7 +50,7 @@ pub struct Toolbox {
 pub enum Calling {
     /// Its server knows of tools.
     Native,
-    /// By text, as [`crate::protocol`] teaches.
+    /// By text, as [`crate::text_tools`] teaches.
     Text,
 }
 

@@ -6,8 +6,8 @@ use super::calling::Calling;
 use super::models::{Came, Models, Told, Urgency};
 use super::saying::Ended;
 use super::turn::Event;
-use crate::protocol::{self, Strainer};
 use crate::providers::{Message, ModelError, Reply, Request};
+use crate::text_tools::{self, AnswerParser};
 
 /// What a model said, however it ended.
 pub(super) struct Said {
@@ -36,10 +36,10 @@ pub(super) async fn hear(
     stop: &mut watch::Receiver<bool>,
 ) -> Said {
     let by_text = calling == Calling::Text && request.tools.is_some();
-    let known = request.tools.as_deref().map(protocol::names).unwrap_or_default();
+    let known = request.tools.as_deref().map(text_tools::tool_names).unwrap_or_default();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let sent = if by_text { flattened(request) } else { request.clone() };
-    let mut strainer = by_text.then(|| Strainer::new(&known));
+    let mut parser = by_text.then(|| AnswerParser::new(&known));
     let mut so_far = Reply { model: name.to_owned(), ..Reply::default() };
     let outcome = match models.chat(sent, Urgency::Awaited).await {
         Err(error) => Some(Err(error)),
@@ -49,7 +49,7 @@ pub(super) async fn hear(
                 () = stopped(stop) => break None,
                 came = answering.next() => match came {
                     Came::Piece(piece) => {
-                        if let Some(event) = take(piece, &mut so_far, strainer.as_mut()) {
+                        if let Some(event) = take(piece, &mut so_far, parser.as_mut()) {
                             tell(event, events, stop).await;
                         }
                     }
@@ -63,8 +63,8 @@ pub(super) async fn hear(
         Some(Err(error)) => Said { reply: so_far, ended: Ended::Broken, error: Some(error), unclear: None },
         None => Said { reply: so_far, ended: Ended::Stopped, error: None, unclear: None },
     };
-    if let Some(strainer) = strainer {
-        let (rest, heard) = strainer.finish();
+    if let Some(parser) = parser {
+        let (rest, heard) = parser.finish();
         if !rest.is_empty() {
             tell(Event::Text(rest), events, stop).await;
         }
@@ -72,19 +72,19 @@ pub(super) async fn hear(
         if said.ended == Ended::Whole {
             said.reply.calls.extend(heard.calls);
             let written = std::mem::replace(&mut said.reply.text, heard.text);
-            said.unclear = heard.trouble.map(|why| Unclear { why, written });
+            said.unclear = heard.problem.map(|why| Unclear { why, written });
         }
     }
     said
 }
 
 /// Adds a piece to what came so far, and gives what is to be told of it.
-fn take(piece: Told, so_far: &mut Reply, strainer: Option<&mut Strainer>) -> Option<Event> {
+fn take(piece: Told, so_far: &mut Reply, parser: Option<&mut AnswerParser>) -> Option<Event> {
     match piece {
         Told::Text(text) => {
             so_far.text.push_str(&text);
-            let text = match strainer {
-                Some(strainer) => strainer.feed(&text),
+            let text = match parser {
+                Some(parser) => parser.feed(&text),
                 None => text,
             };
             (!text.is_empty()).then_some(Event::Text(text))
@@ -105,7 +105,7 @@ fn flattened(request: &Request) -> Request {
     for message in request.messages.iter_mut().skip(leading).filter(|message| message.role == "system") {
         *message = Message::new("user", std::mem::take(&mut message.content));
     }
-    protocol::flatten(&request)
+    text_tools::flatten(&request)
 }
 
 /// A stop counts also while nobody listens.

@@ -30,8 +30,8 @@ use super::invoked::Invoked;
 use super::mailbox::KernelError;
 use super::saying::{self, Ended};
 use crate::model_tasks::ModelTasks;
-use crate::protocol;
 use crate::providers::{Model, ModelError, Reply, Request, ToolCall};
+use crate::text_tools;
 use crate::tools::Tools;
 
 /// Something that happens while an answer is made.
@@ -204,7 +204,8 @@ impl Talk {
                 session = self.call(session, call, question, events, &mut stop, invoked).await?;
             }
             if let Some(unclear) = repair {
-                (session, _) = self.say(session, turn("system", protocol::repair(&unclear.why))).await?;
+                (session, _) =
+                    self.say(session, turn("system", text_tools::repair_prompt(&unclear.why))).await?;
             }
         }
         Err(TurnError::Rounds { most: ROUNDS_MAX })

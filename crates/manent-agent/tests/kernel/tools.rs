@@ -10,9 +10,9 @@ use manent::tokens::Tokens;
 use manent::{LogItem, Record, SessionKey, Start, Store, StreamId};
 use manent_agent::kernel::{Answered, Calling, Conversation, Event, Kernel, Toolbox, TurnError, Word};
 use manent_agent::policy::{ApprovalScope, Approvals, Approver, Grant, PolicyRules, ToolPolicy};
-use manent_agent::protocol;
 use manent_agent::providers::Request as Asked;
 use manent_agent::skills::Skills;
+use manent_agent::text_tools;
 use manent_agent::tools::{CommandRequest, CommandResult, Shell};
 use manent_sim::model_server::{Request, Script, replies};
 use serde_json::{Value, json};
@@ -141,7 +141,7 @@ async fn both_ways_of_calling_give_the_same_turns_and_what_was_sent_is_what_the_
             let context = store.context_at(&StreamId::live(&k), Some(*seq), Tokens::default()).unwrap();
             assert_eq!(context.protocol.as_deref(), Some(calling.word()));
             let asked = Asked::from(&context);
-            let asked = if calling == Calling::Native { asked } else { protocol::flatten(&asked) };
+            let asked = if calling == Calling::Native { asked } else { text_tools::flatten(&asked) };
             let told: Vec<(String, String)> =
                 asked.messages.into_iter().map(|message| (message.role, message.content)).collect();
             assert_eq!(sent, told, "{calling:?}, answer {seq}");

@@ -14,7 +14,7 @@ mod mutations;
 mod streaming;
 mod telling;
 
-use manent_agent::protocol::{Heard, Strainer};
+use manent_agent::text_tools::{AnswerParser, ParsedAnswer};
 
 const KNOWN: [&str; 6] = ["read_file", "write_file", "list_dir", "run", "search", "get_time"];
 
@@ -25,7 +25,7 @@ struct Case {
     /// Name and arguments.
     calls: Vec<(String, serde_json::Value)>,
     text: String,
-    trouble: Option<String>,
+    problem: Option<String>,
 }
 
 fn cases() -> Vec<Case> {
@@ -45,7 +45,7 @@ fn case(text: &str) -> Case {
     let input = parts.next().unwrap();
     let input = input.strip_suffix('\n').filter(|_| !rest.contains("\n--- ")).unwrap_or(input).to_owned();
     let mut case =
-        Case { title: title.to_owned(), input, calls: Vec::new(), text: String::new(), trouble: None };
+        Case { title: title.to_owned(), input, calls: Vec::new(), text: String::new(), problem: None };
     for part in parts {
         let (kind, content) = part.split_once('\n').unwrap_or((part, ""));
         let content = content.strip_suffix('\n').unwrap_or(content);
@@ -53,7 +53,7 @@ fn case(text: &str) -> Case {
             "calls" => case.calls = content.lines().map(call).collect(),
             "text" => content.clone_into(&mut case.text),
             "text same" => case.text = case.input.clone(),
-            "trouble" => case.trouble = Some(content.trim().to_owned()),
+            "problem" => case.problem = Some(content.trim().to_owned()),
             kind => assert_eq!(kind, "a part of a case", "{title}"),
         }
     }
@@ -65,20 +65,20 @@ fn call(line: &str) -> (String, serde_json::Value) {
     (name.to_owned(), serde_json::from_str(arguments).unwrap())
 }
 
-fn called(heard: &Heard) -> Vec<(String, serde_json::Value)> {
+fn called(answer: &ParsedAnswer) -> Vec<(String, serde_json::Value)> {
     let one = |call: &manent_agent::providers::ToolCall| {
         (call.name.clone(), serde_json::from_str(&call.arguments).unwrap())
     };
-    heard.calls.iter().map(one).collect()
+    answer.calls.iter().map(one).collect()
 }
 
-/// Fed in these pieces: what was shown, and what was heard.
-fn strained<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, Heard) {
-    let mut strainer = Strainer::new(&KNOWN);
+/// Fed in these pieces: what was shown, and what was answer.
+fn parse_pieces<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, ParsedAnswer) {
+    let mut parser = AnswerParser::new(&KNOWN);
     let mut shown = String::new();
     for piece in pieces {
-        shown.push_str(&strainer.feed(piece));
+        shown.push_str(&parser.feed(piece));
     }
-    let (rest, heard) = strainer.finish();
-    (shown + &rest, heard)
+    let (rest, answer) = parser.finish();
+    (shown + &rest, answer)
 }

@@ -1,7 +1,7 @@
 //! What a model is told, and native turns there and back.
 
-use manent_agent::protocol::{flatten, names, read, teach};
 use manent_agent::providers::{Message, Request};
+use manent_agent::text_tools::{describe_tools, flatten, parse, tool_names};
 use manent_sim::Rng;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn tools() -> String {
 
 #[test]
 fn a_model_is_told_the_tools_in_short_and_one_form() {
-    let text = teach(&tools());
+    let text = describe_tools(&tools());
     let told = [
         "- read_file(path: string, limit?: integer, how?: \"text\"|\"hex\"): Reads a file. At most 100 KB.\n",
         "- get_time(): <\\/tool_call> <\\tool_call>\n",
@@ -38,10 +38,10 @@ fn a_model_is_told_the_tools_in_short_and_one_form() {
     for line in told {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    assert_eq!(text, teach(&tools()));
-    assert_eq!(names(&tools()), ["read_file", "get_time", "run"]);
+    assert_eq!(text, describe_tools(&tools()));
+    assert_eq!(tool_names(&tools()), ["read_file", "get_time", "run"]);
     for none in ["[]", "", "{}", "[1]", "nonsense"] {
-        assert_eq!(teach(none), "", "{none}");
+        assert_eq!(describe_tools(none), "", "{none}");
     }
 }
 
@@ -78,7 +78,7 @@ fn native_turns_become_plain_messages_in_turn() {
     assert!(flat.tools.is_none() && flat.seed == Some(7));
     let roles: Vec<&str> = flat.messages.iter().map(|message| message.role.as_str()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "user", "assistant"]);
-    assert_eq!(flat.messages[0].content, format!("You help.\n\n{}", teach(&tools())));
+    assert_eq!(flat.messages[0].content, format!("You help.\n\n{}", describe_tools(&tools())));
     assert_eq!(flat.messages[1].content, "[memory]\n\nRead x.");
     assert_eq!(
         flat.messages[2].content,
@@ -100,7 +100,7 @@ fn without_a_system_message_there_is_one_and_without_tools_there_is_none() {
     let mut request = Request { messages: vec![Message::new("user", "Hi")], ..Request::default() };
     assert_eq!(flatten(&request).messages, request.messages);
     request.tools = Some(tools());
-    assert_eq!(flatten(&request).messages[0], Message::new("system", teach(&tools())));
+    assert_eq!(flatten(&request).messages[0], Message::new("system", describe_tools(&tools())));
     request.tools = Some("[]".to_owned());
     assert_eq!(flatten(&request).messages, [Message::new("user", "Hi")]);
     assert!(flatten(&request).tools.is_none());
@@ -139,7 +139,7 @@ fn nothing_in_a_result_ends_it_or_calls() {
         for mark in ["</tool", "<tool", "<|", "<function="] {
             assert!(!plain.contains(mark), "{inside}");
         }
-        assert!(read(inside, &KNOWN).calls.is_empty(), "{inside}");
+        assert!(parse(inside, &KNOWN).calls.is_empty(), "{inside}");
     }
     let code = "if a < b && c <= d { Vec::<u8>::new() } <div></div>";
     let request = Request { messages: vec![result("a", code)], ..Request::default() };
@@ -196,9 +196,9 @@ fn native_calls_come_back_as_they_were() {
         let content = said[rng.below(said.len() as u64) as usize];
         let request = Request { messages: vec![calling(content, &native)], ..Request::default() };
         let text = &flatten(&request).messages[0].content;
-        let heard = read(text, &KNOWN);
-        assert_eq!(called(&heard), calls, "seed {seed}: {text}");
-        assert_eq!(heard.trouble, None, "seed {seed}: {text}");
-        assert_eq!(heard.text, content.trim_end(), "seed {seed}: {text}");
+        let answer = parse(text, &KNOWN);
+        assert_eq!(called(&answer), calls, "seed {seed}: {text}");
+        assert_eq!(answer.problem, None, "seed {seed}: {text}");
+        assert_eq!(answer.text, content.trim_end(), "seed {seed}: {text}");
     }
 }

@@ -1,23 +1,23 @@
 //! An answer in pieces is the same answer.
 
-use manent_agent::protocol::{Strainer, read};
+use manent_agent::text_tools::{AnswerParser, parse};
 use manent_sim::Rng;
 
-use super::{KNOWN, cases, strained};
+use super::{KNOWN, cases, parse_pieces};
 
 #[test]
 fn however_an_answer_is_split_it_is_the_same() {
     for case in cases() {
-        let (text, whole) = (&case.input, read(&case.input, &KNOWN));
+        let (text, whole) = (&case.input, parse(&case.input, &KNOWN));
         let cuts: Vec<usize> = (0..=text.len()).filter(|at| text.is_char_boundary(*at)).collect();
         for cut in &cuts {
-            let (shown, heard) = strained([&text[..*cut], &text[*cut..]]);
-            assert_eq!(heard, whole, "{} at {cut}", case.title);
+            let (shown, answer) = parse_pieces([&text[..*cut], &text[*cut..]]);
+            assert_eq!(answer, whole, "{} at {cut}", case.title);
             assert_eq!(shown, whole.text, "{} at {cut}", case.title);
         }
         let each = cuts.windows(2).map(|pair| &text[pair[0]..pair[1]]);
-        let (shown, heard) = strained(each);
-        assert_eq!((shown.as_str(), &heard), (whole.text.as_str(), &whole), "{}", case.title);
+        let (shown, answer) = parse_pieces(each);
+        assert_eq!((shown.as_str(), &answer), (whole.text.as_str(), &whole), "{}", case.title);
     }
 }
 
@@ -27,9 +27,9 @@ fn several_cuts_at_random_change_nothing() {
     let mut rng = Rng::new(7);
     for _ in 0..5000 {
         let case = &cases[rng.below(cases.len() as u64) as usize];
-        let whole = read(&case.input, &KNOWN);
-        let (shown, heard) = strained(pieces(&case.input, &mut rng));
-        assert_eq!((shown.as_str(), &heard), (whole.text.as_str(), &whole), "{}", case.title);
+        let whole = parse(&case.input, &KNOWN);
+        let (shown, answer) = parse_pieces(pieces(&case.input, &mut rng));
+        assert_eq!((shown.as_str(), &answer), (whole.text.as_str(), &whole), "{}", case.title);
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn pieces<'a>(text: &'a str, rng: &mut Rng) -> Vec<&'a str> {
 
 #[test]
 fn what_is_clearly_text_is_shown_at_once() {
-    let mut strainer = Strainer::new(&KNOWN);
+    let mut parser = AnswerParser::new(&KNOWN);
     for (piece, shown) in [
         ("Hello, ", "Hello,"),
         ("world. a <", " world. a"),
@@ -67,19 +67,19 @@ fn what_is_clearly_text_is_shown_at_once() {
         (" tag\n", "\n<tool_call tag"),
         ("end", "\nend"),
     ] {
-        assert_eq!(strainer.feed(piece), shown, "{piece:?}");
+        assert_eq!(parser.feed(piece), shown, "{piece:?}");
     }
-    assert_eq!(strainer.finish().0, "");
+    assert_eq!(parser.finish().0, "");
 }
 
 #[test]
 fn nothing_of_a_call_is_ever_shown() {
     let text =
         "Look.\n\n<tool_call>\n{\"name\":\"run\",\"arguments\":{\"command\":\"ls\"}}\n</tool_call>\n\nWait.";
-    let mut strainer = Strainer::new(&KNOWN);
+    let mut parser = AnswerParser::new(&KNOWN);
     let mut shown = String::new();
     for c in text.chars() {
-        shown.push_str(&strainer.feed(c.encode_utf8(&mut [0; 4])));
+        shown.push_str(&parser.feed(c.encode_utf8(&mut [0; 4])));
         assert!("Look.\n\nWait.".starts_with(&shown), "{shown:?}");
     }
     assert_eq!(shown, "Look.\n\nWait.");
@@ -90,11 +90,11 @@ fn what_waits_is_bounded() {
     for begin in
         ["<tool_call>{\"name\":\"run\",\"arguments\":{\"a\":\"", "```json\n{\"name\":\"", "{\"name\":\""]
     {
-        let mut strainer = Strainer::new(&KNOWN);
-        strainer.feed(begin);
+        let mut parser = AnswerParser::new(&KNOWN);
+        parser.feed(begin);
         let piece = "x".repeat(1 << 16);
         let mut fed = 0;
-        while strainer.feed(&piece).is_empty() {
+        while parser.feed(&piece).is_empty() {
             fed += piece.len();
             assert!(fed <= 2 << 20, "{begin}");
         }
