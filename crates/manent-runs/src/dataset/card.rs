@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::choose::Set;
 use super::manifest::files_of;
+use super::select::RowSet;
 use super::{Dataset, DatasetFormat, Recipe, SkipReason};
 
 /// The text of `README.md`.
 pub(super) fn card(recipe: &Recipe, made: &Dataset) -> String {
     let mut out = String::from("---\n");
-    let sets = [(Set::Main, "default"), (Set::Unpaired, "unpaired"), (Set::Repair, "repair")];
+    let sets = [(RowSet::Main, "default"), (RowSet::Unpaired, "unpaired"), (RowSet::Repair, "repair")];
     let (mut configs, mut infos) = (String::new(), String::new());
     for (set, config) in sets {
         // Files without rows are not declared: loaders take an empty file for a broken one.
@@ -39,7 +39,7 @@ pub(super) fn card(recipe: &Recipe, made: &Dataset) -> String {
 }
 
 /// The columns of a set, as YAML.
-fn features(format: DatasetFormat, set: Set) -> String {
+fn features(format: DatasetFormat, set: RowSet) -> String {
     let text = |name: &str| format!("  - name: {name}\n    dtype: string\n");
     let flag = |name: &str| format!("  - name: {name}\n    dtype: bool\n");
     let list = |name: &str, of: &str| format!("  - name: {name}\n    list:\n{of}");
@@ -54,13 +54,13 @@ fn features(format: DatasetFormat, set: Set) -> String {
             let turn = "    - name: from\n      dtype: string\n    - name: value\n      dtype: string\n";
             format!("{}{}{}", list("conversations", turn), text("tools"), text("system"))
         }
-        (DatasetFormat::TrlDpo, Set::Main) => {
+        (DatasetFormat::TrlDpo, RowSet::Main) => {
             let lists = ["prompt", "chosen", "rejected"].map(|column| list(column, &message(name)));
             format!("{}{}{}", lists.concat(), flag("same_model"), text("tools"))
         }
         (DatasetFormat::TrlSft | DatasetFormat::TrlDpo | DatasetFormat::Kto, _) => {
             let lists = ["prompt", "completion"].map(|column| list(column, &message(name)));
-            let labelled = format == DatasetFormat::Kto || set == Set::Unpaired;
+            let labelled = format == DatasetFormat::Kto || set == RowSet::Unpaired;
             let label = if labelled { flag("label") } else { String::new() };
             format!("{}{label}{}", lists.concat(), text("tools"))
         }

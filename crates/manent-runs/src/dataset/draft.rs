@@ -7,53 +7,52 @@
 
 use crate::runs::{Attempt, INTERRUPTED, NOT_CHECKED, NOT_RUN, RecordRange, Run, bare};
 
-use super::quote::Quoted;
+use super::quote::QuotedRange;
 use super::{Recipe, SkipReason};
 
-/// Where something comes from.
+/// The run that a draft comes from.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Origin {
-    /// Which log.
+pub(super) struct RowOrigin {
+    /// The number of the log.
     pub(super) source: u32,
-    /// Which run of that log.
+    /// The number of the run's record in that log.
     pub(super) seq: u64,
-    /// Which run of its batch.
-    pub(super) run: u32,
-    /// Its place among all that comes of its batch.
+    pub(super) at_ms: Option<i64>,
+    /// The place among all drafts of the log.
     pub(super) order: u32,
-    /// In which group.
+    /// The node of the log's session among the groups of the split.
     pub(super) node: u32,
 }
 
 /// What one attempt may become.
 #[derive(Debug)]
 pub(super) struct Draft {
-    pub(super) origin: Origin,
-    pub(super) verdict: Verdict,
+    pub(super) origin: RowOrigin,
+    pub(super) verdict: AttemptVerdict,
     pub(super) model: String,
-    pub(super) asked: Asked,
-    pub(super) answered: Answered,
+    pub(super) asked: PromptSource,
+    pub(super) answered: AnswerSource,
     /// How the attempts before it failed.
-    pub(super) failures: Vec<Failure>,
+    pub(super) failures: Vec<EarlierFailure>,
     /// Whether the prompt holds one of these failures.
     pub(super) is_repair: bool,
     pub(super) tools: Option<String>,
     /// What was looked up for it.
-    pub(super) quoted: Vec<Quoted>,
+    pub(super) quoted: Vec<QuotedRange>,
     /// A block of memory was left out of the prompt.
     pub(super) memory_left_out: bool,
 }
 
 /// How an attempt came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
+pub(super) enum AttemptVerdict {
     Good,
     Bad,
 }
 
 /// One message as a data set has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct ChatMessage {
     /// `system`, `user`, `assistant` or `tool`.
     pub(super) role: Role,
     pub(super) content: String,
@@ -74,27 +73,27 @@ pub(super) enum Role {
 
 /// What a model was given.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum PromptSource {
     /// A passage of a session, to be looked up.
     Records(RecordRange),
     /// The input of the run: JSON.
     Input(String),
     /// The input, and behind it what earlier attempts answered and how that failed.
     Told(String, Vec<(String, String)>),
-    Messages(Vec<Said>),
+    Messages(Vec<ChatMessage>),
 }
 
 /// What it answered.
 #[derive(Debug)]
-pub(super) enum Answered {
+pub(super) enum AnswerSource {
     Records(RecordRange),
     Summary(String),
-    Messages(Vec<Said>),
+    Messages(Vec<ChatMessage>),
 }
 
 /// How an earlier attempt failed.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct EarlierFailure {
     /// What it had answered.
     pub(super) output: Option<RecordRange>,
     /// How what whoever checked it printed begins and ends: programs that tell a model of it cut what is long. Nothing
@@ -105,21 +104,21 @@ pub(super) struct Failure {
 impl Draft {
     /// How much memory it holds, about.
     pub(super) fn bytes(&self) -> usize {
-        let of_said = |said: &Vec<Said>| -> usize {
+        let of_said = |said: &Vec<ChatMessage>| -> usize {
             said.iter().map(|one| one.content.len() + one.calls.as_ref().map_or(0, String::len) + 100).sum()
         };
         let asked = match &self.asked {
-            Asked::Records(_) => 0,
-            Asked::Input(input) => input.len(),
-            Asked::Told(input, told) => {
+            PromptSource::Records(_) => 0,
+            PromptSource::Input(input) => input.len(),
+            PromptSource::Told(input, told) => {
                 input.len() + told.iter().map(|(a, b)| a.len() + b.len()).sum::<usize>()
             }
-            Asked::Messages(said) => of_said(said),
+            PromptSource::Messages(said) => of_said(said),
         };
         let answered = match &self.answered {
-            Answered::Records(_) => 0,
-            Answered::Summary(text) => text.len(),
-            Answered::Messages(said) => of_said(said),
+            AnswerSource::Records(_) => 0,
+            AnswerSource::Summary(text) => text.len(),
+            AnswerSource::Messages(said) => of_said(said),
         };
         let failures = self.failures.iter().flat_map(|failure| &failure.printed).map(|ends| ends.len() + 100);
         let failures: usize = failures.sum();
@@ -199,32 +198,33 @@ fn draft(
         return Err(SkipReason::NoModel);
     }
     let verdict = verdict(attempt)?;
-    if verdict == Verdict::Bad && !recipe.format.takes_failures() {
+    if verdict == AttemptVerdict::Bad && !recipe.format.takes_failures() {
         return Err(SkipReason::Failed);
     }
     let is_first = before.is_empty() && attempt.attempt.is_none_or(|number| number <= 1);
     let asked = match (&attempt.prompt_ref, run.input) {
-        (Some(passage), _) => Asked::Records(passage.clone()),
+        (Some(passage), _) => PromptSource::Records(passage.clone()),
         (None, None) => return Err(SkipReason::NoPrompt),
         (None, Some(input)) if input.len() > ROW_BYTES_MAX => return Err(SkipReason::TooLong),
-        (None, Some(input)) if is_first => Asked::Input(input.to_owned()),
+        (None, Some(input)) if is_first => PromptSource::Input(input.to_owned()),
         (None, Some(input)) if recipe.summaries && !before.is_empty() => {
-            Asked::Told(input.to_owned(), told(before)?)
+            PromptSource::Told(input.to_owned(), told(before)?)
         }
         (None, Some(_)) => return Err(SkipReason::UnknownPrompt),
     };
     let answered = match &attempt.output_ref {
-        Some(passage) => Answered::Records(passage.clone()),
+        Some(passage) => AnswerSource::Records(passage.clone()),
         None if attempt.output_summary.trim().is_empty() => return Err(SkipReason::NoOutput),
         None if !recipe.summaries => return Err(SkipReason::OnlySummary),
         None if attempt.output_summary.len() > ROW_BYTES_MAX => return Err(SkipReason::TooLong),
-        None => Answered::Summary(attempt.output_summary.to_string()),
+        None => AnswerSource::Summary(attempt.output_summary.to_string()),
     };
-    let is_repair = matches!(asked, Asked::Told(..));
-    let failures = if matches!(asked, Asked::Records(_)) { failures(attempt, before) } else { Vec::new() };
+    let is_repair = matches!(asked, PromptSource::Told(..));
+    let failures =
+        if matches!(asked, PromptSource::Records(_)) { failures(attempt, before) } else { Vec::new() };
     let model = model.to_string();
     Ok(Draft {
-        origin: Origin { seq: run.seq, ..Origin::default() },
+        origin: RowOrigin { seq: run.seq, at_ms: run.at_ms, ..RowOrigin::default() },
         verdict,
         model,
         asked,
@@ -239,32 +239,32 @@ fn draft(
 
 /// Only what was checked has a verdict; that nobody complained is none, nor that somebody broke it off, nor that it
 /// could not be run or checked. Whoever said afterwards what it was worth knew how it had ended.
-fn verdict(attempt: &Attempt<'_>) -> Result<Verdict, SkipReason> {
+fn verdict(attempt: &Attempt<'_>) -> Result<AttemptVerdict, SkipReason> {
     if let (Some(_), Some(is_good)) = (attempt.judged, attempt.verified) {
-        return Ok(if is_good { Verdict::Good } else { Verdict::Bad });
+        return Ok(if is_good { AttemptVerdict::Good } else { AttemptVerdict::Bad });
     }
     let ended_badly = !attempt.error_class.is_empty() || attempt.exit_code.is_some_and(|code| code != 0);
     match attempt.verified {
         Some(true) if ended_badly => Err(SkipReason::Doubtful),
-        Some(true) => Ok(Verdict::Good),
+        Some(true) => Ok(AttemptVerdict::Good),
         None if [NOT_CHECKED, NOT_RUN].contains(&&*attempt.error_class) => Err(SkipReason::Unverified),
         _ if attempt.error_class == INTERRUPTED => Err(SkipReason::Unverified),
-        Some(false) => Ok(Verdict::Bad),
-        None if ended_badly => Ok(Verdict::Bad),
+        Some(false) => Ok(AttemptVerdict::Bad),
+        None if ended_badly => Ok(AttemptVerdict::Bad),
         None => Err(SkipReason::Unverified),
     }
 }
 
 fn failed(attempt: &Attempt<'_>) -> bool {
-    matches!(verdict(attempt), Ok(Verdict::Bad))
+    matches!(verdict(attempt), Ok(AttemptVerdict::Bad))
 }
 
 /// How those before it failed that were given something else: what was given the same cannot know of them.
-fn failures(attempt: &Attempt<'_>, before: &[&Attempt<'_>]) -> Vec<Failure> {
+fn failures(attempt: &Attempt<'_>, before: &[&Attempt<'_>]) -> Vec<EarlierFailure> {
     let other = before.iter().filter(|earlier| earlier.prompt_ref != attempt.prompt_ref);
     let failed = other.filter(|earlier| failed(earlier));
     failed
-        .map(|attempt| Failure {
+        .map(|attempt| EarlierFailure {
             output: attempt.output_ref.clone(),
             printed: ends_of(attempt.runner_output.trim()),
         })

@@ -1,35 +1,32 @@
-//! Reads all runs and spools the rows that may be wanted, in several threads. What comes of it depends on the logs, and
-//! not on which thread was first.
+//! Everything that was read of the runs of a store: the rows in the spool, and what is kept in memory of each.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
-use std::thread;
-use std::time::Duration;
 
 use manent::Store;
-use manent_store::{Place as Where, StreamStat};
+use manent_store::{Place, StreamStat};
 
 use super::alike::Signature;
-use super::crew::Crew;
-use super::draft::{Origin, Verdict};
-use super::place::Place;
-use super::quote::{Quoted, Quotes, remembered};
-use super::row::Row;
-use super::rows_of::{Desk, Finished, Hand};
-use super::split::{Groups, Kind};
-use super::spool::{Slot, Spool};
+use super::draft::{AttemptVerdict, RowOrigin};
+use super::output_dir::OutputDir;
+use super::quote::memory_ids;
+use super::row_builder::Row;
+use super::split::{NodeKind, SplitGroups};
+use super::spool::{Spool, SpoolSlot};
+use super::workers::{Source, WorkState, Workers};
 use super::{DatasetCounts, DatasetResult, Progress, Recipe};
-use crate::runs::{Namer, Runs};
+use crate::runs::Runs;
 
 /// What was gathered.
 #[derive(Debug)]
 pub(super) struct Gathered {
     /// In the order of the logs, and of the runs in each.
-    pub(super) rows: Vec<Kept>,
+    pub(super) rows: Vec<RowMeta>,
     pub(super) signatures: Vec<Signature>,
     pub(super) spool: Spool,
-    pub(super) groups: Groups,
+    pub(super) groups: SplitGroups,
     pub(super) counts: DatasetCounts,
-    pub(super) sources: Vec<Source>,
+    pub(super) sources: Vec<SourceLog>,
     /// What was quoted of which sessions.
     pub(super) quoted: BTreeMap<(String, String), (u64, u64)>,
     /// When the first and the last run were that gave rows.
@@ -40,39 +37,24 @@ pub(super) struct Gathered {
 
 /// What is kept in memory of a row.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kept {
+pub(super) struct RowMeta {
     pub(super) prompt_hash: [u64; 2],
     pub(super) hash: u64,
-    pub(super) slot: Slot,
+    pub(super) slot: SpoolSlot,
+    /// The place among the drafts of its log.
+    pub(super) order: u32,
     pub(super) node: u32,
     pub(super) source: u32,
     pub(super) model: u32,
     /// Among the signatures; [`NO_SIGNATURE`] if it has none.
     pub(super) signature: u32,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: AttemptVerdict,
     pub(super) is_repair: bool,
-}
-
-/// A row in the spool, of which it is not known yet whether its run counts.
-#[derive(Debug)]
-pub(super) struct Pending {
-    origin: Origin,
-    kept: Kept,
-    signature: Option<Signature>,
-    counts: Counted,
-    quoted: Vec<Quoted>,
-}
-
-impl Pending {
-    /// Its place among the rows of its batch.
-    pub(super) fn order(&self) -> u32 {
-        self.origin.order
-    }
 }
 
 /// What was counted while a row was made.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counted {
+pub(super) struct RowCounts {
     pub(super) secrets: u64,
     pub(super) homes: u64,
     pub(super) beside_calls: u64,
@@ -82,89 +64,60 @@ pub(super) struct Counted {
 
 /// A log of runs.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct SourceLog {
     pub(super) listed: StreamStat,
     /// Its first and its last run that gave a row.
     pub(super) records: Option<(u64, u64)>,
 }
 
-/// Reads all runs of a store.
+/// Reads all runs of a store. The result depends on the logs, and not on which thread was first.
 pub(super) fn gather(
     store: &Store,
     recipe: &Recipe,
-    place: &Place,
+    out: &OutputDir,
     progress: Progress<'_>,
 ) -> DatasetResult<Gathered> {
     let runs = Runs::open(store)?;
     let listed = runs.sessions()?;
-    let deleted = deleted(store)?;
-    let mut groups = Groups::default();
-    let sources: Vec<_> = listed
-        .iter()
-        .map(|listed| {
-            let key = listed.id.key.clone();
-            let node = groups.node(Kind::Session, key.as_str());
-            (key, node)
+    let mut groups = SplitGroups::default();
+    let mut sources: Vec<Source> = (0..)
+        .zip(&listed)
+        .map(|(number, listed)| {
+            let session = listed.id.key.clone();
+            Source { number, node: groups.node(NodeKind::Session, session.as_str()), session }
         })
         .collect();
-    let read_bytes: u64 = listed.iter().map(|listed| listed.bytes).sum();
+    sources.sort_by_key(|source| Reverse(listed[source.number as usize].bytes));
     let gathered = Gathered {
         rows: Vec::new(),
         signatures: Vec::new(),
-        spool: Spool::new(place)?,
+        spool: Spool::new(out)?,
         groups,
         counts: DatasetCounts::default(),
-        sources: listed.into_iter().map(|listed| Source { listed, records: None }).collect(),
+        read_bytes: listed.iter().map(|listed| listed.bytes).sum(),
+        sources: listed.into_iter().map(|listed| SourceLog { listed, records: None }).collect(),
         quoted: BTreeMap::new(),
         times: None,
-        read_bytes,
     };
-    let crew = Crew::new(sources.len());
-    let desk = Desk {
+    let workers = Workers {
+        store,
         runs: &runs,
         recipe,
-        sources: &sources,
-        deleted: &deleted,
-        namer: Namer::default(),
+        sources,
+        deleted: deleted(store)?,
+        memory_ids: memory_ids(store, recipe)?,
         gathered: gathered.into(),
+        state: WorkState::default(),
     };
-    let remembered = remembered(store, recipe)?;
-    thread::scope(|scope| {
-        let caller = thread::current();
-        let hand = || Hand::new(&desk, &crew, Quotes::new(store, remembered.clone()));
-        let mut hands = Vec::new();
-        for _ in 0..threads() {
-            let (hand, caller) = (hand(), caller.clone());
-            let work = move || {
-                hand.work();
-                caller.unpark();
-            };
-            // As many as the system gives.
-            hands.extend(thread::Builder::new().spawn_scoped(scope, work));
-        }
-        if hands.is_empty() {
-            hand().work();
-        }
-        while !hands.iter().all(thread::ScopedJoinHandle::is_finished) {
-            progress(crew.read_bytes().min(read_bytes), read_bytes * 2);
-            thread::park_timeout(TELL_EVERY);
-        }
-        for hand in hands {
-            // One that died has stopped the crew.
-            drop(hand.join());
-        }
-    });
-    crew.outcome()?;
-    let mut gathered = desk.gathered.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // Each log's are in order already.
-    gathered.rows.sort_by_key(|row| row.source);
+    let mut gathered = workers.run(progress)?;
+    gathered.rows.sort_unstable_by_key(|row| (row.source, row.order));
     Ok(gathered)
 }
 
 /// The keys of sessions that are in the trash, and of which there is no other.
 fn deleted(store: &Store) -> crate::Result<HashSet<String>> {
     let mut keys = HashSet::new();
-    for listed in store.list(Where::Trash)? {
+    for listed in store.list(Place::Trash)? {
         match store.find(&listed.id.key) {
             Err(e) if e.is_not_found() => {
                 keys.insert(listed.id.key.to_string());
@@ -175,64 +128,42 @@ fn deleted(store: &Store) -> crate::Result<HashSet<String>> {
     Ok(keys)
 }
 
-fn threads() -> usize {
-    thread::available_parallelism().map_or(1, usize::from).clamp(1, THREADS_MAX)
-}
-
 impl Gathered {
-    /// Puts a row where it waits.
-    pub(super) fn spool(&mut self, row: Row) -> DatasetResult<Pending> {
+    /// Writes a row to the spool, and keeps what is needed to choose among rows.
+    pub(super) fn add(&mut self, row: Row) -> DatasetResult<()> {
         let slot = self.spool.put(&row)?;
-        let kept = Kept {
+        let RowOrigin { source, seq, at_ms, order, node } = row.origin;
+        if let Some(at) = at_ms {
+            widen(&mut self.times, (at, at));
+        }
+        widen(&mut self.sources[source as usize].records, (seq, seq));
+        for (session, range) in row.quoted {
+            let known = self.quoted.entry(session).or_insert(range);
+            *known = (known.0.min(range.0), known.1.max(range.1));
+        }
+        let counts = row.counts;
+        self.counts.secrets += counts.secrets;
+        self.counts.homes += counts.homes;
+        self.counts.beside_calls += counts.beside_calls;
+        self.counts.from_summaries += u64::from(counts.from_summary);
+        self.counts.memory_left_out += u64::from(counts.memory_left_out);
+        let signature = row.signature.map_or(NO_SIGNATURE, |signature| {
+            self.signatures.push(signature);
+            self.signatures.len() as u32 - 1
+        });
+        self.rows.push(RowMeta {
             prompt_hash: [row.prompt_hash as u64, (row.prompt_hash >> 64) as u64],
             hash: row.hash,
             slot,
-            node: row.origin.node,
-            source: row.origin.source,
+            order,
+            node,
+            source,
             model: row.model,
-            signature: NO_SIGNATURE,
+            signature,
             verdict: row.verdict,
             is_repair: row.is_repair,
-        };
-        let Row { origin, signature, counts, quoted, .. } = row;
-        Ok(Pending { origin, kept, signature, counts, quoted })
-    }
-
-    /// Keeps what came of a batch: of each of its runs it is known by now whether it counts.
-    pub(super) fn keep(&mut self, source: u32, finished: Finished, counts: &[bool]) {
-        let is_one = |run: u32| counts.get(run as usize).is_some_and(|counts| *counts);
-        self.counts.unreadable += finished.others;
-        for (met, _) in finished.runs.iter().zip(counts).filter(|(_, counts)| **counts) {
-            self.counts.runs += 1;
-            self.counts.attempts += met.attempts;
-        }
-        for (_, why, count) in finished.left_out.into_iter().filter(|(run, ..)| is_one(*run)) {
-            *self.counts.left_out.entry(why).or_default() += count;
-        }
-        for Pending { origin, mut kept, signature, counts, quoted } in finished.rows {
-            let Origin { run, seq, .. } = origin;
-            if !is_one(run) {
-                continue;
-            }
-            if let Some(at) = finished.runs[run as usize].at_ms {
-                widen(&mut self.times, (at, at));
-            }
-            widen(&mut self.sources[source as usize].records, (seq, seq));
-            for (session, range) in quoted {
-                let known = self.quoted.entry(session).or_insert(range);
-                *known = (known.0.min(range.0), known.1.max(range.1));
-            }
-            self.counts.secrets += counts.secrets;
-            self.counts.homes += counts.homes;
-            self.counts.beside_calls += counts.beside_calls;
-            self.counts.from_summaries += u64::from(counts.from_summary);
-            self.counts.memory_left_out += u64::from(counts.memory_left_out);
-            if let Some(signature) = signature {
-                kept.signature = self.signatures.len() as u32;
-                self.signatures.push(signature);
-            }
-            self.rows.push(kept);
-        }
+        });
+        Ok(())
     }
 }
 
@@ -242,5 +173,3 @@ fn widen<T: Ord + Copy>(range: &mut Option<(T, T)>, by: (T, T)) {
 }
 
 pub(super) const NO_SIGNATURE: u32 = u32::MAX;
-const THREADS_MAX: usize = 4;
-const TELL_EVERY: Duration = Duration::from_millis(50);

@@ -2,20 +2,20 @@
 
 use serde_json::{Map, Value, json};
 
-use super::choose::{Chosen, Item, Set};
 use super::clean::label;
-use super::draft::Verdict;
+use super::draft::AttemptVerdict;
 use super::gather::Gathered;
-use super::place::{Place, Sheet};
-use super::spool::Pieces;
+use super::output_dir::{OutputDir, OutputFile};
+use super::select::{OutputRow, RowSet, Selection};
+use super::spool::RowPieces;
 use super::{Dataset, DatasetFile, DatasetFormat, DatasetResult, Progress, Recipe, card};
 
 /// Writes everything into the place.
 pub(super) fn write(
     recipe: &Recipe,
-    place: &Place,
+    place: &OutputDir,
     gathered: &mut Gathered,
-    chosen: &Chosen,
+    chosen: &Selection,
     progress: Progress<'_>,
 ) -> DatasetResult<Dataset> {
     let mut files = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn write(
         let count =
             rest.iter().take_while(|item| (item.set, item.in_validation) == (set, in_validation)).count();
         let mut sheet = place.hashed_sheet(name)?;
-        let mut pieces = (Pieces::default(), Pieces::default());
+        let mut pieces = (RowPieces::default(), RowPieces::default());
         for (at, item) in rest[..count].iter().enumerate() {
             let line = &mut RowWriter { format: recipe.format, sheet: &mut sheet, pieces: &mut pieces };
             done += line.write(item, place, gathered)?;
@@ -57,31 +57,31 @@ pub(super) fn write(
 }
 
 /// The files of a format with their rows, in the order in which rows are sorted.
-pub(super) fn files_of(format: DatasetFormat) -> impl Iterator<Item = (&'static str, Set, bool)> {
+pub(super) fn files_of(format: DatasetFormat) -> impl Iterator<Item = (&'static str, RowSet, bool)> {
     let all = [
-        ("train.jsonl", Set::Main, false),
-        ("validation.jsonl", Set::Main, true),
-        ("unpaired-train.jsonl", Set::Unpaired, false),
-        ("unpaired-validation.jsonl", Set::Unpaired, true),
-        ("repair-train.jsonl", Set::Repair, false),
-        ("repair-validation.jsonl", Set::Repair, true),
+        ("train.jsonl", RowSet::Main, false),
+        ("validation.jsonl", RowSet::Main, true),
+        ("unpaired-train.jsonl", RowSet::Unpaired, false),
+        ("unpaired-validation.jsonl", RowSet::Unpaired, true),
+        ("repair-train.jsonl", RowSet::Repair, false),
+        ("repair-validation.jsonl", RowSet::Repair, true),
     ];
-    all.into_iter().filter(move |(_, set, _)| *set != Set::Unpaired || format == DatasetFormat::TrlDpo)
+    all.into_iter().filter(move |(_, set, _)| *set != RowSet::Unpaired || format == DatasetFormat::TrlDpo)
 }
 
 struct RowWriter<'a> {
     format: DatasetFormat,
-    sheet: &'a mut Sheet,
-    pieces: &'a mut (Pieces, Pieces),
+    sheet: &'a mut OutputFile,
+    pieces: &'a mut (RowPieces, RowPieces),
 }
 
 impl RowWriter<'_> {
     /// Writes a row; gives how much of the spool it was.
-    fn write(&mut self, item: &Item, place: &Place, gathered: &mut Gathered) -> DatasetResult<u64> {
+    fn write(&mut self, item: &OutputRow, place: &OutputDir, gathered: &mut Gathered) -> DatasetResult<u64> {
         let (first, second) = (&mut self.pieces.0, &mut self.pieces.1);
         let row = gathered.rows[item.row as usize];
         gathered.spool.get(row.slot, place, first)?;
-        let label: &[u8] = if row.verdict == Verdict::Good { b"true" } else { b"false" };
+        let label: &[u8] = if row.verdict == AttemptVerdict::Good { b"true" } else { b"false" };
         let (prompt, answer, besides) = (first.prompt(), first.answer(), first.besides());
         let parts: &[&[u8]] = match (self.format, item.rejected, item.set) {
             (DatasetFormat::OpenAi, ..) => &[b"{\"messages\":[", prompt, b",", answer, b"]", besides, b"}\n"],
@@ -96,7 +96,7 @@ impl RowWriter<'_> {
                 let [open, chosen, middle] = [&b"{\"prompt\":["[..], b"],\"chosen\":[", b"],\"rejected\":["];
                 &[open, prompt, chosen, answer, middle, other, same, besides, b"}\n"]
             }
-            (DatasetFormat::Kto, ..) | (DatasetFormat::TrlDpo, None, Set::Unpaired) => {
+            (DatasetFormat::Kto, ..) | (DatasetFormat::TrlDpo, None, RowSet::Unpaired) => {
                 let [open, middle] = [&b"{\"prompt\":["[..], b"],\"completion\":["];
                 &[open, prompt, middle, answer, b"],\"label\":", label, besides, b"}\n"]
             }
@@ -112,7 +112,7 @@ impl RowWriter<'_> {
     }
 }
 
-fn put(place: &Place, name: &'static str, text: &str) -> DatasetResult<DatasetFile> {
+fn put(place: &OutputDir, name: &'static str, text: &str) -> DatasetResult<DatasetFile> {
     let mut sheet = place.sheet(name)?;
     sheet.put(text.as_bytes())?;
     sheet.close(name, 0)
@@ -123,7 +123,7 @@ fn pretty(value: &Value) -> String {
 }
 
 /// What is in the data set, where it came from, and what is not in it. No clock and no machine is asked.
-fn manifest(recipe: &Recipe, gathered: &Gathered, chosen: &Chosen, made: &Dataset) -> Value {
+fn manifest(recipe: &Recipe, gathered: &Gathered, chosen: &Selection, made: &Dataset) -> Value {
     let counts = &made.counts;
     let left_out: Map<String, Value> =
         counts.left_out.iter().map(|(why, count)| (why.word().to_owned(), json!(count))).collect();
@@ -167,7 +167,7 @@ fn manifest(recipe: &Recipe, gathered: &Gathered, chosen: &Chosen, made: &Datase
 }
 
 /// The logs of runs that gave rows.
-fn sources(gathered: &Gathered, chosen: &Chosen) -> Vec<Value> {
+fn sources(gathered: &Gathered, chosen: &Selection) -> Vec<Value> {
     let mut rows = vec![0_u64; gathered.sources.len()];
     for item in &chosen.items {
         let both = [Some(item.row), item.rejected.map(|(row, _)| row)];

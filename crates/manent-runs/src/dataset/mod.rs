@@ -25,19 +25,18 @@
 
 mod alike;
 mod card;
-mod choose;
 mod clean;
-mod crew;
 mod draft;
 mod gather;
 mod manifest;
-mod place;
+mod messages;
+mod output_dir;
 mod quote;
-mod row;
-mod rows_of;
-mod shape;
+mod row_builder;
+mod select;
 mod split;
 mod spool;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -237,6 +236,15 @@ pub struct DatasetCounts {
 }
 
 impl DatasetCounts {
+    /// Counts a run, and its attempts as left out if it was refused.
+    fn add_run(&mut self, attempts: u64, refused: Option<SkipReason>) {
+        self.runs += 1;
+        self.attempts += attempts;
+        if let Some(why) = refused {
+            *self.left_out.entry(why).or_default() += attempts;
+        }
+    }
+
     fn leave_out(&mut self, why: SkipReason) {
         *self.left_out.entry(why).or_default() += 1;
     }
@@ -327,9 +335,6 @@ pub enum DatasetError {
         /// Why.
         source: io::Error,
     },
-    /// A thread died.
-    #[error("a thread that makes rows died; nothing was written; please report this")]
-    Died,
 }
 
 fn hint(error: &io::Error) -> &'static str {
@@ -359,9 +364,9 @@ pub fn make(
     existing: Existing,
     progress: Progress<'_>,
 ) -> DatasetResult<Dataset> {
-    let place = place::Place::prepare(disk, dir, existing)?;
+    let place = output_dir::OutputDir::prepare(disk, dir, existing)?;
     let mut gathered = gather::gather(store, recipe, &place, progress)?;
-    let chosen = choose::choose(recipe, &mut gathered);
+    let chosen = select::select(recipe, &mut gathered);
     if chosen.items.is_empty() {
         return Err(DatasetError::NoRows { counts: Box::new(gathered.counts) });
     }

@@ -8,19 +8,20 @@ use manent::Store;
 use manent::context::{Message, Origin, PassageError, PassageReader};
 use manent_store::{Place, SessionKey, StreamId};
 
-use super::draft::{Answered, Asked, Draft, Failure, ROW_BYTES_MAX, Role, Said};
+use super::draft::{AnswerSource, ChatMessage, Draft, EarlierFailure, PromptSource, ROW_BYTES_MAX, Role};
+use super::messages::RowPart;
 use super::{Recipe, SkipReason};
 use crate::error::Result;
 use crate::runs::RecordRange;
 
 /// What was quoted: of which session, by its key and its id, and its first and last record.
-pub(super) type Quoted = ((String, String), (u64, u64));
+pub(super) type QuotedRange = ((String, String), (u64, u64));
 
 /// What is remembered now, by the numbers of the items.
-pub(super) type Remembered = Arc<HashSet<u64>>;
+pub(super) type MemoryIds = Arc<HashSet<u64>>;
 
 /// What is remembered; nothing if no prompt may hold it.
-pub(super) fn remembered(store: &Store, recipe: &Recipe) -> Result<Option<Remembered>> {
+pub(super) fn memory_ids(store: &Store, recipe: &Recipe) -> Result<Option<MemoryIds>> {
     if !recipe.with_memory {
         return Ok(None);
     }
@@ -30,25 +31,19 @@ pub(super) fn remembered(store: &Store, recipe: &Recipe) -> Result<Option<Rememb
 
 /// Looks up what drafts quote.
 #[derive(Debug)]
-pub(super) struct Quotes<'a> {
+pub(super) struct QuoteReader<'a> {
     store: &'a Store,
     /// Sessions that are being read, the last used last.
     open: Vec<(String, PassageReader)>,
     /// Where sessions are; nothing for those that are not there.
     found: HashMap<String, Option<StreamId>>,
     /// What is remembered now; nothing if no prompt may hold it.
-    remembered: Option<Remembered>,
+    memory_ids: Option<MemoryIds>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
-    Asked,
-    Answered,
-}
-
-impl<'a> Quotes<'a> {
-    pub(super) fn new(store: &'a Store, remembered: Option<Remembered>) -> Quotes<'a> {
-        Quotes { store, open: Vec::new(), found: HashMap::new(), remembered }
+impl<'a> QuoteReader<'a> {
+    pub(super) fn new(store: &'a Store, memory_ids: Option<MemoryIds>) -> QuoteReader<'a> {
+        QuoteReader { store, open: Vec::new(), found: HashMap::new(), memory_ids }
     }
 
     /// Looks up what these drafts quote. Those for which something is not there are left out. What is quoted may be
@@ -57,15 +52,15 @@ impl<'a> Quotes<'a> {
         &mut self,
         drafts: Vec<Draft>,
         enough: usize,
-        left_out: &mut Vec<(u32, SkipReason, u64)>,
+        left_out: &mut Vec<SkipReason>,
     ) -> Result<(Vec<Draft>, Vec<Draft>)> {
-        let mut wanted: Vec<(String, (u64, u64), usize, Part)> = Vec::new();
+        let mut wanted: Vec<(String, (u64, u64), usize, RowPart)> = Vec::new();
         for (at, draft) in drafts.iter().enumerate() {
-            if let Asked::Records(passage) = &draft.asked {
-                wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, Part::Asked));
+            if let PromptSource::Records(passage) = &draft.asked {
+                wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, RowPart::Prompt));
             }
-            if let Answered::Records(passage) = &draft.answered {
-                wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, Part::Answered));
+            if let AnswerSource::Records(passage) = &draft.answered {
+                wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, RowPart::Answer));
             }
         }
         if wanted.is_empty() {
@@ -86,7 +81,7 @@ impl<'a> Quotes<'a> {
             }
             is_done[at] = true;
             if let Err(why) = self.fill(draft, part)? {
-                left_out.push((draft.origin.run, why, 1));
+                left_out.push(why);
                 drafts[at] = None;
             } else {
                 bytes += draft.bytes();
@@ -99,11 +94,10 @@ impl<'a> Quotes<'a> {
         Ok((whole, rest))
     }
 
-    fn fill(&mut self, draft: &mut Draft, part: Part) -> Result<std::result::Result<(), SkipReason>> {
+    fn fill(&mut self, draft: &mut Draft, part: RowPart) -> Result<std::result::Result<(), SkipReason>> {
         let passage = match (part, &draft.asked, &draft.answered) {
-            (Part::Asked, Asked::Records(passage), _) | (Part::Answered, _, Answered::Records(passage)) => {
-                passage.clone()
-            }
+            (RowPart::Prompt, PromptSource::Records(passage), _)
+            | (RowPart::Answer, _, AnswerSource::Records(passage)) => passage.clone(),
             _ => return Ok(Ok(())),
         };
         if passage.seq.0 > passage.seq.1 || passage.seq.1 == 0 {
@@ -115,13 +109,13 @@ impl<'a> Quotes<'a> {
         let Some(follower) = self.follow(&key, &passage)? else { return Ok(Err(SkipReason::NotThere)) };
         let place = (follower.stream_id().key.to_string(), follower.stream_id().id.clone());
         match part {
-            Part::Asked => {
+            RowPart::Prompt => {
                 let seen = match follower.prompt(passage.seq)? {
                     Ok(seen) => seen,
                     Err(gone) => return Ok(Err(reason(gone))),
                 };
                 let keeps_memory = self
-                    .remembered
+                    .memory_ids
                     .as_ref()
                     .is_some_and(|now| seen.memory_ids.iter().all(|id| now.contains(id)));
                 let held = seen.context.messages.len();
@@ -131,11 +125,11 @@ impl<'a> Quotes<'a> {
                 draft.is_repair = draft.failures.iter().any(|failure| holds(&messages, &passage, failure));
                 draft.failures.clear();
                 draft.tools = seen.context.tools;
-                draft.asked = Asked::Messages(without_recalled(messages));
+                draft.asked = PromptSource::Messages(without_recalled(messages));
             }
-            Part::Answered => match follower.said(passage.seq)? {
+            RowPart::Answer => match follower.said(passage.seq)? {
                 Ok(messages) => match answer(messages) {
-                    Some(said) => draft.answered = Answered::Messages(said),
+                    Some(said) => draft.answered = AnswerSource::Messages(said),
                     None => return Ok(Err(SkipReason::OddShape)),
                 },
                 Err(gone) => return Ok(Err(reason(gone))),
@@ -207,7 +201,7 @@ fn reason(gone: PassageError) -> SkipReason {
 }
 
 /// Whether a prompt holds how an earlier attempt failed: what it had answered, or what was printed about it.
-fn holds(messages: &[Message], prompt: &RecordRange, failure: &Failure) -> bool {
+fn holds(messages: &[Message], prompt: &RecordRange, failure: &EarlierFailure) -> bool {
     let same = |output: &&RecordRange| {
         output.session == prompt.session
             && (output.id == prompt.id || output.id.is_empty() || prompt.id.is_empty())
@@ -228,7 +222,7 @@ fn was_printed(messages: &[Message], printed: &[String]) -> bool {
 }
 
 /// What a model answered: from its first words to its last, with results of tools in between.
-fn answer(mut messages: Vec<Message>) -> Option<Vec<Said>> {
+fn answer(mut messages: Vec<Message>) -> Option<Vec<ChatMessage>> {
     // A call at the end has no result yet, and none is made up.
     while messages.last().is_some_and(|message| message.role != "assistant") {
         let last = messages.pop()?;
@@ -251,7 +245,7 @@ fn answer(mut messages: Vec<Message>) -> Option<Vec<Said>> {
 }
 
 /// What was recalled from the record is left out: it may hold what was forgotten since.
-fn without_recalled(messages: Vec<Message>) -> Vec<Said> {
+fn without_recalled(messages: Vec<Message>) -> Vec<ChatMessage> {
     let said = |message: Message| {
         let recalled = message.role == "tool" && message.name.as_deref() == Some("recall");
         let role = match message.role.as_str() {
@@ -260,7 +254,7 @@ fn without_recalled(messages: Vec<Message>) -> Vec<Said> {
             "tool" => Role::Tool,
             _ => Role::User,
         };
-        Said {
+        ChatMessage {
             role,
             content: if recalled { RECALLED.to_owned() } else { message.content },
             calls: message.tool_calls,

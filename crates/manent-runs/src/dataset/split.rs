@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// Groups of sessions and projects.
 #[derive(Debug, Default)]
-pub(super) struct Groups {
+pub(super) struct SplitGroups {
     known: HashMap<u64, u32>,
     /// Of each: whom it stands behind, and the hash by which its group is known if it comes first.
     nodes: Vec<(u32, u64)>,
@@ -17,14 +17,14 @@ pub(super) struct Groups {
 
 /// What is joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     Session,
     Project,
 }
 
-impl Groups {
+impl SplitGroups {
     /// The node of a session or a project.
-    pub(super) fn node(&mut self, kind: Kind, name: &str) -> u32 {
+    pub(super) fn node(&mut self, kind: NodeKind, name: &str) -> u32 {
         let hash = hash(kind, name);
         if let Some((_, node)) = self.last.filter(|(last, _)| *last == hash) {
             return node;
@@ -34,8 +34,8 @@ impl Groups {
         if node == next {
             // A project decides before any of its sessions does: more of them do not change the side.
             let rank = match kind {
-                Kind::Project => hash >> 1,
-                Kind::Session => hash | 1 << 63,
+                NodeKind::Project => hash >> 1,
+                NodeKind::Session => hash | 1 << 63,
             };
             self.nodes.push((node, rank));
         }
@@ -44,7 +44,7 @@ impl Groups {
     }
 
     /// Puts one into the group of a session or a project.
-    pub(super) fn join_named(&mut self, node: u32, kind: Kind, name: &str) {
+    pub(super) fn join_named(&mut self, node: u32, kind: NodeKind, name: &str) {
         let other = self.node(kind, name);
         self.join(node, other);
     }
@@ -84,11 +84,11 @@ impl Groups {
     }
 }
 
-fn hash(kind: Kind, name: &str) -> u64 {
+fn hash(kind: NodeKind, name: &str) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(match kind {
-        Kind::Session => b"session\0",
-        Kind::Project => b"project\0",
+        NodeKind::Session => b"session\0",
+        NodeKind::Project => b"project\0",
     });
     hasher.update(name.as_bytes());
     let bytes = hasher.finalize();
@@ -101,11 +101,11 @@ mod tests {
 
     #[test]
     fn what_is_joined_is_on_one_side_and_about_as_much_as_asked_is_for_validation() {
-        let mut groups = Groups::default();
+        let mut groups = SplitGroups::default();
         let mut nodes = Vec::new();
         for n in 0..2000 {
-            let session = groups.node(Kind::Session, &format!("s{n}"));
-            let project = groups.node(Kind::Project, &format!("p{}", n % 1000));
+            let session = groups.node(NodeKind::Session, &format!("s{n}"));
+            let project = groups.node(NodeKind::Project, &format!("p{}", n % 1000));
             groups.join(session, project);
             nodes.push((session, project));
         }

@@ -3,13 +3,13 @@
 use manent_log::fs::{DiskFile, read_fully};
 
 use super::DatasetResult;
-use super::place::{Place, Sheet};
-use super::row::Row;
+use super::output_dir::{OutputDir, OutputFile};
+use super::row_builder::Row;
 
 /// Rows on the disk.
 #[derive(Debug)]
 pub(super) struct Spool {
-    sheet: Sheet,
+    sheet: OutputFile,
     reading: Option<Reading>,
 }
 
@@ -22,19 +22,19 @@ struct Reading {
 
 /// Where a row is: its prompt, its answer and what stands besides, one behind the other.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Slot {
+pub(super) struct SpoolSlot {
     offset: u64,
     lengths: [u32; 3],
 }
 
 /// A row as it is read.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct RowPieces {
     text: Vec<u8>,
     lengths: [usize; 3],
 }
 
-impl Pieces {
+impl RowPieces {
     pub(super) fn prompt(&self) -> &[u8] {
         &self.text[..self.lengths[0]]
     }
@@ -49,17 +49,17 @@ impl Pieces {
 }
 
 impl Spool {
-    pub(super) fn new(place: &Place) -> DatasetResult<Spool> {
+    pub(super) fn new(place: &OutputDir) -> DatasetResult<Spool> {
         Ok(Spool { sheet: place.sheet(NAME)?, reading: None })
     }
 
-    pub(super) fn put(&mut self, row: &Row) -> DatasetResult<Slot> {
+    pub(super) fn put(&mut self, row: &Row) -> DatasetResult<SpoolSlot> {
         let offset = self.sheet.bytes();
         let pieces = [&row.prompt, &row.answer, &row.besides];
         for piece in pieces {
             self.sheet.put(piece.as_bytes())?;
         }
-        Ok(Slot { offset, lengths: pieces.map(|piece| piece.len() as u32) })
+        Ok(SpoolSlot { offset, lengths: pieces.map(|piece| piece.len() as u32) })
     }
 
     /// How much it holds.
@@ -67,7 +67,12 @@ impl Spool {
         self.sheet.bytes()
     }
 
-    pub(super) fn get(&mut self, slot: Slot, place: &Place, pieces: &mut Pieces) -> DatasetResult<()> {
+    pub(super) fn get(
+        &mut self,
+        slot: SpoolSlot,
+        place: &OutputDir,
+        pieces: &mut RowPieces,
+    ) -> DatasetResult<()> {
         if self.reading.is_none() {
             self.sheet.flush()?;
             self.reading = Some(Reading { file: place.open(NAME)?, block: Vec::new(), at: 0 });
@@ -92,7 +97,7 @@ impl Spool {
     }
 
     /// It is not needed any more.
-    pub(super) fn remove(&mut self, place: &Place) -> DatasetResult<()> {
+    pub(super) fn remove(&mut self, place: &OutputDir) -> DatasetResult<()> {
         self.reading = None;
         place.remove(NAME)
     }

@@ -7,7 +7,7 @@ use manent_store::{
     StreamReader, StreamStat, StreamWriter, Target,
 };
 
-use super::names::RUN_KEYS;
+use super::keys::RUN_KEYS;
 use crate::error::Result;
 
 /// The logs of runs of a store.

@@ -20,12 +20,12 @@
 
 mod alone;
 mod entry;
-mod incoming;
-mod judging;
-mod known;
+mod judge;
+mod keys;
 mod logs;
-mod names;
-mod recording;
+mod new_entry;
+mod record;
+mod seen_runs;
 mod verdict;
 
 use std::ops::ControlFlow;
@@ -39,15 +39,14 @@ use manent_store::{
 
 use crate::error::Result;
 use logs::{LogReader, RunLogs};
+use seen_runs::SeenRuns;
 
 pub use alone::RunLock;
 pub(crate) use entry::bare;
 pub use entry::{Attempt, INTERRUPTED, NOT_CHECKED, NOT_RUN, Oddity, RecordRange, Run, RunRecord, Status};
-pub use incoming::{EntryError, NewAttempt, NewEntry, NewRun, RunEnd};
-pub use judging::{NewVerdict, RunName, VerdictReceipt};
-pub(crate) use known::{Known, Namer, Names};
-pub use recording::{RunReceipt, StartedRun};
-pub(crate) use verdict::Verdicts;
+pub use judge::{NewVerdict, RunName, VerdictReceipt};
+pub use new_entry::{EntryError, NewAttempt, NewEntry, NewRun, RunEnd};
+pub use record::{RunReceipt, StartedRun};
 pub use verdict::{Verdict, VerdictRef};
 
 /// The runs of a store. Clones share everything.
@@ -162,19 +161,19 @@ impl Runs {
         mut take: impl FnMut(&Run<'_>) -> ControlFlow<()>,
     ) -> Result<ReadSummary> {
         let mut seen = ReadSummary::default();
-        let (namer, mut known) = (Namer::default(), Known::default());
+        let mut runs = SeenRuns::default();
         let verdicts = self.verdicts(session)?;
         let mut give = |seen: &mut ReadSummary, run: &Run<'_>| {
             seen.runs += 1;
             take(run)
         };
-        let mut faults = Faults::default();
+        let mut faults = LogFaults::default();
         let whole = self.lines(session, Seek::First, &mut faults, |seq, line| {
             match RunRecord::of_bytes(seq, line) {
                 None if seq == 0 => {}
                 None => seen.others += 1,
-                Some(RunRecord::Start(run)) => known.begun(namer.names(&run), seq),
-                Some(RunRecord::Run(run)) if !known.ended(namer.names(&run)) => seen.repeated += 1,
+                Some(RunRecord::Start(run)) => runs.begin(&run),
+                Some(RunRecord::Run(run)) if !runs.end(&run) => seen.repeated += 1,
                 Some(RunRecord::Verdict(_)) => {}
                 Some(RunRecord::Run(mut run)) => {
                     verdicts.apply(&mut run);
@@ -184,12 +183,13 @@ impl Runs {
             ControlFlow::Continue(())
         })?;
         (seen.damage, seen.torn) = (faults.damage, faults.torn);
-        let Some(first) = known.first_open().filter(|_| whole) else { return Ok(seen) };
-        // Of those that did not end, only where they stand was kept: there may be many, and long ones.
-        let start = start_at(first, seen.damage.is_empty());
-        self.lines(session, start, &mut Faults::default(), |seq, line| {
+        let Some(first) = runs.first_open().filter(|_| whole) else { return Ok(seen) };
+        // Only the numbers of their records were kept. Where there is damage, records may not stand in the order of
+        // their numbers, and then a number is no way to find one.
+        let start = if seen.damage.is_empty() { Seek::Seq(first) } else { Seek::First };
+        self.lines(session, start, &mut LogFaults::default(), |seq, line| {
             match RunRecord::of_bytes(seq, line) {
-                Some(RunRecord::Start(mut run)) if known.is_open(namer.names(&run), seq) => {
+                Some(RunRecord::Start(mut run)) if runs.is_open(&run) => {
                     run.status = Status::Unknown;
                     verdicts.apply(&mut run);
                     seen.unknown += u64::from(run.status == Status::Unknown);
@@ -203,11 +203,11 @@ impl Runs {
 
     /// Gives the lines of a log as they stand, with the numbers of their records, and notes what cannot be read. False:
     /// it was stopped.
-    pub(crate) fn lines(
+    fn lines(
         &self,
         session: &SessionKey,
         start: Seek<'_>,
-        faults: &mut Faults,
+        faults: &mut LogFaults,
         mut take: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
     ) -> Result<bool> {
         let mut reader = self.logs.open(session, start)?;
@@ -242,14 +242,9 @@ fn line_at<T>(
     Ok(None)
 }
 
-/// What is wrong with a log.
+/// Everything of a log that cannot be read.
 #[derive(Debug, Default)]
-pub(crate) struct Faults {
-    pub(crate) damage: Vec<Damage>,
+struct LogFaults {
+    damage: Vec<Damage>,
     torn: Option<Damage>,
-}
-
-/// Where to begin to read what stands from a record on. Where numbers are not in order, a number is no way to find it.
-pub(crate) fn start_at(seq: u64, in_order: bool) -> Seek<'static> {
-    if in_order { Seek::Seq(seq) } else { Seek::First }
 }

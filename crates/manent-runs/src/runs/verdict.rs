@@ -16,7 +16,7 @@ use manent_store::{Seek, SessionKey, Space, StreamId};
 use memchr::memmem::Finder;
 
 use super::entry::{Members, Run, RunRecord, Status, text, time};
-use super::{Faults, Runs, line_at};
+use super::{LogFaults, Runs, line_at};
 use crate::error::Result;
 
 /// A verdict on an attempt of a run, as its line tells it.
@@ -111,7 +111,7 @@ impl Runs {
     }
 
     /// All verdicts that a log holds now. One that comes while it is read counts, or does not.
-    pub(crate) fn verdicts(&self, session: &SessionKey) -> Result<Verdicts> {
+    pub(super) fn verdicts(&self, session: &SessionKey) -> Result<Verdicts> {
         let mut verdicts = Verdicts::default();
         let id = StreamId::live_in(Space::Runs, session);
         if !self.logs.store().streams().may_contain(&id, Verdict::KIND.as_bytes())? {
@@ -119,7 +119,7 @@ impl Runs {
         }
         let word = Finder::new(Verdict::KIND);
         let mut nth = 0;
-        self.lines(session, Seek::First, &mut Faults::default(), |seq, line| {
+        self.lines(session, Seek::First, &mut LogFaults::default(), |seq, line| {
             if word.find(line).is_some()
                 && let Some(RunRecord::Verdict(verdict)) = RunRecord::of_bytes(seq, line)
             {
@@ -134,7 +134,7 @@ impl Runs {
 
 /// The verdicts of a log.
 #[derive(Debug, Default)]
-pub(crate) struct Verdicts {
+pub(super) struct Verdicts {
     hasher: RandomState,
     /// By a hash of the run and the attempt: the last that was given.
     last: HashMap<u64, LatestVerdict, foldhash::fast::RandomState>,
@@ -188,7 +188,7 @@ impl Verdicts {
     }
 
     /// Puts what was said of a run afterwards in the place of what its entry says.
-    pub(crate) fn apply(&self, run: &mut Run<'_>) {
+    pub(super) fn apply(&self, run: &mut Run<'_>) {
         if self.last.is_empty() {
             return;
         }

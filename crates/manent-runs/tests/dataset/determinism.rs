@@ -42,7 +42,7 @@ fn two_data_sets_of_the_same_runs_are_the_same_to_the_byte() {
     }
 }
 
-/// Lines are read by several threads, in pieces that are much shorter than this log.
+/// Logs are read by several threads, and rows are made in portions that are much shorter than one of these logs.
 #[test]
 fn of_a_run_that_is_recorded_twice_far_apart_the_first_counts() {
     let scene = Scene::new();

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::clean::Cleaner;
-use super::draft::{Role, Said};
+use super::draft::{ChatMessage, Role};
 use super::{DatasetFormat, SkipReason};
 
 /// A call of a tool.
@@ -21,7 +21,7 @@ struct Call {
 
 /// What a format makes of messages.
 #[derive(Debug, Default)]
-pub(super) struct Shaped {
+pub(super) struct FormattedMessages {
     /// The members of the array.
     pub(super) members: String,
     /// The system text, where it stands apart.
@@ -31,23 +31,23 @@ pub(super) struct Shaped {
 }
 
 /// Which part of a row messages are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum RowPart {
     Prompt,
     Answer,
 }
 
 /// Writes messages, cleaned.
 pub(super) fn shape(
-    said: &[Said],
-    part: Part,
+    said: &[ChatMessage],
+    part: RowPart,
     format: DatasetFormat,
     cleaner: &mut Cleaner,
-) -> Result<Shaped, SkipReason> {
+) -> Result<FormattedMessages, SkipReason> {
     match format {
         DatasetFormat::ShareGpt => conversations(said, part, cleaner),
         DatasetFormat::OpenAi | DatasetFormat::TrlSft | DatasetFormat::TrlDpo | DatasetFormat::Kto => {
-            let mut shaped = Shaped::default();
+            let mut shaped = FormattedMessages::default();
             for one in said {
                 if !shaped.members.is_empty() {
                     shaped.members.push(',');
@@ -60,8 +60,8 @@ pub(super) fn shape(
 }
 
 fn message(
-    said: &Said,
-    part: Part,
+    said: &ChatMessage,
+    part: RowPart,
     format: DatasetFormat,
     cleaner: &mut Cleaner,
     out: &mut String,
@@ -98,7 +98,7 @@ fn message(
         }
     }
     // Earlier answers are what the model saw, not what it shall learn: one of them may be the failure.
-    if format == DatasetFormat::OpenAi && part == Part::Prompt && said.role == Role::Assistant {
+    if format == DatasetFormat::OpenAi && part == RowPart::Prompt && said.role == Role::Assistant {
         out.push_str(",\"weight\":0");
     }
     out.push('}');
@@ -106,8 +106,12 @@ fn message(
 }
 
 /// Turns of a human and turns of a model, by turns: LLaMA-Factory passes over what is not so.
-fn conversations(said: &[Said], part: Part, cleaner: &mut Cleaner) -> Result<Shaped, SkipReason> {
-    let mut shaped = Shaped::default();
+fn conversations(
+    said: &[ChatMessage],
+    part: RowPart,
+    cleaner: &mut Cleaner,
+) -> Result<FormattedMessages, SkipReason> {
+    let mut shaped = FormattedMessages::default();
     let mut turns: Vec<(&str, String)> = Vec::new();
     for one in said {
         let text = cleaner.text(&one.content).into_owned();
@@ -143,7 +147,7 @@ fn conversations(said: &[Said], part: Part, cleaner: &mut Cleaner) -> Result<Sha
             _ => turns.push((from, value)),
         }
     }
-    let begins_well = turns.first().is_some_and(|(from, _)| (part == Part::Prompt) == (*from == "human"));
+    let begins_well = turns.first().is_some_and(|(from, _)| (part == RowPart::Prompt) == (*from == "human"));
     if !begins_well {
         return Err(SkipReason::OddShape);
     }
@@ -251,9 +255,9 @@ pub(super) fn tools(json: &str, cleaner: &mut Cleaner) -> Result<String, SkipRea
 }
 
 /// The input of a run as messages: a text, a conversation, or whatever JSON it is.
-pub(super) fn messages_of_input(input: &str) -> Vec<Said> {
+pub(super) fn messages_of_input(input: &str) -> Vec<ChatMessage> {
     let value: Option<Value> = read(input);
-    let user = |content: String| vec![Said { role: Role::User, content, ..Said::default() }];
+    let user = |content: String| vec![ChatMessage { role: Role::User, content, ..ChatMessage::default() }];
     match value {
         Some(Value::String(text)) => user(text),
         Some(Value::Object(members)) => match members.get("messages").and_then(conversation) {
@@ -266,7 +270,7 @@ pub(super) fn messages_of_input(input: &str) -> Vec<Said> {
 }
 
 /// A list of messages with roles and texts; nothing if it is anything else.
-fn conversation(list: &Value) -> Option<Vec<Said>> {
+fn conversation(list: &Value) -> Option<Vec<ChatMessage>> {
     let list = list.as_array().filter(|list| !list.is_empty())?;
     let text = |message: &Value, name: &str| message.get(name).and_then(Value::as_str).map(str::to_owned);
     list.iter()
@@ -280,7 +284,7 @@ fn conversation(list: &Value) -> Option<Vec<Said>> {
             };
             let calls =
                 message.get("tool_calls").filter(|calls| calls.as_array().is_some_and(|c| !c.is_empty()));
-            Some(Said {
+            Some(ChatMessage {
                 role,
                 content: text(message, "content").or_else(|| calls.map(|_| String::new()))?,
                 calls: calls.map(Value::to_string),

@@ -14,7 +14,7 @@ use super::{DatasetError, DatasetFile, DatasetResult, Existing};
 
 /// Where a data set is made.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct OutputDir {
     disk: Arc<dyn Disk>,
     /// Where it shall be.
     dir: PathBuf,
@@ -30,7 +30,7 @@ pub(super) struct Place {
 
 /// A file that is being written.
 #[derive(Debug)]
-pub(super) struct Sheet {
+pub(super) struct OutputFile {
     file: Box<dyn DiskFile>,
     path: PathBuf,
     buffer: Vec<u8>,
@@ -39,9 +39,9 @@ pub(super) struct Sheet {
     bytes: u64,
 }
 
-impl Place {
+impl OutputDir {
     /// Looks whether a data set can be made there, and begins.
-    pub(super) fn prepare(disk: &Arc<dyn Disk>, dir: &Path, existing: Existing) -> DatasetResult<Place> {
+    pub(super) fn prepare(disk: &Arc<dyn Disk>, dir: &Path, existing: Existing) -> DatasetResult<OutputDir> {
         let no_directory = || DatasetError::NoDirectory { dir: dir.to_owned() };
         let failed = |source: io::Error| DatasetError::Write { path: dir.to_owned(), source };
         let dir = match disk.inspect(dir) {
@@ -80,7 +80,7 @@ impl Place {
             return Err(busy());
         }
         let disk = Arc::clone(disk);
-        let place = Place { disk, dir, making, old, existing, _lock: lock, finished: false };
+        let place = OutputDir { disk, dir, making, old, existing, _lock: lock, finished: false };
         place.recover().map_err(|source| DatasetError::Write { path: place.dir.clone(), source })?;
         place.check()?;
         Ok(place)
@@ -145,16 +145,16 @@ impl Place {
     }
 
     /// Begins a file whose hash is wanted.
-    pub(super) fn hashed_sheet(&self, name: &str) -> DatasetResult<Sheet> {
-        Ok(Sheet { hasher: Some(blake3::Hasher::new()), ..self.sheet(name)? })
+    pub(super) fn hashed_sheet(&self, name: &str) -> DatasetResult<OutputFile> {
+        Ok(OutputFile { hasher: Some(blake3::Hasher::new()), ..self.sheet(name)? })
     }
 
     /// Begins a file.
-    pub(super) fn sheet(&self, name: &str) -> DatasetResult<Sheet> {
+    pub(super) fn sheet(&self, name: &str) -> DatasetResult<OutputFile> {
         let path = self.making.join(name);
         let file = self.disk.open(&path, Access::CreateNew).map_err(|source| self.error(name, source))?;
         let path = self.dir.join(name);
-        Ok(Sheet { file, path, buffer: Vec::with_capacity(BUFFER_BYTES), hasher: None, bytes: 0 })
+        Ok(OutputFile { file, path, buffer: Vec::with_capacity(BUFFER_BYTES), hasher: None, bytes: 0 })
     }
 
     /// Opens a file to read it.
@@ -208,7 +208,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for OutputDir {
     /// Nothing half is left. What cannot be removed now is by whoever makes the next one there.
     fn drop(&mut self) {
         if !self.finished {
@@ -218,7 +218,7 @@ impl Drop for Place {
     }
 }
 
-impl Sheet {
+impl OutputFile {
     pub(super) fn put(&mut self, bytes: &[u8]) -> DatasetResult<()> {
         self.bytes += bytes.len() as u64;
         self.buffer.extend_from_slice(bytes);

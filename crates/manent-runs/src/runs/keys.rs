@@ -4,7 +4,7 @@ use manent_log::{Entry, KeyRule, KeyedLine, Occurrence, Reach};
 use manent_store::StreamWriter;
 
 use super::entry::RunRecord;
-use super::incoming::{Kind, NewEntry};
+use super::new_entry::{Kind, NewEntry};
 use crate::error::Result;
 
 /// Knows lines of runs by their names, from the first line of a log on.

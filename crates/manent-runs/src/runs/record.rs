@@ -11,8 +11,8 @@ use manent_store::{AppendOptions, Position, Receipt, SessionKey, StreamWriter};
 
 use super::Runs;
 use super::entry::RunRecord;
-use super::incoming::{Kind, NewEntry, NewRun, RunEnd};
-use super::names::Name;
+use super::keys::Name;
+use super::new_entry::{Kind, NewEntry, NewRun, RunEnd};
 use crate::error::{Error, Result};
 
 /// Proof that an entry is kept.

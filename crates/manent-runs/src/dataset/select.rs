@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::alike::{Alike, Likeness, alike};
-use super::draft::Verdict;
+use super::draft::AttemptVerdict;
 use super::gather::{Gathered, NO_SIGNATURE};
 use super::{DatasetFormat, Recipe, SkipReason};
 
 /// A set of rows of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Set {
+pub(super) enum RowSet {
     Main,
     /// Those that found no partner.
     Unpaired,
@@ -19,8 +19,8 @@ pub(super) enum Set {
 
 /// A line of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Item {
-    pub(super) set: Set,
+pub(super) struct OutputRow {
+    pub(super) set: RowSet,
     pub(super) in_validation: bool,
     pub(super) row: u32,
     /// Of a pair: the one that was rejected, and whether it is the same model's.
@@ -29,16 +29,16 @@ pub(super) struct Item {
 
 /// What was chosen, by files, in order.
 #[derive(Debug)]
-pub(super) struct Chosen {
-    pub(super) items: Vec<Item>,
+pub(super) struct Selection {
+    pub(super) items: Vec<OutputRow>,
     pub(super) groups: u64,
     pub(super) validation_groups: u64,
 }
 
-pub(super) fn choose(recipe: &Recipe, gathered: &mut Gathered) -> Chosen {
+pub(super) fn select(recipe: &Recipe, gathered: &mut Gathered) -> Selection {
     let sides: Vec<bool> =
         gathered.rows.iter().map(|row| gathered.groups.is_validation(row.node, recipe.validation)).collect();
-    let mut choice = Choice { gone: vec![None; sides.len()], sides, gathered };
+    let mut choice = Selector { gone: vec![None; sides.len()], sides, gathered };
     choice.drop_duplicates();
     choice.drop_prompts_of_train();
     choice.drop_alike();
@@ -47,7 +47,7 @@ pub(super) fn choose(recipe: &Recipe, gathered: &mut Gathered) -> Chosen {
         _ => choice.singles(),
     };
     items.sort_unstable();
-    let Choice { gone, sides, gathered } = choice;
+    let Selector { gone, sides, gathered } = choice;
     for why in gone.iter().flatten() {
         gathered.counts.leave_out(*why);
     }
@@ -56,17 +56,17 @@ pub(super) fn choose(recipe: &Recipe, gathered: &mut Gathered) -> Chosen {
         groups.insert(gathered.groups.group(row.node), sides[at]);
     }
     let validation_groups = groups.values().filter(|in_validation| **in_validation).count() as u64;
-    Chosen { items, groups: groups.len() as u64, validation_groups }
+    Selection { items, groups: groups.len() as u64, validation_groups }
 }
 
-struct Choice<'a> {
+struct Selector<'a> {
     gathered: &'a mut Gathered,
     /// Whether each row is for validation.
     sides: Vec<bool>,
     gone: Vec<Option<SkipReason>>,
 }
 
-impl Choice<'_> {
+impl Selector<'_> {
     /// The same row twice: the first stays. The same row with both verdicts: nobody can learn from it.
     fn drop_duplicates(&mut self) {
         let rows = &self.gathered.rows;
@@ -119,7 +119,7 @@ impl Choice<'_> {
             }
             Some(Likeness {
                 signature: signatures[row.signature as usize],
-                class: u8::from(row.verdict == Verdict::Good) + 2 * u8::from(row.is_repair),
+                class: u8::from(row.verdict == AttemptVerdict::Good) + 2 * u8::from(row.is_repair),
                 in_validation: self.sides[at],
             })
         };
@@ -132,26 +132,26 @@ impl Choice<'_> {
     }
 
     /// Every row on its own.
-    fn singles(&self) -> Vec<Item> {
+    fn singles(&self) -> Vec<OutputRow> {
         let left = (0..self.sides.len()).filter(|at| self.gone[*at].is_none());
-        left.map(|at| self.single(at as u32, Set::Main)).collect()
+        left.map(|at| self.single(at as u32, RowSet::Main)).collect()
     }
 
-    fn single(&self, row: u32, set: Set) -> Item {
-        let set = if self.gathered.rows[row as usize].is_repair { Set::Repair } else { set };
-        Item { set, in_validation: self.sides[row as usize], row, rejected: None }
+    fn single(&self, row: u32, set: RowSet) -> OutputRow {
+        let set = if self.gathered.rows[row as usize].is_repair { RowSet::Repair } else { set };
+        OutputRow { set, in_validation: self.sides[row as usize], row, rejected: None }
     }
 
     /// A good answer and a bad one to the very same prompt, each used once: first those of one model, then others.
-    fn pairs(&mut self, same_model_only: bool) -> Vec<Item> {
+    fn pairs(&mut self, same_model_only: bool) -> Vec<OutputRow> {
         let mut items = Vec::new();
         let mut order: Vec<(bool, [u64; 2], u32)> = Vec::new();
         for (at, row) in self.gathered.rows.iter().enumerate().filter(|(at, _)| self.gone[*at].is_none()) {
             match (row.is_repair, row.verdict) {
                 (false, _) => order.push((self.sides[at], row.prompt_hash, at as u32)),
-                (true, Verdict::Good) => items.push(self.single(at as u32, Set::Repair)),
+                (true, AttemptVerdict::Good) => items.push(self.single(at as u32, RowSet::Repair)),
                 // A repair that failed teaches no repair.
-                (true, Verdict::Bad) => self.gathered.counts.leave_out(SkipReason::Failed),
+                (true, AttemptVerdict::Bad) => self.gathered.counts.leave_out(SkipReason::Failed),
             }
         }
         order.sort_unstable();
@@ -161,17 +161,17 @@ impl Choice<'_> {
         items
     }
 
-    fn pair_up(&self, same: &[(bool, [u64; 2], u32)], same_model_only: bool, items: &mut Vec<Item>) {
+    fn pair_up(&self, same: &[(bool, [u64; 2], u32)], same_model_only: bool, items: &mut Vec<OutputRow>) {
         let row = |at: u32| &self.gathered.rows[at as usize];
         let mut bad: BTreeMap<u32, VecDeque<u32>> = BTreeMap::new();
-        for (_, _, at) in same.iter().filter(|(_, _, at)| row(*at).verdict == Verdict::Bad) {
+        for (_, _, at) in same.iter().filter(|(_, _, at)| row(*at).verdict == AttemptVerdict::Bad) {
             bad.entry(row(*at).model).or_default().push_back(*at);
         }
-        let good = same.iter().map(|(_, _, at)| *at).filter(|at| row(*at).verdict == Verdict::Good);
+        let good = same.iter().map(|(_, _, at)| *at).filter(|at| row(*at).verdict == AttemptVerdict::Good);
         let mut alone = VecDeque::new();
-        let pair = |chosen: u32, rejected: u32, same_model: bool| Item {
+        let pair = |chosen: u32, rejected: u32, same_model: bool| OutputRow {
             rejected: Some((rejected, same_model)),
-            ..self.single(chosen, Set::Main)
+            ..self.single(chosen, RowSet::Main)
         };
         for chosen in good {
             let model = row(chosen).model;
@@ -188,9 +188,9 @@ impl Choice<'_> {
             let partner = if same_model_only { None } else { alone.pop_front() };
             items.push(match partner {
                 Some(chosen) => pair(chosen, rejected, false),
-                None => self.single(rejected, Set::Unpaired),
+                None => self.single(rejected, RowSet::Unpaired),
             });
         }
-        items.extend(alone.into_iter().map(|chosen| self.single(chosen, Set::Unpaired)));
+        items.extend(alone.into_iter().map(|chosen| self.single(chosen, RowSet::Unpaired)));
     }
 }

@@ -2,17 +2,19 @@
 
 use super::alike::{Shingles, Signature};
 use super::clean::Cleaner;
-use super::draft::{Answered, Asked, Draft, Origin, ROW_BYTES_MAX, Role, Said, Verdict};
-use super::gather::Counted;
-use super::quote::Quoted;
-use super::shape::{Part, messages_of_input, push_string, shape, tools};
+use super::draft::{
+    AnswerSource, AttemptVerdict, ChatMessage, Draft, PromptSource, ROW_BYTES_MAX, Role, RowOrigin,
+};
+use super::gather::RowCounts;
+use super::messages::{RowPart, messages_of_input, push_string, shape, tools};
+use super::quote::QuotedRange;
 use super::{DatasetFormat, SkipReason};
 
 /// A row as it waits in the spool: pieces of JSON, of which its file's lines are put together.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) origin: Origin,
-    pub(super) verdict: Verdict,
+    pub(super) origin: RowOrigin,
+    pub(super) verdict: AttemptVerdict,
     pub(super) is_repair: bool,
     /// Of the model's name; 0 if that is not known.
     pub(super) model: u32,
@@ -26,13 +28,13 @@ pub(super) struct Row {
     /// Of that, and of what it answered.
     pub(super) hash: u64,
     pub(super) signature: Option<Signature>,
-    pub(super) counts: Counted,
-    pub(super) quoted: Vec<Quoted>,
+    pub(super) counts: RowCounts,
+    pub(super) quoted: Vec<QuotedRange>,
 }
 
 /// What a thread keeps from row to row.
 #[derive(Debug, Default)]
-pub(super) struct Worker {
+pub(super) struct RowBuilder {
     /// Tools are the same in many rows.
     tools: Option<Tools>,
 }
@@ -45,27 +47,10 @@ struct Tools {
     cleaner: Cleaner,
 }
 
-impl Worker {
-    /// Makes rows of drafts, in their order. Those of which nothing can be made are counted.
-    pub(super) fn rows(
-        &mut self,
-        drafts: Vec<Draft>,
-        format: DatasetFormat,
-        left_out: &mut Vec<(u32, SkipReason, u64)>,
-    ) -> Vec<Row> {
-        let mut rows = Vec::with_capacity(drafts.len());
-        for draft in drafts {
-            let run = draft.origin.run;
-            match self.row(draft, format) {
-                Ok(row) => rows.push(row),
-                Err(why) => left_out.push((run, why, 1)),
-            }
-        }
-        rows
-    }
-
-    fn row(&mut self, draft: Draft, format: DatasetFormat) -> Result<Row, SkipReason> {
-        let is_summary = matches!(draft.answered, Answered::Summary(_));
+impl RowBuilder {
+    /// Makes a row of a draft whose quotes were looked up.
+    pub(super) fn row(&mut self, draft: Draft, format: DatasetFormat) -> Result<Row, SkipReason> {
+        let is_summary = matches!(draft.answered, AnswerSource::Summary(_));
         let asked = asked(draft.asked);
         let answered = answered(draft.answered);
         check(&asked, &answered)?;
@@ -74,8 +59,8 @@ impl Worker {
             Some(json) => self.tools(json, &mut cleaner)?,
             None => None,
         };
-        let prompt = shape(&asked, Part::Prompt, format, &mut cleaner)?;
-        let answer = shape(&answered, Part::Answer, format, &mut cleaner)?;
+        let prompt = shape(&asked, RowPart::Prompt, format, &mut cleaner)?;
+        let answer = shape(&answered, RowPart::Answer, format, &mut cleaner)?;
         let mut besides = String::new();
         if let Some(tools) = &tools {
             besides.push_str(",\"tools\":");
@@ -111,7 +96,7 @@ impl Worker {
             hash: first_half(&hasher) as u64,
             prompt_hash,
             signature: signature(&asked, &answered),
-            counts: Counted {
+            counts: RowCounts {
                 secrets: cleaner.secrets,
                 homes: cleaner.homes,
                 beside_calls,
@@ -142,12 +127,12 @@ impl Worker {
     }
 }
 
-fn asked(asked: Asked) -> Vec<Said> {
-    let said = |role: Role, content: String| Said { role, content, ..Said::default() };
+fn asked(asked: PromptSource) -> Vec<ChatMessage> {
+    let said = |role: Role, content: String| ChatMessage { role, content, ..ChatMessage::default() };
     match asked {
-        Asked::Messages(messages) => messages,
-        Asked::Input(input) => messages_of_input(&input),
-        Asked::Told(input, told) => {
+        PromptSource::Messages(messages) => messages,
+        PromptSource::Input(input) => messages_of_input(&input),
+        PromptSource::Told(input, told) => {
             let mut messages = messages_of_input(&input);
             for (answered, printed) in told {
                 messages.push(said(Role::Assistant, answered));
@@ -156,20 +141,22 @@ fn asked(asked: Asked) -> Vec<Said> {
             messages
         }
         // Looked up before.
-        Asked::Records(_) => Vec::new(),
+        PromptSource::Records(_) => Vec::new(),
     }
 }
 
-fn answered(answered: Answered) -> Vec<Said> {
+fn answered(answered: AnswerSource) -> Vec<ChatMessage> {
     match answered {
-        Answered::Messages(messages) => messages,
-        Answered::Summary(content) => vec![Said { role: Role::Assistant, content, ..Said::default() }],
-        Answered::Records(_) => Vec::new(),
+        AnswerSource::Messages(messages) => messages,
+        AnswerSource::Summary(content) => {
+            vec![ChatMessage { role: Role::Assistant, content, ..ChatMessage::default() }]
+        }
+        AnswerSource::Records(_) => Vec::new(),
     }
 }
 
 /// A prompt asks, an answer answers.
-fn check(asked: &[Said], answered: &[Said]) -> Result<(), SkipReason> {
+fn check(asked: &[ChatMessage], answered: &[ChatMessage]) -> Result<(), SkipReason> {
     let asks = asked.last().is_some_and(|last| matches!(last.role, Role::User | Role::Tool));
     let says = asked.iter().any(|said| said.role != Role::System && !said.content.trim().is_empty());
     let answers = answered.last().is_some_and(|last| last.role == Role::Assistant);
@@ -181,7 +168,7 @@ fn check(asked: &[Said], answered: &[Said]) -> Result<(), SkipReason> {
 
 /// Of what tells a row from others: the last thing that was asked, and the answer. A long conversation is in the
 /// prompts of all its answers, and a system text in those of all conversations.
-fn signature(asked: &[Said], answered: &[Said]) -> Option<Signature> {
+fn signature(asked: &[ChatMessage], answered: &[ChatMessage]) -> Option<Signature> {
     let last = asked.iter().rposition(|said| said.role == Role::Assistant).map_or(0, |at| at + 1);
     let mut shingles = Shingles::new();
     let tail = asked[last..].iter().filter(|said| said.role != Role::System);

@@ -8,8 +8,8 @@ use manent_store::{AppendOptions, Position, Receipt, Seek, SessionKey, StreamWri
 use serde_json::value::RawValue;
 
 use super::entry::{Run, RunRecord};
+use super::keys::Name;
 use super::logs::RunLogs;
-use super::names::Name;
 use super::{Runs, line_at};
 use crate::error::{Error, Result};
 
@@ -71,7 +71,7 @@ impl Runs {
             return Err(no_run(session, &verdict.run));
         }
         let mut held = logs.lease(session)?;
-        for _ in 0..super::recording::TRIES {
+        for _ in 0..super::record::TRIES {
             // Before anything is looked for: whatever another program writes from here on is a conflict.
             let next = held.next_seq();
             let meant = Meant::find(logs, session, &mut *held, verdict)?;
