@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
 use manent::Store;
+use manent::similarity::Signature;
 use manent_store::{Place, StreamStat};
 
-use super::alike::Signature;
 use super::draft::{AttemptVerdict, RowOrigin};
 use super::output_dir::OutputDir;
 use super::quote::memory_ids;

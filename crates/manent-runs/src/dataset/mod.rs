@@ -23,7 +23,6 @@
 //! | `place.rs` | the directory: new, whole, or not at all |
 //! | `manifest.rs`, `card.rs` | what is said about it |
 
-mod alike;
 mod card;
 mod clean;
 mod draft;

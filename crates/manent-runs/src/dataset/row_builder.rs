@@ -1,6 +1,7 @@
 //! From a draft to the text of a row. Done in several threads: it depends on the draft and on nothing else.
 
-use super::alike::{Shingles, Signature};
+use manent::similarity::{MinHash, Signature};
+
 use super::clean::Cleaner;
 use super::draft::{
     AnswerSource, AttemptVerdict, ChatMessage, Draft, PromptSource, ROW_BYTES_MAX, Role, RowOrigin,
@@ -170,13 +171,56 @@ fn check(asked: &[ChatMessage], answered: &[ChatMessage]) -> Result<(), SkipReas
 /// prompts of all its answers, and a system text in those of all conversations.
 fn signature(asked: &[ChatMessage], answered: &[ChatMessage]) -> Option<Signature> {
     let last = asked.iter().rposition(|said| said.role == Role::Assistant).map_or(0, |at| at + 1);
-    let mut shingles = Shingles::new();
+    let mut triples = WordTriples::default();
     let tail = asked[last..].iter().filter(|said| said.role != Role::System);
     for said in tail.chain(answered) {
-        shingles.add(&said.content);
-        shingles.add(said.calls.as_deref().unwrap_or_default());
+        triples.add(&said.content);
+        triples.add(said.calls.as_deref().unwrap_or_default());
     }
-    shingles.signature()
+    triples.signature()
+}
+
+/// The set of the word triples of a text, for its MinHash signature.
+#[derive(Debug, Default)]
+pub(super) struct WordTriples {
+    set: MinHash,
+    /// The hashes of the last two words.
+    before: (u64, u64),
+    words: u64,
+}
+
+impl WordTriples {
+    /// Adds a text. Case and punctuation do not count.
+    pub(super) fn add(&mut self, text: &str) {
+        let mut word = 0_u64;
+        for byte in text.bytes() {
+            if byte.is_ascii_alphanumeric() || byte >= 0x80 {
+                word = (word.rotate_left(5) ^ u64::from(byte | 0x20)).wrapping_mul(WORD_MULTIPLIER);
+            } else if word != 0 {
+                self.add_word(word);
+                word = 0;
+            }
+        }
+        if word != 0 {
+            self.add_word(word);
+        }
+    }
+
+    fn add_word(&mut self, word: u64) {
+        self.words += 1;
+        let (first, second) = self.before;
+        self.before = (second, word);
+        if self.words >= 3 {
+            let triple =
+                first.wrapping_mul(3).rotate_left(17) ^ second.wrapping_mul(5).rotate_left(31) ^ word;
+            self.set.insert(triple);
+        }
+    }
+
+    /// Returns the signature, or `None` for a text too short to be compared but to the letter.
+    pub(super) fn signature(&self) -> Option<Signature> {
+        (self.words >= WORDS_MIN).then(|| self.set.rotated_signature())
+    }
 }
 
 /// The same for the same name, nothing for none.
@@ -196,3 +240,7 @@ fn hasher(texts: &[&str]) -> blake3::Hasher {
 fn first_half(hasher: &blake3::Hasher) -> u128 {
     hasher.finalize().as_bytes().first_chunk().map_or(0, |first| u128::from_le_bytes(*first))
 }
+
+/// A text of fewer words is like many others.
+const WORDS_MIN: u64 = 8;
+const WORD_MULTIPLIER: u64 = 0xFF51_AFD7_ED55_8CCD;

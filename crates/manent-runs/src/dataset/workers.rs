@@ -5,15 +5,13 @@
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use manent::Store;
 use manent_store::SessionKey;
 use manent_store::sync::lock;
-use manent_store::threads::share;
+use manent_store::threads::{processors, with_helpers};
 
 use super::draft::{Draft, RowOrigin, drafts, is_wanted, project_of};
 use super::gather::Gathered;
@@ -62,16 +60,9 @@ impl Workers<'_> {
     /// Reads all logs, on as many threads as the system gives. The calling thread is one of them, and tells how far
     /// the work is.
     pub(super) fn run(self, progress: Progress<'_>) -> DatasetResult<Gathered> {
-        let count = thread::available_parallelism().map_or(1, usize::from).clamp(1, THREADS_MAX);
-        thread::scope(|scope| {
-            let helpers: Vec<_> =
-                (1..count).map(|_| share(scope, || Worker::new(&self, None).work())).collect();
-            let mut done = Worker::new(&self, Some(progress)).work();
-            for helper in helpers {
-                done = done.and(helper.finish().unwrap_or_else(|panic| resume_unwind(panic)));
-            }
-            done
-        })?;
+        let helper = || Worker::new(&self, None).work();
+        let own = || Worker::new(&self, Some(progress)).work();
+        with_helpers(processors(THREADS_MAX), helper, own).into_iter().collect::<DatasetResult<()>>()?;
         Ok(self.gathered.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
