@@ -1,17 +1,21 @@
-//! Rates held against each other: with the period before, before and after a skill or its model changed, and between
-//! models that were used side by side.
+//! Comparisons of success rates: with the period before, before and after a skill or its model changed, and between
+//! models that were used side by side; and skills that are flaky.
 //!
 //! All comparisons of a report are one family: the chance that any of them is a false alarm is kept under
-//! [`FALSE_ALARMS`] (Fisher's exact test, corrected by Holm's method).
+//! [`FALSE_ALARMS`] (Fisher's exact test, corrected by Holm's method). A skill is flaky if it ends both ways although
+//! nothing differs: the same version, model, input, file and project.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::capped::Capped;
-use super::report::date;
-use super::statistics::{FALSE_ALARMS, Proportion, different, holm};
-use super::tally::{self, Ends, Input, Version, earlier, later, pair_key};
+use super::bounded_map::BoundedMap;
+use super::report::{SkillStats, date};
+use super::statistics::{FALSE_ALARMS, Proportion, RUNS_MIN, different, holm};
+use super::tally::{
+    ExampleRuns, InputTally, OutcomeCounts, SkillTally, VersionTally, earlier, later, pair_key,
+};
 
 /// What sets two shares of runs apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -70,7 +74,7 @@ impl Comparison {
     }
 }
 
-pub(super) fn trend(group: &tally::SkillTally) -> Comparison {
+pub(super) fn trend(group: &SkillTally) -> Comparison {
     Comparison {
         differs: ComparisonKind::Period,
         skill: group.skill.clone(),
@@ -91,8 +95,8 @@ pub(super) fn trend(group: &tally::SkillTally) -> Comparison {
 }
 
 /// All comparisons of versions and models, skill by skill.
-pub(super) fn versions(table: Capped<Version>) -> Vec<Comparison> {
-    let mut skills: BTreeMap<String, Vec<Version>> = BTreeMap::new();
+pub(super) fn versions(table: BoundedMap<VersionTally>) -> Vec<Comparison> {
+    let mut skills: BTreeMap<String, Vec<VersionTally>> = BTreeMap::new();
     for (_, slot) in table.into_slots() {
         // One that was let go and came back says when it came back, not when it came.
         if slot.missed == 0 {
@@ -101,7 +105,7 @@ pub(super) fn versions(table: Capped<Version>) -> Vec<Comparison> {
     }
     let mut found = Vec::new();
     for versions in skills.into_values() {
-        let mut by_model: BTreeMap<&str, Vec<&Version>> = BTreeMap::new();
+        let mut by_model: BTreeMap<&str, Vec<&VersionTally>> = BTreeMap::new();
         for version in &versions {
             by_model.entry(&version.model).or_default().push(version);
         }
@@ -117,7 +121,7 @@ pub(super) fn versions(table: Capped<Version>) -> Vec<Comparison> {
     found
 }
 
-fn by_version(old: &Version, new: &Version) -> Comparison {
+fn by_version(old: &VersionTally, new: &VersionTally) -> Comparison {
     Comparison {
         differs: ComparisonKind::Version,
         skill: new.skill.clone(),
@@ -138,16 +142,16 @@ fn by_version(old: &Version, new: &Version) -> Comparison {
 }
 
 /// All runs of a skill that one model did.
-struct OfModel<'a> {
+struct ModelRuns<'a> {
     name: &'a str,
-    ends: Ends,
+    ends: OutcomeCounts,
     first_ms: Option<i64>,
     last_ms: Option<i64>,
-    versions: &'a [&'a Version],
+    versions: &'a [&'a VersionTally],
 }
 
-fn by_models(by_model: &BTreeMap<&str, Vec<&Version>>) -> Vec<Comparison> {
-    let mut models: Vec<OfModel<'_>> =
+fn by_models(by_model: &BTreeMap<&str, Vec<&VersionTally>>) -> Vec<Comparison> {
+    let mut models: Vec<ModelRuns<'_>> =
         by_model.iter().map(|(name, versions)| of_model(name, versions)).collect();
     models.retain(|model| model.first_ms.is_some() && !model.name.is_empty());
     models.sort_by(|a, b| (b.ends.ended(), a.name).cmp(&(a.ends.ended(), b.name)));
@@ -165,8 +169,9 @@ fn by_models(by_model: &BTreeMap<&str, Vec<&Version>>) -> Vec<Comparison> {
     found
 }
 
-fn of_model<'a>(name: &'a str, versions: &'a [&'a Version]) -> OfModel<'a> {
-    let mut model = OfModel { name, ends: Ends::default(), first_ms: None, last_ms: None, versions };
+fn of_model<'a>(name: &'a str, versions: &'a [&'a VersionTally]) -> ModelRuns<'a> {
+    let mut model =
+        ModelRuns { name, ends: OutcomeCounts::default(), first_ms: None, last_ms: None, versions };
     for version in versions {
         model.ends.merge(version.ends);
         version.first_ms.into_iter().for_each(|ms| earlier(&mut model.first_ms, ms));
@@ -175,13 +180,13 @@ fn of_model<'a>(name: &'a str, versions: &'a [&'a Version]) -> OfModel<'a> {
     model
 }
 
-fn by_model_pair(old: &OfModel<'_>, new: &OfModel<'_>, beside: bool) -> Comparison {
-    let hashes = |model: &OfModel<'_>| -> Vec<String> {
+fn by_model_pair(old: &ModelRuns<'_>, new: &ModelRuns<'_>, beside: bool) -> Comparison {
+    let hashes = |model: &ModelRuns<'_>| -> Vec<String> {
         let mut all: Vec<String> = model.versions.iter().map(|version| version.hash.clone()).collect();
         all.sort();
         all
     };
-    let ids = |model: &OfModel<'_>, pick: fn(&Version) -> &super::evidence::Examples, count: usize| {
+    let ids = |model: &ModelRuns<'_>, pick: fn(&VersionTally) -> &ExampleRuns, count: usize| {
         let ids = model.versions.iter().flat_map(|version| pick(version).ids()).take(count);
         ids.collect::<Vec<String>>()
     };
@@ -208,7 +213,7 @@ fn by_model_pair(old: &OfModel<'_>, new: &OfModel<'_>, beside: bool) -> Comparis
     }
 }
 
-fn share(ends: &Ends) -> Proportion {
+fn share(ends: &OutcomeCounts) -> Proportion {
     Proportion::new(ends.success, ends.ended())
 }
 
@@ -231,7 +236,7 @@ pub(super) fn judge(all: &mut [Comparison]) {
 
 /// Finds out of models that differ whether they were given the same. What the table of inputs let go counts as not the
 /// same: then it is not said.
-pub(super) fn find_same_inputs(all: &mut [Comparison], inputs: &Capped<Input>) {
+pub(super) fn find_same_inputs(all: &mut [Comparison], inputs: &BoundedMap<InputTally>) {
     let is_asked = |one: &&mut Comparison| {
         one.supported && matches!(one.differs, ComparisonKind::Model | ComparisonKind::ModelBeside)
     };
@@ -264,3 +269,58 @@ const SAME_PERCENT: u64 = 90;
 /// The most models of a skill that are compared, and the most changes of one.
 const MODELS: usize = 6;
 const CHANGES: usize = 12;
+
+/// A skill, with a model, on inputs that it was given more than once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct FlakySkill {
+    /// The skill.
+    pub skill: String,
+    /// The model.
+    pub model: String,
+    /// How many runs there were on inputs that were given more than once: the n of this.
+    pub n: u64,
+    /// Whether that is enough to conclude anything.
+    pub enough: bool,
+    /// How many such inputs.
+    pub repeated_inputs: u64,
+    /// On how many of these it succeeded and failed.
+    pub mixed_inputs: u64,
+    /// Pairs of runs on one input: one that succeeded, and one that failed.
+    pub pairs: Vec<(String, String)>,
+}
+
+/// Those with at least one input that ended both ways; most such inputs first.
+pub(super) fn find_flaky(inputs: BoundedMap<InputTally>, groups: &[SkillStats]) -> Vec<FlakySkill> {
+    let of_groups =
+        groups.iter().map(|group| (pair_key(&group.skill, &group.model), (&group.skill, &group.model)));
+    let names: HashMap<u64, (&String, &String)> = of_groups.collect();
+    let mut found: BTreeMap<(&String, &String), FlakySkill> = BTreeMap::new();
+    let mut slots: Vec<InputTally> = inputs.into_slots().into_iter().map(|(_, slot)| slot.value).collect();
+    // The pairs that are shown are those that were seen first, in whatever order the table has them.
+    let first = |input: &InputTally| input.good.as_ref().map(|(spot, _)| *spot);
+    slots.sort_by_key(first);
+    for input in slots {
+        let n = u64::from(input.success) + u64::from(input.failure);
+        let Some(pair) = names.get(&input.of).filter(|_| n > 1) else { continue };
+        let flaky = found.entry(*pair).or_default();
+        flaky.n += n;
+        flaky.repeated_inputs += 1;
+        if let (Some((_, good)), Some((_, bad))) = (input.good, input.bad) {
+            flaky.mixed_inputs += 1;
+            if flaky.pairs.len() < PAIRS {
+                flaky.pairs.push((good.into(), bad.into()));
+            }
+        }
+    }
+    let told = found.into_iter().map(|((skill, model), flaky)| FlakySkill {
+        skill: skill.clone(),
+        model: model.clone(),
+        enough: flaky.n >= RUNS_MIN,
+        ..flaky
+    });
+    let mut all: Vec<FlakySkill> = told.filter(|flaky| flaky.mixed_inputs > 0).collect();
+    all.sort_by_key(|flaky| Reverse(flaky.mixed_inputs));
+    all
+}
+
+const PAIRS: usize = 3;

@@ -1,17 +1,24 @@
-//! What of a report is remembered: statements with enough runs, each once. Said again with other numbers, it replaces
-//! what was said before; what is no longer so is retired (`retired.rs`). What a person wrote is left alone.
+//! The lessons of a report: statements with enough runs, each kept once in the memory.
+//!
+//! A lesson said again with other numbers replaces the one before. A lesson of an earlier report is retired where this
+//! report could have said it again and did not: it must be about the same project and session, about all skills and a
+//! time that ends now, have read everything, and have enough runs of what the lesson names. Too few runs are no reason
+//! to forget anything. Items that a person wrote are left alone.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use manent::memory::{Filter, Item, Kind, Memory, NewItem, Source, SourceKind};
 use manent::redact;
+use manent_store::SessionKey;
 
 use super::report::Report;
-use super::retired;
 use super::statements::{Statement, Topic};
 use super::statistics::RUNS_MIN;
+use super::tally::id_of;
 use crate::error::Result;
+use crate::runs::Runs;
 
 /// What remembering did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,7 +73,7 @@ impl Report {
         }
         let is_said = |item: &Item| about_of(item).is_none_or(|about| said.contains(about));
         let mut over = active;
-        over.retain(|item| is_ours(item) && !is_said(item) && retired::is_over(self, item));
+        over.retain(|item| is_ours(item) && !is_said(item) && is_over(self, item));
         if !over.is_empty() {
             // With what they had replaced, or that would be active again.
             let mut behind = memory.items(&Filter { replaced: true, ..ours })?;
@@ -157,3 +164,91 @@ pub(super) const MODEL: &str = "model";
 pub(super) const RUN: &str = "run";
 const NAME_CHARS: usize = 80;
 const RUNS: usize = 3;
+
+/// Whether a lesson that this report does not make is over. Whoever asks knows that it does not.
+pub(super) fn is_over(report: &Report, item: &Item) -> bool {
+    if item.kind != Kind::Context || !can_tell(report) {
+        return false;
+    }
+    let Some(about) = about_of(item).and_then(|about| about.strip_prefix(ABOUT)) else { return false };
+    let Some(about) = within(report, about) else { return false };
+    let has = |topic: Topic| tag(TOPIC, topic.word()).is_some_and(|topic| item.tags.contains(&topic));
+    if has(Topic::Failures) {
+        // Only the most frequent are told; the others still are.
+        let goes_on = report.failures.iter().any(|one| one.count >= RUNS_MIN && one.about() == about);
+        !goes_on && has_enough(report, item)
+    } else if has(Topic::Difference) {
+        was_asked(report, item)
+    } else {
+        // A rate is said again as soon as there are enough runs, with other numbers. Until then nobody knows better.
+        false
+    }
+}
+
+/// Whether what this report does not say can be taken for not so.
+fn can_tell(report: &Report) -> bool {
+    report.whole && !report.gaps && report.period.skill.is_none() && report.period.until.is_none()
+}
+
+/// What a lesson is about, if it is about the project and the session that the report is about.
+fn within<'a>(report: &Report, about: &'a str) -> Option<&'a str> {
+    let within = report.within();
+    let about = about.strip_suffix(&within)?;
+    (!about.contains('-')).then_some(about)
+}
+
+/// Whether there are enough runs of each skill that the lesson names; of its model, where it names one.
+fn has_enough(report: &Report, item: &Item) -> bool {
+    let skills: Vec<&String> = named(item, SKILL).collect();
+    let models: Vec<&String> = named(item, MODEL).collect();
+    let of = |skill: &String| {
+        let groups = report.groups.iter().filter(|group| tag(SKILL, &group.skill).as_ref() == Some(skill));
+        let groups = groups.filter(|group| {
+            models.is_empty() || tag(MODEL, &group.model).is_some_and(|model| models.contains(&&model))
+        });
+        groups.map(|group| group.n).sum::<u64>()
+    };
+    !skills.is_empty() && skills.into_iter().all(|skill| of(skill) >= RUNS_MIN)
+}
+
+/// Whether the two models of the lesson were compared, whichever of them was first.
+fn was_asked(report: &Report, item: &Item) -> bool {
+    let is_named = |label: &str, name: &str| tag(label, name).is_some_and(|tag| item.tags.contains(&tag));
+    report.comparisons.iter().any(|one| {
+        one.chance.is_some()
+            && one.model.is_empty()
+            && is_named(SKILL, &one.skill)
+            && is_named(MODEL, &one.from)
+            && is_named(MODEL, &one.to)
+    })
+}
+
+fn named<'a>(item: &'a Item, label: &'static str) -> impl Iterator<Item = &'a String> {
+    item.tags.iter().filter(move |tag| tag.strip_prefix(label).is_some_and(|rest| rest.starts_with(':')))
+}
+
+impl Runs {
+    /// The items of the memory that retrospectives wrote and that name a run of this session, replaced ones included.
+    /// One that rests on runs of this session alone is always among them.
+    pub fn lessons_of(&self, session: &SessionKey, memory: &Memory) -> Result<Vec<u64>> {
+        let mut by_run: HashMap<String, Vec<u64>> = HashMap::new();
+        for replaced in [false, true] {
+            let ours = Filter { replaced, tags: vec![TAG.to_owned()], ..Filter::default() };
+            for item in memory.items(&ours)? {
+                for run in item.tags.into_iter().filter(|tag| tag.starts_with(RUN)) {
+                    by_run.entry(run).or_default().push(item.id);
+                }
+            }
+        }
+        let mut ids = BTreeSet::new();
+        if by_run.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.each(session, |run| {
+            let name = tag(RUN, &id_of(session.as_str(), run));
+            ids.extend(name.and_then(|name| by_run.get(&name)).into_iter().flatten());
+            ControlFlow::Continue(())
+        })?;
+        Ok(ids.into_iter().collect())
+    }
+}

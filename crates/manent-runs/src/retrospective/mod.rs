@@ -22,45 +22,37 @@
 //! | `news.rs` | what of it somebody should hear of |
 //! | `narrative.rs` | what a model makes of it, and what of that is believed |
 
-mod capped;
+mod bounded_map;
 mod compare;
 mod durations;
-mod evidence;
-mod flaky;
-mod kept;
+mod input_hash;
 mod lessons;
 mod markdown;
-mod merging;
 mod narrative;
-mod news;
 mod page;
-mod printed;
 mod report;
-mod retired;
-mod same_input;
-mod scheduled;
+mod report_store;
+mod schedule;
 mod signature;
 mod statements;
 mod statistics;
 mod tally;
-mod taught;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
 use std::time::Instant;
 
 use crate::error::Result;
 use crate::runs::{Run, Runs};
 
+pub use compare::FlakySkill;
 pub use compare::{Comparison, ComparisonKind};
 pub use durations::DurationStats;
-pub use flaky::FlakySkill;
-pub use kept::{LastReport, Reports};
 pub use lessons::LessonChanges;
 pub use narrative::{Narrative, NarrativePassage, Narrator, ProposedEdit, TASK, schema};
 pub use report::{DayCounts, FailureCluster, OddityCount, Period, Report, SkillStats, Totals};
-pub use scheduled::{Schedule, ScheduleOutcome};
+pub use report_store::{LastReport, Reports};
+pub use schedule::{Schedule, ScheduleOutcome};
 pub use statements::{Statement, Topic};
 pub use statistics::{FALSE_ALARMS, Proportion, RUNS_MIN, different, holm, wilson};
 
@@ -120,7 +112,7 @@ impl ReportQuery<'_> {
 
 /// What was read, beside what was counted.
 #[derive(Debug, Default)]
-struct Read {
+struct ReadStats {
     sessions: u64,
     repeated: u64,
     others: u64,
@@ -130,8 +122,8 @@ struct Read {
     stopped: bool,
 }
 
-impl Read {
-    fn merge(&mut self, other: Read) {
+impl ReadStats {
+    fn merge(&mut self, other: ReadStats) {
         self.sessions += other.sessions;
         self.repeated += other.repeated;
         self.others += other.others;
@@ -161,24 +153,9 @@ impl Runs {
         let done = AtomicU64::new(0);
         let tell = |bytes: u64| progress(done.fetch_add(bytes, Ordering::Relaxed) + bytes, all_bytes);
         let shares = shares(&sessions, if question.threads == 0 { THREADS } else { question.threads });
-        let parts: Vec<(Tally<'_>, Read)> = thread::scope(|scope| {
-            let (sessions, tell) = (&sessions, &tell);
-            let mut handles = Vec::new();
-            let mut shares = shares.into_iter();
-            let own = shares.next().unwrap_or_default();
-            for share in shares {
-                handles.push(threads::spawn_scoped(scope, move || {
-                    read_share(self, question, sessions, &share, tell)
-                }));
-            }
-            let mut parts = vec![read_share(self, question, sessions, &own, tell)];
-            parts.extend(handles.into_iter().map(|handle| match handle.finish() {
-                Ok(part) => part,
-                Err(panic) => std::panic::resume_unwind(panic),
-            }));
-            parts
-        });
-        let (mut tally, mut read) = (Tally::new(question), Read::default());
+        let read = |share: &Vec<usize>| read_share(self, question, &sessions, share, &tell);
+        let parts = threads::parallel_map(&shares, shares.len(), read);
+        let (mut tally, mut read) = (Tally::new(question), ReadStats::default());
         for (part, seen) in parts {
             tally.merge(part);
             read.merge(seen);
@@ -208,8 +185,8 @@ fn read_share<'q>(
     sessions: &[StreamStat],
     share: &[usize],
     tell: &(dyn Fn(u64) + Sync),
-) -> (Tally<'q>, Read) {
-    let (mut tally, mut read) = (Tally::new(question), Read::default());
+) -> (Tally<'q>, ReadStats) {
+    let (mut tally, mut read) = (Tally::new(question), ReadStats::default());
     for at in share {
         if read.stopped || question.is_over() {
             read.stopped = true;

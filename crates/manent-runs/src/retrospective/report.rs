@@ -8,15 +8,14 @@ use manent::redact;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::capped::{Capped, Counted};
-use super::compare::{self, Comparison};
+use super::bounded_map::{BoundedMap, BoundedValue};
+use super::compare::{self, Comparison, FlakySkill};
 use super::durations::DurationStats;
-use super::flaky::{self, FlakySkill};
 use super::narrative::Narrative;
 use super::statements::{self, Statement};
 use super::statistics::{Proportion, RUNS_MIN, float};
-use super::tally::{self, ATTEMPTS, DAY_MS, Ends, Tally};
-use super::{Read, ReportQuery};
+use super::tally::{self, ATTEMPTS, DAY_MS, OutcomeCounts, Tally};
+use super::{ReadStats, ReportQuery};
 use crate::runs::Oddity;
 
 /// What a retrospective found. As JSON, it has these names.
@@ -209,7 +208,7 @@ impl Report {
     }
 }
 
-pub(super) fn make(question: &ReportQuery<'_>, tally: Tally<'_>, read: &Read) -> Report {
+pub(super) fn make(question: &ReportQuery<'_>, tally: Tally<'_>, read: &ReadStats) -> Report {
     let mut report = Report {
         period: period(question, &tally, read),
         notes: notes(question, &tally, read),
@@ -239,7 +238,7 @@ pub(super) fn make(question: &ReportQuery<'_>, tally: Tally<'_>, read: &Read) ->
     }
     compare::judge(&mut report.comparisons);
     compare::find_same_inputs(&mut report.comparisons, &tally.inputs);
-    report.flaky = flaky::find(tally.inputs, &report.groups);
+    report.flaky = compare::find_flaky(tally.inputs, &report.groups);
     report.failures = failures(tally.clusters, &report.groups, all.failure);
     report.totals = Totals {
         runs: all.all(),
@@ -256,7 +255,7 @@ pub(super) fn make(question: &ReportQuery<'_>, tally: Tally<'_>, read: &Read) ->
 }
 
 /// Whether anything is missing that was there: what cannot be read, and what there was no room for.
-fn has_gaps(tally: &Tally<'_>, read: &Read) -> bool {
+fn has_gaps(tally: &Tally<'_>, read: &ReadStats) -> bool {
     let full = [tally.groups.left_out, tally.versions.left_out, tally.clusters.left_out];
     !read.troubles.is_empty() || !read.damaged.is_empty() || full.iter().any(|left| left.keys > 0)
 }
@@ -287,12 +286,16 @@ fn told(group: &tally::SkillTally, missed: u64, has_before: bool) -> SkillStats 
 }
 
 /// `failed`: how many runs failed, whatever their skill.
-fn failures(clusters: Capped<tally::Cluster>, groups: &[SkillStats], failed: u64) -> Vec<FailureCluster> {
+fn failures(
+    clusters: BoundedMap<tally::FailureTally>,
+    groups: &[SkillStats],
+    failed: u64,
+) -> Vec<FailureCluster> {
     let mut by_skill: HashMap<&str, u64> = HashMap::new();
     for group in groups {
         *by_skill.entry(&group.skill).or_default() += group.success.of - group.success.count;
     }
-    let of = |cluster: &tally::Cluster| {
+    let of = |cluster: &tally::FailureTally| {
         if !cluster.skills.are_all() {
             return failed;
         }
@@ -301,7 +304,7 @@ fn failures(clusters: Capped<tally::Cluster>, groups: &[SkillStats], failed: u64
         // For a skill that there was no room for, no failures are known but these.
         sum.max(cluster.count)
     };
-    let told = |(cluster, missed): (tally::Cluster, u64)| FailureCluster {
+    let told = |(cluster, missed): (tally::FailureTally, u64)| FailureCluster {
         // An output may hold a key or a token.
         signature: redact(&cluster.signature).into_owned(),
         count: cluster.count,
@@ -320,9 +323,9 @@ fn failures(clusters: Capped<tally::Cluster>, groups: &[SkillStats], failed: u64
     all
 }
 
-fn statuses(words: Capped<tally::Word>) -> Vec<OddityCount> {
+fn statuses(words: BoundedMap<tally::StatusWordTally>) -> Vec<OddityCount> {
     let slots = words.into_slots().into_iter().map(|(_, slot)| slot.value);
-    let told = |word: tally::Word| OddityCount {
+    let told = |word: tally::StatusWordTally| OddityCount {
         what: word.text,
         count: word.count,
         runs: word.examples.ids().collect(),
@@ -333,7 +336,7 @@ fn statuses(words: Capped<tally::Word>) -> Vec<OddityCount> {
 }
 
 fn days(tally: &Tally<'_>) -> Vec<DayCounts> {
-    let day = |(day, ends): (&i64, &Ends)| DayCounts {
+    let day = |(day, ends): (&i64, &OutcomeCounts)| DayCounts {
         day: date(day.saturating_mul(DAY_MS)),
         success: ends.success,
         failure: ends.failure,
@@ -368,7 +371,7 @@ fn oddities(tally: &Tally<'_>) -> Vec<OddityCount> {
 }
 
 /// Of a report about some runs only, or that was stopped, nobody can say that a skill was never used.
-fn unused(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &Read) -> Vec<String> {
+fn unused(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &ReadStats) -> Vec<String> {
     if question.project.is_some() || question.session.is_some() || read.stopped {
         return Vec::new();
     }
@@ -380,7 +383,7 @@ fn unused(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &Read) -> Vec<Str
     unused
 }
 
-fn period(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &Read) -> Period {
+fn period(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &ReadStats) -> Period {
     Period {
         since: question.since_ms.map(time),
         until: question.until_ms.map(time),
@@ -394,7 +397,7 @@ fn period(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &Read) -> Period 
     }
 }
 
-fn notes(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &Read) -> Vec<String> {
+fn notes(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &ReadStats) -> Vec<String> {
     let mut notes = Vec::new();
     if read.stopped {
         notes.push(format!("stopped before the end: {} logs were read, and not all of them", read.sessions));

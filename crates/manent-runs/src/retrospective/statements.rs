@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 
+use super::compare::FlakySkill;
 use super::compare::{Comparison, ComparisonKind};
-use super::flaky::FlakySkill;
 use super::report::{FailureCluster, Report, SkillStats};
 use super::statistics::{Proportion, RUNS_MIN};
 

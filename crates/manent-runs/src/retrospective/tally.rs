@@ -1,29 +1,27 @@
-//! What is counted while runs go by. Two tallies of different runs can be put together; the sum does not depend on who
-//! counted what, but for what a full table lets go.
+//! Counts that are kept while runs go by, in tables of bounded size. Two tallies of different runs can be merged; the
+//! sum does not depend on who counted what, except for what a full table evicts.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use manent::redact;
 
-use super::ReportQuery;
-use super::capped::{Capped, key_of, key_with};
+use super::bounded_map::{BoundedMap, BoundedValue, key_of, key_with};
 use super::durations::Durations;
-use super::evidence::{Examples, Names, Spot, clip};
-use super::same_input;
 use super::signature::{last_attempt, signature};
+use super::{ReportQuery, input_hash};
 use crate::runs::{Attempt, Oddity, Run, Status};
 
 /// How runs ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Ends {
+pub(super) struct OutcomeCounts {
     pub(super) success: u64,
     pub(super) failure: u64,
     pub(super) unknown: u64,
     pub(super) other: u64,
 }
 
-impl Ends {
+impl OutcomeCounts {
     fn add(&mut self, status: Status) {
         *match status {
             Status::Success => &mut self.success,
@@ -33,7 +31,7 @@ impl Ends {
         } += 1;
     }
 
-    pub(super) fn merge(&mut self, other: Ends) {
+    pub(super) fn merge(&mut self, other: OutcomeCounts) {
         self.success += other.success;
         self.failure += other.failure;
         self.unknown += other.unknown;
@@ -55,9 +53,9 @@ pub(super) struct SkillTally {
     pub(super) skill: String,
     pub(super) model: String,
     pub(super) phase: String,
-    pub(super) ends: Ends,
+    pub(super) ends: OutcomeCounts,
     /// In the period before.
-    pub(super) before: Ends,
+    pub(super) before: OutcomeCounts,
     /// Ended, and it is known what was tried.
     pub(super) with_attempts: u64,
     pub(super) first_try: u64,
@@ -66,55 +64,55 @@ pub(super) struct SkillTally {
     pub(super) attempts: [u64; ATTEMPTS],
     pub(super) attempts_sum: u64,
     pub(super) durations: Durations,
-    pub(super) good: Examples,
-    pub(super) bad: Examples,
-    pub(super) open: Examples,
+    pub(super) good: ExampleRuns,
+    pub(super) bad: ExampleRuns,
+    pub(super) open: ExampleRuns,
 }
 
 /// A skill in one version, done by one model.
 #[derive(Debug, Default)]
-pub(super) struct Version {
+pub(super) struct VersionTally {
     pub(super) skill: String,
     pub(super) model: String,
     pub(super) hash: String,
-    pub(super) ends: Ends,
+    pub(super) ends: OutcomeCounts,
     pub(super) first_ms: Option<i64>,
     pub(super) last_ms: Option<i64>,
-    pub(super) good: Examples,
-    pub(super) bad: Examples,
+    pub(super) good: ExampleRuns,
+    pub(super) bad: ExampleRuns,
 }
 
 /// One input that a version of a skill was given, with one model.
 #[derive(Debug, Default)]
-pub(super) struct Input {
+pub(super) struct InputTally {
     /// Of which skill and model: see [`pair_key`]. Most inputs come once, and their names would be most of the table.
     pub(super) of: u64,
     /// What it is, whoever was given it: by this it is known whether two models had the same.
     pub(super) task: u64,
     pub(super) success: u32,
     pub(super) failure: u32,
-    pub(super) good: Option<(Spot, Box<str>)>,
-    pub(super) bad: Option<(Spot, Box<str>)>,
+    pub(super) good: Option<(RunPosition, Box<str>)>,
+    pub(super) bad: Option<(RunPosition, Box<str>)>,
 }
 
 /// Failures that look the same.
 #[derive(Debug, Default)]
-pub(super) struct Cluster {
+pub(super) struct FailureTally {
     pub(super) signature: String,
     pub(super) count: u64,
     pub(super) first_ms: Option<i64>,
     pub(super) last_ms: Option<i64>,
-    pub(super) skills: Names,
-    pub(super) models: Names,
-    pub(super) examples: Examples,
+    pub(super) skills: NameSample,
+    pub(super) models: NameSample,
+    pub(super) examples: ExampleRuns,
 }
 
 /// A word for an end that has no meaning here.
 #[derive(Debug, Default)]
-pub(super) struct Word {
+pub(super) struct StatusWordTally {
     pub(super) text: String,
     pub(super) count: u64,
-    pub(super) examples: Examples,
+    pub(super) examples: ExampleRuns,
 }
 
 /// Everything that is counted.
@@ -122,13 +120,13 @@ pub(super) struct Word {
 pub(super) struct Tally<'q> {
     question: &'q ReportQuery<'q>,
     /// All runs of the period, also those whose group had no room.
-    pub(super) ends: Ends,
-    pub(super) groups: Capped<SkillTally>,
-    pub(super) versions: Capped<Version>,
-    pub(super) inputs: Capped<Input>,
-    pub(super) clusters: Capped<Cluster>,
-    pub(super) words: Capped<Word>,
-    pub(super) days: BTreeMap<i64, Ends>,
+    pub(super) ends: OutcomeCounts,
+    pub(super) groups: BoundedMap<SkillTally>,
+    pub(super) versions: BoundedMap<VersionTally>,
+    pub(super) inputs: BoundedMap<InputTally>,
+    pub(super) clusters: BoundedMap<FailureTally>,
+    pub(super) words: BoundedMap<StatusWordTally>,
+    pub(super) days: BTreeMap<i64, OutcomeCounts>,
     pub(super) odd: BTreeMap<Oddity, u64>,
     /// Known skills that were met.
     pub(super) met: Vec<bool>,
@@ -143,7 +141,7 @@ pub(super) struct Tally<'q> {
 }
 
 /// In which of the two periods a run was.
-enum When {
+enum PeriodPart {
     Now,
     Before,
     Never,
@@ -154,12 +152,12 @@ impl<'q> Tally<'q> {
         let known = question.known_skills.iter().enumerate();
         Tally {
             question,
-            ends: Ends::default(),
-            groups: Capped::new(GROUPS),
-            versions: Capped::new(VERSIONS),
-            inputs: Capped::new(INPUTS),
-            clusters: Capped::new(CLUSTERS),
-            words: Capped::new(WORDS),
+            ends: OutcomeCounts::default(),
+            groups: BoundedMap::new(GROUPS),
+            versions: BoundedMap::new(VERSIONS),
+            inputs: BoundedMap::new(INPUTS),
+            clusters: BoundedMap::new(CLUSTERS),
+            words: BoundedMap::new(WORDS),
             days: BTreeMap::new(),
             odd: BTreeMap::new(),
             met: vec![false; question.known_skills.len()],
@@ -180,7 +178,7 @@ impl<'q> Tally<'q> {
         let at_ms = run.at_ms.filter(|ms| (EARLIEST_MS..=self.question.latest_ms()).contains(ms));
         self.ahead += u64::from(run.at_ms.is_some_and(|ms| ms > self.question.latest_ms()));
         let when = self.when(at_ms);
-        let spot = Spot { at_ms, session, seq: run.seq };
+        let spot = RunPosition { at_ms, session, seq: run.seq };
         let skill = clip(run.skill.trim());
         let last = last_attempt(run);
         let model = if run.model_used.trim().is_empty() {
@@ -189,45 +187,46 @@ impl<'q> Tally<'q> {
             &run.model_used
         };
         let (model, phase) = (clip(model.trim()), clip(run.phase.trim()));
-        let facts = Facts { skill, model, phase, version: version_of(run, last), spot, id: id_of(key, run) };
+        let facts =
+            RunFacts { skill, model, phase, version: version_of(run, last), spot, id: id_of(key, run) };
         match when {
-            When::Never => {}
-            When::Before => {
+            PeriodPart::Never => {}
+            PeriodPart::Before => {
                 self.group(&facts).before.add(run.status);
             }
-            When::Now => self.count(run, &facts),
+            PeriodPart::Now => self.count(run, &facts),
         }
     }
 
-    fn when(&mut self, at_ms: Option<i64>) -> When {
+    fn when(&mut self, at_ms: Option<i64>) -> PeriodPart {
         let asked = self.question;
         if asked.since_ms.is_none() && asked.until_ms.is_none() {
-            return When::Now;
+            return PeriodPart::Now;
         }
         let Some(ms) = at_ms else {
             self.without_time += 1;
-            return When::Never;
+            return PeriodPart::Never;
         };
         if asked.until_ms.is_some_and(|until| ms >= until) {
-            return When::Never;
+            return PeriodPart::Never;
         }
         match asked.since_ms {
             Some(since) if ms < since => match asked.before_ms() {
-                Some(before) if ms >= before => When::Before,
-                _ => When::Never,
+                Some(before) if ms >= before => PeriodPart::Before,
+                _ => PeriodPart::Never,
             },
-            _ => When::Now,
+            _ => PeriodPart::Now,
         }
     }
 
-    fn group(&mut self, facts: &Facts<'_>) -> &mut SkillTally {
+    fn group(&mut self, facts: &RunFacts<'_>) -> &mut SkillTally {
         let names = [facts.skill, facts.model, facts.phase];
         self.groups.at(key_of(&names), |group| {
             [group.skill, group.model, group.phase] = names.map(str::to_owned);
         })
     }
 
-    fn count(&mut self, run: &Run<'_>, facts: &Facts<'_>) {
+    fn count(&mut self, run: &Run<'_>, facts: &RunFacts<'_>) {
         if let Some(ms) = facts.spot.at_ms {
             earlier(&mut self.first_ms, ms);
             later(&mut self.last_ms, ms);
@@ -263,7 +262,7 @@ impl<'q> Tally<'q> {
         }
     }
 
-    fn version(&mut self, status: Status, facts: &Facts<'_>) {
+    fn version(&mut self, status: Status, facts: &RunFacts<'_>) {
         let names = [facts.skill, facts.model, clip(facts.version)];
         let version = self.versions.at(key_of(&names), |version| {
             [version.skill, version.model, version.hash] = names.map(str::to_owned);
@@ -279,13 +278,13 @@ impl<'q> Tally<'q> {
 
     /// A skill is flaky if the same version of it, with the same model, the same input and the same file, ends both
     /// ways. One that was changed in between is not.
-    fn input(&mut self, run: &Run<'_>, facts: &Facts<'_>) {
+    fn input(&mut self, run: &Run<'_>, facts: &RunFacts<'_>) {
         let input = run.input.unwrap_or("");
         let file = &*run.file_path;
-        if same_input::is_empty(input) && file.is_empty() {
+        if input_hash::is_empty(input) && file.is_empty() {
             return;
         }
-        let number = if input.is_empty() { 0 } else { same_input::number_of(input) };
+        let number = if input.is_empty() { 0 } else { input_hash::number_of(input) };
         let key = key_with(&[facts.skill, facts.model, facts.version, file, &run.project_root], number);
         let input = self.inputs.at(key, |input| {
             input.of = pair_key(facts.skill, facts.model);
@@ -328,13 +327,13 @@ pub(super) fn pair_key(skill: &str, model: &str) -> u64 {
 }
 
 /// What of a run is needed in several places.
-struct Facts<'a> {
+struct RunFacts<'a> {
     skill: &'a str,
     model: &'a str,
     phase: &'a str,
     /// The hash of the skill.
     version: &'a str,
-    spot: Spot,
+    spot: RunPosition,
     id: Cow<'a, str>,
 }
 
@@ -355,7 +354,7 @@ pub(super) fn id_of<'a>(key: &str, run: &'a Run<'_>) -> Cow<'a, str> {
 }
 
 impl SkillTally {
-    fn add(&mut self, run: &Run<'_>, facts: &Facts<'_>) {
+    fn add(&mut self, run: &Run<'_>, facts: &RunFacts<'_>) {
         self.ends.add(run.status);
         let examples = match run.status {
             Status::Success => &mut self.good,
@@ -397,8 +396,8 @@ fn attempts_to_success(run: &Run<'_>) -> usize {
     good.map(|(at, attempt)| before(at, attempt) + 1).min().unwrap_or(run.attempts.len())
 }
 
-impl Cluster {
-    fn add(&mut self, facts: &Facts<'_>) {
+impl FailureTally {
+    fn add(&mut self, facts: &RunFacts<'_>) {
         self.count += 1;
         if let Some(ms) = facts.spot.at_ms {
             earlier(&mut self.first_ms, ms);
@@ -423,7 +422,7 @@ pub(super) fn later(last: &mut Option<i64>, ms: i64) {
     *last = Some(last.map_or(ms, |last| last.max(ms)));
 }
 
-pub(super) fn keep_first(kept: &mut Option<(Spot, Box<str>)>, spot: Spot, id: &str) {
+pub(super) fn keep_first(kept: &mut Option<(RunPosition, Box<str>)>, spot: RunPosition, id: &str) {
     if kept.as_ref().is_none_or(|(other, _)| spot < *other) {
         *kept = Some((spot, id.into()));
     }
@@ -440,3 +439,203 @@ const INPUTS: usize = 100_000;
 const CLUSTERS: usize = 8192;
 const WORDS: usize = 256;
 const WORD_BYTES: usize = 1 << 10;
+
+impl BoundedValue for SkillTally {
+    fn weight(&self) -> u64 {
+        self.ends.all() + self.before.all()
+    }
+
+    fn merge(&mut self, other: SkillTally) {
+        self.ends.merge(other.ends);
+        self.before.merge(other.before);
+        self.with_attempts += other.with_attempts;
+        self.first_try += other.first_try;
+        self.verified += other.verified;
+        self.attempts.iter_mut().zip(other.attempts).for_each(|(mine, theirs)| *mine += theirs);
+        self.attempts_sum += other.attempts_sum;
+        self.durations.merge(&other.durations);
+        self.good.merge(other.good);
+        self.bad.merge(other.bad);
+        self.open.merge(other.open);
+    }
+}
+
+impl BoundedValue for VersionTally {
+    fn weight(&self) -> u64 {
+        self.ends.all()
+    }
+
+    fn merge(&mut self, other: VersionTally) {
+        self.ends.merge(other.ends);
+        other.first_ms.into_iter().for_each(|ms| earlier(&mut self.first_ms, ms));
+        other.last_ms.into_iter().for_each(|ms| later(&mut self.last_ms, ms));
+        self.good.merge(other.good);
+        self.bad.merge(other.bad);
+    }
+}
+
+impl BoundedValue for InputTally {
+    fn weight(&self) -> u64 {
+        let mixed = self.success > 0 && self.failure > 0;
+        u64::from(self.success) + u64::from(self.failure) + if mixed { MIXED_WEIGHT } else { 0 }
+    }
+
+    fn merge(&mut self, other: InputTally) {
+        self.success = self.success.saturating_add(other.success);
+        self.failure = self.failure.saturating_add(other.failure);
+        for (kept, met) in [(&mut self.good, other.good), (&mut self.bad, other.bad)] {
+            if let Some((spot, id)) = met {
+                keep_first(kept, spot, &id);
+            }
+        }
+    }
+}
+
+impl BoundedValue for FailureTally {
+    fn weight(&self) -> u64 {
+        self.count
+    }
+
+    fn merge(&mut self, other: FailureTally) {
+        self.count += other.count;
+        other.first_ms.into_iter().for_each(|ms| earlier(&mut self.first_ms, ms));
+        other.last_ms.into_iter().for_each(|ms| later(&mut self.last_ms, ms));
+        self.skills.merge(&other.skills);
+        self.models.merge(&other.models);
+        self.examples.merge(other.examples);
+    }
+}
+
+impl BoundedValue for StatusWordTally {
+    fn weight(&self) -> u64 {
+        self.count
+    }
+
+    fn merge(&mut self, other: StatusWordTally) {
+        self.count += other.count;
+        self.examples.merge(other.examples);
+    }
+}
+
+/// An input that ended both ways is what the table is for, and goes last. Less than what is let go is told by.
+const MIXED_WEIGHT: u64 = 1 << 20;
+
+/// Where a run stands among all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RunPosition {
+    /// Those without a time come first.
+    pub(super) at_ms: Option<i64>,
+    /// The session, by its place in the order of keys.
+    pub(super) session: u32,
+    pub(super) seq: u64,
+}
+
+/// The last few runs of some kind, latest first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ExampleRuns {
+    kept: Vec<(RunPosition, String)>,
+}
+
+impl ExampleRuns {
+    /// Keeps a run if it is later than one that is kept. `id` is copied only then.
+    pub(super) fn add(&mut self, spot: RunPosition, id: &str) {
+        let at = self.kept.partition_point(|(other, _)| *other > spot);
+        if at >= KEPT {
+            return;
+        }
+        if self.kept.len() < KEPT {
+            self.kept.insert(at, (spot, id.to_owned()));
+            return;
+        }
+        // The text of the one that goes is used for the one that comes.
+        self.kept[at..].rotate_right(1);
+        self.kept[at].0 = spot;
+        self.kept[at].1.clear();
+        self.kept[at].1.push_str(id);
+    }
+
+    pub(super) fn merge(&mut self, other: ExampleRuns) {
+        for (spot, id) in other.kept {
+            self.add(spot, &id);
+        }
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = String> {
+        self.kept.iter().map(|(_, id)| id.clone())
+    }
+}
+
+/// Names that belong to something: the first by the alphabet, and whether there are more.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NameSample {
+    kept: BTreeSet<String>,
+    pub(super) more: bool,
+    /// Whether something without a name is among them.
+    nameless: bool,
+}
+
+impl NameSample {
+    pub(super) fn add(&mut self, name: &str) {
+        self.nameless |= name.is_empty();
+        if !name.is_empty() && !self.kept.contains(name) {
+            self.kept.insert(name.to_owned());
+        }
+        if self.kept.len() > NAMES {
+            self.kept.pop_last();
+            self.more = true;
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &NameSample) {
+        other.kept.iter().for_each(|name| self.add(name));
+        self.more |= other.more;
+        self.nameless |= other.nameless;
+    }
+
+    /// Whether [`NameSample::told`] names everything that this belongs to.
+    pub(super) fn are_all(&self) -> bool {
+        !self.more && !self.nameless && !self.kept.is_empty()
+    }
+
+    pub(super) fn told(&self) -> Vec<String> {
+        let more = self.more.then(|| "…".to_owned());
+        self.kept.iter().cloned().chain(more).collect()
+    }
+}
+
+/// The beginning of a name from a record: nothing anybody calls a skill or a model is longer.
+pub(super) fn clip(name: &str) -> &str {
+    &name[..name.floor_char_boundary(NAME_BYTES)]
+}
+
+const KEPT: usize = 3;
+const NAMES: usize = 12;
+pub(super) const NAME_BYTES: usize = 120;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_are_kept_in_whatever_order_they_come() {
+        let spot = |ms: u64| RunPosition { at_ms: (ms > 0).then_some(ms.cast_signed()), session: 0, seq: ms };
+        let ids = |order: &[u64]| {
+            let mut kept = ExampleRuns::default();
+            for ms in order {
+                kept.add(spot(*ms), &ms.to_string());
+            }
+            kept.ids().collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&[0, 1, 2, 3, 4, 5]), ["5", "4", "3"]);
+        assert_eq!(ids(&[5, 0, 3, 4, 1, 2]), ["5", "4", "3"]);
+        assert_eq!(ids(&[1, 0]), ["1", "0"]);
+    }
+
+    #[test]
+    fn names_are_few() {
+        let mut names = NameSample::default();
+        (0..100).rev().for_each(|n| names.add(&format!("{n:03}")));
+        assert_eq!((names.told().len(), &*names.told()[0], names.more), (13, "000", true));
+        assert_eq!(clip(&"é".repeat(100)).len(), 120);
+    }
+}

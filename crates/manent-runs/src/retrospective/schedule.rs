@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::ReportQuery;
-use super::kept::{LastReport, Reports, Sight};
 use super::narrative::Narrative;
 use super::report::Report;
+use super::report_store::{LastReport, Reports, RunsSnapshot};
 use crate::error::Result;
 use crate::runs::Runs;
 
@@ -87,12 +87,12 @@ impl Reports {
     }
 
     /// The runs of which a report is due; or why none is.
-    fn due(&self, schedule: &Schedule<'_>) -> Result<std::result::Result<Sight, ScheduleOutcome>> {
+    fn due(&self, schedule: &Schedule<'_>) -> Result<std::result::Result<RunsSnapshot, ScheduleOutcome>> {
         let last = self.last();
         if let Some(left) = last.as_ref().and_then(|last| left(last, schedule)) {
             return Ok(Err(ScheduleOutcome::NotYet(left)));
         }
-        let saw = Sight::of(&self.store)?;
+        let saw = RunsSnapshot::of(&self.store)?;
         let is_known = last.is_some_and(|last| last.saw == saw.word());
         Ok(if saw.is_empty() || is_known { Err(ScheduleOutcome::Nothing) } else { Ok(saw) })
     }

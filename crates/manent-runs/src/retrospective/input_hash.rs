@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 /// The number of an input. What is no JSON, or nested too deep, counts byte by byte.
 pub(super) fn number_of(json: &str) -> u64 {
     let mut reader = serde_json::Deserializer::from_str(json);
-    Numbered.deserialize(&mut reader).unwrap_or_else(|_| hash(&(Shape::Raw, json)))
+    InputHasher.deserialize(&mut reader).unwrap_or_else(|_| hash(&(Shape::Raw, json)))
 }
 
 /// Whether an input says nothing.
@@ -29,9 +29,9 @@ enum Shape {
     Raw,
 }
 
-struct Numbered;
+struct InputHasher;
 
-impl<'de> DeserializeSeed<'de> for Numbered {
+impl<'de> DeserializeSeed<'de> for InputHasher {
     type Value = u64;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<u64, D::Error> {
@@ -39,7 +39,7 @@ impl<'de> DeserializeSeed<'de> for Numbered {
     }
 }
 
-impl<'de> Visitor<'de> for Numbered {
+impl<'de> Visitor<'de> for InputHasher {
     type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,7 +76,7 @@ impl<'de> Visitor<'de> for Numbered {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<u64, A::Error> {
         let mut sum = hash(&Shape::List);
-        while let Some(item) = items.next_element_seed(Numbered)? {
+        while let Some(item) = items.next_element_seed(InputHasher)? {
             sum = hash(&(sum, item));
         }
         Ok(sum)
@@ -85,8 +85,8 @@ impl<'de> Visitor<'de> for Numbered {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<u64, A::Error> {
         // A sum, so that the order does not matter.
         let mut sum = 0_u64;
-        while let Some(name) = members.next_key_seed(Numbered)? {
-            let value = members.next_value_seed(Numbered)?;
+        while let Some(name) = members.next_key_seed(InputHasher)? {
+            let value = members.next_value_seed(InputHasher)?;
             sum = sum.wrapping_add(hash(&(name, value)));
         }
         Ok(hash(&(Shape::Object, sum)))

@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 use foldhash::quality::FixedState;
 
 /// What is counted under a key.
-pub(super) trait Counted: Default {
+pub(super) trait BoundedValue: Default {
     /// How much would be lost with it.
     fn weight(&self) -> u64;
     fn merge(&mut self, other: Self);
@@ -18,17 +18,17 @@ pub(super) trait Counted: Default {
 
 /// The table. Keys are hashes of what they stand for.
 #[derive(Debug)]
-pub(super) struct Capped<T> {
-    slots: HashMap<u64, Slot<T>, FixedState>,
+pub(super) struct BoundedMap<T> {
+    slots: HashMap<u64, MapSlot<T>, FixedState>,
     room: usize,
     /// The most that anything had which was let go.
     level: u64,
     /// How often something was let go, and how much of it.
-    pub(super) left_out: LeftOut,
+    pub(super) left_out: Evicted,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Slot<T> {
+pub(super) struct MapSlot<T> {
     pub(super) value: T,
     /// By how much it may be short.
     pub(super) missed: u64,
@@ -36,15 +36,15 @@ pub(super) struct Slot<T> {
 
 /// What a table had no room for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct LeftOut {
+pub(super) struct Evicted {
     pub(super) keys: u64,
     pub(super) weight: u64,
 }
 
-impl<T: Counted> Capped<T> {
-    pub(super) fn new(room: usize) -> Capped<T> {
+impl<T: BoundedValue> BoundedMap<T> {
+    pub(super) fn new(room: usize) -> BoundedMap<T> {
         let slots = HashMap::with_hasher(FixedState::with_seed(SEED));
-        Capped { slots, room, level: 0, left_out: LeftOut::default() }
+        BoundedMap { slots, room, level: 0, left_out: Evicted::default() }
     }
 
     /// What is counted under a key; `fresh` fills it when it is new.
@@ -56,7 +56,7 @@ impl<T: Counted> Capped<T> {
         let slot = self.slots.entry(key).or_insert_with(|| {
             let mut value = T::default();
             fresh(&mut value);
-            Slot { value, missed: level }
+            MapSlot { value, missed: level }
         });
         &mut slot.value
     }
@@ -77,9 +77,9 @@ impl<T: Counted> Capped<T> {
         }
     }
 
-    pub(super) fn merge(&mut self, other: Capped<T>) {
+    pub(super) fn merge(&mut self, other: BoundedMap<T>) {
         let (mine, theirs) = (self.level, other.level);
-        let mut met: HashMap<u64, Slot<T>, FixedState> = other.slots;
+        let mut met: HashMap<u64, MapSlot<T>, FixedState> = other.slots;
         for (key, slot) in &mut self.slots {
             slot.missed += match met.remove(key) {
                 Some(same) => {
@@ -90,7 +90,7 @@ impl<T: Counted> Capped<T> {
             };
         }
         for (key, slot) in met {
-            self.slots.insert(key, Slot { missed: slot.missed + mine, value: slot.value });
+            self.slots.insert(key, MapSlot { missed: slot.missed + mine, value: slot.value });
         }
         self.level = mine + theirs;
         self.left_out.keys += other.left_out.keys;
@@ -104,8 +104,8 @@ impl<T: Counted> Capped<T> {
     }
 
     /// Everything, by key: in an order that means nothing and is always the same.
-    pub(super) fn into_slots(self) -> Vec<(u64, Slot<T>)> {
-        let mut all: Vec<(u64, Slot<T>)> = self.slots.into_iter().collect();
+    pub(super) fn into_slots(self) -> Vec<(u64, MapSlot<T>)> {
+        let mut all: Vec<(u64, MapSlot<T>)> = self.slots.into_iter().collect();
         all.sort_unstable_by_key(|(key, _)| *key);
         all
     }
@@ -131,7 +131,7 @@ mod tests {
     #[derive(Debug, Default, PartialEq)]
     struct Count(u64);
 
-    impl Counted for Count {
+    impl BoundedValue for Count {
         fn weight(&self) -> u64 {
             self.0
         }
@@ -141,8 +141,8 @@ mod tests {
         }
     }
 
-    fn table(keys: impl Iterator<Item = u64>) -> Capped<Count> {
-        let mut table: Capped<Count> = Capped::new(100);
+    fn table(keys: impl Iterator<Item = u64>) -> BoundedMap<Count> {
+        let mut table: BoundedMap<Count> = BoundedMap::new(100);
         keys.for_each(|key| table.at(key, |_| {}).0 += 1);
         table
     }
@@ -169,7 +169,7 @@ mod tests {
     fn tables_that_are_not_full_are_merged_to_what_one_would_have() {
         let (all, mut one, two) = (table(0..90), table((0..90).step_by(2)), table((1..90).step_by(2)));
         one.merge(two);
-        let plain = |table: Capped<Count>| -> Vec<(u64, u64, u64)> {
+        let plain = |table: BoundedMap<Count>| -> Vec<(u64, u64, u64)> {
             table.into_slots().into_iter().map(|(key, slot)| (key, slot.value.0, slot.missed)).collect()
         };
         assert_eq!(plain(one), plain(all));

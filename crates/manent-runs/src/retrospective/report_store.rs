@@ -1,23 +1,25 @@
 //! The report that is kept: the latest one, as a page and as JSON, in `retro/` in the home of the store.
 //!
-//! When it was made and what it saw stands in the JSON, and nowhere else: so all processes have one schedule, which
-//! outlives them. Each file is written whole or not at all. Whoever makes a report holds a lock on the directory;
-//! whoever puts it in its place, or removes runs, holds the right to move sessions, so that no report comes back that
-//! shows what was purged meanwhile.
+//! The JSON alone says when it was made and of what, so that all processes have one schedule, which outlives them. Each
+//! file is written whole or not at all. Whoever makes a report holds a lock on the directory; whoever puts it in its
+//! place, or removes runs, holds the right to move sessions, so that no report comes back that shows what was purged
+//! meanwhile. The alerts that were shown stand in a third file, by what they are about: a later report that says the
+//! same of the same thing is no news.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use manent::Store;
-use manent_store::clock;
-use manent_store::{Blobs, Lock, LockMode, LockName, Space, StreamStat, is_temporary};
+use manent_store::{Blobs, Lock, LockMode, LockName, Space, StreamStat, clock, is_temporary};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::narrative::Narrative;
 use super::report::{Report, time};
+use super::statements::Topic;
 use crate::error::{Result, io_error};
 use crate::runs::Runs;
 
@@ -35,26 +37,26 @@ pub struct Reports {
 pub struct LastReport {
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
-    /// What runs there were, in a word: see [`Sight`].
+    /// What runs there were, in a word: see [`RunsSnapshot`].
     pub(super) saw: String,
 }
 
 /// What is read again of a report.
 #[derive(Deserialize)]
-struct Kept {
-    made: Made,
-    statements: Vec<Said>,
+struct StoredReport {
+    made: ReportStamp,
+    statements: Vec<StoredStatement>,
 }
 
 #[derive(Deserialize)]
-struct Made {
+struct ReportStamp {
     at: String,
     saw: String,
 }
 
 /// A statement of it.
 #[derive(Deserialize)]
-pub(super) struct Said {
+pub(super) struct StoredStatement {
     pub(super) topic: String,
     pub(super) text: String,
     pub(super) about: String,
@@ -62,11 +64,11 @@ pub(super) struct Said {
 
 /// The runs as they are seen from outside.
 #[derive(Debug, Clone)]
-pub(super) struct Sight(Vec<StreamStat>);
+pub(super) struct RunsSnapshot(Vec<StreamStat>);
 
-impl Sight {
-    pub(super) fn of(store: &Store) -> Result<Sight> {
-        Ok(Sight(Runs::open(store)?.sessions()?))
+impl RunsSnapshot {
+    pub(super) fn of(store: &Store) -> Result<RunsSnapshot> {
+        Ok(RunsSnapshot(Runs::open(store)?.sessions()?))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -86,7 +88,7 @@ impl Sight {
     }
 
     /// Whether all of these logs are still there. They only grow.
-    fn is_in(&self, now: &Sight) -> bool {
+    fn is_in(&self, now: &RunsSnapshot) -> bool {
         let there = |seen: &StreamStat| {
             let mut same = now.0.iter().filter(|listed| listed.id == seen.id);
             same.any(|listed| listed.bytes >= seen.bytes)
@@ -117,16 +119,16 @@ impl Reports {
     /// When the last one was made. Nothing: never, as far as anybody can tell; a file that is damaged, of another
     /// program or somebody else's tells nothing.
     pub fn last(&self) -> Option<LastReport> {
-        let Made { at, saw } = self.read()?.made;
+        let ReportStamp { at, saw } = self.read()?.made;
         Some(LastReport { at_ms: clock::parse_ms(&at)?, saw })
     }
 
     /// What it says.
-    pub(super) fn said(&self) -> Vec<Said> {
+    pub(super) fn said(&self) -> Vec<StoredStatement> {
         self.read().map(|kept| kept.statements).unwrap_or_default()
     }
 
-    fn read(&self) -> Option<Kept> {
+    fn read(&self) -> Option<StoredReport> {
         serde_json::from_slice(&self.bytes_of(DATA, BYTES_MAX)?).ok()
     }
 
@@ -168,7 +170,7 @@ impl Reports {
         &self,
         report: &Report,
         narrative: Option<&Narrative>,
-        saw: &Sight,
+        saw: &RunsSnapshot,
         at_ms: i64,
     ) -> Result<bool> {
         let page = report.to_html(narrative);
@@ -181,7 +183,7 @@ impl Reports {
         }
         let moves = LockName::Moves(Space::Sessions);
         let _right = self.store.streams().lock(moves, LockMode::Exclusive, self.store.wait())?;
-        if !saw.is_in(&Sight::of(&self.store)?) {
+        if !saw.is_in(&RunsSnapshot::of(&self.store)?) {
             return Ok(false);
         }
         // What somebody left who died while writing.
@@ -217,3 +219,38 @@ pub(super) const TOLD: &str = "told";
 /// No report is as long: its tables are bounded.
 const BYTES_MAX: u64 = 64 << 20;
 const SAW_CHARS: usize = 32;
+
+impl Reports {
+    /// What nobody was told yet, in the words of the report; from now on it counts as told. Where that cannot be noted,
+    /// it is told again.
+    pub fn take_alerts(&self) -> Vec<String> {
+        let words = [Topic::Regression, Topic::Flaky].map(Topic::word);
+        let is_alarm = |said: &StoredStatement| words.contains(&said.topic.as_str()) && is_mark(&said.about);
+        let alarms: Vec<StoredStatement> = self.said().into_iter().filter(is_alarm).take(TOLD_MAX).collect();
+        let told = self.told();
+        let is_new = |said: &&StoredStatement| !told.contains(&said.about);
+        let text = |said: &StoredStatement| said.text.chars().take(TEXT_CHARS_MAX).collect();
+        let news: Vec<String> = alarms.iter().filter(is_new).map(text).collect();
+        if !news.is_empty() {
+            let marks: Vec<&str> = alarms.iter().map(|said| said.about.as_str()).collect();
+            let _ = self.put_told(marks.join("\n").as_bytes());
+        }
+        news
+    }
+
+    fn told(&self) -> HashSet<String> {
+        let bytes = self.bytes_of(TOLD, TOLD_BYTES_MAX).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
+    }
+}
+
+/// Whether it is what our reports have there.
+fn is_mark(about: &str) -> bool {
+    !about.is_empty() && about.len() <= MARK_BYTES_MAX && about.bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
+/// No statement of ours is as long.
+const TEXT_CHARS_MAX: usize = 2000;
+const TOLD_MAX: usize = 1000;
+const TOLD_BYTES_MAX: u64 = 1 << 20;
+const MARK_BYTES_MAX: usize = 64;
