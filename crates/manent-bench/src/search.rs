@@ -11,7 +11,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use manent::{Durability, Expect, Found, Query, Store};
+use manent::{Durability, Expect, Query, SearchResults, Store};
 
 use crate::child::{Outcome, Task};
 use crate::commands::{Manent, Ripgrep};
@@ -121,7 +121,7 @@ fn warm_ms(store: &Store, query: &Query) -> Result<f64> {
 }
 
 /// What is fast and wrong is not measured.
-fn check(question: &Question, found: &Found, turns: u64) -> Result<()> {
+fn check(question: &Question, found: &SearchResults, turns: u64) -> Result<()> {
     let Question { name, .. } = question;
     eprintln!("{name}: {} hits shown, {:?} in all", found.hits.len(), found.total);
     let planted = PLANTED.iter().find(|planted| [planted.words] == *question.parts);

@@ -31,7 +31,7 @@ pub trait Corpus: fmt::Debug + Send + Sync {
     fn open(&self, at: Target<'_>) -> Result<Box<dyn StreamReader>>;
 
     /// Returns what a header line says about the origin of its stream, or `None` if the line is not a header.
-    fn origin(&self, header: &[u8]) -> Option<Origin>;
+    fn origin(&self, header: &[u8]) -> Option<StreamOrigin>;
 
     /// Returns what the index takes from a record, or `None` if the line is not a record.
     fn document<'a>(&self, entry: &Entry<'a>) -> Option<Document<'a>>;
@@ -71,7 +71,7 @@ pub trait Corpus: fmt::Debug + Send + Sync {
     fn score_scope(&self) -> ScoreScope;
 
     /// Says whether streams that vanish are remembered.
-    fn losses(&self) -> Losses;
+    fn losses(&self) -> LossPolicy;
 }
 
 impl dyn Corpus + '_ {
@@ -83,7 +83,7 @@ impl dyn Corpus + '_ {
     }
 
     /// Returns the origin of a stream as its header gives it.
-    pub(crate) fn origin_of(&self, reader: &dyn StreamReader) -> Option<Origin> {
+    pub(crate) fn origin_of(&self, reader: &dyn StreamReader) -> Option<StreamOrigin> {
         reader.header().and_then(|header| self.origin(header))
     }
 
@@ -138,7 +138,7 @@ impl<'a> Document<'a> {
 
 /// The origin of a stream, as its header gives it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Origin {
+pub struct StreamOrigin {
     /// The id in the header.
     pub id: String,
     /// The id of the stream it was forked from, and the number of the last record that they share.
@@ -156,7 +156,7 @@ pub enum ScoreScope {
 
 /// Says whether streams that vanish are remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Losses {
+pub enum LossPolicy {
     /// They are, until somebody acknowledges the loss.
     Remembered,
     /// They are not: streams come and go.

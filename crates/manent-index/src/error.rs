@@ -1,4 +1,8 @@
 //! Errors of the index.
+//!
+//! What is wrong with an index file. Nobody outside ever sees it: an index that is broken is made anew.
+
+use std::io;
 
 /// The result of an operation on an index.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -21,5 +25,36 @@ impl Error {
     /// Returns whether a stream does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Error::Store(e) if e.is_not_found())
+    }
+}
+
+/// Why an index file cannot be used.
+#[derive(Debug)]
+pub(crate) enum IndexDamage {
+    /// Its bytes are not what was written.
+    Wrong(&'static str),
+    /// The disk does not give it.
+    Disk(io::Error),
+}
+
+/// What reading the index gives.
+pub(crate) type IndexResult<T> = std::result::Result<T, IndexDamage>;
+
+pub(crate) fn broken(why: &'static str) -> IndexDamage {
+    IndexDamage::Wrong(why)
+}
+
+impl From<io::Error> for IndexDamage {
+    fn from(e: io::Error) -> IndexDamage {
+        IndexDamage::Disk(e)
+    }
+}
+
+impl std::fmt::Display for IndexDamage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            IndexDamage::Wrong(why) => f.write_str(why),
+            IndexDamage::Disk(e) => e.fmt(f),
+        }
     }
 }

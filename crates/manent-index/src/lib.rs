@@ -1,82 +1,43 @@
 //! A catalogue and a full-text index over the streams of a [`Corpus`]: derived from them, disposable, never the truth.
 //!
-//! An answer is always that of the streams. Before each, the index asks what changed, reads what was appended to those
-//! that changed (or all of one that is not what it was), and only then asks itself. The part that was read stays in
-//! memory and is put on the disk when enough has come together. No text is stored: a hit points into its stream, and
-//! what is shown is read there, and compared with what was indexed.
+//! An answer is always that of the streams. Before each query the index asks which streams changed, reads what was
+//! appended to them (or the whole stream, if it is not what it was), and only then answers. The new part stays in memory
+//! and is written to the disk when enough has accumulated. No text is stored: a hit points into its stream, and the
+//! text that is shown is read there and compared with the checksum that was indexed.
 //!
-//! An index that is gone, cut short, damaged, on a disk that is full or read-only, or being written by another process,
-//! changes no answer: it is made anew, in memory if need be.
+//! An index that is missing, cut short, damaged, on a full or read-only disk, or being written by another process,
+//! changes no answer: it is built again, in memory if need be.
 //!
 //! # Layout
 //!
-//! | file | about |
+//! | module | contents |
 //! |---|---|
-//! | `corpus.rs` | [`Corpus`]: all that the index knows about the world |
-//! | `words.rs`, `query.rs` | text to terms; what a question asks for |
-//! | `search.rs`, `snippet.rs` | answers a question; what is shown of a record |
-//! | `matching.rs`, `doc_iter.rs`, `top_k.rs`, `score.rs` | the records that hold all the words, and fit best |
-//! | `related.rs`, `dates.rs` | the records that fit best where none holds all the words |
-//! | `segment.rs`, `segment_view.rs` | one piece of the index; as a question sees it |
-//! | `dictionary.rs`, `postings.rs`, `numbers.rs`, `pages.rs` | the bytes of a segment |
-//! | `builder.rs`, `merge.rs` | records to a segment; one segment out of several |
-//! | `ingest.rs`, `batch.rs` | reads a stream; many streams at once |
-//! | `refresh.rs`, `changes.rs`, `refresh_error.rs`, `background.rs` | [`Index`]: catches up with the streams |
-//! | `loaded.rs`, `index_dir.rs`, `damage.rs` | what is known now; the files on the disk; what can be wrong with them |
-//! | `catalogue.rs`, `rows.rs`, `summary.rs` | a row for every stream; read on demand; what a list shows |
-//! | `gone.rs` | streams that vanished, until somebody acknowledges it |
-//! | `listing.rs`, `by_key.rs`, `noted.rs`, `recently_written.rs` | lists and counts; one stream; a page at once |
+//! | `corpus.rs` | [`Corpus`]: everything the index knows about the streams and their records |
+//! | `words.rs` | text to terms, stems and stop words |
+//! | `query/` | [`Query`] and its parser (`mod.rs`), [`Index::search`] (`search.rs`), records that hold all words (`matching.rs`) or fit best (`related.rs`), BM25 and the top K (`score.rs`), [`Snippet`] |
+//! | `segment/` | one immutable piece of the index: its file (`mod.rs`), its live records (`view.rs`), writing and merging (`builder.rs`), the term dictionary and the posting lists |
+//! | `refresh/` | [`Index`] and its refresh (`mod.rs`): comparing with the streams (`changes.rs`), reading them (`ingest.rs`), the index in memory (`loaded.rs`) and on disk (`index_dir.rs`) |
+//! | `catalogue/` | one row per stream (`mod.rs`), lists and statistics (`listing.rs`), single rows (`lookup.rs`), the first page of a large store (`recently_written.rs`), streams that vanished (`missing.rs`) |
+//! | `pages.rs` | checksummed pages and varints, of which every index file consists |
 
-mod background;
-mod batch;
-mod builder;
-mod by_key;
 mod catalogue;
-mod changes;
-mod column;
 mod corpus;
-mod damage;
-mod dates;
-mod dictionary;
-mod doc_iter;
 mod error;
-mod gone;
-mod index_dir;
-mod ingest;
-mod listing;
-mod loaded;
-mod matching;
-mod merge;
-mod noted;
-mod numbers;
 mod pages;
-mod postings;
 mod query;
-mod recently_written;
 mod refresh;
-mod refresh_error;
-mod related;
-mod rows;
-mod score;
-mod search;
 mod segment;
-mod segment_view;
-mod snippet;
-mod summary;
 #[cfg(test)]
 mod tests;
-mod top_k;
 pub mod words;
 
-pub use background::Background;
-pub use corpus::{Content, Corpus, Document, Losses, Origin, REDACTED, ScoreScope};
+pub use catalogue::listing::{IndexState, Listing, PlaceStats, ReindexReport, StoreStats, Summary};
+pub use catalogue::missing::MissingSession;
+pub use corpus::{Content, Corpus, Document, LossPolicy, REDACTED, ScoreScope, StreamOrigin};
 pub use error::{Error, Result};
-pub use gone::Missing;
-pub use index_dir::IndexDir;
-pub use listing::{IndexState, Listing, Reindexed, Share, Stats};
+pub use query::search::{Coverage, Hit, SearchResults};
+pub use query::snippet::{SNIPPET_CHARS, Snippet};
 pub use query::{QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError};
-pub use refresh::{Index, ReadSoFar};
-pub use search::{Coverage, Found, Hit};
-pub use segment_view::Alive;
-pub use snippet::{SNIPPET_CHARS, Snippet};
-pub use summary::Summary;
+pub use refresh::index_dir::IndexDir;
+pub use refresh::{Background, Index, IndexProgress};
+pub use segment::view::OffsetFilter;

@@ -7,6 +7,8 @@
 //! ```text
 //! page … page | crc32c of each page (4 bytes each) | MAGIC | length of the pages (8) | crc32c of all behind the pages
 //! ```
+//!
+//! VarintReader as the index writes them: few bytes for small ones.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use manent_store::Blob;
 use manent_store::sync::lock;
 
-use crate::damage::{Broken, IndexResult, broken};
+use crate::error::{IndexDamage, IndexResult, broken};
 
 /// Bytes of an index file, wherever they are.
 #[derive(Debug, Clone)]
@@ -32,12 +34,12 @@ pub(crate) struct Paged {
     len: u64,
     /// The checksums of the pages, as they stand in the file.
     crcs: Vec<u8>,
-    /// What was read and checked lately: in a process that stays, most questions ask for the same again.
-    lately: Mutex<Lately>,
+    /// What was read and checked cache: in a process that stays, most questions ask for the same again.
+    cache: Mutex<PageCache>,
 }
 
 #[derive(Debug, Default)]
-struct Lately {
+struct PageCache {
     pieces: HashMap<(u64, u64), Bytes, foldhash::fast::RandomState>,
     bytes: usize,
 }
@@ -77,7 +79,7 @@ impl Pages {
         if crc != u32_at(&end, END_BYTES - 4) {
             return Err(broken("checksums do not hold"));
         }
-        Ok(Pages::File(Arc::new(Paged { file, len, crcs, lately: Mutex::default() })))
+        Ok(Pages::File(Arc::new(Paged { file, len, crcs, cache: Mutex::default() })))
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -104,17 +106,17 @@ impl Pages {
 impl Paged {
     fn read(&self, range: Range<u64>) -> IndexResult<Bytes> {
         let name = (range.start, range.end);
-        if let Some(bytes) = lock(&self.lately).pieces.get(&name) {
+        if let Some(bytes) = lock(&self.cache).pieces.get(&name) {
             return Ok(bytes.clone());
         }
         let bytes = self.read_and_check(range)?;
-        let mut lately = lock(&self.lately);
-        if lately.bytes + bytes.whole.len() > LATELY_BYTES {
-            *lately = Lately::default();
+        let mut cache = lock(&self.cache);
+        if cache.bytes + bytes.whole.len() > CACHE_BYTES {
+            *cache = PageCache::default();
         }
-        if bytes.whole.len() <= LATELY_BYTES / 4 {
-            lately.bytes += bytes.whole.len();
-            lately.pieces.insert(name, bytes.clone());
+        if bytes.whole.len() <= CACHE_BYTES / 4 {
+            cache.bytes += bytes.whole.len();
+            cache.pieces.insert(name, bytes.clone());
         }
         Ok(bytes)
     }
@@ -159,7 +161,7 @@ fn fill(file: &dyn Blob, buffer: &mut [u8], offset: u64) -> IndexResult<()> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read_at(&mut buffer[filled..], offset + filled as u64) {
-            Ok(0) => return Err(Broken::Wrong("cut short")),
+            Ok(0) => return Err(IndexDamage::Wrong("cut short")),
             Ok(n) => filled += n,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e.into()),
@@ -181,7 +183,97 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// Small enough that one record's whereabouts cost little, large enough that checksums take little room.
 pub(crate) const PAGE_BYTES: usize = 8192;
 /// How much of a file is kept in memory.
-const LATELY_BYTES: usize = 2 * 1024 * 1024;
+const CACHE_BYTES: usize = 2 * 1024 * 1024;
 /// Changes with everything that is kept in pages: an index of another version is made anew.
 const MAGIC: &[u8; 8] = b"manidx03";
 const END_BYTES: usize = MAGIC.len() + 8 + 4;
+
+/// Seven bits a byte, the low ones first; the last byte has no high bit.
+pub(crate) fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+pub(crate) fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    put(bytes, text.len() as u64);
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+/// Reads along.
+#[derive(Debug, Clone)]
+pub(crate) struct VarintReader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> VarintReader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> VarintReader<'a> {
+        VarintReader { bytes, at: 0 }
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
+
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) -> IndexResult<u64> {
+        match self.bytes.get(self.at) {
+            Some(byte) if *byte < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(*byte))
+            }
+            _ => self.next_long(),
+        }
+    }
+
+    /// Some numbers at once: most are small, and that they all are is known by one look.
+    #[inline]
+    pub(crate) fn next_few<const N: usize>(&mut self) -> IndexResult<[u64; N]> {
+        let few = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<N>);
+        if let Some(few) = few.filter(|few| few.iter().fold(0, |all, byte| all | byte) < 0x80) {
+            self.at += N;
+            return Ok(few.map(u64::from));
+        }
+        let mut numbers = [0; N];
+        for number in &mut numbers {
+            *number = self.next()?;
+        }
+        Ok(numbers)
+    }
+
+    fn next_long(&mut self) -> IndexResult<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = *self.bytes.get(self.at).ok_or_else(|| broken("a number is cut short"))?;
+            self.at += 1;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(broken("a number is too long"))
+    }
+
+    pub(crate) fn next_u32(&mut self) -> IndexResult<u32> {
+        u32::try_from(self.next()?).map_err(|_| broken("a number is too large"))
+    }
+
+    pub(crate) fn take(&mut self, len: usize) -> IndexResult<&'a [u8]> {
+        let end = self.at.checked_add(len).ok_or_else(|| broken("a length is too large"))?;
+        let taken = self.bytes.get(self.at..end).ok_or_else(|| broken("cut short"))?;
+        self.at = end;
+        Ok(taken)
+    }
+
+    pub(crate) fn text(&mut self) -> IndexResult<&'a str> {
+        let len = self.next()? as usize;
+        std::str::from_utf8(self.take(len)?).map_err(|_| broken("a text is no text"))
+    }
+}

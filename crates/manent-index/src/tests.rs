@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use manent_sim::Rng;
 
-use crate::builder::{Builder, Said};
 use crate::pages::Pages;
+use crate::segment::builder::{Builder, TurnInfo};
+use crate::segment::view::SegmentView;
 use crate::segment::{RecordRef, Segment};
-use crate::segment_view::SegmentView;
 
 /// A turn to be indexed.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ fn segment_bytes(reads: &[Read]) -> Vec<u8> {
     for read in reads {
         builder.begin_run(read.session, read.echo);
         for turn in &read.turns {
-            let said = Said { role: &turn.role, second: turn.second, spot: turn.spot };
+            let said = TurnInfo { role: &turn.role, second: turn.second, spot: turn.spot };
             builder.add(said, &turn.text);
         }
     }

@@ -68,8 +68,8 @@ pub use fork::Forked;
 pub use lifecycle::Purged;
 #[cfg(feature = "search")]
 pub use manent_index::{
-    Found, Hit, IndexState, Listing, Missing, QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError,
-    ReadSoFar, Reindexed, SNIPPET_CHARS, Share, Snippet, Stats, Summary,
+    Hit, IndexProgress, IndexState, Listing, MissingSession, PlaceStats, QUERY_BYTES_MAX, QUERY_CLAUSES_MAX,
+    Query, QueryError, ReindexReport, SNIPPET_CHARS, SearchResults, Snippet, StoreStats, Summary,
 };
 pub use manent_log as log;
 pub use manent_log::{Body, Damage, Durability, Entry, Expect, FileSystemTrust, LogEnd, LogItem};

@@ -5,7 +5,7 @@ use std::io;
 
 use anstyle::{AnsiColor, Style};
 use manent::backend::Selector;
-use manent::{Missing, SessionKey, Store};
+use manent::{MissingSession, SessionKey, Store};
 use serde_json::json;
 
 use super::{dashes_for, id_in};
@@ -15,7 +15,7 @@ use crate::output::Output;
 use crate::term;
 
 /// The missing sessions that were named, or all of them.
-pub(super) fn of(store: &Store, names: &[String]) -> Result<Vec<Missing>, Failure> {
+pub(super) fn of(store: &Store, names: &[String]) -> Result<Vec<MissingSession>, Failure> {
     let mut missing = store.missing()?;
     missing.retain(|missing| names.is_empty() || names.iter().any(|name| is_named(missing, name)));
     missing.sort_by(|a, b| (&a.id.key, &a.id.id).cmp(&(&b.id.key, &b.id.id)));
@@ -23,13 +23,13 @@ pub(super) fn of(store: &Store, names: &[String]) -> Result<Vec<Missing>, Failur
 }
 
 /// Whether a name on the command line means this session.
-pub(super) fn is_named(missing: &Missing, name: &str) -> bool {
+pub(super) fn is_named(missing: &MissingSession, name: &str) -> bool {
     let by_id = id_in(name).is_some_and(|id| missing.id.id.starts_with(id));
     by_id || missing.id.key.as_str() == name
 }
 
 /// Names what is missing. Other programs may remove their own files: that is told, and is no damage.
-pub(super) fn print(missing: &[Missing], output: &mut Output) -> io::Result<Exit> {
+pub(super) fn print(missing: &[MissingSession], output: &mut Output) -> io::Result<Exit> {
     for missing in missing {
         let (word, color) =
             if missing.ours { ("missing", AnsiColor::Red) } else { ("gone", AnsiColor::Yellow) };
@@ -52,7 +52,7 @@ pub(super) fn print(missing: &[Missing], output: &mut Output) -> io::Result<Exit
 }
 
 /// What happened to it.
-pub(super) fn words(missing: &Missing) -> String {
+pub(super) fn words(missing: &MissingSession) -> String {
     let had = format!("it had records up to {}", missing.last_seq);
     if missing.ours {
         format!("its log was removed, emptied or replaced; {had}")
@@ -62,7 +62,7 @@ pub(super) fn words(missing: &Missing) -> String {
 }
 
 /// What to do about it.
-pub(super) fn advice(missing: &Missing) -> String {
+pub(super) fn advice(missing: &MissingSession) -> String {
     let word = term::shell_word(missing.id.key.as_str());
     let named = format!("{}{word}", dashes_for(&word));
     format!("bring it back from a backup, or `manent repair {named}` acknowledges the loss")
@@ -98,7 +98,7 @@ pub(super) fn mention(context: &Context<'_>, store: &Store) {
     store.newly_missing().iter().for_each(|missing| warn(context, missing));
 }
 
-fn warn(context: &Context<'_>, missing: &Missing) {
+fn warn(context: &Context<'_>, missing: &MissingSession) {
     let (what, advice) = (words(missing), advice(missing));
     context.warn(&format!("{} is missing: {what}; {advice}", missing.id.key));
 }
@@ -108,7 +108,7 @@ fn warn(context: &Context<'_>, missing: &Missing) {
 pub(super) fn mention_in_chat(context: &Context<'_>, store: &Store, key: &SessionKey) {
     let begins = warn_of_new(context, store, key);
     let missing = store.look_for_newly_missing().unwrap_or_default();
-    let is_told = |missing: &&Missing| begins == Begins::InPlaceOfMissing && missing.id.key == *key;
+    let is_told = |missing: &&MissingSession| begins == Begins::InPlaceOfMissing && missing.id.key == *key;
     missing.iter().filter(|missing| !is_told(missing)).for_each(|missing| warn(context, missing));
 }
 

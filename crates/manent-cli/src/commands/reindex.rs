@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anstyle::Style;
-use manent::{Error, Reindexed};
+use manent::{Error, ReindexReport};
 use serde_json::json;
 
 use crate::context::Context;
@@ -16,7 +16,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     let mut catching_up = context.catching_up();
     let made = store.reindex(&mut |done, all| catching_up.tell(done, all));
     drop(catching_up);
-    let Reindexed { sessions, turns, log_bytes, index_bytes } = made.map_err(|e| match &e {
+    let ReindexReport { sessions, turns, log_bytes, index_bytes } = made.map_err(|e| match &e {
         Error::Index(why) => {
             let hint = "searches answer all the same, only slower; make room or take the obstacle away, and try again";
             Failure::new(Exit::Failed, format!("the index cannot be written: {why}; {hint}"))

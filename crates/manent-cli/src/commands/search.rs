@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use manent::{Found, Hit, Place, Query, Store, StreamId};
+use manent::{Hit, Place, Query, SearchResults, Store, StreamId};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
@@ -85,7 +85,7 @@ fn of_session(store: &Store, query: Query, name: &str) -> Result<Query, Failure>
     }
 }
 
-fn say_if_there_is_more(context: &Context<'_>, found: &Found, limit: usize) {
+fn say_if_there_is_more(context: &Context<'_>, found: &SearchResults, limit: usize) {
     let shown = found.hits.len() as u64;
     match found.total {
         Some(total) if total > shown => {

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use manent::{Place, Share, Summary};
+use manent::{Place, PlaceStats, Summary};
 use manent_runs::Runs;
 use manent_runs::retrospective::Reports;
 use serde_json::{Value, json};
@@ -44,8 +44,8 @@ pub(crate) fn run(context: &Context<'_>, given: &Stats) -> Result<Exit, Failure>
 
 /// What is shown, taken out of what was counted.
 struct Counted {
-    stats: manent::Stats,
-    total: Share,
+    stats: manent::StoreStats,
+    total: PlaceStats,
     /// Turns, sessions begun, and which day, the last one today.
     days: Vec<Day>,
     idle: Candidates,
@@ -70,8 +70,8 @@ struct Candidates {
 }
 
 impl Counted {
-    fn new(stats: manent::Stats, days: i64, now_ms: i64) -> Counted {
-        let mut total = Share::default();
+    fn new(stats: manent::StoreStats, days: i64, now_ms: i64) -> Counted {
+        let mut total = PlaceStats::default();
         for (_, share) in &stats.places {
             total.sessions += share.sessions;
             total.turns += share.turns;
@@ -146,8 +146,8 @@ impl Counted {
     }
 
     fn print_places(&self, output: &mut Output) -> io::Result<()> {
-        let row = |name: &str, share: &Share| {
-            let Share { sessions, turns, tokens, bytes } = *share;
+        let row = |name: &str, share: &PlaceStats| {
+            let PlaceStats { sessions, turns, tokens, bytes } = *share;
             let numbers = [sessions, turns, tokens].map(term::count);
             [&[name.to_owned()], &numbers[..], &[term::size(bytes)]].concat()
         };
@@ -254,8 +254,8 @@ fn row_of(session: &Summary, with: With) -> Vec<String> {
     vec![key, term::size(session.bytes), format!("{more}{status}")]
 }
 
-fn json_of_share(share: &Share) -> Value {
-    let Share { sessions, turns, tokens, bytes } = share;
+fn json_of_share(share: &PlaceStats) -> Value {
+    let PlaceStats { sessions, turns, tokens, bytes } = share;
     json!({"sessions": sessions, "turns": turns, "tokens": tokens, "bytes": bytes})
 }
 

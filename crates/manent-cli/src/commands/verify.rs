@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use manent::log::frame::DamageReason;
 use manent::log::{TailState, VerifyReport};
-use manent::{Damage, Missing, Place, Store, StreamId, StreamStat, Verified};
+use manent::{Damage, MissingSession, Place, Store, StreamId, StreamStat, Verified};
 use serde_json::{Value, json};
 
 use super::beside::Beside;
@@ -64,7 +64,7 @@ impl Verifying<'_> {
         }
     }
 
-    fn named(&mut self, store: &Store, keys: &[String], missing: &[Missing]) -> Result<(), Failure> {
+    fn named(&mut self, store: &Store, keys: &[String], missing: &[MissingSession]) -> Result<(), Failure> {
         let runs = Beside::named(store, keys);
         let found = super::named_or_all(store, keys, &Place::ALL)?;
         for ((found, key), runs) in found.into_iter().zip(keys).zip(&runs) {

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use manent_sim::Rng;
 
 use super::in_memory;
-use crate::dictionary::{Dictionary, DictionaryWriter, Entry};
+use crate::segment::dictionary::{Dictionary, DictionaryWriter, TermEntry};
 
 /// Words with what is to be kept of each, and the dictionary that keeps it.
-fn made(words: BTreeMap<String, (u32, u64, u64)>) -> (Dictionary, BTreeMap<String, Entry>) {
+fn made(words: BTreeMap<String, (u32, u64, u64)>) -> (Dictionary, BTreeMap<String, TermEntry>) {
     let (mut writer, mut entries) = (DictionaryWriter::default(), BTreeMap::new());
     // Lists and tags lie one behind the other, somewhere.
     let (mut list, mut tags) = (17, 100_000);
     for (word, (count, list_bytes, tag_bytes)) in words {
         writer.word(word.as_bytes(), count, list_bytes, tag_bytes);
-        let entry = Entry { count, list: list..list + list_bytes, tags: tags..tags + tag_bytes };
+        let entry = TermEntry { count, list: list..list + list_bytes, tags: tags..tags + tag_bytes };
         (list, tags) = (list + list_bytes, tags + tag_bytes);
         entries.insert(word, entry);
     }
@@ -62,7 +62,7 @@ fn words_that_begin_alike_are_found_in_order() {
             let mut found = Vec::new();
             let take = |word: &[u8], entry| found.push((String::from_utf8(word.to_vec()).unwrap(), entry));
             dictionary.with_prefix(&prefix, take).unwrap();
-            let wanted: Vec<(String, Entry)> = entries
+            let wanted: Vec<(String, TermEntry)> = entries
                 .iter()
                 .filter(|(word, _)| word.starts_with(&prefix))
                 .map(|(word, entry)| (word.clone(), entry.clone()))

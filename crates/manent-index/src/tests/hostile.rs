@@ -7,18 +7,18 @@ use bitpacking::{BitPacker, BitPacker4x};
 use manent_sim::{Rng, SimDisk};
 
 use super::{any_read, in_memory, open, sealed, segment_bytes};
-use crate::catalogue::{self, Head, Mark, Row};
-use crate::damage::IndexResult;
-use crate::dictionary::DictionaryWriter;
-use crate::matching::matching;
-use crate::merge::merge;
-use crate::numbers::put;
+use crate::catalogue::{self, Head, RecordMark, Row, RowRef, SegmentFile};
+use crate::error::IndexResult;
+use crate::pages::put;
 use crate::pages::u64_at;
 use crate::query::Query;
-use crate::related::related;
-use crate::segment::{Parts, Run, Segment};
-use crate::segment_view::{Filter, SegmentView};
-use crate::top_k::{Scored, TopK};
+use crate::query::matching::matching;
+use crate::query::related::related;
+use crate::query::score::{Scored, TopK};
+use crate::segment::builder::merge;
+use crate::segment::dictionary::DictionaryWriter;
+use crate::segment::view::{Filter, SegmentView};
+use crate::segment::{Run, Segment, SegmentParts};
 use crate::{Coverage, ScoreScope};
 
 use super::world::World;
@@ -109,16 +109,16 @@ fn a_segment_in_which_anything_changed_can_be_asked() {
 
 /// A segment of four turns with one word, whose list is made by hand.
 fn with_list(word: &[u8], count: u32, list: &[u8], tags: &[u8]) -> Vec<u8> {
-    let mut parts = Parts {
+    let mut parts = SegmentParts {
         lists: list.to_vec(),
         tags: tags.to_vec(),
         norms: vec![3; 4],
         role_of: vec![0, 1, 1, 255],
         seconds: vec![0; 16],
-        spots: vec![0; 64],
+        record_refs: vec![0; 64],
         runs: vec![Run { first: 0, count: 4, session: 0, echo: 2 }],
         roles: vec!["user".to_owned(), "tool".to_owned()],
-        ..Parts::default()
+        ..SegmentParts::default()
     };
     let mut dictionary = DictionaryWriter::default();
     dictionary.word(word, count, list.len() as u64, tags.len() as u64);
@@ -191,38 +191,38 @@ fn a_list_that_goes_backwards_can_be_asked() {
 
 #[test]
 fn runs_roles_and_turns_that_do_not_fit_are_noticed() {
-    let sound = || Parts {
+    let sound = || SegmentParts {
         norms: vec![3; 4],
         role_of: vec![0; 4],
         seconds: vec![0; 16],
-        spots: vec![0; 64],
+        record_refs: vec![0; 64],
         runs: vec![Run { first: 0, count: 4, session: 0, echo: 0 }],
         roles: vec!["user".to_owned()],
-        ..Parts::default()
+        ..SegmentParts::default()
     };
     assert_eq!(open(sound().bytes()).turns(), 4);
     let run = |count, echo| Run { first: 0, count, session: 1, echo };
     let wrong = [
-        Parts { runs: vec![], ..sound() },
-        Parts { runs: vec![run(5, 0)], ..sound() },
-        Parts { runs: vec![run(3, 0)], ..sound() },
-        Parts { runs: vec![run(u32::MAX, 0), run(5, 0)], ..sound() },
-        Parts { norms: vec![3; 5], ..sound() },
-        Parts { seconds: vec![0; 15], ..sound() },
-        Parts { spots: vec![], ..sound() },
+        SegmentParts { runs: vec![], ..sound() },
+        SegmentParts { runs: vec![run(5, 0)], ..sound() },
+        SegmentParts { runs: vec![run(3, 0)], ..sound() },
+        SegmentParts { runs: vec![run(u32::MAX, 0), run(5, 0)], ..sound() },
+        SegmentParts { norms: vec![3; 5], ..sound() },
+        SegmentParts { seconds: vec![0; 15], ..sound() },
+        SegmentParts { record_refs: vec![], ..sound() },
     ];
     for parts in wrong {
         assert!(Segment::open(in_memory(parts.bytes())).is_err());
     }
     // Odd, but it fits.
     for runs in [vec![run(4, u32::MAX)], vec![run(0, 0), run(4, 3), run(0, 7)]] {
-        ask_all(Parts { runs, ..sound() }.bytes()).unwrap();
+        ask_all(SegmentParts { runs, ..sound() }.bytes()).unwrap();
     }
 }
 
 #[test]
 fn a_catalogue_in_which_anything_changed_can_be_read() {
-    let mark = |n: u64| Mark { offset: n, seq: n, crc: 1, is_set: true };
+    let mark = |n: u64| RecordMark { offset: n, seq: n, crc: 1, is_set: true };
     let row = |n: u64| {
         let name = format!("session {n}.jsonl");
         Row {
@@ -235,17 +235,17 @@ fn a_catalogue_in_which_anything_changed_can_be_read() {
         }
     };
     let rows: Vec<Arc<Row>> = (0..5).map(|n| Arc::new(row(n))).collect();
-    let named = catalogue::Named { name: "x.words".into(), bytes: 1 };
+    let named = SegmentFile { name: "x.words".into(), bytes: 1 };
     let segments = vec![named; 3];
     let head =
-        Head { next_number: 9, segments, cursor: Cursor::new(vec![1; 6]), swept_ms: 1, ..Head::default() };
+        Head { next_number: 9, segments, cursor: Cursor::new(vec![1; 6]), checked_ms: 1, ..Head::default() };
     let sound = catalogue::encode(&rows, &head);
     let read_all = |bytes: Vec<u8>| -> IndexResult<usize> {
         let (_, filed) = catalogue::decode(in_memory(bytes))?;
         let filed = Arc::new(filed);
         let mut read = 0;
         for at in 0..filed.len() as u32 {
-            let row = crate::rows::RowRef::Filed(filed.clone(), at);
+            let row = RowRef::OnDisk(filed.clone(), at);
             let _ = (row.number(), row.place(), row.version(), row.name().map(str::len), row.is_unread());
             read += usize::from(row.row().is_ok());
         }

@@ -1,10 +1,10 @@
 //! Questions that are worth a second thread, asked where none can be started.
 
 use super::{Read, RecordRef, SegmentView, Turn, open, segment_bytes, view};
-use crate::matching::matching;
 use crate::query::Query;
-use crate::segment_view::Filter;
-use crate::top_k::TopK;
+use crate::query::matching::matching;
+use crate::query::score::TopK;
+use crate::segment::view::Filter;
 use manent_store::threads::without_threads;
 
 /// A segment of one session whose turns all hold the same two words.
@@ -27,10 +27,10 @@ fn matching_without_threads_finds_the_same_turns() {
     let tie = |_: &_, _: &_| std::cmp::Ordering::Equal;
     let found = || {
         let found = matching(&views, &query, &filter, TopK::new(5, &tie)).unwrap();
-        let spots: Vec<(u32, u32)> = found.best.iter().map(|one| (one.segment, one.doc)).collect();
-        (spots, found.total)
+        let record_refs: Vec<(u32, u32)> = found.best.iter().map(|one| (one.segment, one.doc)).collect();
+        (record_refs, found.total)
     };
-    let (spots, total) = without_threads(found);
-    assert_eq!((spots.len(), total), (5, Some(80_000)));
-    assert_eq!(found(), (spots, total));
+    let (record_refs, total) = without_threads(found);
+    assert_eq!((record_refs.len(), total), (5, Some(80_000)));
+    assert_eq!(found(), (record_refs, total));
 }

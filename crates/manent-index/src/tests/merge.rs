@@ -6,10 +6,10 @@ use std::sync::Arc;
 use manent_sim::Rng;
 
 use super::{Read, Turn, any_read, open, segment_bytes, view};
-use crate::merge::merge;
-use crate::postings::tag_at;
+use crate::segment::builder::merge;
+use crate::segment::postings::tag_at;
+use crate::segment::view::SegmentView;
 use crate::segment::{RecordRef, Run, Segment};
-use crate::segment_view::SegmentView;
 
 /// Everything that a segment says.
 #[derive(Debug, PartialEq)]
@@ -27,7 +27,7 @@ fn told(segment: &Segment) -> Told {
         let word = String::from_utf8(cursor.word().to_vec()).unwrap();
         let (mut list, tags) = (segment.list(&entry).unwrap(), segment.raw_tags(&entry).unwrap());
         let (mut said, mut at) = (Vec::new(), 0);
-        while list.doc() != crate::postings::END {
+        while list.doc() != crate::segment::postings::END {
             let end = at + list.times() as usize;
             said.push((list.doc(), (at..end).map(|at| tag_at(&tags, at).unwrap()).collect()));
             at = end;

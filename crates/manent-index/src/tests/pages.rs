@@ -6,7 +6,7 @@ use manent_sim::{Rng, SimDisk};
 use manent_store::{Blobs, FileBlobs};
 
 use super::sealed;
-use crate::damage::IndexResult;
+use crate::error::IndexResult;
 use crate::pages::Pages;
 
 const PAGE: usize = 8192;

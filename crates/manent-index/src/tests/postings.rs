@@ -3,18 +3,18 @@
 use manent_sim::Rng;
 
 use super::in_memory;
-use crate::postings::{BLOCK, Bound, END, List, encode, put_tags, tag_at};
-use crate::score;
+use crate::query::score;
+use crate::segment::postings::{BLOCK, Bound, END, PostingList, encode, put_tags, tag_at};
 
 /// A list, as whoever made it knows it.
-struct Made {
+struct MergedDocs {
     docs: Vec<u32>,
     times: Vec<u32>,
     tags: Vec<u8>,
 }
 
-impl Made {
-    fn any(rng: &mut Rng, len: usize) -> Made {
+impl MergedDocs {
+    fn any(rng: &mut Rng, len: usize) -> MergedDocs {
         let gap = [1, 2, 40, 5000, 1 << 20][rng.below(5) as usize];
         let mut doc = rng.below(gap) as u32;
         let docs: Vec<u32> = (0..len)
@@ -27,7 +27,7 @@ impl Made {
         let often = [1, 1, 3, 300][rng.below(4) as usize];
         let times: Vec<u32> = docs.iter().map(|_| 1 + rng.below(often) as u32).collect();
         let tags = (0..times.iter().sum()).map(|_: u32| rng.below(16) as u8).collect();
-        Made { docs, times, tags }
+        MergedDocs { docs, times, tags }
     }
 
     /// How long the turn is, and when it was said: anything that depends on nothing but its number.
@@ -40,18 +40,18 @@ impl Made {
     }
 
     fn bound(doc: u32, times: u32) -> Bound {
-        Bound { impact: score::impact(times, Made::norm(doc)), newest: Made::second(doc) }
+        Bound { impact: score::impact(times, MergedDocs::norm(doc)), newest: MergedDocs::second(doc) }
     }
 
-    fn list(&self) -> List {
+    fn list(&self) -> PostingList {
         let mut bytes = b"something before it".to_vec();
         let begin = bytes.len() as u64;
-        encode(&mut bytes, &self.docs, &self.times, Made::bound);
+        encode(&mut bytes, &self.docs, &self.times, MergedDocs::bound);
         let end = bytes.len() as u64;
         put_tags(&mut bytes, &self.tags);
         let pages = in_memory(bytes);
         let (list, tags) = (pages.read(begin..end).unwrap(), end..pages.len());
-        List::new(list, self.docs.len() as u32, pages, tags).unwrap()
+        PostingList::new(list, self.docs.len() as u32, pages, tags).unwrap()
     }
 
     /// The tags of the occurrences in the turn at this place.
@@ -68,7 +68,7 @@ fn what_is_packed_comes_out_again() {
     let mut rng = Rng::new(1);
     for len in LENGTHS {
         for _ in 0..20 {
-            let made = Made::any(&mut rng, len);
+            let made = MergedDocs::any(&mut rng, len);
             let mut list = made.list();
             assert_eq!((list.count() as usize, list.blocks()), (len, len.div_ceil(BLOCK)));
             let (mut docs, mut times) = (Vec::new(), Vec::new());
@@ -94,7 +94,7 @@ fn leaps_lead_to_where_steps_would() {
     let mut rng = Rng::new(2);
     for len in LENGTHS {
         for _ in 0..60 {
-            let made = Made::any(&mut rng, len);
+            let made = MergedDocs::any(&mut rng, len);
             let mut list = made.list();
             let end = made.docs.last().copied().unwrap_or(0);
             let leap = [1, 3, 500, u64::from(end / 3 + 1), 1 << 22][rng.below(5) as usize];
@@ -127,7 +127,7 @@ fn the_next_turn_with_a_tag_is_found() {
     let mut rng = Rng::new(3);
     for len in LENGTHS {
         for tag in 0..16 {
-            let made = Made::any(&mut rng, len);
+            let made = MergedDocs::any(&mut rng, len);
             let mut list = made.list();
             let mut found = Vec::new();
             loop {
@@ -152,18 +152,18 @@ fn no_turn_of_a_block_is_better_than_its_bound() {
     let mut rng = Rng::new(4);
     for len in [128, 129, 500, 5000] {
         for _ in 0..20 {
-            let made = Made::any(&mut rng, len);
+            let made = MergedDocs::any(&mut rng, len);
             let list = made.list();
             for (block, (docs, times)) in made.docs.chunks(BLOCK).zip(made.times.chunks(BLOCK)).enumerate() {
                 let bound = list.bound(block).unwrap();
                 for (doc, times) in docs.iter().zip(times) {
-                    let one = Made::bound(*doc, *times);
+                    let one = MergedDocs::bound(*doc, *times);
                     assert!(one.impact <= bound.impact && one.newest <= bound.newest, "{one:?}, {bound:?}");
                 }
             }
         }
     }
-    assert!(Made::any(&mut rng, 127).list().bound(0).is_none(), "short lists have none");
+    assert!(MergedDocs::any(&mut rng, 127).list().bound(0).is_none(), "short lists have none");
 }
 
 /// A bound is kept in sixteen bits: whatever a turn brings, what is read back is not less, to the last bit.
@@ -176,7 +176,7 @@ fn no_bound_is_rounded_down() {
             let docs: Vec<u32> = (0..128).collect();
             encode(&mut bytes, &docs, &[1; 128], |_, _| Bound { impact, newest: u32::MAX });
             let pages = in_memory(bytes);
-            let list = List::new(pages.read(0..pages.len()).unwrap(), 128, pages, 0..0).unwrap();
+            let list = PostingList::new(pages.read(0..pages.len()).unwrap(), 128, pages, 0..0).unwrap();
             let bound = list.bound(0).unwrap();
             assert!(impact <= bound.impact, "{times} times, norm {norm}: {impact} and {}", bound.impact);
             assert!(impact * 3.7 <= bound.impact * 3.7, "nor with a weight");

@@ -14,8 +14,8 @@ use manent_store::{
 };
 
 use crate::{
-    Background, Content, Corpus, Coverage, Document, Found, Index, IndexDir, Losses, Origin, Query,
-    ScoreScope,
+    Background, Content, Corpus, Coverage, Document, Index, IndexDir, LossPolicy, Query, ScoreScope,
+    SearchResults, StreamOrigin,
 };
 
 /// Streams, and an index over them.
@@ -59,11 +59,11 @@ impl World {
         self.corpus.streams.append(&StreamId::live(&key), &header, &[body], &how).unwrap();
     }
 
-    pub(super) fn search(&self, text: &str, limit: usize) -> Found {
+    pub(super) fn search(&self, text: &str, limit: usize) -> SearchResults {
         self.search_as(text, limit, Coverage::Full)
     }
 
-    pub(super) fn search_as(&self, text: &str, limit: usize, coverage: Coverage) -> Found {
+    pub(super) fn search_as(&self, text: &str, limit: usize, coverage: Coverage) -> SearchResults {
         let query = Query::parse(text, 1_794_766_020_000).unwrap();
         self.index.search(&query, limit, coverage, &mut |_, _| {}).unwrap()
     }
@@ -131,9 +131,9 @@ impl Corpus for Lines {
         self.streams.open(at)
     }
 
-    fn origin(&self, header: &[u8]) -> Option<Origin> {
+    fn origin(&self, header: &[u8]) -> Option<StreamOrigin> {
         let line: serde_json::Value = serde_json::from_slice(header).ok()?;
-        Some(Origin { id: line["meta"]["id"].as_str()?.to_owned(), parent: None })
+        Some(StreamOrigin { id: line["meta"]["id"].as_str()?.to_owned(), parent: None })
     }
 
     fn document<'a>(&self, entry: &Entry<'a>) -> Option<Document<'a>> {
@@ -150,8 +150,8 @@ impl Corpus for Lines {
         ScoreScope::Conversation
     }
 
-    fn losses(&self) -> Losses {
-        Losses::Remembered
+    fn losses(&self) -> LossPolicy {
+        LossPolicy::Remembered
     }
 }
 

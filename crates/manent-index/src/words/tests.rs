@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{HEAD_BYTES, PREFIX_BYTES_MAX, TERM_BYTES_MAX, Words, stem};
+use super::{HEAD_BYTES, PREFIX_BYTES_MAX, STOPS, TERM_BYTES_MAX, Words, is_stop, stem, stem_prefix};
 
 fn terms(text: &str) -> Vec<String> {
     spans(text).into_iter().map(|(term, _)| term).collect()
@@ -127,5 +127,91 @@ fn one_huge_word_leaves_no_huge_buffer() {
 fn stems_of_whatever_is_a_term_are_made_without_a_panic() {
     for c in '\0'..=char::MAX {
         Words::default().split(&format!("a{c}ing"), |term, _| drop(stem(term).into_owned()));
+    }
+}
+
+#[test]
+fn words_of_one_meaning_share_a_stem() {
+    for (a, b) in [
+        ("migration", "migrate"),
+        ("migrating", "migrations"),
+        ("happiness", "happy"),
+        ("deployed", "deploying"),
+        ("dying", "die"),
+        ("possibility", "possible"),
+    ] {
+        assert_eq!(stem(a), stem(b), "who asks for {a} must find {b}");
+    }
+}
+
+#[test]
+fn numbers_identifiers_and_other_scripts_have_no_stem() {
+    for term in ["", "2026", "s3", "utf8", "fussgänger", "данные", "数", "running2"] {
+        assert_eq!(stem(term), term, "a cut name would find other names");
+    }
+}
+
+/// A word whose stem does not begin as it does would never be found by its own stem. Every short beginning with
+/// every chain of endings is tried, as the stemmer knows nothing of a word but its letters.
+#[test]
+fn every_word_begins_as_its_stem_says() {
+    let letters = "abcdefghiklmnoprstuvxyz";
+    let endings = [
+        "", "s", "es", "ed", "ing", "ly", "y", "ies", "ied", "e", "er", "able", "ability", "ible", "ibility",
+        "ate", "ation", "ational", "ative", "ator", "ize", "izer", "ization", "al", "ality", "ally", "alism",
+        "ance", "ancy", "ence", "ency", "ent", "ently", "ful", "fully", "fulness", "ical", "icate", "icity",
+        "ic", "ion", "ism", "ist", "ive", "ivity", "iveness", "less", "lessly", "ment", "ness", "ogy",
+        "ogist", "ous", "ously", "ousness", "tional", "eed", "eedly", "edly", "ingly", "bly", "bling",
+        "bled", "bing", "ning", "ting",
+    ];
+    let mut word = String::new();
+    let mut tried = 0;
+    let mut short: Vec<String> = letters.chars().map(String::from).collect();
+    for _ in 0..2 {
+        let longer = short.iter().flat_map(|s| letters.chars().map(move |c| format!("{s}{c}")));
+        short = short.iter().cloned().chain(longer).collect();
+    }
+    short.sort_unstable();
+    short.dedup();
+    let longer =
+        ["poss", "relat", "commun", "gener", "arsen", "past", "univers", "organ", "hopp", "fizz", "syll"];
+    for start in short.iter().map(String::as_str).chain(longer) {
+        for first in endings {
+            for second in ["", "s", "ed", "ing", "ly", "ity"] {
+                word.clear();
+                word.extend([start, first, second]);
+                let stem = stem(&word);
+                let prefix = stem_prefix(&stem);
+                assert!(word.starts_with(prefix) && !prefix.is_empty(), "{word} has the stem {stem}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 1_000_000, "{tried}");
+}
+
+#[test]
+fn odd_words_begin_as_their_stems_say() {
+    let odd = "skis skies sky dying lying tying vying idly gently ugly early only singly howe atlas cosmos bias \
+               andes news inning innings outing outings canning cannings herring earring evening evenings proceed \
+               exceed succeed proceeded dyed eying hying possibility sensibility ability nobility syllable eerie \
+               cookies ties tied die died movies laziest analyses analysis analyzed caching cached cries tries \
+               flies happily yes yesterday sayings buying bye agreed agreement feed needing seeing hoped hopping \
+               hissing falling egged added odd ebbing erring";
+    for word in odd.split_whitespace() {
+        let stem = stem(word);
+        assert!(word.starts_with(stem_prefix(&stem)), "{word} has the stem {stem}");
+        assert!(!stem_prefix(&stem).is_empty(), "{word} would be looked for in the whole dictionary");
+    }
+}
+
+#[test]
+fn questions_are_asked_with_words_that_find_nothing_of_their_own() {
+    assert!(STOPS.is_sorted(), "the search is binary");
+    for word in "what when did does who how why where which is the s t re ve ll d m".split(' ') {
+        assert!(is_stop(word), "{word}");
+    }
+    for word in ["database", "error", "2026", "don't", "", "数"] {
+        assert!(!is_stop(word), "{word:?} must be looked for");
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent_index::{Content, Corpus, Document, Losses, Origin, ScoreScope};
+use manent_index::{Content, Corpus, Document, LossPolicy, ScoreScope, StreamOrigin};
 use manent_log::{Entry, LogItem};
 use manent_store::{
     Changes, Cursor, KnownStreams, ListDetail, Lock, LockMode, LockName, Place, Position, Result, ScanTime,
@@ -31,13 +31,13 @@ pub(crate) struct RecordCorpus {
     wait: Duration,
     role_of: RoleOf,
     scope: ScoreScope,
-    losses: Losses,
+    losses: LossPolicy,
 }
 
 impl RecordCorpus {
     /// The turns of sessions.
     pub(crate) fn sessions(streams: Arc<dyn Streams>, wait: Duration) -> RecordCorpus {
-        let (scope, losses) = (ScoreScope::Conversation, Losses::Remembered);
+        let (scope, losses) = (ScoreScope::Conversation, LossPolicy::Remembered);
         RecordCorpus { streams, space: Space::Sessions, wait, role_of: role_of_turn, scope, losses }
     }
 
@@ -48,7 +48,7 @@ impl RecordCorpus {
         wait: Duration,
         role_of: RoleOf,
     ) -> RecordCorpus {
-        RecordCorpus { streams, space, wait, role_of, scope: ScoreScope::Alone, losses: Losses::Ignored }
+        RecordCorpus { streams, space, wait, role_of, scope: ScoreScope::Alone, losses: LossPolicy::Ignored }
     }
 }
 
@@ -74,9 +74,9 @@ impl Corpus for RecordCorpus {
         self.streams.open(at)
     }
 
-    fn origin(&self, header: &[u8]) -> Option<Origin> {
+    fn origin(&self, header: &[u8]) -> Option<StreamOrigin> {
         let Meta { id, parent, .. } = Meta::of_line(header)?;
-        Some(Origin { id, parent: parent.map(|parent| (parent.id, parent.upto)) })
+        Some(StreamOrigin { id, parent: parent.map(|parent| (parent.id, parent.upto)) })
     }
 
     fn document<'a>(&self, entry: &Entry<'a>) -> Option<Document<'a>> {
@@ -124,7 +124,7 @@ impl Corpus for RecordCorpus {
         self.scope
     }
 
-    fn losses(&self) -> Losses {
+    fn losses(&self) -> LossPolicy {
         self.losses
     }
 }

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use manent_index::Background;
-use manent_index::{Coverage, Found, Index, IndexDir, IndexState, Listing, Missing, Query, Reindexed, Stats};
+use manent_index::{
+    Coverage, Index, IndexDir, IndexState, Listing, MissingSession, Query, ReindexReport, SearchResults,
+    StoreStats,
+};
 use manent_log::RealDisk;
 use manent_store::{Blobs, FileBlobs, Place, ProgressFn, Selector, SessionKey, StreamId, Streams};
 
@@ -83,21 +86,26 @@ impl Store {
     ///
     /// The answer is that of the logs at this moment, other programs' included: the index catches up first, and every
     /// hit was read from its log.
-    pub fn search(&self, query: &Query, limit: usize) -> Result<Found> {
+    pub fn search(&self, query: &Query, limit: usize) -> Result<SearchResults> {
         self.search_with(query, limit, &mut |_, _| {})
     }
 
     /// Finds turns like [`Store::search`], and tells how far the index is with catching up.
-    pub fn search_with(&self, query: &Query, limit: usize, progress: ProgressFn<'_>) -> Result<Found> {
+    pub fn search_with(
+        &self,
+        query: &Query,
+        limit: usize,
+        progress: ProgressFn<'_>,
+    ) -> Result<SearchResults> {
         Ok(self.index().0.search(query, limit, Coverage::Full, progress)?)
     }
 
     /// Finds turns among what the index knows at once, without waiting until it has caught up.
     ///
     /// Where much is still to be read, as in the first search of a large store, a thread reads it from now on, and
-    /// [`Found::partial`] says how far that thread is. Where little is to be read, the answer is that of
-    /// [`Store::search`], and [`Found::partial`] is `None`.
-    pub fn search_partial(&self, query: &Query, limit: usize) -> Result<Found> {
+    /// [`SearchResults::partial`] says how far that thread is. Where little is to be read, the answer is that of
+    /// [`Store::search`], and [`SearchResults::partial`] is `None`.
+    pub fn search_partial(&self, query: &Query, limit: usize) -> Result<SearchResults> {
         Ok(self.index().0.search(query, limit, Coverage::Partial, &mut |_, _| {})?)
     }
 
@@ -133,12 +141,12 @@ impl Store {
     }
 
     /// Counts what the store holds.
-    pub fn stats(&self, progress: ProgressFn<'_>) -> Result<Stats> {
+    pub fn stats(&self, progress: ProgressFn<'_>) -> Result<StoreStats> {
         Ok(self.index().0.stats(progress)?)
     }
 
     /// Makes the index anew from the logs.
-    pub fn reindex(&self, progress: ProgressFn<'_>) -> Result<Reindexed> {
+    pub fn reindex(&self, progress: ProgressFn<'_>) -> Result<ReindexReport> {
         Ok(self.index().0.reindex(progress)?)
     }
 
@@ -150,30 +158,30 @@ impl Store {
     /// Returns the sessions that the catalogue once read, and that are nowhere now although no purge removed them:
     /// their logs were removed, emptied, or replaced by something else. Only what the catalogue knows can be missed:
     /// after [`Store::reindex`], nothing is.
-    pub fn missing(&self) -> Result<Vec<Missing>> {
+    pub fn missing(&self) -> Result<Vec<MissingSession>> {
         Ok(self.index().0.missing()?)
     }
 
     /// Acknowledges missing sessions, so that they are no longer reported, and returns them.
-    pub fn acknowledge_missing(&self, which: Selector<'_>) -> Result<Vec<Missing>> {
+    pub fn acknowledge_missing(&self, which: Selector<'_>) -> Result<Vec<MissingSession>> {
         Ok(self.index().0.acknowledge_missing(which)?)
     }
 
     /// Returns the missing sessions of ours that the last search or list came upon and that were never returned by this
     /// before, by any process.
-    pub fn newly_missing(&self) -> Vec<Missing> {
+    pub fn newly_missing(&self) -> Vec<MissingSession> {
         self.index().0.newly_missing()
     }
 
     /// Looks for the missing sessions that [`Store::newly_missing`] would return after a search or a list, for a
     /// program that does neither. Compares names and time stamps; records are read only if a session is missing.
-    pub fn look_for_newly_missing(&self) -> Result<Vec<Missing>> {
+    pub fn look_for_newly_missing(&self) -> Result<Vec<MissingSession>> {
         Ok(self.index().0.look_for_newly_missing()?)
     }
 
     /// Returns a live session of a key that the catalogue knows, and that is nowhere now. Asks for one key alone, so
     /// that it can be asked whenever a session is begun or not found.
-    pub fn missing_of(&self, key: &SessionKey) -> Result<Option<Missing>> {
+    pub fn missing_of(&self, key: &SessionKey) -> Result<Option<MissingSession>> {
         Ok(self.index().0.missing_of(key)?)
     }
 }

@@ -5,7 +5,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::acts::said;
+use super::actions::said;
 use super::check::Like;
 use super::lives::Life;
 use super::oracle::{ROLES, WORDS, pick};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use manent::{Found, Hit, Query, Store};
+use manent::{Hit, Query, SearchResults, Store};
 
 use super::NOW_MS;
 use super::oracle::{Ask, Spot, Truth, Turn, spot};
@@ -19,14 +19,14 @@ pub(crate) enum Like {
     Turns,
 }
 
-pub(crate) fn search(store: &Store, ask: &Ask, limit: usize) -> Result<Found, String> {
+pub(crate) fn search(store: &Store, ask: &Ask, limit: usize) -> Result<SearchResults, String> {
     let text = ask.text();
     let query = Query::parse(&text, NOW_MS).map_err(|e| format!("{text:?} is no question: {e}"))?;
     store.search(&query, limit).map_err(|e| format!("searching {text:?}: {e}"))
 }
 
 /// Asks a store, and compares what it answers with the truth. Gives the answer.
-pub(crate) fn check(store: &Store, truth: &Truth, ask: &Ask) -> Result<Found, String> {
+pub(crate) fn check(store: &Store, truth: &Truth, ask: &Ask) -> Result<SearchResults, String> {
     let found = check_all(store, truth, ask)?;
     for limit in [0, 1, 2, 5, found.hits.len() / 2, found.hits.len()] {
         let few = search(store, ask, limit)?;
@@ -68,13 +68,13 @@ fn beyond<'a>(these: &'a Counted, those: &Counted) -> Vec<&'a Told> {
 }
 
 /// As [`check`], without asking for a few.
-pub(crate) fn check_all(store: &Store, truth: &Truth, ask: &Ask) -> Result<Found, String> {
+pub(crate) fn check_all(store: &Store, truth: &Truth, ask: &Ask) -> Result<SearchResults, String> {
     let found = search(store, ask, ALL)?;
     compare(&found, truth, ask).map_err(|what| format!("{:?}: {what}", ask.text()))?;
     Ok(found)
 }
 
-fn compare(found: &Found, truth: &Truth, ask: &Ask) -> Result<(), String> {
+fn compare(found: &SearchResults, truth: &Truth, ask: &Ask) -> Result<(), String> {
     if found.hits.windows(2).any(|pair| pair[0].score < pair[1].score) {
         return Err("a later hit scores higher".to_owned());
     }
@@ -111,8 +111,8 @@ fn compare(found: &Found, truth: &Truth, ask: &Ask) -> Result<(), String> {
 }
 
 /// Compares two answers to one question.
-pub(crate) fn same(here: &Found, there: &Found, like: Like) -> Result<(), String> {
-    let spots = |found: &Found| found.hits.iter().map(|hit| spot(&hit.id, hit.seq)).collect();
+pub(crate) fn same(here: &SearchResults, there: &SearchResults, like: Like) -> Result<(), String> {
+    let spots = |found: &SearchResults| found.hits.iter().map(|hit| spot(&hit.id, hit.seq)).collect();
     let (a, b): (Vec<Spot>, Vec<Spot>) = (spots(here), spots(there));
     let sets = |spots: &[Spot]| spots.iter().cloned().collect::<BTreeSet<Spot>>();
     if !here.related && sets(&a) != sets(&b) {

@@ -8,9 +8,9 @@ use manent::{Body, Store, StoreOptions, turn};
 use manent_sim::Rng;
 use manent_sim::seeds::live_as_asked;
 
-use super::bare::fresh;
 use super::check::{Like, check, same};
 use super::oracle::{ROLES, Truth, WORDS, any_ask, pick};
+use super::without_index::fresh;
 
 pub(crate) struct Life {
     pub(crate) rng: Rng,

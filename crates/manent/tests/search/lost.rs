@@ -2,7 +2,7 @@
 
 use manent::backend::Selector;
 use manent::log::fs::Disk;
-use manent::{Missing, Place, Store, turn};
+use manent::{MissingSession, Place, Store, turn};
 use manent_sim::{Fault, SimDisk};
 
 use super::key;
@@ -26,7 +26,7 @@ fn look(store: &Store) {
     store.stats(&mut |_, _| {}).unwrap();
 }
 
-fn keys(missing: &[Missing]) -> Vec<&str> {
+fn keys(missing: &[MissingSession]) -> Vec<&str> {
     missing.iter().map(|missing| missing.id.key.as_str()).collect()
 }
 

@@ -4,16 +4,16 @@
 //! |---|---|
 //! | `oracle.rs` | every turn of a store, read from its logs; what a question asks for, word by word |
 //! | `check.rs` | compares an answer with the oracle, and with that of an index made anew |
-//! | `bare.rs` | a backend on which no index is kept and nothing is watched |
-//! | `lives.rs`, `acts.rs`, `by_hand.rs` | random stores, and whatever programs and people do to their files |
+//! | `without_index.rs` | a backend on which no index is kept and nothing is watched |
+//! | `lives.rs`, `actions.rs`, `by_hand.rs` | random stores, and whatever programs and people do to their files |
 //! | `scenes.rs`, `crashes.rs` | a simulated disk that crashes, fails and fills up |
 //! | `clocks.rs`, `vanishing.rs` | coarse time stamps, clocks that jump, old times; logs that vanish |
 //! | `failing.rs` | a disk on which everything works but the index |
-//! | `rot.rs` | every byte of an index changed, every file of it cut short |
-//! | `odd.rs` | stores as nobody would make them on purpose |
+//! | `corrupt_index.rs` | every byte of an index changed, every file of it cut short |
+//! | `unusual_stores.rs` | stores as nobody would make them on purpose |
 //! | `shorter.rs`, `lost.rs` | a log that lost its end, or vanished |
 //! | `threads.rs` | many at once |
-//! | `many.rs` | a question that is asked while everything is looked at |
+//! | `many_sessions.rs` | a store of more than a thousand sessions |
 //!
 //! `MANENT_SEARCH_LIVES=n` lives n lives, `MANENT_SEARCH_SEED=n` lives one.
 
@@ -28,23 +28,23 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "tests do to files what people and other programs do")]
 
-mod acts;
-mod bare;
+mod actions;
 mod by_hand;
 mod check;
 mod clocks;
+mod corrupt_index;
 mod crashes;
 mod failing;
 mod lives;
 mod lost;
-mod many;
-mod odd;
+mod many_sessions;
 mod oracle;
-mod rot;
 mod scenes;
 mod shorter;
 mod threads;
+mod unusual_stores;
 mod vanishing;
+mod without_index;
 
 fn number(name: &str) -> Option<u64> {
     manent_sim::seeds::number(name).unwrap()

@@ -7,10 +7,10 @@ use std::time::Duration;
 use manent::{Files, Place, Store, StoreOptions, StreamId, turn};
 use manent_sim::{Rng, SimDisk};
 
-use super::bare::fresh_on;
 use super::check::check_all;
 use super::key;
 use super::oracle::{Ask, Truth, any_ask};
+use super::without_index::fresh_on;
 
 pub(crate) const HOME: &str = "/store";
 

@@ -1,0 +1,475 @@
+//! Sessions that vanished without a move of ours, remembered by the catalogue until somebody acknowledges the loss.
+//!
+//! A session that is archived, deleted, restored or forked keeps its id, and is found by it wherever it went. One that
+//! is purged is announced first, in a file beside the catalogue ([`PendingPurge`]), so that a purge that crashed, or that
+//! another process is in the middle of, is not taken for a loss. What is left vanished: the log was removed, emptied or
+//! replaced by something else.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use manent_store::sync::lock;
+use manent_store::{ListDetail, Place, Position, Selector, SessionKey, StreamId};
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::{RecordMark, Row, RowRef};
+use crate::corpus::{Corpus, LossPolicy};
+use crate::error::{IndexResult, Result};
+use crate::pages::{VarintReader, put, put_text};
+use crate::refresh::changes::survey;
+use crate::refresh::index_dir::IndexDir;
+use crate::refresh::ingest::ChangedStream;
+use crate::refresh::loaded::LoadedIndex;
+use crate::refresh::{Index, RefreshError, RefreshResult, Save, TRIES};
+
+/// A session that the catalogue once read, and that is nowhere any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingSession {
+    /// Where it was, and what it was called.
+    pub id: StreamId,
+    /// How many bytes it had when it was last seen.
+    pub bytes: u64,
+    /// The number of its last record then.
+    pub last_seq: u64,
+    /// Whether it was a log of ours, which nobody else may remove. Other programs may remove their own files.
+    pub ours: bool,
+}
+
+/// What the catalogue remembers of a session that is gone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and all combinations occur")]
+pub(crate) struct LostSession {
+    place: u8,
+    name: String,
+    key: String,
+    id: String,
+    bytes: u64,
+    last: RecordMark,
+    ours: bool,
+    /// KnownRows for everywhere, while nothing moved.
+    sure: bool,
+    /// A command mentioned it.
+    told: bool,
+    /// A file without a readable header is in its place, which may be it. Not kept: it is looked at before it is sure.
+    replaced: bool,
+}
+
+impl LostSession {
+    /// Nothing if no record of it was ever read.
+    fn of(row: &Row) -> Option<LostSession> {
+        let Row { place, name, key, id, bytes, last, .. } = row;
+        let (name, key, id) = (name.clone(), key.clone(), id.clone());
+        let gone = LostSession { place: *place, name, key, id, bytes: *bytes, ..LostSession::default() };
+        last.is_set.then_some(LostSession { last: *last, ours: row.native || row.headed, ..gone })
+    }
+
+    fn replaced(self) -> LostSession {
+        LostSession { replaced: true, ..self }
+    }
+
+    /// What a copy of it that comes back is compared with. All of the copy is read.
+    fn to_row(&self) -> Row {
+        let LostSession { place, name, key, id, bytes, last, ours: native, .. } = self.clone();
+        Row { place, name, key, id, bytes, last, native, stale: true, ..Row::default() }
+    }
+
+    pub(crate) fn is_of(&self, key: &SessionKey) -> bool {
+        self.key == key.as_str()
+    }
+
+    fn place(&self) -> Place {
+        Place::ALL.get(usize::from(self.place)).copied().unwrap_or(Place::Trash)
+    }
+
+    fn missing(&self) -> Option<MissingSession> {
+        let key = SessionKey::new(self.key.as_str()).ok()?;
+        let id = StreamId::session(self.place(), &key, self.id.as_str());
+        Some(MissingSession { id, bytes: self.bytes, last_seq: self.last.seq, ours: self.ours })
+    }
+
+    /// Whether its last record still lies where it lay: then only its header is damaged, which is named elsewhere. What
+    /// the disk does not give may be there.
+    fn lies_there(&self, corpus: &dyn Corpus) -> bool {
+        if !self.replaced {
+            return false;
+        }
+        match corpus.line_at(self.place(), &self.name, Position::new(self.last.offset)) {
+            Ok(line) => line.is_some_and(|line| crc32c::crc32c(&line) == self.last.crc),
+            Err(e) => e.is_refusal(),
+        }
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        let flags = [self.ours, self.sure, self.told];
+        let flags = flags.iter().rev().fold(0, |all, flag| all << 1 | u64::from(*flag));
+        let RecordMark { offset, seq, crc, .. } = self.last;
+        for number in [u64::from(self.place), flags, self.bytes, offset, seq, u64::from(crc)] {
+            put(out, number);
+        }
+        for text in [&self.name, &self.key, &self.id] {
+            put_text(out, text);
+        }
+    }
+
+    pub(crate) fn take(from: &mut VarintReader<'_>) -> IndexResult<LostSession> {
+        let (place, flags, bytes) = (from.next()? as u8, from.next()?, from.next()?);
+        let last =
+            RecordMark { offset: from.next()?, seq: from.next()?, crc: from.next_u32()?, is_set: true };
+        let flag = |at: u32| flags >> at & 1 == 1;
+        let (ours, sure, told) = (flag(0), flag(1), flag(2));
+        let (name, key, id) = (from.text()?.to_owned(), from.text()?.to_owned(), from.text()?.to_owned());
+        Ok(LostSession { place, name, key, id, bytes, last, ours, sure, told, replaced: false })
+    }
+}
+
+/// A session that is about to be purged, as a line of a file beside the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PendingPurge {
+    key: String,
+    id: String,
+}
+
+impl PendingPurge {
+    fn is(&self, gone: &LostSession) -> bool {
+        if self.id.is_empty() { gone.id.is_empty() && self.key == gone.key } else { self.id == gone.id }
+    }
+
+    /// Whether a row still counts on it.
+    pub(crate) fn is_row(&self, row: &Row) -> bool {
+        if self.id.is_empty() { row.id.is_empty() && self.key == row.key } else { self.id == row.id }
+    }
+}
+
+/// The sessions that are there.
+#[derive(Debug, Default)]
+pub(crate) struct Present {
+    ids: HashSet<String>,
+    keys: HashSet<String>,
+}
+
+impl Present {
+    pub(crate) fn note_rows(&mut self, rows: &[RowRef]) -> IndexResult<()> {
+        for row in rows {
+            let row = row.row()?;
+            self.note(&row.id, &row.key);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, id: &str, key: &str) {
+        self.ids.insert(id.to_owned());
+        self.keys.insert(key.to_owned());
+    }
+
+    /// Ours are known by their ids, wherever they go. Of another program's, any session of the key will do: it has no
+    /// id while it is live, or one that cannot be a name, and gets one when it is put away.
+    fn holds(&self, gone: &LostSession) -> bool {
+        let is_name = |id: &str| !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        let by_id = gone.ours && is_name(&gone.id);
+        if by_id { self.ids.contains(&gone.id) } else { self.keys.contains(&gone.key) }
+    }
+}
+
+/// What was known of sessions that went earlier or just now, by their ids, for whoever finds them elsewhere.
+pub(crate) fn known_by_id(
+    gone: &[LostSession],
+    went: &[Arc<Row>],
+) -> impl Iterator<Item = (String, Arc<Row>)> {
+    let rows = gone.iter().map(|gone| Arc::new(gone.to_row())).chain(went.iter().cloned());
+    rows.filter(|row| !row.id.is_empty()).map(|row| (row.id.clone(), row))
+}
+
+/// Puts rows that were read in the place of those that were known, and remembers the sessions in whose files others
+/// were found. Until a session was read again, what was known of it stays: its turns are in the segments.
+pub(crate) fn replace_rows(
+    known: &mut LoadedIndex,
+    batch: &[ChangedStream],
+    rows: Vec<RowRef>,
+    found: &mut Present,
+) -> IndexResult<()> {
+    let olds = || batch.iter().filter_map(|changed| changed.old.as_ref());
+    let done_with: HashSet<u64> = olds().map(|old| old.number).collect();
+    known.rows.retain(|row| !done_with.contains(&row.number()));
+    if !done_with.is_empty() {
+        let mut present = Present::default();
+        present.note_rows(&rows)?;
+        let mut others = HashSet::new();
+        for row in &rows {
+            let row = row.row()?;
+            if !row.id.is_empty() {
+                others.insert((row.place, row.name.clone()));
+            }
+        }
+        let replaced = olds().filter_map(|old| {
+            let gone = LostSession::of(old)?;
+            let by_other = others.contains(&(gone.place, gone.name.clone()));
+            Some(if by_other { gone } else { gone.replaced() })
+        });
+        known.gone.extend(replaced.filter(|gone| !present.holds(gone)));
+    }
+    found.note_rows(&rows)?;
+    known.rows.extend(rows);
+    Ok(())
+}
+
+/// Takes out the rows of sessions that are not where they were, and remembers these.
+pub(crate) fn drop_gone(known: &mut LoadedIndex, gone: &[Arc<Row>]) {
+    let names: HashSet<(Place, &str)> = gone.iter().map(|row| (row.place(), row.name.as_str())).collect();
+    known.rows.retain(|row| row.name().is_ok_and(|name| !names.contains(&(row.place(), name))));
+    known.gone.extend(gone.iter().filter_map(|row| LostSession::of(row)));
+    known.unsaved_rows += gone.len();
+}
+
+impl Index {
+    /// Decides which of the sessions that went are lost, when everything was looked at. `found`: what was read in this
+    /// sweep.
+    pub(crate) fn settle_gone(&self, known: &mut LoadedIndex, found: &Present) -> IndexResult<()> {
+        if self.corpus.losses() == LossPolicy::Ignored {
+            known.gone.clear();
+        }
+        if known.gone.is_empty() {
+            return Ok(());
+        }
+        let before = known.gone.clone();
+        // One that was restored and purged, while nobody looked, is no longer a loss.
+        let leaving = self.leaving();
+        let leaves = |gone: &LostSession| leaving.iter().any(|leaving| leaving.is(gone));
+        known.gone.retain(|gone| !found.holds(gone) && !leaves(gone));
+        if known.gone.iter().any(|gone| !gone.sure) {
+            let mut present = Present::default();
+            present.note_rows(&known.rows)?;
+            known.gone.retain(|gone| gone.sure || !(present.holds(gone) || gone.lies_there(&*self.corpus)));
+            known.gone.iter_mut().for_each(|gone| gone.sure = true);
+            drop_repeated(&mut known.gone);
+        }
+        known.unsaved_rows += usize::from(known.gone != before);
+        Ok(())
+    }
+
+    /// The sessions that are being purged, by this or another process.
+    fn leaving(&self) -> Vec<PendingPurge> {
+        let mut leaving = self.kept().map(IndexDir::leaving).unwrap_or_default();
+        leaving.extend(lock(&self.purged).iter().cloned());
+        leaving
+    }
+
+    /// Announces a purge, before anything is removed. A disk that is full does not hinder it: then a crash makes it
+    /// look like a loss.
+    pub fn announce_purge(&self, sessions: &[StreamId]) {
+        let leaving = |at: &StreamId| PendingPurge { key: at.key.as_str().to_owned(), id: at.id.clone() };
+        let leaving: Vec<PendingPurge> = sessions.iter().map(leaving).collect();
+        if let Some(kept) = self.kept() {
+            let _ = kept.add_leaving(&leaving);
+        }
+        lock(&self.purged).extend(leaving);
+    }
+
+    /// The sessions that the catalogue once read and that are nowhere now. Nothing is changed, and no record is read.
+    fn lost(&self) -> RefreshResult<Vec<LostSession>> {
+        let state = lock(&self.state);
+        let mut lost = Vec::new();
+        for _ in 0..TRIES {
+            let loaded;
+            let edition = self.kept().and_then(IndexDir::edition);
+            let known = match (&state.known, self.kept()) {
+                (Some(known), _) if edition.is_none() || known.edition == edition => known,
+                (_, Some(kept)) => {
+                    loaded = LoadedIndex::load(kept)?;
+                    &loaded
+                }
+                (_, None) => return Ok(Vec::new()),
+            };
+            let settled;
+            (lost, settled) = self.lost_of(known)?;
+            // Somebody who purges may have finished between our looks.
+            if settled && self.kept().and_then(IndexDir::edition) == edition {
+                break;
+            }
+        }
+        Ok(lost)
+    }
+
+    /// What is lost of what is known; false if sessions moved meanwhile.
+    fn lost_of(&self, known: &LoadedIndex) -> RefreshResult<(Vec<LostSession>, bool)> {
+        let (changed, went) = survey(known, &*self.corpus, self.kept(), false)?.differences;
+        let olds = changed.iter().filter_map(|changed| changed.old.as_ref());
+        let stale: HashSet<u64> = olds.clone().chain(&went).map(|row| row.number).collect();
+        let mut lost = known.gone.clone();
+        lost.extend(went.iter().filter_map(|row| LostSession::of(row)));
+        let (mut present, mut settled) = (Present::default(), true);
+        let is_any = !lost.is_empty() || olds.clone().any(|row| LostSession::of(row).is_some());
+        for changed in changed.iter().filter(|_| is_any) {
+            let gone = changed.old.as_ref().and_then(|row| LostSession::of(row));
+            let Some(listed) = changed.identify(&*self.corpus)? else {
+                settled = false;
+                lost.extend(gone.map(LostSession::replaced));
+                continue;
+            };
+            let is_headed = !listed.id.id.is_empty();
+            lost.extend(gone.map(|gone| if is_headed { gone } else { gone.replaced() }));
+            present.note(&listed.id.id, listed.id.key.as_str());
+        }
+        lost.retain(|gone| !present.holds(gone));
+        if lost.is_empty() {
+            return Ok((lost, settled));
+        }
+        for row in known.rows.iter().filter(|row| !stale.contains(&row.number())) {
+            let row = row.row()?;
+            present.note(&row.id, &row.key);
+        }
+        let leaving = self.leaving();
+        lost.retain(|gone| {
+            let leaves = leaving.iter().any(|leaving| leaving.is(gone));
+            !(leaves || present.holds(gone) || gone.lies_there(&*self.corpus))
+        });
+        drop_repeated(&mut lost);
+        Ok((lost, settled))
+    }
+
+    /// Forgets losses that somebody has taken note of: of a key, or all of them. Gives what is forgotten.
+    fn acknowledge_lost(&self, which: Selector<'_>) -> Result<Vec<LostSession>> {
+        self.refresh(Save::Sometimes, &mut |_, _| {})?;
+        let mut state = lock(&self.state);
+        let known = state.known.get_or_insert_default();
+        let is_meant = |gone: &LostSession| is_meant(which, &gone.key, &gone.id);
+        let (meant, others): (Vec<LostSession>, Vec<LostSession>) =
+            std::mem::take(&mut known.gone).into_iter().partition(is_meant);
+        known.gone = others;
+        known.unsaved_rows += meant.len();
+        drop(state);
+        if !meant.is_empty() {
+            self.refresh(Save::Now, &mut |_, _| {})?;
+        }
+        Ok(meant)
+    }
+
+    /// The losses of which no command has told yet. From now on they are told.
+    fn untold(&self) -> Vec<LostSession> {
+        let mut state = lock(&self.state);
+        let Some(known) = &mut state.known else { return Vec::new() };
+        let is_news = |gone: &&mut LostSession| gone.ours && gone.sure && !gone.told;
+        let mut untold = Vec::new();
+        for gone in known.gone.iter_mut().filter(is_news) {
+            gone.told = true;
+            untold.push(gone.clone());
+        }
+        known.unsaved_rows += untold.len();
+        drop(state);
+        if !untold.is_empty() {
+            // Where it cannot be written down, the next command tells again.
+            let _ = self.refresh(Save::Now, &mut |_, _| {});
+        }
+        untold
+    }
+
+    /// Looks for losses of which no command has told yet, and marks them as told. Unless there is one, no record is
+    /// read and nothing is written.
+    fn look_for_untold(&self) -> RefreshResult<Vec<LostSession>> {
+        if !self.lost()?.iter().any(|gone| gone.ours && !gone.told) {
+            return Ok(Vec::new());
+        }
+        self.refresh(Save::Sometimes, &mut |_, _| {})?;
+        Ok(self.untold())
+    }
+}
+
+impl Index {
+    /// Sessions that the catalogue once read, and that are nowhere now although no purge removed them: their logs were
+    /// removed, emptied, or replaced by something else. Only what the catalogue knows can be missed: after
+    /// [`Index::reindex`], nothing is.
+    pub fn missing(&self) -> Result<Vec<MissingSession>> {
+        missing_in(self.lost())
+    }
+
+    /// Takes note of missing sessions: they are no longer reported. Gives those sessions.
+    pub fn acknowledge_missing(&self, which: Selector<'_>) -> Result<Vec<MissingSession>> {
+        let is_meant = |missing: &MissingSession| is_meant(which, missing.id.key.as_str(), &missing.id.id);
+        // Without anything missing, nothing is read or written.
+        if !self.missing()?.iter().any(is_meant) {
+            return Ok(Vec::new());
+        }
+        let gone = self.acknowledge_lost(which)?;
+        Ok(gone.iter().filter_map(LostSession::missing).collect())
+    }
+
+    /// The missing sessions of ours that the last search or list came upon and that were never given by this before, by
+    /// any process.
+    pub fn newly_missing(&self) -> Vec<MissingSession> {
+        self.untold().iter().filter_map(LostSession::missing).collect()
+    }
+
+    /// Looks for the missing sessions that [`Index::newly_missing`] would give after a search or a list, for a program
+    /// that does neither. Compares names and time stamps; records are read only if a session is missing.
+    pub fn look_for_newly_missing(&self) -> Result<Vec<MissingSession>> {
+        missing_in(self.look_for_untold())
+    }
+
+    /// A live session of a key that the catalogue knows, and that is nowhere now. Asks for one key alone, so that it
+    /// can be asked whenever a session is begun or not found.
+    pub fn missing_of(&self, key: &SessionKey) -> Result<Option<MissingSession>> {
+        let (rows, gone) = self.noted_of(key);
+        let mut gone: Vec<LostSession> = gone.into_iter().filter(|gone| gone.ours).collect();
+        let live = self.corpus.live_outside(key)?;
+        let has_header = self.corpus.list(Place::Live, Selector::Key(key), ListDetail::Header)?;
+        let has_header = has_header.iter().any(|listed| !listed.id.id.is_empty());
+        let is_replaced = |row: &Row| !has_header && live.as_ref().is_some_and(|live| live.name == row.name);
+        let rows = rows.iter().filter(|row| row.native || row.headed);
+        let of = |row: &Row| {
+            let gone = LostSession::of(row)?;
+            Some(if is_replaced(row) { gone.replaced() } else { gone })
+        };
+        gone.extend(rows.filter_map(of));
+        if gone.is_empty() {
+            return Ok(None);
+        }
+        let leaving = self.leaving();
+        let mut present = Present::default();
+        for place in Place::ALL {
+            for listed in self.corpus.list(place, Selector::Key(key), ListDetail::Header)? {
+                present.note(&listed.id.id, key.as_str());
+            }
+        }
+        gone.retain(|gone| {
+            !present.holds(gone)
+                && !leaving.iter().any(|leaving| leaving.is(gone))
+                && !gone.lies_there(&*self.corpus)
+        });
+        Ok(gone.iter().find_map(LostSession::missing))
+    }
+}
+
+fn missing_in(gone: RefreshResult<Vec<LostSession>>) -> Result<Vec<MissingSession>> {
+    match gone {
+        Ok(gone) => Ok(gone.iter().filter_map(LostSession::missing).collect()),
+        // A catalogue that cannot be read knows of nothing; the next search makes it anew.
+        Err(RefreshError::IndexDamage(_) | RefreshError::Outdated | RefreshError::Unsettled) => {
+            Ok(Vec::new())
+        }
+        Err(RefreshError::Failed(e)) => Err(e),
+    }
+}
+
+fn is_meant(which: Selector<'_>, key: &str, id: &str) -> bool {
+    match which {
+        Selector::All => true,
+        Selector::Key(wanted) => wanted.as_str() == key,
+        Selector::Id(begin) => id.starts_with(begin),
+        Selector::Name(_) => false,
+    }
+}
+
+/// Keeps the last word on each, and of other programs' sessions only so many.
+fn drop_repeated(gone: &mut Vec<LostSession>) {
+    let mut seen = HashSet::new();
+    let mut foreign = 0;
+    gone.reverse();
+    gone.retain(|gone| {
+        foreign += usize::from(!gone.ours);
+        let is_new = seen.insert((gone.place, gone.name.clone(), gone.id.clone()));
+        is_new && (gone.ours || foreign <= FOREIGN_MAX)
+    });
+    gone.reverse();
+}
+
+/// Other programs remove their sessions as they like, and for ever.
+const FOREIGN_MAX: usize = 1000;

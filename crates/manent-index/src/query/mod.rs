@@ -1,0 +1,490 @@
+//! The query language: what someone types, as what an index can be asked.
+//!
+//! Nothing that is typed is a mistake unless it would look for something else than was meant: text from anywhere can be
+//! pasted, and is looked for.
+//!
+//! Reads a query from left to right, once.
+
+pub(crate) mod matching;
+pub(crate) mod related;
+pub(crate) mod score;
+pub(crate) mod search;
+pub(crate) mod snippet;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+
+use manent_store::human_time::{TimeError, parse_time};
+use manent_store::{SessionKey, clock};
+
+use crate::words::{PREFIX_BYTES_MAX, Words};
+
+/// The longest query, in bytes.
+pub const QUERY_BYTES_MAX: usize = 4096;
+/// The most words, phrases and filters of one query.
+pub const QUERY_CLAUSES_MAX: usize = 64;
+
+/// What a question of many pages asks is in its first words, or in none.
+const QUESTION_WORDS_MAX: usize = 48;
+
+/// What to look for.
+///
+/// | typed | finds records |
+/// |---|---|
+/// | `cafe menu` | with both words, whatever their case and accents |
+/// | `"to the letter"` | with these words in a row; so does `foo_bar`, `src/main.rs` or `well-known` |
+/// | `migrat*`, `"data bas*"` | with a word that begins so |
+/// | `-draft`, `-"not this"` | without |
+/// | `red OR green` | with one of them (`AND` between words is as good as nothing) |
+/// | `role:user`, `role:user,tool`, `-role:tool` | of these roles, of others |
+/// | `session:KEY`, `session:"a key"`, `session:tele*`, `session:@ID`, `-session:KEY` | of these, of others |
+/// | `since:7d`, `since:2026-11-01`, `after:…` | from that time on |
+/// | `until:2026-11-01`, `until:yesterday` | up to the end of that day, or up to that minute |
+/// | `before:2026-11-01` | up to its beginning |
+///
+/// ```
+/// use manent_index::Query;
+/// let now_ms = 1_794_766_020_000;
+/// assert!(Query::parse("what did we decide about the database? since:7d", now_ms).is_ok());
+/// assert!(Query::parse("!!!", now_ms).is_err());
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query {
+    /// What a record must hold: all of these.
+    pub(crate) must: Vec<Clause>,
+    /// What it must not hold: none of these.
+    pub(crate) not: Vec<Clause>,
+    /// Any of these roles, in lower case; none: of every role.
+    pub(crate) roles: Vec<String>,
+    /// None of these roles, in lower case.
+    pub(crate) not_roles: Vec<String>,
+    /// Any of these sessions; none: of every session.
+    pub(crate) sessions: Vec<SessionMatch>,
+    /// None of these sessions.
+    pub(crate) not_sessions: Vec<SessionMatch>,
+    /// Not earlier than this.
+    pub(crate) since_ms: Option<i64>,
+    /// Earlier than this.
+    pub(crate) until_ms: Option<i64>,
+    /// Whether what is looked for are words alone, which may be looked for one by one if no record has them all.
+    pub(crate) plain: bool,
+    /// Whether records that hold only some of the words are as welcome as those that hold them all.
+    pub(crate) loose: bool,
+    words: Vec<String>,
+}
+
+/// Alternatives: a record satisfies it that holds any of them. Mostly there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Clause {
+    pub(crate) any: Vec<Phrase>,
+}
+
+/// Terms in a row; a word is a phrase of one. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Phrase {
+    pub(crate) terms: Vec<String>,
+    /// Whether the last term is only the beginning of one.
+    pub(crate) prefix: bool,
+}
+
+/// Which sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SessionMatch {
+    /// Of this key.
+    Key(String),
+    /// Of a key that begins so.
+    KeyPrefix(String),
+    /// Of an id that begins so.
+    Id(String),
+}
+
+/// A query that cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// No word and no filter.
+    #[error("there is nothing to look for; give a word, or a filter such as since:7d or role:user")]
+    Nothing,
+    /// Only words that must not occur.
+    #[error("that only says what to leave out; add a word to look for, or a filter such as since:7d")]
+    OnlyExcluded,
+    /// Longer than [`QUERY_BYTES_MAX`].
+    #[error(
+        "the query has {bytes} bytes, and at most {QUERY_BYTES_MAX} are read; look for a few words of it"
+    )]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// More than [`QUERY_CLAUSES_MAX`] words, phrases and filters.
+    #[error(
+        "the query has more than {QUERY_CLAUSES_MAX} words and filters; give fewer, or put them in quotes to look for \
+         them in a row"
+    )]
+    TooMany,
+    /// A filter by time without a time.
+    #[error("{filter}: {source}; or put it in quotes to look for the words")]
+    Time {
+        /// Which one: `since`, `until`, `after` or `before`.
+        filter: &'static str,
+        /// What is wrong with it.
+        source: TimeError,
+    },
+}
+
+impl Query {
+    /// The same, for what fits best, whether it holds all the words or some of them.
+    pub(crate) fn loosely(self) -> Query {
+        Query { loose: true, ..self }
+    }
+
+    /// Reads what someone typed, at this time in milliseconds since 1970.
+    pub fn parse(text: &str, now_ms: i64) -> Result<Query, QueryError> {
+        parse_query(text, now_ms)
+    }
+
+    /// The words of a question and nothing else, any of which may be missing: what a user writes to a model is no
+    /// query, whatever signs are in it. Nothing: it has no words.
+    pub fn of_question(text: &str) -> Option<Query> {
+        let (mut words, mut seen) = (String::new(), HashSet::new());
+        Words::default().split(text, |term, _| {
+            if seen.len() < QUESTION_WORDS_MAX && seen.insert(term.to_owned()) {
+                words.push_str(term);
+                words.push(' ');
+            }
+        });
+        Some(Query::parse(&words, clock::now_ms()).ok()?.loosely())
+    }
+
+    /// Narrows it to a role, or to several with commas between them, as `role:` does. The default query, without words,
+    /// takes every turn.
+    #[must_use]
+    pub fn of_role(mut self, roles: &str) -> Query {
+        let roles = roles.split(',').map(str::trim).filter(|role| !role.is_empty());
+        self.roles.extend(roles.map(str::to_lowercase));
+        self
+    }
+
+    /// Narrows it to a session: its key, the beginning of keys with a star, or `@` and the beginning of an id, as
+    /// `session:` does.
+    #[must_use]
+    pub fn of_session(mut self, session: &str) -> Query {
+        self.sessions.push(session_match(session));
+        self
+    }
+
+    /// Narrows it to the sessions of a key, to the letter.
+    #[must_use]
+    pub fn of_key(mut self, key: &SessionKey) -> Query {
+        self.sessions.push(SessionMatch::Key(key.as_str().to_owned()));
+        self
+    }
+
+    /// Narrows it to what was said at this time or later, in milliseconds since 1970.
+    #[must_use]
+    pub fn since(mut self, ms: i64) -> Query {
+        self.since_ms = self.since_ms.max(Some(ms));
+        self
+    }
+
+    /// Narrows it to what was said before this time, in milliseconds since 1970.
+    #[must_use]
+    pub fn until(mut self, ms: i64) -> Query {
+        self.until_ms = Some(self.until_ms.map_or(ms, |until| until.min(ms)));
+        self
+    }
+
+    /// The words that were typed bare, in order, for a search by any of them.
+    pub(crate) fn words(&self) -> Vec<String> {
+        self.words.clone()
+    }
+}
+
+fn parse_query(text: &str, now_ms: i64) -> Result<Query, QueryError> {
+    let text = text.trim();
+    if text.len() > QUERY_BYTES_MAX {
+        return Err(QueryError::TooLong { bytes: text.len() });
+    }
+    let mut parser =
+        Parser { now_ms, splitter: Words::default(), query: Query::default(), pieces: Vec::new() };
+    let mut rest = text;
+    while let Some(item) = next_item(&mut rest) {
+        parser.take(&item)?;
+    }
+    parser.finish()
+}
+
+/// One thing that was typed, as it stands between spaces or quotes.
+struct Item<'a> {
+    /// Whether a hyphen says that it must not occur.
+    excluded: bool,
+    /// The name and the colon before a value: `role`.
+    filter: Option<Filter>,
+    /// The text, without quotes.
+    text: &'a str,
+    quoted: bool,
+    /// Whether a star follows the closing quote.
+    star: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Filter {
+    Role,
+    Session,
+    /// Its name, what it means with a hyphen before it, and without.
+    Time(&'static str, Bound, Bound),
+}
+
+/// On which side of which edge of a day, or of a point in time.
+#[derive(Debug, Clone, Copy)]
+enum Bound {
+    FromStart,
+    FromEnd,
+    BeforeStart,
+    BeforeEnd,
+}
+
+const FILTERS: [(&str, Filter); 6] = [
+    ("role:", Filter::Role),
+    ("session:", Filter::Session),
+    ("since:", Filter::Time("since", Bound::BeforeStart, Bound::FromStart)),
+    ("after:", Filter::Time("after", Bound::BeforeStart, Bound::FromStart)),
+    ("until:", Filter::Time("until", Bound::FromEnd, Bound::BeforeEnd)),
+    ("before:", Filter::Time("before", Bound::FromStart, Bound::BeforeStart)),
+];
+
+/// Takes the next item off the beginning of the text.
+fn next_item<'a>(rest: &mut &'a str) -> Option<Item<'a>> {
+    *rest = rest.trim_start_matches(is_blank);
+    if rest.is_empty() {
+        return None;
+    }
+    // Two hyphens begin the option of a command, which someone wants to find.
+    let without = rest.strip_prefix('-').filter(|rest| !rest.starts_with(|c| is_blank(c) || c == '-'));
+    let excluded = without.is_some_and(|rest| !rest.is_empty());
+    let mut text = without.unwrap_or(rest);
+    let mut filter = None;
+    for (name, named) in FILTERS {
+        let value = text
+            .get(..name.len())
+            .filter(|start| start.eq_ignore_ascii_case(name))
+            .map(|_| &text[name.len()..]);
+        if let Some(value) = value.filter(|value| !value.is_empty() && !value.starts_with(is_blank)) {
+            (filter, text) = (Some(named), value);
+        }
+    }
+    let Some(inside) = text.strip_prefix(is_quote) else {
+        let end = text.find(is_blank).unwrap_or(text.len());
+        *rest = &text[end..];
+        return Some(Item { excluded, filter, text: &text[..end], quoted: false, star: false });
+    };
+    // Without a closing quote, the rest is the phrase.
+    let (text, after) = match inside.find(is_quote) {
+        Some(end) => (&inside[..end], inside[end..].strip_prefix(is_quote).unwrap_or_default()),
+        None => (inside, ""),
+    };
+    let after_star = after.strip_prefix('*');
+    // A hyphen right behind a quote joins, as in `"well"-known`.
+    *rest = after_star.unwrap_or(after).trim_start_matches('-');
+    Some(Item { excluded, filter, text, quoted: true, star: after_star.is_some() })
+}
+
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
+}
+
+fn is_quote(c: char) -> bool {
+    matches!(c, '"' | '“' | '”' | '„')
+}
+
+/// Text that was typed, before it is known what `OR` means.
+struct Piece {
+    phrase: Phrase,
+    excluded: bool,
+    /// Neither in quotes nor with a star.
+    bare: bool,
+    joint: Option<Joint>,
+    case: Case,
+}
+
+/// A word in capitals between two others that may say how they hang together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Joint {
+    And,
+    Or,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Case {
+    Lower,
+    Upper,
+    /// VarintReader, other scripts.
+    None,
+}
+
+struct Parser {
+    now_ms: i64,
+    splitter: Words,
+    query: Query,
+    pieces: Vec<Piece>,
+}
+
+impl Parser {
+    fn take(&mut self, item: &Item<'_>) -> Result<(), QueryError> {
+        match item.filter {
+            None => self.take_text(item),
+            Some(Filter::Role) => {
+                let roles = item.text.split(',').map(str::trim).filter(|role| !role.is_empty());
+                let list = if item.excluded { &mut self.query.not_roles } else { &mut self.query.roles };
+                list.extend(roles.map(str::to_lowercase));
+            }
+            Some(Filter::Session) => {
+                let list =
+                    if item.excluded { &mut self.query.not_sessions } else { &mut self.query.sessions };
+                list.push(session(item));
+            }
+            Some(Filter::Time(name, _, bound)) if !item.excluded => self.narrow(item, name, bound)?,
+            Some(Filter::Time(name, without, _)) => self.narrow(item, name, without)?,
+        }
+        Ok(())
+    }
+
+    fn take_text(&mut self, item: &Item<'_>) {
+        let Some(phrase) = self.phrase(item) else { return };
+        let joint = match item.text {
+            "AND" if !item.quoted => Some(Joint::And),
+            "OR" if !item.quoted => Some(Joint::Or),
+            _ => None,
+        };
+        let case = match item.text {
+            text if text.contains(char::is_lowercase) => Case::Lower,
+            text if text.contains(char::is_uppercase) => Case::Upper,
+            _ => Case::None,
+        };
+        let bare = !item.quoted && !phrase.prefix;
+        self.pieces.push(Piece { phrase, excluded: item.excluded, bare, joint, case });
+    }
+
+    /// The terms of an item. Nothing: it has none, as `!!!`.
+    fn phrase(&mut self, item: &Item<'_>) -> Option<Phrase> {
+        let (mut terms, mut start, mut end) = (Vec::new(), usize::MAX, 0);
+        self.splitter.split(item.text, |term, range| {
+            terms.push(term.to_owned());
+            (start, end) = (start.min(range.start), range.end);
+        });
+        let last = terms.last_mut()?;
+        // `**bold**` and `*so*` are how people write, not beginnings of words.
+        let (before, after) = (&item.text[..start], &item.text[end..]);
+        let inside = after.starts_with('*') && !after[1..].contains('*') && !before.contains('*');
+        let prefix = inside || item.star;
+        if prefix {
+            last.truncate(last.floor_char_boundary(PREFIX_BYTES_MAX));
+        }
+        Some(Phrase { terms, prefix })
+    }
+
+    /// Narrows the time in which to look.
+    fn narrow(&mut self, item: &Item<'_>, filter: &'static str, bound: Bound) -> Result<(), QueryError> {
+        let given = parse_time(item.text.trim(), self.now_ms)
+            .map_err(|source| QueryError::Time { filter, source })?;
+        let (since, until) = (&mut self.query.since_ms, &mut self.query.until_ms);
+        match bound {
+            Bound::FromStart => *since = (*since).max(Some(given.start_ms)),
+            Bound::FromEnd => *since = (*since).max(Some(given.end_ms)),
+            Bound::BeforeStart => *until = Some(earlier(*until, given.start_ms)),
+            Bound::BeforeEnd => *until = Some(earlier(*until, given.end_ms)),
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Query, QueryError> {
+        let pieces = std::mem::take(&mut self.pieces);
+        self.query.plain = self.join(pieces) && !self.query.must.is_empty();
+        let query = self.query;
+        let phrases = query.must.iter().chain(&query.not).map(|clause| clause.any.len()).sum::<usize>();
+        let roles = query.roles.len() + query.not_roles.len();
+        let sessions = query.sessions.len() + query.not_sessions.len();
+        let filtered = roles + sessions > 0 || query.since_ms.is_some() || query.until_ms.is_some();
+        if phrases + roles + sessions > QUERY_CLAUSES_MAX {
+            Err(QueryError::TooMany)
+        } else if !query.must.is_empty() || filtered {
+            Ok(query)
+        } else if query.not.is_empty() {
+            Err(QueryError::Nothing)
+        } else {
+            Err(QueryError::OnlyExcluded)
+        }
+    }
+
+    /// Makes clauses of the pieces. Returns whether all of them are bare words.
+    fn join(&mut self, pieces: Vec<Piece>) -> bool {
+        // Who writes everything in capitals writes `AND` and `OR` so too.
+        let has = |case: Case| pieces.iter().any(|piece| piece.joint.is_none() && piece.case == case);
+        let shouted = has(Case::Upper) && !has(Case::Lower);
+        let is_word: Vec<bool> =
+            pieces.iter().map(|piece| piece.joint.is_none() && !piece.excluded).collect();
+        let is_joint = |at: usize, joint: Option<Joint>| {
+            joint.filter(|_| {
+                !shouted && at > 0 && is_word[at - 1] && is_word.get(at + 1).is_some_and(|is_word| *is_word)
+            })
+        };
+        let mut plain = true;
+        let mut joined = None;
+        for (at, piece) in pieces.into_iter().enumerate() {
+            if let Some(joint) = is_joint(at, piece.joint).filter(|_| !piece.excluded) {
+                joined = Some(joint);
+                plain = false;
+                continue;
+            }
+            plain &= piece.bare && !piece.excluded;
+            if piece.bare && !piece.excluded {
+                self.query.words.extend(piece.phrase.terms.iter().cloned());
+            }
+            let list = if piece.excluded { &mut self.query.not } else { &mut self.query.must };
+            match (joined.take(), list.last_mut()) {
+                (Some(Joint::Or), Some(before)) => before.any.push(piece.phrase),
+                _ => list.push(Clause { any: vec![piece.phrase] }),
+            }
+        }
+        for list in [&mut self.query.must, &mut self.query.not] {
+            drop_repeated(list);
+        }
+        plain
+    }
+}
+
+fn earlier(until: Option<i64>, ms: i64) -> i64 {
+    until.map_or(ms, |until| until.min(ms))
+}
+
+/// Quotes make everything in them part of the key.
+fn session(item: &Item<'_>) -> SessionMatch {
+    let text = item.text;
+    if item.quoted {
+        return if item.star {
+            SessionMatch::KeyPrefix(text.to_owned())
+        } else {
+            SessionMatch::Key(text.to_owned())
+        };
+    }
+    session_match(text)
+}
+
+/// What is meant by a session's name without quotes.
+fn session_match(text: &str) -> SessionMatch {
+    match (text.strip_prefix('@'), text.strip_suffix('*')) {
+        (Some(id), _) if !id.is_empty() => SessionMatch::Id(id.trim_end_matches('*').to_owned()),
+        (_, Some(start)) => SessionMatch::KeyPrefix(start.to_owned()),
+        _ => SessionMatch::Key(text.to_owned()),
+    }
+}
+
+/// A word that was typed twice is looked for once.
+fn drop_repeated(list: &mut Vec<Clause>) {
+    let mut seen = HashSet::new();
+    list.retain(|clause| {
+        let [phrase] = &clause.any[..] else { return true };
+        seen.insert((phrase.terms.clone(), phrase.prefix))
+    });
+}

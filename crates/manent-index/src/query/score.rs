@@ -1,0 +1,174 @@
+//! The best hits so far: by score, then the newest, then by session and number, so that an answer is the same however
+//! the index is cut into segments.
+//!
+//! How well a turn fits: BM25, with one length for the average turn, the same in every store.
+//!
+//! A fixed average makes the best score within a block of postings a number that can be written down when the block
+//! is, and a score the same before and after the index was made anew.
+
+use std::cmp::Ordering;
+
+/// A turn that fits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scored {
+    pub(crate) score: f32,
+    /// When it was said, in seconds since 1970.
+    pub(crate) second: u32,
+    /// Where it is: in which segment, and which turn there.
+    pub(crate) segment: u32,
+    pub(crate) doc: u32,
+}
+
+/// Keeps the best of many, best first.
+pub(crate) struct TopK<'a> {
+    kept: Vec<Scored>,
+    limit: usize,
+    /// The order of turns that are equally good and equally old.
+    tie: Tie<'a>,
+}
+
+/// The order of two that are otherwise equal.
+pub(crate) type Tie<'a> = &'a (dyn Fn(&Scored, &Scored) -> Ordering + Sync);
+
+impl<'a> TopK<'a> {
+    pub(crate) fn new(limit: usize, tie: Tie<'a>) -> TopK<'a> {
+        TopK { kept: Vec::with_capacity(limit.min(1024)), limit, tie }
+    }
+
+    /// An empty one for the same question.
+    pub(crate) fn another(&self) -> TopK<'a> {
+        TopK::new(self.limit, self.tie)
+    }
+
+    pub(crate) fn join(&mut self, other: TopK<'a>) {
+        other.kept.into_iter().for_each(|scored| self.offer(scored));
+    }
+
+    /// Whether anything of this score, said at this second or before, could still come among the best.
+    #[inline]
+    pub(crate) fn could_take(&self, score: f32, second: u32) -> bool {
+        match self.kept.last() {
+            Some(worst) if self.kept.len() >= self.limit => (score, second) >= (worst.score, worst.second),
+            _ => self.limit > 0,
+        }
+    }
+
+    pub(crate) fn offer(&mut self, scored: Scored) {
+        if !self.could_take(scored.score, scored.second) {
+            return;
+        }
+        // Of millions that are equally good, nearly all are turned away here, with one comparison.
+        let is_full = self.kept.len() >= self.limit;
+        if self.kept.last().is_some_and(|worst| is_full && self.order(worst, &scored) != Ordering::Greater) {
+            return;
+        }
+        let at = self.kept.partition_point(|kept| self.order(kept, &scored) == Ordering::Less);
+        self.kept.insert(at, scored);
+        self.kept.truncate(self.limit);
+    }
+
+    fn order(&self, a: &Scored, b: &Scored) -> Ordering {
+        b.score.total_cmp(&a.score).then(b.second.cmp(&a.second)).then_with(|| (self.tie)(a, b))
+    }
+
+    pub(crate) fn into_kept(self) -> Vec<Scored> {
+        self.kept
+    }
+}
+
+/// How many words a turn has, in one byte: exact up to 16, then within 6 %.
+pub(crate) fn norm_of(words: u32) -> u8 {
+    LENGTHS.partition_point(|length| *length <= words).saturating_sub(1) as u8
+}
+
+pub(crate) fn length_of(norm: u8) -> u32 {
+    LENGTHS[usize::from(norm)]
+}
+
+/// What a word that comes so often in a turn of this length adds to its score, before the word's weight.
+#[inline]
+pub(crate) fn impact(times: u32, norm: u8) -> f32 {
+    let times = rounded(times);
+    times * (K1 + 1.0) / (times + PENALTIES[usize::from(norm)])
+}
+
+/// A number of words or turns as scores are reckoned with: beyond some millions, the last digits do not matter.
+#[inline]
+#[expect(clippy::cast_precision_loss, reason = "see above")]
+pub(crate) const fn rounded(number: u32) -> f32 {
+    number as f32
+}
+
+/// As [`impact`], for a length that is no norm.
+#[inline]
+pub(crate) fn impact_of_length(times: f32, length: f32) -> f32 {
+    times * (K1 + 1.0) / (times + penalty(length))
+}
+
+/// The weight of a word that stands in `found` of `all` turns: rare ones tell more.
+#[expect(clippy::cast_precision_loss, reason = "nobody has so many turns that it mattered")]
+pub(crate) fn weight(found: u64, all: u64) -> f32 {
+    let (found, all) = (found as f64, (all.max(found)) as f64);
+    (1.0 + (all - found + 0.5) / (found + 0.5)).ln() as f32
+}
+
+const fn penalty(length: f32) -> f32 {
+    K1 * (1.0 - B + B * length / AVERAGE_WORDS)
+}
+
+const LENGTHS: [u32; 256] = {
+    let mut lengths = [0; 256];
+    let mut at = 1;
+    while at < lengths.len() {
+        let before: u32 = lengths[at - 1];
+        let step = before / 16;
+        lengths[at] = before + if step > 1 { step } else { 1 };
+        at += 1;
+    }
+    lengths
+};
+
+const PENALTIES: [f32; 256] = {
+    let mut penalties = [0.0; 256];
+    let mut at = 0;
+    while at < penalties.len() {
+        penalties[at] = penalty(rounded(LENGTHS[at]));
+        at += 1;
+    }
+    penalties
+};
+
+/// No word adds more, whatever its number.
+pub(crate) const IMPACT_MAX: f32 = K1 + 1.0;
+/// How soon more of the same word stops mattering.
+const K1: f32 = 1.2;
+/// How much longer turns are held back.
+const B: f32 = 0.75;
+/// The length of a turn that is neither held back nor put forward.
+const AVERAGE_WORDS: f32 = 60.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_survive_in_one_byte_nearly() {
+        for words in (0..40).chain([100, 1000, 12345, 1_000_000]) {
+            let kept = length_of(norm_of(words));
+            assert!(
+                kept <= words && f64::from(kept) >= f64::from(words) * 0.94 - 1.0,
+                "{words} became {kept}"
+            );
+        }
+        assert_eq!(length_of(norm_of(16)), 16);
+        assert_eq!(norm_of(u32::MAX), 255, "longer than any: the longest");
+    }
+
+    #[test]
+    fn rare_words_weigh_more_and_longer_turns_less() {
+        assert!(weight(1, 1000) > weight(500, 1000));
+        assert!(weight(1000, 1000) > 0.0, "a word in every turn still counts");
+        assert!(impact(1, norm_of(10)) > impact(1, norm_of(1000)));
+        assert!(impact(3, norm_of(10)) > impact(1, norm_of(10)));
+    }
+}

@@ -1,0 +1,469 @@
+//! Asks the index, and lets the logs answer.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use manent_log::LogItem;
+use manent_store::{Place, Position, ProgressFn, Seek, SessionKey, StreamId};
+
+use crate::catalogue::listing::unread;
+use crate::catalogue::{Row, RowRef};
+use crate::corpus::{Corpus, Document};
+use crate::error::{IndexDamage, IndexResult, Result};
+use crate::query::matching::{is_exact, matching};
+use crate::query::related::related;
+use crate::query::score::{Scored, TopK};
+use crate::query::snippet::{Matcher, SNIPPET_CHARS, Snippet, snippet};
+use crate::query::{Query, SessionMatch, score};
+use crate::refresh::ingest::seconds;
+use crate::refresh::loaded::Snapshot;
+use crate::refresh::{Index, IndexProgress, RefreshError, RefreshResult, Save};
+use crate::segment::RecordRef;
+use crate::segment::view::{ALL, Filter, NONE, OffsetFilter};
+
+/// What a search found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SearchResults {
+    /// The best, best first.
+    pub hits: Vec<Hit>,
+    /// How many turns match in all, where that was counted.
+    pub total: Option<u64>,
+    /// No turn held all the words, so these are the turns that fit the question best, whatever of it they hold.
+    pub related: bool,
+    /// Sessions that could not be searched, and why.
+    pub unread: Vec<(StreamId, String)>,
+    /// The progress of the index, if the answer does not cover everything; see [`Coverage::Partial`].
+    pub partial: Option<IndexProgress>,
+}
+
+/// A turn that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    /// The session.
+    pub id: StreamId,
+    /// Its title.
+    pub title: String,
+    /// The turn's number.
+    pub seq: u64,
+    /// Where it lies in the stream.
+    pub position: Position,
+    /// Who spoke.
+    pub role: String,
+    /// When, as the record says; empty if it does not.
+    pub ts: String,
+    /// What was said there.
+    pub snippet: Snippet,
+    /// How well it fits: higher is better, and only comparable within one answer.
+    pub score: f32,
+}
+
+/// Selects how much of the streams an answer must cover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Coverage {
+    /// Everything that the streams hold at this moment. Waits until the index has read it.
+    #[default]
+    Full,
+    /// The part that is known at once. Where much is still to be read, a thread reads it, and [`SearchResults::partial`] says
+    /// how far that thread is.
+    Partial,
+}
+
+impl Index {
+    /// Finds records, the best first.
+    ///
+    /// With [`Coverage::Full`], the answer is that of the streams at this moment, other programs' included: the index
+    /// catches up first, and every hit was read from its stream. `progress` tells how far catching up is.
+    pub fn search(
+        self: &Arc<Self>,
+        query: &Query,
+        limit: usize,
+        coverage: Coverage,
+        progress: ProgressFn<'_>,
+    ) -> Result<SearchResults> {
+        match coverage {
+            Coverage::Full => self.search_alive(query, limit, progress, None),
+            Coverage::Partial => self.search_partial(query, limit),
+        }
+    }
+
+    /// Finds records as [`Index::search`] with [`Coverage::Full`] does, among those that `alive` takes.
+    pub fn search_alive(
+        &self,
+        query: &Query,
+        limit: usize,
+        progress: ProgressFn<'_>,
+        alive: Option<OffsetFilter<'_>>,
+    ) -> Result<SearchResults> {
+        let mut found = SearchResults::default();
+        for left in (0..TRIES).rev() {
+            // Streams that are moved all the time are kept where they are for once, if a program of ours moves them.
+            let _still = if left == 0 { self.corpus.lock_moves() } else { None };
+            let snapshot = self.refresh(Save::Sometimes, &mut *progress)?;
+            match self.execution(&snapshot, query, alive).ask(limit) {
+                Ok((answer, stale)) if stale.is_empty() => return Ok(answer),
+                Ok((answer, stale)) => {
+                    self.mark_stale(&stale);
+                    found = answer;
+                }
+                Err(RefreshError::Failed(e)) => return Err(e),
+                Err(_) => self.start_anew(),
+            }
+        }
+        // Streams that change while they are searched: the hits that could be read of them.
+        Ok(found)
+    }
+
+    /// Answers without waiting for a thread that reads much.
+    fn search_partial(self: &Arc<Self>, query: &Query, limit: usize) -> Result<SearchResults> {
+        let Some((snapshot, reading)) = self.known_so_far() else {
+            return self.search_alive(query, limit, &mut |_, _| {}, None);
+        };
+        // Hits that are not where they were are left out: whoever reads the streams now finds them again.
+        let found = match self.execution(&snapshot, query, None).ask(limit) {
+            Ok((found, _)) => found,
+            Err(RefreshError::Failed(e)) => return Err(e),
+            Err(_) => SearchResults::default(),
+        };
+        Ok(SearchResults { total: None, partial: Some(reading), ..found })
+    }
+
+    fn execution<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        query: &'a Query,
+        alive: Option<OffsetFilter<'a>>,
+    ) -> QueryExecution<'a> {
+        QueryExecution { corpus: &*self.corpus, snapshot, query, alive }
+    }
+}
+
+/// The best turns of a question, read.
+#[derive(Default)]
+struct Matched {
+    hits: Vec<Hit>,
+    /// The numbers of sessions that are not what was indexed.
+    stale: Vec<u64>,
+    total: Option<u64>,
+}
+
+struct QueryExecution<'a> {
+    corpus: &'a dyn Corpus,
+    snapshot: &'a Snapshot,
+    query: &'a Query,
+    alive: Option<OffsetFilter<'a>>,
+}
+
+impl QueryExecution<'_> {
+    fn ask(&self, limit: usize) -> RefreshResult<(SearchResults, Vec<u64>)> {
+        let wanted = self.wanted_sessions()?;
+        let Query { roles, not_roles, .. } = self.query;
+        let wants_role = |role: &str| {
+            // As questions have them: another program may write `User`.
+            let role = role.to_lowercase();
+            (roles.is_empty() || roles.contains(&role)) && !not_roles.contains(&role)
+        };
+        let asks_for_role = !roles.is_empty() || !not_roles.is_empty();
+        let filter = Filter {
+            sessions: wanted.as_deref(),
+            role: asks_for_role.then_some(&wants_role as &(dyn Fn(&str) -> bool + Sync)),
+            since: self.query.since_ms.map(seconds),
+            until: self.query.until_ms.map(seconds),
+            alive: self.alive,
+        };
+        let mut found = SearchResults { unread: unread(self.snapshot)?, ..SearchResults::default() };
+        let matched = if self.query.loose && self.query.plain {
+            Matched::default()
+        } else {
+            self.matched(&filter, limit)?
+        };
+        let (hits, stale) = match matched {
+            Matched { hits, stale, total } if !hits.is_empty() || !stale.is_empty() => {
+                found.total = total;
+                (hits, stale)
+            }
+            Matched { total, .. } if !self.query.plain || limit == 0 => {
+                found.total = total;
+                return Ok((found, Vec::new()));
+            }
+            _ => {
+                let tie = |a: &Scored, b: &Scored| self.tie(a, b);
+                let best = TopK::new(limit, &tie);
+                let rows = self.snapshot.rows.len();
+                let (near, stems) = related(
+                    &self.snapshot.views,
+                    self.query,
+                    &filter,
+                    rows,
+                    self.corpus.score_scope(),
+                    best,
+                )?;
+                found.related = true;
+                self.read(&near, &Matcher::of_stems(&stems), Lines::default())?
+            }
+        };
+        found.hits = hits;
+        found.hits.retain(|hit| filter.role.is_none_or(|wants| wants(&hit.role)));
+        found.related &= !found.hits.is_empty();
+        Ok((found, stale))
+    }
+
+    /// The best turns that hold all of the question.
+    ///
+    /// Where the index knows only nearly whether they do, more of them are read until those that are left out cannot be
+    /// better: none scores higher than the index said.
+    fn matched(&self, filter: &Filter<'_>, limit: usize) -> RefreshResult<Matched> {
+        let tie = |a: &Scored, b: &Scored| self.tie(a, b);
+        let views = &self.snapshot.views;
+        let matcher = Matcher::of_query(self.query);
+        let exact = self.query.must.iter().chain(&self.query.not).all(is_exact);
+        if exact && self.knows_roles(filter)? {
+            let found = matching(views, self.query, filter, TopK::new(limit, &tie))?;
+            let (hits, stale) = self.read(&found.best, &matcher, Lines::default())?;
+            return Ok(Matched { hits, stale, total: found.total });
+        }
+        let mut read: HashMap<(u32, u32), Option<Scored>> = HashMap::new();
+        let (mut lines, mut stale) = (Lines::default(), Vec::new());
+        let mut wanted = limit.saturating_add(limit / 4 + 4);
+        loop {
+            let found = matching(views, self.query, filter, TopK::new(wanted, &tie))?;
+            let mut best = TopK::new(limit, &tie);
+            for scored in &found.best {
+                let counted = match read.entry((scored.segment, scored.doc)) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(slot) => {
+                        let (row, at) = self.place_of(scored)?;
+                        let line = self.line(&row, at)?;
+                        let document = line.as_ref().and_then(|line| self.document_in(line, at));
+                        if document.is_none() {
+                            stale.push(row.number);
+                        }
+                        let times = document.and_then(Document::searched).and_then(|(role, text)| {
+                            let is_wanted = filter.role.is_none_or(|wants| wants(&role));
+                            if is_wanted { matcher.times(&text) } else { None }
+                        });
+                        let score =
+                            times.map(|times| self.score(scored, &found.weights, &times)).transpose()?;
+                        if let (Some(line), Some(_)) = (line, score) {
+                            lines.keep(scored, line);
+                        }
+                        *slot.insert(score.map(|score| Scored { score, ..*scored }))
+                    }
+                };
+                if let Some(scored) = counted {
+                    best.offer(scored);
+                }
+            }
+            let most = found.best.last().map_or(0.0, |last| last.score);
+            let kept = best.into_kept();
+            let enough = kept.len() >= limit && kept.last().is_none_or(|last| last.score > most);
+            if enough || found.best.len() < wanted {
+                let (hits, more_stale) = self.read(&kept, &matcher, lines)?;
+                stale.extend(more_stale);
+                let total = (found.best.len() < wanted && stale.is_empty())
+                    .then(|| read.values().flatten().count() as u64);
+                return Ok(Matched { hits, stale, total });
+            }
+            wanted = wanted.saturating_mul(4);
+        }
+    }
+
+    /// Whether the index alone tells the roles that are asked for.
+    fn knows_roles(&self, filter: &Filter<'_>) -> IndexResult<bool> {
+        for view in self.snapshot.views.iter().filter(|_| filter.role.is_some()) {
+            if !view.knows_roles()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn score(&self, scored: &Scored, weights: &[f32], times: &[u32]) -> IndexResult<f32> {
+        let norm = self.snapshot.views[scored.segment as usize].segment.norm(scored.doc)?;
+        let impacts = times.iter().map(|times| score::impact(*times, norm));
+        Ok(weights.iter().zip(impacts).fold(0.0, |all, (weight, impact)| all + weight * impact))
+    }
+
+    /// Reads hits where they lie, but for those that were just read; and the numbers of the sessions that are not what
+    /// was indexed.
+    fn read(
+        &self,
+        best: &[Scored],
+        matcher: &Matcher,
+        mut lines: Lines,
+    ) -> RefreshResult<(Vec<Hit>, Vec<u64>)> {
+        let (mut hits, mut stale) = (Vec::with_capacity(best.len()), Vec::new());
+        for scored in best {
+            let (row, spot) = self.place_of(scored)?;
+            let line = match lines.kept.remove(&(scored.segment, scored.doc)) {
+                Some(line) => Some(line),
+                None => self.line(&row, spot)?,
+            };
+            match line.and_then(|line| self.hit(&row, spot, scored.score, &line, matcher)) {
+                Some(hit) => hits.push(hit),
+                None => stale.push(row.number),
+            }
+        }
+        Ok((hits, stale))
+    }
+
+    fn place_of(&self, scored: &Scored) -> IndexResult<(Arc<Row>, RecordRef)> {
+        let view = &self.snapshot.views[scored.segment as usize];
+        let row = view.row_of(scored.doc).and_then(|row| self.snapshot.rows.get(row as usize));
+        let row = row.ok_or(IndexDamage::Wrong("a hit belongs to no session"))?;
+        Ok((row.row()?, view.segment.record_ref(scored.doc)?))
+    }
+
+    /// The order of hits that are equally good and equally old: the session that began later, then the later turn.
+    fn tie(&self, a: &Scored, b: &Scored) -> Ordering {
+        let views = &self.snapshot.views;
+        let row_of = |scored: &Scored| views[scored.segment as usize].row_of(scored.doc);
+        let seq_of =
+            |scored: &Scored| views[scored.segment as usize].segment.record_ref(scored.doc).map(|s| s.seq);
+        if let (Some(row_a), Some(row_b)) = (row_of(a), row_of(b))
+            && row_a == row_b
+            && let (Ok(seq_a), Ok(seq_b)) = (seq_of(a), seq_of(b))
+        {
+            return seq_b.cmp(&seq_a);
+        }
+        match (self.place_of(a), self.place_of(b)) {
+            (Ok((row_a, spot_a)), Ok((row_b, spot_b))) => {
+                let name = |row: &Row| (row.id.clone(), row.key.clone(), row.place);
+                name(&row_b).cmp(&name(&row_a)).then(spot_b.seq.cmp(&spot_a.seq))
+            }
+            _ => Ordering::Equal,
+        }
+    }
+
+    /// Up to which number turns are asked for, by row. Nothing: all of all sessions.
+    ///
+    /// What is in the trash is not found, but for what a session that is not in the trash was forked from, and shows.
+    fn wanted_sessions(&self) -> IndexResult<Option<Vec<u64>>> {
+        let rows = &self.snapshot.rows;
+        let chosen = !self.query.sessions.is_empty() || !self.query.not_sessions.is_empty();
+        if !chosen && !self.snapshot.has_trash {
+            return Ok(None);
+        }
+        let is_meant = |row: &Row| {
+            let any = |matches: &[SessionMatch]| matches.iter().any(|one| is(one, row));
+            (self.query.sessions.is_empty() || any(&self.query.sessions)) && !any(&self.query.not_sessions)
+        };
+        let shown = shown_by_forks(rows)?;
+        let wanted = |row: &RowRef| {
+            let in_trash = row.place() == Place::Trash;
+            if !chosen && (!in_trash || shown.is_empty()) {
+                return Ok(if in_trash { NONE } else { ALL });
+            }
+            let row = row.row()?;
+            let upto = if in_trash { shown.get(&row.id).copied().unwrap_or(NONE) } else { ALL };
+            Ok(if !chosen || is_meant(&row) { upto } else { NONE })
+        };
+        rows.iter().map(wanted).collect::<IndexResult<_>>().map(Some)
+    }
+
+    /// What is shown of a turn. Nothing if its line is not what was indexed.
+    fn hit(&self, row: &Row, spot: RecordRef, score: f32, line: &[u8], matcher: &Matcher) -> Option<Hit> {
+        let (id, document) = (stream_of(row)?, self.document_in(line, spot)?);
+        let ts = document.ts.clone().unwrap_or_default().into_owned();
+        let (role, text) = document.searched()?;
+        Some(Hit {
+            id,
+            title: row.title().to_owned(),
+            seq: spot.seq,
+            position: Position::new(spot.offset),
+            role: role.into_owned(),
+            ts,
+            snippet: snippet(&text, matcher, SNIPPET_CHARS, &|text| self.corpus.redactions(text)),
+            score,
+        })
+    }
+
+    /// Reads the line of a turn where it lies. Nothing if that is not what was indexed.
+    fn line(&self, row: &Row, spot: RecordRef) -> Result<Option<Vec<u8>>> {
+        let line = self.corpus.line_at(row.place(), &row.name, Position::new(spot.offset))?;
+        match line.filter(|line| crc32c::crc32c(line) == spot.crc) {
+            Some(line) => Ok(Some(line)),
+            // Two records on one line, perhaps: a reader takes them apart.
+            None => self.line_by_reading(row, spot),
+        }
+    }
+
+    /// Returns the document of the line that was read for a record.
+    fn document_in<'l>(&self, line: &'l [u8], spot: RecordRef) -> Option<Document<'l>> {
+        let verified = manent_log::frame::verify(line).is_some();
+        let entry = manent_log::Entry { seq: spot.seq, offset: spot.offset, bytes: line, verified };
+        self.corpus.document(&entry)
+    }
+
+    fn line_by_reading(&self, row: &Row, spot: RecordRef) -> Result<Option<Vec<u8>>> {
+        let Some(id) = stream_of(row) else { return Ok(None) };
+        let seek = Seek::Position { position: Position::new(spot.offset), seq: spot.seq };
+        let id = StreamId { space: self.corpus.space(), ..id };
+        let mut records = match self.corpus.open_at(&id, seek) {
+            Err(e) if e.is_not_found() => return Ok(None),
+            read => read?,
+        };
+        Ok(match records.next()? {
+            Some(LogItem::Entry(entry)) if crc32c::crc32c(entry.bytes) == spot.crc => {
+                Some(entry.bytes.to_vec())
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Lines of turns that were read to know whether they are hits, and will be shown if they are.
+#[derive(Default)]
+struct Lines {
+    kept: HashMap<(u32, u32), Vec<u8>>,
+    bytes: usize,
+}
+
+impl Lines {
+    /// Keeps a line, unless there are many: those are read again.
+    fn keep(&mut self, of: &Scored, line: Vec<u8>) {
+        self.bytes += line.len();
+        if self.bytes <= LINES_BYTES_MAX {
+            self.kept.insert((of.segment, of.doc), line);
+        }
+    }
+}
+
+/// By the ids of sessions in the trash: up to which number sessions that are not there show their records as their own.
+fn shown_by_forks(rows: &[RowRef]) -> IndexResult<HashMap<String, u64>> {
+    let mut shown = HashMap::new();
+    let forks = rows.iter().filter(|row| row.is_fork()).map(RowRef::row).collect::<IndexResult<Vec<_>>>()?;
+    let mut todo: Vec<(&str, u64)> = Vec::new();
+    for fork in forks.iter().filter(|fork| fork.place() != Place::Trash) {
+        todo.push((&fork.parent, fork.upto));
+    }
+    while let Some((id, upto)) = todo.pop() {
+        // Headers made by hand may go round in a circle: what was shown before leads no further.
+        let before = shown.entry(id.to_owned()).or_insert(NONE);
+        if upto > *before {
+            *before = upto;
+            let above = forks.iter().filter(|fork| fork.id == id && fork.place() == Place::Trash);
+            todo.extend(above.map(|fork| (fork.parent.as_str(), fork.upto.min(upto))));
+        }
+    }
+    Ok(shown)
+}
+
+fn is(wanted: &SessionMatch, row: &Row) -> bool {
+    match wanted {
+        SessionMatch::Key(key) => row.key == *key,
+        SessionMatch::KeyPrefix(start) => row.key.starts_with(start.as_str()),
+        SessionMatch::Id(start) => !row.id.is_empty() && row.id.starts_with(start.as_str()),
+    }
+}
+
+/// Names the session of a row.
+pub(crate) fn stream_of(row: &Row) -> Option<StreamId> {
+    let key = SessionKey::new(row.key.as_str()).ok()?;
+    Some(StreamId::session(row.place(), &key, row.id.as_str()))
+}
+
+const TRIES: u32 = 4;
+/// So much of what was read is kept until it is shown.
+const LINES_BYTES_MAX: usize = 1024 * 1024;

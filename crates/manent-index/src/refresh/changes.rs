@@ -1,0 +1,204 @@
+//! What is new, changed or gone since the index last looked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use manent_store::{
+    ChangeKind, Cursor, KnownStreams, ListDetail, Place, Selector, SessionKey, StreamState, Version, clock,
+};
+
+use crate::catalogue::{Row, RowRef};
+use crate::corpus::Corpus;
+use crate::error::IndexResult;
+use crate::refresh::RefreshResult;
+use crate::refresh::index_dir::IndexDir;
+use crate::refresh::ingest::ChangedStream;
+use crate::refresh::loaded::LoadedIndex;
+
+/// What is new or changed since last time, and what is gone.
+pub(crate) type Differences = (Vec<ChangedStream>, Vec<Arc<Row>>);
+
+/// What a look at the streams brought.
+pub(crate) struct Survey {
+    pub(crate) differences: Differences,
+    cursor: Cursor,
+    checked_ms: i64,
+    written_log_bytes: u64,
+}
+
+/// What is known, as the backend asks for it.
+struct KnownRows<'a> {
+    known: &'a LoadedIndex,
+    /// Whether all that is not told of may be taken for unchanged.
+    is_complete: bool,
+}
+
+impl KnownStreams for KnownRows<'_> {
+    fn each(&self, take: &mut dyn FnMut(Place, &str, Version)) {
+        self.known.each(take);
+    }
+
+    fn version(&self, place: Place, name: &str) -> Option<Version> {
+        self.known.version(place, name)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+}
+
+/// Asks what changed. `all_read`: whether every row is of a session that could be read.
+pub(crate) fn survey(
+    known: &LoadedIndex,
+    corpus: &dyn Corpus,
+    dir: Option<&IndexDir>,
+    all_read: bool,
+) -> RefreshResult<Survey> {
+    let checked_ms = clock::now_ms();
+    let written_log_bytes = dir.map_or(0, IndexDir::written_log_bytes);
+    // What could not be read may be readable now, without having changed.
+    let looked = KnownRows { known, is_complete: known.is_checked && all_read };
+    let answer = corpus.changes(&looked, &known.cursor)?;
+    let (mut changed, mut gone) = (Vec::new(), Vec::new());
+    if !answer.streams.is_empty() {
+        let by_name = if answer.streams.len() > FEW { Some(by_name(&known.rows)?) } else { None };
+        for change in answer.streams {
+            let old = match &by_name {
+                Some(rows) => rows.get(&(change.place, change.name.as_str())).copied(),
+                None => row_of(&known.rows, change.place, &change.name),
+            };
+            let old = old.map(RowRef::row).transpose()?;
+            match change.kind.seen() {
+                None => gone.extend(old),
+                Some(StreamState { version, bytes }) => changed.push(ChangedStream {
+                    place: change.place,
+                    name: change.name,
+                    version,
+                    bytes,
+                    seen_at: answer.moment,
+                    grew: matches!(change.kind, ChangeKind::Appended(_)),
+                    old,
+                }),
+            }
+        }
+    }
+    Ok(Survey { differences: (changed, gone), cursor: answer.cursor, checked_ms, written_log_bytes })
+}
+
+fn row_of<'a>(rows: &'a [RowRef], place: Place, name: &str) -> Option<&'a RowRef> {
+    rows.iter().find(|row| row.place() == place && row.name().is_ok_and(|other| other == name))
+}
+
+fn by_name(rows: &[RowRef]) -> IndexResult<HashMap<(Place, &str), &RowRef>> {
+    rows.iter().map(|row| Ok(((row.place(), row.name()?), row))).collect()
+}
+
+impl Survey {
+    /// Notes when the look was, and gives what it brought.
+    pub(crate) fn noted_in(self, known: &mut LoadedIndex) -> Differences {
+        (known.cursor, known.checked_ms, known.written_log_bytes) =
+            (self.cursor, self.checked_ms, self.written_log_bytes);
+        self.differences
+    }
+}
+
+/// Whether every session that is known is still where it was.
+pub(crate) fn is_all_there(known: &mut LoadedIndex, corpus: &dyn Corpus) -> RefreshResult<bool> {
+    let changes = corpus.changes(&*known, &known.cursor)?;
+    if changes.streams.is_empty() {
+        known.cursor = changes.cursor;
+        return Ok(true);
+    }
+    Ok(!changes.streams.iter().any(|change| change.kind == ChangeKind::Gone))
+}
+
+/// Drops the rows of files that are not sessions of their own: what interrupted packing left beside the plain file, and
+/// an archived file all of whose records the live session of its id holds, as the backend tells. An archived session of
+/// which another program restored an older copy is one. Returns whether any row was dropped.
+pub(crate) fn drop_copies(rows: &mut Vec<RowRef>, corpus: &dyn Corpus) -> RefreshResult<bool> {
+    if rows.iter().all(|row| row.place() == Place::Live) {
+        return Ok(false);
+    }
+    // Copies that somebody made by hand have another key than their header says, and are not meant.
+    let mut shortest: HashMap<(Place, String, String), usize> = HashMap::new();
+    let mut all = Vec::with_capacity(rows.len());
+    for row in &*rows {
+        let (whole, len) = (row.row()?, row.name()?.len());
+        let session = (row.place(), whole.key.clone(), whole.id.clone());
+        if !whole.id.is_empty() {
+            shortest.entry(session.clone()).and_modify(|best| *best = len.min(*best)).or_insert(len);
+        }
+        all.push((session, len));
+    }
+    let mut kept = Vec::with_capacity(all.len());
+    for (session, len) in all {
+        let is_second_form = shortest.get(&session).is_some_and(|best| *best < len);
+        let (place, key, id) = session;
+        let is_live =
+            place == Place::Archive && shortest.contains_key(&(Place::Live, key.clone(), id.clone()));
+        kept.push(!is_second_form && (!is_live || is_listed_in_archive(corpus, &key, &id)?));
+    }
+    let before = rows.len();
+    let mut kept = kept.into_iter();
+    rows.retain(|_| kept.next().unwrap_or(true));
+    Ok(rows.len() < before)
+}
+
+fn is_listed_in_archive(corpus: &dyn Corpus, key: &str, id: &str) -> RefreshResult<bool> {
+    let Ok(key) = SessionKey::new(key) else { return Ok(true) };
+    let listed = corpus.list(Place::Archive, Selector::Key(&key), ListDetail::Header)?;
+    Ok(listed.iter().any(|listed| listed.id.id == id))
+}
+
+/// What a list shows of a fork depends on what it was forked from. Where that was read anew, so must the fork be.
+/// False: some must.
+pub(crate) fn settle_forks(rows: &mut [RowRef]) -> IndexResult<bool> {
+    if !rows.iter().any(RowRef::is_fork) {
+        return Ok(true);
+    }
+    let mut by_id: HashMap<String, (u8, u64, String)> = HashMap::new();
+    for row in &*rows {
+        let row = row.row()?;
+        // Other programs' sessions have no ids, and no forks that share records with them.
+        if row.id.is_empty() {
+            continue;
+        }
+        // Of several files with one id, the one that is read for its forks: live before archived before deleted.
+        let is_nearer = by_id.get(&row.id).is_none_or(|(place, ..)| row.place < *place);
+        if is_nearer {
+            by_id.insert(row.id.clone(), (row.place, row.number, row.parent.clone()));
+        }
+    }
+    let lineage = |parent: &str| {
+        let (mut id, mut lineage) = (parent, 1_u64);
+        // Headers made by hand may go round in a circle.
+        for _ in 0..LINEAGE_MAX {
+            let Some((_, number, parent)) = by_id.get(id) else { break };
+            lineage = lineage.wrapping_mul(31).wrapping_add(number + 1);
+            id = parent;
+        }
+        lineage
+    };
+    let mut settled = true;
+    for slot in rows.iter_mut().filter(|row| row.is_fork()) {
+        let row = slot.row()?;
+        let now = lineage(&row.parent);
+        if row.lineage == now {
+            continue;
+        }
+        let mut row = Arc::unwrap_or_clone(row);
+        if row.lineage != 0 {
+            settled = false;
+            row.stale = true;
+            row.version = Version::UNKNOWN;
+        }
+        row.lineage = now;
+        *slot = row.into();
+    }
+    Ok(settled)
+}
+
+/// So few changes are looked for one by one.
+const FEW: usize = 8;
+/// How many sessions a fork may descend from; beyond that nobody looks.
+const LINEAGE_MAX: usize = 64;

@@ -1,0 +1,279 @@
+//! The blobs of an index.
+//!
+//! ```text
+//! catalogue        which segments count, and a row for every session; replaced as a whole
+//! <uuid>.words     a segment; never changed
+//! news             who was written since, in large stores
+//! leaving          sessions that are being purged
+//! lock             held by whoever writes here, for as long as that lives
+//! ```
+//!
+//! A segment counts as soon as a catalogue that names it is there. What no catalogue names is left from somebody who
+//! died, and goes with the next write.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use manent_log::Durability;
+use manent_store::{Blob, Blobs, Lock, SessionKey, Version};
+
+use crate::catalogue::missing::PendingPurge;
+use crate::catalogue::{self, CatalogueFile, Head, Row, SegmentFile};
+use crate::error::{Error, IndexResult, Result, broken};
+use crate::pages::{self, Pages};
+use crate::segment::Segment;
+
+/// Where an index is kept.
+#[derive(Debug, Clone)]
+pub struct IndexDir {
+    blobs: Arc<dyn Blobs>,
+    folder: String,
+}
+
+/// Tells one catalogue from the next, as long as the catalogue is held open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Edition {
+    version: Version,
+    bytes: u64,
+    written_ms: i64,
+}
+
+impl Edition {
+    /// When it was written, in milliseconds since 1970.
+    pub(crate) fn written_ms(self) -> i64 {
+        self.written_ms
+    }
+}
+
+/// The right to write the index, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    _lock: Lock,
+}
+
+impl IndexDir {
+    /// Names a folder of blobs for an index.
+    pub fn new(blobs: Arc<dyn Blobs>, folder: impl Into<String>) -> IndexDir {
+        IndexDir { blobs, folder: folder.into() }
+    }
+
+    /// Returns the directory, for people; `None` where the index is not in files.
+    pub(crate) fn dir(&self) -> Option<PathBuf> {
+        self.blobs.path(&self.folder)
+    }
+
+    fn name(&self, name: &str) -> String {
+        if self.folder.is_empty() { name.to_owned() } else { format!("{}/{name}", self.folder) }
+    }
+
+    /// Which catalogue is there.
+    pub(crate) fn edition(&self) -> Option<Edition> {
+        let stat = self.blobs.stat(&self.name(CATALOGUE)).ok()??;
+        Some(Edition { version: stat.version, bytes: stat.bytes, written_ms: stat.modified_ms })
+    }
+
+    /// As [`IndexDir::edition`], with the catalogue held open: until it is closed, no other one can be taken for it.
+    pub(crate) fn hold_edition(&self) -> (Option<Edition>, Option<Box<dyn Blob>>) {
+        let blob = self.blobs.open(&self.name(CATALOGUE)).ok().flatten();
+        let held = blob.as_ref().map(|blob| blob.version());
+        let is_held = |edition: &Edition| held.is_none_or(|held| held == edition.version);
+        (self.edition().filter(is_held), blob)
+    }
+
+    /// How long the catalogue is; 0 if there is none.
+    pub(crate) fn catalogue_bytes(&self) -> u64 {
+        self.edition().map_or(0, |edition| edition.bytes)
+    }
+
+    /// The lines of news or of what is leaving, as far as they can be read, and their length.
+    fn lines<T: serde::de::DeserializeOwned>(&self, name: &str) -> io::Result<(Vec<T>, u64)> {
+        let Some(blob) = self.blobs.open(&self.name(name))? else { return Ok((Vec::new(), 0)) };
+        let mut bytes = vec![0; blob.len().min(LINES_BYTES_MAX) as usize];
+        let mut len = 0;
+        while len < bytes.len() {
+            match blob.read_at(&mut bytes[len..], len as u64)? {
+                0 => break,
+                n => len += n,
+            }
+        }
+        let lines = bytes[..len].split(|byte| *byte == b'\n');
+        Ok((lines.filter_map(|line| serde_json::from_slice(line).ok()).collect(), len as u64))
+    }
+
+    /// How long such a blob is.
+    fn lines_bytes(&self, name: &str) -> u64 {
+        self.blobs.stat(&self.name(name)).ok().flatten().map_or(0, |stat| stat.bytes)
+    }
+
+    /// Adds a line to the news.
+    pub(crate) fn add_news(&self, line: &[u8]) -> io::Result<()> {
+        self.blobs.append(&self.name(NEWS), line, Durability::Flush)
+    }
+
+    /// The sessions that were written since everything was last looked at, each once.
+    pub(crate) fn news(&self) -> io::Result<Vec<SessionKey>> {
+        let (keys, _) = self.lines::<String>(NEWS)?;
+        let mut seen = HashSet::new();
+        let keys = keys.into_iter().filter_map(|key| SessionKey::new(key).ok());
+        Ok(keys.filter(|key| seen.insert(key.clone())).collect())
+    }
+
+    /// How long the news are.
+    pub(crate) fn written_log_bytes(&self) -> u64 {
+        self.lines_bytes(NEWS)
+    }
+
+    /// Removes the news if nothing was added to them: everything was looked at since.
+    pub(crate) fn drop_news(&self, bytes: u64) {
+        if bytes > 0 && self.written_log_bytes() == bytes {
+            let _ = self.remove(NEWS);
+        }
+    }
+
+    /// Notes sessions that are going to be purged, durably: if the purge is cut off, nobody takes them for lost.
+    pub(crate) fn add_leaving(&self, leaving: &[PendingPurge]) -> io::Result<()> {
+        // Without a catalogue, nobody knows of them.
+        if self.edition().is_none() || !self.is_ours()? {
+            return Ok(());
+        }
+        let mut lines = Vec::new();
+        for leaving in leaving {
+            serde_json::to_writer(&mut lines, leaving)?;
+            lines.push(b'\n');
+        }
+        self.blobs.append(&self.name(LEAVING), &lines, Durability::Sync)?;
+        self.blobs.sync(&self.folder)
+    }
+
+    /// The sessions that are being purged.
+    pub(crate) fn leaving(&self) -> Vec<PendingPurge> {
+        self.lines(LEAVING).map(|(leaving, _)| leaving).unwrap_or_default()
+    }
+
+    /// Forgets them once the catalogue no longer knows any of them.
+    pub(crate) fn drop_leaving(&self, rows: &[Arc<Row>]) {
+        let Ok((leaving, bytes)) = self.lines::<PendingPurge>(LEAVING) else { return };
+        let is_known = |leaving: &PendingPurge| rows.iter().any(|row| leaving.is_row(row));
+        if bytes > 0 && !leaving.iter().any(is_known) && self.lines_bytes(LEAVING) == bytes {
+            let _ = self.remove(LEAVING);
+        }
+    }
+
+    /// Whether what is there may be believed: nobody else can write it.
+    pub(crate) fn is_ours(&self) -> io::Result<bool> {
+        self.blobs.is_trustworthy(&self.folder)
+    }
+
+    /// Opens the catalogue; `None` if there is none.
+    pub(crate) fn catalogue(&self) -> IndexResult<Option<(Head, CatalogueFile)>> {
+        match self.is_ours() {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e.into()),
+            Ok(false) => return Err(broken("others can write it")),
+            Ok(true) => {}
+        }
+        match self.blobs.open(&self.name(CATALOGUE))? {
+            None => Ok(None),
+            Some(blob) => catalogue::decode(Pages::open(blob)?).map(Some),
+        }
+    }
+
+    pub(crate) fn segment(&self, named: &SegmentFile) -> IndexResult<Segment> {
+        // A name is a file beside the catalogue and nothing else.
+        if named.name.contains(['/', '\0']) || !named.name.ends_with(SEGMENT) {
+            return Err(broken("a segment has no name"));
+        }
+        match self.blobs.open(&self.name(&named.name))? {
+            None => Err(io::Error::from(io::ErrorKind::NotFound).into()),
+            Some(blob) => Segment::open(Pages::open(blob)?),
+        }
+    }
+
+    /// Takes the right to write; `None` if another process has it for as long as that.
+    pub(crate) fn write(&self, wait: Duration) -> io::Result<Option<Writing>> {
+        let lock = self.blobs.lock(&self.folder, LOCK, wait)?;
+        if !self.is_ours()? {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can write the directory"));
+        }
+        Ok(lock.map(|lock| Writing { _lock: lock }))
+    }
+
+    /// Waits for whoever is writing. False: that takes longer than we wait. Nothing is made for it.
+    pub(crate) fn wait_for_writer(&self, wait: Duration) -> io::Result<bool> {
+        self.blobs.wait_for(&self.folder, LOCK, wait)
+    }
+
+    /// Puts a segment on the disk. It counts when a catalogue names it. The bytes are sealed for it, and are as they
+    /// were afterwards.
+    pub(crate) fn put_segment(&self, bytes: &mut Vec<u8>) -> io::Result<SegmentFile> {
+        let name = format!("{}{SEGMENT}", uuid::Uuid::now_v7().simple());
+        let len = bytes.len();
+        let put = self.put(&name, bytes);
+        bytes.truncate(len);
+        put.map(|()| SegmentFile { name, bytes: len as u64 })
+    }
+
+    /// Replaces the catalogue, and removes what the new one does not name.
+    pub(crate) fn put_catalogue(&self, mut bytes: Vec<u8>, segments: &[SegmentFile]) -> io::Result<()> {
+        self.put(CATALOGUE, &mut bytes)?;
+        self.tidy(segments)?;
+        self.blobs.sync(&self.folder)
+    }
+
+    fn put(&self, name: &str, bytes: &mut Vec<u8>) -> io::Result<()> {
+        pages::seal(bytes);
+        self.blobs.put(&self.name(name), bytes)
+    }
+
+    /// Removes what is left from others, but for what is named.
+    pub(crate) fn tidy(&self, segments: &[SegmentFile]) -> io::Result<()> {
+        self.strays(segments)?.iter().try_for_each(|name| self.remove(name))
+    }
+
+    /// What is there of ours and not named: somebody is writing it, or died while writing it.
+    pub(crate) fn strays(&self, segments: &[SegmentFile]) -> io::Result<Vec<String>> {
+        let is_stray = |name: &String| {
+            let ours = name.ends_with(SEGMENT) || name.ends_with(UNFINISHED);
+            ours && !segments.iter().any(|segment| segment.name == *name)
+        };
+        Ok(self.blobs.list(&self.folder)?.into_iter().filter(is_stray).collect())
+    }
+
+    /// Whether nothing is there.
+    pub(crate) fn is_empty(&self) -> Result<bool> {
+        let names = self.blobs.list(&self.folder).map_err(|e| Error::Index(e.to_string()))?;
+        Ok(names.iter().all(|name| name == LOCK))
+    }
+
+    /// Makes what was removed stay so.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.blobs.sync(&self.folder)
+    }
+
+    /// Removes everything but the lock.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        // First the catalogue: segments without one count for nothing.
+        self.remove(CATALOGUE)?;
+        self.remove(NEWS)?;
+        self.remove(LEAVING)?;
+        self.tidy(&[])?;
+        self.blobs.sync(&self.folder)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.blobs.delete(&self.name(name))
+    }
+}
+
+const CATALOGUE: &str = "catalogue";
+const LOCK: &str = "lock";
+const NEWS: &str = "news";
+const LEAVING: &str = "leaving";
+/// Nobody reads more of news or of what is leaving.
+const LINES_BYTES_MAX: u64 = 1024 * 1024;
+const SEGMENT: &str = ".words";
+/// What [`Blobs::put`] leaves if it dies.
+const UNFINISHED: &str = ".tmp";

@@ -1,0 +1,569 @@
+//! Reads sessions for the index: what was appended since last time, or everything where that cannot be told.
+//!
+//! Reads many sessions for the index, on several threads where there is much to read.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use manent_log::{Entry, LogEnd, LogItem};
+use manent_store::sync::lock;
+use manent_store::threads::{processors, with_helpers};
+use manent_store::{
+    ListDetail, Place, Position, ScanTime, Seek, Selector, StreamId, StreamReader, StreamStat, Version, clock,
+};
+
+use crate::catalogue::listing::shorten;
+use crate::catalogue::{RecordMark, Row, RowRef};
+use crate::corpus::{Content, Corpus, Document};
+use crate::error::{Error, Result};
+use crate::query::related::NEIGHBOURS;
+use crate::refresh::RefreshResult;
+use crate::refresh::index_dir::IndexDir;
+use crate::refresh::loaded::SegmentHandle;
+use crate::segment::RecordRef;
+use crate::segment::builder::{Builder, TurnInfo};
+
+/// Takes turns in and gives segments out, each of a size that fits in memory.
+pub(crate) struct SegmentSink<'a> {
+    builder: Builder,
+    /// How much memory a segment may take while it is made.
+    memory_max: usize,
+    /// Where finished segments go.
+    give: &'a mut dyn FnMut(Vec<u8>) -> Result<()>,
+    /// The turns before the next one, for which they are neighbours.
+    before: VecDeque<Before>,
+    /// The run of this session was begun.
+    begun: bool,
+}
+
+#[derive(Default)]
+struct Before {
+    role: String,
+    second: u32,
+    spot: RecordRef,
+    text: String,
+}
+
+impl<'a> SegmentSink<'a> {
+    pub(crate) fn new(memory_max: usize, give: &'a mut dyn FnMut(Vec<u8>) -> Result<()>) -> SegmentSink<'a> {
+        SegmentSink { builder: Builder::default(), memory_max, give, before: VecDeque::new(), begun: false }
+    }
+
+    fn begin_session(&mut self) {
+        self.before.clear();
+        self.begun = false;
+    }
+
+    /// A turn that was taken in before: only its neighbours need it.
+    fn remember(&mut self, role: &str, second: u32, spot: RecordRef, text: &str) {
+        // The oldest makes room, and lends its memory.
+        let full = self.before.len() >= NEIGHBOURS;
+        let mut before = if full { self.before.pop_front() } else { None }.unwrap_or_default();
+        role.clone_into(&mut before.role);
+        text.clone_into(&mut before.text);
+        (before.second, before.spot) = (second, spot);
+        self.before.push_back(before);
+    }
+
+    fn take(&mut self, number: u64, role: &str, second: u32, spot: RecordRef, text: &str) -> Result<()> {
+        if !self.begun {
+            self.begun = true;
+            self.builder.begin_run(number, self.before.len() as u32);
+            for before in &self.before {
+                let said = TurnInfo { role: &before.role, second: before.second, spot: before.spot };
+                self.builder.add(said, &before.text);
+            }
+        }
+        self.builder.add(TurnInfo { role, second, spot }, text);
+        self.remember(role, second, spot, text);
+        if self.builder.memory() > self.memory_max {
+            self.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Gives out what is left.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.begun = false;
+        let builder = std::mem::take(&mut self.builder);
+        if builder.is_empty() { Ok(()) } else { (self.give)(builder.finish()) }
+    }
+}
+
+/// Reads a stream that changed. `old` is what was known of it; `number` marks its records if it must be read anew.
+///
+/// A stream that cannot be read has a row too, which says so. An error is about the index, not about the stream.
+pub(crate) fn ingest(
+    corpus: &dyn Corpus,
+    changed: &ChangedStream,
+    listed: &StreamStat,
+    old: Option<&Row>,
+    number: u64,
+    intake: &mut SegmentSink<'_>,
+) -> Result<Row> {
+    intake.begin_session();
+    let mut row = Row {
+        place: place_number(listed.id.place),
+        from: place_number(listed.from),
+        name: changed.name.clone(),
+        key: listed.id.key.as_str().to_owned(),
+        id: listed.id.id.clone(),
+        version: changed.version,
+        bytes: changed.bytes,
+        number,
+        ..Row::default()
+    };
+    // The only stream of a space has another id each time it is replaced, and is meant whatever that is by now.
+    let is_single = listed.id.space.single_key().is_some();
+    let at = if is_single { StreamId::single(listed.id.space) } else { listed.id.clone() };
+    let modified_ms = listed.modified_ms;
+    let mut gathering =
+        StreamIngest { corpus, intake, modified_ms, taken: false, sought: None, trouble: None };
+    // A key leads to one file. Another file that would be the stream of that key too is not read.
+    if changed.place == Place::Live && row.id.is_empty() {
+        let read = corpus.live_outside(&listed.id.key)?;
+        if read.is_some_and(|read| read.name != changed.name) {
+            SHADOWED.clone_into(&mut row.unreadable);
+            row.version = Version::UNKNOWN;
+            return Ok(row);
+        }
+    }
+    let read = match old {
+        Some(old) if old.last.is_set && old.unreadable.is_empty() && only_grew(old, changed) => {
+            gathering.go_on(&at, old, &mut row)
+        }
+        _ => Ok(false),
+    };
+    let read = match read {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            // The neighbours that were remembered of it are outdated.
+            gathering.intake.begin_session();
+            gathering.read_all(&at, old, &mut row)
+        }
+        Err(e) => Err(e),
+    };
+    let taken = gathering.taken;
+    match (read, gathering.trouble) {
+        (_, Some(trouble)) => Err(trouble),
+        (Ok(()), None) => Ok(row),
+        // Not settled: the obstacle may go away without the stream changing.
+        (Err(e), None) => {
+            if let Some(old) = old.filter(|_| !taken) {
+                // The part that was read before can still be found.
+                let Row { name, place, from, version, bytes, .. } = row;
+                row = Row { place, from, name, version, bytes, ..old.clone() };
+            }
+            row.unreadable = e.to_string();
+            row.version = Version::UNKNOWN;
+            if row.updated.is_empty() {
+                (row.created_ms, row.updated_ms) = (listed.modified_ms, listed.modified_ms);
+            }
+            Ok(row)
+        }
+    }
+}
+
+/// Returns whether all that was read of a stream before can be trusted to stand where it stood, if its last record
+/// does.
+///
+/// Another program may change anything in its own files. Ours only grow: one that changed without growing was changed
+/// by something else, unless it was just moved, or was looked at again because its time stamp was not settled. A file
+/// that another one took the place of (a copy that was restored, say) is read as a whole.
+fn only_grew(old: &Row, changed: &ChangedStream) -> bool {
+    let moved = old.place() != changed.place || old.name != changed.name;
+    old.native && !old.stale && (moved || changed.grew)
+}
+
+struct StreamIngest<'a, 'b> {
+    corpus: &'a dyn Corpus,
+    intake: &'a mut SegmentSink<'b>,
+    modified_ms: i64,
+    /// Something was taken in.
+    taken: bool,
+    /// The last record that was read before, until it is met again.
+    sought: Option<RecordMark>,
+    /// The index could not be written: not the stream's fault.
+    trouble: Option<Error>,
+}
+
+impl StreamIngest<'_, '_> {
+    /// Reads what was appended. Returns false if the stream is not what it was, and must be read as a whole.
+    fn go_on(&mut self, at: &StreamId, old: &Row, row: &mut Row) -> Result<bool> {
+        let from = old.recent.first().copied().unwrap_or(old.last);
+        let seek = Seek::Position { position: Position::new(from.offset), seq: from.seq };
+        let mut records = self.corpus.open_at(at, seek)?;
+        let parent = self.corpus.origin_of(&*records).and_then(|origin| origin.parent);
+        if parent.as_ref().map_or("", |(id, _)| id) != old.parent {
+            return Ok(false);
+        }
+        // From the last searched records to the last record, nothing may have changed.
+        let mut here = RecordMark::default();
+        while here != old.last {
+            match records.next()? {
+                Some(LogItem::Entry(entry)) => {
+                    here = mark(&entry);
+                    if entry.seq > old.last.seq || (entry.seq == from.seq && here != from) {
+                        return Ok(false);
+                    }
+                    if old.recent.contains(&here) {
+                        self.remember(&entry);
+                    }
+                }
+                Some(LogItem::Damage(_)) if here.is_set => {}
+                _ => return Ok(false),
+            }
+        }
+        let Row { place, from, name, key, id, version, bytes, .. } = std::mem::take(row);
+        *row = Row { place, from, name, key, id, version, bytes, ..old.clone() };
+        self.read_on(&mut *records, row)?;
+        Ok(true)
+    }
+
+    fn remember(&mut self, entry: &Entry<'_>) {
+        if let Some(document) = self.corpus.document(entry) {
+            let written_ms = document.ts.as_deref().and_then(clock::parse_ms);
+            let second = seconds(written_ms.unwrap_or(self.modified_ms));
+            if let Some((role, text)) = document.searched() {
+                self.intake.remember(&role, second, record_ref(entry), &text);
+            }
+        }
+    }
+
+    fn read_all(&mut self, at: &StreamId, old: Option<&Row>, row: &mut Row) -> Result<()> {
+        let mut records = self.corpus.open_at(at, Seek::First)?;
+        let origin = self.corpus.origin_of(&*records);
+        row.headed = origin.is_some();
+        // The disk may not have given the header when it was asked whose stream this is.
+        if let Some(origin) = origin.as_ref().filter(|_| row.id.is_empty() && at.place == Place::Live) {
+            row.id.clone_from(&origin.id);
+        }
+        if let Some(parent) = origin.and_then(|origin| origin.parent) {
+            (row.parent, row.upto) = parent;
+            row.lineage = 0;
+            self.read_shared(at, row)?;
+        }
+        self.sought = old.filter(|old| old.native && old.last.is_set && old.id == row.id).map(|old| old.last);
+        self.read_on(&mut *records, row)?;
+        // Ours only grow. One that no longer has the last record that was read has lost it.
+        if let Some(old) = old.filter(|_| row.native) {
+            (row.once_bytes, row.once_seq) = (old.once_bytes, old.once_seq);
+            if let Some(lost) = self.sought.take().filter(|lost| lost.seq >= row.once_seq)
+                && !is_set_aside(self.corpus, at, old, records.end())?
+            {
+                (row.once_bytes, row.once_seq) = (old.bytes.max(lost.offset), lost.seq);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the records that a fork shares with its parent. They are found in the parent.
+    fn read_shared(&self, at: &StreamId, row: &mut Row) -> Result<()> {
+        let corpus = self.corpus;
+        corpus.shared(at, row.upto, &mut |item| {
+            let entry = match item {
+                LogItem::Entry(entry) => entry,
+                LogItem::Damage(_) => {
+                    row.damaged = true;
+                    return;
+                }
+            };
+            let Some(document) = corpus.document(&entry) else { return };
+            note(corpus, &entry, &document, row);
+            if let Some((_, text)) = document.searched() {
+                row.shared_turns += 1;
+                row.shared_tokens += estimated_tokens(&text);
+            }
+        })?;
+        Ok(())
+    }
+
+    fn read_on(&mut self, records: &mut dyn StreamReader, row: &mut Row) -> Result<()> {
+        // A record that does not say when it was written is as old as the one before it.
+        let mut second =
+            if row.updated.is_empty() { seconds(self.modified_ms) } else { seconds(row.updated_ms) };
+        while let Some(item) = records.next()? {
+            let entry = match item {
+                LogItem::Entry(entry) => entry,
+                LogItem::Damage(_) => {
+                    row.damaged = true;
+                    continue;
+                }
+            };
+            // A line without a checksum is another program's, which may change it.
+            let ours = if row.last.is_set { row.native } else { entry.seq == 0 };
+            row.native = ours && entry.verified;
+            row.last = mark(&entry);
+            if self.sought.is_some_and(|sought| sought.seq == entry.seq && sought.crc == row.last.crc) {
+                self.sought = None;
+            }
+            let Some(document) = self.corpus.document(&entry) else { continue };
+            second = note(self.corpus, &entry, &document, row).map_or(second, seconds);
+            let Some((role, text)) = document.searched() else { continue };
+            row.turns += 1;
+            row.tokens += estimated_tokens(&text);
+            if row.recent.len() >= NEIGHBOURS {
+                row.recent.remove(0);
+            }
+            row.recent.push(row.last);
+            self.taken = true;
+            let spot = RecordRef { offset: entry.offset, seq: entry.seq, crc: row.last.crc };
+            if let Err(e) = self.intake.take(row.number, &role, second, spot, &text) {
+                self.trouble = Some(e);
+                return Ok(());
+            }
+        }
+        row.torn = matches!(records.end(), LogEnd::Torn(_));
+        if row.updated.is_empty() || row.updated_ms == 0 {
+            row.updated_ms = self.modified_ms;
+        }
+        if row.created.is_empty() {
+            row.created_ms = self.modified_ms;
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether the last record that was read of a stream, and that is no longer there, stands in its torn end, or
+/// in what was set aside of that since. Then it is named there, and did not vanish without a trace.
+pub(crate) fn is_set_aside(corpus: &dyn Corpus, at: &StreamId, old: &Row, end: LogEnd) -> Result<bool> {
+    let RecordMark { offset, seq, .. } = old.last;
+    match end {
+        LogEnd::Torn(torn) if torn.offset <= offset && offset - torn.offset < torn.length => Ok(true),
+        _ => Ok(corpus.was_set_aside(at, Position::new(offset), seq, old.read_at)?),
+    }
+}
+
+/// Updates the parts of a row that a list shows by one record, and returns when the record was written, if it says.
+fn note(corpus: &dyn Corpus, entry: &Entry<'_>, document: &Document<'_>, row: &mut Row) -> Option<i64> {
+    let ms = document.ts.as_deref().and_then(clock::parse_ms);
+    if let Some(ts) = &document.ts {
+        if row.created.is_empty() {
+            row.created = ts.clone().into_owned();
+            row.created_ms = ms.unwrap_or(row.created_ms);
+        }
+        row.updated.clear();
+        row.updated.push_str(ts);
+        row.updated_ms = ms.unwrap_or(row.updated_ms);
+    }
+    match &document.content {
+        Content::Text { .. } if row.said.is_empty() => {
+            row.said = corpus.opening(entry).map(|text| shorten(&text)).unwrap_or_default();
+        }
+        Content::Title(title) => row.given = shorten(title),
+        Content::Text { .. } | Content::Other => {}
+    }
+    ms
+}
+
+/// Returns about how many tokens a text has: four bytes each.
+fn estimated_tokens(text: &str) -> u64 {
+    text.len().div_ceil(4) as u64
+}
+
+fn mark(entry: &Entry<'_>) -> RecordMark {
+    RecordMark { offset: entry.offset, seq: entry.seq, crc: crc32c::crc32c(entry.bytes), is_set: true }
+}
+
+fn record_ref(entry: &Entry<'_>) -> RecordRef {
+    RecordRef { offset: entry.offset, seq: entry.seq, crc: crc32c::crc32c(entry.bytes) }
+}
+
+/// In what a segment has room for: 1970 to 2106.
+pub(crate) fn seconds(ms: i64) -> u32 {
+    u32::try_from((ms.div_euclid(1000)).max(0)).unwrap_or(u32::MAX)
+}
+
+pub(crate) fn place_number(place: Place) -> u8 {
+    Place::ALL.iter().position(|other| *other == place).unwrap_or_default() as u8
+}
+
+/// Why a session is not read.
+const SHADOWED: &str = "another file of the same key is read in its place; give one of them another name";
+
+/// A session that changed, or is new.
+pub(crate) struct ChangedStream {
+    pub(crate) place: Place,
+    pub(crate) name: String,
+    pub(crate) version: Version,
+    pub(crate) bytes: u64,
+    /// When it was seen.
+    pub(crate) seen_at: ScanTime,
+    /// Whether it is the same stream and not shorter, so that what was read of it may still stand.
+    pub(crate) grew: bool,
+    pub(crate) old: Option<Arc<Row>>,
+}
+
+impl ChangedStream {
+    /// How much of it is to be read.
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        let read = self.old.as_ref().map_or(0, |old| old.last.offset);
+        if self.bytes >= read { self.bytes - read } else { self.bytes }
+    }
+
+    /// What the stream is; `None` if it is gone since it was seen.
+    pub(crate) fn identify(&self, corpus: &dyn Corpus) -> Result<Option<StreamStat>> {
+        Ok(corpus.list(self.place, Selector::Name(&self.name), ListDetail::Header)?.into_iter().next())
+    }
+}
+
+pub(crate) fn in_batches(changed: Vec<ChangedStream>) -> Vec<Vec<ChangedStream>> {
+    let mut batches: Vec<Vec<ChangedStream>> = Vec::new();
+    let mut bytes = 0;
+    for one in changed {
+        if batches.is_empty() || bytes >= BATCH_BYTES {
+            batches.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += one.unread_bytes();
+        if let Some(batch) = batches.last_mut() {
+            batch.push(one);
+        }
+    }
+    batches
+}
+
+/// What came of reading a batch.
+pub(crate) struct BatchResult {
+    pub(crate) rows: Vec<RowRef>,
+    pub(crate) segments: Vec<SegmentHandle>,
+    pub(crate) next_number: u64,
+    /// Some were no longer where they had been seen: they may be elsewhere.
+    pub(crate) lost: bool,
+}
+
+/// Sessions that are not where they were, by their ids.
+pub(crate) type MovedStreams = Mutex<HashMap<String, Arc<Row>>>;
+
+/// Called with each segment that is finished, and the rows of the streams that were read since the last one.
+pub(crate) type Publish<'a> = &'a (dyn Fn(&[RowRef], &SegmentHandle) + Sync);
+
+/// Reads streams, on several threads where there is much to read.
+pub(crate) fn read_batch(
+    corpus: &dyn Corpus,
+    batch: &[ChangedStream],
+    moved: &MovedStreams,
+    next_number: u64,
+    onto: Option<&IndexDir>,
+    publish: Option<Publish<'_>>,
+    progress: &mut dyn FnMut(u64),
+) -> RefreshResult<BatchResult> {
+    let bytes: u64 = batch.iter().map(ChangedStream::unread_bytes).sum();
+    let threads = if bytes < ALONE_BYTES { 1 } else { processors(THREADS_MAX) };
+    let reading = Reading {
+        corpus,
+        batch,
+        moved,
+        onto,
+        publish,
+        next: AtomicUsize::new(0),
+        number: AtomicU64::new(next_number),
+        done: AtomicU64::new(0),
+        lost: AtomicBool::new(false),
+    };
+    let parts: Vec<Part> = with_helpers(threads, || reading.work(&mut |_| {}), || reading.work(progress));
+    let (mut rows, mut segments) = (Vec::with_capacity(batch.len()), Vec::new());
+    for part in parts {
+        let (some_rows, some_segments) = part?;
+        rows.extend(some_rows);
+        segments.extend(some_segments);
+    }
+    let (next_number, lost) = (reading.number.into_inner(), reading.lost.into_inner());
+    Ok(BatchResult { rows, segments, next_number, lost })
+}
+
+/// What one thread has read.
+type Part = RefreshResult<(Vec<RowRef>, Vec<SegmentHandle>)>;
+
+struct Reading<'a> {
+    corpus: &'a dyn Corpus,
+    batch: &'a [ChangedStream],
+    moved: &'a MovedStreams,
+    onto: Option<&'a IndexDir>,
+    publish: Option<Publish<'a>>,
+    next: AtomicUsize,
+    number: AtomicU64,
+    done: AtomicU64,
+    lost: AtomicBool,
+}
+
+impl Reading<'_> {
+    /// Takes one session after the other, until there are none.
+    fn work(&self, progress: &mut dyn FnMut(u64)) -> Part {
+        // Shared with the closure that publishes them.
+        let rows: RefCell<Vec<RowRef>> = RefCell::default();
+        let mut segments = Vec::new();
+        let mut published = 0;
+        let mut give = |bytes: Vec<u8>| {
+            let segment = self.keep(bytes)?;
+            if let Some(publish) = self.publish {
+                let rows = rows.borrow();
+                publish(&rows[published..], &segment);
+                published = rows.len();
+            }
+            segments.push(segment);
+            Ok(())
+        };
+        let mut intake = SegmentSink::new(SEGMENT_MEMORY, &mut give);
+        while let Some(changed) = self.batch.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            let listed = match changed.identify(self.corpus) {
+                Ok(Some(listed)) => listed,
+                // LostSession since it was seen.
+                Ok(None) => {
+                    self.lost.store(true, Ordering::Relaxed);
+                    continue;
+                }
+                Err(e) => return Err(e.into()),
+            };
+            let id = listed.id.id.as_str();
+            let by_name = changed.old.clone().filter(|old| old.id == id);
+            let old = by_name.or_else(|| self.take_moved(&listed.id));
+            let number = self.number.fetch_add(1, Ordering::Relaxed);
+            let mut row = ingest(self.corpus, changed, &listed, old.as_deref(), number, &mut intake)?;
+            if row.unreadable.is_empty() {
+                row.read_at = changed.seen_at;
+            } else if changed.identify(self.corpus)?.is_none() {
+                self.lost.store(true, Ordering::Relaxed);
+            }
+            rows.borrow_mut().push(row.into());
+            let done =
+                self.done.fetch_add(changed.unread_bytes(), Ordering::Relaxed) + changed.unread_bytes();
+            progress(done);
+        }
+        intake.finish()?;
+        Ok((rows.into_inner(), segments))
+    }
+
+    /// What was known of a session that came from elsewhere. Of several copies, one goes on with its turns: a number
+    /// belongs to one row.
+    fn take_moved(&self, at: &StreamId) -> Option<Arc<Row>> {
+        let mut moved = lock(self.moved);
+        moved.get(at.id.as_str()).filter(|row| row.key == at.key.as_str())?;
+        moved.remove(at.id.as_str())
+    }
+
+    /// On the disk if there is much, else in memory; in memory too if the disk does not take it.
+    fn keep(&self, mut bytes: Vec<u8>) -> Result<SegmentHandle> {
+        if let Some(kept) = self.onto
+            && bytes.len() as u64 >= SAVE_BYTES
+            && let Ok(named) = kept.put_segment(&mut bytes)
+            && let Ok(segment) = kept.segment(&named)
+        {
+            return Ok(SegmentHandle { segment: Arc::new(segment), named: Some(named) });
+        }
+        SegmentHandle::in_memory(bytes).map_err(|broken| Error::Index(broken.to_string()))
+    }
+}
+
+/// So many bytes of logs are not read again by the next process.
+pub(crate) const SAVE_BYTES: u64 = 256 * 1024;
+/// What is read between two saves when everything is read anew.
+pub(crate) const BATCH_BYTES: u64 = 1024 * 1024 * 1024;
+/// Less than this is read sooner than threads are begun.
+const ALONE_BYTES: u64 = 4 * 1024 * 1024;
+const THREADS_MAX: usize = 4;
+/// The memory that a segment may take while it is made, in each thread: with it, the whole process stays below 100 MiB
+/// where one file is read, however many turns it holds.
+const SEGMENT_MEMORY: usize = 64 * 1024 * 1024;

@@ -1,0 +1,302 @@
+//! What the index knows now: rows and segments, in memory and on the disk.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use manent_store::{Blob, Cursor, KnownStreams, Place, Version};
+
+use crate::catalogue::missing::LostSession;
+use crate::catalogue::{self, Head, RowRef, SegmentFile};
+use crate::error::IndexResult;
+use crate::pages::Pages;
+use crate::refresh::index_dir::{Edition, IndexDir};
+use crate::segment::Segment;
+use crate::segment::builder::merge;
+use crate::segment::view::SegmentView;
+
+/// Everything that is known.
+#[derive(Debug, Default)]
+pub(crate) struct LoadedIndex {
+    pub(crate) rows: Vec<RowRef>,
+    pub(crate) next_number: u64,
+    pub(crate) segments: Vec<SegmentHandle>,
+    /// The catalogue on the disk that this goes on from.
+    pub(crate) edition: Option<Edition>,
+    /// Keeps the number of that file from being used again.
+    pub(crate) catalogue: Option<Box<dyn Blob>>,
+    /// Bytes of logs, and rows, that are not on the disk yet.
+    pub(crate) unsaved_bytes: u64,
+    pub(crate) unsaved_rows: usize,
+    /// How long the news were before everything was last looked at.
+    pub(crate) written_log_bytes: u64,
+    /// How far was heard of changes. The default: everything must be looked at.
+    pub(crate) cursor: Cursor,
+    /// The cursor in the catalogue on the disk.
+    pub(crate) saved_cursor: Cursor,
+    /// When everything was last looked at, in milliseconds since 1970.
+    pub(crate) checked_ms: i64,
+    /// Sessions that are nowhere any more.
+    pub(crate) gone: Vec<LostSession>,
+    /// Everything was looked at since it was loaded: what changed since then is told.
+    pub(crate) is_checked: bool,
+    /// There are files beside it that no catalogue names, which go with the next save.
+    pub(crate) has_strays: bool,
+}
+
+/// A segment, and its name if it is on the disk.
+#[derive(Debug, Clone)]
+pub(crate) struct SegmentHandle {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) named: Option<SegmentFile>,
+}
+
+/// What questions are asked of. It never changes.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) rows: Vec<RowRef>,
+    pub(crate) views: Vec<SegmentView>,
+    /// Whether all rows are of sessions that could be read, and whether any is of one in the trash: looked for once,
+    /// and not with every question.
+    pub(crate) all_read: bool,
+    pub(crate) has_trash: bool,
+}
+
+impl Snapshot {
+    pub(crate) fn new(rows: Vec<RowRef>, segments: &[SegmentHandle]) -> Snapshot {
+        let views = views_of(&rows, segments);
+        let all_read = !rows.iter().any(RowRef::is_unread);
+        let has_trash = rows.iter().any(|row| row.place() == Place::Trash);
+        Snapshot { rows, views, all_read, has_trash }
+    }
+}
+
+fn views_of(rows: &[RowRef], segments: &[SegmentHandle]) -> Vec<SegmentView> {
+    let places = Places::new(rows);
+    let view = |held: &SegmentHandle| SegmentView::new(held.segment.clone(), |number| places.of(number));
+    segments.iter().map(view).collect()
+}
+
+impl SegmentHandle {
+    pub(crate) fn in_memory(bytes: Vec<u8>) -> IndexResult<SegmentHandle> {
+        Ok(SegmentHandle { segment: Arc::new(Segment::open(Pages::Memory(Arc::new(bytes)))?), named: None })
+    }
+}
+
+impl LoadedIndex {
+    /// What is on the disk; nothing known if there is nothing.
+    pub(crate) fn load(kept: &IndexDir) -> IndexResult<LoadedIndex> {
+        let (edition, catalogue) = kept.hold_edition();
+        let Some((head, filed)) = kept.catalogue()? else {
+            let has_strays = kept.strays(&[]).is_ok_and(|strays| !strays.is_empty());
+            return Ok(LoadedIndex { has_strays, ..LoadedIndex::default() });
+        };
+        let has_strays = kept.strays(&head.segments).is_ok_and(|strays| !strays.is_empty());
+        let mut segments = Vec::with_capacity(head.segments.len());
+        for named in head.segments {
+            segments.push(SegmentHandle { segment: Arc::new(kept.segment(&named)?), named: Some(named) });
+        }
+        let filed = Arc::new(filed);
+        let rows = (0..filed.len() as u32).map(|at| RowRef::OnDisk(filed.clone(), at)).collect();
+        let Head { next_number, cursor, checked_ms, gone, .. } = head;
+        let saved_cursor = cursor.clone();
+        let found = LoadedIndex {
+            rows,
+            next_number,
+            segments,
+            edition,
+            cursor,
+            saved_cursor,
+            ..LoadedIndex::default()
+        };
+        Ok(LoadedIndex { catalogue, checked_ms, gone, has_strays, ..found })
+    }
+
+    /// What was on the disk is there no longer.
+    pub(crate) fn forget_names(&mut self) {
+        self.edition = None;
+        self.segments.iter_mut().for_each(|held| held.named = None);
+    }
+
+    pub(crate) fn views(&self) -> Vec<SegmentView> {
+        views_of(&self.rows, &self.segments)
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.rows.clone(), &self.segments)
+    }
+
+    /// Whether anything that is gone is still in a segment.
+    pub(crate) fn holds_gone(&self) -> bool {
+        self.views().iter().any(SegmentView::holds_gone)
+    }
+
+    /// Puts everything on the disk that is not there yet, and nothing that is gone. The caller has the right to write,
+    /// and knows that the catalogue there is still the one that this goes on from.
+    pub(crate) fn save(&mut self, kept: &IndexDir) -> IndexResult<()> {
+        let saved = self.try_save(kept);
+        if saved.is_err() {
+            // What was written for it counts for nothing, and takes room that may be wanted for better.
+            self.take_back(kept);
+        }
+        saved
+    }
+
+    /// Removes what no catalogue names. What is open here can be read all the same.
+    fn take_back(&mut self, kept: &IndexDir) {
+        let named = match kept.catalogue() {
+            Ok(catalogue) => catalogue.map(|(head, _)| head.segments).unwrap_or_default(),
+            Err(_) => return,
+        };
+        for held in &mut self.segments {
+            held.named.take_if(|name| !named.contains(name));
+        }
+        let _ = kept.tidy(&named);
+    }
+
+    fn try_save(&mut self, kept: &IndexDir) -> IndexResult<()> {
+        let mut stay = Vec::new();
+        let mut small = Vec::new();
+        for (held, view) in self.segments.iter().zip(self.views()) {
+            if view.rows.iter().all(Option::is_none) {
+                continue;
+            }
+            match &held.named {
+                Some(_) if !view.holds_gone() => stay.push((held.clone(), view)),
+                Some(_) => stay.push(rewritten(kept, &[view], self)?),
+                None => small.push(view),
+            }
+        }
+        for views in in_portions(small) {
+            stay.push(rewritten(kept, &views, self)?);
+        }
+        while let Some(crowd) = crowded(&stay) {
+            let (together, apart): (Vec<_>, Vec<_>) =
+                stay.into_iter().partition(|(held, _)| class_of(held) == Some(crowd));
+            let views: Vec<SegmentView> = together.into_iter().map(|(_, view)| view).collect();
+            stay = apart;
+            stay.push(rewritten(kept, &views, self)?);
+        }
+        let segments: Vec<SegmentHandle> = stay.into_iter().map(|(held, _)| held).collect();
+        let named: Vec<SegmentFile> = segments.iter().filter_map(|held| held.named.clone()).collect();
+        let rows = self.rows.iter().map(RowRef::row).collect::<IndexResult<Vec<_>>>()?;
+        let (next_number, cursor, checked_ms) = (self.next_number, self.cursor.clone(), self.checked_ms);
+        let head = Head { next_number, segments: named, cursor, checked_ms, gone: self.gone.clone() };
+        kept.put_catalogue(catalogue::encode(&rows, &head), &head.segments)?;
+        self.saved_cursor = head.cursor;
+        self.segments = segments;
+        (self.edition, self.catalogue) = kept.hold_edition();
+        kept.drop_news(self.written_log_bytes);
+        kept.drop_leaving(&rows);
+        (self.unsaved_bytes, self.unsaved_rows, self.has_strays) = (0, 0, false);
+        Ok(())
+    }
+
+    fn view_of(&self, segment: Arc<Segment>) -> SegmentView {
+        let places = Places::new(&self.rows);
+        SegmentView::new(segment, |number| places.of(number))
+    }
+}
+
+impl KnownStreams for LoadedIndex {
+    fn each(&self, take: &mut dyn FnMut(Place, &str, Version)) {
+        for row in &self.rows {
+            // A name that cannot be read is found out by whoever reads the row.
+            if let Ok(name) = row.name() {
+                take(row.place(), name, row.version());
+            }
+        }
+    }
+
+    fn version(&self, place: Place, name: &str) -> Option<Version> {
+        let is_it = |row: &&RowRef| row.place() == place && row.name().is_ok_and(|other| other == name);
+        self.rows.iter().find(is_it).map(RowRef::version)
+    }
+}
+
+/// Where each session stands, by its number.
+enum Places {
+    /// VarintReader that lie close together, as they do unless most sessions were read again and again: by their distance
+    /// from the lowest.
+    Close(u64, Vec<u32>),
+    Far(HashMap<u64, u32, foldhash::fast::RandomState>),
+}
+
+impl Places {
+    fn new(rows: &[RowRef]) -> Places {
+        let numbers = || rows.iter().map(RowRef::number);
+        let (Some(lowest), Some(highest)) = (numbers().min(), numbers().max()) else {
+            return Places::Close(0, Vec::new());
+        };
+        if highest - lowest >= rows.len() as u64 * CLOSE {
+            return Places::Far((0..).zip(numbers()).map(|(at, number)| (number, at)).collect());
+        }
+        let mut places = vec![NOWHERE; (highest - lowest) as usize + 1];
+        for (at, number) in (0..).zip(numbers()) {
+            places[(number - lowest) as usize] = at;
+        }
+        Places::Close(lowest, places)
+    }
+
+    fn of(&self, number: u64) -> Option<u32> {
+        match self {
+            Places::Close(lowest, places) => {
+                let place = places.get(usize::try_from(number.checked_sub(*lowest)?).ok()?);
+                place.copied().filter(|at| *at != NOWHERE)
+            }
+            Places::Far(places) => places.get(&number).copied(),
+        }
+    }
+}
+
+/// One segment on the disk out of several, without what is gone.
+fn rewritten(
+    kept: &IndexDir,
+    views: &[SegmentView],
+    known: &LoadedIndex,
+) -> IndexResult<(SegmentHandle, SegmentView)> {
+    let named = kept.put_segment(&mut merge(views)?)?;
+    let segment = Arc::new(kept.segment(&named)?);
+    let view = known.view_of(segment.clone());
+    Ok((SegmentHandle { segment, named: Some(named) }, view))
+}
+
+/// Segments that were made in memory, in portions of which each makes one of a good size.
+fn in_portions(views: Vec<SegmentView>) -> Vec<Vec<SegmentView>> {
+    let mut portions: Vec<Vec<SegmentView>> = Vec::new();
+    let mut bytes = 0;
+    for view in views {
+        let size = view.segment.bytes();
+        if portions.is_empty() || bytes + size > SEGMENT_BYTES_MAX {
+            portions.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += size;
+        if let Some(portion) = portions.last_mut() {
+            portion.push(view);
+        }
+    }
+    portions
+}
+
+/// Segments of about one size. Those that are large enough are in none: nothing is gained by rewriting them.
+fn class_of(held: &SegmentHandle) -> Option<u32> {
+    let bytes = held.segment.bytes();
+    (bytes < SEGMENT_BYTES_MAX / CROWD as u64).then(|| (bytes / SMALLEST_BYTES).max(1).ilog(CROWD as u64))
+}
+
+/// A class with so many segments that one should be made of them.
+fn crowded(segments: &[(SegmentHandle, SegmentView)]) -> Option<u32> {
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    for class in segments.iter().filter_map(|(held, _)| class_of(held)) {
+        *counts.entry(class).or_default() += 1;
+    }
+    counts.into_iter().filter(|(_, count)| *count >= CROWD).map(|(class, _)| class).min()
+}
+
+/// A purge rewrites the segments that hold what goes: none is so large that this takes long, or much memory.
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+const SMALLEST_BYTES: u64 = 64 * 1024;
+const CROWD: usize = 8;
+/// Between so many numbers there must be a session for a list of them all to be worth its memory.
+const CLOSE: u64 = 16;
+const NOWHERE: u32 = u32::MAX;

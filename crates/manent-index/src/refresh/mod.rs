@@ -1,0 +1,666 @@
+//! Brings the index up to what the logs say.
+//!
+//! Keeps the index near the streams while a program writes them: a thread that reads, now and then, what was appended.
+//!
+//! No caller waits for it and no answer needs it: a search catches up first. The thread only makes that short. A
+//! program that writes a little and ends never starts it.
+//!
+//! Why bringing the index up to the logs did not come to its end.
+
+pub(crate) mod changes;
+pub(crate) mod index_dir;
+pub(crate) mod ingest;
+pub(crate) mod loaded;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use manent_store::sync::lock;
+use manent_store::{ProgressFn, SessionKey, Version};
+
+use crate::catalogue::RowRef;
+use crate::catalogue::listing::IndexState;
+use crate::catalogue::lookup::ByKey;
+use crate::catalogue::missing::{PendingPurge, Present, drop_gone, known_by_id, replace_rows};
+use crate::catalogue::recently_written::RecentlyWritten;
+use crate::corpus::Corpus;
+use crate::error::{Error, IndexDamage, IndexResult, Result};
+use crate::refresh::changes::{Differences, drop_copies, is_all_there, settle_forks, survey};
+use crate::refresh::index_dir::{IndexDir, Writing};
+use crate::refresh::ingest::{
+    BATCH_BYTES, ChangedStream, MovedStreams, Publish, SAVE_BYTES, in_batches, read_batch,
+};
+use crate::refresh::loaded::{LoadedIndex, SegmentHandle, Snapshot};
+
+/// An index over a [`Corpus`], shared by all that use it in this process.
+#[derive(Debug)]
+pub struct Index {
+    pub(crate) corpus: Arc<dyn Corpus>,
+    kept: Option<IndexDir>,
+    /// Locked by the thread that refreshes the index, for as long as that takes.
+    pub(crate) state: Mutex<State>,
+    /// The part that was read so far, while a thread reads much. Never locked for long.
+    reading: Mutex<Option<PartialIndex>>,
+    /// The catalogue on the disk, for callers that ask for single streams before anything is loaded.
+    pub(crate) by_key: Mutex<Option<ByKey>>,
+    /// The streams that this process purges.
+    pub(crate) purged: Mutex<Vec<PendingPurge>>,
+    noted: RecentlyWritten,
+    appends: WriteCounter,
+    background: Background,
+    /// How long another process that writes the index is waited for. It may be stopped: then memory must do.
+    wait: Duration,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// `None` if the disk was not looked at yet, or if what is there is broken.
+    pub(crate) known: Option<LoadedIndex>,
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
+    saved_at: Option<Instant>,
+    /// Why the last attempt to save failed.
+    unsaved_because: Option<String>,
+}
+
+/// Selects when a refresh writes the index to the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Save {
+    /// When enough has come together.
+    Sometimes,
+    /// All changes, now; it is an error if that cannot be done.
+    Now,
+    /// All changes, now, and also where nothing changed: files that a dead process left go with it.
+    Anyway,
+}
+
+/// Says whether a refresh can be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// It can be tried again.
+    Early,
+    /// This is the last try. Programs that change streams or index all the time keep nobody from an answer: it is
+    /// made of what was read, which need not be saved.
+    Last,
+}
+
+/// The progress of a thread that reads much for the index.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IndexProgress {
+    /// The bytes of streams that were read.
+    pub bytes: u64,
+    /// The bytes of streams that are to be read in all.
+    pub total_bytes: u64,
+}
+
+/// The rows and segments that are known while a thread reads much.
+#[derive(Debug)]
+struct PartialIndex {
+    /// The rows from before. Those whose streams were read since are in `rows` too, and do not count here.
+    old_rows: Vec<RowRef>,
+    rows: Vec<RowRef>,
+    segments: Vec<SegmentHandle>,
+    so_far: IndexProgress,
+}
+
+impl PartialIndex {
+    fn new(known: &LoadedIndex, total_bytes: u64) -> PartialIndex {
+        let (old_rows, segments) = (known.rows.clone(), known.segments.clone());
+        PartialIndex { old_rows, rows: Vec::new(), segments, so_far: IndexProgress { bytes: 0, total_bytes } }
+    }
+
+    fn snapshot(&self) -> IndexResult<Snapshot> {
+        let mut read = HashSet::new();
+        for row in &self.rows {
+            read.insert((row.place(), row.name()?));
+        }
+        let mut rows = self.rows.clone();
+        for row in &self.old_rows {
+            if !read.contains(&(row.place(), row.name()?)) {
+                rows.push(row.clone());
+            }
+        }
+        Ok(Snapshot::new(rows, &self.segments))
+    }
+}
+
+/// Ends [`Index::reading`] when the thread that reads is done, also by a panic.
+struct ReadingGuard<'a>(&'a Index);
+
+impl Drop for ReadingGuard<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.reading) = None;
+    }
+}
+
+impl Index {
+    /// Makes an index over a corpus, kept in `dir`, or in memory without one. `wait` is how long another process that
+    /// writes the index is waited for; it may be stopped, so that afterwards everything is done in memory.
+    pub fn new(
+        corpus: Arc<dyn Corpus>,
+        dir: Option<IndexDir>,
+        background: Background,
+        wait: Duration,
+    ) -> Arc<Index> {
+        Arc::new(Index {
+            corpus,
+            kept: dir,
+            state: Mutex::default(),
+            reading: Mutex::default(),
+            by_key: Mutex::default(),
+            purged: Mutex::default(),
+            noted: RecentlyWritten::default(),
+            appends: WriteCounter::default(),
+            background,
+            wait,
+        })
+    }
+
+    pub(crate) fn kept(&self) -> Option<&IndexDir> {
+        self.kept.as_ref()
+    }
+
+    pub(crate) fn appends(&self) -> &WriteCounter {
+        &self.appends
+    }
+
+    /// Notes that a stream was written by this process. Starts a thread that keeps the index near the streams, if that
+    /// is allowed and the process has written enough.
+    pub fn note_written(self: &Arc<Self>, key: &SessionKey) {
+        if let Some(kept) = &self.kept {
+            self.noted.written(kept, key);
+            if self.background == Background::Allowed {
+                self.appends.count(self);
+            }
+        }
+    }
+
+    /// Returns whether a thread is reading much, so that [`Index::state`] stays locked for long.
+    pub(crate) fn is_reading(&self) -> bool {
+        lock(&self.reading).is_some()
+    }
+
+    /// Returns what is known now and how far reading is, if a thread reads much; and starts one if much is to be read.
+    /// `None` if the index can be refreshed in a moment, or if no thread can be started.
+    pub(crate) fn known_so_far(self: &Arc<Self>) -> Option<(Snapshot, IndexProgress)> {
+        if let Some(reading) = &*lock(&self.reading) {
+            return reading.snapshot().ok().map(|snapshot| (snapshot, reading.so_far));
+        }
+        let mut state = lock(&self.state);
+        self.load(&mut state);
+        let known = state.known.get_or_insert_default();
+        let survey = survey(known, &*self.corpus, self.kept(), false).ok()?;
+        let total = survey.differences.0.iter().map(ChangedStream::unread_bytes).sum();
+        if total < MUCH_BYTES {
+            return None;
+        }
+        let reading = PartialIndex::new(known, total);
+        let snapshot = reading.snapshot().ok()?;
+        let so_far = reading.so_far;
+        *lock(&self.reading) = Some(reading);
+        drop(state);
+        let index = Arc::downgrade(self);
+        let refresh = move || {
+            let Some(index) = index.upgrade() else { return };
+            let _done = ReadingGuard(&index);
+            // An error is told to the next caller that asks for everything.
+            let _ = index.refresh(Save::Sometimes, &mut |_, _| {});
+        };
+        if std::thread::Builder::new().name("manent-index".to_owned()).spawn(refresh).is_err() {
+            *lock(&self.reading) = None;
+            return None;
+        }
+        Some((snapshot, so_far))
+    }
+
+    /// Returns how many bytes the segments take.
+    pub(crate) fn bytes(&self) -> u64 {
+        let state = lock(&self.state);
+        state.known.iter().flat_map(|known| &known.segments).map(|held| held.segment.bytes()).sum()
+    }
+
+    /// Compares the index on the disk with the streams.
+    pub(crate) fn state_on_disk(&self) -> Result<IndexState> {
+        let Some(kept) = &self.kept else { return Ok(IndexState::default()) };
+        let mut told = IndexState { dir: kept.dir(), ..IndexState::default() };
+        let looked = LoadedIndex::load(kept).map(|known| {
+            told.sessions = known.rows.len();
+            told.bytes = known.segments.iter().map(|held| held.segment.bytes()).sum();
+            told.written_ms = known.edition.map(index_dir::Edition::written_ms);
+            survey(&known, &*self.corpus, Some(kept), false)
+        });
+        match looked {
+            Err(broken) => told.broken = Some(broken.to_string()),
+            Ok(compared) => {
+                let (changed, gone) = compared.map_err(RefreshError::into_error)?.differences;
+                told.behind = changed.len() + gone.len();
+            }
+        }
+        Ok(told)
+    }
+
+    /// Reads what changed since the last refresh, and returns what is known now.
+    pub(crate) fn refresh(&self, save: Save, progress: ProgressFn<'_>) -> Result<Arc<Snapshot>> {
+        let mut state = lock(&self.state);
+        for left in (0..TRIES).rev() {
+            let this = if left > 0 { Attempt::Early } else { Attempt::Last };
+            self.load(&mut state);
+            let looked = self.look(&mut state);
+            match looked.and_then(|found| self.refresh_once(&mut state, save, this, found, &mut *progress)) {
+                Ok(()) => {
+                    let State { known, snapshot, .. } = &mut *state;
+                    let known = known.get_or_insert_default();
+                    return Ok(snapshot.get_or_insert_with(|| Arc::new(known.snapshot())).clone());
+                }
+                Err(RefreshError::Outdated) => state.known = None,
+                Err(RefreshError::Unsettled) => {}
+                Err(RefreshError::IndexDamage(_)) => self.discard(&mut state),
+                Err(RefreshError::Failed(e)) => return Err(e),
+            }
+            state.snapshot = None;
+        }
+        Err(Error::Index("it changes faster than it can be read; try again".to_owned()))
+    }
+
+    /// Forgets everything, on the disk too: something in it is wrong.
+    pub fn start_anew(&self) {
+        self.discard(&mut lock(&self.state));
+    }
+
+    /// Removes what is gone from the disk, at once. Where that cannot be done, all of the index goes: it can be made
+    /// anew, and what was purged must not be found in it.
+    pub fn forget(&self) -> Result<()> {
+        let Some(kept) = &self.kept else { return Ok(()) };
+        // Whoever writes now may have read it before. Whoever begins later looks first whether everything is there.
+        if !kept.wait_for_writer(self.wait).map_err(|e| Error::Index(e.to_string()))? {
+            return Err(Error::Index(BEING_WRITTEN.to_owned()));
+        }
+        if kept.is_empty()? {
+            lock(&self.state).known = None;
+            // Whoever emptied it may have died before that was sure to last.
+            return kept.sync().map_err(|e| Error::Index(e.to_string()));
+        }
+        let Err(e) = self.refresh(Save::Anyway, &mut |_, _| {}) else {
+            lock(&self.purged).clear();
+            return Ok(());
+        };
+        let mut state = lock(&self.state);
+        (state.known, state.snapshot) = (None, None);
+        match kept.write(Duration::ZERO) {
+            Ok(Some(_writing)) => kept.clear().map_err(|_| e),
+            // Where others can write, none of us does: there is nobody to wait for.
+            Err(_) if !kept.is_ours().unwrap_or(true) => kept.clear().map_err(|_| e),
+            _ => Err(e),
+        }
+    }
+
+    /// Marks sessions as not read, because their records are not where they were.
+    pub(crate) fn mark_stale(&self, numbers: &[u64]) {
+        let mut state = lock(&self.state);
+        state.snapshot = None;
+        let Some(known) = &mut state.known else { return };
+        // Nobody tells of a change that was told before: look at everything.
+        known.is_checked = false;
+        for slot in &mut known.rows {
+            if numbers.contains(&slot.number())
+                && let Ok(row) = slot.row()
+            {
+                let mut row = Arc::unwrap_or_clone(row);
+                row.stale = true;
+                row.version = Version::UNKNOWN;
+                *slot = row.into();
+            }
+        }
+    }
+
+    fn discard(&self, state: &mut State) {
+        let edition = self.kept.as_ref().and_then(IndexDir::edition);
+        (state.known, state.snapshot) = (Some(LoadedIndex { edition, ..LoadedIndex::default() }), None);
+        if let Some(kept) = &self.kept
+            // Where there is nothing, nothing is made, not even the store.
+            && !kept.is_empty().unwrap_or(false)
+            && let Ok(Some(_writing)) = kept.write(self.wait)
+            // Whoever wrote while we waited has mended it.
+            && kept.edition() == edition
+            && let Err(e) = kept.clear()
+        {
+            state.unsaved_because = Some(e.to_string());
+        }
+    }
+
+    /// Takes over what another process put on the disk.
+    fn load(&self, state: &mut State) {
+        let Some(kept) = &self.kept else {
+            state.known.get_or_insert_default();
+            return;
+        };
+        let edition = kept.edition();
+        if state.known.as_ref().is_some_and(|known| known.edition == edition) {
+            return;
+        }
+        // Removed by hand, or a first look: what is in memory is as good as ever.
+        if edition.is_none() && state.known.is_some() {
+            return;
+        }
+        for _ in 0..TRIES {
+            match LoadedIndex::load(kept) {
+                Ok(known) => {
+                    (state.known, state.snapshot) = (Some(known), None);
+                    return;
+                }
+                // Another process replaced it between our looks.
+                Err(_) if kept.edition() != edition => {}
+                Err(_) => break,
+            }
+        }
+        self.discard(state);
+    }
+
+    fn refresh_once(
+        &self,
+        state: &mut State,
+        save: Save,
+        this: Attempt,
+        (changed, gone): Differences,
+        progress: ProgressFn<'_>,
+    ) -> RefreshResult<()> {
+        if changed.is_empty() && gone.is_empty() {
+            let known = state.known.get_or_insert_default();
+            known.is_checked = true;
+            self.settle_gone(known, &Present::default())?;
+            return self.save(state, save, this);
+        }
+        state.snapshot = None;
+        let total: u64 = changed.iter().map(ChangedStream::unread_bytes).sum();
+        // Much work is done on the disk, and by one process alone.
+        let on_disk = total >= SAVE_BYTES && (save, this) != (Save::Sometimes, Attempt::Last);
+        let much = total >= MUCH_BYTES;
+        let writing = if on_disk { self.begin_writing(state, self.wait)? } else { None };
+        let known = state.known.get_or_insert_default();
+        let _reading = much.then(|| {
+            *lock(&self.reading) = Some(PartialIndex::new(known, total));
+            ReadingGuard(self)
+        });
+        known.is_checked = false;
+        // Until everything was read, nobody may believe that nothing else came.
+        let cursor = std::mem::take(&mut known.cursor);
+        let moved: MovedStreams = Mutex::new(known_by_id(&known.gone, &gone).collect());
+        let (mut done, mut lost, mut found) = (0, false, Present::default());
+        for batch in in_batches(changed) {
+            let bytes: u64 = batch.iter().map(ChangedStream::unread_bytes).sum();
+            let onto = self.kept.as_ref().filter(|_| writing.is_some());
+            let mut tell = |now: u64| {
+                self.note_read(done + now);
+                progress(done + now, total);
+            };
+            let publish = |rows: &[RowRef], segment: &SegmentHandle| self.note_segment(rows, segment);
+            let publish: Option<Publish<'_>> = if much { Some(&publish) } else { None };
+            let read =
+                read_batch(&*self.corpus, &batch, &moved, known.next_number, onto, publish, &mut tell)?;
+            known.next_number = read.next_number;
+            lost |= read.lost;
+            replace_rows(known, &batch, read.rows, &mut found)?;
+            known.segments.extend(read.segments);
+            known.unsaved_bytes += bytes;
+            known.unsaved_rows += batch.len();
+            done += bytes;
+            if let (Some(kept), true) = (&self.kept, writing.is_some() && bytes >= BATCH_BYTES) {
+                // A step that need not be done again if somebody kills us. If it fails, the last one says so.
+                let _ = known.save(kept);
+            }
+        }
+        drop_gone(known, &gone);
+        let has_copies = drop_copies(&mut known.rows, &*self.corpus)?;
+        let settled = settle_forks(&mut known.rows)? && !lost;
+        if settled {
+            self.settle_gone(known, &found)?;
+        }
+        known.is_checked = settled && !has_copies;
+        if !has_copies {
+            // Copies have no rows, and count as soon as the others go: they are looked for every time.
+            known.cursor = cursor;
+        }
+        if !settled && this == Attempt::Early {
+            return Err(RefreshError::Unsettled);
+        }
+        // Whoever purged what is gone may have written a new catalogue since ours was loaded.
+        if !known.gone.is_empty() && this == Attempt::Early && self.is_outdated(known) {
+            return Err(RefreshError::Outdated);
+        }
+        if let (Some(kept), Some(writing)) = (&self.kept, writing) {
+            return write_down(state, &*self.corpus, kept, &writing, save);
+        }
+        self.save(state, save, this)
+    }
+
+    /// Finds out what changed.
+    fn look(&self, state: &mut State) -> RefreshResult<Differences> {
+        let all_read = state.snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read);
+        let known = state.known.get_or_insert_default();
+        Ok(survey(known, &*self.corpus, self.kept(), all_read)?.noted_in(known))
+    }
+
+    /// Tells callers that take a partial answer how many bytes were read.
+    fn note_read(&self, bytes: u64) {
+        if let Some(reading) = &mut *lock(&self.reading) {
+            reading.so_far.bytes = reading.so_far.bytes.max(bytes);
+        }
+    }
+
+    /// Shows a finished segment, and the rows of streams that were read, to callers that take a partial answer.
+    fn note_segment(&self, rows: &[RowRef], segment: &SegmentHandle) {
+        if let Some(reading) = &mut *lock(&self.reading) {
+            reading.rows.extend_from_slice(rows);
+            reading.segments.push(segment.clone());
+        }
+    }
+
+    fn is_outdated(&self, known: &LoadedIndex) -> bool {
+        let edition = self.kept.as_ref().and_then(IndexDir::edition);
+        edition.is_some() && edition != known.edition
+    }
+
+    /// Takes the right to write. Nothing if another process has it, or the disk does not let us: then everything is
+    /// done in memory.
+    fn begin_writing(&self, state: &mut State, wait: Duration) -> RefreshResult<Option<Writing>> {
+        let Some(kept) = &self.kept else { return Ok(None) };
+        match kept.write(wait) {
+            Ok(Some(writing)) => {
+                let edition = state.known.as_ref().and_then(|known| known.edition);
+                // Somebody else was here first, and has perhaps done the work.
+                match kept.edition() {
+                    Some(now) if edition != Some(now) => return Err(RefreshError::Outdated),
+                    Some(_) => {}
+                    // Removed by hand, perhaps with its segments: what we hold open is written again.
+                    None => state.known.iter_mut().for_each(LoadedIndex::forget_names),
+                }
+                Ok(Some(writing))
+            }
+            Ok(None) => Ok(None),
+            Err(e) => {
+                state.unsaved_because = Some(e.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    fn save(&self, state: &mut State, save: Save, this: Attempt) -> RefreshResult<()> {
+        let (Some(kept), Some(known)) = (&self.kept, &state.known) else { return Ok(()) };
+        let just_now = state.saved_at.is_some_and(|at| at.elapsed() < SAVE_PAUSE);
+        let wanted = match save {
+            Save::Anyway => true,
+            Save::Now => known.unsaved_rows > 0 || known.has_strays || known.holds_gone(),
+            Save::Sometimes if this == Attempt::Last => false,
+            Save::Sometimes => {
+                let small = known.rows.len() <= SMALL_STORE_ROWS && known.unsaved_rows > 0;
+                let soon = (small || known.has_strays) && !just_now;
+                // WriteCounter once more when the directories have come to rest: until then, every process lists them.
+                let at_rest = !known.saved_cursor.is_settled() && known.cursor.is_settled() && !just_now;
+                let gone = known.unsaved_rows > 0 && known.holds_gone();
+                known.unsaved_bytes >= SAVE_BYTES || soon || at_rest || gone
+            }
+        };
+        if !wanted {
+            return Ok(());
+        }
+        let wait = if save == Save::Sometimes { Duration::ZERO } else { self.wait };
+        let Some(writing) = self.begin_writing(state, wait)? else {
+            return match (save, &state.unsaved_because) {
+                (Save::Sometimes, _) => Ok(()),
+                (Save::Now | Save::Anyway, Some(why)) => Err(Error::Index(why.clone()).into()),
+                (Save::Now | Save::Anyway, None) => Err(Error::Index(BEING_WRITTEN.to_owned()).into()),
+            };
+        };
+        write_down(state, &*self.corpus, kept, &writing, save)
+    }
+}
+
+/// Saves what is known, unless something of it is gone: whoever purged it was told that none of it comes back, and did
+/// not wait for us unless we were writing already.
+fn write_down(
+    state: &mut State,
+    corpus: &dyn Corpus,
+    kept: &IndexDir,
+    _writing: &Writing,
+    save: Save,
+) -> RefreshResult<()> {
+    let known = state.known.get_or_insert_default();
+    if !is_all_there(known, corpus)? {
+        known.is_checked = false;
+        return Err(RefreshError::Unsettled);
+    }
+    let saved = known.save(kept);
+    note_saved(state, saved, save)
+}
+
+/// A save that failed changes no answer: everything is still in memory.
+fn note_saved(
+    state: &mut State,
+    saved: std::result::Result<(), IndexDamage>,
+    save: Save,
+) -> RefreshResult<()> {
+    state.snapshot = None;
+    state.saved_at = Some(Instant::now());
+    match saved {
+        Ok(()) => {
+            state.unsaved_because = None;
+            Ok(())
+        }
+        Err(IndexDamage::Wrong(why)) => Err(RefreshError::IndexDamage(why)),
+        Err(IndexDamage::Disk(e)) if save != Save::Sometimes => Err(Error::Index(e.to_string()).into()),
+        Err(IndexDamage::Disk(e)) => {
+            state.unsaved_because = Some(e.to_string());
+            Ok(())
+        }
+    }
+}
+
+/// From so many unread bytes on, reading takes so long that a caller may prefer a partial answer.
+const MUCH_BYTES: u64 = 4 * 1024 * 1024;
+/// Why it could not be written.
+const BEING_WRITTEN: &str = "another process is writing it";
+/// How often to begin again when other processes write the index meanwhile.
+pub(crate) const TRIES: u32 = 5;
+/// A catalogue of so few rows is written in a moment: it is kept up with every change.
+const SMALL_STORE_ROWS: usize = 2000;
+/// But not with every question.
+const SAVE_PAUSE: Duration = Duration::from_secs(2);
+
+/// Says whether an index may start a thread that keeps it near the streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Background {
+    /// A thread may be started.
+    Allowed,
+    /// No thread is started: everything is done by the thread that asks.
+    Never,
+}
+
+/// Counts the writes of this process.
+#[derive(Debug, Default)]
+pub(crate) struct WriteCounter {
+    records: AtomicU64,
+}
+
+impl WriteCounter {
+    /// Counts a write, and starts the thread with the [`ENOUGH`]th.
+    pub(crate) fn count(&self, index: &Arc<Index>) {
+        if self.records.fetch_add(1, Ordering::Relaxed) + 1 == ENOUGH {
+            let index = Arc::downgrade(index);
+            // Without a thread, the next search does it.
+            let _ =
+                std::thread::Builder::new().name("manent-index".to_owned()).spawn(move || keep_up(&index));
+        }
+    }
+
+    fn so_far(&self) -> u64 {
+        self.records.load(Ordering::Relaxed)
+    }
+}
+
+/// Refreshes the index until the program has dropped it.
+fn keep_up(index: &Weak<Index>) {
+    let mut read = 0;
+    loop {
+        std::thread::sleep(PAUSE);
+        let Some(index) = index.upgrade() else { return };
+        let written = index.appends().so_far();
+        if written != read {
+            // An error is told to the next caller that searches.
+            let _ = index.refresh(Save::Sometimes, &mut |_, _| {});
+            read = written;
+        }
+    }
+}
+
+/// A process that wrote so often is one that stays.
+const ENOUGH: u64 = 100;
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// The result of a step of a refresh.
+pub(crate) type RefreshResult<T> = std::result::Result<T, RefreshError>;
+
+/// The reason why a refresh was not completed.
+pub(crate) enum RefreshError {
+    /// Another process put something newer on the disk.
+    Outdated,
+    /// The records that were read change the rows of other streams, which must be read again.
+    Unsettled,
+    /// The files on the disk do not hold what was written.
+    IndexDamage(&'static str),
+    Failed(Error),
+}
+
+impl RefreshError {
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            RefreshError::Failed(e) => e,
+            RefreshError::IndexDamage(why) => Error::Index(why.to_owned()),
+            RefreshError::Outdated | RefreshError::Unsettled => {
+                Error::Index("another process is writing it".to_owned())
+            }
+        }
+    }
+}
+
+impl From<Error> for RefreshError {
+    fn from(e: Error) -> RefreshError {
+        RefreshError::Failed(e)
+    }
+}
+
+impl From<manent_store::Error> for RefreshError {
+    fn from(e: manent_store::Error) -> RefreshError {
+        RefreshError::Failed(e.into())
+    }
+}
+
+impl From<IndexDamage> for RefreshError {
+    fn from(broken: IndexDamage) -> RefreshError {
+        match broken {
+            IndexDamage::Wrong(why) => RefreshError::IndexDamage(why),
+            // An index that the disk does not give is as good as none.
+            IndexDamage::Disk(_) => RefreshError::IndexDamage("the disk does not give it"),
+        }
+    }
+}

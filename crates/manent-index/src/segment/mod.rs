@@ -1,0 +1,372 @@
+//! One immutable piece of the index: turns, and in which of them each word stands.
+//!
+//! Turns have numbers of their own here, one after the other; those of one session that were read in one go are a
+//! [`Run`]. Of a turn the index keeps where its record lies and what it takes to rank it; its text stays in the log.
+//!
+//! ```text
+//! lists | tags | words | heads of the words | norms | roles | seconds | whereabouts | runs | names of roles | end
+//! ```
+//!
+//! One value for every turn of a segment, read page by page as turns are asked for: a question that finds twenty turns
+//! among a million looks at few of them.
+
+pub(crate) mod builder;
+pub(crate) mod dictionary;
+pub(crate) mod postings;
+pub(crate) mod view;
+
+use std::sync::OnceLock;
+
+use crate::error::{IndexResult, broken};
+use crate::pages::{Bytes, PAGE_BYTES, Pages, VarintReader, put, put_text, u32_at, u64_at};
+use crate::segment::dictionary::{Dictionary, TermEntry};
+use crate::segment::postings::PostingList;
+
+/// A segment that can be asked.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pages: Pages,
+    words: Dictionary,
+    turns: u32,
+    record_refs_at: u64,
+    runs: Vec<Run>,
+    roles: Vec<String>,
+    norms: Column<1>,
+    role_of: Column<1>,
+    seconds: Column<4>,
+}
+
+/// Turns of one session, next to each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Its first turn here.
+    pub(crate) first: u32,
+    /// How many there are.
+    pub(crate) count: u32,
+    /// Whose turns they are, as the catalogue counts sessions.
+    pub(crate) session: u64,
+    /// So many of the first were indexed before, in another run, and are here again only as neighbours of the next.
+    pub(crate) echo: u32,
+}
+
+impl Run {
+    pub(crate) fn end(&self) -> u32 {
+        self.first + self.count
+    }
+}
+
+/// Where the record of a turn lies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RecordRef {
+    pub(crate) offset: u64,
+    pub(crate) seq: u64,
+    pub(crate) crc: u32,
+}
+
+pub(crate) const RECORD_REF_BYTES: usize = 16;
+/// Of a role that has no name in the segment.
+pub(crate) const UNNAMED_ROLE: u8 = u8::MAX;
+
+/// The parts of a segment before they are written.
+#[derive(Debug, Default)]
+pub(crate) struct SegmentParts {
+    pub(crate) lists: Vec<u8>,
+    pub(crate) tags: Vec<u8>,
+    pub(crate) words: Vec<u8>,
+    pub(crate) heads: Vec<u8>,
+    pub(crate) norms: Vec<u8>,
+    pub(crate) role_of: Vec<u8>,
+    pub(crate) seconds: Vec<u8>,
+    pub(crate) record_refs: Vec<u8>,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) roles: Vec<String>,
+}
+
+impl SegmentParts {
+    /// The place of a role among the names. Roles are few; should somebody have more than fit in a byte, the others
+    /// have no name here, and only their records tell.
+    pub(crate) fn role(&mut self, role: &str) -> u8 {
+        match self.roles.iter().position(|known| known == role) {
+            Some(at) => at as u8,
+            None if self.roles.len() < usize::from(UNNAMED_ROLE) => {
+                self.roles.push(role.to_owned());
+                (self.roles.len() - 1) as u8
+            }
+            None => UNNAMED_ROLE,
+        }
+    }
+
+    pub(crate) fn bytes(self) -> Vec<u8> {
+        let mut runs = Vec::new();
+        for run in &self.runs {
+            for number in [u64::from(run.count), run.session, u64::from(run.echo)] {
+                put(&mut runs, number);
+            }
+        }
+        let mut roles = Vec::new();
+        for role in &self.roles {
+            put_text(&mut roles, role);
+        }
+        let turns = self.norms.len() as u64;
+        let parts = [
+            self.tags,
+            self.words,
+            self.heads,
+            self.norms,
+            self.role_of,
+            self.seconds,
+            self.record_refs,
+            runs,
+            roles,
+        ];
+        let mut out = self.lists;
+        out.reserve_exact(parts.iter().map(Vec::len).sum::<usize>() + END_BYTES);
+        let mut begins = Vec::new();
+        // Each part is freed once it is copied: a segment is never held twice.
+        for part in parts {
+            begins.push(out.len() as u64);
+            out.extend_from_slice(&part);
+        }
+        begins.extend([out.len() as u64, turns]);
+        for number in begins {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out
+    }
+}
+
+impl Segment {
+    pub(crate) fn open(pages: Pages) -> IndexResult<Segment> {
+        let end_at = pages.len().checked_sub(END_BYTES as u64).ok_or_else(|| broken("too short"))?;
+        let end = pages.read(end_at..pages.len())?;
+        let mut at = [0; END_NUMBERS];
+        for (slot, index) in at.iter_mut().zip(0..) {
+            *slot = u64_at(&end, index * 8);
+        }
+        let [tags, words, heads, norms, roles, seconds, record_refs, runs, names, names_end, turns] = at;
+        let turns = u32::try_from(turns).map_err(|_| broken("too many turns"))?;
+        let in_order = at[..END_NUMBERS - 1].is_sorted();
+        let columns = [
+            (norms, roles, 1),
+            (roles, seconds, 1),
+            (seconds, record_refs, 4),
+            (record_refs, runs, RECORD_REF_BYTES as u64),
+        ];
+        let fit = columns.iter().all(|(from, to, width)| to.wrapping_sub(*from) == width * u64::from(turns));
+        if !in_order || names_end != end_at || !fit {
+            return Err(broken("its parts do not fit"));
+        }
+        let rest = pages.read(runs..names_end)?;
+        let (run_bytes, name_bytes) = rest.split_at((names - runs) as usize);
+        Ok(Segment {
+            words: Dictionary::open(pages.clone(), pages.read(heads..norms)?, words, 0, tags)?,
+            runs: runs_of(run_bytes, turns)?,
+            roles: names_of(name_bytes)?,
+            turns,
+            record_refs_at: record_refs,
+            norms: Column::new(pages.clone(), norms, turns),
+            role_of: Column::new(pages.clone(), roles, turns),
+            seconds: Column::new(pages.clone(), seconds, turns),
+            pages,
+        })
+    }
+
+    pub(crate) fn turns(&self) -> u32 {
+        self.turns
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pages.len()
+    }
+
+    pub(crate) fn words(&self) -> &Dictionary {
+        &self.words
+    }
+
+    pub(crate) fn list(&self, entry: &TermEntry) -> IndexResult<PostingList> {
+        PostingList::new(
+            self.pages.read(entry.list.clone())?,
+            entry.count,
+            self.pages.clone(),
+            entry.tags.clone(),
+        )
+    }
+
+    /// The tags of a word as they were written, for a merge.
+    pub(crate) fn raw_tags(&self, entry: &TermEntry) -> IndexResult<Bytes> {
+        self.pages.read(entry.tags.clone())
+    }
+
+    pub(crate) fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    pub(crate) fn roles(&self) -> &[String] {
+        &self.roles
+    }
+
+    /// Which run a turn belongs to.
+    pub(crate) fn run_of(&self, doc: u32) -> Option<usize> {
+        self.runs.partition_point(|run| run.first <= doc).checked_sub(1)
+    }
+
+    /// How long each turn is.
+    pub(crate) fn norms(&self) -> IndexResult<&[u8]> {
+        self.norms.whole()
+    }
+
+    /// How long a turn is. A list that was not made by us may lead beyond the turns.
+    #[inline]
+    pub(crate) fn norm(&self, doc: u32) -> IndexResult<u8> {
+        Ok(self.norms.get(doc)?.map_or(u8::MAX, |[norm]| norm))
+    }
+
+    /// The role of each turn, as its place among [`Segment::roles`].
+    pub(crate) fn role_of(&self) -> IndexResult<&[u8]> {
+        self.role_of.whole()
+    }
+
+    /// When each turn was said.
+    pub(crate) fn seconds(&self) -> IndexResult<Seconds<'_>> {
+        self.seconds.whole().map(Seconds)
+    }
+
+    /// When a turn was said, in seconds since 1970.
+    #[inline]
+    pub(crate) fn second(&self, doc: u32) -> IndexResult<u32> {
+        Ok(self.seconds.get(doc)?.map_or(0, u32::from_le_bytes))
+    }
+
+    /// Where the record of a turn lies.
+    pub(crate) fn record_ref(&self, doc: u32) -> IndexResult<RecordRef> {
+        if doc >= self.turns {
+            return Err(broken("there is no such turn"));
+        }
+        // With its neighbours, which are often asked for next: all of one question that fit equally well are compared.
+        let first = doc / RECORD_REFS_AT_ONCE * RECORD_REFS_AT_ONCE;
+        let end = first.saturating_add(RECORD_REFS_AT_ONCE).min(self.turns);
+        let at = |doc: u32| self.record_refs_at + u64::from(doc) * RECORD_REF_BYTES as u64;
+        let bytes = self.pages.read(at(first)..at(end))?;
+        let at = (doc - first) as usize * RECORD_REF_BYTES;
+        let (offset, seq) = (u64_at(&bytes, at) & RECORD_REF_MAX, u64_at(&bytes, at + 4) >> 16);
+        Ok(RecordRef { offset, seq, crc: u32_at(&bytes, at + 12) })
+    }
+
+    pub(crate) fn record_refs(&self) -> IndexResult<Bytes> {
+        self.pages
+            .read(self.record_refs_at..self.record_refs_at + u64::from(self.turns) * RECORD_REF_BYTES as u64)
+    }
+}
+
+/// When each turn was said, in seconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seconds<'a>(&'a [u8]);
+
+impl Seconds<'_> {
+    #[inline]
+    pub(crate) fn of(self, doc: u32) -> u32 {
+        u32_at(self.0, doc as usize * 4)
+    }
+}
+
+pub(crate) fn put_record_ref(out: &mut Vec<u8>, spot: RecordRef) {
+    // Six bytes each: a number beyond that is no number of a record that anybody wrote, and leads nowhere.
+    out.extend_from_slice(&spot.offset.min(RECORD_REF_MAX).to_le_bytes()[..6]);
+    out.extend_from_slice(&spot.seq.min(RECORD_REF_MAX).to_le_bytes()[..6]);
+    out.extend_from_slice(&spot.crc.to_le_bytes());
+}
+
+fn runs_of(bytes: &[u8], turns: u32) -> IndexResult<Vec<Run>> {
+    let mut numbers = VarintReader::new(bytes);
+    let mut runs = Vec::new();
+    let mut first = 0_u32;
+    while !numbers.is_at_end() {
+        let count = numbers.next_u32()?;
+        let run = Run { first, count, session: numbers.next()?, echo: numbers.next_u32()?.min(count) };
+        first =
+            first.checked_add(count).filter(|end| *end <= turns).ok_or_else(|| broken("runs do not fit"))?;
+        runs.push(run);
+    }
+    if first == turns { Ok(runs) } else { Err(broken("runs do not fit")) }
+}
+
+fn names_of(bytes: &[u8]) -> IndexResult<Vec<String>> {
+    let mut numbers = VarintReader::new(bytes);
+    let mut names = Vec::new();
+    while !numbers.is_at_end() {
+        names.push(numbers.text()?.to_owned());
+    }
+    Ok(names)
+}
+
+const RECORD_REF_MAX: u64 = (1 << 48) - 1;
+/// As many as fill a page.
+const RECORD_REFS_AT_ONCE: u32 = (PAGE_BYTES / RECORD_REF_BYTES) as u32;
+const END_NUMBERS: usize = 11;
+const END_BYTES: usize = END_NUMBERS * 8;
+
+/// Values of `N` bytes each, one behind the other.
+#[derive(Debug)]
+pub(crate) struct Column<const N: usize> {
+    pages: Pages,
+    begin: u64,
+    end: u64,
+    /// What was read of each page that it touches.
+    parts: Vec<OnceLock<Bytes>>,
+    whole: OnceLock<Bytes>,
+}
+
+impl<const N: usize> Column<N> {
+    /// The values of so many turns, from there on.
+    pub(crate) fn new(pages: Pages, begin: u64, turns: u32) -> Column<N> {
+        let end = begin + N as u64 * u64::from(turns);
+        let parts = end.div_ceil(PAGE_BYTES as u64).saturating_sub(begin / PAGE_BYTES as u64);
+        let parts = (0..parts).map(|_| OnceLock::new()).collect();
+        Column { pages, begin, end, parts, whole: OnceLock::new() }
+    }
+
+    /// The value of a turn; nothing if there is no such turn.
+    #[inline]
+    pub(crate) fn get(&self, doc: u32) -> IndexResult<Option<[u8; N]>> {
+        let at = self.begin + N as u64 * u64::from(doc);
+        let number = (at / PAGE_BYTES as u64 - self.begin / PAGE_BYTES as u64) as usize;
+        if let Some(part) = self.parts.get(number).and_then(OnceLock::get)
+            && let Some(value) =
+                part.get((at - self.start_of(number)) as usize..).and_then(<[u8]>::first_chunk)
+        {
+            return Ok(Some(*value));
+        }
+        self.get_first(at, number)
+    }
+
+    /// As [`Column::get`], of a page that was not read, or of two.
+    #[cold]
+    fn get_first(&self, at: u64, number: usize) -> IndexResult<Option<[u8; N]>> {
+        if at + N as u64 > self.end {
+            return Ok(None);
+        }
+        let start = self.start_of(number);
+        let page_end = (start / PAGE_BYTES as u64 + 1) * PAGE_BYTES as u64;
+        let part = self.pages.read(start..page_end.min(self.end))?;
+        let value = part.get((at - start) as usize..).and_then(<[u8]>::first_chunk).copied();
+        if let Some(slot) = self.parts.get(number) {
+            let _ = slot.set(part);
+        }
+        match value {
+            Some(value) => Ok(Some(value)),
+            None => self.pages.read(at..at + N as u64).map(|value| value.first_chunk().copied()),
+        }
+    }
+
+    fn start_of(&self, part: usize) -> u64 {
+        ((self.begin / PAGE_BYTES as u64 + part as u64) * PAGE_BYTES as u64).max(self.begin)
+    }
+
+    /// All of them, for whoever looks at every turn.
+    pub(crate) fn whole(&self) -> IndexResult<&[u8]> {
+        if self.whole.get().is_none() {
+            let _ = self.whole.set(self.pages.read(self.begin..self.end)?);
+        }
+        self.whole.get().map(|bytes| &**bytes).ok_or_else(|| broken("a column was not read"))
+    }
+}

@@ -1,0 +1,183 @@
+//! A segment as a question sees it: whose turns its runs are now, and which of them may be shown.
+
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use crate::error::IndexResult;
+use crate::segment::dictionary::TermEntry;
+use crate::segment::postings::PostingList;
+use crate::segment::{Seconds, Segment, UNNAMED_ROLE};
+
+/// A segment, and the catalogue's word on its runs.
+#[derive(Debug, Clone)]
+pub(crate) struct SegmentView {
+    pub(crate) segment: Arc<Segment>,
+    /// For each run: the row of its session in the catalogue. Nothing: the session is gone, or was read anew.
+    pub(crate) rows: Vec<Option<u32>>,
+    /// Turns that are not there any more, in order.
+    dead: Vec<Range<u32>>,
+    dead_turns: u64,
+}
+
+impl SegmentView {
+    /// `row_of` tells where in the catalogue a session stands.
+    pub(crate) fn new(segment: Arc<Segment>, row_of: impl Fn(u64) -> Option<u32>) -> SegmentView {
+        let rows: Vec<Option<u32>> = segment.runs().iter().map(|run| row_of(run.session)).collect();
+        let mut dead: Vec<Range<u32>> = Vec::new();
+        for (run, row) in segment.runs().iter().zip(&rows) {
+            let gone = match row {
+                None => run.first..run.end(),
+                Some(_) if run.echo > 0 => run.first..run.first + run.echo,
+                Some(_) => continue,
+            };
+            match dead.last_mut() {
+                Some(last) if last.end == gone.start => last.end = gone.end,
+                _ => dead.push(gone),
+            }
+        }
+        let dead_turns = dead.iter().map(|gone| u64::from(gone.end - gone.start)).sum();
+        SegmentView { segment, rows, dead, dead_turns }
+    }
+
+    /// Whether the segment tells the role of every turn.
+    pub(crate) fn knows_roles(&self) -> IndexResult<bool> {
+        Ok(memchr::memchr(UNNAMED_ROLE, self.segment.role_of()?).is_none())
+    }
+
+    /// How many turns are there.
+    pub(crate) fn turns(&self) -> u64 {
+        u64::from(self.segment.turns()) - self.dead_turns
+    }
+
+    /// Whether any session of it is gone, so that it holds words that nobody should find.
+    pub(crate) fn holds_gone(&self) -> bool {
+        self.rows.contains(&None)
+    }
+
+    /// In how many turns that are there a word stands.
+    pub(crate) fn count_of(&self, entry: &TermEntry) -> IndexResult<u64> {
+        if self.dead.is_empty() {
+            Ok(u64::from(entry.count))
+        } else {
+            self.live_count(&mut self.segment.list(entry)?)
+        }
+    }
+
+    /// Counts like [`SegmentView::count_of`], in a list that stands anywhere.
+    pub(crate) fn live_count(&self, list: &mut PostingList) -> IndexResult<u64> {
+        let mut count = u64::from(list.count());
+        if !self.dead.is_empty() {
+            list.unpack(0)?;
+        }
+        for gone in &self.dead {
+            let mut doc = list.seek(gone.start)?;
+            while doc < gone.end {
+                count -= 1;
+                doc = list.next()?;
+            }
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn is_dead(&self, doc: u32) -> bool {
+        let behind = self.dead.partition_point(|gone| gone.end <= doc);
+        self.dead.get(behind).is_some_and(|gone| gone.start <= doc)
+    }
+
+    /// The row of the session of a turn.
+    pub(crate) fn row_of(&self, doc: u32) -> Option<u32> {
+        self.segment.run_of(doc).and_then(|run| self.rows[run])
+    }
+}
+
+/// Which turns a question wants, apart from their words.
+pub(crate) struct Filter<'a> {
+    /// By the row of the session in the catalogue: up to which number its turns are wanted. Nothing: all of all.
+    pub(crate) sessions: Option<&'a [u64]>,
+    pub(crate) role: Option<&'a (dyn Fn(&str) -> bool + Sync)>,
+    /// From this second on.
+    pub(crate) since: Option<u32>,
+    /// Before this second.
+    pub(crate) until: Option<u32>,
+    /// Those that begin at these offsets in their files. Nothing: all.
+    pub(crate) alive: Option<OffsetFilter<'a>>,
+}
+
+/// Whether what begins at an offset of a file is wanted.
+pub type OffsetFilter<'a> = &'a (dyn Fn(u64) -> bool + Sync);
+
+/// All turns of a session are wanted, or none.
+pub(crate) const ALL: u64 = u64::MAX;
+pub(crate) const NONE: u64 = 0;
+
+/// A [`Filter`] on one segment.
+pub(crate) struct SegmentFilter<'a> {
+    view: &'a SegmentView,
+    /// By run, up to which number its turns are wanted. Nothing: every run that is there.
+    runs: Option<Vec<u64>>,
+    roles: Option<(Vec<bool>, &'a [u8])>,
+    seconds: Option<(RangeInclusive<u32>, Seconds<'a>)>,
+    alive: Option<OffsetFilter<'a>>,
+}
+
+impl<'f> Filter<'f> {
+    pub(crate) fn of_segment<'a>(&self, view: &'a SegmentView) -> IndexResult<SegmentFilter<'a>>
+    where
+        'f: 'a,
+    {
+        let runs = self.sessions.map(|wanted| {
+            let upto = |row: &Option<u32>| row.map_or(NONE, |row| wanted[row as usize]);
+            view.rows.iter().map(upto).collect::<Vec<u64>>()
+        });
+        let roles = match self.role {
+            None => None,
+            Some(wanted) => {
+                let roles = view.segment.roles().iter().map(|role| wanted(role)).collect();
+                Some((roles, view.segment.role_of()?))
+            }
+        };
+        let seconds = match (self.since, self.until) {
+            (None, None) => None,
+            // Nothing was said before the first second there is.
+            (_, Some(0)) => Some((RangeInclusive::new(1, 0), view.segment.seconds()?)),
+            (since, until) => {
+                let last = until.map_or(u32::MAX, |until| until - 1);
+                Some((since.unwrap_or(0)..=last, view.segment.seconds()?))
+            }
+        };
+        let runs = runs.filter(|runs| runs.iter().any(|upto| *upto != ALL));
+        Ok(SegmentFilter { view, runs, roles, seconds, alive: self.alive })
+    }
+}
+
+impl SegmentFilter<'_> {
+    #[inline]
+    pub(crate) fn takes(&self, doc: u32) -> bool {
+        let said = |(range, seconds): &(RangeInclusive<u32>, Seconds<'_>)| range.contains(&seconds.of(doc));
+        let by = |(wanted, roles): &(Vec<bool>, &[u8])| {
+            let role = roles.get(doc as usize).copied().unwrap_or(UNNAMED_ROLE);
+            // One without a name here may be wanted: its record tells.
+            wanted.get(usize::from(role)).is_none_or(|wanted| *wanted)
+        };
+        self.seconds.as_ref().is_none_or(said)
+            && self.roles.as_ref().is_none_or(by)
+            && !self.view.is_dead(doc)
+            && self.runs.as_ref().is_none_or(|runs| self.is_wanted(runs, doc))
+            && self
+                .alive
+                .is_none_or(|alive| self.view.segment.record_ref(doc).is_ok_and(|spot| alive(spot.offset)))
+    }
+
+    fn is_wanted(&self, runs: &[u64], doc: u32) -> bool {
+        match self.view.segment.run_of(doc).map_or(NONE, |run| runs[run]) {
+            ALL => true,
+            NONE => false,
+            upto => self.view.segment.record_ref(doc).is_ok_and(|spot| spot.seq <= upto),
+        }
+    }
+
+    /// Whether turns that are there are left out, so that the length of a list does not tell how many match.
+    pub(crate) fn hides_any(&self) -> bool {
+        self.runs.is_some() || self.roles.is_some() || self.seconds.is_some() || self.alive.is_some()
+    }
+}
