@@ -10,9 +10,8 @@ use manent_store::{LockMode, LockName, Place, SessionKey, Space, StreamId, Strea
 
 use crate::error::{Error, Result};
 use crate::meta::Parent;
-use crate::reading::{Reader, break_at, crc_of, find_parent};
+use crate::reader::{Reader, Records, Start, break_at, crc_of, find_parent};
 use crate::store::Store;
-use crate::stream::{Records, Start};
 use crate::turn::body_of_line;
 use manent_store::clock;
 
@@ -54,7 +53,7 @@ impl Store {
             crc: branch.crc,
         };
         let header = self.header(key, native.then_some(&parent));
-        let mut copied = Copied { reader: Reader::default(), upto: branch.upto, lost: 0, seq: 0 };
+        let mut copied = ForeignRecords { reader: Reader::default(), upto: branch.upto, lost: 0, seq: 0 };
         if !native {
             copied.reader = self.read(&branch.holder, Start::First)?;
         }
@@ -169,7 +168,7 @@ fn last_record(records: &mut Records) -> Result<Option<(u64, String)>> {
 
 /// The records of another program's session as records of ours. Every line takes a number, one that cannot be read too,
 /// so that the numbers stay what they were.
-struct Copied {
+struct ForeignRecords {
     reader: Reader,
     upto: u64,
     /// Lines that could not be read, still to be stood in for.
@@ -178,7 +177,7 @@ struct Copied {
     seq: u64,
 }
 
-impl Iterator for Copied {
+impl Iterator for ForeignRecords {
     type Item = manent_store::Result<StreamPart>;
 
     fn next(&mut self) -> Option<manent_store::Result<StreamPart>> {
@@ -188,7 +187,7 @@ impl Iterator for Copied {
     }
 }
 
-impl Copied {
+impl ForeignRecords {
     fn next_body(&mut self) -> Option<Result<Body>> {
         while self.lost == 0 {
             match self.reader.next() {

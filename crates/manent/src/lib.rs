@@ -36,7 +36,6 @@
 //! | `tokens.rs` | how many tokens a text takes |
 //! | `search/` | search, lists and counts, on the index of the crate `manent-index`: [`Query`], [`Summary`] |
 
-mod arena;
 #[cfg(feature = "search")]
 pub mod consolidate;
 pub mod context;
@@ -46,7 +45,7 @@ mod lifecycle;
 #[cfg(feature = "search")]
 pub mod memory;
 mod meta;
-mod reading;
+mod reader;
 mod scan;
 #[cfg(feature = "search")]
 mod search;
@@ -56,11 +55,10 @@ mod search;
 mod secrets;
 pub mod similarity;
 mod store;
-mod stream;
 pub mod tokens;
 mod transcript;
 mod turn;
-mod verifying;
+mod verify;
 
 pub use context::Context;
 pub use error::{Error, Result};
@@ -82,10 +80,9 @@ pub use manent_store::{
 #[cfg(feature = "search")]
 pub use memory::Memory;
 pub use meta::{Meta, Parent};
-pub use reading::{Growth, Reader};
+pub use reader::{Growth, Reader, Start};
 pub use secrets::{REDACTED, redact, secrets};
 pub use store::{Session, Store, StoreOptions};
-pub use stream::Start;
 pub use transcript::{Transcript, Turn};
 pub use turn::{NewTurn, Record, RecordError, body_of_json, turn, turn_body, write_turn};
-pub use verifying::{Verified, VerifyAll};
+pub use verify::{Verified, VerifyAll};

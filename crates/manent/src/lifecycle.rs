@@ -15,8 +15,8 @@ use manent_store::{
 
 use crate::error::{Error, Result, io_error};
 use crate::meta::{self, Meta, Parent};
+use crate::reader::Start;
 use crate::store::Store;
-use crate::stream::Start;
 
 /// What a purge did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Store {
         let mut at = 0;
         while let Some(session) = doomed.get(at).cloned() {
             at += 1;
-            for Kin { id: fork, .. } in everything.iter().filter(|kin| kin.shares_with(&session)) {
+            for Relative { id: fork, .. } in everything.iter().filter(|kin| kin.shares_with(&session)) {
                 if doomed.contains(fork) {
                     continue;
                 }
@@ -120,7 +120,12 @@ impl Store {
     }
 
     /// Removes what other spaces keep about keys that nothing is left of.
-    fn purge_companions(&self, doomed: &[StreamId], everything: &[Kin], purged: &mut Purged) -> Result<()> {
+    fn purge_companions(
+        &self,
+        doomed: &[StreamId],
+        everything: &[Relative],
+        purged: &mut Purged,
+    ) -> Result<()> {
         if !self.streams().supports(Space::Runs) {
             return Ok(());
         }
@@ -133,7 +138,7 @@ impl Store {
             }
         }
         for StreamId { key, .. } in doomed {
-            let stays = |kin: &Kin| kin.id.key == *key && !doomed.contains(&kin.id);
+            let stays = |kin: &Relative| kin.id.key == *key && !doomed.contains(&kin.id);
             if !everything.iter().any(stays) {
                 self.purge_runs(key, purged)?;
             }
@@ -255,7 +260,7 @@ impl Store {
 
     /// Every session, with what it shares with others. One whose header is damaged is no fork that we could help; one
     /// of which the disk says nothing may be, and then nothing is removed.
-    fn everything(&self) -> Result<Vec<Kin>> {
+    fn everything(&self) -> Result<Vec<Relative>> {
         let mut all = Vec::new();
         for place in Place::ALL {
             for listed in self.list(place)? {
@@ -271,7 +276,7 @@ impl Store {
                     id.id.clone_from(&meta.id);
                 }
                 let Meta { parent, copied, .. } = meta.unwrap_or_default();
-                all.push(Kin { id, parent, copied });
+                all.push(Relative { id, parent, copied });
             }
         }
         Ok(all)
@@ -279,14 +284,14 @@ impl Store {
 }
 
 /// A session, and whose records it has or needs.
-struct Kin {
+struct Relative {
     id: StreamId,
     parent: Option<Parent>,
     /// Ids of sessions of which it holds a copy, because they were purged, or were going to be.
     copied: Vec<String>,
 }
 
-impl Kin {
+impl Relative {
     fn shares_with(&self, session: &StreamId) -> bool {
         let copied = !session.id.is_empty() && self.copied.contains(&session.id);
         self.id != *session && (copied || is_parent(self.parent.as_ref(), session))
@@ -294,13 +299,13 @@ impl Kin {
 }
 
 /// A session may have been named by its key alone; its forks know it by its id.
-fn by_its_id(at: &StreamId, everything: &[Kin]) -> StreamId {
-    let same = |kin: &&Kin| kin.id.place == at.place && kin.id.key == at.key && at.id.is_empty();
+fn by_its_id(at: &StreamId, everything: &[Relative]) -> StreamId {
+    let same = |kin: &&Relative| kin.id.place == at.place && kin.id.key == at.key && at.id.is_empty();
     everything.iter().find(same).map_or_else(|| at.clone(), |kin| kin.id.clone())
 }
 
 /// Puts forks before what they were forked from: whatever is left by a crash can be read.
-fn forks_first(mut doomed: Vec<StreamId>, everything: &[Kin]) -> Vec<StreamId> {
+fn forks_first(mut doomed: Vec<StreamId>, everything: &[Relative]) -> Vec<StreamId> {
     let mut ordered = Vec::with_capacity(doomed.len());
     while !doomed.is_empty() {
         let needed = |session: &StreamId| {

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use manent_store::{KeyParts, SessionKey, StreamHeader};
 
+use crate::store::StoreOptions;
 use crate::turn::Record;
 use manent_store::clock;
 
@@ -70,39 +71,47 @@ impl Meta {
     }
 }
 
-/// Who writes, for headers.
-#[derive(Debug, Clone)]
-pub(crate) struct Author<'a> {
-    pub(crate) app: &'a str,
-    pub(crate) cwd: Option<&'a str>,
+/// Makes the header of a new session.
+pub(crate) fn session_header(
+    options: &StoreOptions,
+    key: &SessionKey,
+    parent: Option<&Parent>,
+) -> StreamHeader {
+    let id = uuid::Uuid::now_v7().to_string();
+    let mut meta = Body::new();
+    meta.number("format", manent_log::FORMAT).string("id", &id).string("key", key.as_str());
+    let parts = key.parts().map(|KeyParts { channel, room, thread, sender }| {
+        [
+            ("channel", Some(channel)),
+            ("room", room.as_ref()),
+            ("thread", thread.as_ref()),
+            ("sender", sender.as_ref()),
+        ]
+    });
+    let by = [("app", Some(&options.app)), ("cwd", options.cwd.as_ref())];
+    for (name, text) in parts.into_iter().flatten().chain(by) {
+        if let Some(text) = text {
+            meta.string(name, text);
+        }
+    }
+    if let Some(parent) = parent {
+        add_json(&mut meta, "parent", parent);
+    }
+    let mut body = Body::new();
+    body.string("ts", &clock::now()).object("meta", &meta);
+    StreamHeader { id, body }
 }
 
-impl Author<'_> {
-    /// The header of a new session.
-    pub(crate) fn header(&self, key: &SessionKey, parent: Option<&Parent>) -> StreamHeader {
-        let id = uuid::Uuid::now_v7().to_string();
-        let mut meta = Body::new();
-        meta.number("format", manent_log::FORMAT).string("id", &id).string("key", key.as_str());
-        if let Some(parts) = key.parts() {
-            meta.string("channel", &parts.channel);
-            for (name, part) in [("room", &parts.room), ("thread", &parts.thread), ("sender", &parts.sender)]
-            {
-                if let Some(part) = part {
-                    meta.string(name, part);
-                }
-            }
-        }
-        meta.string("app", self.app);
-        if let Some(cwd) = self.cwd {
-            meta.string("cwd", cwd);
-        }
-        if let Some(parent) = parent {
-            add_parent(&mut meta, parent);
-        }
-        let mut body = Body::new();
-        body.string("ts", &clock::now()).object("meta", &meta);
-        StreamHeader { id, body }
-    }
+/// Makes the header of a new stream that is no session. `more` adds members to its `meta`.
+#[cfg(feature = "search")]
+pub(crate) fn stream_header(app: &str, kind: &str, more: impl FnOnce(&mut Body)) -> StreamHeader {
+    let id = uuid::Uuid::now_v7().to_string();
+    let mut meta = Body::new();
+    meta.number("format", manent_log::FORMAT).string("id", &id).string("kind", kind).string("app", app);
+    more(&mut meta);
+    let mut body = Body::new();
+    body.string("ts", &clock::now()).object("meta", &meta);
+    StreamHeader { id, body }
 }
 
 /// The same header with another parent, or none, which notes that the records of `copied` are in the session itself
@@ -124,21 +133,19 @@ pub(crate) fn with_parent(line: &str, parent: Option<&Parent>, copied: &str) -> 
             }
         }
         if let Some(parent) = parent {
-            add_parent(&mut meta, parent);
+            add_json(&mut meta, "parent", parent);
         }
         ids.push(copied.to_owned());
-        if let Ok(raw) = serde_json::value::to_raw_value(&ids) {
-            meta.json("copied", &raw);
-        }
+        add_json(&mut meta, "copied", &ids);
         body.object("meta", &meta);
     }
     body
 }
 
-fn add_parent(meta: &mut Body, parent: &Parent) {
-    // Four plain members always serialise.
-    if let Ok(raw) = serde_json::value::to_raw_value(parent) {
-        meta.json("parent", &raw);
+/// Adds a member that serializes without fail: numbers, texts and lists of them.
+pub(crate) fn add_json(body: &mut Body, name: &str, value: &impl serde::Serialize) {
+    if let Ok(raw) = serde_json::value::to_raw_value(value) {
+        body.json(name, &raw);
     }
 }
 

@@ -119,30 +119,15 @@ fn unescape_one<'a>(text: &'a [u8], out: &mut [u8], len: &mut usize) -> Option<&
     Some(tail)
 }
 
-/// As [`unescape`], into a string of its own where there is anything to decode. A string is put together of strings,
-/// and need not be checked again.
+/// Decodes escaped text, into a string of its own if there is anything to decode.
 pub(crate) fn unescaped(text: &str) -> Option<Cow<'_, str>> {
-    let Some(mut clean) = memchr::memchr2(b'"', b'\\', text.as_bytes()) else {
+    if memchr::memchr2(b'"', b'\\', text.as_bytes()).is_none() {
         return Some(Cow::Borrowed(text));
-    };
-    let (mut rest, mut out) = (text, String::with_capacity(text.len()));
-    loop {
-        out.push_str(rest.get(..clean)?);
-        let escape = rest.get(clean..)?;
-        let [b'\\', letter, ..] = escape.as_bytes() else { return None };
-        let (c, used) = match letter {
-            b'u' => unicode_escape(escape.as_bytes())?,
-            letter => (char::from(short_escape(*letter)?), 2),
-        };
-        out.push(c);
-        rest = escape.get(used..)?;
-        match memchr::memchr2(b'"', b'\\', rest.as_bytes()) {
-            Some(next) => clean = next,
-            None => break,
-        }
     }
-    out.push_str(rest);
-    Some(Cow::Owned(out))
+    let mut out = vec![0; text.len() + SLACK_BYTES];
+    let length = unescape(text.as_bytes(), &mut out)?;
+    out.truncate(length);
+    String::from_utf8(out).ok().map(Cow::Owned)
 }
 
 /// What a backslash and this letter stand for.

@@ -23,10 +23,10 @@ use manent_store::{
 
 use crate::context::Tail;
 use crate::error::{Error, Result};
-use crate::meta::{Author, Parent};
-use crate::reading::Reader;
+use crate::meta::{Parent, session_header};
+use crate::reader::Reader;
+use crate::reader::Start;
 use crate::search::{Background, SessionIndex};
-use crate::stream::Start;
 use crate::transcript::Transcript;
 use crate::{Durability, Expect};
 
@@ -425,7 +425,7 @@ impl Store {
     }
 
     pub(crate) fn header(&self, key: &SessionKey, parent: Option<&Parent>) -> StreamHeader {
-        Author { app: &self.options.app, cwd: self.options.cwd.as_deref() }.header(key, parent)
+        session_header(&self.options, key, parent)
     }
 }
 

@@ -28,26 +28,23 @@ pub enum Counting {
 /// // The provider saw 130 where we counted 100: its vocabulary is another one.
 /// assert_eq!(tokens.corrected(130, 100).count("hello world"), 3);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tokens {
     counting: Counting,
-    /// What one of ours is of theirs, in thousandths.
-    ratio: Ratio,
+    /// The provider's count for 1,000 of our tokens.
+    ratio: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ratio(u64);
-
-impl Default for Ratio {
-    fn default() -> Ratio {
-        Ratio(WHOLE)
+impl Default for Tokens {
+    fn default() -> Tokens {
+        Tokens::new(Counting::default())
     }
 }
 
 impl Tokens {
     /// Without a correction.
     pub fn new(counting: Counting) -> Tokens {
-        Tokens { counting, ratio: Ratio::default() }
+        Tokens { counting, ratio: WHOLE }
     }
 
     /// The same, corrected by what a provider reported for a prompt of which we had counted so many. A provider that
@@ -58,9 +55,9 @@ impl Tokens {
             return self;
         }
         // What was counted may have been corrected already.
-        let ratio = u128::from(self.ratio.0) * u128::from(reported) / u128::from(counted);
+        let ratio = u128::from(self.ratio) * u128::from(reported) / u128::from(counted);
         let ratio = u64::try_from(ratio).unwrap_or(RATIO_MAX).clamp(RATIO_MIN, RATIO_MAX);
-        Tokens { ratio: Ratio(ratio), ..self }
+        Tokens { ratio, ..self }
     }
 
     /// How many tokens a text takes.
@@ -69,7 +66,7 @@ impl Tokens {
             Counting::Estimate => estimate(text),
             Counting::Exact => exact(text),
         };
-        if self.ratio.0 == WHOLE { count } else { (count * self.ratio.0).div_ceil(WHOLE) }
+        if self.ratio == WHOLE { count } else { (count * self.ratio).div_ceil(WHOLE) }
     }
 }
 
@@ -91,44 +88,17 @@ fn exact(text: &str) -> u64 {
 #[cfg(feature = "tokens")]
 fn exact(text: &str) -> u64 {
     let Some(vocabulary) = tiktoken::get_encoding(VOCABULARY) else { return estimate(text) };
-    // A word of a megabyte takes a counter for ever, and is no word: such runs are estimated.
-    let mut count = 0;
-    for piece in pieces(text) {
-        count += match piece {
-            Piece::Text(text) => vocabulary.count(text) as u64,
-            Piece::Run(run) => estimate(run),
-        };
-    }
-    count
-}
-
-#[cfg(feature = "tokens")]
-enum Piece<'a> {
-    Text(&'a str),
-    /// Without a blank for longer than any word is.
-    Run(&'a str),
-}
-
-/// Takes runs without a blank that are too long to be text out of a text.
-#[cfg(feature = "tokens")]
-fn pieces(text: &str) -> Vec<Piece<'_>> {
-    let (mut pieces, mut start, mut run) = (Vec::new(), 0, 0);
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while at <= bytes.len() {
-        let ends = bytes.get(at).is_none_or(u8::is_ascii_whitespace);
-        if ends {
-            if at - run > RUN_BYTES_MAX && text[run..at].is_ascii() {
-                pieces.push(Piece::Text(&text[start..run]));
-                pieces.push(Piece::Run(&text[run..at]));
-                start = at;
-            }
-            run = at + 1;
+    // A counter takes for ever for a word of a megabyte, which is no word: such runs are estimated.
+    let (mut count, mut start, mut run) = (0, 0, 0);
+    let blanks = text.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_whitespace()).map(|(at, _)| at);
+    for end in blanks.chain([text.len()]) {
+        if end - run > RUN_BYTES_MAX && text[run..end].is_ascii() {
+            count += vocabulary.count(&text[start..run]) as u64 + estimate(&text[run..end]);
+            start = end;
         }
-        at += 1;
+        run = end + 1;
     }
-    pieces.push(Piece::Text(&text[start..]));
-    pieces
+    count + vocabulary.count(&text[start..]) as u64
 }
 
 #[cfg(feature = "tokens")]

@@ -3,11 +3,15 @@
 //! All text lies in one arena of about the size of the file, so that a session of 100,000 turns costs one allocation
 //! and not 300,000. What a turn carries besides (tool calls, usage) is kept as it stands, as JSON.
 
-use manent_log::{Damage, LogEnd, LogItem};
+use std::io;
 
-use crate::arena::{Arena, Spot};
+use manent_log::{Damage, LogEnd, LogItem};
+#[cfg(target_os = "linux")]
+use memmap2::Advice;
+use memmap2::MmapMut;
+
 use crate::error::{Error, Result};
-use crate::reading::Reader;
+use crate::reader::Reader;
 use crate::scan;
 use crate::turn::Record;
 
@@ -15,7 +19,7 @@ use crate::turn::Record;
 #[derive(Debug, Default)]
 pub struct Transcript {
     text: Arena,
-    turns: Vec<Place>,
+    turns: Vec<TurnSpan>,
     /// What could not be read.
     pub damage: Vec<Damage>,
     /// Lines whose checksum holds but that are not UTF-8, by number.
@@ -41,9 +45,9 @@ pub struct Turn<'a> {
 
 /// Where the four texts of a turn end in the arena; the first begins at `start`.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct TurnSpan {
     seq: u64,
-    start: Spot,
+    start: ArenaOffset,
     ts_bytes: u32,
     role_bytes: u32,
     extra_bytes: u32,
@@ -85,7 +89,7 @@ impl Transcript {
         self.turns.iter().map(|place| self.turn(place))
     }
 
-    fn turn(&self, place: &Place) -> Turn<'_> {
+    fn turn(&self, place: &TurnSpan) -> Turn<'_> {
         let mut rest = self.text.from(place.start);
         let mut next = |bytes: u32| {
             let part = rest.split_off(..bytes as usize).unwrap_or_default();
@@ -102,47 +106,18 @@ impl Transcript {
     }
 
     fn push(&mut self, record: &Record<'_>) -> Result<()> {
-        // What a turn becomes is never longer than its line.
+        // A decoded turn is never longer than its line.
         self.text.make_room(record.line().len() + scan::SLACK_BYTES).map_err(Error::Memory)?;
-        if !self.push_known(record) {
-            self.push_any(record);
-        }
-        Ok(())
-    }
-
-    fn push_known(&mut self, record: &Record<'_>) -> bool {
-        let Some((body, envelope)) = record.parts() else { return false };
-        let (Some(role), Some(content)) = (envelope.role.clone(), envelope.content.clone()) else {
-            return false;
-        };
-        let ts = envelope.ts.clone().unwrap_or(0..0);
-        let body = body.as_bytes();
-        let (room, start) = self.text.room();
-        let Some(content_bytes) = ({
-            let mut filled = 0;
-            for part in [ts.clone(), role.clone(), envelope.extra.clone()] {
-                room[filled..filled + part.len()].copy_from_slice(&body[part.clone()]);
-                filled += part.len();
+        if let Some((body, envelope)) = record.parts()
+            && let (Some(role), Some(content)) = (envelope.role.clone(), envelope.content.clone())
+        {
+            let ts = envelope.ts.clone().unwrap_or(0..0);
+            let texts = [&body[ts], &body[role], &body[envelope.extra.clone()]];
+            if self.fill(record.seq(), texts, |room| scan::unescape(body[content].as_bytes(), room)) {
+                return Ok(());
             }
-            scan::unescape(&body[content], &mut room[filled..])
-        }) else {
-            return false;
-        };
-        let extra = envelope.extra.len();
-        self.text.advance(ts.len() + role.len() + extra + content_bytes);
-        self.turns.push(Place {
-            seq: record.seq(),
-            start,
-            ts_bytes: ts.len() as u32,
-            role_bytes: role.len() as u32,
-            extra_bytes: extra as u32,
-            content_bytes: content_bytes as u32,
-        });
-        true
-    }
-
-    /// A turn of another layout, through the parser.
-    fn push_any(&mut self, record: &Record<'_>) {
+        }
+        // A turn of another layout goes through the parser.
         let mut extra = String::new();
         for (name, value) in manent_log::members_of(record.line()).unwrap_or_default() {
             if !matches!(name.as_ref(), "ts" | "role" | "content" | "seq" | "crc") {
@@ -152,20 +127,145 @@ impl Transcript {
         }
         let (ts, role) = (record.ts().unwrap_or_default(), record.role().unwrap_or_default());
         let content = record.content();
+        self.fill(record.seq(), [&ts, &role, &extra], |room| {
+            room[..content.len()].copy_from_slice(content.as_bytes());
+            Some(content.len())
+        });
+        Ok(())
+    }
+
+    /// Adds a turn. `write` puts its content into a buffer and returns the length, or `None` if it cannot; then nothing
+    /// is added, and `false` is returned.
+    fn fill(&mut self, seq: u64, texts: [&str; 3], write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
         let (room, start) = self.text.room();
         let mut filled = 0;
-        for part in [&*ts, &*role, &*extra, &*content] {
-            room[filled..filled + part.len()].copy_from_slice(part.as_bytes());
-            filled += part.len();
+        for text in texts {
+            room[filled..filled + text.len()].copy_from_slice(text.as_bytes());
+            filled += text.len();
         }
-        self.text.advance(filled);
-        self.turns.push(Place {
-            seq: record.seq(),
-            start,
-            ts_bytes: ts.len() as u32,
-            role_bytes: role.len() as u32,
-            extra_bytes: extra.len() as u32,
-            content_bytes: content.len() as u32,
-        });
+        let Some(content_bytes) = write(&mut room[filled..]) else { return false };
+        self.text.advance(filled + content_bytes);
+        let [ts_bytes, role_bytes, extra_bytes] = texts.map(|text| text.len() as u32);
+        let content_bytes = content_bytes as u32;
+        self.turns.push(TurnSpan { seq, start, ts_bytes, role_bytes, extra_bytes, content_bytes });
+        true
+    }
+}
+
+/// Blocks of bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Arena {
+    blocks: Vec<Block>,
+    /// How much of the last block is used.
+    len: usize,
+    /// How large the first block should be.
+    first_bytes: usize,
+}
+
+/// A place in an arena.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ArenaOffset {
+    block: u32,
+    at: usize,
+}
+
+#[derive(Debug)]
+enum Block {
+    Small(Vec<u8>),
+    Large(MmapMut),
+}
+
+impl Arena {
+    /// An arena for about so many bytes. Nothing is taken before something is put in.
+    pub(crate) fn for_about(bytes: u64) -> Arena {
+        let first_bytes = usize::try_from(bytes).unwrap_or(BLOCK_BYTES_MAX).min(BLOCK_BYTES_MAX);
+        Arena { first_bytes, ..Arena::default() }
+    }
+
+    /// Sees to it that [`Arena::room`] has at least so many bytes.
+    pub(crate) fn make_room(&mut self, bytes: usize) -> io::Result<()> {
+        if self.blocks.last().is_some_and(|block| block.bytes().len() - self.len >= bytes) {
+            return Ok(());
+        }
+        let wanted = if self.blocks.is_empty() { self.first_bytes } else { BLOCK_BYTES_NEXT };
+        self.blocks.push(Block::of(wanted.saturating_add(bytes))?);
+        self.len = 0;
+        Ok(())
+    }
+
+    /// The free bytes of the last block, and where they begin.
+    pub(crate) fn room(&mut self) -> (&mut [u8], ArenaOffset) {
+        let spot = ArenaOffset { block: self.blocks.len().saturating_sub(1) as u32, at: self.len };
+        let room = self.blocks.last_mut().map_or(&mut [][..], |block| &mut block.bytes_mut()[self.len..]);
+        (room, spot)
+    }
+
+    /// The first so many bytes of the room were filled.
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        self.len += bytes;
+    }
+
+    /// The bytes of a block from a spot on.
+    pub(crate) fn from(&self, spot: ArenaOffset) -> &[u8] {
+        let block = self.blocks.get(spot.block as usize);
+        block.and_then(|block| block.bytes().get(spot.at..)).unwrap_or_default()
+    }
+}
+
+impl Block {
+    fn of(bytes: usize) -> io::Result<Block> {
+        if bytes < LARGE_FROM_BYTES {
+            return Ok(Block::Small(vec![0; bytes]));
+        }
+        let map = MmapMut::map_anon(bytes.next_multiple_of(HUGE_PAGE_BYTES))?;
+        // Only a wish: without huge pages it is slower, not wrong.
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(Advice::HugePage);
+        Ok(Block::Large(map))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Block::Small(bytes) => bytes,
+            Block::Large(map) => map,
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Block::Small(bytes) => bytes,
+            Block::Large(map) => map,
+        }
+    }
+}
+
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+const LARGE_FROM_BYTES: usize = 4 << 20;
+/// A file may claim any length; no more than this is taken on its word.
+const BLOCK_BYTES_MAX: usize = 1 << 30;
+/// For what a file grew by while it was read.
+const BLOCK_BYTES_NEXT: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_where_they_were_put_in_blocks_of_any_size() {
+        for about in [0, 100, 5 << 20, u64::MAX] {
+            let mut arena = Arena::for_about(about);
+            let mut spots = Vec::new();
+            for n in 0..2_000_u32 {
+                let text = n.to_string().repeat(900);
+                arena.make_room(text.len()).expect("memory");
+                let (room, spot) = arena.room();
+                room[..text.len()].copy_from_slice(text.as_bytes());
+                arena.advance(text.len());
+                spots.push((spot, text));
+            }
+            for (spot, text) in &spots {
+                assert_eq!(&arena.from(*spot)[..text.len()], text.as_bytes());
+            }
+        }
     }
 }

@@ -117,6 +117,11 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Parses the JSON of a member. Returns `None` if it is missing or of another type.
+    pub(crate) fn parse<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_str(self.member(name)?).ok()
+    }
+
     /// A member that is a string, decoded; for anything else, its JSON.
     pub fn string(&self, name: &str) -> Option<Cow<'a, str>> {
         let json = self.member(name)?;

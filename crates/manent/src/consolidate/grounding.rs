@@ -4,12 +4,12 @@
 //! no cut can turn what it says round. Only where a model says the very same in the third person is its wording taken.
 //! And what a model tells of a day must not name what nobody named.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use super::negation::turns_round;
+use manent_index::words::{Words, is_stop, stem};
+
 use super::passage::Passage;
 use crate::memory::Kind;
-use manent_index::words::{Words, is_stop, stem};
 
 /// Something that a model wants to be remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Refusal {
 
 /// What of a claim the user really said.
 pub(super) fn ground(claim: &Claim, passage: &Passage) -> Result<Grounded, Refusal> {
-    let Place { seq, ts, nth, quote } = find(&claim.quote, passage).ok_or(Refusal::NotSaid)?;
+    let QuoteLocation { seq, ts, nth, quote } = find(&claim.quote, passage).ok_or(Refusal::NotSaid)?;
     if quote.contains(['?', '？', '؟']) {
         return Err(Refusal::Question);
     }
@@ -87,7 +87,7 @@ pub(super) fn ground(claim: &Claim, passage: &Passage) -> Result<Grounded, Refus
 }
 
 /// Where something stands that the user said.
-struct Place<'a> {
+struct QuoteLocation<'a> {
     seq: u64,
     ts: &'a str,
     nth: u64,
@@ -95,7 +95,7 @@ struct Place<'a> {
 }
 
 /// The sentence of the user that holds a quote, or else the sentences over which it goes.
-fn find<'a>(quote: &str, passage: &'a Passage) -> Option<Place<'a>> {
+fn find<'a>(quote: &str, passage: &'a Passage) -> Option<QuoteLocation<'a>> {
     let trimmed = quote.trim().trim_matches(['"', '“', '”', '«', '»', '\'', '`']);
     let plain = trimmed.split_whitespace().collect::<Vec<_>>().join(" ");
     if plain.is_empty() || plain.len() > QUOTE_BYTES_MAX * SENTENCES_TOGETHER {
@@ -110,7 +110,7 @@ fn find<'a>(quote: &str, passage: &'a Passage) -> Option<Place<'a>> {
                 }
                 let texts: Vec<&str> = some.iter().map(|sentence| sentence.text.as_str()).collect();
                 let joined = texts.join(" ");
-                let place = Place { seq: said.seq, ts: &said.ts, nth: nth as u64, quote: joined };
+                let place = QuoteLocation { seq: said.seq, ts: &said.ts, nth: nth as u64, quote: joined };
                 place.quote.contains(&plain).then_some(place)
             })
         })
@@ -261,13 +261,71 @@ const SENTENCES_TOGETHER: usize = 3;
 /// How many of the words that carry meaning must have been said, in percent.
 const ABOUT_PERCENT: usize = 60;
 
+/// How a word was used.
+#[derive(Debug, Clone, Copy, Default)]
+struct Uses {
+    said: bool,
+    denied: bool,
+}
+
+/// Whether a text denies a word that was only ever said, or says one that was only ever denied.
+pub(super) fn turns_round(told: &str, transcript: &str) -> bool {
+    let mut uses: HashMap<String, Uses> = HashMap::new();
+    let mut was_denied = false;
+    each_word(transcript, |word, is_denied| {
+        let known = uses.entry(word.to_owned()).or_default();
+        // Who does not eat meat eats no meat: what stands behind may be what is meant.
+        known.denied |= is_denied || was_denied;
+        known.said |= !is_denied;
+        was_denied = is_denied;
+    });
+    let mut turned = false;
+    each_word(told, |word, is_denied| {
+        turned |= match uses.get(word) {
+            Some(Uses { said, denied }) => {
+                if is_denied {
+                    !denied
+                } else {
+                    !said
+                }
+            }
+            // A word that nobody used is another question.
+            None => false,
+        };
+    });
+    turned
+}
+
+/// Gives the stem of every word that carries meaning, and whether it is denied.
+fn each_word(text: &str, mut each: impl FnMut(&str, bool)) {
+    let (mut is_denied, mut last) = (false, 0);
+    Words::default().split(text, |term, place| {
+        // A sentence that ends takes its denials with it.
+        is_denied &= !text[last..place.start].contains(['.', '!', '?', '\n', ';', ',', ':']);
+        last = place.end;
+        let is_rest = term == "t" && text[..place.start].ends_with(['\'', '’']);
+        if is_rest || DENIALS.contains(&term) {
+            is_denied = true;
+        } else if !is_stop(term) {
+            each(&stem(term), is_denied);
+            is_denied = false;
+        }
+    });
+}
+
+/// Words that deny what stands behind them.
+const DENIALS: [&str; 14] = [
+    "not", "no", "never", "cannot", "without", "neither", "nor", "nicht", "kein", "keine", "keinen", "ohne",
+    "pas", "sans",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn passage(turns: &[&str]) -> Passage {
         let said = (1..).zip(turns).map(|(seq, text)| {
-            let sentences = super::super::sentences::sentences(text);
+            let sentences = super::super::passage::sentences(text);
             super::super::passage::UserTurn { seq, ts: String::new(), sentences }
         });
         Passage { said: said.collect(), ..Passage::default() }
@@ -367,5 +425,43 @@ mod tests {
         assert!(!is_about("Many interesting topics were explored in depth today.", transcript));
         assert!(!is_about("The user asked how not to bake rye bread.", transcript));
         assert!(!is_about("", transcript));
+    }
+}
+
+#[cfg(test)]
+mod tests_1 {
+    use super::*;
+
+    #[test]
+    fn what_turns_a_statement_round_is_found() {
+        for (said, told) in [
+            ("user: I do not eat meat\n", "The user eats meat."),
+            ("user: I don't eat meat\n", "The user eats meat."),
+            ("user: I can’t drive\n", "The user can drive."),
+            ("user: I eat meat\n", "The user does not eat meat."),
+            ("user: the build never passed on Fridays\n", "The build passed on Fridays."),
+            ("user: deploy without downtime\n", "The user deployed with downtime."),
+            ("user: ich esse kein Fleisch\n", "The user wants Fleisch."),
+        ] {
+            assert!(turns_round(told, said), "{said} / {told}");
+        }
+    }
+
+    #[test]
+    fn what_says_the_same_is_not() {
+        for (said, told) in [
+            ("user: I do not eat meat\n", "The user does not eat meat."),
+            ("user: I don't eat meat\n", "The user never eats meat."),
+            ("user: I eat meat. No, wait: I do not eat meat any more\n", "The user eats no meat, or does."),
+            (
+                "user: can you fix the parser\nassistant: No. The parser is fine\n",
+                "The user asked about a parser.",
+            ),
+            ("user: bake bread\n", "The user asked how to bake bread, and did not say which."),
+            ("user: I can't find the bug\n", "The user could not find the bug."),
+            ("", "Nothing was said."),
+        ] {
+            assert!(!turns_round(told, said), "{said} / {told}");
+        }
     }
 }

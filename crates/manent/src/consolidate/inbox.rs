@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::{Consolidation, merging};
+use super::Consolidation;
+use super::step::compare;
 use crate::error::{Error, Result};
 use crate::memory::{Item, Memory, NewItem, Source, SourceKind};
 
@@ -63,8 +64,8 @@ impl Consolidation {
 
 /// Nothing: it is known already.
 fn remember(memory: &Memory, proposal: Item) -> Result<Option<Item>> {
-    let found = merging::compare(memory, &proposal.content)?;
-    if found.is_known() {
+    let found = compare(memory, &proposal.content)?;
+    if found.is_known {
         // It goes from the inbox now: where it was found it must stay.
         memory.keep()?;
         return Ok(None);

@@ -8,22 +8,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use manent_log::{Body, Durability, Entry, LogItem};
-use serde_json::value::to_raw_value;
+use manent_store::{AppendOptions, IfMissing, Repaired, Seek, Space, StreamId, StreamWriter, Target, clock};
 
-use super::grounding::Refusal;
+use super::extractor::{ExtractorError, TokensSpent};
+use super::{Consolidated, Refusal};
 use crate::error::{Error, Result};
+use crate::meta::{add_json, stream_header};
 use crate::store::Store;
 use crate::turn::Record;
-use manent_store::clock;
-use manent_store::{
-    AppendOptions, IfMissing, Repaired, Seek, Space, StreamHeader, StreamId, StreamWriter, Target,
-};
 
 /// The journal, as far as it concerns one session and this day.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct JournalState {
     /// Every time that somebody looked, oldest first: once when it was begun, and again when it was finished.
-    pub(super) looks: Vec<Look>,
+    pub(super) looks: Vec<JournalEntry>,
     /// The last of them was begun and not finished.
     pub(super) is_open: bool,
     /// How often the passage that is open failed.
@@ -34,7 +32,7 @@ pub(super) struct Known {
 
 /// A passage that somebody looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct JournalEntry {
     pub(super) turns: (u64, u64),
     /// By what its last record is known.
     pub(super) end: String,
@@ -45,10 +43,10 @@ pub(super) struct Look {
     pub(super) learned: Vec<(u64, u64)>,
 }
 
-impl Known {
+impl JournalState {
     /// Reads the journal. What is damaged in it is passed over: at worst something is looked at again, and known then.
-    pub(super) fn read(store: &Store, session: &str) -> Result<Known> {
-        let mut known = Known::default();
+    pub(super) fn read(store: &Store, session: &str) -> Result<JournalState> {
+        let mut known = JournalState::default();
         let mut reader = match store.streams().open(Target::Id(&StreamId::single(Space::Journal))) {
             Err(e) if e.is_not_found() => return Ok(known),
             reader => reader?,
@@ -65,17 +63,15 @@ impl Known {
 
     fn take(&mut self, entry: &Entry<'_>, session: &str, today: &str) {
         let Some(record) = Record::of(entry) else { return };
-        let number = |name: &str| record.member(name).and_then(|json| json.parse::<u64>().ok());
         let ts = record.ts().unwrap_or_default();
         if ts.get(..DATE_CHARS) == Some(today) {
-            let taken = number("input").unwrap_or(0).saturating_add(number("output").unwrap_or(0));
-            self.spent = self.spent.saturating_add(taken);
+            let taken = ["input", "output"].map(|name| record.parse::<u64>(name).unwrap_or(0));
+            self.spent = taken.into_iter().fold(self.spent, u64::saturating_add);
         }
         if record.string("session").as_deref() != Some(session) {
             return;
         }
-        let turns = record.member("turns").and_then(|json| serde_json::from_str::<(u64, u64)>(json).ok());
-        let (Some(turns), Some(prompt)) = (turns, record.string("prompt")) else { return };
+        let (Some(turns), Some(prompt)) = (record.parse("turns"), record.string("prompt")) else { return };
         let is_done = match record.kind().as_deref() {
             Some("begun") => false,
             Some("consolidated") => true,
@@ -85,14 +81,13 @@ impl Known {
             }
             _ => return,
         };
-        let learned = record.member("learned").and_then(|json| serde_json::from_str(json).ok());
-        let look = Look {
+        let look = JournalEntry {
             turns,
             end: record.string("end").unwrap_or_default().into_owned(),
             prompt: prompt.into_owned(),
             at_ms: clock::parse_ms(&ts).unwrap_or_default(),
             is_done,
-            learned: learned.unwrap_or_default(),
+            learned: record.parse("learned").unwrap_or_default(),
         };
         let again = self.open().is_some_and(|open| open.turns == turns && open.prompt == look.prompt);
         if is_done || !again {
@@ -103,7 +98,7 @@ impl Known {
     }
 
     /// The passage that was begun and not finished.
-    pub(super) fn open(&self) -> Option<&Look> {
+    pub(super) fn open(&self) -> Option<&JournalEntry> {
         self.looks.last().filter(|_| self.is_open)
     }
 }
@@ -116,7 +111,7 @@ pub(super) struct Journal {
 
 impl Journal {
     pub(super) fn hold(store: &Store, wait: Duration) -> Result<Journal> {
-        let new = || header(store.app());
+        let new = || stream_header(store.app(), "consolidation", |_| {});
         let leased = store.streams().lease(&StreamId::single(Space::Journal), IfMissing::Create(&new), wait);
         let writer = leased.map_err(|error| match error.log() {
             Some(manent_log::Error::Held { pid, .. }) => Error::ConsolidationHeld { pid: *pid },
@@ -125,45 +120,52 @@ impl Journal {
         Ok(Journal { writer })
     }
 
-    /// A passage is looked at from now on. Where it ends must not be lost while what came of it is kept.
-    pub(super) fn begin(&mut self, what: &About<'_>) -> Result<()> {
-        let mut body = what.body("begun");
-        body.string("end", what.end);
+    /// Notes that a passage is being looked at. Its end must not be lost while what came of it is kept.
+    pub(super) fn begin(&mut self, passage: &PassageKey<'_>) -> Result<()> {
+        let mut body = passage.body("begun");
+        body.string("end", passage.end);
         self.append(&body, Durability::Sync)
     }
 
-    /// Asking failed; or it could not be done to the end, which says nothing of the passage.
-    pub(super) fn fail(&mut self, what: &About<'_>, how: Failure, spent: TokensSpent) -> Result<()> {
-        let mut body = what.body(match how {
-            Failure::Refused => "failed",
-            Failure::Unavailable => "unavailable",
+    /// Notes that the extractor gave no reply. One that could not be reached says nothing about the passage.
+    pub(super) fn fail(
+        &mut self,
+        passage: &PassageKey<'_>,
+        error: &ExtractorError,
+        spent: TokensSpent,
+    ) -> Result<()> {
+        let mut body = passage.body(match error {
+            ExtractorError::Refused(_) => "failed",
+            ExtractorError::Unavailable(_) => "unavailable",
         });
         body.number("input", spent.input).number("output", spent.output);
         self.append(&body, Durability::Flush)
     }
 
-    /// All that came of a passage is where it belongs.
-    pub(super) fn finish(&mut self, what: &About<'_>, came: &Came<'_>) -> Result<()> {
-        let mut body = what.body("consolidated");
-        body.string("end", what.end);
-        body.number("input", came.spent.input).number("output", came.spent.output);
-        if let Some(daily) = came.daily {
+    /// Notes that a passage is done: all that came of it is where it belongs.
+    pub(super) fn finish(
+        &mut self,
+        passage: &PassageKey<'_>,
+        done: &Consolidated,
+        learned: &[(u64, u64)],
+    ) -> Result<()> {
+        let mut body = passage.body("consolidated");
+        body.string("end", passage.end);
+        body.number("input", done.spent.input).number("output", done.spent.output);
+        if let Some(daily) = done.daily.as_ref().and_then(|daily| daily.id) {
             body.number("daily", daily);
         }
-        let mut lists =
-            vec![("items", to_raw_value(&came.items)), ("proposed", to_raw_value(&came.proposed))];
-        lists.push(("learned", to_raw_value(&came.learned)));
-        for (name, list) in lists {
-            if let Ok(raw) = list
-                && raw.get() != "[]"
-            {
-                body.json(name, &raw);
+        for (name, items) in [("items", &done.items), ("proposed", &done.proposed)] {
+            let ids: Vec<u64> = items.iter().filter_map(|item| item.id).collect();
+            if !ids.is_empty() {
+                add_json(&mut body, name, &ids);
             }
         }
-        if !came.refused.is_empty()
-            && let Ok(raw) = to_raw_value(&counted(&came.refused))
-        {
-            body.json("refused", &raw);
+        if !learned.is_empty() {
+            add_json(&mut body, "learned", &learned);
+        }
+        if !done.refused.is_empty() {
+            add_json(&mut body, "refused", &counted(&done.refused));
         }
         self.append(&body, Durability::Sync)
     }
@@ -181,7 +183,7 @@ impl Journal {
 
 /// What a record of the journal is about.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct About<'a> {
+pub(super) struct PassageKey<'a> {
     pub(super) session: &'a str,
     pub(super) turns: (u64, u64),
     /// By what the last of them is known.
@@ -190,61 +192,22 @@ pub(super) struct About<'a> {
     pub(super) prompt: &'a str,
 }
 
-/// How asking failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failure {
-    Refused,
-    Unavailable,
-}
-
-impl About<'_> {
+impl PassageKey<'_> {
     fn body(&self, kind: &str) -> Body {
         let mut body = Body::new();
         body.string("ts", &clock::now()).string("kind", kind).string("session", self.session);
-        if let Ok(raw) = to_raw_value(&self.turns) {
-            body.json("turns", &raw);
-        }
+        add_json(&mut body, "turns", &self.turns);
         body.string("model", self.model).string("prompt", self.prompt);
         body
     }
 }
 
-/// What came of a passage.
-#[derive(Debug, Default)]
-pub(super) struct Came<'a> {
-    pub(super) daily: Option<u64>,
-    pub(super) items: Vec<u64>,
-    pub(super) proposed: Vec<u64>,
-    pub(super) learned: &'a [(u64, u64)],
-    pub(super) refused: Vec<Refusal>,
-    pub(super) spent: TokensSpent,
-}
-
-/// What models took, in tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TokensSpent {
-    /// What they read.
-    pub input: u64,
-    /// What they wrote.
-    pub output: u64,
-}
-
-fn counted(refused: &[Refusal]) -> BTreeMap<&'static str, u64> {
+fn counted(refused: &[(Refusal, String)]) -> BTreeMap<&'static str, u64> {
     let mut counts = BTreeMap::new();
-    for why in refused {
+    for (why, _) in refused {
         *counts.entry(why.word()).or_default() += 1;
     }
     counts
-}
-
-fn header(app: &str) -> StreamHeader {
-    let id = uuid::Uuid::now_v7().to_string();
-    let mut meta = Body::new();
-    meta.number("format", manent_log::FORMAT).string("id", &id);
-    meta.string("kind", "consolidation").string("app", app);
-    let mut body = Body::new();
-    body.string("ts", &clock::now()).object("meta", &meta);
-    StreamHeader { id, body }
 }
 
 const DATE_CHARS: usize = 10;

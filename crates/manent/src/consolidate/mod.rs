@@ -8,83 +8,38 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `mod.rs` | [`Consolidation`], how far each session was looked at |
-//! | `work.rs` | the two phases of a step |
-//! | `journal.rs` | what was looked at, and by whom |
-//! | `passage.rs`, `sentences.rs` | what happened, and the user's own words |
-//! | `reply.rs` | what a model answered, read |
-//! | `grounding.rs`, `negation.rs` | whether the user said so, and not the opposite |
-//! | `merging.rs` | whether it is known, or contradicts what is |
-//! | `inbox.rs` | what waits until a person accepts it |
-//! | `without_model.rs` | doing without a model |
+//! | `mod.rs` | [`Consolidation`], and how far each session was looked at |
+//! | `step.rs` | the two phases of a step; comparing a claim with the memory |
+//! | `journal.rs` | the log of passages that were looked at |
+//! | `passage.rs` | the part of a session that a step looks at, and the user's own sentences in it |
+//! | `extractor.rs` | [`Extractor`]: the model, its replies, and the stand-in without one |
+//! | `grounding.rs` | the check that the user said what a model claims, and not the opposite |
+//! | `inbox.rs` | proposed items, until a person accepts or rejects them |
 
+mod extractor;
 mod grounding;
 mod inbox;
 mod journal;
-mod merging;
-mod negation;
 mod passage;
-mod reply;
-mod sentences;
-mod without_model;
-mod work;
+mod step;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::Result;
-use crate::memory::Kind;
-use crate::store::Store;
-use crate::stream::Start;
 use manent_store::{Repaired, Space, StreamId};
 
+use crate::error::Result;
+use crate::memory::Kind;
+use crate::reader::Start;
+use crate::store::Store;
+
+pub use extractor::{Extractor, ExtractorError, ExtractorReply, TokensSpent, WithoutModel, schema};
 pub use grounding::Refusal;
 pub use inbox::Accepted;
-pub use journal::TokensSpent;
-pub use reply::schema;
-pub use without_model::WithoutModel;
 
-use journal::{Journal, Known, Look};
+use journal::{Journal, JournalEntry, JournalState};
 use passage::{Passage, mark_of};
-use work::Work;
-
-/// Whoever reads a passage and says what is in it: a model, mostly.
-pub trait Extractor {
-    /// What it is called, for the record.
-    fn name(&self) -> &str;
-    /// What it is told to do. Its hash, with the name, goes into the record: the same passage is not given twice to the
-    /// same extractor with the same words.
-    fn prompt(&self) -> &str;
-    /// How many tokens of a passage it takes at once.
-    fn max_input(&self) -> u64;
-    /// Tells what happened in a passage, in a sentence or two.
-    fn daily(&mut self, transcript: &str) -> std::result::Result<ExtractorReply, ExtractorError>;
-    /// Says what of the user's words is worth remembering, as JSON that follows [`schema`]. `complaint`: what it
-    /// answered before, and what is wrong with that.
-    fn facts(
-        &mut self,
-        evidence: &str,
-        complaint: Option<(&str, &str)>,
-    ) -> std::result::Result<ExtractorReply, ExtractorError>;
-}
-
-/// What an extractor answered.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ExtractorReply {
-    /// The answer.
-    pub text: String,
-    /// What it took.
-    pub spent: TokensSpent,
-}
-
-/// Why an extractor did not answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExtractorError {
-    /// It cannot be reached. The passage is looked at when it can.
-    Unavailable(String),
-    /// It cannot do this one. After some tries the passage is done without it.
-    Refused(String),
-}
+use step::StepRun;
 
 /// How to consolidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,7 +158,7 @@ impl Consolidation {
     /// The last record of a session that was looked at; 0: none was.
     pub fn cursor(&self, at: &StreamId) -> Result<u64> {
         let (at, _) = self.resolved(at)?;
-        let known = Known::read(&self.store, name_of(&at))?;
+        let known = JournalState::read(&self.store, name_of(&at))?;
         Ok(self.reached(&known, &at)?.cursor)
     }
 
@@ -237,12 +192,12 @@ impl Consolidation {
 
     /// How far a session was looked at. A number counts only while the record behind it is the one that was read: what
     /// a crash took may have been written anew. Of a fork, what it shares is its parent's.
-    fn reached(&self, known: &Known, at: &StreamId) -> Result<Reached> {
+    fn reached(&self, known: &JournalState, at: &StreamId) -> Result<ConsolidationProgress> {
         let (_, shared) = self.resolved(at)?;
-        let mut looks: Vec<&Look> = known.looks.iter().collect();
+        let mut looks: Vec<&JournalEntry> = known.looks.iter().collect();
         looks.sort_unstable_by(|a, b| (b.turns.1, &b.end, b.is_done).cmp(&(a.turns.1, &a.end, a.is_done)));
         looks.dedup_by(|next, one| (next.turns.1, &next.end) == (one.turns.1, &one.end));
-        let mut reached = Reached { shared, cursor: shared, gone: Vec::new() };
+        let mut reached = ConsolidationProgress { shared, cursor: shared, gone: Vec::new() };
         for look in looks {
             if !self.is_still(at, look.turns.1, &look.end)? {
                 reached.gone.push((look.turns.1, look.end.clone()));
@@ -277,7 +232,7 @@ impl Consolidation {
 
 /// How far a session was looked at.
 #[derive(Debug)]
-struct Reached {
+struct ConsolidationProgress {
     /// What is its parent's.
     shared: u64,
     cursor: u64,
@@ -285,8 +240,8 @@ struct Reached {
     gone: Vec<(u64, String)>,
 }
 
-impl Reached {
-    fn is_gone(&self, look: &Look) -> bool {
+impl ConsolidationProgress {
+    fn is_gone(&self, look: &JournalEntry) -> bool {
         self.gone.iter().any(|(seq, end)| *seq == look.turns.1 && *end == look.end)
     }
 }
@@ -303,11 +258,11 @@ impl Consolidator {
     pub fn step(&mut self, at: &StreamId, extractor: &mut dyn Extractor, rules: &Rules) -> Result<Step> {
         let prompt = hash_of(extractor);
         let (at, _) = self.of.resolved(at)?;
-        let known = Known::read(&self.of.store, name_of(&at))?;
+        let known = JournalState::read(&self.of.store, name_of(&at))?;
         let reached = self.of.reached(&known, &at)?;
-        let still = |look: &&Look| look.prompt == prompt && !reached.is_gone(look);
+        let still = |look: &&JournalEntry| look.prompt == prompt && !reached.is_gone(look);
         // Behind the cursor there is nothing that anybody finished.
-        let finished: Vec<&Look> =
+        let finished: Vec<&JournalEntry> =
             known.looks.iter().filter(still).filter(|look| look.is_done && rules.again).collect();
         let mut first = if rules.again { reached.shared } else { reached.cursor }.saturating_add(1);
         loop {
@@ -328,7 +283,7 @@ impl Consolidator {
             if known.spent >= rules.tokens_per_day && !passage.said.is_empty() {
                 return Ok(Step::OverBudget { spent: known.spent, budget: rules.tokens_per_day });
             }
-            let work = Work::new(&at, &passage, &prompt, rules, (&known, &reached, resumed));
+            let work = StepRun::new(&at, &passage, &prompt, rules, (&known, &reached, resumed));
             return work.run(self, extractor);
         }
     }

@@ -3,19 +3,16 @@
 //! Only the user's own words are evidence. System text, what was remembered, what tools put out, what a model said and
 //! what was summed up are none.
 
-use std::fmt::Write as _;
-
+use manent_index::words::{Words, is_stop};
 use manent_log::{Entry, LogItem};
+use manent_store::StreamId;
 
-use super::sentences::{Sentence, sentences};
 use crate::context::normalized_role;
 use crate::error::Result;
-use crate::reading::crc_of;
+use crate::reader::{Start, crc_of};
 use crate::store::Store;
-use crate::stream::Start;
 use crate::tokens;
 use crate::turn::Record;
-use manent_store::StreamId;
 
 /// What is looked at in one step.
 #[derive(Debug, Default)]
@@ -45,7 +42,7 @@ pub(super) struct UserTurn {
 
 /// A turn, as it is shown.
 #[derive(Debug, Default)]
-struct Shown {
+struct ShownTurn {
     sentences: Vec<Sentence>,
     text: String,
     tokens: u64,
@@ -72,7 +69,7 @@ impl Passage {
             let Some(record) = Record::of(&entry).filter(Record::is_turn) else { continue };
             let role = record.role().unwrap_or_default();
             let speaker = normalized_role(&role);
-            let shown = Shown::of(entry.seq, speaker, &record, max_tokens);
+            let shown = ShownTurn::of(entry.seq, speaker, &record, max_tokens);
             taken = taken.saturating_add(shown.tokens);
             // Better between two questions than within an answer; but an answer of any length must end somewhere.
             let is_full = taken > max_tokens || (speaker == "user" && taken > max_tokens / 2);
@@ -88,7 +85,7 @@ impl Passage {
         Ok((passage.turns.1 > 0).then_some(passage))
     }
 
-    fn take(&mut self, seq: u64, speaker: &str, shown: Shown) {
+    fn take(&mut self, seq: u64, speaker: &str, shown: ShownTurn) {
         if !shown.sentences.is_empty() {
             self.said.push(UserTurn { seq, ts: self.ts.clone(), sentences: shown.sentences });
         }
@@ -109,8 +106,8 @@ impl Passage {
     }
 }
 
-impl Shown {
-    fn of(seq: u64, speaker: &str, record: &Record<'_>, max_tokens: u64) -> Shown {
+impl ShownTurn {
+    fn of(seq: u64, speaker: &str, record: &Record<'_>, max_tokens: u64) -> ShownTurn {
         let sentences = if speaker == "user" { sentences(&record.said()) } else { Vec::new() };
         let whole = match speaker {
             "user" => sentences.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("\n"),
@@ -128,7 +125,7 @@ impl Shown {
                 tokens = tokens.max(tokens::estimate(&evident(seq, &text)) + 1);
             }
             if tokens <= max_tokens || clip <= CLIP_BYTES_MIN {
-                return Shown { sentences, text, tokens };
+                return ShownTurn { sentences, text, tokens };
             }
             clip /= 2;
         }
@@ -136,12 +133,10 @@ impl Shown {
 }
 
 fn transcribed(speaker: &str, text: &str) -> String {
-    let mut out = String::new();
-    let _ = match speaker {
-        "tool" => writeln!(out, "tool: {text} was called"),
-        _ => writeln!(out, "{speaker}: {}", text.trim()),
-    };
-    out
+    match speaker {
+        "tool" => format!("tool: {text} was called\n"),
+        _ => format!("{speaker}: {}\n", text.trim()),
+    }
 }
 
 fn evident(seq: u64, text: &str) -> String {
@@ -170,6 +165,179 @@ const CLIP_BYTES: usize = 4 << 10;
 const CLIP_BYTES_MIN: usize = 64;
 const MARK_CHARS: usize = 16;
 
+/// Something that the user said, with single blanks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sentence {
+    pub(super) text: String,
+    /// Nothing but blanks stands between it and the one before.
+    pub(super) follows: bool,
+}
+
+/// The user's own sentences in what the user said.
+pub(super) fn sentences(text: &str) -> Vec<Sentence> {
+    let mut own = SentenceSplitter::default();
+    let (mut fence, mut block) = (None, None::<&str>);
+    for line in text.lines() {
+        if own.found.len() >= SENTENCES_MAX {
+            break;
+        }
+        let line = line.trim();
+        if let Some(end) = block {
+            if line.contains(end) {
+                block = None;
+            }
+            continue;
+        }
+        if let Some(open) = fence {
+            if closes(open, line) {
+                fence = None;
+            }
+            continue;
+        }
+        fence = opened(line);
+        if let Some((begin, end)) = PUT_IN.iter().find(|(begin, _)| line.contains(begin)) {
+            if !line.rsplit(begin).next().is_some_and(|rest| rest.contains(end)) {
+                block = Some(end);
+            }
+            own.cut();
+        } else if fence.is_some() || line.starts_with('>') || line.len() > LINE_BYTES_MAX {
+            own.cut();
+        } else {
+            own.take(line);
+        }
+    }
+    own.end();
+    own.found.truncate(SENTENCES_MAX);
+    own.found
+}
+
+#[derive(Default)]
+struct SentenceSplitter<'a> {
+    found: Vec<Sentence>,
+    /// Lines that belong together.
+    lines: String,
+    last: &'a str,
+    /// Something that is not the user's stands before what comes next.
+    is_cut: bool,
+}
+
+impl<'a> SentenceSplitter<'a> {
+    fn take(&mut self, line: &'a str) {
+        if line.is_empty() {
+            return self.end();
+        }
+        if !self.lines.is_empty() && !goes_on(self.last, line) {
+            self.end();
+        }
+        if !self.lines.is_empty() {
+            self.lines.push(' ');
+        }
+        self.lines.push_str(line);
+        self.last = line;
+    }
+
+    fn cut(&mut self) {
+        self.end();
+        self.is_cut = true;
+    }
+
+    fn end(&mut self) {
+        let lines = std::mem::take(&mut self.lines);
+        let (mut start, mut quoted) = (0, false);
+        let mut chars = lines.char_indices().peekable();
+        while let Some((at, c)) = chars.next() {
+            quoted = match c {
+                '"' => !quoted,
+                '“' | '„' | '«' => true,
+                '”' | '»' => false,
+                _ => quoted,
+            };
+            let ends = match c {
+                '。' | '！' | '？' => !quoted,
+                '.' | '!' | '?' => {
+                    let ends = chars.peek().is_none_or(|(_, next)| next.is_whitespace() || *next == ')');
+                    ends && !quoted && !(c == '.' && is_abbreviated(&lines[start..at]))
+                }
+                _ => false,
+            };
+            if ends {
+                self.push(&lines[start..at + c.len_utf8()]);
+                start = at + c.len_utf8();
+            }
+        }
+        self.push(&lines[start..]);
+    }
+
+    fn push(&mut self, sentence: &str) {
+        let text = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
+        if text.chars().any(char::is_alphanumeric) {
+            let follows = !self.found.is_empty() && !self.is_cut;
+            self.found.push(Sentence { text, follows });
+            self.is_cut = false;
+        } else if !text.is_empty() {
+            self.is_cut = true;
+        }
+    }
+}
+
+/// Whether a sentence goes from one line on into the next.
+fn goes_on(line: &str, next: &str) -> bool {
+    let is_item = next.starts_with(['-', '*', '•', '#'])
+        || next.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with(['.', ')'])
+            && next.starts_with(|c: char| c.is_ascii_digit());
+    if is_item || line.trim_end_matches(['"', ')', '”', '»']).ends_with(['.', '!', '?', '。', '！', '？'])
+    {
+        return false;
+    }
+    let mut last_is_stop = false;
+    Words::default().split(line, |term, _| last_is_stop = is_stop(term));
+    let small = |line: &str| line.chars().next().is_some_and(char::is_lowercase);
+    // Somebody who begins no sentence with a capital begins this one without it too.
+    last_is_stop
+        || line.ends_with([',', ':', ';', '-', '(', '–'])
+        || line.chars().count() >= WRAPPED_CHARS
+        || (small(next) && !small(line))
+}
+
+/// Whether the sign behind a text belongs to a word that is cut short.
+fn is_abbreviated(text: &str) -> bool {
+    let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
+    let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let letters = word.chars().all(|c| c.is_alphabetic() || c == '.');
+    let inner = letters && word.contains('.');
+    let initial = word.chars().count() == 1 && letters;
+    inner || initial || ABBREVIATED.iter().any(|short| short.eq_ignore_ascii_case(word))
+}
+
+/// The fence that a line opens: its sign, and how many of them.
+fn opened(line: &str) -> Option<(char, usize)> {
+    let sign = line.chars().next().filter(|sign| matches!(sign, '`' | '~'))?;
+    let count = line.chars().take_while(|c| *c == sign).count();
+    (count >= FENCE_MIN).then_some((sign, count))
+}
+
+fn closes((sign, count): (char, usize), line: &str) -> bool {
+    opened(line).is_some_and(|(other, more)| other == sign && more >= count)
+        && line.chars().all(|c| c == sign)
+}
+
+/// What programs put into a turn of the user.
+const PUT_IN: [(&str, &str); 4] = [
+    ("<memory>", "</memory>"),
+    ("<system-reminder>", "</system-reminder>"),
+    ("<environment_context>", "</environment_context>"),
+    ("<user_instructions>", "</user_instructions>"),
+];
+/// No sentence of a person is as long.
+const LINE_BYTES_MAX: usize = 4 << 10;
+/// Whoever says more in one turn pasted it.
+const SENTENCES_MAX: usize = 200;
+/// Lines that a program broke are as long.
+const WRAPPED_CHARS: usize = 40;
+const FENCE_MIN: usize = 3;
+const ABBREVIATED: [&str; 12] =
+    ["mr", "mrs", "ms", "dr", "st", "prof", "vs", "etc", "approx", "ca", "bzw", "resp"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,5 +346,57 @@ mod tests {
     fn a_long_turn_is_shown_in_part() {
         let long = clipped(&"é".repeat(10_000), CLIP_BYTES);
         assert!(long.len() < CLIP_BYTES + 32, "{}", long.len());
+    }
+}
+
+#[cfg(test)]
+mod tests_1 {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<String> {
+        sentences(text).into_iter().map(|sentence| sentence.text).collect()
+    }
+
+    #[test]
+    fn only_own_words_are_evidence() {
+        let text = "I live in Lyon.  My cat\tis Tom!\n> I live in Berlin\n```\nI am a log\n```\n<memory>\nlikes \
+                    tea\n</memory>\nv1.2 is out. Really?";
+        assert_eq!(
+            texts(text),
+            ["I live in Lyon.", "My cat is Tom!", "v1.2 is out.", "Really?"],
+            "not what is quoted, fenced or put in"
+        );
+        assert_eq!(texts("<memory>x</memory>\nI am here"), ["I am here"]);
+        assert_eq!(texts("```\nnever closed\nI am a log"), Vec::<String>::new());
+        assert_eq!(texts("````\n```\nI am a log\n```\n````\nI am here"), ["I am here"], "a fence in a fence");
+        assert_eq!(texts("```\n```rust\nI am a log\n```"), Vec::<String>::new());
+        assert_eq!(texts("我住在里昂。你好！"), ["我住在里昂。", "你好！"]);
+        assert_eq!(texts(" ... \n--"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_goes_on_is_not_cut() {
+        for whole in [
+            "I don't think that\nI live in Lyon.",
+            "I would never\nlive in the city of Lyon",
+            "it is a common mistake to believe of all people\nI live in Lyon",
+            "It is false that e.g. I live in Lyon.",
+            "I never met Dr. Who in Lyon.",
+            "She told me \"I moved. I live in Lyon now. Come!\"",
+            "She told me “I moved. I live in Lyon now.” and left",
+            "Wrong:\nI live in Lyon",
+        ] {
+            assert_eq!(texts(whole), [whole.replace('\n', " ")]);
+        }
+        assert_eq!(texts("i live in lyon\ni like tea"), ["i live in lyon", "i like tea"]);
+        assert_eq!(texts("I live in Lyon\n- I like tea\n2) My cat is Tom").len(), 3);
+    }
+
+    #[test]
+    fn what_stands_between_is_known() {
+        let follows = |text: &str| sentences(text).iter().map(|one| one.follows).collect::<Vec<_>>();
+        assert_eq!(follows("I moved. I live here.\n\nReally."), [false, true, true]);
+        assert_eq!(follows("I moved.\n> no\nI live here."), [false, false]);
+        assert_eq!(follows("I moved. ... I live here."), [false, false]);
     }
 }

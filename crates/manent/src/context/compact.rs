@@ -4,14 +4,19 @@
 //! what old tools put out; sum up with a model; sum up piece by piece; sum up without a model; leave whole turns out,
 //! and say so. `plan.rs` finds the way; here it is asked for, written down, and taken back.
 
-use manent_log::Body;
+use std::collections::HashSet;
 
-use super::Context;
-use super::plan::Planning;
+use manent_log::Body;
+use manent_store::clock;
+
+use super::extract::{Line, extract, kept};
+use super::part::Part;
+use super::records::{Compaction, ContextRecord, ContextTurn, PromptConfig};
+use super::{Context, render};
 use crate::error::{Error, Result};
+use crate::meta::add_json;
 use crate::store::Session;
 use crate::tokens::Tokens;
-use manent_store::clock;
 
 /// How large a context may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,3 +200,327 @@ fn planned(
     let before = before.tokens;
     Ok(Some((body, CompactedContext { seq: 0, reason, way, before, after, kept_from, tried })))
 }
+
+/// A compaction that is thought of.
+pub(super) struct Planned {
+    pub(super) compaction: Compaction,
+    pub(super) model: Option<(String, String)>,
+}
+
+impl Planned {
+    pub(super) fn body(
+        &self,
+        reason: CompactionReason,
+        way: CompactionMethod,
+        before: u64,
+        after: u64,
+    ) -> Body {
+        let mut body = Body::new();
+        body.string("ts", &clock::now()).string("kind", "compaction");
+        body.string("reason", reason.word()).string("way", way.word());
+        body.number("before", before).number("after", after).number("kept_from", self.compaction.kept_from);
+        for (name, seqs) in [("pruned", &self.compaction.pruned), ("pinned", &self.compaction.pinned)] {
+            if !seqs.is_empty() {
+                add_json(&mut body, name, seqs);
+            }
+        }
+        if let Some(seq) = self.compaction.context_seq {
+            body.number("context", seq);
+        }
+        if let Some((model, prompt)) = &self.model {
+            body.string("model", model).string("prompt", prompt);
+        }
+        body.string("content", &self.compaction.summary);
+        body
+    }
+}
+
+/// Success, or the reason why a method does not lead to the target.
+type Attempt<T> = std::result::Result<T, String>;
+
+pub(super) struct Planning<'a> {
+    pub(super) part: &'a Part,
+    pub(super) setting: Option<&'a PromptConfig>,
+    pub(super) tokens: Tokens,
+}
+
+impl Planning<'_> {
+    pub(super) fn render(&self, compaction: Option<&Compaction>) -> Context {
+        let from = compaction.map_or(0, |compaction| compaction.kept_from);
+        let pinned = compaction.map_or(&[][..], |compaction| &compaction.pinned);
+        let kept = |held: &&ContextRecord| held.seq().is_none_or(|seq| seq >= from || pinned.contains(&seq));
+        let held: Vec<ContextRecord> = self.part.held.iter().filter(kept).cloned().collect();
+        render::render(held, compaction, self.setting, self.tokens)
+    }
+
+    fn turns(&self) -> impl DoubleEndedIterator<Item = &ContextTurn> {
+        self.part.held.iter().filter_map(|held| match held {
+            ContextRecord::Turn(said) => Some(said),
+            _ => None,
+        })
+    }
+
+    /// Whether a compaction leads to the target, and really makes the context smaller.
+    fn fits(&self, compaction: &Compaction, before: u64, target: Limits) -> Attempt<()> {
+        let context = self.render(Some(compaction));
+        match target.exceeded_by(&context) {
+            None if context.tokens >= before => {
+                Err(format!("{} tokens would become {}", before, context.tokens))
+            }
+            None => Ok(()),
+            Some(CompactionReason::Messages) => {
+                Err(format!("{} messages would be left", context.messages.len()))
+            }
+            Some(_) => Err(format!("{} tokens would be left", context.tokens)),
+        }
+    }
+
+    /// The mildest way that leads to the target.
+    pub(super) fn plan(
+        &self,
+        before: u64,
+        target: Limits,
+        summariser: Option<&mut dyn Summariser>,
+        tried: &mut Vec<(CompactionMethod, String)>,
+    ) -> Option<(CompactionMethod, Planned)> {
+        let pruned = self.pruned();
+        let base = self.part.compaction.clone().unwrap_or_default();
+        let context_seq = self.part.held.iter().rev().find_map(ContextRecord::setting).map(|noted| noted.seq);
+        let base = Compaction { pruned, context_seq: context_seq.or(base.context_seq), ..base };
+        if base.pruned.len() > self.part.compaction.as_ref().map_or(0, |before| before.pruned.len()) {
+            match self.fits(&base, before, target) {
+                Ok(()) => return Some((CompactionMethod::Prune, Planned { compaction: base, model: None })),
+                Err(why) => tried.push((CompactionMethod::Prune, why)),
+            }
+        }
+        let cut = self.cut(&base, target)?;
+        let kept = self.render(Some(&cut)).tokens;
+        let (room, replaced) = (target.max_tokens.saturating_sub(kept), before.saturating_sub(kept));
+        let budget = room.min(replaced / SUMMARY_PART).max(SUMMARY_TOKENS_MIN);
+        let with = |summary: String| Compaction { summary, ..cut.clone() };
+        if let Some(summariser) = summariser {
+            let model = (
+                summariser.name().to_owned(),
+                blake3::hash(summariser.prompt().as_bytes()).to_hex().to_string(),
+            );
+            let (way, summary) = self.summed_up(&cut, budget, summariser);
+            let outcome = summary.and_then(|summary| {
+                self.expect_kept(&cut, &summary, budget)?;
+                let compaction = with(summary);
+                self.fits(&compaction, before, target).map(|()| compaction)
+            });
+            match outcome {
+                Ok(compaction) => return Some((way, Planned { compaction, model: Some(model) })),
+                Err(why) => tried.push((way, why)),
+            }
+        }
+        let lines = self.lines_before(&cut);
+        // Joined, texts do not take exactly what they take alone: a little less may be needed.
+        for share in EXTRACT_SHARES {
+            let extracted = with(extract(&lines, budget * share / 100, self.tokens));
+            match self.fits(&extracted, before, target) {
+                Ok(()) => {
+                    return Some((CompactionMethod::Extract, Planned { compaction: extracted, model: None }));
+                }
+                Err(why) => tried.push((CompactionMethod::Extract, why)),
+            }
+        }
+        let dropped = with(breadcrumb(&lines));
+        match self.fits(&dropped, before, target) {
+            Ok(()) => Some((CompactionMethod::Drop, Planned { compaction: dropped, model: None })),
+            Err(why) => {
+                tried.push((CompactionMethod::Drop, why));
+                None
+            }
+        }
+    }
+
+    /// What is left if everything is left out that may be.
+    pub(super) fn least(&self) -> u64 {
+        let none = Limits { max_tokens: 0, max_messages: 0 };
+        let base = Compaction { pruned: self.pruned(), ..self.part.compaction.clone().unwrap_or_default() };
+        let cut = self.cut(&base, none);
+        self.render(cut.map(|cut| Compaction { summary: String::new(), ..cut }).as_ref()).tokens
+    }
+
+    /// Results of tools that need only be pointed to: large ones, before the last question and the last few results.
+    fn pruned(&self) -> Vec<u64> {
+        let before = self.part.compaction.iter().flat_map(|compaction| compaction.pruned.iter().copied());
+        let mut pruned: HashSet<u64> = before.collect();
+        let results: Vec<&ContextTurn> = self.turns().filter(|said| said.answers.is_some()).collect();
+        for said in results.iter().rev().skip(RESULTS_KEPT) {
+            let is_skill = said.name.as_deref().is_some_and(|name| name.contains("skill"));
+            if !is_skill && said.content.len() > PRUNE_BYTES_MIN {
+                pruned.insert(said.seq);
+            }
+        }
+        let mut pruned: Vec<u64> = pruned.into_iter().collect();
+        pruned.sort_unstable();
+        pruned
+    }
+
+    /// Where to cut: before the earliest question from which on everything fits into a third of the target; if not even
+    /// the last one does, before an answer behind it. Nothing: there is nothing to cut.
+    fn cut(&self, base: &Compaction, target: Limits) -> Option<Compaction> {
+        let third = Limits { max_tokens: target.max_tokens / 3, max_messages: target.max_messages / 2 };
+        let questions: Vec<u64> = self
+            .turns()
+            .filter(|said| said.role == "user" && said.seq > base.kept_from)
+            .map(|said| said.seq)
+            .collect();
+        let at = |kept_from: u64, pinned: Vec<u64>| Compaction {
+            kept_from,
+            pinned,
+            summary: String::new(),
+            ..base.clone()
+        };
+        for seq in &questions {
+            let cut = at(*seq, self.skills_before(*seq));
+            if third.exceeded_by(&self.render(Some(&cut))).is_none() {
+                return Some(cut);
+            }
+        }
+        let last = self.turns().rfind(|said| said.role == "user").map(|said| said.seq);
+        let answers = self.turns().filter(|said| {
+            said.role == "assistant" && said.seq > base.kept_from && last.is_none_or(|last| said.seq > last)
+        });
+        let mut best = questions.last().map(|seq| at(*seq, self.skills_before(*seq)));
+        for answer in answers {
+            let mut pinned = self.skills_before(answer.seq);
+            pinned.extend(last);
+            pinned.sort_unstable();
+            let cut = at(answer.seq, pinned);
+            let fits = third.exceeded_by(&self.render(Some(&cut))).is_none();
+            best = Some(cut);
+            if fits {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Skills that were loaded stay as they are.
+    fn skills_before(&self, seq: u64) -> Vec<u64> {
+        let is_skill = |said: &&ContextTurn| {
+            said.seq < seq
+                && said.answers.is_some()
+                && said.name.as_deref().is_some_and(|name| name.contains("skill"))
+        };
+        self.turns().filter(is_skill).map(|said| said.seq).collect()
+    }
+
+    /// What is to be summed up: the summary before, and what was said since.
+    fn lines_before(&self, cut: &Compaction) -> Vec<Line<'_>> {
+        let before = self.part.compaction.as_ref().map_or("", |compaction| &compaction.summary);
+        let mut lines = vec![Line { seq: 0, role: "", text: before }];
+        let said = self.turns().filter(|said| said.seq < cut.kept_from && !cut.pinned.contains(&said.seq));
+        lines.extend(said.map(|said| Line { seq: said.seq, role: &said.role, text: &said.content }));
+        lines.retain(|line| !line.text.is_empty());
+        lines
+    }
+
+    /// A model that names much less of what matters than quoting would is not believed: small ones write something
+    /// else.
+    fn expect_kept(&self, cut: &Compaction, summary: &str, budget: u64) -> Attempt<()> {
+        let lines = self.lines_before(cut);
+        let by_quoting = kept(&lines, &extract(&lines, budget, self.tokens), self.tokens);
+        let by_model = kept(&lines, summary, self.tokens);
+        if by_model * 100 >= by_quoting * KEPT_PERCENT {
+            return Ok(());
+        }
+        let share = by_model * 100 / by_quoting.max(1);
+        Err(format!("its summary names {share} % of the paths, numbers and names that quoting would keep"))
+    }
+
+    /// Lets a model sum up, in as many pieces as it needs.
+    fn summed_up(
+        &self,
+        cut: &Compaction,
+        budget: u64,
+        summariser: &mut dyn Summariser,
+    ) -> (CompactionMethod, Attempt<String>) {
+        let mut summary =
+            self.part.compaction.as_ref().map_or_else(String::new, |before| before.summary.clone());
+        let lines = self.lines_before(cut);
+        let said: Vec<String> = lines
+            .iter()
+            .filter(|line| line.seq > 0)
+            .map(|line| format!("#{} {}: {}\n", line.seq, line.role, clipped(line.text, line.role)))
+            .collect();
+        let room = summariser.max_input().saturating_sub(budget + PROMPT_TOKENS).max(PIECE_TOKENS_MIN);
+        let pieces = pieces(&said, room, self.tokens);
+        let way = if pieces.len() > 1 { CompactionMethod::Chunks } else { CompactionMethod::Model };
+        if pieces.len() > PIECES_MAX {
+            return (way, Err(format!("it would take {} calls", pieces.len())));
+        }
+        for piece in &pieces {
+            match summariser.summarise(&summary, piece, budget) {
+                Ok(text) if text.trim().is_empty() => return (way, Err("it gave nothing".to_owned())),
+                Ok(text) => summary = text,
+                Err(why) => return (way, Err(why)),
+            }
+        }
+        (way, Ok(summary))
+    }
+}
+
+/// What was said, in pieces of at most so many tokens.
+fn pieces(said: &[String], room: u64, tokens: Tokens) -> Vec<String> {
+    let (mut pieces, mut piece, mut used) = (Vec::new(), String::new(), 0);
+    for line in said {
+        let cost = tokens.count(line);
+        if used + cost > room && !piece.is_empty() {
+            pieces.push(std::mem::take(&mut piece));
+            used = 0;
+        }
+        piece.push_str(line);
+        used += cost;
+    }
+    if !piece.is_empty() {
+        pieces.push(piece);
+    }
+    pieces
+}
+
+/// A turn as a summariser is shown it: bounded, so that no single one is too long for it.
+fn clipped(text: &str, role: &str) -> String {
+    let max = if role == "tool" { TOOL_CHARS } else { TURN_CHARS };
+    let count = text.chars().count();
+    if count <= max {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(max / 2).collect();
+    let tail: String = text.chars().skip(count - max / 2).collect();
+    format!("{head} […{} characters left out…] {tail}", count - max)
+}
+
+/// What is left if not even a summary has room.
+fn breadcrumb(lines: &[Line<'_>]) -> String {
+    let turns: Vec<u64> = lines.iter().map(|line| line.seq).filter(|seq| *seq > 0).collect();
+    match (turns.first(), turns.last()) {
+        (Some(first), Some(last)) => format!(
+            "{} turns (records {first} to {last}) were left out for lack of room. Ask, if something from them is \
+             needed.",
+            turns.len()
+        ),
+        _ => "Earlier turns were left out for lack of room.".to_owned(),
+    }
+}
+
+/// The most recent results of tools are kept as they are.
+const RESULTS_KEPT: usize = 2;
+const PRUNE_BYTES_MIN: usize = 800;
+/// A summary takes at most this part of what it stands for.
+const SUMMARY_PART: u64 = 4;
+const SUMMARY_TOKENS_MIN: u64 = 64;
+/// What a model's summary must name of what quoting names, in percent. It has other things to say too.
+const KEPT_PERCENT: u64 = 40;
+/// Of the budget for a summary, in percent.
+const EXTRACT_SHARES: [u64; 4] = [100, 94, 80, 50];
+/// What a summariser is told besides the transcript.
+const PROMPT_TOKENS: u64 = 500;
+const PIECE_TOKENS_MIN: u64 = 256;
+/// Nobody waits for more calls than these.
+const PIECES_MAX: usize = 16;
+const TOOL_CHARS: usize = 600;
+const TURN_CHARS: usize = 4000;

@@ -16,18 +16,16 @@
 
 mod compact;
 mod extract;
-mod follow;
 mod part;
-mod plan;
+mod passages;
 mod records;
 mod render;
-mod tail;
 
 use manent_log::LogItem;
 
 use crate::error::{Error, Result};
+use crate::reader::Start;
 use crate::store::Store;
-use crate::stream::Start;
 #[cfg(feature = "search")]
 use crate::tokens::Counting;
 use crate::tokens::Tokens;
@@ -36,12 +34,12 @@ use manent_store::threads::parallel_map;
 use manent_store::{SessionKey, StreamId};
 
 pub use compact::{CompactedContext, CompactionMethod, CompactionReason, Limits, Summariser};
-pub use follow::{PassageError, PassagePrompt, PassageReader};
+pub use passages::{PassageError, PassagePrompt, PassageReader};
 pub use records::{PromptConfig, PromptConfigError};
 pub use render::{Message, Origin, normalized_role};
 
 use part::Part;
-pub(crate) use tail::Tail;
+pub(crate) use part::Tail;
 
 /// What a model sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

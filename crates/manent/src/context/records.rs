@@ -13,7 +13,8 @@ use crate::Receipt;
 use crate::error::Result;
 #[cfg(feature = "search")]
 use crate::memory::Selection;
-use crate::reading::Reader;
+use crate::meta::add_json;
+use crate::reader::Reader;
 use crate::store::Session;
 use crate::turn::Record;
 use manent_store::clock;
@@ -66,18 +67,19 @@ impl ContextRecord {
         if let Some(role) = record.role() {
             return Some(ContextRecord::Turn(said(seq, shared(role), &record)));
         }
-        let number = |name: &str| record.member(name).and_then(|json| json.parse::<u64>().ok());
+        let number = |name: &str| record.parse::<u64>(name);
+        let numbers = |name: &str| record.parse::<Vec<u64>>(name).unwrap_or_default();
         Some(match record.kind().as_deref() {
             Some("compaction") => {
                 // One that keeps nothing was made by hand, or by nobody.
                 let kept_from = number("kept_from").filter(|from| *from <= seq)?;
-                let mut pinned = numbers(record.member("pinned"));
+                let mut pinned = numbers("pinned");
                 pinned.retain(|pinned| *pinned < kept_from);
                 pinned.truncate(PINNED_MAX);
                 ContextRecord::Compaction(Compaction {
                     seq,
                     kept_from,
-                    pruned: numbers(record.member("pruned")),
+                    pruned: numbers("pruned"),
                     pinned,
                     summary: record.content().into_owned(),
                     context_seq: number("context"),
@@ -154,10 +156,6 @@ fn ids_in(json: &str) -> Vec<String> {
     calls.iter().enumerate().map(id).collect()
 }
 
-fn numbers(json: Option<&str>) -> Vec<u64> {
-    json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
-}
-
 /// What is sent besides the turns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PromptConfig {
@@ -205,21 +203,17 @@ enum Text {
 
 impl PromptConfigRecord {
     fn of(seq: u64, record: &Record<'_>) -> PromptConfigRecord {
-        let text = |name: &str| {
-            let value: Value = serde_json::from_str(record.member(name)?).ok()?;
-            match value {
-                Value::String(text) => Some(Text::Here(text)),
-                Value::Object(at) => Some(Text::At {
-                    seq: at.get("at")?.as_u64()?,
-                    hash: at.get("hash")?.as_str()?.to_owned(),
-                }),
-                _ => None,
+        let text = |name: &str| match record.parse(name)? {
+            Value::String(text) => Some(Text::Here(text)),
+            Value::Object(at) => {
+                Some(Text::At { seq: at.get("at")?.as_u64()?, hash: at.get("hash")?.as_str()?.to_owned() })
             }
+            _ => None,
         };
         PromptConfigRecord {
             seq,
             texts: TEXTS.map(text),
-            memory_ids: numbers(record.member("memory")),
+            memory_ids: record.parse("memory").unwrap_or_default(),
             model: record.string("model").map(Cow::into_owned),
             protocol: record.string("protocol").map(Cow::into_owned),
         }
@@ -273,7 +267,7 @@ impl PromptConfigRecord {
 pub(super) fn text_in(reader: &mut Reader, seq: u64, what: &str) -> Result<Option<String>> {
     let Some(manent_log::LogItem::Entry(entry)) = reader.next()? else { return Ok(None) };
     let record = Record::of(&entry).filter(|_| entry.seq == seq);
-    Ok(record.and_then(|record| serde_json::from_str(record.member(what)?).ok()))
+    Ok(record.and_then(|record| record.parse(what)))
 }
 
 impl PromptConfig {
@@ -300,9 +294,7 @@ impl PromptConfig {
         if let Some(protocol) = &self.protocol {
             body.string("protocol", protocol);
         }
-        if let Ok(ids) = serde_json::value::to_raw_value(&self.memory_ids) {
-            body.json("memory", &ids);
-        }
+        add_json(&mut body, "memory", &self.memory_ids);
         for (at, (text, name)) in self.texts().into_iter().zip(TEXTS).enumerate() {
             let Some(text) = text else { continue };
             let known =

@@ -8,11 +8,14 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use manent_log::{Damage, Entry, frame};
-use manent_store::{Position, StreamReader};
+use manent_log::{Damage, Entry, FileChange, LogEnd, LogItem, frame};
+use manent_store::{
+    ChangeKind, Cursor, KnownStreams, ListDetail, Place, Position, Seek, Selector, StreamFilter, StreamId,
+    StreamReader, StreamStat, Streams, Target, Version,
+};
 
 use super::item::{ID_MAX, Item, Kind};
-use super::operation::{Deed, Effect};
+use super::operation::{LineEffect, Operation};
 use crate::error::Result;
 use crate::turn::Record;
 
@@ -29,7 +32,7 @@ pub(crate) struct Slot {
 
 /// The state of the memory after some number of lines.
 #[derive(Debug, Clone)]
-pub(crate) struct Active {
+pub(crate) struct ActiveItems {
     items: Option<Arc<dyn StreamReader>>,
     /// Every item, in the order of the file.
     slots: Vec<Slot>,
@@ -73,9 +76,9 @@ pub struct Counts {
     pub double_ids: usize,
 }
 
-impl Active {
-    pub(crate) fn new(items: Option<Arc<dyn StreamReader>>, bytes: u64) -> Active {
-        Active {
+impl ActiveItems {
+    pub(crate) fn new(items: Option<Arc<dyn StreamReader>>, bytes: u64) -> ActiveItems {
+        ActiveItems {
             items,
             slots: Vec::with_capacity((bytes / ITEM_BYTES) as usize),
             ids_rise: true,
@@ -101,7 +104,7 @@ impl Active {
     }
 
     /// Whether both are states of one file that was read once, and then only read on.
-    pub(crate) fn is_of_same_load(&self, other: &Active) -> bool {
+    pub(crate) fn is_of_same_load(&self, other: &ActiveItems) -> bool {
         match (&self.items, &other.items) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
@@ -109,20 +112,20 @@ impl Active {
     }
 
     /// Returns whether both list the same items at the same places, whichever load they come from.
-    pub(crate) fn has_same_slots(&self, other: &Active) -> bool {
+    pub(crate) fn has_same_slots(&self, other: &ActiveItems) -> bool {
         self.slots == other.slots
     }
 
     /// Takes in the next line.
     pub(crate) fn take(&mut self, entry: &Entry<'_>) {
-        let effect = Effect::of(entry);
+        let effect = LineEffect::of(entry);
         self.last_ms = effect.at_ms.unwrap_or(self.last_ms);
         // A number that nobody could have counted to must not use up all that are left.
         if let Some(id) = effect.id.filter(|id| *id <= ID_MAX && *id > self.highest_id) {
             (self.highest_id, self.lost_ids) = (id, 0);
         }
         match (effect.deed, effect.id) {
-            (Deed::Remember(kind, replaced), Some(id)) => {
+            (Operation::Remember(kind, replaced), Some(id)) => {
                 let slot = Slot {
                     id,
                     at_ms: self.last_ms,
@@ -134,8 +137,8 @@ impl Active {
                 // Newer names older; anything else could hide items from each other in a circle.
                 self.add(slot, replaced.filter(|replaced| *replaced < id));
             }
-            (Deed::Forget(target), _) => self.forget(target),
-            (Deed::Other, Some(id)) if entry.seq > 0 => {
+            (Operation::Forget(target), _) => self.forget(target),
+            (Operation::Other, Some(id)) if entry.seq > 0 => {
                 self.counts.unknown += 1;
                 self.unknown.insert(id);
             }
@@ -224,7 +227,7 @@ impl Active {
         Cow::Borrowed(self.by_id.get(&id).map_or(&[], Vec::as_slice))
     }
 
-    /// As [`Active::live_with`], where ids rise.
+    /// As [`ActiveItems::live_with`], where ids rise.
     fn live_in_order(&self, id: u64) -> Option<u32> {
         let found = self.slots.binary_search_by_key(&id, |slot| slot.id).ok();
         let at = found.filter(|_| self.ids_rise)?;
@@ -297,15 +300,15 @@ impl Active {
     /// Whether a line is to be kept when the file is made anew: everything but items that are forgotten, and the
     /// records that forgot them.
     pub(crate) fn keeps(&self, entry: &Entry<'_>) -> bool {
-        let effect = Effect::of(entry);
+        let effect = LineEffect::of(entry);
         match effect.deed {
-            Deed::Remember(..) => {
+            Operation::Remember(..) => {
                 let found = self.slots.binary_search_by_key(&entry.offset, |slot| slot.offset);
                 found.is_ok_and(|at| !self.slots[at].forgotten)
             }
             // What it forgot may be of a kind that only a newer version knows, and stays.
-            Deed::Forget(target) => self.unknown.contains(&target) || effect.id == Some(self.highest_id),
-            Deed::Other => true,
+            Operation::Forget(target) => self.unknown.contains(&target) || effect.id == Some(self.highest_id),
+            Operation::Other => true,
         }
     }
 
@@ -340,3 +343,95 @@ pub(crate) fn ids_within(bytes: u64) -> u64 {
 const LINE_BYTES_MIN: u64 = 64;
 /// What an item takes at least, to know how much memory to ask for at once.
 const ITEM_BYTES: u64 = 192;
+
+/// A stream that was read to its end.
+#[derive(Debug)]
+pub(super) struct MemoryCache {
+    reader: Box<dyn StreamReader>,
+    active: Arc<ActiveItems>,
+    /// What the stream was called, and the state it was seen in before the last of it was read.
+    name: String,
+    version: Version,
+}
+
+impl MemoryCache {
+    /// Reads all of it; `None` if there is nothing.
+    pub(super) fn read(streams: &dyn Streams, id: &StreamId) -> Result<Option<MemoryCache>> {
+        loop {
+            let Some(mut reader) = open(streams, id)? else { return Ok(None) };
+            // Items are read through a handle of their own, for as long as somebody has this state of the stream.
+            let Some(items) = open(streams, id)? else { continue };
+            if items.identity() != reader.identity() {
+                continue;
+            }
+            let Some(StreamStat { bytes, name, .. }) = look(streams, id)? else { return Ok(None) };
+            reader.seek(Seek::First)?;
+            let active = Arc::new(ActiveItems::new(Some(items.into()), bytes));
+            let mut loaded = MemoryCache { reader, active, name, version: Version::UNKNOWN };
+            loaded.read_on(streams, id)?;
+            return Ok(Some(loaded));
+        }
+    }
+
+    pub(super) fn active(&self) -> Arc<ActiveItems> {
+        self.active.clone()
+    }
+
+    /// Reads what was added. False: the stream is another one, or may have changed in place, and must be read anew.
+    pub(super) fn catch_up(&mut self, streams: &dyn Streams, id: &StreamId) -> Result<bool> {
+        let changes = streams.changes(id.space, &*self, &Cursor::default())?;
+        let is_native = self.reader.is_native()?;
+        match changes.streams.first().map(|change| change.kind) {
+            None => Ok(true),
+            // Ours only grow. Another program may change anything in its file.
+            Some(ChangeKind::Appended(_)) if is_native => match self.reader.poll()? {
+                FileChange::None => Ok(true),
+                FileChange::Grew => {
+                    self.read_on(streams, id)?;
+                    Ok(true)
+                }
+                FileChange::Truncated | FileChange::Replaced => Ok(false),
+            },
+            Some(_) => Ok(false),
+        }
+    }
+
+    fn read_on(&mut self, streams: &dyn Streams, id: &StreamId) -> Result<()> {
+        self.version = look(streams, id)?.map_or(Version::UNKNOWN, |stat| stat.version);
+        let active = Arc::make_mut(&mut self.active);
+        while let Some(item) = self.reader.next()? {
+            match item {
+                LogItem::Entry(entry) => active.take(&entry),
+                LogItem::Damage(damage) => active.take_damage(damage),
+            }
+        }
+        active.torn = match self.reader.end() {
+            LogEnd::Torn(torn) => Some(torn),
+            LogEnd::Clean => None,
+        };
+        Ok(())
+    }
+}
+
+impl KnownStreams for MemoryCache {
+    fn each(&self, take: &mut dyn FnMut(Place, &str, Version)) {
+        take(Place::Live, &self.name, self.version);
+    }
+
+    fn version(&self, place: Place, name: &str) -> Option<Version> {
+        (place == Place::Live && name == self.name).then_some(self.version)
+    }
+}
+
+/// Looks at the stream without opening it; `None` if there is none.
+pub(super) fn look(streams: &dyn Streams, id: &StreamId) -> Result<Option<StreamStat>> {
+    let filter = StreamFilter::new(id.space, Place::Live, Selector::Key(&id.key));
+    Ok(streams.list(&StreamFilter { detail: ListDetail::Outside, ..filter })?.into_iter().next())
+}
+
+fn open(streams: &dyn Streams, id: &StreamId) -> Result<Option<Box<dyn StreamReader>>> {
+    match streams.open(Target::Id(id)) {
+        Err(e) if e.is_not_found() => Ok(None),
+        reader => Ok(Some(reader?)),
+    }
+}

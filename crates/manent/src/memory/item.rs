@@ -7,6 +7,7 @@ use manent_log::Body;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::meta::add_json;
 use crate::turn::Record;
 use manent_store::clock;
 
@@ -162,10 +163,8 @@ impl Source {
                 body.string(name, text);
             }
         }
-        if let Some((first, last)) = self.seqs
-            && let Ok(raw) = serde_json::value::to_raw_value(&[first, last])
-        {
-            body.json("turns", &raw);
+        if let Some(seqs) = self.seqs {
+            add_json(&mut body, "turns", &seqs);
         }
         body
     }
@@ -219,7 +218,7 @@ impl NewItem {
         self
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if self.content.trim().is_empty() {
             return Err(ItemError::Empty.into());
         }
@@ -241,10 +240,8 @@ impl NewItem {
         if let Some(replaced) = self.replaces {
             body.number("replaces", replaced);
         }
-        if !self.tags.is_empty()
-            && let Ok(raw) = serde_json::value::to_raw_value(&self.tags)
-        {
-            body.json("tags", &raw);
+        if !self.tags.is_empty() {
+            add_json(&mut body, "tags", &self.tags);
         }
         body.idempotent(key).object("source", &self.source.body()).string("content", &self.content);
         body
@@ -305,22 +302,20 @@ pub struct Item {
 impl Item {
     /// Reads a line; nothing if it is no item of a kind we know.
     pub(crate) fn of(record: &Record<'_>, at_ms: i64) -> Option<Item> {
-        let number = |name: &str| record.member(name).and_then(|json| json.parse::<u64>().ok());
-        let tags = record.member("tags").and_then(|json| serde_json::from_str::<Value>(json).ok());
-        let tags = match tags {
+        let tags = match record.parse("tags") {
             Some(Value::Array(tags)) => tags.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             Some(Value::String(tag)) => vec![tag],
             _ => Vec::new(),
         };
         Some(Item {
-            id: number("id")?,
+            id: record.parse("id")?,
             kind: Kind::of_word(&record.kind()?)?,
             content: record.content().into_owned(),
             tags,
             source: Source::of_json(record.member("source")),
             ts: record.ts().unwrap_or_default().into_owned(),
             at_ms,
-            replaces: number("replaces"),
+            replaces: record.parse("replaces"),
             line: record.line().to_owned(),
         })
     }

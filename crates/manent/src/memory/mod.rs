@@ -19,12 +19,7 @@
 //! | `audit.rs`, `comparison.rs` | how good it is: duplicates, contradictions, secrets, what nobody needs |
 
 mod active;
-
 mod audit;
-mod cache;
-mod compact;
-mod comparison;
-mod found;
 mod item;
 mod operation;
 mod provenance;
@@ -36,29 +31,27 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use manent_index::{Index, Query, Snippet};
 use manent_log::VerifyReport;
 use manent_store::sync::lock;
-use manent_store::{Repaired, Space, StreamId, Streams};
+use manent_store::{Repaired, Space, StreamId, Streams, clock};
 
 use crate::error::{Error, Result};
 use crate::search::{RecordCorpus, index_of};
 use crate::store::Store;
 use crate::turn::Record;
-use manent_index::Index;
-use manent_store::clock;
+
+use active::{ActiveItems, MemoryCache, Slot};
 
 pub use active::Counts;
-use active::{Active, Slot};
 pub use audit::{Audit, Pair, Rate};
-use cache::MemoryCache;
-pub use compact::MemoryCompaction;
-pub(crate) use comparison::Relation;
-pub use found::{MemoryHit, MemoryHits};
 pub use item::{Item, ItemError, Kind, NewItem, Source, SourceKind};
 pub use provenance::{ItemHistory, Provenance, RecallStats, SourceTurn};
 pub use select::Selection;
+pub use writer::{Forgotten, MemoryCompaction, MemoryWriter};
+
+pub(crate) use audit::Relation;
 use writer::NextId;
-pub use writer::{Forgotten, MemoryWriter};
 
 /// What is remembered across sessions.
 ///
@@ -80,12 +73,12 @@ pub use writer::{Forgotten, MemoryWriter};
 #[derive(Debug, Clone)]
 pub struct Memory {
     store: Store,
-    core: Arc<Core>,
+    core: Arc<MemoryCore>,
 }
 
 /// What all memories of one store share.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct MemoryCore {
     id: StreamId,
     /// The file, for messages.
     path: PathBuf,
@@ -101,9 +94,9 @@ pub(crate) struct Core {
 
 /// The memories of one store, each made by whoever asks first.
 #[derive(Debug, Default)]
-struct Cores {
-    memory: OnceLock<Arc<Core>>,
-    inbox: OnceLock<Arc<Core>>,
+struct MemoryCores {
+    memory: OnceLock<Arc<MemoryCore>>,
+    inbox: OnceLock<Arc<MemoryCore>>,
 }
 
 /// Which items are wanted.
@@ -153,20 +146,20 @@ impl Store {
 
     fn items_in(&self, space: Space) -> Result<Memory> {
         self.check_supports(space)?;
-        let cores = self.extension(Cores::default);
+        let cores = self.extension(MemoryCores::default);
         let core = if space == Space::Inbox { &cores.inbox } else { &cores.memory };
-        let core = core.get_or_init(|| Arc::new(Core::new(space, self))).clone();
+        let core = core.get_or_init(|| Arc::new(MemoryCore::new(space, self))).clone();
         Ok(Memory { store: self.clone(), core })
     }
 }
 
-impl Core {
-    fn new(space: Space, store: &Store) -> Core {
+impl MemoryCore {
+    fn new(space: Space, store: &Store) -> MemoryCore {
         let id = StreamId::single(space);
         let name = || format!("{} of {}", space.word(), store.streams().name()).into();
         let streams = store.shared_streams().clone();
         let corpus = RecordCorpus::alone(streams.clone(), space, store.wait(), kind_of_item);
-        Core {
+        MemoryCore {
             path: store.streams().path(&id).unwrap_or_else(name),
             wait: store.wait(),
             app: store.app().to_owned(),
@@ -183,7 +176,7 @@ impl Core {
     }
 
     /// What the stream says now.
-    fn active(&self) -> Result<Arc<Active>> {
+    fn active(&self) -> Result<Arc<ActiveItems>> {
         let mut loaded = lock(&self.loaded);
         if let Some(known) = loaded.as_mut()
             && known.catch_up(self.streams(), &self.id)?
@@ -191,12 +184,12 @@ impl Core {
             return Ok(known.active());
         }
         *loaded = MemoryCache::read(self.streams(), &self.id)?;
-        Ok(loaded.as_ref().map_or_else(|| Arc::new(Active::new(None, 0)), MemoryCache::active))
+        Ok(loaded.as_ref().map_or_else(|| Arc::new(ActiveItems::new(None, 0)), MemoryCache::active))
     }
 
     /// Answers from what the file says. `ask` gives nothing where a line is not what was loaded: the file was changed
     /// in place, by something that is not ours, and is loaded again.
-    fn ask<T>(&self, mut ask: impl FnMut(&Active) -> Result<Option<T>>) -> Result<T> {
+    fn ask<T>(&self, mut ask: impl FnMut(&ActiveItems) -> Result<Option<T>>) -> Result<T> {
         for _ in 0..TRIES {
             let active = self.active()?;
             if let Some(answer) = ask(&active)? {
@@ -292,7 +285,7 @@ impl Memory {
 
     /// Rewrites the file without what was forgotten.
     pub fn compact(&self) -> Result<MemoryCompaction> {
-        if cache::look(self.core.streams(), &self.core.id)?.is_none() {
+        if active::look(self.core.streams(), &self.core.id)?.is_none() {
             // Something that is not a stream may stand in its place.
             self.core.active()?;
             return Ok(MemoryCompaction::default());
@@ -315,7 +308,7 @@ impl Memory {
 }
 
 /// Gives the items that are wanted. False: the file is not what was loaded.
-fn each(active: &Active, filter: &Filter, mut take: impl FnMut(Item) -> bool) -> Result<bool> {
+fn each(active: &ActiveItems, filter: &Filter, mut take: impl FnMut(Item) -> bool) -> Result<bool> {
     let (newest, replaced) =
         if filter.replaced { (None, Some(active.replaced())) } else { (Some(active.newest()), None) };
     let slots = newest.into_iter().flatten().chain(replaced.into_iter().flatten());
@@ -328,7 +321,7 @@ fn each(active: &Active, filter: &Filter, mut take: impl FnMut(Item) -> bool) ->
     Ok(true)
 }
 
-fn read(active: &Active, slots: &[Slot]) -> Result<Option<Vec<Item>>> {
+fn read(active: &ActiveItems, slots: &[Slot]) -> Result<Option<Vec<Item>>> {
     slots.iter().map(|slot| active.item(slot)).collect()
 }
 
@@ -341,3 +334,59 @@ fn kind_of_item<'a>(record: &Record<'a>) -> Option<Cow<'a, str>> {
 
 /// How often the file may change under somebody who reads it.
 const TRIES: u32 = 16;
+
+/// What a search found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MemoryHits {
+    /// The best, best first.
+    pub hits: Vec<MemoryHit>,
+    /// How many items match in all, where that was counted.
+    pub total: Option<u64>,
+    /// No item held all the words, so these fit the question best, whatever of it they hold.
+    pub related: bool,
+}
+
+/// An item that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryHit {
+    /// The item.
+    pub item: Item,
+    /// What it says there.
+    pub snippet: Snippet,
+    /// How well it fits: higher is better, and only comparable within one answer.
+    pub score: f32,
+}
+
+impl Memory {
+    /// Finds active items, the best first. A role that a query asks for is a kind here: `role:pref`.
+    ///
+    /// What is forgotten or replaced is not found, from the moment on at which it is.
+    pub fn search(&self, query: &Query, limit: usize) -> Result<MemoryHits> {
+        self.core.ask(|active| self.search_once(active, query, limit))
+    }
+
+    /// Searches once. Returns `None` if the file changed meanwhile.
+    fn search_once(&self, active: &ActiveItems, query: &Query, limit: usize) -> Result<Option<MemoryHits>> {
+        let alive = |offset: u64| active.at_offset(offset).is_some();
+        let found = self.core.index.search_alive(query, limit, &mut |_, _| {}, Some(&alive))?;
+        // There is one file: what cannot be read of it is not nothing.
+        if let Some((_, why)) = found.unread.first() {
+            let why = format!("{} could not be searched: {why}", self.core.path.display());
+            return Err(manent_index::Error::Index(why).into());
+        }
+        let now = self.core.active()?;
+        // What was only added meanwhile moved nothing: the answer is that of the moment in which we looked. Another
+        // program's file that changed a moment ago is read anew each time, and says the same unless it changed again.
+        if !active.is_of_same_load(&now) && !active.has_same_slots(&now) {
+            return Ok(None);
+        }
+        let mut hits = Vec::with_capacity(found.hits.len());
+        for hit in found.hits {
+            // Forgotten meanwhile: what is found is so from the moment on at which it is.
+            let Some(slot) = now.at_offset(hit.position.raw()) else { continue };
+            let Some(item) = now.item(slot)? else { return Ok(None) };
+            hits.push(MemoryHit { item, snippet: hit.snippet, score: hit.score });
+        }
+        Ok(Some(MemoryHits { hits, total: found.total, related: found.related }))
+    }
+}

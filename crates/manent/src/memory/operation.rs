@@ -12,16 +12,16 @@ use manent_store::clock;
 
 /// What a line does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Effect {
+pub(crate) struct LineEffect {
     /// Its id; nothing if it has none that is a whole number.
     pub(crate) id: Option<u64>,
     /// When it was written, in milliseconds since 1970, if it says.
     pub(crate) at_ms: Option<i64>,
-    pub(crate) deed: Deed,
+    pub(crate) deed: Operation,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Operation {
     /// An item, and the one that it replaces.
     Remember(Kind, Option<u64>),
     /// From here on, the items with this id are forgotten.
@@ -30,15 +30,15 @@ pub(crate) enum Deed {
     Other,
 }
 
-impl Effect {
-    pub(crate) fn of(entry: &Entry<'_>) -> Effect {
+impl LineEffect {
+    pub(crate) fn of(entry: &Entry<'_>) -> LineEffect {
         let at_the_front = entry.verified.then(|| quickly(frame::body_of(entry.bytes))).flatten();
         at_the_front.unwrap_or_else(|| thoroughly(entry))
     }
 }
 
 /// Reads the layout that we write.
-fn quickly(body: &[u8]) -> Option<Effect> {
+fn quickly(body: &[u8]) -> Option<LineEffect> {
     let rest = body.strip_prefix(br#""ts":""#)?;
     let (ts, rest) = until_quote(rest)?;
     let (kind, rest) = until_quote(rest.strip_prefix(br#","kind":""#)?)?;
@@ -46,18 +46,18 @@ fn quickly(body: &[u8]) -> Option<Effect> {
     let rest = rest.strip_prefix(b",")?;
     let deed = if kind == FORGET.as_bytes() {
         let (target, rest) = number(rest.strip_prefix(br#""target":"#)?)?;
-        rest.is_empty().then_some(Deed::Forget(target))?
+        rest.is_empty().then_some(Operation::Forget(target))?
     } else {
         let kind = Kind::ALL.into_iter().find(|known| known.word().as_bytes() == kind)?;
         match rest.strip_prefix(br#""replaces":"#) {
             Some(rest) => {
                 let (replaced, rest) = number(rest)?;
-                is_the_rest(rest.strip_prefix(b",")?).then_some(Deed::Remember(kind, Some(replaced)))?
+                is_the_rest(rest.strip_prefix(b",")?).then_some(Operation::Remember(kind, Some(replaced)))?
             }
-            None => is_the_rest(rest).then_some(Deed::Remember(kind, None))?,
+            None => is_the_rest(rest).then_some(Operation::Remember(kind, None))?,
         }
     };
-    Some(Effect { id: Some(id), at_ms: clock::parse_bytes_ms(ts), deed })
+    Some(LineEffect { id: Some(id), at_ms: clock::parse_bytes_ms(ts), deed })
 }
 
 /// What we write behind the members that count here.
@@ -84,10 +84,10 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// Reads any layout.
-fn thoroughly(entry: &Entry<'_>) -> Effect {
-    let nothing = Effect { id: None, at_ms: None, deed: Deed::Other };
+fn thoroughly(entry: &Entry<'_>) -> LineEffect {
+    let nothing = LineEffect { id: None, at_ms: None, deed: Operation::Other };
     let Some(record) = Record::of(entry) else { return nothing };
-    let whole = |name: &str| record.member(name).and_then(|json| json.parse::<u64>().ok());
+    let whole = |name: &str| record.parse::<u64>(name);
     let at_ms = record.ts().and_then(|ts| match ts.parse::<i64>() {
         // Other programs count seconds, or milliseconds.
         Ok(seconds) if seconds.unsigned_abs() < SECONDS_MAX => Some(seconds.saturating_mul(1000)),
@@ -97,13 +97,13 @@ fn thoroughly(entry: &Entry<'_>) -> Effect {
     let id = whole("id");
     let kind = record.kind();
     let deed = match (kind.as_deref(), id) {
-        (Some(FORGET), _) => whole("target").map_or(Deed::Other, Deed::Forget),
+        (Some(FORGET), _) => whole("target").map_or(Operation::Other, Operation::Forget),
         (Some(word), Some(_)) => {
-            Kind::of_word(word).map_or(Deed::Other, |kind| Deed::Remember(kind, whole("replaces")))
+            Kind::of_word(word).map_or(Operation::Other, |kind| Operation::Remember(kind, whole("replaces")))
         }
-        _ => Deed::Other,
+        _ => Operation::Other,
     };
-    Effect { id, at_ms, deed }
+    LineEffect { id, at_ms, deed }
 }
 
 /// Seconds since 1970 with a fraction, as some languages give the time.
@@ -123,7 +123,7 @@ mod tests {
 
     const TS: &str = "2026-11-16T07:00:00.000Z";
 
-    fn both(line: &[u8]) -> (Option<Effect>, Effect) {
+    fn both(line: &[u8]) -> (Option<LineEffect>, LineEffect) {
         let entry = Entry { seq: 1, offset: 0, bytes: line, verified: true };
         (quickly(frame::body_of(line)), thoroughly(&entry))
     }
@@ -141,7 +141,7 @@ mod tests {
             let line = frame::line(1, &body);
             let (quick, thorough) = both(line.trim_ascii_end());
             assert_eq!(quick, Some(thorough), "{}", body.as_str());
-            assert_ne!(thorough.deed, Deed::Other);
+            assert_ne!(thorough.deed, Operation::Other);
         }
     }
 
@@ -165,14 +165,14 @@ mod tests {
     fn another_programs_line_means_the_same() {
         let line = br#"{"id":2,"kind":"pref","content":"x","ts":1763251200}"#;
         let entry = Entry { seq: 1, offset: 0, bytes: line, verified: false };
-        let effect = Effect::of(&entry);
-        assert_eq!(effect.deed, Deed::Remember(Kind::Pref, None));
+        let effect = LineEffect::of(&entry);
+        assert_eq!(effect.deed, Operation::Remember(Kind::Pref, None));
         assert_eq!((effect.id, effect.at_ms), (Some(2), Some(1_763_251_200_000)));
         let line = br#"{"id":3,"kind":"forget","target":2}"#;
         let entry = Entry { seq: 2, offset: 0, bytes: line, verified: false };
-        assert_eq!(Effect::of(&entry).deed, Deed::Forget(2));
+        assert_eq!(LineEffect::of(&entry).deed, Operation::Forget(2));
         let line = br#"{"meta":{"v":1}}"#;
         let entry = Entry { seq: 1, offset: 0, bytes: line, verified: false };
-        assert_eq!(Effect::of(&entry), Effect { id: None, at_ms: None, deed: Deed::Other });
+        assert_eq!(LineEffect::of(&entry), LineEffect { id: None, at_ms: None, deed: Operation::Other });
     }
 }

@@ -9,8 +9,8 @@ use super::Memory;
 use super::item::{Item, Source, SourceKind};
 use crate::context::normalized_role;
 use crate::error::{Error, Result};
+use crate::reader::Start;
 use crate::store::Store;
-use crate::stream::Start;
 use crate::turn::Record;
 use manent_store::{Place, SessionKey, StreamId};
 
@@ -178,8 +178,7 @@ impl Memory {
                     if record.kind().as_deref() != Some("context") {
                         continue;
                     }
-                    let ids =
-                        record.member("memory").and_then(|json| serde_json::from_str::<Vec<u64>>(json).ok());
+                    let ids: Option<Vec<u64>> = record.parse("memory");
                     let ts = record.ts().unwrap_or_default();
                     for id in ids.unwrap_or_default() {
                         let recall = recalls.entry(id).or_default();

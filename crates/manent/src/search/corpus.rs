@@ -15,9 +15,9 @@ use manent_store::{
 use super::text::searchable_text;
 use crate::error::Error;
 use crate::meta::Meta;
-use crate::reading;
+use crate::reader;
+use crate::reader::Start;
 use crate::secrets::secrets;
-use crate::stream::Start;
 use crate::turn::Record;
 
 /// Returns the role under which a record is searched, or `None` if it is not.
@@ -97,7 +97,7 @@ impl Corpus for RecordCorpus {
     }
 
     fn shared(&self, fork: &StreamId, upto: u64, take: &mut dyn FnMut(LogItem<'_>)) -> Result<()> {
-        let mut reader = reading::read(&*self.streams, fork, Start::First).map_err(Error::into_store)?;
+        let mut reader = reader::read(&*self.streams, fork, Start::First).map_err(Error::into_store)?;
         while let Some(item) = reader.next().map_err(Error::into_store)? {
             if matches!(&item, LogItem::Entry(entry) if entry.seq > upto) {
                 break;

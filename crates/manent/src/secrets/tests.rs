@@ -182,7 +182,7 @@ fn our_own_sources_are_left_alone() {
         include_str!("../meta.rs"),
         include_str!("../store.rs"),
         include_str!("../turn.rs"),
-        include_str!("../reading.rs"),
+        include_str!("../reader.rs"),
     ] {
         let found: Vec<&str> = secrets(text).into_iter().map(|range| &text[range]).collect();
         assert_eq!(found, [""; 0]);

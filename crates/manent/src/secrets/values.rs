@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use regex::Regex;
 
-use super::starts::{Case, Starts};
+use super::prefixes::{Case, Prefixes};
 
 /// So much of a value is looked at to tell whether it is one.
 const VALUE_BYTES_LOOKED_AT: usize = 256;
@@ -27,9 +27,9 @@ pub(super) static HEADS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Something of whatever stands before a value.
-static NAMES: LazyLock<Starts> = LazyLock::new(|| {
+static NAMES: LazyLock<Prefixes> = LazyLock::new(|| {
     let names = ["pass", "pwd", "mnemonic", "phrase", "secret", "token", "credential", "key"];
-    Starts::of(names.into_iter().chain(["authorization", "bearer"]), Case::Any)
+    Prefixes::of(names.into_iter().chain(["authorization", "bearer"]), Case::Any)
 });
 
 /// What stands before `key` where that is the name of a credential.

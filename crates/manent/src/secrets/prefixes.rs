@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// Words of three bytes and more, in whatever case.
 #[derive(Debug)]
-pub(super) struct Starts {
+pub(super) struct Prefixes {
     words: Vec<&'static str>,
     /// A bit for whatever three bytes one of them begins with, and for a few others.
     threes: Box<[u64; SLOTS / 64]>,
@@ -18,9 +18,9 @@ pub(super) enum Case {
     Any,
 }
 
-impl Starts {
-    pub(super) fn of(words: impl IntoIterator<Item = &'static str>, case: Case) -> Starts {
-        let mut starts = Starts { words: words.into_iter().collect(), threes: Box::new([0; SLOTS / 64]) };
+impl Prefixes {
+    pub(super) fn of(words: impl IntoIterator<Item = &'static str>, case: Case) -> Prefixes {
+        let mut starts = Prefixes { words: words.into_iter().collect(), threes: Box::new([0; SLOTS / 64]) };
         for word in &starts.words {
             // Each of the three as it is, or as a capital, or as a small letter.
             for cases in 0..27_u32 {

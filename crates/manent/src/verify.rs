@@ -12,7 +12,7 @@ use manent_log::VerifyReport;
 use manent_store::{Place, ProgressFn, Space, StreamId, StreamStat, Version};
 
 use crate::error::{Error, Result};
-use crate::reading::find_with_id;
+use crate::reader::find_with_id;
 use crate::store::{LOOKS, Store};
 
 /// A check of every session of a store. See [`Store::verify_all`].

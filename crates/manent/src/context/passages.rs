@@ -12,9 +12,9 @@ use super::part::read_one;
 use super::records::{Compaction, ContextRecord, PromptConfig, PromptConfigRecord, text_in};
 use super::{Context, Message, render};
 use crate::error::Result;
-use crate::reading::Reader;
+use crate::reader::Reader;
+use crate::reader::Start;
 use crate::store::Store;
-use crate::stream::Start;
 use crate::tokens::{Counting, Tokens};
 use manent_store::StreamId;
 
@@ -26,14 +26,14 @@ pub struct PassageReader {
     at: StreamId,
     reader: Reader,
     /// The last records that were read, with their numbers; a gap has that of the record before it.
-    window: VecDeque<(u64, Kept)>,
+    window: VecDeque<(u64, WindowEntry)>,
     window_bytes: usize,
     /// The last record that is no longer in the window.
     forgotten: u64,
     /// The last record that was read.
     seen: u64,
     /// A record that was read and lies behind the one that was asked for.
-    ahead: Option<(u64, Kept)>,
+    ahead: Option<(u64, WindowEntry)>,
     /// Compactions that were not undone.
     compactions: Vec<Compaction>,
     noted: Option<PromptConfigRecord>,
@@ -45,7 +45,7 @@ pub struct PassageReader {
 }
 
 #[derive(Debug)]
-enum Kept {
+enum WindowEntry {
     Record(ContextRecord, usize),
     /// Longer than anything that is wanted.
     TooLong,
@@ -185,10 +185,10 @@ impl PassageReader {
         let mut bytes = 0;
         for (seq, kept) in self.window.range(from..).take_while(|(seq, _)| *seq <= last) {
             match kept {
-                Kept::TooLong => return Err(PassageError::TooLong),
+                WindowEntry::TooLong => return Err(PassageError::TooLong),
                 // Damage behind the last record is none of the passage.
-                Kept::Record(ContextRecord::Gap(_), _) if *seq == last => {}
-                Kept::Record(one, length) => {
+                WindowEntry::Record(ContextRecord::Gap(_), _) if *seq == last => {}
+                WindowEntry::Record(one, length) => {
                     bytes += length;
                     held.push(one.clone());
                 }
@@ -213,29 +213,27 @@ impl PassageReader {
             }
             self.push(seq, kept);
         }
-        let is_there = self
-            .window
-            .iter()
-            .rev()
-            .any(|(seq, kept)| *seq == last && !matches!(kept, Kept::Record(ContextRecord::Gap(_), _)));
+        let is_there = self.window.iter().rev().any(|(seq, kept)| {
+            *seq == last && !matches!(kept, WindowEntry::Record(ContextRecord::Gap(_), _))
+        });
         Ok(if is_there || last <= self.forgotten { Ok(()) } else { Err(PassageError::Missing) })
     }
 
-    fn next(&mut self) -> Result<Option<(u64, Kept)>> {
+    fn next(&mut self) -> Result<Option<(u64, WindowEntry)>> {
         let bytes_max = self.bytes_max;
         let seen = self.seen;
         Ok(self.reader.next()?.map(|item| match item {
-            LogItem::Damage(damage) => (seen, Kept::Record(ContextRecord::Gap(damage), 0)),
-            LogItem::Entry(entry) if entry.bytes.len() > bytes_max => (entry.seq, Kept::TooLong),
+            LogItem::Damage(damage) => (seen, WindowEntry::Record(ContextRecord::Gap(damage), 0)),
+            LogItem::Entry(entry) if entry.bytes.len() > bytes_max => (entry.seq, WindowEntry::TooLong),
             LogItem::Entry(entry) => {
                 let held = ContextRecord::of(&entry).unwrap_or(ContextRecord::Other(entry.seq));
-                (entry.seq, Kept::Record(held, entry.bytes.len()))
+                (entry.seq, WindowEntry::Record(held, entry.bytes.len()))
             }
         }))
     }
 
-    fn push(&mut self, seq: u64, kept: Kept) {
-        if let Kept::Record(held, bytes) = &kept {
+    fn push(&mut self, seq: u64, kept: WindowEntry) {
+        if let WindowEntry::Record(held, bytes) = &kept {
             match held {
                 ContextRecord::Compaction(compaction) => self.compactions.push(compaction.clone()),
                 ContextRecord::Undo(target) => {
@@ -258,7 +256,7 @@ impl PassageReader {
         while self.window_bytes > self.bytes_max * 2 || self.window.len() > WINDOW_RECORDS_MAX {
             let Some((seq, kept)) = self.window.pop_front() else { break };
             self.forgotten = self.forgotten.max(seq);
-            if let Kept::Record(_, bytes) = kept {
+            if let WindowEntry::Record(_, bytes) = kept {
                 self.window_bytes -= bytes;
             }
         }

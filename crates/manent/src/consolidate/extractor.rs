@@ -1,11 +1,56 @@
-//! What a model answered, read: claims, or what is wrong with it in words that the model is told.
+//! Extractors: the interface to a model that reads passages, its replies, and a stand-in without a model.
 
 use serde_json::Value;
 
 use super::grounding::Claim;
 use crate::memory::Kind;
 
-/// The schema that an answer must follow.
+/// A model, mostly, that reads a passage and says what is in it.
+pub trait Extractor {
+    /// Returns the name that records of its work carry.
+    fn name(&self) -> &str;
+    /// Returns its instructions. Their hash, with the name, goes into the record: the same passage is not given twice
+    /// to the same extractor with the same instructions.
+    fn prompt(&self) -> &str;
+    /// Returns the number of tokens of a passage that it takes at once.
+    fn max_input(&self) -> u64;
+    /// Tells in a sentence or two what happened in a passage.
+    fn daily(&mut self, transcript: &str) -> Result<ExtractorReply, ExtractorError>;
+    /// Names what of the user's words is worth remembering, as JSON that follows [`schema`]. A `complaint` has the
+    /// reply to an earlier attempt and what is wrong with it.
+    fn facts(
+        &mut self,
+        evidence: &str,
+        complaint: Option<(&str, &str)>,
+    ) -> Result<ExtractorReply, ExtractorError>;
+}
+
+/// The reply of an extractor, and what it cost.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "plain data")]
+pub struct ExtractorReply {
+    pub text: String,
+    pub spent: TokensSpent,
+}
+
+/// The tokens that models read and wrote.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "plain data")]
+pub struct TokensSpent {
+    pub input: u64,
+    pub output: u64,
+}
+
+/// The reason why an extractor did not reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExtractorError {
+    /// It cannot be reached. The passage is looked at again when it can.
+    Unavailable(String),
+    /// It cannot do this passage. After some attempts the passage is done without it.
+    Refused(String),
+}
+
+/// Returns the JSON schema that a reply to [`Extractor::facts`] must follow.
 pub fn schema() -> Value {
     serde_json::json!({
         "type": "object",
@@ -22,7 +67,8 @@ pub fn schema() -> Value {
     })
 }
 
-/// Reads an answer. Text around the JSON is passed over; nothing else is forgiven.
+/// Parses a reply to [`Extractor::facts`]. Text around the JSON is skipped; nothing else is forgiven. The error is a
+/// complaint for the model.
 pub(super) fn claims(text: &str) -> Result<Vec<Claim>, &'static str> {
     let value = json_in(text).ok_or("there is no whole JSON object in the answer")?;
     let facts = match &value {
@@ -64,6 +110,36 @@ const CLAIMS_MAX: usize = 16;
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// How many beginnings of JSON are tried in a text.
 const STARTS_MAX: usize = 32;
+
+/// An extractor for stores without a model: it learns no facts, and each day is told in the words that were said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WithoutModel;
+
+impl Extractor for WithoutModel {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn prompt(&self) -> &'static str {
+        ""
+    }
+
+    fn max_input(&self) -> u64 {
+        4000
+    }
+
+    fn daily(&mut self, _transcript: &str) -> Result<ExtractorReply, ExtractorError> {
+        Ok(ExtractorReply::default())
+    }
+
+    fn facts(
+        &mut self,
+        _evidence: &str,
+        _complaint: Option<(&str, &str)>,
+    ) -> Result<ExtractorReply, ExtractorError> {
+        Ok(ExtractorReply { text: r#"{"facts":[]}"#.to_owned(), ..ExtractorReply::default() })
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,34 +1,33 @@
 //! One step at work: first what happened, then what is worth remembering.
 
-use super::grounding::{self, Claim, Grounded, Refusal};
-use super::journal::{About, Came, Failure, Known, Look, TokensSpent};
+use manent_index::Query;
+use manent_index::words::Words;
+use manent_store::{StreamId, clock};
+
+use super::extractor::{self, Extractor, ExtractorError, TokensSpent};
+use super::grounding::{self, Claim, Grounded, Refusal, SAID};
+use super::journal::{JournalEntry, JournalState, PassageKey};
 use super::passage::Passage;
-use super::{
-    Consolidated, Consolidator, Extractor, ExtractorError, LearnedItem, Reached, Rules, Step, merging,
-    name_of, reply,
-};
+use super::{Consolidated, ConsolidationProgress, Consolidator, LearnedItem, Rules, Step, name_of};
 use crate::context::extracted;
 use crate::error::Result;
-use crate::memory::{Filter, Item, Kind, NewItem, Source, SourceKind};
-use manent_store::StreamId;
-use manent_store::clock;
+use crate::memory::{Filter, Item, Kind, Memory, NewItem, Relation, Source, SourceKind};
 
 /// One step at work.
-pub(super) struct Work<'a> {
+pub(super) struct StepRun<'a> {
     at: &'a StreamId,
     passage: &'a Passage,
     prompt: &'a str,
     rules: &'a Rules,
-    known: &'a Known,
-    reached: &'a Reached,
+    known: &'a JournalState,
+    reached: &'a ConsolidationProgress,
     /// The passage was begun before.
-    resumed: Option<&'a Look>,
+    resumed: Option<&'a JournalEntry>,
     /// What was written of this session before, by whomever it was asked.
     written: Vec<Written>,
     /// The sentences from which something was learned.
     learned: Vec<(u64, u64)>,
     model: String,
-    spent: TokensSpent,
     done: Consolidated,
 }
 
@@ -39,23 +38,23 @@ struct Written {
     is_proposed: bool,
 }
 
-impl<'a> Work<'a> {
+impl<'a> StepRun<'a> {
     pub(super) fn new(
         at: &'a StreamId,
         passage: &'a Passage,
         prompt: &'a str,
         rules: &'a Rules,
-        (known, reached, resumed): (&'a Known, &'a Reached, Option<&'a Look>),
-    ) -> Work<'a> {
+        (known, reached, resumed): (&'a JournalState, &'a ConsolidationProgress, Option<&'a JournalEntry>),
+    ) -> StepRun<'a> {
         let done = Consolidated { turns: passage.turns, more: passage.more, ..Consolidated::default() };
-        let (written, learned, model, spent) = Default::default();
-        Work { at, passage, prompt, rules, known, reached, resumed, written, learned, model, spent, done }
+        let (written, learned, model) = Default::default();
+        StepRun { at, passage, prompt, rules, known, reached, resumed, written, learned, model, done }
     }
 
     pub(super) fn run(mut self, by: &mut Consolidator, extractor: &mut dyn Extractor) -> Result<Step> {
         extractor.name().clone_into(&mut self.model);
         let model = self.model.clone();
-        let about = About {
+        let key = PassageKey {
             session: name_of(self.at),
             turns: self.passage.turns,
             end: &self.passage.end,
@@ -64,35 +63,22 @@ impl<'a> Work<'a> {
         };
         let is_begun = self.resumed.is_some_and(|open| open.turns == self.passage.turns);
         if !self.rules.dry_run && !is_begun {
-            by.journal.begin(&about)?;
+            by.journal.begin(&key)?;
         }
         if !self.passage.said.is_empty() {
             self.written = self.written_before(by)?;
             if let Err(failed) = self.ask(by, extractor)? {
-                let (why, how) = match failed {
-                    ExtractorError::Unavailable(why) => (why, Failure::Unavailable),
-                    ExtractorError::Refused(why) => (why, Failure::Refused),
-                };
-                // Where nobody was reached there is nothing to note.
-                let notable = how == Failure::Refused || self.spent != TokensSpent::default();
-                if notable && !self.rules.dry_run {
-                    by.journal.fail(&about, how, self.spent)?;
+                let unavailable = matches!(failed, ExtractorError::Unavailable(_));
+                // An extractor that was not reached and cost nothing leaves nothing to note.
+                if (!unavailable || self.done.spent != TokensSpent::default()) && !self.rules.dry_run {
+                    by.journal.fail(&key, &failed, self.done.spent)?;
                 }
-                return Ok(Step::Failed { why, unavailable: how == Failure::Unavailable });
+                let (ExtractorError::Unavailable(why) | ExtractorError::Refused(why)) = failed;
+                return Ok(Step::Failed { why, unavailable });
             }
         }
-        self.done.spent = self.spent;
         if !self.rules.dry_run {
-            let ids = |learned: &[LearnedItem]| learned.iter().filter_map(|one| one.id).collect::<Vec<_>>();
-            let came = Came {
-                daily: self.done.daily.as_ref().and_then(|daily| daily.id),
-                items: ids(&self.done.items),
-                proposed: ids(&self.done.proposed),
-                learned: &self.learned,
-                refused: self.done.refused.iter().map(|(why, _)| *why).collect(),
-                spent: self.spent,
-            };
-            by.journal.finish(&about, &came)?;
+            by.journal.finish(&key, &self.done, &self.learned)?;
         }
         Ok(Step::Done(Box::new(self.done)))
     }
@@ -256,14 +242,14 @@ impl<'a> Work<'a> {
         let evidence = self.passage.evidence();
         let said = extractor.facts(&evidence, None)?;
         self.add_spent(said.spent);
-        let wrong = match reply::claims(&said.text) {
+        let wrong = match extractor::claims(&said.text) {
             Ok(claims) => return Ok(Some(claims)),
             Err(wrong) => wrong,
         };
         let before = &said.text[..said.text.floor_char_boundary(COMPLAINT_BYTES_MAX)];
         let repaired = extractor.facts(&evidence, Some((before, wrong)))?;
         self.add_spent(repaired.spent);
-        Ok(reply::claims(&repaired.text).ok())
+        Ok(extractor::claims(&repaired.text).ok())
     }
 
     fn learn(&mut self, by: &Consolidator, grounded: Grounded) -> Result<()> {
@@ -283,16 +269,15 @@ impl<'a> Work<'a> {
             self.note(learned, is_proposed, (seq, nth));
             return Ok(());
         }
-        let found = merging::compare(&memory, &learned.content)?;
-        let refusal = if self.was_known(&learned, nth)
-            || found.is_known()
-            || merging::compare(&inbox, &learned.content)?.is_known()
-        {
-            Some(Refusal::Known)
-        } else {
-            let source = self.source(None, Some((seq, seq)));
-            found.is_outdated(&memory, &source, &ts)?.then_some(Refusal::Outdated)
-        };
+        let found = compare(&memory, &learned.content)?;
+        let refusal =
+            if self.was_known(&learned, nth) || found.is_known || compare(&inbox, &learned.content)?.is_known
+            {
+                Some(Refusal::Known)
+            } else {
+                let source = self.source(None, Some((seq, seq)));
+                found.is_outdated(&memory, &source, &ts)?.then_some(Refusal::Outdated)
+            };
         if let Some(why) = refusal {
             self.done.refused.push((why, learned.quote));
             return Ok(());
@@ -349,8 +334,9 @@ impl<'a> Work<'a> {
     }
 
     fn add_spent(&mut self, spent: TokensSpent) {
-        self.spent.input = self.spent.input.saturating_add(spent.input);
-        self.spent.output = self.spent.output.saturating_add(spent.output);
+        let total = &mut self.done.spent;
+        total.input = total.input.saturating_add(spent.input);
+        total.output = total.output.saturating_add(spent.output);
     }
 }
 
@@ -376,3 +362,101 @@ const QUOTE_BYTES_MAX: usize = 400;
 const COMPLAINT_BYTES_MAX: usize = 2000;
 /// Clocks are set back now and then.
 const CLOCK_SLACK_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// The active items that are similar to a claim.
+#[derive(Debug, Default)]
+pub(super) struct MemoryMatches {
+    pub(super) is_known: bool,
+    contradicted: Vec<Item>,
+}
+
+impl MemoryMatches {
+    /// Returns the item that the claim replaces: the newest of those that it contradicts.
+    pub(super) fn contradicts(&self) -> Option<u64> {
+        self.contradicted.iter().map(|item| item.id).max()
+    }
+
+    /// Returns true if the claim contradicts something that a person or a file of theirs put there. A model's reading
+    /// of a conversation does not replace that.
+    fn needs_a_person(&self) -> bool {
+        self.contradicted.iter().any(|item| item.source.who != SourceKind::Model)
+    }
+
+    /// Whether something that it contradicts was said later: conversations are not always looked at in the order in
+    /// which they were.
+    fn is_outdated(&self, memory: &Memory, source: &Source, ts: &str) -> Result<bool> {
+        let ms = clock::parse_ms(ts).unwrap_or(i64::MAX);
+        for item in &self.contradicted {
+            let here =
+                (&source.session_id, &source.session) == (&item.source.session_id, &item.source.session);
+            if here && item.source.seqs > source.seqs {
+                return Ok(true);
+            }
+            let said = memory.said_at(&item.source)?;
+            if said.as_deref().and_then(clock::parse_ms).is_some_and(|other| other > ms) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Compares something with what is active.
+pub(super) fn compare(memory: &Memory, content: &str) -> Result<MemoryMatches> {
+    let mut found = MemoryMatches::default();
+    let plain = plainly(content);
+    let Some(query) = Query::of_question(&plain) else { return Ok(found) };
+    for hit in memory.search(&query, CANDIDATES)?.hits {
+        if hit.item.kind == Kind::Daily {
+            continue;
+        }
+        let other = plainly(&hit.item.content);
+        match Relation::between(&other, &plain) {
+            Relation::Near if is_turned(&other, &plain) => found.contradicted.push(hit.item),
+            Relation::Same | Relation::Near => found.is_known = true,
+            Relation::Contradictory => found.contradicted.push(hit.item),
+            Relation::Unrelated => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Whether one text puts this over that, and the other that over this: the same words, and the opposite.
+fn is_turned(one: &str, other: &str) -> bool {
+    let sides = |text: &str| {
+        let mut words = Vec::new();
+        Words::default().split(text, |term, _| words.push(term.to_owned()));
+        let at = words.iter().position(|word| matches!(word.as_str(), "over" | "than"))?;
+        Some((words.get(at.checked_sub(1)?)?.clone(), words.get(at + 1)?.clone()))
+    };
+    matches!((sides(one), sides(other)), (Some((a, b)), Some((c, d))) if a == d && b == c && a != b)
+}
+
+/// What is said of the user, as the user says it: without who said it, and in the first person.
+fn plainly(content: &str) -> String {
+    let text = content.strip_prefix(SAID).unwrap_or(content);
+    let mut words: Vec<&str> = Vec::new();
+    for word in text.split_whitespace() {
+        let own = match word {
+            "user" | "User" => "I",
+            "user's" | "user’s" | "User's" | "User’s" => "my",
+            _ => word,
+        };
+        if own != word && words.last().is_some_and(|before| before.eq_ignore_ascii_case("the")) {
+            words.pop();
+        }
+        let is_verb = words.last() == Some(&"I");
+        words.push(match own {
+            "has" if is_verb => "have",
+            "is" if is_verb => "am",
+            "does" if is_verb => "do",
+            "doesn't" | "doesn’t" if is_verb => "don't",
+            verb if is_verb && !verb.ends_with("ss") => verb.strip_suffix('s').unwrap_or(verb),
+            other => other,
+        });
+    }
+    words.join(" ")
+}
+
+/// So many items that fit best are compared.
+const CANDIDATES: usize = 32;
