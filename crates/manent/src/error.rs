@@ -28,11 +28,11 @@ pub enum Error {
     /// The record is at fault.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// What was to be remembered is at fault.
+    /// The item to remember is not valid.
     #[cfg(feature = "search")]
     #[error(transparent)]
     Item(ItemError),
-    /// What a model saw cannot be shown.
+    /// A text that the model was given is not where its record says.
     #[error(transparent)]
     Setting(#[from] PromptConfigError),
     /// A context that cannot be made small enough.
@@ -43,7 +43,7 @@ pub enum Error {
     CannotCompact {
         /// The least that it takes.
         tokens: u64,
-        /// What is allowed.
+        /// The limit.
         limit: u64,
     },
     /// Somebody else writes the memory.
@@ -52,7 +52,7 @@ pub enum Error {
         pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
     )]
     MemoryHeld {
-        /// Who, if the system can tell.
+        /// The process id of the writer, if the system tells.
         pid: Option<u32>,
     },
     /// Somebody else consolidates.
@@ -61,7 +61,7 @@ pub enum Error {
         pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
     )]
     ConsolidationHeld {
-        /// Who, if the system can tell.
+        /// The process id of the other process, if the system tells.
         pid: Option<u32>,
     },
     /// No item of this number.
@@ -70,7 +70,7 @@ pub enum Error {
         /// The number.
         id: u64,
     },
-    /// Nothing of this number waits in the inbox.
+    /// There is no proposal with this number in the inbox.
     #[error("there is nothing with the number {id} in the inbox")]
     NotProposed {
         /// The number.
@@ -97,7 +97,7 @@ pub enum Error {
     /// The beginning of an id that more than one session has.
     #[error("several sessions have an id that begins with {id:?}; give more of it")]
     Ambiguous {
-        /// What was given.
+        /// The beginning of the id.
         id: String,
     },
     /// The session has no record of this number.
@@ -121,9 +121,9 @@ pub enum Error {
     /// A session was archived, but could not be packed.
     #[error("it is archived, but not packed: {source}")]
     NotPacked {
-        /// Its id.
+        /// The id of the archived session.
         id: String,
-        /// What was in the way.
+        /// The reason why it was not packed.
         source: Box<Error>,
     },
     /// There is not enough memory to hold a session.

@@ -18,11 +18,11 @@ use manent_store::clock;
 /// A fork that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forked {
-    /// Where it is.
+    /// The address of the fork.
     pub id: StreamId,
     /// The last record it shares.
     pub upto: u64,
-    /// Whether the records were copied, because the other session is another program's and may be rewritten.
+    /// True if the records were copied, because the other session is another program's and may be rewritten.
     pub copied: bool,
 }
 
@@ -110,7 +110,7 @@ impl Store {
         Ok(Error::NoSuchRecord { name: at.key.to_string(), seq: upto.unwrap_or(1), last })
     }
 
-    /// What is wrong with the session that this one was forked from, if it was.
+    /// Finds out what is wrong with the session that this one was forked from, if it was.
     pub(crate) fn check_parent(&self, at: &StreamId) -> Result<Vec<DamageFinding>> {
         let mut found = Vec::new();
         // Others may move the parent while it is looked for, or purge it and give the fork a copy: what is missing is
@@ -127,7 +127,7 @@ impl Store {
         Ok(found)
     }
 
-    /// What is wrong with the session that another one was forked from.
+    /// Returns the reason why `parent` cannot serve its fork, or `None` if it can.
     fn fault_of_parent(&self, parent: &Parent) -> Result<Option<DamageReason>> {
         let Some(address) = find_parent(self.streams(), parent)? else {
             return Ok(Some(DamageReason::NoParent));
@@ -142,7 +142,7 @@ impl Store {
     }
 }
 
-/// How often a parent that is not found is looked for.
+/// The number of attempts to find a parent.
 const PARENT_LOOKS: u32 = 8;
 
 /// The record with this number, if the stream holds it itself.

@@ -18,16 +18,16 @@ use crate::meta::{self, Meta, Parent};
 use crate::reader::Start;
 use crate::store::Store;
 
-/// What a purge did.
+/// The outcome of a purge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Purged {
-    /// What is gone.
+    /// The sessions that are gone.
     pub removed: Vec<StreamId>,
     /// Forks that shared records with what is gone, and hold a copy of them now.
     pub forks: Vec<StreamId>,
     /// Keys of which nothing is left, and whose runs are gone too.
     pub runs: Vec<SessionKey>,
-    /// Whether the report of runs that was kept is gone too, because it may have shown them.
+    /// True if the stored report of runs was removed too, because it may have shown them.
     pub report: bool,
 }
 
@@ -84,7 +84,7 @@ impl Store {
         Ok(purged)
     }
 
-    /// What is done already, in an earlier try, is not done again.
+    /// Purges, with the right to move sessions held. Does not repeat what an earlier attempt has done.
     fn purge_now(&self, sessions: &[StreamId], with_forks: bool, purged: &mut Purged) -> Result<()> {
         let everything = self.everything()?;
         let mut doomed: Vec<StreamId> = sessions.iter().map(|at| by_its_id(at, &everything)).collect();

@@ -9,27 +9,27 @@ use crate::store::StoreOptions;
 use crate::turn::Record;
 use manent_store::clock;
 
-/// What the header of a session says.
+/// The contents of a session's header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Meta {
     /// The session's id; empty in other programs' files.
     pub id: String,
-    /// Its key.
+    /// The session's key.
     pub key: String,
-    /// What the key was made of, where it was made of parts.
+    /// The parts that the key was made of, if it was made of parts.
     pub parts: Option<KeyParts>,
-    /// What the session was forked from.
+    /// The session that this one was forked from.
     pub parent: Option<Parent>,
     /// Ids of sessions that it was forked from and of which it holds a copy, because they were purged.
     pub copied: Vec<String>,
 }
 
-/// What a session was forked from: it continues that session's records up to one of them.
+/// The session that a fork continues, up to one of its records.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Parent {
     /// The other session's id.
     pub id: String,
-    /// Its key, when it was forked.
+    /// The key of the other session when it was forked.
     #[serde(default)]
     pub key: String,
     /// The last record that is shared.

@@ -23,7 +23,7 @@ use crate::turn::is_turn;
 /// It takes no lock and changes nothing. At the end it may be asked again: it goes on where the session has grown.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// What is still to be read, the oldest first. The last is the session itself.
+    /// The streams still to be read, oldest first. The last is the session itself.
     parts: VecDeque<Part>,
     /// Damage between two parts, told in place of a record.
     broken: Option<Damage>,
@@ -36,22 +36,22 @@ pub struct Reader {
 #[derive(Debug)]
 struct Part {
     records: Records,
-    /// Of a parent: at which record the next part goes on.
+    /// The fork point at which the next part continues; `None` for the session itself.
     until: Option<Parent>,
     /// That record was given.
     done: bool,
 }
 
-/// What happened to a session that is being followed.
+/// A change of a session that is being followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
     /// There is more to read.
     More,
-    /// Nothing, for as long as was asked.
+    /// The session did not change before the timeout.
     Nothing,
-    /// It is shorter than what was read: acknowledged records are gone.
+    /// The session is shorter than what was read: acknowledged records are gone.
     Truncated,
-    /// It was archived, deleted or replaced.
+    /// The session was archived, deleted or replaced.
     Replaced,
 }
 
@@ -105,7 +105,7 @@ impl Reader {
         Ok(false)
     }
 
-    /// What [`Reader::advance`] went to.
+    /// Returns the record or damage that [`Reader::advance`] moved to.
     pub fn item(&self) -> Option<LogItem<'_>> {
         match self.broken {
             Some(damage) => Some(LogItem::Damage(damage)),
@@ -113,12 +113,12 @@ impl Reader {
         }
     }
 
-    /// How the session ended when [`Reader::advance`] last found nothing.
+    /// Returns how the session ended when [`Reader::advance`] last found nothing.
     pub fn end(&self) -> LogEnd {
         self.parts.back().map_or(LogEnd::Clean, |part| part.records.end())
     }
 
-    /// What the header of the session says; nothing if it is another program's.
+    /// Returns the header of the session, or `None` if another program wrote the session.
     pub fn meta(&self) -> Option<&Meta> {
         self.parts.back()?.records.meta()
     }
@@ -157,7 +157,7 @@ impl Reader {
         }
     }
 
-    /// What became of the session since it was read to its end.
+    /// Returns what became of the session since it was read to its end.
     fn change(&self) -> Result<FileChange> {
         match (self.parts.back(), &self.awaited) {
             (Some(part), _) => part.records.change(),
@@ -274,7 +274,7 @@ pub(crate) fn break_at(seq: u64, reason: DamageReason) -> Damage {
 
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Where to begin to read a session.
+/// The place to begin to read a session at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// The header; the caller wants little more than that.
@@ -287,16 +287,16 @@ pub enum Start {
     /// The record that lay at this position and had this number. For a caller that read there before: where the
     /// session is another one by now, what comes first is something else, or damage, or nothing.
     At {
-        /// Where it lay.
+        /// The position it had.
         position: Position,
-        /// Its number.
+        /// The number of the record.
         seq: u64,
     },
     /// The last `count` turns (records with a role) before the number `before`, and everything between and behind
     /// them. With a count of 0, what begins at `before`, or what comes later. Where there are fewer turns, everything
     /// from the header on.
     Tail {
-        /// How many turns.
+        /// The number of turns.
         count: u64,
         /// Only records with a smaller number count.
         before: Option<u64>,

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Where the members that every reader wants stand in a body.
+/// The byte ranges of the members that every reader wants, within a body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Envelope {
     /// The time, without its quotes.
@@ -130,7 +130,7 @@ pub(crate) fn unescaped(text: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(out).ok().map(Cow::Owned)
 }
 
-/// What a backslash and this letter stand for.
+/// Returns the byte that a backslash and this letter stand for.
 fn short_escape(letter: u8) -> Option<u8> {
     Some(match letter {
         b'n' => b'\n',
@@ -160,7 +160,7 @@ fn unicode_escape(text: &[u8]) -> Option<(char, usize)> {
     Some((char::from_u32(code)?, used))
 }
 
-/// Which of the eight bytes of a word is the first quote or backslash.
+/// Returns the index of the first quote or backslash among the eight bytes of a word.
 fn first_quote_or_slash(word: u64) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -186,7 +186,7 @@ fn plain_string(body: &[u8], at: usize) -> Option<Range<usize>> {
     (body[start + length] == b'"').then_some(start..start + length)
 }
 
-/// Where the value that begins at `at` ends. Strings inside are skipped, depth is counted, not recursed.
+/// Returns the end of the value that begins at `at`. Strings inside are skipped; depth is counted, not recursed.
 fn skip_value(body: &[u8], at: usize) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = at;
@@ -221,7 +221,7 @@ fn skip_string(body: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// How much room [`unescape`] needs beyond the length of its text.
+/// The room that [`unescape`] needs beyond the length of its text.
 pub(crate) const SLACK_BYTES: usize = 8;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ mod prefixes;
 mod tests;
 mod values;
 
-/// What stands where a secret was.
+/// The text that replaces a secret.
 pub const REDACTED: &str = "[secret]";
 
 /// Finds likely credentials: byte ranges in order that do not touch each other.
@@ -153,7 +153,7 @@ static BLOCKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Whether anything begins as a credential with a form of its own does.
+/// Returns false if no credential with a form of its own can begin in the text.
 fn may_have_shapes(text: &str) -> bool {
     SHAPE_STARTS.any(text, |Range { start, .. }| begins_word(text, start) || text[start..].starts_with(':'))
 }
@@ -192,7 +192,7 @@ fn find_shapes(text: &str, shapes: &Regex, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Whether nothing that belongs to a word stands before it. An escaped line end is none of the word.
+/// Returns true if no part of a word stands before `start`. An escaped line end is not part of a word.
 fn begins_word(text: &str, start: usize) -> bool {
     let before = &text.as_bytes()[..start];
     match before {
@@ -201,7 +201,7 @@ fn begins_word(text: &str, start: usize) -> bool {
     }
 }
 
-/// Where a credential ends whose beginning has a shape.
+/// Returns the end of a credential whose beginning has a shape.
 fn end_of_run(text: &str, shape: &regex::Match<'_>) -> usize {
     let bytes = text.as_bytes();
     let begins = |with: &[&str]| with.iter().any(|start| shape.as_str().starts_with(start));
@@ -224,7 +224,7 @@ fn digits_before(text: &str, end: usize) -> usize {
     text.as_bytes()[..end].iter().rev().take(12).take_while(|b| b.is_ascii_digit()).count()
 }
 
-/// What documents show instead of a key: `ghp_xxxxxxxxxxxx`.
+/// Recognizes fillers that documents show instead of a key: `ghp_xxxxxxxxxxxx`.
 fn is_filler(text: &str) -> bool {
     let end = text.len();
     let tail = &text.as_bytes()[end - end.min(12)..];
@@ -249,7 +249,7 @@ pub(super) fn partner_of_key(text: &str, key_end: usize) -> Option<Range<usize>>
     None
 }
 
-/// What `curl -u user:password` tells.
+/// Finds the passwords in calls such as `curl -u user:password`.
 pub(super) fn find_logins(text: &str, found: &mut Vec<Range<usize>>) {
     for call in CALL.find_iter(text.as_bytes()) {
         let line = &text[call..text.floor_char_boundary(call + LINE_BYTES)];

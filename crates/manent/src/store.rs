@@ -51,14 +51,14 @@ use crate::{Durability, Expect};
 #[derive(Debug, Clone)]
 pub struct Store {
     streams: Arc<dyn Streams>,
-    /// Where derived data is kept; `None` if it lives in memory.
+    /// The blobs that hold derived data; `None` if it lives in memory.
     blobs: Option<Arc<dyn Blobs>>,
     options: Arc<StoreOptions>,
     index: SessionIndex,
     extensions: Arc<Extensions>,
 }
 
-/// What other parts of the library keep for as long as a store is open, one value of each type.
+/// Values that other parts of the library keep for as long as a store is open, one of each type.
 #[derive(Default)]
 struct Extensions(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
@@ -68,19 +68,19 @@ impl std::fmt::Debug for Extensions {
     }
 }
 
-/// How a store is used.
+/// Options of a store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// How long to wait for another writer, or for somebody who moves sessions.
+    /// The longest time to wait for another writer, or for another process that moves sessions.
     pub wait: Duration,
-    /// Which file systems to trust.
+    /// The file systems to trust.
     pub trust: FileSystemTrust,
-    /// Who writes, for the header: a name and a version.
+    /// The name and version of the writing program, for headers.
     pub app: String,
     /// The working directory to note in the header of a new session.
     pub cwd: Option<String>,
-    /// Where to keep the index of a store that has no place for it itself: a directory of other programs' sessions, or
-    /// a backend that is no disk. Without this, such an index lives in memory. A directory for this one store.
+    /// A directory for the index of this one store, if the store has no place for it itself: it is a directory of other
+    /// programs' sessions, or its backend is not a disk. Without this, such an index lives in memory.
     pub index: Option<PathBuf>,
 }
 
@@ -103,7 +103,7 @@ impl Store {
         Store::open_with(home, StoreOptions::default())
     }
 
-    /// As [`Store::open`], with options.
+    /// Opens the store in a directory of this machine, with options.
     pub fn open_with(home: impl Into<PathBuf>, options: StoreOptions) -> Result<Store> {
         let files = Files::open_on(RealDisk::shared(), home.into())?.trusting(options.trust);
         Ok(Store::of_files(files, options, Background::Allowed))
@@ -220,7 +220,7 @@ impl Store {
         self.lease(key, IfMissing::Create(&header))
     }
 
-    /// As [`Store::session`], for one that must exist.
+    /// Opens the live session of this key for writing, like [`Store::session`], but does not create it.
     pub fn existing_session(&self, key: &SessionKey) -> Result<Session> {
         self.lease(key, IfMissing::Refuse)
     }
@@ -254,7 +254,7 @@ impl Store {
         Ok(receipts)
     }
 
-    /// Whether there is a live session of this key.
+    /// Returns true if there is a live session of this key.
     pub fn exists(&self, key: &SessionKey) -> Result<bool> {
         Ok(self.live(key)?.is_some())
     }
@@ -397,7 +397,7 @@ impl Store {
         Ok(report)
     }
 
-    /// What a session lacks that it had when the catalogue last saw it.
+    /// Returns the damage of a session that has fewer records than when the catalogue last saw it.
     fn shorter(&self, at: &StreamId) -> Result<Option<Damage>> {
         let Some((bytes, seq)) = self.index.once(at)? else { return Ok(None) };
         let same = |listed: &&StreamStat| at.id.is_empty() || listed.id.id == at.id;
@@ -484,12 +484,12 @@ impl Session {
         Ok(self.writer.keep_from(position)?)
     }
 
-    /// Its key.
+    /// Returns the key of the session.
     pub fn key(&self) -> &SessionKey {
         &self.key
     }
 
-    /// Its id; empty in other programs' files.
+    /// Returns the id of the session; empty in other programs' files.
     pub fn id(&self) -> &str {
         self.writer.id()
     }
@@ -499,7 +499,7 @@ impl Session {
         self.writer.next_seq()
     }
 
-    /// What opening it had to cut off its end, torn by a crash, and where that is kept.
+    /// Returns the torn end that opening the session had to cut off after a crash, and the place where it is kept.
     pub fn set_aside(&self) -> Option<&SetAside> {
         self.writer.set_aside()
     }
@@ -510,7 +510,7 @@ impl Session {
     }
 }
 
-/// How often to look for a session that is nowhere: between two looks it may have moved to where we had looked before.
+/// The number of attempts to find a session: between two of them it may have moved to a place already looked at.
 pub(crate) const LOOKS: u32 = 3;
 
 /// A backend that takes a record without giving a receipt breaks its contract; no caller should see that as success.

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How tokens are counted.
+/// A method of counting tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Counting {
@@ -60,7 +60,7 @@ impl Tokens {
         Tokens { ratio, ..self }
     }
 
-    /// How many tokens a text takes.
+    /// Counts the tokens of a text.
     pub fn count(&self, text: &str) -> u64 {
         let count = match self.counting {
             Counting::Estimate => estimate(text),
@@ -75,7 +75,7 @@ pub(crate) fn estimate(text: &str) -> u64 {
     of_bytes(text.len() as u64)
 }
 
-/// As [`estimate`], of a text of so many bytes.
+/// Estimates the tokens of a text of so many bytes.
 pub(crate) fn of_bytes(bytes: u64) -> u64 {
     bytes.div_ceil(4)
 }

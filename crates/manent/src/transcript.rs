@@ -20,30 +20,30 @@ use crate::turn::Record;
 pub struct Transcript {
     text: Arena,
     turns: Vec<TurnSpan>,
-    /// What could not be read.
+    /// The damage found while reading.
     pub damage: Vec<Damage>,
     /// Lines whose checksum holds but that are not UTF-8, by number.
     pub unreadable: Vec<u64>,
-    /// How the file ends.
+    /// The torn end of the file, if it has one.
     pub torn: Option<Damage>,
 }
 
 /// One turn, decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn<'a> {
-    /// Its number.
+    /// The number of the record.
     pub seq: u64,
-    /// Its time; empty if the line has none.
+    /// The time of the turn; empty if the line has none.
     pub ts: &'a str,
-    /// Who spoke.
+    /// The role of the speaker.
     pub role: &'a str,
     /// The other members, as JSON without braces; empty if there are none.
     pub extra: &'a str,
-    /// What was said.
+    /// The decoded text.
     pub content: &'a str,
 }
 
-/// Where the four texts of a turn end in the arena; the first begins at `start`.
+/// The lengths of the four texts of a turn, which lie one after another in the arena from `start` on.
 #[derive(Debug, Clone, Copy)]
 struct TurnSpan {
     seq: u64,
@@ -74,12 +74,12 @@ impl Transcript {
         Ok(all)
     }
 
-    /// How many turns there are.
+    /// Returns the number of turns.
     pub fn len(&self) -> usize {
         self.turns.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no turns.
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
@@ -156,9 +156,9 @@ impl Transcript {
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
     blocks: Vec<Block>,
-    /// How much of the last block is used.
+    /// The number of used bytes of the last block.
     len: usize,
-    /// How large the first block should be.
+    /// The planned size of the first block.
     first_bytes: usize,
 }
 

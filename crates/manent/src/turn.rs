@@ -43,12 +43,12 @@ impl<'a> Record<'a> {
         Some(Record { seq: entry.seq, verified: entry.verified, line, members })
     }
 
-    /// Its number.
+    /// Returns the number of the record.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// Whether its checksum was there and held.
+    /// Returns true if the line had a checksum, and it matched.
     pub fn verified(&self) -> bool {
         self.verified
     }
@@ -58,22 +58,23 @@ impl<'a> Record<'a> {
         self.line
     }
 
-    /// Who spoke, if it is a turn.
+    /// Returns the role of the speaker if this is a turn.
     pub fn role(&self) -> Option<Cow<'a, str>> {
         self.envelope_string("role", |e| e.role.clone())
     }
 
-    /// What it is, if it is not a turn.
+    /// Returns the kind of a record that is not a turn.
     pub fn kind(&self) -> Option<Cow<'a, str>> {
         self.envelope_string("kind", |e| e.kind.clone())
     }
 
-    /// When it was written, as the writer's clock said.
+    /// Returns the time at which the record was written, by the writer's clock.
     pub fn ts(&self) -> Option<Cow<'a, str>> {
         self.envelope_string("ts", |e| e.ts.clone())
     }
 
-    /// Its text, decoded; empty if it has none. Where another program's `content` is no string, its JSON.
+    /// Returns the decoded text; empty if there is none. If another program's `content` is not a string, returns its
+    /// JSON.
     pub fn content(&self) -> Cow<'a, str> {
         let Members::Known(body, envelope) = &self.members else {
             return self.string("content").unwrap_or_default();
@@ -86,8 +87,8 @@ impl<'a> Record<'a> {
         self.string("content").unwrap_or_default()
     }
 
-    /// What was said: its text; where another program's is a list of parts, those of them that are text. Not what a
-    /// tool put out, which some programs put into a turn of the user.
+    /// Returns the text that was said. If another program's content is a list of parts, returns the parts that are
+    /// text, without tool output, which some programs put into a turn of the user.
     #[cfg(feature = "search")]
     pub(crate) fn said(&self) -> Cow<'a, str> {
         let content = self.content();
@@ -128,7 +129,7 @@ impl<'a> Record<'a> {
         Some(serde_json::from_str::<String>(json).map_or(Cow::Borrowed(json), Cow::Owned))
     }
 
-    /// Whether it has no members but time, role, kind and text, as far as that is known at a glance.
+    /// Returns true if the scanner saw no members but time, role, kind and text.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(&self.members, Members::Known(_, envelope) if envelope.extra.is_empty())
     }
@@ -160,7 +161,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What may not be appended as a record.
+/// The reason why something cannot be appended as a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -293,7 +294,7 @@ pub(crate) fn body_of_line(entry: &Entry<'_>) -> Body {
     })
 }
 
-/// Whether a line is a turn.
+/// Returns true if a line is a turn.
 pub(crate) fn is_turn(line: &[u8]) -> bool {
     let entry = Entry { seq: 1, offset: 0, bytes: line, verified: line.starts_with(br#"{"seq":"#) };
     Record::of(&entry).is_some_and(|record| record.is_turn())
@@ -306,7 +307,7 @@ pub fn turn_body(ts: &str, role: &str, content: &str) -> Body {
     body
 }
 
-/// As [`turn_body`], into a body whose memory is used again.
+/// Writes the body of a turn, as [`turn_body`] does, into a body whose memory is used again.
 pub fn write_turn(body: &mut Body, ts: &str, role: &str, content: &str) {
     body.clear();
     body.string("ts", ts).string("role", role).string("content", content);

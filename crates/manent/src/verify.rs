@@ -32,7 +32,7 @@ pub struct VerifyAll {
 pub struct Verified {
     /// The session, at the address where it was found last.
     pub listed: StreamStat,
-    /// What the check found. `None`: the session was removed after it had been listed.
+    /// The result of the check; `None` if the session was removed after it had been listed.
     pub outcome: Result<Option<VerifyReport>>,
 }
 
@@ -48,8 +48,8 @@ impl Store {
         }
     }
 
-    /// As [`Store::verify`], for a session that others may move meanwhile. Returns the address at which it was checked,
-    /// or `None` if the session was removed.
+    /// Checks a session as [`Store::verify`] does, following it if others move it meanwhile. Returns the address at
+    /// which it was checked, or `None` if the session was removed.
     pub fn verify_moving(
         &self,
         at: &StreamId,
@@ -172,7 +172,7 @@ impl VerifyAll {
     }
 }
 
-/// How often a session is followed to where it was moved.
+/// The number of moves after which a session is no longer followed.
 const MOVES_MAX: u32 = 16;
-/// How often the places are listed at most, where sessions are made or moved all the time.
+/// The number of listings after which a check ends even if sessions are still created or moved.
 const LISTINGS_MAX: u32 = 8;

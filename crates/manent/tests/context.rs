@@ -31,7 +31,7 @@ fn origins(context: &Context) -> Vec<Origin> {
     context.messages.iter().map(|message| message.origin).collect()
 }
 
-/// What every provider insists on.
+/// Checks the order of messages that every provider insists on.
 fn check_sendable(messages: &[Message]) {
     let mut waiting: Vec<String> = Vec::new();
     let mut asked = false;

@@ -123,7 +123,7 @@ fn many_at_once_are_each_what_it_is_alone() {
     }
 }
 
-/// What is said last is the same, however much was said before it.
+/// The last turns are the same, however many came before them.
 fn assert_same_end(few: &Context, all: &Context) {
     let last = |context: &Context| context.messages.last().map(|message| message.content.clone());
     if few.compaction == all.compaction && !few.messages.is_empty() {

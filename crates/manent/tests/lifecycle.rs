@@ -32,7 +32,7 @@ impl Scene {
         self.store.append(&key(session), turn("user", text)).unwrap().seq
     }
 
-    /// What an address reads as, and how many places could not be read.
+    /// Reads a session. Returns its text, and the number of places that could not be read.
     fn read(&self, at: &StreamId) -> (Vec<(u64, String)>, usize) {
         let mut reader = self.store.read(at, Start::First).unwrap();
         let (mut turns, mut damage) = (Vec::new(), 0);
@@ -358,7 +358,7 @@ fn a_purge_by_key_alone_takes_nothing_from_forks() {
     }
 }
 
-/// What was copied into a fork by a purge that did not come to its end is known to the next one.
+/// Records copied into a fork by a purge that was interrupted are known to the next purge.
 #[test]
 fn a_purge_that_was_interrupted_still_knows_who_holds_a_copy() {
     let scene = Scene::new();
@@ -412,7 +412,7 @@ fn a_turn_has_every_member_once_and_its_text_last() {
     assert_eq!(body.as_str(), r#""ts":"T","role":"user","m":"2","content":"y""#);
 }
 
-/// What other stores join with a sign that the parts may hold themselves.
+/// Parts of a key that hold the sign by which other stores join them.
 #[test]
 fn parts_of_a_key_are_kept_apart_in_the_header_and_make_two_sessions() {
     let scene = Scene::new();

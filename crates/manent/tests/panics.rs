@@ -32,7 +32,7 @@ fn said(text: &str) -> Body {
     turn("user", text).key(text).into()
 }
 
-/// What was acknowledged, and whether anybody panicked.
+/// The acknowledged records, and whether any thread panicked.
 #[derive(Debug, Default)]
 struct Told {
     acknowledged: Vec<(&'static str, String)>,

@@ -44,9 +44,9 @@ pub struct TokensSpent {
 /// The reason why an extractor did not reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExtractorError {
-    /// It cannot be reached. The passage is looked at again when it can.
+    /// The extractor cannot be reached. The passage is looked at again when it can.
     Unavailable(String),
-    /// It cannot do this passage. After some attempts the passage is done without it.
+    /// The extractor cannot do this passage. After some attempts the passage is done without it.
     Refused(String),
 }
 
@@ -108,7 +108,7 @@ fn json_in(text: &str) -> Option<Value> {
 /// More than this is not learned from a passage.
 const CLAIMS_MAX: usize = 16;
 const ANSWER_BYTES_MAX: usize = 256 << 10;
-/// How many beginnings of JSON are tried in a text.
+/// The number of possible beginnings of JSON that are tried.
 const STARTS_MAX: usize = 32;
 
 /// An extractor for stores without a model: it learns no facts, and each day is told in the words that were said.

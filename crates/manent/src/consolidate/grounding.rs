@@ -24,7 +24,7 @@ pub(super) struct Claim {
 pub(super) struct Grounded {
     pub(super) kind: Kind,
     pub(super) content: String,
-    /// As it stands in the turn.
+    /// The user's words as they stand in the turn.
     pub(super) quote: String,
     /// The turn, when it was said, as that says, and which of its sentences.
     pub(super) seq: u64,
@@ -32,21 +32,21 @@ pub(super) struct Grounded {
     pub(super) nth: u64,
 }
 
-/// Why something was not remembered.
+/// The reason why a claim was not remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The user did not say what is quoted.
     NotSaid,
-    /// What is quoted is a question.
+    /// The quote is a question.
     Question,
-    /// What is quoted says too little, or too much, for one thing to remember.
+    /// The quote says too little, or too much, for one thing to remember.
     NoStatement,
-    /// It looks like a credential.
+    /// The claim or its quote looks like a credential.
     Secret,
-    /// It is remembered already, or was.
+    /// The claim is remembered already, or was.
     Known,
-    /// What is remembered was said later, and contradicts it.
+    /// The user contradicted the claim later, and that is remembered.
     Outdated,
 }
 
@@ -64,7 +64,7 @@ impl Refusal {
     }
 }
 
-/// What of a claim the user really said.
+/// Finds the words of the user that a claim rests on, and makes of them what is remembered.
 pub(super) fn ground(claim: &Claim, passage: &Passage) -> Result<Grounded, Refusal> {
     let QuoteLocation { seq, ts, nth, quote } = find(&claim.quote, passage).ok_or(Refusal::NotSaid)?;
     if quote.contains(['?', '？', '؟']) {
@@ -86,7 +86,7 @@ pub(super) fn ground(claim: &Claim, passage: &Passage) -> Result<Grounded, Refus
     Ok(Grounded { kind: claim.kind, content, quote, seq, ts: ts.to_owned(), nth })
 }
 
-/// Where something stands that the user said.
+/// The place of a quote in a passage.
 struct QuoteLocation<'a> {
     seq: u64,
     ts: &'a str,
@@ -117,9 +117,9 @@ fn find<'a>(quote: &str, passage: &'a Passage) -> Option<QuoteLocation<'a>> {
     })
 }
 
-/// Whether a text says what a sentence says, with the user in place of those who speak of themselves, and their verb in
-/// the third person. A sign more or less can be another thing (C and C++), and another ending another time (I lived
-/// there): so nothing else may differ.
+/// Returns true if `text` says the same as a sentence of the user, in the third person. The user stands in place of
+/// "I", and their verb has the third person's ending. Nothing else may differ: one sign more or less can be another
+/// thing (C and C++), and another ending another time ("I lived there").
 fn is_same_statement(sentence: &str, text: &str) -> bool {
     let (said, told) = (words_said(sentence), words_told(text));
     // Whoever is meant by "they" is the user only if the user was named before.
@@ -183,7 +183,7 @@ fn words_told(text: &str) -> Vec<(String, bool)> {
     words
 }
 
-/// Whether one is what the other is in the third person.
+/// Returns true if `other` is the third person of `verb`.
 fn is_third_person(verb: &str, other: &str) -> bool {
     let special =
         [("am", "is"), ("have", "has"), ("do", "does"), ("don't", "doesn't"), ("haven't", "hasn't")];
@@ -194,8 +194,8 @@ fn is_third_person(verb: &str, other: &str) -> bool {
         || verb.strip_suffix('y').is_some_and(|stem| other.strip_suffix("ies") == Some(stem))
 }
 
-/// Whether what a model tells of a passage names only what was named there, is mostly about it, and does not turn it
-/// round.
+/// Returns true if a summary names only what was named in the transcript, is mostly about it, and does not say the
+/// opposite.
 pub(super) fn is_about(told: &str, transcript: &str) -> bool {
     let mut known = HashSet::new();
     Words::default().split(transcript, |term, _| {
@@ -258,17 +258,17 @@ const WORDS_MIN: usize = 3;
 const QUOTE_BYTES_MAX: usize = 400;
 /// A quote that goes over more sentences is no quote of one thing.
 const SENTENCES_TOGETHER: usize = 3;
-/// How many of the words that carry meaning must have been said, in percent.
+/// The share of meaningful words of a summary that must have been said, in percent.
 const ABOUT_PERCENT: usize = 60;
 
-/// How a word was used.
+/// The ways in which a word was used.
 #[derive(Debug, Clone, Copy, Default)]
 struct Uses {
     said: bool,
     denied: bool,
 }
 
-/// Whether a text denies a word that was only ever said, or says one that was only ever denied.
+/// Returns true if a text negates a word that was only ever affirmed, or affirms one that was only ever negated.
 pub(super) fn turns_round(told: &str, transcript: &str) -> bool {
     let mut uses: HashMap<String, Uses> = HashMap::new();
     let mut was_denied = false;

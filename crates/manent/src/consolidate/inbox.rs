@@ -10,9 +10,9 @@ use crate::memory::{Item, Memory, NewItem, Source, SourceKind};
 /// Something that a person accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// Its number in the inbox.
+    /// The number of the proposal in the inbox.
     pub proposed: u64,
-    /// What is remembered now; nothing if it was known already.
+    /// The new item; `None` if it was known already.
     pub item: Option<Item>,
 }
 
@@ -62,7 +62,7 @@ impl Consolidation {
     }
 }
 
-/// Nothing: it is known already.
+/// Remembers a proposal. Returns `None` if it is known already.
 fn remember(memory: &Memory, proposal: Item) -> Result<Option<Item>> {
     let found = compare(memory, &proposal.content)?;
     if found.is_known {

@@ -24,9 +24,9 @@ pub(super) struct JournalState {
     pub(super) looks: Vec<JournalEntry>,
     /// The last of them was begun and not finished.
     pub(super) is_open: bool,
-    /// How often the passage that is open failed.
+    /// The number of failed attempts at the open passage.
     pub(super) failures: u32,
-    /// What models took today, in tokens.
+    /// The tokens that models took today.
     pub(super) spent: u64,
 }
 
@@ -181,7 +181,7 @@ impl Journal {
     }
 }
 
-/// What a record of the journal is about.
+/// The passage, model and prompt that a record of the journal is about.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PassageKey<'a> {
     pub(super) session: &'a str,

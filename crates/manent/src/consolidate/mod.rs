@@ -41,10 +41,10 @@ use journal::{Journal, JournalEntry, JournalState};
 use passage::{Passage, mark_of};
 use step::StepRun;
 
-/// How to consolidate.
+/// Settings of a consolidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// What models may take a day (of UTC), in tokens, in the whole store.
+    /// The tokens that models may take in the whole store, per day (UTC).
     pub tokens_per_day: u64,
     /// Put what was learned into the inbox, where it waits for a person.
     pub inbox: bool,
@@ -60,48 +60,48 @@ impl Default for Rules {
     }
 }
 
-/// What a step did.
+/// The outcome of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// Nothing was said since last time.
+    /// The session has no new turns.
     UpToDate,
     /// A passage was looked at.
     Done(Box<Consolidated>),
-    /// What models may take a day is used up.
+    /// The budget of tokens for today is used up.
     OverBudget {
-        /// What they took today.
+        /// The tokens taken today.
         spent: u64,
-        /// What they may.
+        /// The tokens allowed per day.
         budget: u64,
     },
     /// The extractor did not answer. What was said is looked at again next time.
     Failed {
-        /// Why.
+        /// The reason.
         why: String,
-        /// It cannot be reached at all.
+        /// True if the extractor cannot be reached at all.
         unavailable: bool,
     },
 }
 
-/// What came of a passage.
+/// The result of a passage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Consolidated {
-    /// Its first and its last record.
+    /// The first and the last record of the passage.
     pub turns: (u64, u64),
-    /// What happened.
+    /// The item that tells what happened.
     pub daily: Option<LearnedItem>,
-    /// What happened was told without the extractor: it told of what was not there.
+    /// True if `daily` quotes the passage, because the extractor's summary told of something else.
     pub daily_extracted: bool,
-    /// What is remembered now.
+    /// The items that are remembered now.
     pub items: Vec<LearnedItem>,
-    /// What waits in the inbox.
+    /// The items that wait in the inbox.
     pub proposed: Vec<LearnedItem>,
-    /// What was claimed and is not remembered.
+    /// The claims that are not remembered, by their quotes.
     pub refused: Vec<(Refusal, String)>,
     /// The extractor gave no answer that could be read.
     pub unreadable: bool,
-    /// What it took.
+    /// The tokens that the extractor took.
     pub spent: TokensSpent,
     /// There is more to look at.
     pub more: bool,
@@ -110,11 +110,11 @@ pub struct Consolidated {
 /// Something that was learned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LearnedItem {
-    /// Its number; nothing, where nothing was written.
+    /// The number of the item; `None` in a dry run.
     pub id: Option<u64>,
-    /// What it is.
+    /// The kind of the item.
     pub kind: Kind,
-    /// What it says.
+    /// The text of the item.
     pub content: String,
     /// The words of the user that it rests on.
     pub quote: String,
@@ -133,7 +133,7 @@ pub struct Consolidation {
 }
 
 impl Store {
-    /// How what was said becomes memory.
+    /// Returns the consolidation of this store, which turns what was said into memory.
     pub fn consolidation(&self) -> Result<Consolidation> {
         self.check_supports(Space::Journal)?;
         let name = || format!("journal of {}", self.streams().name()).into();
@@ -190,8 +190,8 @@ impl Consolidation {
         Ok((at, meta.parent.as_ref().map_or(0, |parent| parent.upto)))
     }
 
-    /// How far a session was looked at. A number counts only while the record behind it is the one that was read: what
-    /// a crash took may have been written anew. Of a fork, what it shares is its parent's.
+    /// Determines how far a session was looked at. A number counts only while the record behind it is the one that was
+    /// read: records that a crash took may have been written anew. The records that a fork shares belong to its parent.
     fn reached(&self, known: &JournalState, at: &StreamId) -> Result<ConsolidationProgress> {
         let (_, shared) = self.resolved(at)?;
         let mut looks: Vec<&JournalEntry> = known.looks.iter().collect();
@@ -230,10 +230,10 @@ impl Consolidation {
     }
 }
 
-/// How far a session was looked at.
+/// The extent to which a session was looked at.
 #[derive(Debug)]
 struct ConsolidationProgress {
-    /// What is its parent's.
+    /// The last record that the session shares with its parent.
     shared: u64,
     cursor: u64,
     /// Ends of passages that are no longer what they were: the numbers, and by what they were known.

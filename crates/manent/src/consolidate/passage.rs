@@ -14,28 +14,28 @@ use crate::store::Store;
 use crate::tokens;
 use crate::turn::Record;
 
-/// What is looked at in one step.
+/// The part of a session that one step looks at.
 #[derive(Debug, Default)]
 pub(super) struct Passage {
     /// The first and the last record.
     pub(super) turns: (u64, u64),
     /// By what the last one is known: a number alone may come to mean another record.
     pub(super) end: String,
-    /// When the last turn was said, as it says.
+    /// The time of the last turn, as its record says.
     pub(super) ts: String,
-    /// What the user said.
+    /// The turns of the user.
     pub(super) said: Vec<UserTurn>,
-    /// Who said what, in short.
+    /// The number, speaker and clipped text of every turn.
     pub(super) told: Vec<(u64, String, String)>,
     /// There are turns behind it.
     pub(super) more: bool,
 }
 
-/// What the user said in a turn.
+/// The user's own sentences in one turn.
 #[derive(Debug, Default)]
 pub(super) struct UserTurn {
     pub(super) seq: u64,
-    /// When, as it says.
+    /// The time of the turn, as its record says.
     pub(super) ts: String,
     pub(super) sentences: Vec<Sentence>,
 }
@@ -94,12 +94,12 @@ impl Passage {
         }
     }
 
-    /// Who said what, for a model that sums it up.
+    /// Returns the turns as text, for a model that sums them up.
     pub(super) fn transcript(&self) -> String {
         self.told.iter().map(|(_, speaker, text)| transcribed(speaker, text)).collect()
     }
 
-    /// What the user said, a turn a line of JSON: nothing in it can be taken for anything else.
+    /// Returns the turns of the user, each as one line of JSON, so that no text can be taken for something else.
     pub(super) fn evidence(&self) -> String {
         let said = self.told.iter().filter(|(_, speaker, _)| speaker == "user");
         said.map(|(seq, _, text)| evident(*seq, text)).collect()
@@ -159,7 +159,7 @@ fn clipped(text: &str, bytes: usize) -> String {
     format!("{} […] {}", &text[..head], &text[tail..])
 }
 
-/// What of a turn is shown to a model.
+/// The number of bytes of a turn that a model is shown.
 const CLIP_BYTES: usize = 4 << 10;
 /// Less than this shows nothing.
 const CLIP_BYTES_MIN: usize = 64;
@@ -169,7 +169,7 @@ const MARK_CHARS: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sentence {
     pub(super) text: String,
-    /// Nothing but blanks stands between it and the one before.
+    /// True if only blanks stand between this sentence and the one before.
     pub(super) follows: bool,
 }
 
@@ -280,7 +280,7 @@ impl<'a> SentenceSplitter<'a> {
     }
 }
 
-/// Whether a sentence goes from one line on into the next.
+/// Returns true if a sentence continues from one line into the next.
 fn goes_on(line: &str, next: &str) -> bool {
     let is_item = next.starts_with(['-', '*', '•', '#'])
         || next.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with(['.', ')'])
@@ -299,7 +299,7 @@ fn goes_on(line: &str, next: &str) -> bool {
         || (small(next) && !small(line))
 }
 
-/// Whether the sign behind a text belongs to a word that is cut short.
+/// Returns true if the full stop behind a text belongs to an abbreviation.
 fn is_abbreviated(text: &str) -> bool {
     let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
     let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
@@ -321,7 +321,7 @@ fn closes((sign, count): (char, usize), line: &str) -> bool {
         && line.chars().all(|c| c == sign)
 }
 
-/// What programs put into a turn of the user.
+/// Markers around text that programs put into a turn of the user.
 const PUT_IN: [(&str, &str); 4] = [
     ("<memory>", "</memory>"),
     ("<system-reminder>", "</system-reminder>"),

@@ -23,7 +23,7 @@ pub(super) struct StepRun<'a> {
     reached: &'a ConsolidationProgress,
     /// The passage was begun before.
     resumed: Option<&'a JournalEntry>,
-    /// What was written of this session before, by whomever it was asked.
+    /// The items written of this session before, by any extractor.
     written: Vec<Written>,
     /// The sentences from which something was learned.
     learned: Vec<(u64, u64)>,
@@ -31,10 +31,10 @@ pub(super) struct StepRun<'a> {
     done: Consolidated,
 }
 
-/// What was written before.
+/// An item that was written before.
 struct Written {
     item: Item,
-    /// It waits in the inbox.
+    /// True if it waits in the inbox.
     is_proposed: bool,
 }
 
@@ -83,8 +83,9 @@ impl<'a> StepRun<'a> {
         Ok(Step::Done(Box::new(self.done)))
     }
 
-    /// What was written of this session, also what was replaced since: by a step that was cut off, or by one of which
-    /// the journal lost what it knew. Nothing is written before it is said.
+    /// Collects the items written of this session, also those replaced since: by a step that was cut off, or by one
+    /// that the journal lost. Items older than the passage are skipped, since no item is written before its words are
+    /// said.
     fn written_before(&self, by: &Consolidator) -> Result<Vec<Written>> {
         let said = self.passage.said.first().and_then(|said| clock::parse_ms(&said.ts));
         let since_ms = said.map(|ms| ms.saturating_sub(CLOCK_SLACK_MS));
@@ -301,13 +302,14 @@ impl<'a> StepRun<'a> {
         list.push(learned);
     }
 
-    /// What the same extractor made of the same words, when it was cut off.
+    /// Finds the item that the same extractor made of the same words before it was cut off.
     fn learned_before(&self, learned: &LearnedItem) -> Option<&Written> {
         let ours = |written: &&Written| written.item.source.prompt.as_deref() == Some(self.prompt);
         self.of_the_same_words(learned).find(ours)
     }
 
-    /// Whether these words were remembered once: what a person forgot, or what was replaced, does not come back.
+    /// Returns true if these words were remembered once: an item that a person forgot, or that was replaced, does not
+    /// come back.
     fn was_known(&self, learned: &LearnedItem, nth: u64) -> bool {
         let still = self.known.looks.iter().filter(|look| !self.reached.is_gone(look));
         self.of_the_same_words(learned).next().is_some()
@@ -382,8 +384,8 @@ impl MemoryMatches {
         self.contradicted.iter().any(|item| item.source.who != SourceKind::Model)
     }
 
-    /// Whether something that it contradicts was said later: conversations are not always looked at in the order in
-    /// which they were.
+    /// Returns true if a contradicted item was said later than the claim: conversations are not always looked at in the
+    /// order in which they took place.
     fn is_outdated(&self, memory: &Memory, source: &Source, ts: &str) -> Result<bool> {
         let ms = clock::parse_ms(ts).unwrap_or(i64::MAX);
         for item in &self.contradicted {
@@ -421,7 +423,7 @@ pub(super) fn compare(memory: &Memory, content: &str) -> Result<MemoryMatches> {
     Ok(found)
 }
 
-/// Whether one text puts this over that, and the other that over this: the same words, and the opposite.
+/// Returns true if one text prefers this to that and the other that to this: the same words, and the opposite.
 fn is_turned(one: &str, other: &str) -> bool {
     let sides = |text: &str| {
         let mut words = Vec::new();
@@ -432,7 +434,7 @@ fn is_turned(one: &str, other: &str) -> bool {
     matches!((sides(one), sides(other)), (Some((a, b)), Some((c, d))) if a == d && b == c && a != b)
 }
 
-/// What is said of the user, as the user says it: without who said it, and in the first person.
+/// Rewrites an item about the user in the first person, without its opening words.
 fn plainly(content: &str) -> String {
     let text = content.strip_prefix(SAID).unwrap_or(content);
     let mut words: Vec<&str> = Vec::new();

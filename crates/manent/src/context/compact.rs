@@ -18,7 +18,7 @@ use crate::meta::add_json;
 use crate::store::Session;
 use crate::tokens::Tokens;
 
-/// How large a context may grow.
+/// The largest size of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// More tokens than this are too many.
@@ -34,7 +34,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What is too large about a context, if anything is.
+    /// Returns the limit that a context exceeds, if any.
     pub fn exceeded_by(&self, context: &Context) -> Option<CompactionReason> {
         if context.tokens > self.max_tokens {
             return Some(CompactionReason::Tokens);
@@ -42,13 +42,13 @@ impl Limits {
         (context.messages.len() > self.max_messages).then_some(CompactionReason::Messages)
     }
 
-    /// What a compaction must reach: so much less that the next turn does not need another.
+    /// Returns the size that a compaction must reach: so much smaller that the next turn does not need another.
     fn target(&self) -> Limits {
         Limits { max_tokens: self.max_tokens * 6 / 10, max_messages: (self.max_messages * 6 / 10).max(4) }
     }
 }
 
-/// Why a context was compacted.
+/// The reason for a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompactionReason {
     /// Too many tokens.
@@ -70,7 +70,7 @@ impl CompactionReason {
     }
 }
 
-/// How a context was made smaller.
+/// A method of making a context smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompactionMethod {
     /// Old outputs of tools are only pointed to.
@@ -79,7 +79,7 @@ pub enum CompactionMethod {
     Model,
     /// A model summed up, piece by piece.
     Chunks,
-    /// What names most was quoted.
+    /// The sentences that name the most were quoted.
     Extract,
     /// Turns were left out, and the model is told so.
     Drop,
@@ -100,11 +100,11 @@ impl CompactionMethod {
 
 /// Sums up, with a model or otherwise.
 pub trait Summariser {
-    /// What it is called, for the record.
+    /// Returns the name that records of its work carry.
     fn name(&self) -> &str;
-    /// What it is told to do; its hash goes into the record.
+    /// Returns its instructions; their hash goes into the record.
     fn prompt(&self) -> &str;
-    /// How many tokens of transcript it takes at once.
+    /// Returns the number of tokens of a transcript that it takes at once.
     fn max_input(&self) -> u64;
     /// Brings a summary up to what a transcript adds, in at most so many tokens. An error is a reason to try another
     /// way.
@@ -116,14 +116,14 @@ pub trait Summariser {
     ) -> std::result::Result<String, String>;
 }
 
-/// What a compaction did.
+/// The outcome of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactedContext {
     /// The number of its record.
     pub seq: u64,
-    /// Why.
+    /// The reason for the compaction.
     pub reason: CompactionReason,
-    /// How.
+    /// The method that was used.
     pub way: CompactionMethod,
     /// Tokens before it.
     pub before: u64,
@@ -260,7 +260,7 @@ impl Planning<'_> {
         })
     }
 
-    /// Whether a compaction leads to the target, and really makes the context smaller.
+    /// Checks that a compaction reaches the target and really makes the context smaller.
     fn fits(&self, compaction: &Compaction, before: u64, target: Limits) -> Attempt<()> {
         let context = self.render(Some(compaction));
         match target.exceeded_by(&context) {
@@ -335,7 +335,7 @@ impl Planning<'_> {
         }
     }
 
-    /// What is left if everything is left out that may be.
+    /// Returns the tokens that are left if everything is left out that may be.
     pub(super) fn least(&self) -> u64 {
         let none = Limits { max_tokens: 0, max_messages: 0 };
         let base = Compaction { pruned: self.pruned(), ..self.part.compaction.clone().unwrap_or_default() };
@@ -359,8 +359,8 @@ impl Planning<'_> {
         pruned
     }
 
-    /// Where to cut: before the earliest question from which on everything fits into a third of the target; if not even
-    /// the last one does, before an answer behind it. Nothing: there is nothing to cut.
+    /// Finds the place to cut: before the earliest question from which on everything fits into a third of the target;
+    /// if not even the last one does, before an answer behind it. Returns `None` if there is nothing to cut.
     fn cut(&self, base: &Compaction, target: Limits) -> Option<Compaction> {
         let third = Limits { max_tokens: target.max_tokens / 3, max_messages: target.max_messages / 2 };
         let questions: Vec<u64> = self
@@ -409,7 +409,7 @@ impl Planning<'_> {
         self.turns().filter(is_skill).map(|said| said.seq).collect()
     }
 
-    /// What is to be summed up: the summary before, and what was said since.
+    /// Returns the lines to sum up: the earlier summary, and what was said since.
     fn lines_before(&self, cut: &Compaction) -> Vec<Line<'_>> {
         let before = self.part.compaction.as_ref().map_or("", |compaction| &compaction.summary);
         let mut lines = vec![Line { seq: 0, role: "", text: before }];
@@ -464,7 +464,7 @@ impl Planning<'_> {
     }
 }
 
-/// What was said, in pieces of at most so many tokens.
+/// Joins lines into pieces of at most `room` tokens.
 fn pieces(said: &[String], room: u64, tokens: Tokens) -> Vec<String> {
     let (mut pieces, mut piece, mut used) = (Vec::new(), String::new(), 0);
     for line in said {
@@ -494,7 +494,7 @@ fn clipped(text: &str, role: &str) -> String {
     format!("{head} […{} characters left out…] {tail}", count - max)
 }
 
-/// What is left if not even a summary has room.
+/// Returns the note that is left if not even a summary has room.
 fn breadcrumb(lines: &[Line<'_>]) -> String {
     let turns: Vec<u64> = lines.iter().map(|line| line.seq).filter(|seq| *seq > 0).collect();
     match (turns.first(), turns.last()) {
@@ -513,11 +513,12 @@ const PRUNE_BYTES_MIN: usize = 800;
 /// A summary takes at most this part of what it stands for.
 const SUMMARY_PART: u64 = 4;
 const SUMMARY_TOKENS_MIN: u64 = 64;
-/// What a model's summary must name of what quoting names, in percent. It has other things to say too.
+/// The share of the names that quoting keeps which a model's summary must name too, in percent. A summary has other
+/// things to say.
 const KEPT_PERCENT: u64 = 40;
-/// Of the budget for a summary, in percent.
+/// The shares of the budget that an extract tries in turn, in percent.
 const EXTRACT_SHARES: [u64; 4] = [100, 94, 80, 50];
-/// What a summariser is told besides the transcript.
+/// The tokens that a summariser's instructions take besides the transcript.
 const PROMPT_TOKENS: u64 = 500;
 const PIECE_TOKENS_MIN: u64 = 256;
 /// Nobody waits for more calls than these.

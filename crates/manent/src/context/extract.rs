@@ -14,13 +14,13 @@ use crate::tokens::Tokens;
 
 /// Something that was said.
 pub(super) struct Line<'a> {
-    /// Its number; 0: it stood in the summary before.
+    /// The number of the record; 0 for a line of the earlier summary.
     pub(super) seq: u64,
     pub(super) role: &'a str,
     pub(super) text: &'a str,
 }
 
-/// How much of what matters in what was said a summary names.
+/// Scores how much of what matters in the lines a summary names.
 pub(super) fn kept(lines: &[Line<'_>], summary: &str, tokens: Tokens) -> u64 {
     let sentences = all_sentences(lines, tokens);
     let named = importance(lines, &sentences);
@@ -72,7 +72,7 @@ struct Sentence<'a> {
     line: usize,
     text: &'a str,
     things: Vec<Thing<'a>>,
-    /// What it is worth beside the things it names.
+    /// The value of the sentence besides the things it names.
     weight: u64,
     cost: u64,
 }
@@ -103,14 +103,14 @@ impl<'a> Sentence<'a> {
         }
     }
 
-    /// What it names and nobody else has named, and what it decides, for its length.
+    /// Returns the value of what the sentence names or decides and no taken sentence does, relative to its length.
     fn worth(&self, open: &HashMap<&str, u64>) -> u64 {
         let new: u64 = self.things.iter().filter_map(|thing| open.get(thing.name)).sum();
         (new + self.weight) * 1_000_000 / (self.cost + SHORT_TOKENS)
     }
 }
 
-/// What each thing counts, by who named it and in how many turns.
+/// Weighs each thing by who named it and in how many turns.
 fn importance<'a>(lines: &[Line<'_>], sentences: &[Sentence<'a>]) -> HashMap<&'a str, u64> {
     let mut named: HashMap<&str, (u64, u64, usize)> = HashMap::new();
     for sentence in sentences {
@@ -148,7 +148,7 @@ fn quoted(lines: &[Line<'_>], sentences: &[Sentence<'_>], taken: &[bool]) -> Str
     out.trim_start().to_owned()
 }
 
-/// What no sentence that was taken names, the most important first, as far as there is room.
+/// Names things that no taken sentence names, the most important first, as far as there is room.
 fn name_the_rest<'a>(
     sentences: &[Sentence<'a>],
     open: &mut HashMap<&'a str, u64>,
@@ -198,7 +198,7 @@ fn sentences_of<'a>(line: &Line<'a>) -> Vec<&'a str> {
     sentences
 }
 
-/// Where a sentence ends; a long one ends at its clauses.
+/// Returns the end of the first sentence; a long one ends at its clauses.
 fn end_of_sentence(text: &str, max: usize) -> usize {
     let mut before = ' ';
     for (at, c) in text.char_indices() {
@@ -301,7 +301,7 @@ const CUES: [&str; 34] = [
     "please",
 ];
 const CUES_MAX: usize = 3;
-/// What counts how much, in hundredths.
+/// Weights, in hundredths.
 const CUE_WEIGHT: u64 = 120;
 const USER_WEIGHT: u64 = 250;
 const SUMMARY_WEIGHT: u64 = 300;
@@ -312,9 +312,9 @@ const NAMED_BY_TOOL: u64 = 12;
 const TURNS_COUNTED: u64 = 4;
 /// Short sentences are not that much better than long ones.
 const SHORT_TOKENS: u64 = 6;
-/// What a sentence takes besides its text.
+/// The tokens of a sentence besides its text.
 const SENTENCE_TOKENS: u64 = 3;
-/// What a name takes besides itself.
+/// The tokens of a name besides the name.
 const NAME_TOKENS: u64 = 2;
 /// The rest is for names alone.
 const QUOTED_PERCENT: u64 = 70;

@@ -41,18 +41,18 @@ pub use render::{Message, Origin, normalized_role};
 use part::Part;
 pub(crate) use part::Tail;
 
-/// What a model sees.
+/// The messages and tools that a model is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Context {
     /// In the order in which they are sent.
     pub messages: Vec<Message>,
     /// The schemas of the tools, as JSON; nothing if there are none.
     pub tools: Option<String>,
-    /// What the schemas take.
+    /// The tokens that the schemas take.
     pub tools_tokens: u64,
     /// The model, where a record names one.
     pub model: Option<String>,
-    /// How tools are called, where a record says so.
+    /// The protocol of tool calls, if a record names one.
     pub protocol: Option<String>,
     /// All of it, in tokens.
     pub tokens: u64,
@@ -69,7 +69,8 @@ pub struct Context {
 }
 
 impl Store {
-    /// What a model sees of the live session of a key if it is asked now. One that was never written is empty.
+    /// Returns the context that a model would be given now in the live session of a key. A session that was never
+    /// written has an empty one.
     pub fn context(&self, key: &SessionKey, tokens: Tokens) -> Result<Context> {
         match self.context_at(&StreamId::live(key), None, tokens) {
             Err(e) if e.is_not_found() => Ok(Context::default()),
@@ -77,8 +78,8 @@ impl Store {
         }
     }
 
-    /// What the model saw at a record: for an answer, what stood before it; for anything else, up to and with it.
-    /// Nothing: at the end.
+    /// Returns the context that the model had at a record: for an answer, the records before it; for anything else, up
+    /// to and including it. Without a number, the context at the end.
     pub fn context_at(&self, at: &StreamId, seq: Option<u64>, tokens: Tokens) -> Result<Context> {
         let upto = match seq {
             None => None,
@@ -92,8 +93,8 @@ impl Store {
         }
     }
 
-    /// What models see of the sessions that were written last, newest first, each with its last turns only: for a
-    /// program that starts and serves many. One that cannot be read hides no other.
+    /// Returns the contexts of the sessions that were written last, newest first, each with its last turns only: for a
+    /// program that starts and serves many. A session that cannot be read hides no other.
     pub fn hydrate_all(
         &self,
         sessions: usize,
@@ -125,7 +126,8 @@ impl Store {
     }
 }
 
-/// What a conversation is about, in so many tokens and in its own words: numbers, who spoke, what was said.
+/// Sums a conversation up in its own words, within a budget of tokens. `told` has the number, role and text of each
+/// turn.
 #[cfg(feature = "search")]
 pub(crate) fn extracted(told: &[(u64, &str, &str)], budget: u64) -> String {
     let lines: Vec<extract::Line<'_>> =

@@ -43,7 +43,7 @@ struct EarlierText {
     text: Option<String>,
 }
 
-/// What was read of a session.
+/// The records read from a session.
 struct RecordRange {
     held: Vec<ContextRecord>,
     /// The number of turns in it.
@@ -259,7 +259,7 @@ impl Part {
         self.render(held, setting, tokens)
     }
 
-    /// As [`Part::into_context`], of a part that is used again.
+    /// Makes the context as [`Part::into_context`] does, of a part that is used again.
     pub(super) fn context(&self, tokens: Tokens) -> Context {
         self.render(self.held.clone(), self.setting(), tokens).0
     }

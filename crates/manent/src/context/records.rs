@@ -38,14 +38,14 @@ pub(super) struct ContextTurn {
     pub(super) seq: u64,
     pub(super) role: Cow<'static, str>,
     pub(super) content: String,
-    /// As JSON, with the ids of the calls.
+    /// The tool calls as JSON, with the ids of the calls.
     pub(super) calls: Option<(String, Vec<String>)>,
-    /// Of a result: the call that it answers.
+    /// The id of the call that a tool result answers.
     pub(super) answers: Option<String>,
     pub(super) name: Option<String>,
 }
 
-/// What a `compaction` record says.
+/// The contents of a `compaction` record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Compaction {
     pub(super) seq: u64,
@@ -156,20 +156,21 @@ fn ids_in(json: &str) -> Vec<String> {
     calls.iter().enumerate().map(id).collect()
 }
 
-/// What is sent besides the turns.
+/// Everything that is sent besides the turns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PromptConfig {
     /// The system text.
     pub system: Option<String>,
     /// The schemas of the tools, as JSON.
     pub tools: Option<String>,
-    /// What was remembered, as it was given.
+    /// The block of remembered items, as it was given.
     pub memory: Option<String>,
     /// The ids of what was remembered.
     pub memory_ids: Vec<u64>,
     /// The model.
     pub model: Option<String>,
-    /// How tools are called, where that is not the server's business: it decides how messages are written for it.
+    /// The protocol of tool calls where that is not left to the server: it decides how messages are written for the
+    /// model.
     pub protocol: Option<String>,
 }
 
@@ -177,11 +178,11 @@ pub struct PromptConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("record {seq} has no {what} as record {by} says; what the model saw there cannot be shown")]
 pub struct PromptConfigError {
-    /// Which text.
+    /// The member that should hold the text.
     pub what: &'static str,
-    /// Where it should be.
+    /// The record that should hold it.
     pub seq: u64,
-    /// Who says so.
+    /// The record that refers to it.
     pub by: u64,
 }
 
@@ -271,7 +272,7 @@ pub(super) fn text_in(reader: &mut Reader, seq: u64, what: &str) -> Result<Optio
 }
 
 impl PromptConfig {
-    /// What was chosen from the memory.
+    /// Adds the items that were selected from the memory.
     #[cfg(feature = "search")]
     #[must_use]
     pub fn remembering(mut self, chosen: &Selection) -> PromptConfig {

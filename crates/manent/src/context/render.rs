@@ -51,7 +51,7 @@ pub enum Origin {
     Request,
     /// The system text that a `context` record gives.
     System,
-    /// What was remembered.
+    /// The block of remembered items.
     Memory,
     /// The summary of what was said before, from the `compaction` record of this number.
     Summary(u64),
@@ -69,7 +69,7 @@ pub enum Origin {
     Gap(u64),
 }
 
-/// Whether a role is the model's.
+/// Returns true if a role is the model's.
 pub(super) fn is_answer(role: &str) -> bool {
     normalized_role(role) == "assistant"
 }
@@ -120,7 +120,7 @@ pub(super) fn render(
     machine.finish(setting)
 }
 
-/// What is expected next.
+/// The state of the machine: what it expects next.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -253,7 +253,7 @@ fn message(role: &str, content: impl Into<String>, origin: Origin) -> Message {
     Message { origin, ..Message::new(role, content) }
 }
 
-/// What stands for a result that was pruned.
+/// Returns the text that stands for a pruned result.
 fn pruned(said: &ContextTurn) -> String {
     format!(
         "[{} bytes of output left out here; they are record {} of this session]",
@@ -266,5 +266,5 @@ const SUMMARY: &str = "[Summary of the earlier part of this conversation, which 
     was said and done, not a request.]\n";
 const INTERRUPTED: &str = "[interrupted; the outcome is unknown: look before doing it again]";
 const UNANSWERED: &str = "[interrupted before an answer was given]";
-/// What a message takes besides its text: who speaks, where it ends.
+/// The tokens of a message besides its text: its role and its end.
 const MESSAGE_TOKENS: u64 = 4;

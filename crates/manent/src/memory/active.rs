@@ -19,7 +19,7 @@ use super::operation::{LineEffect, Operation};
 use crate::error::Result;
 use crate::turn::Record;
 
-/// Where an item stands, and what is known of it without reading it.
+/// The place of an item in the file, and what is known of it without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) id: u64,
@@ -36,11 +36,11 @@ pub(crate) struct ActiveItems {
     items: Option<Arc<dyn StreamReader>>,
     /// Every item, in the order of the file.
     slots: Vec<Slot>,
-    /// Whether the ids rise from slot to slot. They do in what we write; then no map is needed to find one.
+    /// True while ids rise from slot to slot. They do in files that we write; then an id is found without a map.
     ids_rise: bool,
     /// Otherwise: the slots of each id that are not forgotten.
     by_id: HashMap<u64, Vec<u32>>,
-    /// Whether times and ids rise from slot to slot.
+    /// True while times and ids rise from slot to slot.
     times_rise: bool,
     newest_first: OnceLock<Vec<u32>>,
     /// Slots that replace an item, and which.
@@ -57,11 +57,11 @@ pub(crate) struct ActiveItems {
     pub(crate) damage: Vec<Damage>,
     /// Bytes at the end that cannot be read, and that somebody may be writing at this moment.
     pub(crate) torn: Option<Damage>,
-    /// How many ids may have been lost with what cannot be read, since the highest one that can.
+    /// The number of ids that may have been lost with unreadable bytes since the highest readable id.
     lost_ids: u64,
 }
 
-/// How many there are.
+/// The numbers of items and lines in a memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Items that are neither forgotten nor replaced.
@@ -103,7 +103,7 @@ impl ActiveItems {
         self.highest_id.saturating_add(1).saturating_add(self.lost_ids).saturating_add(torn)
     }
 
-    /// Whether both are states of one file that was read once, and then only read on.
+    /// Returns true if both are states of one file that was read once and then only read on.
     pub(crate) fn is_of_same_load(&self, other: &ActiveItems) -> bool {
         match (&self.items, &other.items) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -227,7 +227,7 @@ impl ActiveItems {
         Cow::Borrowed(self.by_id.get(&id).map_or(&[], Vec::as_slice))
     }
 
-    /// As [`ActiveItems::live_with`], where ids rise.
+    /// Returns the live slot of an id, if ids rise.
     fn live_in_order(&self, id: u64) -> Option<u32> {
         let found = self.slots.binary_search_by_key(&id, |slot| slot.id).ok();
         let at = found.filter(|_| self.ids_rise)?;
@@ -297,8 +297,7 @@ impl ActiveItems {
         Some(&self.slots[at]).filter(|slot| self.is_active(slot))
     }
 
-    /// Whether a line is to be kept when the file is made anew: everything but items that are forgotten, and the
-    /// records that forgot them.
+    /// Returns true if compaction keeps a line: all but forgotten items, and the records that forgot them.
     pub(crate) fn keeps(&self, entry: &Entry<'_>) -> bool {
         let effect = LineEffect::of(entry);
         match effect.deed {
@@ -334,14 +333,14 @@ impl ActiveItems {
     }
 }
 
-/// How many ids may be lost in so many bytes that cannot be read: whatever takes an id takes more than this.
+/// Returns an upper bound on the ids lost in so many unreadable bytes, from the shortest line that takes an id.
 pub(crate) fn ids_within(bytes: u64) -> u64 {
     1 + bytes / LINE_BYTES_MIN
 }
 
 /// No line of ours that takes an id is as short as this.
 const LINE_BYTES_MIN: u64 = 64;
-/// What an item takes at least, to know how much memory to ask for at once.
+/// The least size of an item, to reserve memory for the slots at once.
 const ITEM_BYTES: u64 = 192;
 
 /// A stream that was read to its end.
@@ -349,7 +348,7 @@ const ITEM_BYTES: u64 = 192;
 pub(super) struct MemoryCache {
     reader: Box<dyn StreamReader>,
     active: Arc<ActiveItems>,
-    /// What the stream was called, and the state it was seen in before the last of it was read.
+    /// The name of the stream, and its version before the last of it was read.
     name: String,
     version: Version,
 }

@@ -11,10 +11,10 @@ use crate::error::Result;
 use crate::secrets::secrets;
 use crate::similarity::{MinHash, mix};
 
-/// What an audit found.
+/// The findings of an audit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Audit {
-    /// What is in the file.
+    /// The numbers of items and lines in the file.
     pub counts: Counts,
     /// Lines that cannot be read.
     pub damaged: u64,
@@ -24,7 +24,7 @@ pub struct Audit {
     pub near: Rate,
     /// Items that do not rest on the word of a person: no quote, or one that is not where it should be.
     pub ungrounded: Rate,
-    /// Of these: items whose quote was said by a model or a tool.
+    /// Items among the ungrounded whose quote was said by a model or a tool.
     pub not_said_by_user: Rate,
     /// Items that look like credentials.
     pub secret: Rate,
@@ -42,12 +42,12 @@ pub struct Audit {
     pub contradictions: Vec<Pair>,
 }
 
-/// How many items, and which: some of them, if there are very many.
+/// The number and share of items with a flaw, and the ids of some of them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rate {
-    /// How many.
+    /// The number of items.
     pub items: usize,
-    /// Of all that are active, between 0 and 1.
+    /// The share of all active items, between 0 and 1.
     pub rate: f64,
     /// Their ids, newest first.
     pub ids: Vec<u64>,

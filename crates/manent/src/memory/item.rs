@@ -11,16 +11,16 @@ use crate::meta::add_json;
 use crate::turn::Record;
 use manent_store::clock;
 
-/// What an item is about.
+/// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Something that is so.
     Fact,
-    /// What somebody likes to have, or how.
+    /// A preference.
     Pref,
-    /// What is going on: a project, a plan, a task.
+    /// Something in progress: a project, a plan, a task.
     Context,
-    /// What a day brought.
+    /// A summary of a part of a day.
     Daily,
 }
 
@@ -98,7 +98,7 @@ impl FromStr for SourceKind {
     }
 }
 
-/// Where an item came from.
+/// The origin of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// The kind of the source.
@@ -113,7 +113,7 @@ pub struct Source {
     pub quote: Option<String>,
     /// The model that took it from there.
     pub model: Option<String>,
-    /// Of what that model was told to do, the hash.
+    /// The hash of the instructions that the model had.
     pub prompt: Option<String>,
 }
 
@@ -178,13 +178,13 @@ impl Source {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewItem {
-    /// What it is about.
+    /// The kind of the item.
     pub kind: Kind,
-    /// What is remembered.
+    /// The text to remember.
     pub content: String,
     /// Labels.
     pub tags: Vec<String>,
-    /// Where it comes from.
+    /// The origin of the item.
     pub source: Source,
     /// The item that this one replaces, if any: that one stays, hidden, until this one is forgotten.
     pub replaces: Option<u64>,
@@ -279,17 +279,17 @@ fn begun(kind: &str, id: u64, ts: &str) -> Body {
 /// Something that is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// Its number in the memory, for ever.
+    /// The number of the item, which is never given to another.
     pub id: u64,
-    /// What it is about.
+    /// The kind of the item.
     pub kind: Kind,
-    /// What is remembered.
+    /// The remembered text.
     pub content: String,
     /// Labels.
     pub tags: Vec<String>,
-    /// Where it came from.
+    /// The origin of the item.
     pub source: Source,
-    /// When it was written, as the record says; empty if it does not.
+    /// The time of writing, as the record says; empty if it does not.
     pub ts: String,
     /// The same, in milliseconds since 1970; where the record does not say, that of the one before.
     pub at_ms: i64,
@@ -321,7 +321,7 @@ impl Item {
     }
 }
 
-/// What cannot be remembered, and why.
+/// The reason why something cannot be remembered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ItemError {
@@ -360,5 +360,5 @@ pub(crate) const FORGET: &str = "forget";
 /// The highest id that is given out: other programs read numbers as floating point.
 pub(crate) const ID_MAX: u64 = (1 << 53) - 1;
 const TAG_CHARS_MAX: usize = 100;
-/// How much of what was refused is shown.
+/// The number of characters of a refused text that a message shows.
 const SHOWN_CHARS: usize = 40;

@@ -53,7 +53,7 @@ pub use writer::{Forgotten, MemoryCompaction, MemoryWriter};
 pub(crate) use audit::Relation;
 use writer::NextId;
 
-/// What is remembered across sessions.
+/// The memory of a store: items that are remembered across sessions.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -76,7 +76,7 @@ pub struct Memory {
     core: Arc<MemoryCore>,
 }
 
-/// What all memories of one store share.
+/// The state that all memories of one store share.
 #[derive(Debug)]
 pub(crate) struct MemoryCore {
     id: StreamId,
@@ -99,7 +99,7 @@ struct MemoryCores {
     inbox: OnceLock<Arc<MemoryCore>>,
 }
 
-/// Which items are wanted.
+/// A selection of items.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Any of these kinds; none: of every kind.
@@ -133,13 +133,13 @@ impl Filter {
 }
 
 impl Store {
-    /// What is remembered across sessions.
+    /// Returns the memory of this store.
     pub fn memory(&self) -> Result<Memory> {
         self.items_in(Space::Memory)
     }
 
-    /// What was proposed to be remembered, and waits for somebody to accept it: items like those of the memory, in a
-    /// stream of their own. No context is made of them.
+    /// Returns the inbox: proposed items that wait for somebody to accept them, in a stream of their own. No context is
+    /// made of them.
     pub fn inbox(&self) -> Result<Memory> {
         self.items_in(Space::Inbox)
     }
@@ -175,7 +175,7 @@ impl MemoryCore {
         &*self.streams
     }
 
-    /// What the stream says now.
+    /// Returns the active items of the stream as it is now.
     fn active(&self) -> Result<Arc<ActiveItems>> {
         let mut loaded = lock(&self.loaded);
         if let Some(known) = loaded.as_mut()
@@ -219,7 +219,8 @@ impl Memory {
         })
     }
 
-    /// As [`Memory::items`], one at a time, until `take` says false. For memories of any size.
+    /// Gives the items that [`Memory::items`] returns one at a time, until `take` returns false. For memories of any
+    /// size.
     pub fn each(&self, filter: &Filter, mut take: impl FnMut(Item) -> bool) -> Result<()> {
         let active = self.core.active()?;
         if each(&active, filter, &mut take)? {
@@ -235,7 +236,7 @@ impl Memory {
         self.core.ask(|active| read(active, &active.with_id(id).0))
     }
 
-    /// Whether items of an id are active: there, not forgotten, not replaced.
+    /// Returns true if items of an id are active: present, not forgotten, not replaced.
     pub fn is_active(&self, id: u64) -> Result<bool> {
         let (slots, visible) = self.core.active()?.with_id(id);
         Ok(visible && !slots.is_empty())
@@ -246,7 +247,7 @@ impl Memory {
         Ok(self.core.active()?.replacers_of(id))
     }
 
-    /// How many items there are.
+    /// Returns the numbers of items and lines.
     pub fn counts(&self) -> Result<Counts> {
         Ok(self.core.active()?.counts)
     }
@@ -332,15 +333,15 @@ fn kind_of_item<'a>(record: &Record<'a>) -> Option<Cow<'a, str>> {
     Some(Cow::Borrowed(kind.word()))
 }
 
-/// How often the file may change under somebody who reads it.
+/// The number of attempts at reading a file that others change meanwhile.
 const TRIES: u32 = 16;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MemoryHits {
     /// The best, best first.
     pub hits: Vec<MemoryHit>,
-    /// How many items match in all, where that was counted.
+    /// The number of all items that match, if it was counted.
     pub total: Option<u64>,
     /// No item held all the words, so these fit the question best, whatever of it they hold.
     pub related: bool,
@@ -351,9 +352,9 @@ pub struct MemoryHits {
 pub struct MemoryHit {
     /// The item.
     pub item: Item,
-    /// What it says there.
+    /// The text around the match.
     pub snippet: Snippet,
-    /// How well it fits: higher is better, and only comparable within one answer.
+    /// The relevance: higher is better. Scores are comparable only within one result.
     pub score: f32,
 }
 

@@ -10,12 +10,12 @@ use super::item::{FORGET, Kind};
 use crate::turn::Record;
 use manent_store::clock;
 
-/// What a line does.
+/// The effect of a line on the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LineEffect {
-    /// Its id; nothing if it has none that is a whole number.
+    /// The id, if the line has one that is a whole number.
     pub(crate) id: Option<u64>,
-    /// When it was written, in milliseconds since 1970, if it says.
+    /// The time of writing in milliseconds since 1970, if the line has one.
     pub(crate) at_ms: Option<i64>,
     pub(crate) deed: Operation,
 }
@@ -60,7 +60,7 @@ fn quickly(body: &[u8]) -> Option<LineEffect> {
     Some(LineEffect { id: Some(id), at_ms: clock::parse_bytes_ms(ts), deed })
 }
 
-/// What we write behind the members that count here.
+/// Returns true if the text begins with a member that we write behind those that count here.
 fn is_the_rest(rest: &[u8]) -> bool {
     let names = [&br#""tags":["#[..], br#""idempotency_key":""#, br#""source":{"#, br#""content":""#];
     names.iter().any(|name| rest.starts_with(name))

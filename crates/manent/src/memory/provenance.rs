@@ -14,12 +14,12 @@ use crate::store::Store;
 use crate::turn::Record;
 use manent_store::{Place, SessionKey, StreamId};
 
-/// What an item rests on.
+/// The evidence that an item rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Provenance {
     /// A person said that it is to be remembered.
     Told,
-    /// Its quote stands in this record, which this role said.
+    /// The quote stands in a record.
     Quoted {
         /// The record.
         seq: u64,
@@ -35,7 +35,7 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    /// Whether what was remembered was really said, by a person.
+    /// Returns true if the item rests on the words of a person.
     pub fn is_grounded(&self) -> bool {
         match self {
             Provenance::Told => true,
@@ -45,51 +45,51 @@ impl Provenance {
     }
 }
 
-/// Where an item came from, with what stood around it.
+/// The history of an item, with the turns around its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemHistory {
     /// The item.
     pub item: Item,
-    /// Whether it is active; else another one replaces it.
+    /// True if the item is active; otherwise another one replaces it.
     pub active: bool,
     /// The items that replace it.
     pub replaced_by: Vec<u64>,
-    /// What it rests on.
+    /// The evidence that the item rests on.
     pub provenance: Provenance,
     /// The session that it came from, if that is still there.
     pub session: Option<StreamId>,
     /// The passage and some turns around it.
     pub passage: Vec<SourceTurn>,
-    /// How often it was put into a context.
+    /// The contexts that the item was put into.
     pub recalls: RecallStats,
 }
 
 /// A turn around the source of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceTurn {
-    /// Its number.
+    /// The number of the record.
     pub seq: u64,
     /// The role of the speaker.
     pub role: String,
-    /// When, as the record says.
+    /// The time, as the record says.
     pub ts: String,
-    /// What.
+    /// The text of the turn.
     pub text: String,
-    /// Whether it belongs to the source, or only stands beside it.
+    /// True if the turn belongs to the source; otherwise it only stands close to it.
     pub is_source: bool,
 }
 
-/// How often an item was put into a context, as the sessions tell.
+/// The number of contexts that an item was put into, from the `context` records of all sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecallStats {
-    /// How often.
+    /// The number of contexts.
     pub times: u64,
-    /// When last, as the record says.
+    /// The time of the last one, as its record says.
     pub last: String,
 }
 
 impl Memory {
-    /// What an item rests on.
+    /// Looks for the evidence that a source names.
     pub fn provenance(&self, source: &Source) -> Result<Provenance> {
         let Some(quote) = source.quote.as_deref().filter(|quote| !quote.trim().is_empty()) else {
             return Ok(if source.who == SourceKind::User { Provenance::Told } else { Provenance::NoQuote });
@@ -110,7 +110,7 @@ impl Memory {
         Ok(provenance)
     }
 
-    /// When the first turn of a source was said, as that says.
+    /// Returns the time of the first turn of a source, as its record says.
     pub(crate) fn said_at(&self, source: &Source) -> Result<Option<String>> {
         let Some((first, _)) = source.seqs else { return Ok(None) };
         let Some(session) = self.session_of(source)? else { return Ok(None) };
@@ -119,7 +119,7 @@ impl Memory {
         Ok(ts)
     }
 
-    /// Where an item came from. Several where another program gave an id twice.
+    /// Returns the history of an item. There are several where another program gave an id twice.
     pub fn history(&self, id: u64) -> Result<Vec<ItemHistory>> {
         let items = self.get(id)?;
         if items.is_empty() {
@@ -157,7 +157,7 @@ impl Memory {
         Ok(why)
     }
 
-    /// How often each item was put into a context: what the `context` records of all sessions say.
+    /// Counts the contexts that each item was put into, from the `context` records of all sessions.
     pub fn recalls(&self) -> Result<HashMap<u64, RecallStats>> {
         let mut recalls: HashMap<u64, RecallStats> = HashMap::new();
         let named = memchr::memmem::Finder::new(br#""memory":"#);
@@ -210,7 +210,7 @@ impl Memory {
     }
 }
 
-/// Whether a text holds a quote, whatever the blanks and line breaks between its words.
+/// Returns true if a text contains a quote, whatever the blanks and line breaks between its words.
 fn holds(text: &str, quote: &str) -> bool {
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     text.contains(quote) || plain(text).contains(&plain(quote))

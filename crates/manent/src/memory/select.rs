@@ -11,14 +11,15 @@ use crate::error::Result;
 use crate::tokens;
 use manent_index::Query;
 
-/// What was chosen for a context. [`PromptConfig::remembering`](crate::context::PromptConfig::remembering) puts it there.
+/// A selection of items for a context. [`PromptConfig::remembering`](crate::context::PromptConfig::remembering) adds it
+/// there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The ids of the items, in the order in which they are given.
     pub ids: Vec<u64>,
     /// The block for the model; empty if there are no items.
     pub text: String,
-    /// What the block takes, in tokens.
+    /// The tokens that the block takes.
     pub tokens: u64,
     /// Items that would have been given if there were room.
     pub left_out: usize,
@@ -131,7 +132,7 @@ fn line_of(item: &Item) -> String {
     )
 }
 
-/// What makes two texts the same thing.
+/// Returns the words of a text, by which repetitions are recognized.
 pub(super) fn plainly(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     manent_index::words::Words::default().split(text, |term, _| {

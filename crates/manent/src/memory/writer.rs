@@ -46,7 +46,7 @@ struct Appended {
     id: u64,
 }
 
-/// What forgetting did.
+/// The outcome of forgetting.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forgotten {
     /// The items that are forgotten now.
@@ -77,7 +77,7 @@ impl<'a> MemoryWriter<'a> {
         self.add_with(item, Durability::Sync)
     }
 
-    /// As [`MemoryWriter::add`], as durable as asked.
+    /// Remembers something with the given durability.
     pub fn add_with(&mut self, item: &NewItem, durability: Durability) -> Result<Item> {
         item.check()?;
         if let Some(replaced) = item.replaces {
@@ -172,7 +172,7 @@ impl<'a> MemoryWriter<'a> {
         Ok(Repaired { set_aside, acknowledged })
     }
 
-    /// What taking it had to cut off the end of the file, torn by a crash, and where that is kept.
+    /// Returns the torn end that opening the file had to cut off after a crash, and the place where it is kept.
     pub fn set_aside(&self) -> Option<&SetAside> {
         self.writer.as_ref().and_then(|writer| writer.set_aside())
     }
@@ -210,7 +210,7 @@ impl<'a> MemoryWriter<'a> {
         Err(Error::MemoryChanges { path: self.core.path.clone() })
     }
 
-    /// Where that fails, the number stays unknown: the old one may be taken.
+    /// Determines the next id again. If that fails it stays unknown, because the old one may be taken.
     fn count_anew(&mut self) -> Result<()> {
         self.next_id = UNKNOWN;
         self.next_id = self.find_next_id()?;
@@ -304,7 +304,7 @@ fn held(error: manent_store::Error) -> Error {
 /// No id is given out that is as low as this.
 const UNKNOWN: u64 = 0;
 
-/// What a compaction did.
+/// The outcome of a compaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryCompaction {
     /// Items that are gone from the file now.
@@ -315,7 +315,7 @@ pub struct MemoryCompaction {
     pub bytes_before: u64,
     /// After it.
     pub bytes_after: u64,
-    /// What could not be read, kept here as it stood.
+    /// The file that keeps the bytes that could not be read.
     pub damaged: Option<PathBuf>,
 }
 
@@ -445,7 +445,7 @@ fn is_note(entry: &Entry<'_>) -> bool {
     entry.verified && Record::of(entry).is_some_and(|record| record.kind().as_deref() == Some("gap"))
 }
 
-/// What cannot be read, and is kept apart before it goes.
+/// Returns the unreadable ranges, which are set aside before they go.
 fn lost_ranges(active: &ActiveItems) -> Vec<Damage> {
     // A record out of its order can be read; it stays or goes as any other.
     let is_lost = |damage: &&Damage| damage.length > 0 && damage.reason != DamageReason::OutOfOrder;

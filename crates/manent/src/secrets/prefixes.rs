@@ -11,7 +11,7 @@ pub(super) struct Prefixes {
     threes: Box<[u64; SLOTS / 64]>,
 }
 
-/// Whether a word is looked for as it is written.
+/// The comparison of letter case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Case {
     Exact,
@@ -37,7 +37,7 @@ impl Prefixes {
         starts
     }
 
-    /// Whether one of the words stands where it is taken for one.
+    /// Returns true if one of the words occurs at a place that `is_one` accepts.
     pub(super) fn any(&self, text: &str, is_one: impl Fn(Range<usize>) -> bool) -> bool {
         let bytes = text.as_bytes();
         let stands = |word: &str, at: usize| {

@@ -14,7 +14,7 @@ const VALUE_BYTES_LOOKED_AT: usize = 256;
 /// No name goes on for so long behind what is looked for of it.
 const NAME_BYTES_MAX: usize = 24;
 
-/// What stands before a value, and how it is set apart from it.
+/// Matches a name or scheme before a value, with the separator between them.
 pub(super) static HEADS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let names = "password|passwd|passphrase|[_-]pass|pwd|mnemonic|seed[_ -]?phrase|secret|token|credential\
                  |(?:api|access|private|secret|encryption|signing|account|auth|master)[_ -]?key";
@@ -32,16 +32,17 @@ static NAMES: LazyLock<Prefixes> = LazyLock::new(|| {
     Prefixes::of(names.into_iter().chain(["authorization", "bearer"]), Case::Any)
 });
 
-/// What stands before `key` where that is the name of a credential.
+/// Words before `key` that make it the name of a credential.
 const KEYS: [&str; 9] =
     ["api", "access", "private", "secret", "encryption", "signing", "account", "auth", "master"];
 
-/// Whether [`find_values`] might find any. People speak of tokens and keys far more often than they show one.
+/// Returns false if [`find_values`] cannot find anything. People speak of tokens and keys far more often than they show
+/// one.
 pub(super) fn may_have_values(text: &str) -> bool {
     NAMES.any(text, |name| may_be_given(text.as_bytes(), name))
 }
 
-/// Whether a value might be given to what has this in its name.
+/// Returns true if a value may follow a name that contains this.
 fn may_be_given(text: &[u8], name: Range<usize>) -> bool {
     let (before, after) = (&text[..name.start], &text[name.end..]);
     let is_blank = |b: &u8| matches!(b, b' ' | b'\t');
@@ -78,7 +79,7 @@ fn may_be_given(text: &[u8], name: Range<usize>) -> bool {
         || (rest.first().is_some_and(is_blank) && (is_said() || is_option()))
 }
 
-/// How sure one can be of what was assigned.
+/// The notation of an assigned value, which decides how certain a find is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
     /// In quotes.
@@ -141,7 +142,7 @@ fn assigned(text: &str, name: regex::Match<'_>, sep: regex::Match<'_>) -> Option
     Some(start..start + length(&text[start..], quote, usize::MAX))
 }
 
-/// Whether a name is the end of an option: the hyphens are near.
+/// Returns true if a name ends the name of an option: hyphens stand close before it.
 fn is_option(text: &str, name_start: usize) -> bool {
     let before = &text.as_bytes()[name_start.saturating_sub(32)..name_start];
     let word = before.iter().rev().take_while(|b| b.is_ascii_alphanumeric() || **b == b'-').count();
@@ -153,7 +154,7 @@ fn is_call(written: Written, next: Option<u8>) -> bool {
     written != Written::Quoted && matches!(next, Some(b'(' | b'[' | b'{'))
 }
 
-/// Where a value begins, and the quote that will end it.
+/// Returns the start of a value, and the quote that will end it.
 fn opening(text: &str, at: usize) -> (usize, Option<&'static str>) {
     let quotes = ["\\\"", "\\'", "\"\"\"", "\"", "'", "`"];
     let quote = quotes.into_iter().find(|quote| text[at..].starts_with(quote));
@@ -180,7 +181,8 @@ fn length(text: &str, quote: Option<&str>, bytes_max: usize) -> usize {
     close.map_or(near.len(), |(at, _)| at)
 }
 
-/// Whether a comma or the like ends a value: nothing follows it, or the next pair does. Else it is in the value.
+/// Returns true if a comma or the like ends a value, because nothing or the next pair follows; otherwise it is part of
+/// the value.
 fn is_next_pair(rest: &str) -> bool {
     let name = rest.bytes().take(32).take_while(|b| b.is_ascii_alphanumeric() || b"_.-".contains(b)).count();
     let next = rest[name..].chars().next();
@@ -227,7 +229,7 @@ fn is_code(value: &str, signs: usize) -> bool {
     constant || value.contains("::") || (value.contains('.') && signs == 0 && value.len() < 32)
 }
 
-/// What stands in documents and code where a value will be.
+/// Recognizes placeholders that stand in documents and code instead of a value.
 fn is_placeholder(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let named = value.strip_prefix(['$', '%']).unwrap_or_default();
@@ -251,7 +253,7 @@ fn is_placeholder(value: &str) -> bool {
         || words.iter().any(|word| lower.contains(word))
 }
 
-/// What follows the scheme of an `Authorization` header.
+/// Finds the credential behind the scheme of an `Authorization` header.
 fn bearer(text: &str, head: &str, start: usize) -> Option<Range<usize>> {
     let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"._~+/=-".contains(b);
     let length = text.as_bytes()[start..].iter().take_while(|b| is_part(b)).count();

@@ -96,7 +96,7 @@ fn uncrashed(image: &SimDisk) -> Vec<String> {
     wanted
 }
 
-/// What strikes an operation that changes nothing is felt by the next that does: a few of them are enough.
+/// A fault in an operation that changes nothing shows in the next one that does: a few of them are enough.
 fn struck_a_change(disk: &SimDisk, operation: u64) -> bool {
     disk.struck_a_change() || operation.is_multiple_of(16)
 }

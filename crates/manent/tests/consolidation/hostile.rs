@@ -39,7 +39,7 @@ fn sentence(dice: &mut Rng) -> &'static str {
     SAID[dice.below(SAID.len() as u64) as usize].0
 }
 
-/// What a user says, with what programs put between.
+/// Text of the user, with text of programs in between.
 fn users_turn(dice: &mut Rng) -> String {
     let mut text = String::new();
     for _ in 0..dice.range(1..=4) {
@@ -137,7 +137,7 @@ fn content(dice: &mut Rng, quote: &str) -> String {
     }
 }
 
-/// What a model might answer.
+/// A possible reply of a model.
 fn answer(dice: &mut Rng, said: &[(u64, String, String)]) -> String {
     let most = if dice.chance(1, 50) { 3000 } else { 20 };
     let claims: Vec<serde_json::Value> = (0..dice.below(most))

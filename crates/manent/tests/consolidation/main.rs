@@ -25,13 +25,13 @@
 
 mod crashes;
 mod cursor;
-mod first;
+mod false_claims;
 mod hostile;
 mod limits;
 mod merging;
 mod oracle;
 mod sessions;
-mod tricks;
+mod steps;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -189,7 +189,7 @@ pub(crate) fn learned(store: &Store) -> Vec<Item> {
     items
 }
 
-/// What they say, without who said it.
+/// Returns the texts of items, without the opening words.
 pub(crate) fn contents(store: &Store) -> Vec<String> {
     let plain = |text: &str| text.strip_prefix("The user said: ").unwrap_or(text).to_owned();
     learned(store).iter().map(|item| plain(&item.content)).collect()

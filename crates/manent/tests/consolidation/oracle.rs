@@ -29,7 +29,7 @@ pub(crate) const SAID: [(&str, &[&str]); 20] = [
     ("I moved here in 2019!", &["The user moved here in 2019"]),
 ];
 
-/// What users say and nothing is made of.
+/// Sentences of users that must not become items.
 pub(crate) const IDLE: [&str; 6] = [
     "Do I live in Rome?",
     "thanks!",
@@ -59,7 +59,7 @@ fn sentences_in(quote: &str) -> Option<Vec<&'static str>> {
     (1..=6).contains(&found.len()).then_some(found)
 }
 
-/// What is wrong with an item, in words.
+/// Describes what is wrong with an item.
 fn judge(item: &Item, said: &[(u64, String, String)]) -> Result<(), String> {
     let Source { who, seqs, quote, .. } = &item.source;
     let quote = quote.as_deref().ok_or("no quote")?;
@@ -129,7 +129,7 @@ fn judge_daily(item: &Item, said: &[(u64, String, String)]) -> Result<(), String
     Ok(())
 }
 
-/// Whether all that is remembered, active or replaced or proposed, may be.
+/// Checks that every item may be there, active or replaced or proposed.
 pub(crate) fn judge_all(store: &Store, said: &[(u64, String, String)]) -> Result<usize, String> {
     let (mut learned, mut seen) = (0, HashSet::new());
     for memory in [store.memory().unwrap(), store.inbox().unwrap()] {

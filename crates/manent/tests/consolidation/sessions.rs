@@ -7,7 +7,7 @@ use super::{
     Model, at, contents, dailies, expect_grounded, files, home, key, learned, look, look_at, open, say,
 };
 
-/// What a model is shown takes at most what it takes; four bytes a token.
+/// A model is shown at most as many tokens as it takes, at four bytes a token.
 fn expect_bounded(model: &Model<'_>) {
     for shown in model.transcripts.iter().chain(&model.evidence) {
         assert!(shown.len() as u64 <= model.max * 4 + 4, "{} bytes, {} tokens", shown.len(), model.max);

@@ -11,7 +11,7 @@ use super::pairs::refused;
 use super::scenes::key;
 use super::state::{self, State};
 
-/// What happened in a life, to show that lives are worth living.
+/// Counts of what happened in a life, to show that lives cover enough.
 #[derive(Debug, Default)]
 struct Stats {
     acknowledged: u64,
@@ -209,7 +209,7 @@ impl Life {
         }
     }
 
-    /// What an act left: nothing new, a refusal, or a crash.
+    /// The outcome of an act: nothing new, a refusal, or a crash.
     fn after(&mut self, did: Did, error: Option<Error>) -> Result<(), String> {
         if self.disk.crashed().is_none() {
             return match error {

@@ -29,7 +29,7 @@ mod pairs;
 mod scenes;
 mod state;
 mod sweep;
-mod verifying;
+mod verify;
 
 fn number(name: &str) -> Option<u64> {
     manent_sim::seeds::number(name).unwrap()

@@ -18,11 +18,11 @@ pub(crate) struct Known {
     pub(crate) key: SessionKey,
     pub(crate) place: Place,
     pub(crate) records: Records,
-    /// Where else it may be found after a crash.
+    /// Other places where a crash may leave the session.
     places: BTreeSet<Place>,
-    /// How many of the records must be there.
+    /// The number of records that must be there.
     promised: usize,
-    /// It may not be there at all: it was not promised, or is being purged.
+    /// True if the session may be missing: it was not acknowledged, or is being purged.
     optional: bool,
     /// A record that was being appended.
     maybe: Option<String>,
@@ -117,7 +117,7 @@ impl Model {
         self.maybe.push((key.clone(), records));
     }
 
-    /// Nothing happened since the last look but what was acknowledged.
+    /// Clears the uncertainty: since the last check only acknowledged changes were made.
     pub(crate) fn check(&self, now: &State) -> Result<(), String> {
         let seen = by_id(now)?;
         for (id, known) in &self.sessions {

@@ -54,11 +54,12 @@ impl Op {
     }
 }
 
-/// What came of doing it again.
+/// The outcome of a second attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Again {
     Done,
-    /// It was done already, as far as anybody can see. Nobody was told so, and a power cut may still take it back.
+    /// The first attempt had done it, as far as can be seen. That was never acknowledged, so a power cut may still undo
+    /// it.
     NotNeeded,
 }
 
@@ -70,7 +71,7 @@ pub(crate) struct Case {
     pub(crate) target: Seen,
     pub(crate) old: State,
     pub(crate) new: State,
-    /// How many disk operations it takes.
+    /// Counts the disk operations it takes.
     pub(crate) operations: u64,
 }
 
@@ -98,7 +99,7 @@ impl Case {
         Case { name, image, op, target, old, new, operations }
     }
 
-    /// Whether a state is one that the operation may leave when it does not come to its end.
+    /// Returns true if the operation may leave this state when it is interrupted.
     pub(crate) fn allows(&self, now: &State) -> bool {
         match self.op {
             // One session after the other, forks first.

@@ -27,7 +27,7 @@ enum Act {
     ToFork(&'static str, Op),
 }
 
-/// What came of it: what was read, or the error.
+/// The outcome: the text that was read, or the error.
 type Outcome = Result<Vec<(u64, String)>, String>;
 
 impl Act {
@@ -132,7 +132,7 @@ impl Two {
     }
 }
 
-/// What may come of two acts, by whether each of them was refused.
+/// The permitted outcomes of two acts, by whether each of them was refused.
 struct Allowed {
     serial: Vec<(Outcome, Outcome, State)>,
     nothing: State,
@@ -291,7 +291,7 @@ fn forks_that_are_written_or_moved_while_their_parent_is_purged_lose_nothing() {
     }
 }
 
-/// What takes several steps, with others who come upon the session between two of them.
+/// Operations of several steps, with others that come upon the session between two of them.
 #[test]
 fn whoever_comes_upon_a_session_that_is_on_its_way_loses_and_mixes_nothing() {
     let ops = [Op::Archive, Op::Unarchive, Op::Delete, Op::Purge, Op::Fork(None)];

@@ -25,7 +25,7 @@ impl Image {
         disk
     }
 
-    /// What was set aside of torn sessions, each as often as it is there.
+    /// The contents set aside from torn sessions, each as often as it is there.
     pub(crate) fn torn_copies(&self) -> Vec<Vec<u8>> {
         let torn = self.files.iter().filter(|(path, _)| path.to_str().unwrap().contains(".torn-"));
         torn.map(|(_, bytes)| bytes.clone()).collect()
@@ -88,14 +88,14 @@ impl Scene {
         self
     }
 
-    /// As a crash leaves it that comes before packing.
+    /// An archived session after a crash before packing.
     pub(crate) fn archive_plain(&self, session: &str) -> &Scene {
         let at = self.find(Place::Live, session);
         self.store.streams().relocate(&at, Place::Archive, Duration::ZERO).unwrap();
         self
     }
 
-    /// As a crash leaves it that comes between packing and removing the plain file.
+    /// An archived session after a crash between packing and removing the plain file.
     pub(crate) fn archive_both(&self, session: &str) -> &Scene {
         self.archive_plain(session);
         let plain = self.disk.paths().into_iter().find(|p| {

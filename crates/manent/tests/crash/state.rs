@@ -22,7 +22,7 @@ pub(crate) struct Seen {
     pub(crate) damage: usize,
 }
 
-/// What counts when two states are compared. Not the id: another program's session has none while it is live.
+/// The fields that count when two states are compared. The id does not: another program's session has none while live.
 type Essence<'a> = (Place, &'a str, &'a [(u64, String)], usize);
 
 impl Seen {
@@ -68,7 +68,7 @@ impl State {
         Ok(State(all))
     }
 
-    /// As [`State::of`]; and every byte of every session is as it should be, but perhaps for a torn end.
+    /// Reads the state as [`State::of`] does, and checks every byte of every session, except for a torn end.
     pub(crate) fn verified(store: &Store) -> Result<State, String> {
         let state = State::of(store)?;
         for seen in &state.0 {
@@ -92,7 +92,7 @@ impl State {
         self.0.iter().map(line).collect()
     }
 
-    /// Whether every session of `other` is here too.
+    /// Returns true if every session of `other` is here too.
     pub(crate) fn holds(&self, other: &State) -> bool {
         let mut here = self.0.iter().map(Seen::essence);
         other.0.iter().all(|wanted| here.any(|seen| seen == wanted.essence()))

@@ -65,7 +65,7 @@ impl Try<'_> {
         }
     }
 
-    /// What was set aside of a purged session goes with it, and so does what a purge wrote itself.
+    /// Contents set aside from a purged session go with it, and so does what the purge itself wrote.
     fn nothing_purged_is_left(&self, when: &str) {
         if !matches!(self.case.op, Op::Purge | Op::PurgeWithForks) {
             return;
@@ -80,7 +80,8 @@ impl Try<'_> {
         }
     }
 
-    /// What was set aside lies where its session lies, or it would be taken for the next one's of that key.
+    /// Contents set aside lie where their session lies, or they would be taken for those of the next session of that
+    /// key.
     fn torn_copies_went_along(&self, when: &str) {
         let torn = |path: &PathBuf| path.to_str().unwrap().contains("/sessions/work.jsonl.torn-");
         let left_live =
@@ -97,12 +98,12 @@ impl Try<'_> {
     }
 }
 
-/// Whether the last operation was one that changes the disk.
+/// Returns true if the last operation changes the disk.
 fn changes_something(disk: &SimDisk) -> bool {
     disk.trace().iter().rfind(|line| line.starts_with('#')).is_some_and(|line| is_change(line))
 }
 
-/// Whether the operation that failed was one that changes the disk.
+/// Returns true if the failed operation changes the disk.
 fn struck_a_change(disk: &SimDisk) -> bool {
     disk.trace().iter().rfind(|line| line.ends_with(")]")).is_some_and(|line| is_change(line))
 }
@@ -118,7 +119,7 @@ fn crash(rng: &mut Rng) -> Fault {
     if rng.chance(1, 3) { Fault::CrashKill } else { Fault::CrashPower }
 }
 
-/// What kind of disk operation a crash came in.
+/// The kind of disk operation that a crash came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Struck {
     /// None: it was over before.

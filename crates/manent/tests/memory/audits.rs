@@ -6,7 +6,7 @@ use manent::{Memory, SessionKey, Store, turn};
 
 use super::{fact, home, open};
 
-/// What a memory of a few months may hold. None of it is wrong.
+/// Items of a memory of a few months, all of them correct.
 const ORDINARY: [&str; 60] = [
     "Anna is the user's sister",
     "The user's daughter Mia is seven years old",

@@ -6,7 +6,7 @@ use manent_sim::{CrashKind, Errno, Fault, SimDisk};
 use super::scenes::{SECRET, damaged, files_with, find, foreign, native, open, told, try_open};
 use super::{fact, number};
 
-/// What is done while the disk breaks.
+/// An operation during which the disk breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     Add,
@@ -20,12 +20,12 @@ enum Act {
 
 const ACTS: [Act; 6] = [Act::Add, Act::Forget, Act::Replace, Act::Compact, Act::Search, Act::All];
 
-/// What was acknowledged.
+/// The acknowledged state.
 #[derive(Debug, Clone, Default)]
 struct Acks {
-    /// What must be there: ids and texts.
+    /// The ids and texts that must be there.
     there: Vec<(u64, String)>,
-    /// What may be there or not: it was tried, and nobody was told how it went.
+    /// The ids and texts that may be there: their write was not acknowledged.
     perhaps: Vec<String>,
     /// Ids that are forgotten for certain, and for which somebody tried.
     gone: Vec<u64>,
@@ -88,7 +88,7 @@ impl Acks {
         }
     }
 
-    /// Whether a memory tells what was acknowledged, and nothing else.
+    /// Checks that a memory has what was acknowledged, and nothing else.
     fn check(&self, memory: &Memory, what: &str) {
         let now = told(memory).unwrap_or_else(|e| panic!("{what}: it cannot be listed: {e}"));
         for (id, text) in &self.there {
@@ -136,7 +136,7 @@ fn scenes() -> [(&'static str, SimDisk); 3] {
     [("native", native()), ("foreign", foreign()), ("damaged", damaged())]
 }
 
-/// What item 3 says cannot be read in one scene, and is set aside there; nothing else may be lost.
+/// Item 3 cannot be read in one scene, and is set aside there; nothing else may be lost.
 fn crash_at(image: &SimDisk, act: Act, operation: u64, fault: Fault, seed: u64, what: &str) -> bool {
     let what = format!("{what}: {fault:?} at operation {operation}, seed {seed}");
     let mut acks = Acks::of(image);
@@ -156,7 +156,7 @@ fn crash_at(image: &SimDisk, act: Act, operation: u64, fault: Fault, seed: u64, 
     true
 }
 
-/// What strikes an operation that changes nothing is felt by the next that does: a few of them are enough.
+/// A fault in an operation that changes nothing shows in the next one that does: a few of them are enough.
 fn struck_a_change(disk: &SimDisk, operation: u64) -> bool {
     disk.struck_a_change() || operation.is_multiple_of(4)
 }
@@ -282,7 +282,7 @@ fn a_disk_that_fills_up_loses_nothing() {
     }
 }
 
-/// What cannot be read is somewhere afterwards, whatever happened to the compaction.
+/// Unreadable bytes are somewhere afterwards, whatever happened to the compaction.
 #[test]
 fn damaged_bytes_are_set_aside_before_the_file_that_holds_them_goes() {
     let image = damaged();

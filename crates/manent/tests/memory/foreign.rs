@@ -13,7 +13,7 @@ const THEIRS: &str = r#"{"meta":{"version":1,"app":"another"}}
 {"id":5,"kind":"forget","target":2}
 "#;
 
-/// What another program reads: every line that is JSON, the id of each, what is forgotten.
+/// Reads the file as another program does: every line that is JSON, the id of each, and the forgotten ids.
 fn as_they_read(text: &str) -> (Vec<u64>, u64) {
     let (mut items, mut highest) = (Vec::new(), 0);
     for line in text.lines() {

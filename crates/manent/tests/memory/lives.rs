@@ -12,7 +12,7 @@ use manent_sim::seeds::live_as_asked;
 use super::model::{Known, Model};
 use super::{found, open};
 
-/// Who writes the file.
+/// The writer of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
     Ours,
@@ -31,7 +31,7 @@ pub(crate) struct Life {
     pub(crate) stats: Stats,
 }
 
-/// What happened, to show that lives are worth living.
+/// Counts of what happened, to show that lives cover enough.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     pub(crate) added: u64,

@@ -28,21 +28,21 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "tests do to files what people and other programs do")]
 
-mod acts;
 mod audits;
 mod crashes;
-mod first;
 mod foreign;
+mod invalid_input;
+mod items;
 mod lives;
 mod model;
-mod odd;
+mod operations;
 mod rot;
 mod scenes;
 mod select;
 mod shapes;
 mod sizes;
 mod threads;
-mod visits;
+mod two_processes;
 
 use std::path::Path;
 use std::time::Duration;

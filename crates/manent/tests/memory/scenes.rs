@@ -72,7 +72,7 @@ pub(crate) fn damaged() -> SimDisk {
     disk
 }
 
-/// What a memory tells: its active items, with what they say.
+/// Returns the active items of a memory, with their texts.
 pub(crate) fn told(memory: &Memory) -> manent::Result<Vec<(u64, String)>> {
     let items = memory.items(&Filter::default())?;
     let mut told: Vec<(u64, String)> = items.into_iter().map(|item| (item.id, item.content)).collect();

@@ -35,7 +35,7 @@ fn line(rng: &mut Rng) -> String {
     }
 }
 
-/// What the lines mean, taken one by one: ids and texts of the active items, unknown ones, the highest id.
+/// The meaning of the lines, taken one by one: ids and texts of the active items, unknown ones, the highest id.
 fn naive(lines: &[String]) -> (Vec<(u64, String)>, Vec<String>, u64) {
     let mut items: Vec<(u64, String, Option<u64>)> = Vec::new();
     let (mut unknown, mut highest) = (Vec::new(), 0);

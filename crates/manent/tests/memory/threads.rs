@@ -19,7 +19,7 @@ fn patient(home: &Path) -> Memory {
     Store::open_with(home, options).unwrap().memory().unwrap()
 }
 
-/// What all threads together were told.
+/// The results that all threads together were given.
 #[derive(Default)]
 struct Told {
     added: Mutex<BTreeSet<u64>>,

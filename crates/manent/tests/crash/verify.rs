@@ -13,7 +13,7 @@ use super::ops::Op;
 use super::scenes::{self, Image, key};
 use super::state;
 
-/// What another process does meanwhile.
+/// A change that another process makes meanwhile.
 #[derive(Debug, Clone, Copy)]
 enum Move {
     /// To the session of this key, wherever it is.

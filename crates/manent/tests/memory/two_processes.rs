@@ -18,7 +18,7 @@ enum Act {
 
 const ACTS: [Act; 4] = [Act::Add, Act::Forget, Act::Compact, Act::Search];
 
-/// What one of the two was told.
+/// The results that one of the two processes was given.
 #[derive(Debug, Default)]
 struct Told {
     added: Option<u64>,

@@ -79,7 +79,7 @@ fn without_a_model_days_are_still_told() {
 
 const NOT_THEIRS: &str = "I zqxlive elsewhere.";
 
-/// What stands in a turn of the user and is none of the user's words.
+/// Text that stands in a turn of the user and is not the user's own.
 fn pasted() -> Vec<String> {
     vec![
         format!("```\n{NOT_THEIRS}\n```"),

@@ -4,7 +4,7 @@ use manent::consolidate::Refusal;
 
 use super::{Model, contents, dailies, expect_grounded, facts, home, learned, look, open, say};
 
-/// What is remembered of a turn when a model claims something, and why not.
+/// Returns what is remembered of a turn when a model makes a claim, or the refusal.
 fn claimed(said: &str, content: &str, quote: &str) -> Result<String, Refusal> {
     let dir = home();
     let store = open(dir.path());
