@@ -21,12 +21,12 @@
 //! |---|---|
 //! | `store.rs` | [`Store`] and [`Session`]: opening, appending, reading, listing |
 //! | `lifecycle.rs`, `fork.rs` | archive, delete, restore, purge; forks |
-//! | `reading.rs` | [`Reader`]: a session, and through it what it was forked from |
-//! | `stream.rs` | [`Start`]: one stream of a session |
+//! | `reader.rs` | [`Reader`]: the records of a session, and of the sessions it was forked from |
+//! | `verify.rs` | [`VerifyAll`]: a check of every session while others move them |
 //! | `meta.rs` | [`Meta`]: what the header of a session says |
 //! | `turn.rs` | [`Record`]: what a line says; making bodies of turns |
 //! | `transcript.rs` | [`Transcript`]: a whole session, decoded |
-//! | `scan.rs`, `arena.rs` | the flat scanner under both; where decoded text lies |
+//! | `scan.rs` | the flat scanner under both |
 //! | `error.rs` | [`Error`]: what can go wrong |
 //! | `context/` | [`context::Context`]: what a model sees of a session, made from its log |
 //! | `consolidate/` | [`consolidate::Consolidation`]: what was said becomes memory, with proof |

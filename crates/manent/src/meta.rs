@@ -1,4 +1,4 @@
-//! The header of a session: who it is, who wrote it, what it was forked from.
+//! The headers of streams: the id and key of a session, its writer, and the session it was forked from.
 
 use manent_log::{Body, Entry};
 use serde_json::value::RawValue;

@@ -1,8 +1,8 @@
-//! Reading a session, and through it what it was forked from.
+//! [`Reader`]: the records of a session, and of the sessions it was forked from.
 //!
 //! A fork holds only its own records. A [`Reader`] puts them behind those of its parent, up to the record at which it
-//! was forked, and so on back to the first: whoever reads sees one session. A parent that is gone, or that no longer
-//! holds that record, is damage like any other: named, and hiding nothing of the rest.
+//! was forked, and so on back to the first: the caller sees one session. A parent that is gone, or that no longer holds
+//! that record, is reported as damage and hides nothing of the rest.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

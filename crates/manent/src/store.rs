@@ -1,7 +1,7 @@
 //! A store of sessions: what people embed.
 //!
 //! The library has no terminal, no environment and no home directory: whoever embeds it says where the store is. This
-//! file opens, writes, reads and lists; `lifecycle.rs` archives and deletes, `fork.rs` forks, `reading.rs` reads
+//! file opens, writes, reads and lists; `lifecycle.rs` archives and deletes, `fork.rs` forks, `reader.rs` reads
 //! through forks. Where records lie is the [`Backend`]'s business.
 
 use std::any::{Any, TypeId};

@@ -1,7 +1,7 @@
-//! How many tokens a text takes: one function for whatever triggers, cuts and reports.
+//! Token counts: one function for everything that triggers, cuts and reports.
 //!
-//! Exact counts are those of one vocabulary (o200k), which no model but some of one maker uses; every other model
-//! splits text a little differently. So whoever knows what a provider reported for a prompt corrects the count by that
+//! Exact counts are those of one vocabulary (o200k), which only some models of one maker use; every other model splits
+//! text a little differently. So a caller that knows what a provider reported for a prompt corrects the count by that
 //! ratio ([`Tokens::corrected`]). The estimate is four bytes a token: no vocabulary, no time, and wrong by up to half;
 //! docs/decisions/0035-counting-tokens.md has the errors of both.
 

@@ -1,7 +1,11 @@
 //! A whole session in memory, decoded: every turn with its role, time and text.
 //!
 //! All text lies in one arena of about the size of the file, so that a session of 100,000 turns costs one allocation
-//! and not 300,000. What a turn carries besides (tool calls, usage) is kept as it stands, as JSON.
+//! and not 300,000. Other members of a turn (tool calls, usage) are kept as JSON.
+//!
+//! Loading a large session costs more in page faults than in parsing, so the arena maps large blocks in huge pages.
+//! They are anonymous memory, not the file: a live log is never mapped. Small sessions get ordinary memory of their own
+//! size, so that thousands of them can be held.
 
 use std::io;
 

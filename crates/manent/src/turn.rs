@@ -1,8 +1,8 @@
-//! What a line of a session says: its role or kind, its time, its text.
+//! [`Record`]: a view of one line of a session, with its role or kind, its time and its text.
 //!
-//! A [`Record`] is a view of one line. It finds the envelope at once and decodes the text only when asked. Lines that
-//! are not laid out as we write them (other programs' lines, mostly) go through a JSON parser and read the same.
-//! Unknown kinds and members are neither dropped nor understood: [`Record::line`] has the bytes as they stand.
+//! The scanner finds the envelope at once; the text is decoded only on request. Lines that are not laid out as we write
+//! them, mostly those of other programs, go through a JSON parser and read the same. Unknown kinds and members are
+//! neither dropped nor interpreted: [`Record::line`] has the bytes as they are.
 
 use std::borrow::Cow;
 

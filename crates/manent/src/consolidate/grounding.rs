@@ -1,8 +1,11 @@
-//! Nothing that a model invented becomes a fact.
+//! The check that the user said what a model claims.
 //!
-//! A model only points: at words that the user said. What is remembered are those words, the whole sentence, so that
-//! no cut can turn what it says round. Only where a model says the very same in the third person is its wording taken.
-//! And what a model tells of a day must not name what nobody named.
+//! A model only points at words of the user. The whole sentence with those words is remembered, so that no cut can
+//! reverse its meaning. The model's own wording is used only if it says exactly the same in the third person.
+//!
+//! A summary of a passage must not name anything that nobody named, and must not negate what was affirmed or affirm
+//! what was negated. The latter is a guess: a negation applies to the next word that carries meaning. A wrong guess
+//! costs only words, because the passage is then quoted instead of summed up.
 
 use std::collections::{HashMap, HashSet};
 

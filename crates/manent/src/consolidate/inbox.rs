@@ -1,4 +1,4 @@
-//! The inbox: what was proposed to be remembered, until a person accepts it or not.
+//! The inbox: proposed items, until a person accepts or rejects them.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,7 @@
-//! The journal of consolidation, `consolidation.jsonl`: what was looked at, by whom, and what came of it.
+//! The journal of consolidation, `consolidation.jsonl`: the passages looked at, by which extractor, with what result.
 //!
-//! It is a log like any other. Its lease is the right to consolidate, so that no passage is looked at by two at once;
-//! a process that dies lets go of it. A passage that was begun and not finished is gone on with. It says nothing of
-//! what was said: ids, numbers, hashes.
+//! Its lease is the right to consolidate, so that no passage is looked at twice at once; a process that dies releases
+//! it. A passage that was begun and not finished is resumed. The journal holds ids, numbers and hashes, never any text.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

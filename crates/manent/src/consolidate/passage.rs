@@ -1,7 +1,11 @@
-//! The passage of a session that is looked at in one step: what the user said in it, and what happened.
+//! The passage of a session that one step looks at, and the user's own sentences in it.
 //!
-//! Only the user's own words are evidence. System text, what was remembered, what tools put out, what a model said and
-//! what was summed up are none.
+//! Only the user's own words are evidence: not system text, remembered items, tool output, answers of a model or
+//! summaries, and in a turn of the user not what is quoted, fenced or inserted by a program.
+//!
+//! A sentence is cut only where it surely ends: one that is too long is merely refused, but half of one may say the
+//! opposite of the whole. So a line that continues in the next one is not a sentence, nor is text between two quotation
+//! marks, and an abbreviation ends nothing.
 
 use manent_index::words::{Words, is_stop};
 use manent_log::{Entry, LogItem};

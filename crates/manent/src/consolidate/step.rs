@@ -1,4 +1,7 @@
-//! One step at work: first what happened, then what is worth remembering.
+//! One step of consolidation: first a summary of what happened, then the facts worth remembering.
+//!
+//! A claim that the memory holds already, or that the user contradicted later, is refused. Claims are compared by their
+//! words alone with the items that a search for them finds.
 
 use manent_index::Query;
 use manent_index::words::Words;

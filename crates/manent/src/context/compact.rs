@@ -1,8 +1,8 @@
-//! Compaction: when a context grows too large, what came first is summed up in a record, and nothing is removed.
+//! Compaction: when a context grows too large, its oldest part is summed up in a record. Nothing is removed.
 //!
-//! Ways are tried from the mildest on, and one is taken only if the context really is small enough with it: leave out
-//! what old tools put out; sum up with a model; sum up piece by piece; sum up without a model; leave whole turns out,
-//! and say so. `plan.rs` finds the way; here it is asked for, written down, and taken back.
+//! Methods are tried from the mildest on: leave out the output of old tool calls; sum up with a model; sum up with a
+//! model piece by piece; sum up without a model; leave whole turns out, with a note. The result of each is rendered and
+//! counted by the same function that triggered the compaction, and is used only if the context really is small enough.
 
 use std::collections::HashSet;
 

@@ -1,10 +1,10 @@
-//! A summary without a model: what people asked for, what was decided, and the names of everything that matters.
+//! A summary without a model: requests, decisions, and the names of everything that matters, quoted.
 //!
-//! What a conversation must not lose are its file paths, numbers, identifiers, decisions and open tasks. Each sentence
-//! is worth the things it names that are not yet in the summary, more if a person said it or if it decides something,
-//! and costs its length; the best are taken until their share of the budget is used up, and put back into their order.
-//! A thing counts by who named it and how often: what only a tool put out once is mostly noise. The rest of the budget
-//! names what could not be quoted, a number with the words beside it.
+//! A conversation must not lose its file paths, numbers, identifiers, decisions and open tasks. Each sentence is worth
+//! the things it names that are not yet in the summary, more if the user said it or if it decides something, and costs
+//! its length. The best sentences are taken until their share of the budget is used up, and put back into their order.
+//! A thing counts by who named it and how often: a thing that only a tool put out, once, is mostly noise. The rest of
+//! the budget names things that could not be quoted, a number with the words next to it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

@@ -5,14 +5,13 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `mod.rs` | [`Context`], and what the store knows of it |
-//! | `part.rs` | the part of a session that a context is made of, read back to where it begins |
-//! | `tail.rs` | the part that a [`Session`](crate::Session) keeps, so that a question is answered from one read |
+//! | `mod.rs` | [`Context`], and how a store makes one |
+//! | `part.rs` | the part of a session that a context is made of, and its tail that a [`Session`](crate::Session) keeps |
 //! | `records.rs` | the records that shape a context: `context`, `compaction`, `undo` |
 //! | `render.rs` | the fold from records to messages: a machine of four states |
-//! | `compact.rs`, `plan.rs` | making a context smaller by a record; which way leads there |
+//! | `compact.rs` | making a context smaller by appending a record |
 //! | `extract.rs` | a summary without a model |
-//! | `follow.rs` | many passages of one session, read in one go |
+//! | `passages.rs` | many passages of one session, read in one pass |
 
 mod compact;
 mod extract;

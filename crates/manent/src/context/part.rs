@@ -1,4 +1,10 @@
 //! The part of a session that a context is made of: from the compaction in force on, or from the first record.
+//!
+//! A [`Session`] keeps its part as a [`Tail`]. The lease keeps others from writing, so the session reads the part once,
+//! adds the records that it appends itself, and makes every later context from that. A writer that ignores the lease
+//! shows when the next record gets another number than expected; then the tail is dropped, and read again when it is
+//! needed. Whatever could make a kept tail differ from the log prevents keeping it: damage, a torn end, and more than
+//! [`BYTES_MAX`].
 
 use std::collections::HashSet;
 

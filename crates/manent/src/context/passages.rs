@@ -1,8 +1,8 @@
-//! Many passages of one session, read in one go: for whoever needs what a model was given, and what it answered, at
-//! many records of the same session.
+//! [`PassageReader`]: the prompts and answers of many records of one session, read in one pass.
 //!
 //! [`Store::context_at`] reads back from one record; asked for every record of a session, it reads the session as
-//! often. A [`PassageReader`] reads forwards once, keeps the last few megabytes, and answers for records as it passes them.
+//! often. A [`PassageReader`] reads forwards once, keeps the last few megabytes, and answers for records as it passes
+//! them.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
-//! The records that shape a context, and what is kept of a turn for it.
+//! The records that shape a context, and the fields of a turn that it needs.
 //!
-//! A `context` record says what else was sent besides the turns: the system text, the schemas of the tools, what was
-//! remembered. It is written when one of these changes. A text that an earlier `context` record of the session has is
-//! not written again: its place and its hash are.
+//! A `context` record holds what was sent besides the turns: the system text, the schemas of the tools, the remembered
+//! items. It is written when one of these changes. A text that an earlier `context` record of the session holds is not
+//! written again, only its place and its hash.
 
 use std::borrow::Cow;
 

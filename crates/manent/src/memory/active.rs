@@ -1,8 +1,8 @@
-//! Which items are active: the memory file, folded line by line.
+//! The active items: the memory file, folded line by line, and a cache of the result.
 //!
-//! Only where each item stands is kept, not what it says; that is read when somebody asks. A line acts on what stands
-//! before it and on nothing else: a tombstone for what is not there does nothing, also when an item with that number
-//! comes later.
+//! Only the position of each item is kept, not its text, which is read when somebody asks. A line acts on the lines
+//! before it and on nothing else: a tombstone for an id that is not there does nothing, even if an item with that id
+//! comes later. [`MemoryCache`] keeps the folded state between calls and reads only what was appended since.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

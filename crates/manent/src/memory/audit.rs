@@ -1,4 +1,10 @@
-//! How good the memory is: what is in it twice, what rests on nothing, what nobody needs.
+//! The audit of a memory: duplicates, contradictions, items without evidence, secrets, items that nobody needs.
+//!
+//! Items are compared by their words, without a model. Near duplicates share most of their words: [`MinHash`]
+//! signatures pick the candidates, so that a million items need not be compared with a million others, and each
+//! candidate is then compared in full. Contradictions are guesses, and reported as such: the same words once with a
+//! negation and once without, the same sentence with other numbers, or the same sentence up to its last word. Items of
+//! kind `daily` are compared only with items of the same day.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,4 @@
-//! An item of the memory: what is remembered, of which kind, since when, and where it came from.
+//! An item of the memory: its text, its kind, its time, and its source.
 
 use std::fmt;
 use std::str::FromStr;

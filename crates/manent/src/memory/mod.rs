@@ -6,17 +6,14 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `mod.rs` | [`Memory`]: listing, finding one, adding, forgetting |
-//! | `item.rs` | an item, its kind, its source; the lines of it |
-//! | `operation.rs` | what a line does, found without reading its text |
-//! | `active.rs` | which items are active: the lines, folded |
-//! | `cache.rs` | the file as it was last read, and what was added since |
-//! | `writer.rs` | holding the lease; which number comes next |
-//! | `compact.rs` | the file made anew, without what was forgotten |
-//! | `found.rs` | searching it, with the index that sessions have |
-//! | `select.rs` | what of it fits a question and a budget, as data for a model |
-//! | `provenance.rs` | whether what an item rests on is where it says |
-//! | `audit.rs`, `comparison.rs` | how good it is: duplicates, contradictions, secrets, what nobody needs |
+//! | `mod.rs` | [`Memory`]: listing, searching, adding, forgetting |
+//! | `item.rs` | an item, its kind, its source, and its line in the file |
+//! | `operation.rs` | the effect of a line, found without parsing its text |
+//! | `active.rs` | the active items: the lines, folded; the cache of them |
+//! | `writer.rs` | [`MemoryWriter`]: the lease, the next id, compaction |
+//! | `select.rs` | a selection for a question and a budget, as data for a model |
+//! | `provenance.rs` | the evidence that items rest on |
+//! | `audit.rs` | duplicates, contradictions, secrets, items that nobody needs |
 
 mod active;
 mod audit;

@@ -1,8 +1,8 @@
-//! What a line does to the memory, found without reading its text.
+//! The effect of a line on the memory, found without parsing its text.
 //!
-//! Loading looks at every line and wants four things of it: the time, the kind, the id, and what it forgets or
-//! replaces. Our own lines have them at the front, in one order, so that they are found without parsing; any other
-//! line goes through a parser and means the same.
+//! Loading looks at every line and needs four things of it: the time, the kind, the id, and the id that it forgets or
+//! replaces. Lines that we wrote have them at the front, in one order, so that they are found without a JSON parser;
+//! any other line is parsed and means the same.
 
 use manent_log::{Entry, frame};
 

@@ -1,4 +1,4 @@
-//! Whether what an item rests on is where it says, and what stood around it.
+//! The evidence that items rest on, and the turns around it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

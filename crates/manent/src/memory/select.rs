@@ -1,6 +1,6 @@
-//! What of the memory fits a question and a budget, as data for a model.
+//! The selection of items for a question and a budget of tokens, as data for a model.
 //!
-//! What is remembered may be old, wrong, or put there by somebody who means harm. So it is given as data, each item one
+//! Remembered text may be old, wrong, or put there by somebody who means harm. So it is given as data, each item one
 //! line of JSON in a block that says so: no item can end the block, begin another, or stand where instructions stand.
 
 use std::collections::HashSet;

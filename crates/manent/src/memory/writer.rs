@@ -1,4 +1,9 @@
-//! Holding the lease of the memory; which number comes next.
+//! [`MemoryWriter`]: the lease of the memory, the next id, and compaction.
+//!
+//! Compaction replaces the stream as a whole under its lease: until then the old one counts, from then on the new one.
+//! Ids stay; the header says from which number on new ones are given. Another program's file stays one: its lines are
+//! copied as they are, and ours without number and checksum, so that what that program appends later is not taken for
+//! damage.
 
 use std::io;
 use std::path::PathBuf;

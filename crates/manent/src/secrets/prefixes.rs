@@ -1,5 +1,5 @@
-//! Whether any of some words begins anywhere in a text. Most texts hold nothing that looks like a credential, and to
-//! know that takes less time than to make the expressions that would find one.
+//! A fast search for any of several words. Most texts hold nothing that looks like a credential, and finding that out
+//! this way takes less time than compiling the expressions that would find one.
 
 use std::ops::Range;
 

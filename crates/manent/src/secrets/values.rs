@@ -1,4 +1,4 @@
-//! Credentials that are told by what stands before them: `password=`, `Authorization: Bearer`, `user:…@` in an address.
+//! Credentials recognized by the text before them: `password=`, `Authorization: Bearer`, `user:…@` in an address.
 
 use std::ops::Range;
 use std::sync::LazyLock;
