@@ -142,7 +142,7 @@ fn about(format: DatasetFormat) -> &'static str {
     }
 }
 
-/// How LLaMA-Factory finds the files.
+/// Returns the description by which LLaMA-Factory finds the files.
 pub(super) fn dataset_info(made: &Dataset) -> Value {
     let mut info = Map::new();
     for file in made.files.iter().filter(|file| file.rows > 0) {

@@ -17,9 +17,9 @@ use super::SkipReason;
 /// Cleans the texts of one row.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
-    /// How many credentials were taken out.
+    /// The credentials that were taken out.
     pub(super) secrets: u64,
-    /// How many names in paths.
+    /// The names in paths that were taken out.
     pub(super) homes: u64,
     /// There are values of JSON among the texts, or names beside them.
     has_values: bool,
@@ -88,7 +88,7 @@ impl Cleaner {
         }
     }
 
-    /// What was cleaned by another one belongs to this row, too: what it took out is looked for here.
+    /// Adds everything that another cleaner took out of texts of this row, to look for it here.
     pub(super) fn take_up(&mut self, other: &Cleaner) {
         self.secrets += other.secrets;
         self.homes += other.homes;
@@ -111,7 +111,7 @@ impl Cleaner {
         }
     }
 
-    /// Whether anything is known that must be looked for in the texts that were cleaned before it was found.
+    /// Returns true if a credential is known that may stand in texts that were cleaned before it was found.
     pub(super) fn knows_any(&self) -> bool {
         !self.known.is_empty()
     }
@@ -183,7 +183,7 @@ fn without_names(text: &str) -> Option<(String, u64)> {
     })
 }
 
-/// Where `Users` stands between slashes, and where the name begins: `/Users/x`, `\Users\x`, `\\Users\\x` in JSON.
+/// Finds `Users` between slashes, and the beginning of the name: `/Users/x`, `\Users\x`, `\\Users\\x` in JSON.
 fn users(bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
     USERS.find_iter(bytes).filter_map(|at| {
         let start = at.checked_sub(1)?;
@@ -204,7 +204,7 @@ static HOME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("/home/"))
 static USERS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("Users"));
 /// Shorter ones may be ordinary words.
 const KNOWN_BYTES_MIN: usize = 8;
-/// Who is at home in every path.
+/// The name that replaces every other one.
 const SOMEBODY: &str = "user";
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub(super) struct RowOrigin {
     pub(super) node: u32,
 }
 
-/// What one attempt may become.
+/// A row in the making: one attempt with a verdict.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) origin: RowOrigin,
@@ -32,18 +32,18 @@ pub(super) struct Draft {
     pub(super) model: String,
     pub(super) asked: PromptSource,
     pub(super) answered: AnswerSource,
-    /// How the attempts before it failed.
+    /// The failures of the attempts before it.
     pub(super) failures: Vec<EarlierFailure>,
-    /// Whether the prompt holds one of these failures.
+    /// True if the prompt holds one of these failures.
     pub(super) is_repair: bool,
     pub(super) tools: Option<String>,
-    /// What was looked up for it.
+    /// The records that were looked up for it.
     pub(super) quoted: Vec<QuotedRange>,
     /// A block of memory was left out of the prompt.
     pub(super) memory_left_out: bool,
 }
 
-/// How an attempt came out.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum AttemptVerdict {
     Good,
@@ -71,7 +71,7 @@ pub(super) enum Role {
     Tool,
 }
 
-/// What a model was given.
+/// The source of a prompt.
 #[derive(Debug)]
 pub(super) enum PromptSource {
     /// A passage of a session, to be looked up.
@@ -83,7 +83,7 @@ pub(super) enum PromptSource {
     Messages(Vec<ChatMessage>),
 }
 
-/// What it answered.
+/// The source of an answer.
 #[derive(Debug)]
 pub(super) enum AnswerSource {
     Records(RecordRange),
@@ -91,18 +91,18 @@ pub(super) enum AnswerSource {
     Messages(Vec<ChatMessage>),
 }
 
-/// How an earlier attempt failed.
+/// The failure of an earlier attempt.
 #[derive(Debug)]
 pub(super) struct EarlierFailure {
-    /// What it had answered.
+    /// The records of its answer.
     pub(super) output: Option<RecordRange>,
-    /// How what whoever checked it printed begins and ends: programs that tell a model of it cut what is long. Nothing
-    /// if that is so short that it stands everywhere.
+    /// The beginning and the end of what its checker printed: programs that tell a model of a failure cut what is long.
+    /// Empty if the output is so short that it stands everywhere.
     pub(super) printed: Vec<String>,
 }
 
 impl Draft {
-    /// How much memory it holds, about.
+    /// Returns the approximate memory that the draft takes.
     pub(super) fn bytes(&self) -> usize {
         let of_said = |said: &Vec<ChatMessage>| -> usize {
             said.iter().map(|one| one.content.len() + one.calls.as_ref().map_or(0, String::len) + 100).sum()
@@ -156,7 +156,7 @@ pub(super) fn drafts<E>(
     Ok(())
 }
 
-/// Whether two are the same attempt, whatever was said of either.
+/// Returns true if two entries are the same attempt, whatever the verdicts on them.
 fn is_repeated(a: &Attempt<'_>, b: &Attempt<'_>) -> bool {
     // Every member by its name, so that a new one is not forgotten here.
     let Attempt {
@@ -259,7 +259,8 @@ fn failed(attempt: &Attempt<'_>) -> bool {
     matches!(verdict(attempt), Ok(AttemptVerdict::Bad))
 }
 
-/// How those before it failed that were given something else: what was given the same cannot know of them.
+/// Returns the failures of earlier attempts that were given another prompt: one with the same prompt cannot know of
+/// them.
 fn failures(attempt: &Attempt<'_>, before: &[&Attempt<'_>]) -> Vec<EarlierFailure> {
     let other = before.iter().filter(|earlier| earlier.prompt_ref != attempt.prompt_ref);
     let failed = other.filter(|earlier| failed(earlier));
@@ -280,7 +281,8 @@ fn ends_of(printed: &str) -> Vec<String> {
     if head == tail { vec![head.to_owned()] } else { vec![head.to_owned(), tail.to_owned()] }
 }
 
-/// What earlier attempts answered, and how each failed. One of which that is not known makes the rest unknown.
+/// Returns the answers of earlier attempts and the output of their checkers. If one of these is not known, the prompt
+/// is not.
 fn told(before: &[&Attempt<'_>]) -> Result<Vec<(String, String)>, SkipReason> {
     let (mut told, mut bytes) = (Vec::with_capacity(before.len()), 0);
     for attempt in before {
@@ -297,7 +299,7 @@ fn told(before: &[&Attempt<'_>]) -> Result<Vec<(String, String)>, SkipReason> {
     Ok(told)
 }
 
-/// Whether a run is among those that are wanted.
+/// Returns true if a run passes the filters.
 pub(super) fn is_wanted(run: &Run<'_>, recipe: &Recipe) -> bool {
     let since = recipe.since_ms.is_none_or(|since| run.at_ms.is_some_and(|at| at >= since));
     let until = recipe.until_ms.is_none_or(|until| run.at_ms.is_some_and(|at| at < until));

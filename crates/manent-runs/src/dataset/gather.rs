@@ -17,7 +17,7 @@ use super::workers::{Source, WorkState, Workers};
 use super::{DatasetCounts, DatasetResult, Progress, Recipe};
 use crate::runs::Runs;
 
-/// What was gathered.
+/// Everything that was read.
 #[derive(Debug)]
 pub(super) struct Gathered {
     /// In the order of the logs, and of the runs in each.
@@ -27,15 +27,15 @@ pub(super) struct Gathered {
     pub(super) groups: SplitGroups,
     pub(super) counts: DatasetCounts,
     pub(super) sources: Vec<SourceLog>,
-    /// What was quoted of which sessions.
+    /// The first and the last record quoted of each session, by its key and its id.
     pub(super) quoted: BTreeMap<(String, String), (u64, u64)>,
-    /// When the first and the last run were that gave rows.
+    /// The times of the first and the last run that gave rows.
     pub(super) times: Option<(i64, i64)>,
     /// The work of reading: writing is counted behind it.
     pub(super) read_bytes: u64,
 }
 
-/// What is kept in memory of a row.
+/// The part of a row that stays in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowMeta {
     pub(super) prompt_hash: [u64; 2],
@@ -52,7 +52,7 @@ pub(super) struct RowMeta {
     pub(super) is_repair: bool,
 }
 
-/// What was counted while a row was made.
+/// Counts of one row.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RowCounts {
     pub(super) secrets: u64,
@@ -66,7 +66,7 @@ pub(super) struct RowCounts {
 #[derive(Debug)]
 pub(super) struct SourceLog {
     pub(super) listed: StreamStat,
-    /// Its first and its last run that gave a row.
+    /// The first and the last run that gave a row.
     pub(super) records: Option<(u64, u64)>,
 }
 

@@ -122,7 +122,8 @@ fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// What is in the data set, where it came from, and what is not in it. No clock and no machine is asked.
+/// Describes the contents of the data set, where they came from, and what was left out. No clock and no machine is
+/// asked, so that the same logs give the same text.
 fn manifest(recipe: &Recipe, gathered: &Gathered, chosen: &Selection, made: &Dataset) -> Value {
     let counts = &made.counts;
     let left_out: Map<String, Value> =

@@ -19,7 +19,7 @@ struct Call {
     arguments: String,
 }
 
-/// What a format makes of messages.
+/// Messages as a format writes them.
 #[derive(Debug, Default)]
 pub(super) struct FormattedMessages {
     /// The members of the array.
@@ -30,7 +30,7 @@ pub(super) struct FormattedMessages {
     pub(super) beside_calls: u64,
 }
 
-/// Which part of a row messages are.
+/// A part of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RowPart {
     Prompt,

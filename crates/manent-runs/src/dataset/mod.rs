@@ -46,7 +46,7 @@ use manent_log::fs::Disk;
 
 use manent::Store;
 
-/// How rows are written, and for whom.
+/// A file format for rows, named after the trainer that reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatasetFormat {
     /// Fine-tuning of chat models at OpenAI: `messages`, `tools`.
@@ -73,16 +73,16 @@ impl DatasetFormat {
         }
     }
 
-    /// Whether attempts that failed are of use.
+    /// Returns true if the format has a use for attempts that failed.
     fn takes_failures(self) -> bool {
         matches!(self, DatasetFormat::TrlDpo | DatasetFormat::Kto)
     }
 }
 
-/// What is wanted.
+/// The choice of runs, and the format of the rows.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// How rows are written.
+    /// The format of the rows.
     pub format: DatasetFormat,
     /// Only runs since then, in milliseconds since 1970.
     pub since_ms: Option<i64>,
@@ -94,11 +94,11 @@ pub struct Recipe {
     pub skill: Option<String>,
     /// Only attempts of this model.
     pub model: Option<String>,
-    /// How many of ten thousand groups are for validation, about.
+    /// The share of groups that are for validation, in hundredths of a percent.
     pub validation: u32,
     /// Pairs of one model with itself and no others.
     pub same_model_only: bool,
-    /// What was remembered stays in prompts, where nothing of it was forgotten since.
+    /// Keep the block of memory in a prompt if nothing of it was forgotten since.
     pub with_memory: bool,
     /// Attempts of which only a summary is known count too.
     pub summaries: bool,
@@ -122,7 +122,7 @@ impl Recipe {
     }
 }
 
-/// What to do with a directory that is a data set already.
+/// The choice for a directory that holds a data set already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// Leave it, and fail.
@@ -131,37 +131,37 @@ pub enum Existing {
     Replace,
 }
 
-/// Why something is not in a data set.
+/// The reason why an attempt is not in a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum SkipReason {
     /// Not what was asked for.
     Filtered,
-    /// Its session was deleted.
+    /// The session was deleted.
     Deleted,
     /// The same attempt, written twice.
     Repeated,
     /// Nobody checked it.
     Unverified,
-    /// It was found good, and ended with an error.
+    /// The check found it good, but it ended with an error.
     Doubtful,
-    /// It failed, and this format takes none that did.
+    /// The attempt failed, and this format takes none that did.
     Failed,
     /// A command in a sandbox, in which no model had a part.
     NoModel,
-    /// Nothing says what the model was given.
+    /// No record of what the model was given.
     NoPrompt,
     /// A later attempt of a run: it was given more than the run was, and nothing says what.
     UnknownPrompt,
-    /// Nothing says what it answered.
+    /// No record of the answer.
     NoOutput,
     /// Only a summary says what it answered.
     OnlySummary,
-    /// It quotes a session or a record that is not there.
+    /// A reference to a session or a record that does not exist.
     NotThere,
-    /// What it quotes is no passage of a session.
+    /// A reference that is not a valid range of records.
     BadReference,
-    /// What it quotes cannot be read.
+    /// A reference to records that cannot be read.
     Damaged,
     /// Longer than a row may be.
     TooLong,
@@ -173,7 +173,7 @@ pub enum SkipReason {
     Duplicate,
     /// A row that says nearly the same is there already.
     NearDuplicate,
-    /// It was found good and found bad.
+    /// The same row was found good and found bad.
     Contradiction,
     /// For validation, and a row to train on has its prompt.
     PromptInTrain,
@@ -182,7 +182,7 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
-    /// What the manifest calls it.
+    /// Returns the name of the reason in the manifest.
     pub fn word(self) -> &'static str {
         match self {
             SkipReason::Filtered => "filtered",
@@ -211,14 +211,14 @@ impl SkipReason {
     }
 }
 
-/// What was counted while a data set was made.
+/// Counts of what was read and left out while a data set was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DatasetCounts {
     /// Runs that were read.
     pub runs: u64,
     /// Their attempts.
     pub attempts: u64,
-    /// What is not in it, and why.
+    /// Attempts that were left out, by reason.
     pub left_out: BTreeMap<SkipReason, u64>,
     /// Credentials that were taken out of what is in it.
     pub secrets: u64,
@@ -252,24 +252,24 @@ impl DatasetCounts {
 /// A file of a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatasetFile {
-    /// Its name.
+    /// The file name.
     pub name: &'static str,
-    /// How many rows it has.
+    /// The number of rows.
     pub rows: u64,
-    /// Its length.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Its BLAKE3 hash, in hexadecimal.
+    /// The BLAKE3 hash, in hexadecimal.
     pub hash: String,
 }
 
 /// A data set that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dataset {
-    /// Where it is.
+    /// The directory.
     pub dir: PathBuf,
-    /// Its files with rows.
+    /// The files with rows.
     pub files: Vec<DatasetFile>,
-    /// What was counted.
+    /// Counts of what was read and left out.
     pub counts: DatasetCounts,
     /// Groups of sessions and projects that have rows.
     pub groups: u64,
@@ -278,7 +278,7 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// How many rows a file has.
+    /// Returns the number of rows of a file.
     pub fn rows(&self, name: &str) -> u64 {
         self.files.iter().find(|file| file.name == name).map_or(0, |file| file.rows)
     }
@@ -305,7 +305,7 @@ pub enum DatasetError {
     NotOurs {
         /// The directory.
         dir: PathBuf,
-        /// What is in it.
+        /// The file that no data set has.
         name: String,
     },
     /// There is no directory and none can be made.
@@ -320,10 +320,10 @@ pub enum DatasetError {
         /// The directory.
         dir: PathBuf,
     },
-    /// Nothing that was read gives a row. What is in the directory stays.
+    /// No attempt gives a row. The directory stays as it was.
     #[error("there are no rows, so nothing is written")]
     NoRows {
-        /// What was read, and why nothing came of it.
+        /// Counts of what was read and left out.
         counts: Box<DatasetCounts>,
     },
     /// The disk refused.
@@ -331,7 +331,7 @@ pub enum DatasetError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -12,15 +12,15 @@ use manent_log::{FileLock, LockMode};
 
 use super::{DatasetError, DatasetFile, DatasetResult, Existing};
 
-/// Where a data set is made.
+/// The directory in which a data set is made.
 #[derive(Debug)]
 pub(super) struct OutputDir {
     disk: Arc<dyn Disk>,
-    /// Where it shall be.
+    /// The directory of the finished data set.
     dir: PathBuf,
-    /// Where it is made.
+    /// The directory that is written to, and renamed when it is whole.
     making: PathBuf,
-    /// Where one that is replaced goes until it is removed.
+    /// The name of a data set that is replaced, until it is removed.
     old: PathBuf,
     existing: Existing,
     /// Locked: nobody else makes one in the same place.
@@ -34,7 +34,7 @@ pub(super) struct OutputFile {
     file: Box<dyn DiskFile>,
     path: PathBuf,
     buffer: Vec<u8>,
-    /// Where its hash is wanted.
+    /// The hasher, for files whose hash is wanted.
     hasher: Option<blake3::Hasher>,
     bytes: u64,
 }
@@ -99,7 +99,7 @@ impl OutputDir {
         self.disk.rename_new(&self.old, &self.dir)
     }
 
-    /// Whether the place is free, or may be freed.
+    /// Returns an error if the directory is neither free nor may be replaced.
     fn check(&self) -> DatasetResult<()> {
         let dir = self.dir.clone();
         let names = match self.disk.list(&dir) {
@@ -209,7 +209,7 @@ impl OutputDir {
 }
 
 impl Drop for OutputDir {
-    /// Nothing half is left. What cannot be removed now is by whoever makes the next one there.
+    /// Removes what is unfinished. Whatever cannot be removed now is removed by the next one that is made there.
     fn drop(&mut self) {
         if !self.finished {
             let _ = self.clear(&self.making);

@@ -14,13 +14,13 @@ use super::{Recipe, SkipReason};
 use crate::error::Result;
 use crate::runs::RecordRange;
 
-/// What was quoted: of which session, by its key and its id, and its first and last record.
+/// A range of records that was quoted: the key and the id of the session, the first and the last record.
 pub(super) type QuotedRange = ((String, String), (u64, u64));
 
-/// What is remembered now, by the numbers of the items.
+/// The ids of the items that are in the memory now.
 pub(super) type MemoryIds = Arc<HashSet<u64>>;
 
-/// What is remembered; nothing if no prompt may hold it.
+/// Returns the ids of the items in the memory; `None` if no prompt may hold any.
 pub(super) fn memory_ids(store: &Store, recipe: &Recipe) -> Result<Option<MemoryIds>> {
     if !recipe.with_memory {
         return Ok(None);
@@ -35,9 +35,9 @@ pub(super) struct QuoteReader<'a> {
     store: &'a Store,
     /// Sessions that are being read, the last used last.
     open: Vec<(String, PassageReader)>,
-    /// Where sessions are; nothing for those that are not there.
+    /// The streams of sessions by name; `None` for those that do not exist.
     found: HashMap<String, Option<StreamId>>,
-    /// What is remembered now; nothing if no prompt may hold it.
+    /// The ids of the items in the memory; `None` if no prompt may hold any.
     memory_ids: Option<MemoryIds>,
 }
 
@@ -165,7 +165,7 @@ impl<'a> QuoteReader<'a> {
         Ok(self.open.last_mut().map(|(_, follower)| follower))
     }
 
-    /// Where the session of a passage is: live or archived. What was deleted is not looked at.
+    /// Finds the session of a passage, live or archived. Deleted sessions are not searched.
     fn find(&mut self, key: &SessionKey, passage: &RecordRange, name: &str) -> Result<Option<StreamId>> {
         if let Some(found) = self.found.get(name) {
             return Ok(found.clone());
@@ -200,7 +200,7 @@ fn reason(gone: PassageError) -> SkipReason {
     }
 }
 
-/// Whether a prompt holds how an earlier attempt failed: what it had answered, or what was printed about it.
+/// Returns true if a prompt holds the failure of an earlier attempt: its answer, or what was printed about it.
 fn holds(messages: &[Message], prompt: &RecordRange, failure: &EarlierFailure) -> bool {
     let same = |output: &&RecordRange| {
         output.session == prompt.session
@@ -221,7 +221,8 @@ fn was_printed(messages: &[Message], printed: &[String]) -> bool {
     messages.iter().any(|message| finds.iter().any(|find| find.find(message.content.as_bytes()).is_some()))
 }
 
-/// What a model answered: from its first words to its last, with results of tools in between.
+/// Returns the answer of a model: from its first message to its last, with results of tools in between. `None` if that
+/// is not what the records hold.
 fn answer(mut messages: Vec<Message>) -> Option<Vec<ChatMessage>> {
     // A call at the end has no result yet, and none is made up.
     while messages.last().is_some_and(|message| message.role != "assistant") {
@@ -244,7 +245,7 @@ fn answer(mut messages: Vec<Message>) -> Option<Vec<ChatMessage>> {
     Some(without_recalled(messages))
 }
 
-/// What was recalled from the record is left out: it may hold what was forgotten since.
+/// Replaces the results of the tool `recall`: they may hold what was forgotten since.
 fn without_recalled(messages: Vec<Message>) -> Vec<ChatMessage> {
     let said = |message: Message| {
         let recalled = message.role == "tool" && message.name.as_deref() == Some("recall");

@@ -17,23 +17,23 @@ pub(super) struct Row {
     pub(super) origin: RowOrigin,
     pub(super) verdict: AttemptVerdict,
     pub(super) is_repair: bool,
-    /// Of the model's name; 0 if that is not known.
+    /// A hash of the model's name; 0 if that is not known.
     pub(super) model: u32,
     /// Messages, without brackets.
     pub(super) prompt: String,
     pub(super) answer: String,
     /// Members besides, each with a comma before it.
     pub(super) besides: String,
-    /// Of everything that the model was given.
+    /// A hash of everything that the model was given.
     pub(super) prompt_hash: u128,
-    /// Of that, and of what it answered.
+    /// A hash of the prompt and the answer.
     pub(super) hash: u64,
     pub(super) signature: Option<Signature>,
     pub(super) counts: RowCounts,
     pub(super) quoted: Vec<QuotedRange>,
 }
 
-/// What a thread keeps from row to row.
+/// Makes rows, with a cache that a thread keeps from row to row.
 #[derive(Debug, Default)]
 pub(super) struct RowBuilder {
     /// Tools are the same in many rows.
@@ -167,8 +167,8 @@ fn check(asked: &[ChatMessage], answered: &[ChatMessage]) -> Result<(), SkipReas
     if asks && answers { Ok(()) } else { Err(SkipReason::OddShape) }
 }
 
-/// Of what tells a row from others: the last thing that was asked, and the answer. A long conversation is in the
-/// prompts of all its answers, and a system text in those of all conversations.
+/// Returns the signature of what tells a row from others: the last thing that was asked, and the answer. A long
+/// conversation is in the prompts of all its answers, and a system text in those of all conversations.
 fn signature(asked: &[ChatMessage], answered: &[ChatMessage]) -> Option<Signature> {
     let last = asked.iter().rposition(|said| said.role == Role::Assistant).map_or(0, |at| at + 1);
     let mut triples = WordTriples::default();

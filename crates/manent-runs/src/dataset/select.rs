@@ -29,11 +29,11 @@ pub(super) struct OutputRow {
     pub(super) set: RowSet,
     pub(super) in_validation: bool,
     pub(super) row: u32,
-    /// Of a pair: the one that was rejected, and whether it is the same model's.
+    /// In a pair: the row that was rejected, and whether it is the same model's.
     pub(super) rejected: Option<(u32, bool)>,
 }
 
-/// What was chosen, by files, in order.
+/// The rows that were chosen, sorted by file.
 #[derive(Debug)]
 pub(super) struct Selection {
     pub(super) items: Vec<OutputRow>,
@@ -67,7 +67,7 @@ pub(super) fn select(recipe: &Recipe, gathered: &mut Gathered) -> Selection {
 
 struct Selector<'a> {
     gathered: &'a mut Gathered,
-    /// Whether each row is for validation.
+    /// True for rows that are for validation.
     sides: Vec<bool>,
     gone: Vec<Option<SkipReason>>,
 }
@@ -180,7 +180,7 @@ impl Selector<'_> {
     }
 }
 
-/// Of two rows that say nearly the same, the later is left out, where rows to train on are earlier than all for
+/// Leaves out the later of two rows that say nearly the same, where rows to train on are earlier than all for
 /// validation.
 fn drop_near_duplicates(
     rows: &[RowMeta],

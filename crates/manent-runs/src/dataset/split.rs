@@ -10,12 +10,12 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(super) struct SplitGroups {
     known: HashMap<u64, u32>,
-    /// Of each: whom it stands behind, and the hash by which its group is known if it comes first.
+    /// The parent of each node, and the rank by which the root of its group is chosen.
     nodes: Vec<(u32, u64)>,
     last: Option<(u64, u32)>,
 }
 
-/// What is joined.
+/// A thing that is joined to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeKind {
     Session,
@@ -75,7 +75,7 @@ impl SplitGroups {
         self.root(node)
     }
 
-    /// Whether a group is for validation, of which there shall be about so many hundredths of a percent.
+    /// Returns true if a group is for validation, of which there shall be about so many hundredths of a percent.
     pub(super) fn is_validation(&mut self, node: u32, hundredths: u32) -> bool {
         let root = self.root(node) as usize;
         // Spread once more: ranks begin with what kind they are of.

@@ -20,7 +20,7 @@ struct Reading {
     at: u64,
 }
 
-/// Where a row is: its prompt, its answer and what stands besides, one behind the other.
+/// The position of a row: its prompt, its answer and its other members, one behind the other.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SpoolSlot {
     offset: u64,
@@ -62,7 +62,7 @@ impl Spool {
         Ok(SpoolSlot { offset, lengths: pieces.map(|piece| piece.len() as u32) })
     }
 
-    /// How much it holds.
+    /// Returns the size in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.sheet.bytes()
     }
@@ -96,7 +96,7 @@ impl Spool {
         Ok(())
     }
 
-    /// It is not needed any more.
+    /// Removes the spool when all rows are written.
     pub(super) fn remove(&mut self, place: &OutputDir) -> DatasetResult<()> {
         self.reading = None;
         place.remove(NAME)

@@ -9,9 +9,9 @@ use std::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
 
-/// What is counted under a key.
+/// A count that can be merged with another of the same key.
 pub(super) trait BoundedValue: Default {
-    /// How much would be lost with it.
+    /// Returns the loss if it were evicted: the values with least weight go first.
     fn weight(&self) -> u64;
     fn merge(&mut self, other: Self);
 }
@@ -23,7 +23,7 @@ pub(super) struct BoundedMap<T> {
     room: usize,
     /// The most that anything had which was let go.
     level: u64,
-    /// How often something was let go, and how much of it.
+    /// The values that were evicted.
     pub(super) left_out: Evicted,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct MapSlot<T> {
     pub(super) missed: u64,
 }
 
-/// What a table had no room for.
+/// The number of values that were evicted, and their weight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Evicted {
     pub(super) keys: u64,
@@ -47,7 +47,7 @@ impl<T: BoundedValue> BoundedMap<T> {
         BoundedMap { slots, room, level: 0, left_out: Evicted::default() }
     }
 
-    /// What is counted under a key; `fresh` fills it when it is new.
+    /// Returns the value of a key; `fresh` fills a new one.
     pub(super) fn at(&mut self, key: u64, fresh: impl FnOnce(&mut T)) -> &mut T {
         if self.slots.len() >= self.room && !self.slots.contains_key(&key) {
             self.prune(self.room / 2);
@@ -116,7 +116,7 @@ pub(super) fn key_of(parts: &[&str]) -> u64 {
     key_with(parts, 0)
 }
 
-/// As [`key_of`], with a number.
+/// Returns a key for several texts and a number that stand for one thing.
 pub(super) fn key_with(parts: &[&str], number: u64) -> u64 {
     FixedState::with_seed(SEED).hash_one((parts, number))
 }

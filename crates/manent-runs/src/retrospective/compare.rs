@@ -17,7 +17,7 @@ use super::tally::{
     ExampleRuns, InputTally, OutcomeCounts, SkillTally, VersionTally, earlier, later, pair_key,
 };
 
-/// What sets two shares of runs apart.
+/// The difference between the two sides of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComparisonKind {
@@ -34,7 +34,7 @@ pub enum ComparisonKind {
 /// Two shares of the runs of a skill.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What sets them apart.
+    /// The difference between the two sides.
     pub differs: ComparisonKind,
     /// The skill.
     pub skill: String,
@@ -48,27 +48,27 @@ pub struct Comparison {
     pub to: String,
     /// The day of the first run of the second.
     pub since: Option<String>,
-    /// How many of the first succeeded.
+    /// The successes of the first side.
     pub before: Proportion,
-    /// How many of the second.
+    /// The successes of the second side.
     pub after: Proportion,
-    /// Where the model differs: whether the version of the skill changed at the same time.
+    /// True if the models differ, and so do the versions of the skill.
     pub version_too: bool,
-    /// Where the model differs, and the numbers support that it matters: whether nearly all runs of both were on inputs
-    /// that the other was given too. If not, or if nobody knows, it may be the tasks.
+    /// True if the models differ with support by the numbers, and nearly all runs of both were on inputs that the other
+    /// was given too. If not, or if nobody knows, it may be the tasks.
     pub same_inputs: bool,
-    /// How likely such a difference is if there is none behind it; nothing where there are too few runs to ask.
+    /// The p-value: the chance of such a difference if there is none behind it. `None` where there are too few runs.
     pub chance: Option<f64>,
     /// The same, after the price for all comparisons of the report.
     pub corrected: Option<f64>,
-    /// Whether the numbers support that there is a difference.
+    /// True if the numbers support that there is a difference.
     pub supported: bool,
     /// Runs: of the second that failed, of the second that succeeded, of the first.
     pub runs: Vec<String>,
 }
 
 impl Comparison {
-    /// Whether it got worse.
+    /// Returns true if the second side did worse.
     pub fn is_worse(&self) -> bool {
         self.after.rate < self.before.rate
     }
@@ -277,11 +277,11 @@ pub struct FlakySkill {
     pub skill: String,
     /// The model.
     pub model: String,
-    /// How many runs there were on inputs that were given more than once: the n of this.
+    /// The number of runs on inputs that were given more than once: the n of this.
     pub n: u64,
-    /// Whether that is enough to conclude anything.
+    /// True if that is enough to conclude anything.
     pub enough: bool,
-    /// How many such inputs.
+    /// The number of such inputs.
     pub repeated_inputs: u64,
     /// On how many of these it succeeded and failed.
     pub mixed_inputs: u64,

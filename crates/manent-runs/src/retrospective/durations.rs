@@ -9,21 +9,21 @@ use serde::Serialize;
 
 use super::statistics::float;
 
-/// What durations were seen.
+/// Durations in bounded memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Durations {
     count: u64,
     /// All of them, while they are few; in no order.
     exact: Vec<u64>,
-    /// How many fell into each bucket, once they are many.
+    /// The number in each bucket, once there are many.
     buckets: BTreeMap<u16, u64>,
     longest: u64,
 }
 
-/// How long runs took, in milliseconds.
+/// Median, 95th percentile and maximum of durations, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct DurationStats {
-    /// Of how many runs that is known.
+    /// The number of runs whose duration is known.
     pub n: u64,
     /// Half of them took no longer: the one at rank n/2, rounded up, of all in order.
     pub median_ms: Option<u64>,
@@ -99,7 +99,7 @@ fn bucket(ms: u64) -> u16 {
     WHOLE as u16 + steps
 }
 
-/// What stands for the durations of a bucket: as far from its lower end as from its upper one, in percent.
+/// Returns the value that stands for a bucket: as far from its lower end as from its upper one, in percent.
 fn middle(bucket: u16) -> u64 {
     if u64::from(bucket) <= WHOLE {
         return u64::from(bucket);

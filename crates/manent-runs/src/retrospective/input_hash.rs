@@ -13,7 +13,7 @@ pub(super) fn number_of(json: &str) -> u64 {
     InputHasher.deserialize(&mut reader).unwrap_or_else(|_| hash(&(Shape::Raw, json)))
 }
 
-/// Whether an input says nothing.
+/// Returns true if an input holds no data.
 pub(super) fn is_empty(json: &str) -> bool {
     json.bytes().all(|b| b" \t\r\n{}[]\"".contains(&b))
 }

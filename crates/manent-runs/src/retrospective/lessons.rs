@@ -20,14 +20,14 @@ use super::tally::id_of;
 use crate::error::Result;
 use crate::runs::Runs;
 
-/// What remembering did.
+/// The changes to the memory that [`Report::remember`] made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LessonChanges {
     /// Items that are new.
     pub added: Vec<u64>,
     /// Items that replace what an earlier report said of the same thing: the new one, and the old one.
     pub replaced: Vec<(u64, u64)>,
-    /// How many were remembered before, to the letter; or a person said something about the same thing.
+    /// The number of lessons that were in the memory to the letter, or on which a person wrote something.
     pub known: usize,
     /// Items that were active and no longer hold: they are forgotten, with what they had replaced.
     pub retired: Vec<u64>,
@@ -91,7 +91,7 @@ impl Report {
         format!("{}{}", lesson.about, self.within())
     }
 
-    /// What stands behind what a lesson of this report is about: nothing if it is about all runs.
+    /// Returns the suffix of `about` for a report on one project or session; empty for one on all runs.
     pub(super) fn within(&self) -> String {
         let parts = [&self.period.project, &self.period.session].map(|part| part.as_deref().unwrap_or(""));
         if parts == ["", ""] {
@@ -125,12 +125,12 @@ impl Report {
     }
 }
 
-/// What an item is about, with the word before it.
+/// Returns the tag that says what an item is about.
 pub(super) fn about_of(item: &Item) -> Option<&str> {
     item.tags.iter().map(String::as_str).find(|tag| tag.starts_with(ABOUT))
 }
 
-/// Whether a retrospective wrote it, and not a person.
+/// Returns true if a retrospective wrote the item, and not a person.
 fn is_ours(item: &Item) -> bool {
     item.source.who == SourceKind::Import
 }
@@ -165,7 +165,7 @@ pub(super) const RUN: &str = "run";
 const NAME_CHARS: usize = 80;
 const RUNS: usize = 3;
 
-/// Whether a lesson that this report does not make is over. Whoever asks knows that it does not.
+/// Returns true if a lesson is over that this report could have made, and does not make.
 pub(super) fn is_over(report: &Report, item: &Item) -> bool {
     if item.kind != Kind::Context || !can_tell(report) {
         return false;
@@ -185,19 +185,19 @@ pub(super) fn is_over(report: &Report, item: &Item) -> bool {
     }
 }
 
-/// Whether what this report does not say can be taken for not so.
+/// Returns true if what this report does not say can be taken for not so.
 fn can_tell(report: &Report) -> bool {
     report.whole && !report.gaps && report.period.skill.is_none() && report.period.until.is_none()
 }
 
-/// What a lesson is about, if it is about the project and the session that the report is about.
+/// Strips the suffix of the report's project and session; `None` if the lesson is about others.
 fn within<'a>(report: &Report, about: &'a str) -> Option<&'a str> {
     let within = report.within();
     let about = about.strip_suffix(&within)?;
     (!about.contains('-')).then_some(about)
 }
 
-/// Whether there are enough runs of each skill that the lesson names; of its model, where it names one.
+/// Returns true if there are enough runs of each skill that the lesson names, with its model if it names one.
 fn has_enough(report: &Report, item: &Item) -> bool {
     let skills: Vec<&String> = named(item, SKILL).collect();
     let models: Vec<&String> = named(item, MODEL).collect();
@@ -211,7 +211,7 @@ fn has_enough(report: &Report, item: &Item) -> bool {
     !skills.is_empty() && skills.into_iter().all(|skill| of(skill) >= RUNS_MIN)
 }
 
-/// Whether the two models of the lesson were compared, whichever of them was first.
+/// Returns true if the two models of the lesson were compared, whichever of them was first.
 fn was_asked(report: &Report, item: &Item) -> bool {
     let is_named = |label: &str, name: &str| tag(label, name).is_some_and(|tag| item.tags.contains(&tag));
     report.comparisons.iter().any(|one| {

@@ -60,7 +60,7 @@ use tally::Tally;
 
 use manent_store::StreamStat;
 use manent_store::threads;
-/// What a retrospective is about.
+/// The choice of runs for a report.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReportQuery<'a> {
     /// The time now, in milliseconds since 1970: times far behind it are those of a wrong clock.
@@ -91,7 +91,7 @@ impl ReportQuery<'_> {
             && self.project.is_none_or(|project| run.is_in(project))
     }
 
-    /// Where the period before begins: it is as long as the one that was asked for.
+    /// Returns the beginning of the period before: it is as long as the one that was asked for.
     fn before_ms(&self) -> Option<i64> {
         let since = self.since_ms?;
         let until = self.until_ms.unwrap_or(self.now_ms);
@@ -110,7 +110,7 @@ impl ReportQuery<'_> {
     }
 }
 
-/// What was read, beside what was counted.
+/// Counts of the logs that were read.
 #[derive(Debug, Default)]
 struct ReadStats {
     sessions: u64,
@@ -164,8 +164,8 @@ impl Runs {
     }
 }
 
-/// Who reads which sessions: the largest first, each to whoever has least. It depends on the sessions alone, so that
-/// the same runs are always counted together.
+/// Divides the sessions among threads: the largest first, each to the thread that has least. The division depends on
+/// the sessions alone, so that the same runs are always counted together.
 fn shares(sessions: &[StreamStat], threads: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..sessions.len()).collect();
     order.sort_by_key(|at| (std::cmp::Reverse(sessions[*at].bytes), *at));

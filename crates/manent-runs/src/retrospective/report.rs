@@ -18,14 +18,14 @@ use super::tally::{self, ATTEMPTS, DAY_MS, OutcomeCounts, Tally};
 use super::{ReadStats, ReportQuery};
 use crate::runs::Oddity;
 
-/// What a retrospective found. As JSON, it has these names.
+/// The findings of a retrospective. The names of the fields are those of its JSON.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Report {
     /// About which time, and which runs.
     pub period: Period,
     /// All runs of the period together.
     pub totals: Totals,
-    /// What is worth saying, in words, with the runs that it rests on; what matters most first.
+    /// Statements in words, with the runs that they rest on; what matters most first.
     pub statements: Vec<Statement>,
     /// Each skill with each model in each phase; those with most runs first.
     pub groups: Vec<SkillStats>,
@@ -41,13 +41,13 @@ pub struct Report {
     pub days: Vec<DayCounts>,
     /// Words for an end that have no meaning here.
     pub statuses: Vec<OddityCount>,
-    /// What was odd about entries, and put up with.
+    /// Oddities of entries that were put up with.
     pub oddities: Vec<OddityCount>,
-    /// What one should know before believing the rest: what was left out, and why.
+    /// Notes to read before believing the rest: what was left out, and why.
     pub notes: Vec<String>,
-    /// Whether everything was read; else it was stopped.
+    /// False if reading was stopped before the end.
     pub whole: bool,
-    /// Whether something could not be read or kept: what is not said may be so all the same.
+    /// True if something could not be read or kept: what is not said may be so all the same.
     #[serde(skip)]
     pub(super) gaps: bool,
 }
@@ -71,28 +71,28 @@ pub struct Period {
     pub skill: Option<String>,
     /// Only of this session.
     pub session: Option<String>,
-    /// How many logs were read.
+    /// The number of logs that were read.
     pub sessions: u64,
 }
 
 /// All runs together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Totals {
-    /// How many there are.
+    /// The number of runs.
     pub runs: u64,
-    /// Of those that ended: how many succeeded.
+    /// The successes among runs that ended.
     pub success: Proportion,
-    /// Of those that ended and say what was tried: how many succeeded at the first attempt.
+    /// The successes at the first attempt, among runs that ended and say what was tried.
     pub first_try: Proportion,
-    /// Of those that ended: how many were checked and found good.
+    /// The runs that were checked and found good, among those that ended.
     pub verified: Proportion,
-    /// Of unknown outcome: begun, and nothing says how they ended.
+    /// Runs of unknown outcome: begun, and nothing says how they ended.
     pub unknown: u64,
     /// With a status that has no meaning here.
     pub other: u64,
-    /// How many took one attempt to succeed, how many two, …; the last: that many or more.
+    /// The number of successes that took one attempt, two, …; the last counts that many or more.
     pub attempts: [u64; ATTEMPTS],
-    /// How long runs took.
+    /// The durations of runs that ended.
     pub duration: DurationStats,
 }
 
@@ -107,23 +107,23 @@ pub struct SkillStats {
     pub phase: String,
     /// Runs that ended: the n of everything here.
     pub n: u64,
-    /// Whether that is enough to conclude anything.
+    /// True if that is enough to conclude anything.
     pub enough: bool,
-    /// How many succeeded.
+    /// The successes.
     pub success: Proportion,
-    /// How many succeeded at the first attempt.
+    /// The successes at the first attempt.
     pub first_try: Proportion,
-    /// How many were checked and found good.
+    /// The runs that were checked and found good.
     pub verified: Proportion,
-    /// Of unknown outcome.
+    /// Runs of unknown outcome.
     pub unknown: u64,
     /// With a status that has no meaning here.
     pub other: u64,
-    /// How many attempts a success took, on average.
+    /// The mean number of attempts of a success.
     pub attempts_mean: Option<f64>,
-    /// How many took one attempt to succeed, how many two, …
+    /// The number of successes that took one attempt, two, …
     pub attempts: [u64; ATTEMPTS],
-    /// How long runs took that ended.
+    /// The durations of runs that ended.
     pub duration: DurationStats,
     /// The same in the period before.
     pub before: Option<Proportion>,
@@ -140,17 +140,17 @@ pub struct SkillStats {
 /// Failures that look the same.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FailureCluster {
-    /// What they look like, without what differs from one to the next.
+    /// The common signature, without what differs from one to the next.
     pub signature: String,
-    /// How many.
+    /// The number of failures.
     pub count: u64,
     /// The first.
     pub first: Option<String>,
     /// The last.
     pub last: Option<String>,
-    /// Of how many failures in this time: all those of its skills, or of all skills if not all of them are named.
+    /// The number of all failures in this time: those of its skills, or of all skills if not all of them are named.
     pub of: u64,
-    /// Of which skills.
+    /// The skills that failed so.
     pub skills: Vec<String>,
     /// With which models.
     pub models: Vec<String>,
@@ -158,7 +158,7 @@ pub struct FailureCluster {
     pub runs: Vec<String>,
     /// So many may have been left out, for want of room.
     pub missed: u64,
-    /// Whether all skills are named of which they are.
+    /// True if `skills` names all of them.
     #[serde(skip)]
     pub(super) all_named: bool,
 }
@@ -168,20 +168,20 @@ pub struct FailureCluster {
 pub struct DayCounts {
     /// The day, as `2026-11-16` (UTC).
     pub day: String,
-    /// How many succeeded.
+    /// The number of successes.
     pub success: u64,
-    /// How many failed.
+    /// The number of failures.
     pub failure: u64,
-    /// How many did neither, as far as is known.
+    /// The number of runs with neither outcome, as far as is known.
     pub unknown: u64,
 }
 
 /// Something odd, and how often.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OddityCount {
-    /// What.
+    /// A description of the oddity.
     pub what: String,
-    /// How often.
+    /// The number of times it was met.
     pub count: u64,
     /// Some of the runs.
     pub runs: Vec<String>,
@@ -254,7 +254,7 @@ pub(super) fn make(question: &ReportQuery<'_>, tally: Tally<'_>, read: &ReadStat
     report
 }
 
-/// Whether anything is missing that was there: what cannot be read, and what there was no room for.
+/// Returns true if something could not be read, or there was no room for it.
 fn has_gaps(tally: &Tally<'_>, read: &ReadStats) -> bool {
     let full = [tally.groups.left_out, tally.versions.left_out, tally.clusters.left_out];
     !read.troubles.is_empty() || !read.damaged.is_empty() || full.iter().any(|left| left.keys > 0)
@@ -370,7 +370,8 @@ fn oddities(tally: &Tally<'_>) -> Vec<OddityCount> {
     all.into_iter().map(|(what, count)| OddityCount { what, count, runs: Vec::new() }).collect()
 }
 
-/// Of a report about some runs only, or that was stopped, nobody can say that a skill was never used.
+/// Returns the known skills without a run. Of a report on some runs only, or that was stopped, nobody can say that a
+/// skill was never used.
 fn unused(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &ReadStats) -> Vec<String> {
     if question.project.is_some() || question.session.is_some() || read.stopped {
         return Vec::new();

@@ -32,16 +32,16 @@ pub struct Reports {
     dir: PathBuf,
 }
 
-/// When the last report was made, and of what.
+/// The time of the last report, and the runs that it saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastReport {
-    /// When, in milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub at_ms: i64,
-    /// What runs there were, in a word: see [`RunsSnapshot`].
+    /// The fingerprint of the runs that it saw: see [`RunsSnapshot`].
     pub(super) saw: String,
 }
 
-/// What is read again of a report.
+/// The part of a stored report that is read again.
 #[derive(Deserialize)]
 struct StoredReport {
     made: ReportStamp,
@@ -87,7 +87,7 @@ impl RunsSnapshot {
         hasher.finalize().to_hex()[..SAW_CHARS].to_owned()
     }
 
-    /// Whether all of these logs are still there. They only grow.
+    /// Returns true if all of these logs are still there. They only grow.
     fn is_in(&self, now: &RunsSnapshot) -> bool {
         let there = |seen: &StreamStat| {
             let mut same = now.0.iter().filter(|listed| listed.id == seen.id);
@@ -116,14 +116,14 @@ impl Reports {
         self.dir.join(PAGE)
     }
 
-    /// When the last one was made. Nothing: never, as far as anybody can tell; a file that is damaged, of another
-    /// program or somebody else's tells nothing.
+    /// Returns when the last report was made. `None` if there is none, or if the file is damaged, another program's or
+    /// somebody else's.
     pub fn last(&self) -> Option<LastReport> {
         let ReportStamp { at, saw } = self.read()?.made;
         Some(LastReport { at_ms: clock::parse_ms(&at)?, saw })
     }
 
-    /// What it says.
+    /// Returns the statements of the last report.
     pub(super) fn said(&self) -> Vec<StoredStatement> {
         self.read().map(|kept| kept.statements).unwrap_or_default()
     }
@@ -152,7 +152,7 @@ impl Reports {
         Some(bytes)
     }
 
-    /// How many bytes are kept.
+    /// Returns the size of the report on the disk.
     pub fn bytes(&self) -> u64 {
         let stats = [PAGE, DATA].map(|name| self.blobs.stat(&name_of(name)).ok().flatten());
         stats.into_iter().flatten().map(|stat| stat.bytes).sum()
@@ -214,15 +214,15 @@ fn name_of(name: &str) -> String {
 const REPORTS: &str = Store::REPORTS;
 const PAGE: &str = "latest.html";
 const DATA: &str = "latest.json";
-/// What of it was told.
+/// The file that lists the alerts that were shown.
 pub(super) const TOLD: &str = "told";
 /// No report is as long: its tables are bounded.
 const BYTES_MAX: u64 = 64 << 20;
 const SAW_CHARS: usize = 32;
 
 impl Reports {
-    /// What nobody was told yet, in the words of the report; from now on it counts as told. Where that cannot be noted,
-    /// it is told again.
+    /// Returns the alerts that were not shown yet (a skill got worse, or is flaky), in the words of the report, and
+    /// marks them as shown. If that cannot be noted, they are returned again.
     pub fn take_alerts(&self) -> Vec<String> {
         let words = [Topic::Regression, Topic::Flaky].map(Topic::word);
         let is_alarm = |said: &StoredStatement| words.contains(&said.topic.as_str()) && is_mark(&said.about);
@@ -244,7 +244,7 @@ impl Reports {
     }
 }
 
-/// Whether it is what our reports have there.
+/// Returns true if it looks like the id of a statement, as our reports have it.
 fn is_mark(about: &str) -> bool {
     !about.is_empty() && about.len() <= MARK_BYTES_MAX && about.bytes().all(|b| b.is_ascii_alphanumeric())
 }

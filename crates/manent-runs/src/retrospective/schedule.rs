@@ -14,22 +14,22 @@ use super::report_store::{LastReport, Reports, RunsSnapshot};
 use crate::error::Result;
 use crate::runs::Runs;
 
-/// When reports are made, and of what.
+/// The schedule of reports, and the runs that they are about.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule<'a> {
-    /// How long there is between two.
+    /// The time between two reports.
     pub every: Duration,
-    /// How far back they look.
+    /// The time that they look back.
     pub since: Duration,
     /// The time now, in milliseconds since 1970.
     pub now_ms: i64,
-    /// How long making one may take: what was read by then is told, and that it is not all.
+    /// The most time that making one may take: what was read by then is told, and that it is not all.
     pub within: Duration,
     /// Stops when it is set: nothing is kept.
     pub stop: &'a AtomicBool,
 }
 
-/// What came of looking whether it is time.
+/// The outcome of [`Reports::make_if_due`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScheduleOutcome {
     /// There are no runs, or none since the last report.
@@ -38,7 +38,7 @@ pub enum ScheduleOutcome {
     NotYet(Duration),
     /// Another process is making one.
     Busy,
-    /// It was stopped; nothing was kept.
+    /// Making it was stopped; nothing was kept.
     Stopped,
     /// Runs were removed while it was made; nothing was kept.
     Overtaken,
@@ -98,7 +98,7 @@ impl Reports {
     }
 }
 
-/// How long it is until the last report is old enough; nothing if it is.
+/// Returns the time until the last report is old enough; `None` if it is.
 fn left(last: &LastReport, schedule: &Schedule<'_>) -> Option<Duration> {
     let apart = Duration::from_millis(last.at_ms.abs_diff(schedule.now_ms));
     schedule.every.checked_sub(apart).filter(|left| !left.is_zero())

@@ -51,7 +51,8 @@ pub(super) fn signature(run: &Run<'_>) -> String {
     if out.is_empty() { NOTHING_SAID.to_owned() } else { out }
 }
 
-/// Of what went well as far as it knew, only whoever judged it can say what is wrong: what it printed does not.
+/// Returns the signature of a run that went well as far as it knew, and that somebody judged bad: only the note says
+/// what is wrong.
 fn judged_bad(run: &Run<'_>) -> String {
     let mut out = JUDGED_BAD.to_owned();
     if !run.judged_note.is_empty() {
@@ -102,7 +103,7 @@ fn is_noise(line: &str) -> bool {
     contains_any(line, &NOISE, NOISE_LETTERS)
 }
 
-/// Whether a line holds one of these, whatever its case. The words are in lower case, and begin with these letters.
+/// Returns true if a line holds one of these words in any case. They are in lower case, and begin with these letters.
 fn contains_any(line: &str, words: &[&str], letters: u32) -> bool {
     let line = line.as_bytes();
     line.iter().enumerate().any(|(at, byte)| {
@@ -175,7 +176,7 @@ fn is_part_of_word(c: char) -> bool {
     !c.is_whitespace() && !c.is_control() && !"()[]{}<>,;\"'`=|“”‘’«»*#".contains(c)
 }
 
-/// What comes behind a name in quotes, if a text begins with one. An apostrophe inside a word is part of a word.
+/// Returns the text behind a quoted name, if it begins with one. An apostrophe inside a word is part of a word.
 fn after_quoted(text: &str) -> Option<&str> {
     let open = text.chars().next()?;
     let close = match open {
@@ -266,7 +267,7 @@ fn is_code(word: &str) -> bool {
     (1..=5).contains(&letters) && (1..=5).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit)
 }
 
-/// What a failure is called of which nothing is known.
+/// The signature of a failure of which nothing is known.
 pub(super) const NOTHING_SAID: &str = "(nothing is said)";
 const JUDGED_BAD: &str = "judged bad";
 /// Words behind which a number says what went wrong.
@@ -366,8 +367,8 @@ pub(super) fn tail(text: &str, bytes: usize) -> &str {
     cut.split_once('\n').map_or(cut, |(_, rest)| if rest.trim().is_empty() { cut } else { rest })
 }
 
-/// Whether a word is what a password is set to: also one that looks like any word, which nobody could tell elsewhere.
-/// Here nothing is lost with it, as it differs from one time to the next.
+/// Returns true if a word is the value of a password: also one that looks like any word, which nobody could tell
+/// elsewhere. Here nothing is lost with it, as it differs from one time to the next.
 pub(super) fn is_given_password(before: &str, gap: &str, word: &str) -> bool {
     let is_name = |name: &str| PASSWORDS.iter().any(|end| name.ends_with(end));
     let is_odd = |value: &str| value.chars().skip(1).any(|c| !c.is_lowercase());
@@ -387,7 +388,7 @@ pub(super) fn is_given_password(before: &str, gap: &str, word: &str) -> bool {
         }
 }
 
-/// What comes behind a colour or another command to a terminal.
+/// Returns the text behind a colour or another command to a terminal.
 pub(super) fn after_escape(text: &str) -> &str {
     let rest = &text[1..];
     let Some(inside) = rest.strip_prefix('[') else { return rest };
@@ -398,7 +399,7 @@ pub(super) fn after_escape(text: &str) -> &str {
 }
 
 static PRIVATE_KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"PRIVATE KEY"));
-/// How the name of a password ends.
+/// Endings of the names of passwords.
 const PASSWORDS: [&str; 7] = ["password", "passwd", "passphrase", "pwd", "_pass", "-pass", "secret"];
 pub(super) const TAIL_BYTES: usize = 8 << 10;
 /// More of a line, and of what stands before it, than any credential needs to be known.

@@ -8,25 +8,25 @@ use super::compare::{Comparison, ComparisonKind};
 use super::report::{FailureCluster, Report, SkillStats};
 use super::statistics::{Proportion, RUNS_MIN};
 
-/// What a statement is about.
+/// The topic of a statement, in the order of importance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topic {
-    /// It got worse.
+    /// The success rate fell.
     Regression,
-    /// It got better.
+    /// The success rate rose.
     Improvement,
     /// Two models do not do equally well.
     Difference,
-    /// It ends both ways with everything the same.
+    /// The skill ends both ways with everything the same.
     Flaky,
     /// Many failures look the same.
     Failures,
     /// Many runs did not tell how they ended.
     Open,
-    /// It was never used.
+    /// The skill was never used.
     Unused,
-    /// How often it succeeds.
+    /// The success rate of a skill.
     Rate,
     /// There are too few runs to say anything.
     TooFew,
@@ -52,13 +52,13 @@ impl Topic {
 /// Something worth saying.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statement {
-    /// What it is about.
+    /// The topic.
     pub topic: Topic,
-    /// What it says.
+    /// The statement in words.
     pub text: String,
     /// On how many runs it rests.
     pub n: u64,
-    /// Of a statement that two rates differ: how likely it is a false alarm, after the price for all comparisons.
+    /// The corrected p-value of a statement that two rates differ.
     pub chance: Option<f64>,
     /// About this skill.
     pub skill: Option<String>,
@@ -66,9 +66,9 @@ pub struct Statement {
     pub model: Option<String>,
     /// Some of the runs that it rests on.
     pub runs: Vec<String>,
-    /// What it is about, to the letter: a later report that speaks of the same thing has the same.
+    /// An id of the subject: a later report that speaks of the same thing has the same.
     pub about: String,
-    /// What of it is remembered, where that is not all.
+    /// The part that is remembered, if that is not all of the text.
     #[serde(skip)]
     pub(super) lesson: Option<String>,
 }
@@ -156,7 +156,7 @@ fn compared(one: &Comparison, asked: usize) -> Statement {
     }
 }
 
-/// What else than the model may be the reason that two used in the same time differ.
+/// Names other reasons than the model for a difference between two that were used in the same time.
 fn what_else(one: &Comparison) -> &'static str {
     match (one.same_inputs, one.version_too) {
         (true, false) => "nearly all runs of both were on inputs that the other was given too",
@@ -224,7 +224,7 @@ impl SkillStats {
 }
 
 impl FailureCluster {
-    /// What a statement on them is about.
+    /// Identifies the statement on them across reports.
     pub(super) fn about(&self) -> String {
         about(&["failures", &self.signature])
     }
@@ -350,7 +350,7 @@ fn statement_of(group: &SkillStats, topic: Topic, text: String) -> Statement {
     }
 }
 
-/// What is said where nothing can be.
+/// The words where nothing can be concluded.
 pub(super) fn too_few_words(n: u64) -> String {
     format!("too few runs ({n}) to say")
 }
@@ -450,7 +450,7 @@ fn chance(p: f64) -> String {
     if p < 0.001 { "under 0.001".to_owned() } else { format!("{p:.3}") }
 }
 
-/// As [`chance`], where there is a column for it. What is not nothing is not told as nothing.
+/// Formats a p-value for a table, with a digit more. One above zero is never shown as zero.
 pub(super) fn chance_in_table(p: f64) -> String {
     if p < 0.0001 { "under 0.0001".to_owned() } else { format!("{p:.4}") }
 }

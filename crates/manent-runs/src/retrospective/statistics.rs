@@ -4,15 +4,15 @@ use serde::Serialize;
 
 /// Below this number of runs nothing is concluded.
 pub const RUNS_MIN: u64 = 5;
-/// How often a whole report may call something changed or different that is not: one time in twenty.
+/// The chance that a whole report calls anything changed or different that is not: one in twenty.
 pub const FALSE_ALARMS: f64 = 0.05;
 
 /// So many of so many, with the interval in which the rate behind it lies 19 times out of 20 (Wilson's).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Proportion {
-    /// How many.
+    /// The number that have a property.
     pub count: u64,
-    /// Of how many.
+    /// The number of all.
     pub of: u64,
     /// The share; nothing of nothing.
     pub rate: Option<f64>,
@@ -32,7 +32,7 @@ impl Proportion {
         Proportion { count, of, rate: Some(float(count) / float(of)), low: Some(low), high: Some(high) }
     }
 
-    /// Whether there is enough of it to conclude anything.
+    /// Returns true if there is enough of it to conclude anything.
     pub fn is_enough(&self) -> bool {
         self.of >= RUNS_MIN
     }
@@ -53,9 +53,9 @@ pub fn wilson(count: u64, of: u64) -> Option<(f64, f64)> {
     Some((low, high))
 }
 
-/// How likely two counts differ as much as these or more, if the rates behind them are the same: Fisher's exact test,
-/// two-sided. Where the exact sum would be long (more than 20,000 of either), the normal one with a correction for
-/// continuity, which is the same to all digits that anybody looks at.
+/// Returns the p-value of two counts: the chance that they differ as much as these or more, if the rates behind them
+/// are the same. Fisher's exact test, two-sided. Where the exact sum would be long (more than 20,000 of either), the
+/// normal one with a correction for continuity, which is the same to all digits that anybody looks at.
 pub fn different(a: Proportion, b: Proportion) -> f64 {
     if a.of == 0 || b.of == 0 {
         return 1.0;
@@ -87,8 +87,9 @@ fn normal(a: Proportion, b: Proportion) -> f64 {
     upper_tails(corrected / spread)
 }
 
-/// How likely a normal number is so far from the middle, or farther, on either side (W. J. Cody's rational form of the
-/// complementary error function would be more exact; this is good to seven digits, and never below zero).
+/// Returns the chance that a normal number is so far from the middle, or farther, on either side. (W. J. Cody's
+/// rational form of the complementary error function would be more exact; this is good to seven digits, and never below
+/// zero.)
 fn upper_tails(z: f64) -> f64 {
     let x = z / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + x / 2.0);
@@ -120,8 +121,8 @@ fn ln_factorials(n: u64) -> Vec<f64> {
     logs
 }
 
-/// What chances mean when several questions were asked at once (Holm's): the chance that any of them is a false alarm
-/// is no more than that of one. In the order in which they are given.
+/// Corrects p-values for asking several questions at once (Holm's method): the chance that any of them is a false alarm
+/// is no more than that of one. The result is in the order of `chances`.
 pub fn holm(chances: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));
@@ -139,7 +140,7 @@ pub(super) fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// Of the normal distribution, what leaves one in twenty outside.
+/// The quantile of the normal distribution that leaves one in twenty outside.
 const Z95: f64 = 1.959_963_984_540_054;
 /// Above so many runs a sum over all tables takes longer than it is worth.
 const EXACT_MAX: u64 = 20_000;

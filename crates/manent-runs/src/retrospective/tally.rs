@@ -12,7 +12,7 @@ use super::signature::{last_attempt, signature};
 use super::{ReportQuery, input_hash};
 use crate::runs::{Attempt, Oddity, Run, Status};
 
-/// How runs ended.
+/// The number of runs by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct OutcomeCounts {
     pub(super) success: u64,
@@ -47,7 +47,7 @@ impl OutcomeCounts {
     }
 }
 
-/// What is known of some runs that belong together.
+/// Counts of the runs of a skill with a model in a phase.
 #[derive(Debug, Default)]
 pub(super) struct SkillTally {
     pub(super) skill: String,
@@ -60,7 +60,7 @@ pub(super) struct SkillTally {
     pub(super) with_attempts: u64,
     pub(super) first_try: u64,
     pub(super) verified: u64,
-    /// How many took one attempt to succeed, how many two, …; the last: that many or more.
+    /// The number of successes that took one attempt, two, …; the last counts that many or more.
     pub(super) attempts: [u64; ATTEMPTS],
     pub(super) attempts_sum: u64,
     pub(super) durations: Durations,
@@ -85,9 +85,10 @@ pub(super) struct VersionTally {
 /// One input that a version of a skill was given, with one model.
 #[derive(Debug, Default)]
 pub(super) struct InputTally {
-    /// Of which skill and model: see [`pair_key`]. Most inputs come once, and their names would be most of the table.
+    /// The key of the skill and the model: see [`pair_key`]. Most inputs come once, and their names would be most of
+    /// the table.
     pub(super) of: u64,
-    /// What it is, whoever was given it: by this it is known whether two models had the same.
+    /// A hash of the input alone, to find the inputs that two models had in common.
     pub(super) task: u64,
     pub(super) success: u32,
     pub(super) failure: u32,
@@ -321,12 +322,12 @@ impl<'q> Tally<'q> {
     }
 }
 
-/// What a skill and a model are known by together.
+/// Returns the key of a skill and a model together.
 pub(super) fn pair_key(skill: &str, model: &str) -> u64 {
     key_of(&[skill, model])
 }
 
-/// What of a run is needed in several places.
+/// The parts of a run that are needed in several places.
 struct RunFacts<'a> {
     skill: &'a str,
     model: &'a str,
@@ -337,7 +338,7 @@ struct RunFacts<'a> {
     id: Cow<'a, str>,
 }
 
-/// Which version of the skill it was: as its last attempt says, or else the whole run.
+/// Returns the version of the skill: as the last attempt says, or else the whole run.
 fn version_of<'a>(run: &'a Run<'_>, last: Option<&'a Attempt<'_>>) -> &'a str {
     match last.map_or("", |attempt| attempt.skill_hash.trim()) {
         "" => run.skill_hash.trim(),
@@ -345,7 +346,7 @@ fn version_of<'a>(run: &'a Run<'_>, last: Option<&'a Attempt<'_>>) -> &'a str {
     }
 }
 
-/// What a run is called: its own id, or where it stands.
+/// Returns the id of a run, or the session and the number of its record if it has none.
 pub(super) fn id_of<'a>(key: &str, run: &'a Run<'_>) -> Cow<'a, str> {
     match clip(run.run_id.trim()) {
         "" => Cow::Owned(format!("{key}:{}", run.seq)),
@@ -382,7 +383,8 @@ impl SkillTally {
     }
 }
 
-/// How many attempts a run took that succeeded: up to the first that was checked and found good, else all of them.
+/// Returns the number of attempts that a success took: up to the first that was checked and found good, else all of
+/// them.
 fn attempts_to_success(run: &Run<'_>) -> usize {
     let numbered = run.attempts.iter().all(|attempt| attempt.attempt.is_some());
     let good = run.attempts.iter().enumerate().filter(|(_, attempt)| attempt.verified == Some(true));
@@ -520,7 +522,7 @@ impl BoundedValue for StatusWordTally {
 /// An input that ended both ways is what the table is for, and goes last. Less than what is let go is told by.
 const MIXED_WEIGHT: u64 = 1 << 20;
 
-/// Where a run stands among all.
+/// The position of a run among all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RunPosition {
     /// Those without a time come first.
@@ -570,7 +572,7 @@ impl ExampleRuns {
 pub(super) struct NameSample {
     kept: BTreeSet<String>,
     pub(super) more: bool,
-    /// Whether something without a name is among them.
+    /// True if something without a name is among them.
     nameless: bool,
 }
 
@@ -592,7 +594,7 @@ impl NameSample {
         self.nameless |= other.nameless;
     }
 
-    /// Whether [`NameSample::told`] names everything that this belongs to.
+    /// Returns true if [`NameSample::told`] names everything that this belongs to.
     pub(super) fn are_all(&self) -> bool {
         !self.more && !self.nameless && !self.kept.is_empty()
     }

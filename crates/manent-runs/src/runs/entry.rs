@@ -26,73 +26,73 @@ pub struct Run<'a> {
     pub idempotency_key: Cow<'a, str>,
     /// The session, as the entry calls it.
     pub session_id: Cow<'a, str>,
-    /// When, as it is written.
+    /// The time as the entry writes it.
     pub timestamp: Cow<'a, str>,
-    /// When, in milliseconds since 1970; nothing if that is no time.
+    /// The same in milliseconds since 1970; `None` if it is not a valid time.
     pub at_ms: Option<i64>,
-    /// Which skill.
+    /// The name of the skill.
     pub skill: Cow<'a, str>,
-    /// Which version of the skill, where the whole run says so; mostly its attempts do.
+    /// The version of the skill, if the whole run names one; mostly its attempts do.
     pub skill_hash: Cow<'a, str>,
     /// In which phase of some work.
     pub phase: Cow<'a, str>,
     /// In which project.
     pub project_root: Cow<'a, str>,
-    /// What it was given: any JSON, as it stands.
+    /// The input of the skill: any JSON, as it stands.
     pub input: Option<&'a str>,
-    /// What was tried, in the order of the line.
+    /// The attempts, in the order of the line.
     pub attempts: Vec<Attempt<'a>>,
-    /// How it ended: as the entry says, or as somebody said afterwards.
+    /// The outcome: as the entry says, or as a later verdict says.
     pub status: Status,
     /// The word for that in the entry.
     pub final_status: Cow<'a, str>,
-    /// Who says how it ended is not the entry, but a verdict that was given afterwards.
+    /// The verdict that `status` comes from, if it does not come from the entry.
     pub judged: Option<VerdictRef>,
-    /// What was said with a verdict that it is bad: the beginning of its first line, without credentials.
-    /// [`Runs::verdict`](super::Runs::verdict) tells all of it.
+    /// The note of a bad verdict: the beginning of its first line, without credentials.
+    /// [`Runs::verdict`](super::Runs::verdict) returns all of it.
     pub judged_note: Cow<'a, str>,
     /// The file it was about.
     pub file_path: Cow<'a, str>,
     /// The model that did it in the end.
     pub model_used: Cow<'a, str>,
-    /// How long it took; nothing if that is not said, or below zero.
+    /// The duration; `None` if the entry has none, or one below zero.
     pub duration_ms: Option<u64>,
-    /// What is odd about it.
+    /// Everything odd about the entry that was put up with.
     pub oddities: Vec<Oddity>,
 }
 
 /// One attempt of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attempt<'a> {
-    /// Which, from 1 on; nothing if that is not said.
+    /// The number of the attempt, from 1 on.
     pub attempt: Option<u64>,
     /// The model.
     pub model: Cow<'a, str>,
-    /// What came out, in short.
+    /// A summary of the output.
     pub output_summary: Cow<'a, str>,
-    /// What whoever checked it printed.
+    /// The output of whoever ran or checked it.
     pub runner_output: Cow<'a, str>,
-    /// Whether it was checked and found good.
+    /// The result of the check; `None` if nobody checked it.
     pub verified: Option<bool>,
     /// That it was checked is not from the entry, but from a verdict that was given afterwards.
     pub judged: Option<VerdictRef>,
-    /// What the model was given.
+    /// The records that the model was given.
     pub prompt_ref: Option<RecordRange>,
-    /// What it answered.
+    /// The records of the model's answer.
     pub output_ref: Option<RecordRange>,
-    /// How the model was set: JSON.
+    /// The parameters of the model: JSON.
     pub params: Option<&'a str>,
-    /// What it took: JSON.
+    /// The tokens and the like that it took: JSON.
     pub usage: Option<&'a str>,
-    /// What kind of error ended it.
+    /// The class of the error that ended it.
     pub error_class: Cow<'a, str>,
-    /// How the command ended.
+    /// The exit code of the command.
     pub exit_code: Option<i64>,
-    /// Which version of the skill.
+    /// The version of the skill.
     pub skill_hash: Cow<'a, str>,
     /// In which sandbox.
     pub sandbox: Cow<'a, str>,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub duration_ms: Option<u64>,
 }
 
@@ -101,29 +101,29 @@ pub struct Attempt<'a> {
 pub struct RecordRange {
     /// The key of the session.
     pub session: String,
-    /// Its id, where that is known: another session may have the key by now.
+    /// The id of the session, if it is known: another session may have the key by now.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
     /// The first and the last record.
     pub seq: (u64, u64),
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Status {
-    /// It reached what it was for.
+    /// The run reached its goal.
     Success,
-    /// It did not.
+    /// The run did not reach its goal.
     Failure,
-    /// It was begun, and nothing tells what it was worth: its process died, or still works on it, or somebody broke
-    /// it off.
+    /// The run was begun, and nothing tells its outcome: its process died, or still works on it, or somebody broke it
+    /// off.
     #[default]
     Unknown,
     /// The entry says something that we have no meaning for. Counted as neither.
     Other,
 }
 
-/// What is odd about an entry, and was put up with.
+/// An oddity of an entry that was put up with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Oddity {
     /// A member has another shape than it should.
@@ -144,14 +144,14 @@ pub enum Oddity {
     Replaced,
 }
 
-/// What a line in a log of runs is.
+/// A line in a log of runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunRecord<'a> {
     /// A run that came to its end.
     Run(Run<'a>),
     /// A run that was begun.
     Start(Run<'a>),
-    /// What somebody said of a run afterwards.
+    /// A verdict that was given on a run afterwards.
     Verdict(Verdict<'a>),
 }
 
@@ -181,7 +181,7 @@ impl Status {
         }
     }
 
-    /// What a word in an entry means. The words of the programs that we know of.
+    /// Returns the status that a word in an entry stands for, by the words of the programs that we know of.
     pub fn of_word(word: &str) -> Status {
         let word = word.trim();
         let is = |words: &[&str]| words.iter().any(|w| word.eq_ignore_ascii_case(w));
@@ -198,8 +198,8 @@ impl Status {
 }
 
 impl Run<'_> {
-    /// Whether it was made in a project, or below it. A project that is no whole path is known by the last parts of
-    /// its path.
+    /// Returns true if the run was made in a project, or below it. A project that is not an absolute path matches the
+    /// last parts of the run's.
     pub fn is_in(&self, project: &str) -> bool {
         let root = bare(&self.project_root);
         let project = bare(project);
@@ -217,7 +217,7 @@ pub(crate) fn bare(path: &str) -> &str {
 }
 
 impl<'a> RunRecord<'a> {
-    /// As [`RunRecord::read`], of bytes. Nothing also if they are no text.
+    /// Parses a line given as bytes, as [`RunRecord::read`] does. Also `None` if they are not UTF-8.
     pub fn of_bytes(seq: u64, line: &'a [u8]) -> Option<RunRecord<'a>> {
         RunRecord::read(seq, std::str::from_utf8(line).ok()?)
     }

@@ -13,7 +13,7 @@ use super::logs::RunLogs;
 use super::{Runs, line_at};
 use crate::error::{Error, Result};
 
-/// Which run of a session is meant.
+/// Names a run of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunName {
     /// By its id.
@@ -29,9 +29,9 @@ pub struct NewVerdict {
     pub run: RunName,
     /// On which of its attempts; nothing for the last one, or for a run that has none.
     pub attempt: Option<u64>,
-    /// Whether it is good. Nothing takes back what was said before.
+    /// The verdict: good or bad. `None` takes back an earlier one.
     pub verified: Option<bool>,
-    /// What there is to say about it; may be empty.
+    /// A remark on the verdict; may be empty.
     pub note: String,
 }
 
@@ -42,11 +42,11 @@ pub struct VerdictReceipt {
     pub run_id: String,
     /// The number of the run's own record.
     pub run_seq: u64,
-    /// Which attempt that is; nothing if the run has none.
+    /// The number of the attempt; `None` if the run has none.
     pub attempt: Option<u64>,
     /// Proof that it is kept. Nothing: a verdict was to be taken back, and there is none.
     pub receipt: Option<Receipt>,
-    /// It was given before, in the same words, and none since: this is the receipt of then.
+    /// True if the last verdict on it says the same: the receipt is that of then.
     pub repeated: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct VerdictReceipt {
 struct Meant {
     run_id: String,
     run_seq: u64,
-    /// Which attempt; nothing if it has none.
+    /// The number of the attempt; `None` if the run has none.
     attempt: Option<u64>,
     is_last: bool,
 }

@@ -71,20 +71,20 @@ pub struct Runs {
     logs: RunLogs,
 }
 
-/// What was seen when runs were read.
+/// Counts of what was met when runs were read.
 #[derive(Debug, Default)]
 pub struct ReadSummary {
-    /// How many runs were given.
+    /// The runs that were given.
     pub runs: u64,
-    /// How many of them were begun and did not end, and nobody said since how they did.
+    /// Those of them that were begun and did not end, and on which nobody gave a verdict since.
     pub unknown: u64,
-    /// How many were passed over because they were recorded before.
+    /// Runs that were passed over because they were recorded before.
     pub repeated: u64,
     /// Lines that are neither runs nor verdicts on them.
     pub others: u64,
-    /// What could not be read.
+    /// Places that could not be read.
     pub damage: Vec<Damage>,
-    /// What stands behind the last record: torn by a crash, or being written now.
+    /// Bytes behind the last record: torn by a crash, or being written now.
     pub torn: Option<Damage>,
 }
 
@@ -225,7 +225,8 @@ impl Runs {
     }
 }
 
-/// What is taken of the record of this number, which stands first from there on, if it is about a run.
+/// Calls `take` with the record `seq`, which must be the first from `start` on. Returns `None` if it is not about a
+/// run.
 fn line_at<T>(
     logs: &RunLogs,
     session: &SessionKey,

@@ -17,7 +17,7 @@ use super::verdict::Verdict;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
-    /// It is no JSON object, or one that other readers would read otherwise.
+    /// Not a JSON object, or one that other readers would read otherwise.
     #[error(transparent)]
     Body(#[from] BodyError),
     /// A header.
@@ -26,16 +26,16 @@ pub enum EntryError {
     /// Something else than a run.
     #[error("its `kind` is neither `run` nor `run-start`; leave it out, or append it to a session")]
     Kind,
-    /// What somebody said of a run.
+    /// A verdict on a run.
     #[error("it is a verdict on a run, which is given with `manent run judge`")]
     Verdict,
-    /// Nothing says what was run.
+    /// Neither a skill nor an attempt.
     #[error("it has neither `skill` nor `attempts`, so it is no run; name the skill")]
     NoSkill,
-    /// Nothing says where it belongs.
+    /// No session.
     #[error("it has no `session_id`; add one, or say which session it belongs to")]
     NoSession,
-    /// It belongs nowhere.
+    /// A session key that is not valid.
     #[error("its `session_id` is no key of a session: {0}")]
     Session(#[from] KeyError),
 }
@@ -51,13 +51,13 @@ pub struct NewEntry {
     pub(super) idempotency_key: String,
     /// All that is written behind `kind` and `run_id`.
     pub(super) members: Body,
-    /// Whether somebody else gave it its id, so that it may have been recorded before.
+    /// True if another program gave the id, so that the run may have been recorded before.
     pub(super) id_is_given: bool,
-    /// What is odd about it. It is kept all the same.
+    /// Everything odd about the entry. It is kept all the same.
     pub oddities: Vec<Oddity>,
 }
 
-/// What an entry says of a run.
+/// The part of a run's life that an entry records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Start,
@@ -67,15 +67,15 @@ pub(super) enum Kind {
 /// A run that is about to begin.
 #[derive(Debug, Clone, Default)]
 pub struct NewRun {
-    /// Which skill. Must be there.
+    /// The name of the skill. Required.
     pub skill: String,
-    /// Which version of it.
+    /// The version of the skill.
     pub skill_hash: String,
     /// In which phase of some work.
     pub phase: String,
     /// In which project.
     pub project_root: String,
-    /// What it is given: any JSON.
+    /// The input of the skill: any JSON.
     pub input: Option<Box<RawValue>>,
     /// The file it is about.
     pub file_path: String,
@@ -88,44 +88,44 @@ pub struct NewRun {
 pub struct NewAttempt {
     /// The model.
     pub model: String,
-    /// What came out, in short.
+    /// A summary of the output.
     pub output_summary: String,
-    /// What whoever ran or checked it printed.
+    /// The output of whoever ran or checked it.
     pub runner_output: String,
-    /// How many bytes and lines of that were left out.
+    /// The bytes and lines that were cut off the output.
     pub cut: (u64, u64),
-    /// Whether it was checked, and found good.
+    /// The result of the check; `None` if nobody checked it.
     pub verified: Option<bool>,
-    /// What the model was given.
+    /// The records that the model was given.
     pub prompt_ref: Option<RecordRange>,
-    /// What it answered.
+    /// The records of the model's answer.
     pub output_ref: Option<RecordRange>,
-    /// How the model was set.
+    /// The parameters of the model.
     pub params: Option<Box<RawValue>>,
-    /// What it took.
+    /// The tokens and the like that it took.
     pub usage: Option<Box<RawValue>>,
-    /// What kind of error ended it; [`INTERRUPTED`] if somebody broke it off.
+    /// The class of the error that ended it; [`INTERRUPTED`] if somebody broke it off.
     pub error_class: String,
-    /// How the command ended.
+    /// The exit code of the command.
     pub exit_code: Option<i64>,
-    /// Which version of the skill; that of the run if it is empty.
+    /// The version of the skill; that of the run if it is empty.
     pub skill_hash: String,
     /// In which sandbox.
     pub sandbox: String,
-    /// How long it took.
+    /// The duration of the attempt.
     pub duration: Option<Duration>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunEnd {
-    /// What was tried, in order.
+    /// The attempts, in order.
     pub attempts: Vec<NewAttempt>,
-    /// What came of it. Unknown where somebody broke it off, which the class of its last attempt tells.
+    /// The outcome. Unknown where somebody broke it off, which the class of its last attempt tells.
     pub status: Status,
     /// The model that did it in the end.
     pub model_used: String,
-    /// How long it took.
+    /// The duration of the run.
     pub duration: Duration,
 }
 
@@ -198,7 +198,7 @@ impl NewEntry {
         Ok(SessionKey::new(id)?)
     }
 
-    /// As it is written, under this id.
+    /// Returns the body of the record, with this run id.
     pub(super) fn body(&self, run_id: &str, session: &SessionKey) -> Body {
         let kind = match self.kind {
             Kind::Start => "run-start",
@@ -213,7 +213,7 @@ impl NewEntry {
         body
     }
 
-    /// Whether it may have been recorded before.
+    /// Returns true if the entry may have been recorded before.
     pub(super) fn is_known_by_name(&self) -> bool {
         self.id_is_given || !self.idempotency_key.is_empty()
     }
@@ -227,7 +227,7 @@ impl NewEntry {
         Ok(NewEntry::of(Kind::Start, run, members))
     }
 
-    /// Its end.
+    /// Makes the entry of the end of a run.
     pub(super) fn end(run: &NewRun, run_id: &str, ended: &RunEnd) -> Result<NewEntry, EntryError> {
         let mut members = Body::new();
         members.string("timestamp", &clock::now());

@@ -20,11 +20,11 @@ use crate::error::{Error, Result};
 pub struct RunReceipt {
     /// By what the run is known.
     pub run_id: String,
-    /// Where it stands, and what it survives.
+    /// The position of the record, and its durability.
     pub receipt: Receipt,
-    /// It was recorded before: this is the receipt of then.
+    /// True if it was recorded before: the receipt is that of then.
     pub repeated: bool,
-    /// Of one that was recorded before: whether the run has come to its end. Always so for an end.
+    /// True if the run has come to its end. Always so for an end.
     pub ended: bool,
 }
 
@@ -43,7 +43,7 @@ impl StartedRun {
         &self.recorded.run_id
     }
 
-    /// Which skill.
+    /// Returns the name of the skill.
     pub fn skill(&self) -> &str {
         &self.run.skill
     }
@@ -153,7 +153,7 @@ impl Runs {
 }
 
 impl NewEntry {
-    /// Whether it is short enough to be recorded.
+    /// Returns an error if the entry is too large to be recorded.
     pub fn check_size(&self, session: &SessionKey) -> Result<()> {
         // The longest id that it can get.
         let id = if self.run_id.is_empty() { LONGEST_ID } else { &self.run_id };
@@ -161,8 +161,8 @@ impl NewEntry {
     }
 }
 
-/// What to do about an entry that is there already, in another program's file, and that nobody can make sure of without
-/// writing it again where it stands.
+/// The choice for an entry that is in another program's file already, where nobody can make sure of it without writing
+/// it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum IfUnsure {
     /// Give a receipt that says so.
@@ -171,7 +171,7 @@ enum IfUnsure {
     WriteAgain,
 }
 
-/// What becomes of each entry, and what has to be written for that.
+/// The fate of each entry, and the records to be written for that.
 struct Plan {
     bodies: Vec<Body>,
     fates: Vec<Fate>,
@@ -185,9 +185,9 @@ struct Fate {
 }
 
 enum At {
-    /// It is there already.
+    /// The record is in the log already.
     Found(KeyedLine),
-    /// It is this one of those that are written.
+    /// The record is among those to be written, at this place.
     Written(usize),
 }
 
@@ -279,7 +279,7 @@ fn run_of(line: &KeyedLine) -> (Kind, String) {
     }
 }
 
-/// Its own id, or a new one.
+/// Returns the id of the entry, or a new one.
 fn run_id_of(entry: &NewEntry) -> String {
     if entry.run_id.is_empty() { uuid::Uuid::now_v7().to_string() } else { entry.run_id.clone() }
 }
@@ -289,7 +289,7 @@ fn no_receipt(session: &SessionKey) -> Error {
         .into()
 }
 
-/// As long as an id of ours.
+/// A placeholder with the length of an id of ours.
 const LONGEST_ID: &str = "00000000-0000-0000-0000-000000000000";
-/// How often another program may write in the moment between our look and our append.
+/// The number of times that another program may write in the moment between our look and our append.
 pub(super) const TRIES: u32 = 8;

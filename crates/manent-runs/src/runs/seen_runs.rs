@@ -23,7 +23,7 @@ pub(super) struct SeenRuns {
 struct RunHashes {
     id: Option<u64>,
     idempotency_key: Option<u64>,
-    /// Of the id, or of the number of its record if it has none.
+    /// The hash of the id, or of the number of the record if there is no id.
     start: u64,
 }
 

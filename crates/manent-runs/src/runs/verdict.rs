@@ -28,15 +28,15 @@ pub struct Verdict<'a> {
     pub run_id: Cow<'a, str>,
     /// The number of the run's own record, where it has no id.
     pub run_seq: Option<u64>,
-    /// Which attempt; nothing for the last one.
+    /// The number of the attempt; `None` for the last one.
     pub attempt: Option<u64>,
-    /// Whether it is good. Nothing: a verdict that was given before is taken back.
+    /// The verdict: good or bad. `None` takes back an earlier one.
     pub verified: Option<bool>,
-    /// What was said with it.
+    /// The remark that was made with it.
     pub note: Cow<'a, str>,
-    /// When, as it is written.
+    /// The time as it is written.
     pub timestamp: Cow<'a, str>,
-    /// When, in milliseconds since 1970; nothing if that is no time.
+    /// The same in milliseconds since 1970; `None` if it is not a valid time.
     pub at_ms: Option<i64>,
 }
 
@@ -45,13 +45,13 @@ pub struct Verdict<'a> {
 pub struct VerdictRef {
     /// The number of its record: [`Runs::verdict`] tells all of it.
     pub seq: u64,
-    /// When, in milliseconds since 1970; nothing if that is no time.
+    /// The time of the verdict in milliseconds since 1970; `None` if it is not a valid time.
     pub at_ms: Option<i64>,
 }
 
 impl Verdict<'_> {
-    /// How its kind is written, which tells it from everything else. It is looked for in bytes, so one that is written
-    /// otherwise (`run\u002dverdict`) is no verdict.
+    /// The JSON of its kind, which tells it from everything else. It is searched for in bytes, so one that is written
+    /// otherwise (`run\u002dverdict`) is not a verdict.
     pub(super) const KIND: &'static str = r#""run-verdict""#;
 
     pub(super) fn into_owned(self) -> Verdict<'static> {
@@ -65,7 +65,7 @@ impl Verdict<'_> {
 }
 
 impl<'a> Members<'a> {
-    /// Nothing: it does not say on what, or what.
+    /// Parses a verdict. `None` if the line does not name a run, or gives no verdict.
     pub(super) fn verdict(&self, seq: u64) -> Option<Verdict<'a>> {
         let given = |name: &str| self.get(name).filter(|json| *json != "null");
         let string =
@@ -138,7 +138,7 @@ pub(super) struct Verdicts {
     hasher: RandomState,
     /// By a hash of the run and the attempt: the last that was given.
     last: HashMap<u64, LatestVerdict, foldhash::fast::RandomState>,
-    /// What was said with verdicts that are bad, each once, and the place of each by its hash.
+    /// The notes of bad verdicts, each once, and the place of each by its hash.
     notes: Vec<Box<str>>,
     places: HashMap<u64, usize, foldhash::fast::RandomState>,
 }
@@ -147,7 +147,7 @@ pub(super) struct Verdicts {
 struct LatestVerdict {
     verified: Option<bool>,
     judgement: VerdictRef,
-    /// How many stand before it. Numbers of records are no order in a file that was put together by hand.
+    /// The number of verdicts before it. Record numbers are no order in a file that was put together by hand.
     nth: u64,
     /// The place of what was said with it.
     note: Option<usize>,

@@ -14,7 +14,7 @@ use super::scene::words;
 const HOME: &str = "/home/store";
 const LOG: &str = "/home/store/runs/a.jsonl";
 const DIR: &str = "/home/out/data";
-/// Where one that is replaced waits. Whoever makes the next one finds it there.
+/// The name of a data set that is being replaced. The next one that is made finds it there.
 const ASIDE: &str = "/home/out/.data.manent-old";
 
 fn store(disk: &SimDisk) -> manent_runs::Result<Store> {
@@ -142,7 +142,7 @@ fn an_error_of_the_disk_leaves_the_old_data_set_or_the_new_one_and_is_told() {
     }
 }
 
-/// What was acknowledged is on the disk.
+/// A data set that was acknowledged is on the disk.
 #[test]
 fn a_power_cut_after_it_was_made_takes_nothing_of_it() {
     let scene = Scene::new();

@@ -56,7 +56,7 @@ fn scenes() -> [(&'static str, SimDisk); 2] {
     [("first", first), ("again", again)]
 }
 
-/// What lies there is the old report or the new one, whole; and the next look makes good what is missing.
+/// The old report or the new one, whole; the next look makes good what is missing.
 struct Expected {
     old: [Option<Vec<u8>>; 2],
     new: [Option<Vec<u8>>; 2],
@@ -212,7 +212,7 @@ fn a_visitor_at_any_moment_changes_nothing() {
     }
 }
 
-/// What was purged is told nowhere: whenever the purge comes, and whatever becomes of it.
+/// Runs that were purged are told of nowhere: whenever the purge comes, and whatever becomes of it.
 #[test]
 fn no_report_tells_of_runs_that_are_gone() {
     let purge = |disk: &SimDisk| {

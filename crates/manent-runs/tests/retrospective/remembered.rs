@@ -53,7 +53,7 @@ fn names_that_are_no_labels_and_secrets_do_no_harm() {
     assert_eq!((known.added.len(), known.replaced.len(), known.known), (0, 0, 2));
 }
 
-/// How sure a report is depends on everything that it compares: that is no part of what is remembered of one skill.
+/// The certainty of a report depends on everything that it compares: that is no part of a lesson on one skill.
 #[test]
 fn runs_of_other_skills_replace_no_lesson() {
     let mut world = World::new(43);

@@ -104,7 +104,7 @@ fn a_password_that_failures_printed_is_in_no_form_of_the_report() {
     assert!(report.failures.iter().any(|one| one.count == 10), "{:#?}", report.failures);
 }
 
-/// What it printed is its answer, and says nothing of what is wrong with it.
+/// The output of such a run is its answer, and says nothing of what is wrong with it.
 #[test]
 fn a_run_that_somebody_judged_bad_is_a_failure_of_that_kind() {
     let mut world = World::new(54);

@@ -22,7 +22,7 @@ pub(crate) struct World {
     next: u64,
 }
 
-/// How a run looks, but for what differs from one to the next.
+/// The shape of a run, except for what differs from one to the next.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) skill: &'static str,
@@ -123,12 +123,12 @@ pub(crate) fn at(ms: i64) -> String {
     }
 }
 
-/// What is said of a topic.
+/// Returns the statements on a topic.
 pub(crate) fn said(report: &Report, topic: Topic) -> Vec<&Statement> {
     report.statements.iter().filter(|one| one.topic == topic).collect()
 }
 
-/// Whether anything is called changed or different.
+/// Counts the statements that call anything changed or different.
 pub(crate) fn alarms(report: &Report) -> usize {
     [Topic::Regression, Topic::Improvement, Topic::Difference]
         .iter()

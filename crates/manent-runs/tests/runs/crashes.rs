@@ -30,16 +30,16 @@ fn open(disk: &SimDisk) -> Runs {
     try_open(disk).unwrap()
 }
 
-/// What was acknowledged, by skill.
+/// The entries that were acknowledged, by skill.
 #[derive(Debug, Clone, Default)]
 struct Acks {
-    /// What must be there. With the status `Unknown` it was begun, and may have ended meanwhile.
+    /// The runs that must be there. With the status `Unknown` a run was begun, and may have ended meanwhile.
     there: BTreeMap<String, Status>,
-    /// What was tried, and may be there.
+    /// The runs that were tried, and may be there.
     tried: Vec<String>,
 }
 
-/// What a program does, one behind the other, until something fails.
+/// The steps of a program, one behind the other, until something fails.
 const STEPS: usize = 7;
 
 impl Acks {
@@ -86,7 +86,7 @@ impl Acks {
         self.finish(runs, &job, "job")
     }
 
-    /// What a program does that heard no receipt: it tries again what has a key.
+    /// Tries everything again that has a key, as a program does that got no receipt.
     fn again(&mut self, runs: &Runs) -> manent_runs::Result<()> {
         self.record(runs, &[("keyed", "k1")])?;
         self.record(runs, &[("keyed too", "k2"), ("keyed", "k1")])?;
@@ -174,7 +174,7 @@ fn no_crash_loses_a_run_that_was_acknowledged_or_shows_one_twice() {
     eprintln!("{tried} crashes");
 }
 
-/// Which process tries again.
+/// The process that tries again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     TheSame,
@@ -300,7 +300,7 @@ fn a_run_that_a_stranger_wrote_in_between_is_not_recorded_behind_it() {
     assert!(between <= 2, "{between}: only what stands between the last look and the write is too late");
 }
 
-/// What was said to a skill goes with the session in which it was said, or is there with it.
+/// Runs of a session go with the session, or are there with it.
 #[test]
 fn no_crash_of_a_purge_leaves_runs_of_a_session_that_is_gone() {
     let image = SimDisk::new(0);
@@ -343,7 +343,7 @@ fn no_crash_of_a_purge_leaves_runs_of_a_session_that_is_gone() {
     }
 }
 
-/// Who gives verdicts, one behind the other: on a run that failed, and on one that never ended.
+/// Verdicts that are given one behind the other: on a run that failed, and on one that never ended.
 const VERDICTS: [(&str, Option<bool>); 7] = [
     ("failed", Some(true)),
     ("open", Some(false)),
@@ -354,7 +354,7 @@ const VERDICTS: [(&str, Option<bool>); 7] = [
     ("open", Some(true)),
 ];
 
-/// What a verdict makes of the run.
+/// Returns the status of a run after a verdict.
 fn judged(skill: &str, verified: Option<bool>) -> Status {
     match (verified, skill) {
         (Some(true), _) => Status::Success,
@@ -375,7 +375,7 @@ fn give(runs: &Runs, nth: usize) -> (usize, manent_runs::Result<()>) {
     (VERDICTS.len(), Ok(()))
 }
 
-/// Of what was acknowledged nothing is lost; what was on its way is there or not.
+/// Every verdict that was acknowledged is there; one that was on its way is there or not.
 fn check_verdicts(runs: &Runs, acknowledged: usize, what: &str) {
     let after = |count: usize, skill: &str| {
         let said = VERDICTS[..count].iter().rev().find(|(of, _)| *of == skill);
