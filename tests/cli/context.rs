@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::TestEnvironment;
 
-/// What a model sees, a message each.
+/// Returns the messages that a model sees.
 #[track_caller]
 fn seen(env: &TestEnvironment, args: &[&str]) -> Vec<Value> {
     let output = env.manent(&[&["context", "--json"], args].concat());

@@ -23,7 +23,7 @@ fn assert_one(found: &[String], begins: &str, holds: &[&str]) {
     }
 }
 
-/// Where appends are refused, doctor says so before one is lost, and with the same advice.
+/// Doctor names directories where appends are refused, with the same advice as the append.
 #[test]
 fn directories_that_others_can_write_are_bad() {
     let env = TestEnvironment::new();
@@ -77,7 +77,7 @@ fn a_disk_that_is_nearly_full_is_told() {
     assert!(found.iter().any(|line| line.starts_with("bad disk full")), "{found:?}");
 }
 
-/// Where the file system is none we know, nothing is written unless somebody says so.
+/// On an unknown file system nothing is written, unless an option allows it.
 #[test]
 fn a_file_system_that_is_not_trusted_is_told() {
     let outer = TestEnvironment::new();

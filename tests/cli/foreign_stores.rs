@@ -11,7 +11,7 @@ use crate::support::environment::names_in;
 use crate::support::machine::set_mode;
 use crate::support::{HANG, Stream, TestEnvironment};
 
-/// What a program makes of a line that it does not understand.
+/// The reaction of a program to a line that it does not understand.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Strictness {
     Skips,
@@ -47,7 +47,7 @@ struct Foreign {
     key: &'static str,
     file: PathBuf,
     strictness: Strictness,
-    /// What the program has been told, and must find.
+    /// The turns that the program must find.
     turns: Vec<(String, String)>,
 }
 
@@ -244,7 +244,7 @@ fn files_that_the_program_archived_by_renaming() {
     }
 }
 
-/// It does not ask for a lock, and its handle leads to the file wherever that is.
+/// The program takes no lock, and its handle leads to the file wherever that is moved.
 #[test]
 fn a_program_that_goes_on_writing_through_its_own_handle_loses_nothing() {
     let theirs = Foreign::new("a", NEIGHBOUR.as_bytes(), Strictness::Fails);

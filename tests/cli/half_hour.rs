@@ -17,7 +17,7 @@ use crate::support::{HANG, TestEnvironment};
 /// The server died once.
 static DIED: AtomicBool = AtomicBool::new(false);
 
-/// What a model does with each of the questions.
+/// The script of the model for each question.
 fn plays(request: &Request) -> Script {
     match task(request) {
         Task::Summary => return replies::ollama("They worked on notes and counted."),
@@ -147,7 +147,7 @@ fn stop_a_command(sitting: &mut Sitting, workspace: &Path) {
     sitting.sees("stopped");
 }
 
-/// What was typed and what was shown is in the log, and the log is whole.
+/// Asserts that everything that was typed and shown is in the log, and that the log is whole.
 fn assert_kept(env: &TestEnvironment, typed: &[String], shown: &[String]) {
     let turns = env.turns("work");
     let said = |role: &str| -> Vec<String> {

@@ -277,7 +277,7 @@ fn a_choice_for_a_model_fits_the_budget_and_stays_lines_of_json() {
     assert!(nothing.stdout.is_empty(), "{nothing}");
 }
 
-/// Who asks is never told that something is wrong because nobody has remembered anything yet.
+/// An empty memory is not an error for commands that only read.
 #[test]
 fn asking_is_no_mistake_where_nothing_is_remembered_and_makes_nothing() {
     let env = TestEnvironment::new();

@@ -140,7 +140,7 @@ fn a_purge_names_what_is_still_remembered_of_the_session() {
     assert!(env.manent(&["rm", "--purge", "third"]).stderr.is_empty());
 }
 
-/// What was purged is purged, also if nobody can tell what of it is remembered.
+/// A purge succeeds even if the memory cannot be searched for what came from the session.
 #[test]
 fn a_purge_is_done_also_where_the_memory_cannot_be_read() {
     let env = scene();

@@ -121,7 +121,7 @@ fn chat_on_a_terminal_says_which_log_vanished() {
     assert_eq!(sitting.leaves().0.code(), Some(0));
 }
 
-/// What happens to a log.
+/// Damage that is done to a log.
 type Hurt = fn(&Path);
 
 #[test]

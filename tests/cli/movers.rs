@@ -44,7 +44,7 @@ fn whoever_waits_long_enough_moves_it_behind_the_last_word() {
     }
 }
 
-/// Who waits for one session keeps nobody from moving another.
+/// A process that waits for one session does not keep others from moving another.
 #[test]
 fn a_mover_that_waits_is_in_nobodys_way() {
     let env = TestEnvironment::new();
@@ -280,7 +280,7 @@ fn a_fork_and_a_purge_at_once_leave_no_fork_without_its_beginning() {
     }
 }
 
-/// What twenty processes do for a while, each for itself.
+/// The work of each of twenty processes for a while.
 fn churn(env: &TestEnvironment, seed: u64, until: Instant) -> Vec<String> {
     let mut random = Random::new(seed);
     let mut receipts = Vec::new();
@@ -343,5 +343,5 @@ fn twenty_processes_that_append_fork_and_move_lose_nothing() {
     assert!(receipts.iter().all(|receipt| shown.contains(receipt)), "MANENT_SEED={seed}");
 }
 
-/// As often as a store is checked while its sessions move.
+/// The number of checks of a store while its sessions move.
 const VERIFICATIONS: u32 = 20;

@@ -53,7 +53,7 @@ fn without_numbers(text: &str) -> String {
     out
 }
 
-/// Whether a line is as the README has it, where `…` stands for anything.
+/// Returns true if a line is as the README has it, where `…` stands for anything.
 fn is_like(line: &str, shown: &str) -> bool {
     let (line, shown) = (without_numbers(line), without_numbers(shown));
     match shown.split_once('…') {

@@ -146,7 +146,7 @@ fn many_processes_that_judge_at_once_all_have_their_say() {
     env.manent(&["verify"]).assert_code(0);
 }
 
-/// What other programs write must not drive the terminal, and what they write wrong must not count.
+/// Text of other programs does not drive the terminal, and malformed verdicts do not count.
 #[test]
 fn verdicts_of_other_programs_cannot_harm() {
     let env = TestEnvironment::new();

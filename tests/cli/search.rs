@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::machine::{Mount, Nobody, give, set_mode, skip};
 use crate::support::{Output, Stream, TestEnvironment, records};
 
-/// What a search found, as `key:seq`. The exit code must fit.
+/// Returns the hits of a search as `key:seq`, and asserts that the exit code fits.
 #[track_caller]
 fn places(output: &Output) -> Vec<String> {
     let found: Vec<String> = output
@@ -81,7 +81,7 @@ fn asking_makes_nothing() {
     }
 }
 
-/// What is put away is found, what is thrown away is not, until it is brought back.
+/// Archived sessions are found. Deleted ones are not, until they are restored.
 #[test]
 fn archived_sessions_are_found_and_deleted_ones_are_not() {
     let env = TestEnvironment::new();
@@ -203,7 +203,7 @@ fn answer(env: &TestEnvironment, question: &str) -> Vec<String> {
     search(env, &["--limit", "100", "--", question])
 }
 
-/// What somebody does to the bytes of a file.
+/// A change of the bytes of a file.
 type Vandal = fn(&mut Vec<u8>);
 
 /// Nobody can break an answer by what he does to the index: the sessions are the truth.

@@ -43,7 +43,7 @@ impl World {
         self.env.output(command, b"")
     }
 
-    /// What it prints, which must succeed.
+    /// Returns the output of a command that must succeed.
     #[track_caller]
     pub(crate) fn printed(&self, args: &[&str]) -> String {
         let output = self.skills(args);
@@ -93,7 +93,7 @@ fn an_untrusted_folder_is_said_and_trusting_it_is_one_command() {
     assert!(world.skills(&["untrust"]).stderr().contains("was not trusted"));
 }
 
-/// What trusts and approvals are kept in is no session, and the home is no other program's.
+/// The ledger of trusts and approvals is not taken for a session, nor the home for one of another program.
 #[test]
 fn trusting_a_folder_may_be_the_first_thing_that_is_done_in_a_home() {
     let world = furnished();

@@ -104,7 +104,7 @@ fn a_chat_says_which_skills_are_held_back() {
     assert!(server.requests().iter().all(|request| !request.json().to_string().contains("Always use this")));
 }
 
-/// Who works in their home has their own skills where commands of a model could change them.
+/// If the home is the workspace, commands of a model could change the skills of the user.
 #[test]
 fn skills_of_the_user_are_compared_where_the_home_is_the_workspace() {
     let world = World::new();

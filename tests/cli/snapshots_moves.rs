@@ -16,7 +16,7 @@ fn three() -> TestEnvironment {
     env
 }
 
-/// What is printed, without the sizes of packed files: they are the packer's business.
+/// Returns the output without the sizes of packed files, which depend on the packer.
 fn without_sizes(output: &Output) -> String {
     let text = output.to_string();
     let mut lines = Vec::new();

@@ -199,7 +199,7 @@ fn stats_count_what_there_is_and_say_what_to_put_away() {
     ");
 }
 
-/// What was said today has the longest bar of all.
+/// The busiest day, today, has the longest bar.
 #[test]
 fn stats_draw_a_bar_for_each_day() {
     let env = TestEnvironment::new();

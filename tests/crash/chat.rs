@@ -40,7 +40,7 @@ fn sites(test: &str) -> Option<Vec<Site>> {
     Some(sites)
 }
 
-/// What must hold after whatever happened to the chat.
+/// Asserts that every turn that was acknowledged is in the log, whatever happened to the chat.
 fn assert_kept(env: &TestEnvironment, server: &ModelServer, output: &Output, case: &str) {
     let turns = env.turns("a");
     let said: Vec<(&str, &str)> = turns.iter().map(|(role, text)| (role.as_str(), text.as_str())).collect();

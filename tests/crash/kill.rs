@@ -24,13 +24,13 @@ fn no_receipt_is_lost_in_a_hundred_kills_while_huge_records_are_appended() {
     assert!(torn > 0, "kills that never tear a record prove little");
 }
 
-/// What a writer is given before it is killed.
+/// The input and the lifetime of a writer that is killed.
 struct Life {
     records: u64,
     /// The shortest and the longest text, in bytes.
     low: u64,
     high: u64,
-    /// It does not live longer than this.
+    /// The longest time that the writer lives.
     within: Duration,
 }
 
@@ -79,11 +79,11 @@ fn kill_once(env: &TestEnvironment, random: &mut Random, life: &Life, last: u64,
     newest + 1
 }
 
-/// When a writer dies.
+/// The moment at which a writer is killed.
 enum Moment {
     /// After a while, wherever it is then.
     After(Duration),
-    /// When its file has become so long: mostly in the middle of a write.
+    /// At the first moment when its file has this length, which is mostly in the middle of a write.
     AtLength(u64),
 }
 

@@ -9,7 +9,7 @@ use crate::support::{TestEnvironment, machine, records};
 pub(super) struct Case {
     pub(super) args: &'static [&'static str],
     pub(super) before: &'static [&'static [&'static str]],
-    /// Where `work` is in the end: live, archived, in the trash.
+    /// The number of sessions of `work` in the end: live, archived, in the trash.
     pub(super) after: [usize; 3],
     /// Exit codes of the command done again: it may have been done already.
     pub(super) again: &'static [i32],
@@ -71,7 +71,7 @@ pub(super) fn copy_of(template: &TestEnvironment) -> TestEnvironment {
     env
 }
 
-/// Where the sessions of `work` are.
+/// Counts the sessions of `work` in each place.
 pub(super) fn places(env: &TestEnvironment) -> [usize; 3] {
     ["live", "archived", "trash"]
         .map(|place| env.listed(place).iter().filter(|row| row["key"] == "work").count())
@@ -99,7 +99,7 @@ pub(super) fn assert_forks(env: &TestEnvironment, case: &str) {
     assert_eq!(verified.code(), Some(0), "{case}: {verified}");
 }
 
-/// What every killed move leaves behind can be finished, and can be purged to the last byte.
+/// Checks that a killed move can be finished, and that the session can be purged to the last byte.
 fn check_move(case: &Case) -> impl Fn(&TestEnvironment, &str) + Sync {
     |env, name| {
         assert_whole(env, name);

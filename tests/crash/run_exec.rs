@@ -13,7 +13,7 @@ use super::syscalls::on_all_processors;
 use crate::support::strace::{self, Fault, Faulty, Reach, Site, changes};
 use crate::support::{HANG, Output, SYNC_FAILED, TestEnvironment, machine};
 
-/// What the command leaves: a line for each time that it ran, and a process that would go on for ever.
+/// Leaves a line for each time that it ran, and a process that would go on for ever.
 const LINE: &str = "echo x >> ran; sleep 1000 & echo said";
 const ARGS: [&str; 10] = ["run", "exec", "lint", "--json", "--idempotency-key", "k", "--", "sh", "-c", LINE];
 const EXEC: Faulty<'_> = Faulty { args: &ARGS, input: "", reach: Reach::FirstThread, in_work: true };
@@ -43,7 +43,7 @@ fn sites(test: &str) -> Option<Vec<Site>> {
     Some(sites)
 }
 
-/// How often the command ran.
+/// Counts how often the command ran.
 fn times_run(env: &TestEnvironment) -> usize {
     std::fs::read_to_string(env.root().join("work/ran")).map_or(0, |text| text.lines().count())
 }
@@ -81,7 +81,7 @@ fn names(cmdline: &[u8], work: &Path) -> bool {
     cmdline.windows(work.len()).any(|window| window == work)
 }
 
-/// What must hold after whatever happened to the first run.
+/// Asserts that the run is recorded once, whatever happened to the first attempt.
 fn assert_kept(env: &TestEnvironment, output: &Output, again: bool, case: &str) {
     let deadline = Instant::now() + HANG;
     // Whoever is told that we are gone needs a moment to end.
@@ -167,7 +167,7 @@ fn faults_at(site: &Site) -> Vec<(Site, Fault)> {
     errors.iter().map(|error| (site.clone(), Fault::Error(error))).collect()
 }
 
-/// It ends by itself, with success or with an error that says so.
+/// Asserts that the command ended by itself, with success or with an error message.
 pub(super) fn assert_told(output: &Output, case: &str) {
     let code = output.code().unwrap_or_else(|| panic!("{case}: it was killed: {output}"));
     let stderr = output.stderr();
@@ -175,7 +175,7 @@ pub(super) fn assert_told(output: &Output, case: &str) {
     assert!(code == 0 || stderr.contains("error: "), "{case}: it fails and does not say so: {output}");
 }
 
-/// Which calls there are depends a little on the scheduler: most of those that were seen must be met again.
+/// Asserts that most faults were reached. The system calls depend a little on the scheduler, so not all need be.
 pub(super) fn assert_mostly(reached: usize, all: usize) {
     assert!(reached * 10 >= all * 8, "only {reached} of {all} faults were reached");
 }

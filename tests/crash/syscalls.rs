@@ -31,7 +31,7 @@ pub(super) fn on_all_processors<T: Sync>(all: &[T], case: impl Fn(usize, &T) -> 
     count.into_inner()
 }
 
-/// What must hold after `append a two` was killed: whatever was there is there, and the new record only as a whole.
+/// Asserts after a killed `append a two` that the old records are there, and the new one wholly or not at all.
 fn assert_kept(env: &TestEnvironment, old: &[String], receipt: &[u8], case: &str) {
     let output = env.manent(&["show", "a", "--json"]);
     let never_begun = output.code() == Some(4) && old.is_empty() && receipt.is_empty();

@@ -69,7 +69,7 @@ fn another_programs_damage_is_named_and_its_tail_never_cut() {
     assert_eq!(turns(&env, "a"), ["one", "two", "three"]);
 }
 
-/// What they append behind our back is folded in before we write again.
+/// Lines that another program appends meanwhile are read before the next write.
 #[test]
 fn lines_that_another_program_appends_while_we_hold_the_session_are_counted() {
     let env = TestEnvironment::new();

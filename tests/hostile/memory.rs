@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::memory::memory_of;
 use crate::support::{TestEnvironment, records};
 
-/// What another program might write: a header of its own, items without number and checksum, tombstones, numbers
+/// Lines that another program might write: a header of its own, items without number and checksum, tombstones, numbers
 /// given twice, kinds that we do not know, and times in seconds.
 const FOREIGN: &str = r#"{"meta":{"v":1,"by":"another program"}}
 {"id":1,"kind":"fact","content":"is forgotten","ts":1763251200}

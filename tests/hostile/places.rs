@@ -11,7 +11,7 @@ fn lines(turns: u64) -> Vec<String> {
     std::iter::once(records::header("a")).chain((1..=turns).map(turn)).collect()
 }
 
-/// What `verify` says of these bytes: its reasons, in order, and the records that can still be read.
+/// Returns the reasons that `verify` gives for these bytes, in order, and the records that can still be read.
 #[track_caller]
 fn damage_in(bytes: impl AsRef<[u8]>) -> (Vec<String>, Vec<u64>) {
     let env = TestEnvironment::new();

@@ -131,7 +131,7 @@ fn a_query_that_is_too_long_is_refused_at_once() {
     env.manent(&["search", "-q", &wide]).assert_code(0);
 }
 
-/// What is no text is refused as such.
+/// A query that is not text is refused.
 #[test]
 fn a_query_that_is_no_text_is_refused() {
     use std::ffi::OsStr;

@@ -103,7 +103,7 @@ fn a_link_in_the_place_of_a_file_of_the_index_is_not_followed() {
     finds(&env, turns.min(20));
 }
 
-/// What others could have written is not believed, and nothing is written where others could read along.
+/// An index that others could have written is not used, and none is written where others could read it.
 #[test]
 fn an_index_that_others_can_write_is_ignored() {
     let env = TestEnvironment::new();

@@ -173,7 +173,7 @@ fn nothing_that_is_remembered_reaches_the_terminal_as_a_command() {
     }
 }
 
-/// What is typed, or passed on by a script, is not echoed raw either.
+/// Text from the command line is not echoed raw either.
 #[test]
 fn a_mistake_about_the_memory_is_not_echoed_raw() {
     let env = TestEnvironment::new();

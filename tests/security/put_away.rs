@@ -170,7 +170,7 @@ fn a_parent_that_would_like_to_be_a_path_is_a_parent_that_is_gone() {
     }
 }
 
-/// Where rights mean something: reading works, moving says why not, and nothing is half done.
+/// Without write permission reading works, a move fails with the reason, and nothing is half done.
 #[test]
 fn a_read_only_store_is_read_and_not_moved() {
     let Some(nobody) = Nobody::new() else {

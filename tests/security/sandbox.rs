@@ -7,7 +7,7 @@ use crate::support::{Output, TestEnvironment, machine};
 
 const KINDS: [(&str, &str); 2] = [("bubblewrap", "bwrap"), ("landlock", "landlock")];
 
-/// What must work without a sandbox, so that its refusal says something.
+/// Attempts that must work without a sandbox, so that their failure in it means something.
 const WORKS_OUTSIDE: [&str; 12] = [
     "write outside",
     "chmod outside",
@@ -81,7 +81,7 @@ const NO_LANDLOCK: &str = "inject=landlock_create_ruleset:error=EOPNOTSUPP";
 const STRACE: [&str; 7] =
     ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=pivot_root,landlock_create_ruleset"];
 
-/// Where nothing confines a command, none is run, and the error says what to do.
+/// Without a working sandbox no command is run, and the error says what to do.
 #[test]
 fn without_a_sandbox_nothing_is_run() {
     if !machine::can_trace() {

@@ -4,7 +4,7 @@
 use crate::support::terminal::{Screen, on_terminal};
 use crate::support::{TestEnvironment, records};
 
-/// What terminals obey, and what makes a reader see something else than what is there.
+/// Sequences that terminals obey, and characters that make a reader see something else than what is there.
 pub(super) const HOSTILE: [&str; 24] = [
     "\u{1b}[2J\u{1b}[31m",
     "\u{1b}]0;title\u{7}",
@@ -32,7 +32,7 @@ pub(super) const HOSTILE: [&str; 24] = [
     "\0",
 ];
 
-/// Whether a terminal or an eye would obey it. Newlines and tabs are text.
+/// Returns true if a terminal or an eye would obey the character. Newlines and tabs are text.
 fn obeyed(c: char) -> bool {
     let invisible = matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
@@ -145,7 +145,7 @@ fn errors_and_warnings_are_as_harmless_as_what_they_are_about() {
     assert_harmless(&env, &["verify"]);
 }
 
-/// What a script passes on can come from a transcript too.
+/// Arguments of a script can come from a transcript too.
 #[test]
 fn a_mistyped_command_line_is_not_echoed_raw() {
     let env = TestEnvironment::new();

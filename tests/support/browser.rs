@@ -18,12 +18,12 @@ pub(crate) struct Browser {
     from: Receiver<Value>,
     session: String,
     next: u64,
-    /// What happened meanwhile: messages of the console, requests.
+    /// Events that came meanwhile: messages of the console, requests.
     events: Vec<Value>,
     _profile: tempfile::TempDir,
 }
 
-/// What the browsers are called that can do this.
+/// The names of browsers that speak the protocol.
 const NAMES: [&str; 3] = ["chromium-headless-shell", "chromium", "google-chrome"];
 
 impl Browser {
@@ -115,7 +115,7 @@ impl Browser {
         std::mem::take(&mut self.events)
     }
 
-    /// What a script gives that is run in the page.
+    /// Runs a script in the page and returns its value.
     #[track_caller]
     pub(crate) fn look(&mut self, script: &str) -> Value {
         let params = json!({"expression": script, "returnByValue": true});

@@ -21,7 +21,7 @@ pub(crate) const HANG: Duration = Duration::from_mins(1);
 /// The exit code of a command whose record was written, and whose sync failed.
 pub(crate) const SYNC_FAILED: i32 = 7;
 
-/// What all tests in memory may need together.
+/// The memory that all tests on a RAM disk may need together.
 const MEMORY_BYTES_MIN: u64 = 4 << 30;
 
 /// A temporary home, gone when the test ends.
@@ -178,7 +178,7 @@ impl TestEnvironment {
         output.stdout().lines().map(str::to_owned).collect()
     }
 
-    /// What `verify --json` says of a session, and its exit code.
+    /// Returns the output of `verify --json` for a session, and the exit code.
     #[track_caller]
     pub(crate) fn verify(&self, key: &str) -> (serde_json::Value, i32) {
         let output = self.manent(&["verify", "--json", "--", key]);

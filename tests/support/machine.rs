@@ -15,19 +15,19 @@ pub(crate) fn skip(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "\nSKIPPED {test}: {why}");
 }
 
-/// Whether we may do what only root may.
+/// Returns true if the tests run as root.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether a program is there and starts.
+/// Returns true if a program is installed and starts.
 pub(crate) fn has(program: &str) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Whether strace is there and the kernel lets it trace.
+/// Returns true if strace is installed and the kernel lets it trace.
 pub(crate) fn can_trace() -> bool {
     static CAN: OnceLock<bool> = OnceLock::new();
     *CAN.get_or_init(|| {

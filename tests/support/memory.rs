@@ -36,7 +36,7 @@ impl TestEnvironment {
         item["id"].as_u64().expect("an item has a number")
     }
 
-    /// What a command tells a script, line by line.
+    /// Returns the JSON lines of a command.
     #[track_caller]
     pub(crate) fn mem_json(&self, args: &[&str]) -> Vec<Value> {
         let output = self.mem(&[args, &["--json"]].concat());

@@ -36,14 +36,14 @@ pub(crate) fn saying(text: &'static str) -> ModelServer {
     })
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
     Chat,
     Summary,
     Daily,
     Facts,
-    /// Whether somebody is there, and what they have.
+    /// A question about the server and its models.
     Other,
 }
 
@@ -103,7 +103,7 @@ impl TestEnvironment {
         self.manent_given(&[&["chat"], args].concat(), question)
     }
 
-    /// Who said what in a session.
+    /// Returns role and text of each turn of a session.
     #[track_caller]
     pub(crate) fn turns(&self, key: &str) -> Vec<(String, String)> {
         let read = |line: &String| serde_json::from_str::<Value>(line).unwrap();
@@ -120,7 +120,7 @@ pub(crate) struct Sitting {
     keys: File,
     screen: Arc<Mutex<Vec<u8>>>,
     reader: Option<std::thread::JoinHandle<()>>,
-    /// How long anything is waited for.
+    /// The longest time to wait for anything.
     patience: Duration,
 }
 
@@ -176,7 +176,7 @@ impl Sitting {
         std::thread::sleep(Duration::from_millis(250));
     }
 
-    /// What was seen before does not count any more.
+    /// Forgets everything that the terminal has shown so far.
     pub(crate) fn forgets(&self) {
         self.screen.lock().unwrap().clear();
     }

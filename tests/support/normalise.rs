@@ -36,7 +36,7 @@ fn replace_shape(text: &str, shape: &str, name: &str) -> String {
     out
 }
 
-/// How many bytes at the start of the text have this shape.
+/// Returns the length of the start of the text that has this shape.
 fn match_shape(text: &str, shape: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;

@@ -35,7 +35,7 @@ impl TestEnvironment {
         output.stdout().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// How many sessions there are: live, archived, in the trash.
+    /// Counts the sessions: live, archived, in the trash.
     #[track_caller]
     pub(crate) fn counts(&self) -> [usize; 3] {
         ["live", "archived", "trash"].map(|place| self.listed(place).len())
@@ -62,7 +62,7 @@ impl TestEnvironment {
         self.home().join("index")
     }
 
-    /// Where the index of another program's store is, beside its sessions.
+    /// Returns the cache directory, which has the indexes of other programs' stores.
     pub(crate) fn cache(&self) -> PathBuf {
         self.root().join(".cache")
     }
@@ -99,7 +99,7 @@ impl TestEnvironment {
     }
 }
 
-/// Whether a path ends with a dot and this.
+/// Returns true if a path has this extension.
 pub(crate) fn ends(name: &str, extension: &str) -> bool {
     Path::new(name).extension().is_some_and(|found| found == extension)
 }

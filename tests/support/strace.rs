@@ -59,7 +59,7 @@ fn name_of(line: &str) -> Option<&str> {
     plain.then_some(name)
 }
 
-/// How often memory is asked for depends on where it happens to lie, how often the table of locks is read depends on
+/// System calls whose number varies: memory depends on where it happens to lie, reads of the table of locks depend on
 /// who else holds any, and the last call has nothing behind it.
 const UNSTEADY: [&str; 8] = ["brk", "mmap", "munmap", "mremap", "madvise", "getrandom", "read", "exit_group"];
 
@@ -67,7 +67,7 @@ const UNSTEADY: [&str; 8] = ["brk", "mmap", "munmap", "mremap", "madvise", "getr
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Site {
     pub(crate) name: String,
-    /// Its number in its thread, which is how strace counts: among the calls of this name that are about this path, if
+    /// The number of the call in its thread, as strace counts: among the calls of this name about this path, if
     /// there is one, else among all of this name.
     pub(crate) nth: usize,
     /// The path that it is about, from the directory of the test on; empty if it lies elsewhere.
@@ -97,7 +97,7 @@ pub(crate) struct Faulty<'a> {
     pub(crate) args: &'a [&'a str],
     pub(crate) input: &'a str,
     pub(crate) reach: Reach,
-    /// Whether to run it in the directory `work` of the environment.
+    /// Runs it in the directory `work` of the environment.
     pub(crate) in_work: bool,
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn without_reads(sites: &mut Vec<Site>) {
     }
 }
 
-/// Whether a call of this name changes something on the disk, takes a lock, or starts a thread or a process.
+/// Returns true if a call of this name changes something on the disk, takes a lock, or starts a thread or process.
 pub(crate) fn changes(name: &str) -> bool {
     let changing =
         ["mkdir", "rename", "unlink", "write", "ftruncate", "fchmod", "fsync", "fdatasync", "flock", "clone"];

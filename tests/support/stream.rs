@@ -48,7 +48,7 @@ impl Stream {
         self.stdin.as_mut().expect("the input is open").write_all(bytes).unwrap();
     }
 
-    /// Its next line of standard output.
+    /// Waits for the next line of standard output.
     #[track_caller]
     pub(crate) fn line(&self) -> String {
         self.lines.recv_timeout(HANG).expect("a line comes")
@@ -77,7 +77,7 @@ impl Stream {
         }
     }
 
-    /// Whether it says nothing on standard output for a while.
+    /// Returns true if standard output stays empty for a while.
     pub(crate) fn is_silent_for(&self, while_: Duration) -> bool {
         matches!(self.lines.recv_timeout(while_), Err(RecvTimeoutError::Timeout))
     }

@@ -12,7 +12,7 @@ use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr
 
 use super::environment::{HANG, TestEnvironment, wait};
 
-/// What a terminal was sent, and how the command ended.
+/// The bytes that a terminal was sent, and the exit code of the command.
 pub(crate) struct Screen {
     pub(crate) bytes: Vec<u8>,
     pub(crate) code: Option<i32>,
@@ -31,7 +31,7 @@ pub(crate) fn on_terminal<A: AsRef<OsStr>>(env: &TestEnvironment, args: &[A]) ->
     run_on_terminal(command)
 }
 
-/// As [`on_terminal`], on one that says how wide it is.
+/// Runs a command like [`on_terminal`], on a terminal of a known width.
 pub(crate) fn on_wide_terminal<A: AsRef<OsStr>>(env: &TestEnvironment, args: &[A], columns: u16) -> Screen {
     let (master, slave) = pair(Typing::Raw);
     let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -75,7 +75,7 @@ pub(crate) fn for_typing() -> (File, File) {
     (master, slave)
 }
 
-/// How a terminal hands on what is typed.
+/// The mode in which a terminal hands on what is typed.
 #[derive(Clone, Copy)]
 enum Typing {
     /// Byte for byte.

@@ -1,12 +1,12 @@
-//! What a command works with: the store, and where its words go. Environment and home directory end here; the
-//! library never sees them.
+//! The surroundings of a command: the store, the configuration, standard output and standard error. Environment
+//! variables and the home directory of the user are read here and nowhere below: the library never sees them.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anstream::AutoStream;
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
 use etcetera::BaseStrategy;
 use manent::log::RealDisk;
 use manent::log::frame::DamageReason;
@@ -14,22 +14,22 @@ use manent::log::fs::{Disk, read_whole};
 use manent::{Damage, FileSystemTrust, SessionKey, Store, StoreOptions};
 use manent_agent::config::Config;
 
-use crate::args::{Color, Global};
+use crate::args::{Color, GlobalArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::term;
 
-/// The resolved surroundings of one command.
+/// The options that every command has, and what follows from them.
 pub(crate) struct Context<'a> {
-    global: &'a Global,
+    global: &'a GlobalArgs,
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(global: &'a Global) -> Context<'a> {
+    pub(crate) fn new(global: &'a GlobalArgs) -> Context<'a> {
         Context { global }
     }
 
-    /// Opens the store, for writers that wait this long for others.
+    /// Opens the store. Writers wait for `wait` while another process writes.
     pub(crate) fn store(&self, wait: Duration) -> Result<Store, Failure> {
         let trust = if self.global.any_filesystem {
             FileSystemTrust::AnyFileSystem
@@ -43,7 +43,7 @@ impl<'a> Context<'a> {
         Ok(Store::open_with(home, options)?)
     }
 
-    /// Whether to write on every file system.
+    /// Returns true if file systems are written to on which appends and locks may not be safe.
     pub(crate) fn any_filesystem(&self) -> bool {
         self.global.any_filesystem
     }
@@ -52,17 +52,17 @@ impl<'a> Context<'a> {
         Output::new(self.global)
     }
 
-    /// Whether JSON is asked for.
+    /// Returns true if `--json` was given.
     pub(crate) fn is_json(&self) -> bool {
         self.global.json
     }
 
-    /// What was said about colours.
+    /// Returns the value of `--color`.
     pub(crate) fn color(&self) -> Color {
         self.global.color
     }
 
-    /// Whether what is shown on standard output may have styles.
+    /// Returns true if text on standard output may have styles.
     pub(crate) fn colored(&self) -> bool {
         let choice = match output::color_choice(self.global.color) {
             anstream::ColorChoice::Auto => AutoStream::choice(&io::stdout()),
@@ -71,26 +71,26 @@ impl<'a> Context<'a> {
         choice != anstream::ColorChoice::Never
     }
 
-    /// Something that the user should know although the command goes on.
+    /// Prints a warning: something the user should know although the command goes on.
     pub(crate) fn warn(&self, message: &str) {
         self.say("warning", AnsiColor::Yellow, message);
     }
 
-    /// Something that is good to know.
+    /// Prints a note, unless `--quiet` was given.
     pub(crate) fn note(&self, message: &str) {
         if !self.global.quiet {
             self.say("note", AnsiColor::Cyan, message);
         }
     }
 
-    /// Something that only who asked for more wants to know.
+    /// Prints a note if `--verbose` was given.
     pub(crate) fn detail(&self, message: &str) {
         if self.global.verbose {
             self.note(message);
         }
     }
 
-    /// Warns of a place that a reader could not read.
+    /// Warns of a place in a session that cannot be read.
     pub(crate) fn warn_of_damage(&self, key: &SessionKey, damage: &Damage) {
         let what = match damage.length {
             _ if damage.reason.is_about_parent() => parent_words(damage),
@@ -100,13 +100,25 @@ impl<'a> Context<'a> {
         self.warn(&format!("{key}: {what} ({}); `manent verify` tells more", damage.reason));
     }
 
+    /// Prints the message of a failure.
     pub(crate) fn complain(&self, failure: &Failure) {
         if !failure.message.is_empty() {
             self.say("error", AnsiColor::Red, &failure.message);
         }
     }
 
-    /// A progress bar for long work, if somebody is there to see it.
+    /// Prints the failure of one of several steps, if it failed, and returns its exit code. The command goes on.
+    pub(crate) fn complain_of(&self, step: Result<(), Failure>) -> Exit {
+        step.map_or_else(
+            |failure| {
+                self.complain(&failure);
+                failure.exit
+            },
+            |()| Exit::Done,
+        )
+    }
+
+    /// Returns a progress bar for work on `bytes`. It is hidden if the work is short, or nobody looks on.
     pub(crate) fn progress(&self, bytes: u64) -> indicatif::ProgressBar {
         let wanted = !self.global.quiet && !self.global.json && io::stderr().is_terminal();
         if !wanted || bytes < PROGRESS_FROM_BYTES {
@@ -115,16 +127,25 @@ impl<'a> Context<'a> {
         indicatif::ProgressBar::new(bytes)
     }
 
-    /// As [`Context::progress`], for work of which nobody knows yet how much there is.
-    pub(crate) fn catching_up(&self) -> CatchingUp<'_> {
-        CatchingUp { context: self, bar: None }
+    /// Does work that reports its progress, in bytes done of all bytes. A bar is shown if there is much to do.
+    pub(crate) fn with_progress<T>(&self, work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
+        let mut bar: Option<indicatif::ProgressBar> = None;
+        let done = work(&mut |done, all| {
+            let bar = bar.get_or_insert_with(|| self.progress(all));
+            bar.set_length(all);
+            bar.set_position(done);
+        });
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+        done
     }
 
-    /// A sign of life for long work that cannot tell how far it is.
+    /// Returns a spinner for work on `bytes` that cannot tell how far it is.
     pub(crate) fn spinner(&self, bytes: u64) -> indicatif::ProgressBar {
         let bar = self.progress(bytes);
         if bar.is_hidden() {
-            // Ticking takes a thread.
+            // A bar that ticks needs a thread.
             return bar;
         }
         bar.set_style(indicatif::ProgressStyle::default_spinner());
@@ -136,33 +157,33 @@ impl<'a> Context<'a> {
         say(self.global.color, label, color, &term::line(message));
     }
 
-    /// Where things are set.
+    /// Returns the path of the configuration file.
     pub(crate) fn config_path(&self) -> Result<PathBuf, Failure> {
         Ok(self.home()?.join("config.toml"))
     }
 
-    /// What is set: by the file, and over it by the environment.
+    /// Returns the configuration: the settings of the file, and over them those of the environment.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         let text = self.config_text()?;
         Ok(Config::read(&self.config_path()?, text.as_deref(), &|name| std::env::var(name).ok())?)
     }
 
-    /// The file itself, if there is one.
+    /// Returns the text of the configuration file, or `None` if there is no file.
     pub(crate) fn config_text(&self) -> Result<Option<String>, Failure> {
         let path = self.config_path()?;
-        // Those who keep their settings elsewhere put a link here.
+        // The file may be a link to settings that are kept elsewhere.
         let read = RealDisk.resolve(&path).and_then(|path| read_whole(&RealDisk, &path, CONFIG_BYTES_MAX));
         match read {
             Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => {
                 let hint = "everything has a default: mend it, or move it away";
-                let why = format!("cannot read {}: {e}; {hint}", path.display());
-                Err(Failure::new(Exit::Failed, why))
+                Err(Failure::new(Exit::Failed, format!("cannot read {}: {e}; {hint}", path.display())))
             }
         }
     }
 
+    /// Returns the directory of the store.
     pub(crate) fn home(&self) -> Result<PathBuf, Failure> {
         if let Some(home) = &self.global.home {
             return Ok(home.clone());
@@ -174,35 +195,13 @@ impl<'a> Context<'a> {
     }
 }
 
-/// A bar that appears when there is much to do, and goes when this is dropped.
-pub(crate) struct CatchingUp<'a> {
-    context: &'a Context<'a>,
-    bar: Option<indicatif::ProgressBar>,
-}
-
-impl CatchingUp<'_> {
-    pub(crate) fn tell(&mut self, done: u64, all: u64) {
-        let bar = self.bar.get_or_insert_with(|| self.context.progress(all));
-        bar.set_length(all);
-        bar.set_position(done);
-    }
-}
-
-impl Drop for CatchingUp<'_> {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-/// Where the user is at home; nothing if nobody knows.
+/// Returns the home directory of the user, or `None` if it is unknown.
 pub(crate) fn user_home() -> Option<PathBuf> {
     etcetera::home_dir().ok().filter(|home| home.is_absolute())
 }
 
-/// Where the index of a store is kept that has no place for it: one that is another program's. In the cache of the
-/// user, under a name made of where the store is.
+/// Returns the directory for the index of a store that has no place for one, such as a store of another program. It is
+/// in the cache of the user, under a hash of the store's path.
 fn index_elsewhere(home: &Path) -> Option<PathBuf> {
     let cache = etcetera::base_strategy::choose_base_strategy().ok()?.cache_dir();
     let home = RealDisk.resolve(home).ok()?;
@@ -210,20 +209,20 @@ fn index_elsewhere(home: &Path) -> Option<PathBuf> {
     Some(cache.join("manent").join("index").join(&name.as_str()[..INDEX_NAME_CHARS]))
 }
 
-/// Says something on standard error. The text must have come through `term`.
+/// Prints a labelled message on standard error. The text must have come through `term`.
 pub(crate) fn say(when: Color, label: &str, color: AnsiColor, text: &str) {
-    let style = Style::new().fg_color(Some(color.into())).bold();
+    let style = term::bold(color);
     let mut stderr = AutoStream::new(io::stderr().lock(), output::color_choice(when));
     // A closed stderr leaves nobody to tell.
     let _ = writeln!(stderr, "{style}{label}{style:#}: {text}");
 }
 
-/// Asks a question, without a line break behind it.
+/// Prints a question on standard error, without a line break behind it.
 pub(crate) fn ask(question: &str) {
     let _ = write!(io::stderr().lock(), "{} ", term::line(question));
 }
 
-/// What is wrong with what a session was forked from.
+/// Describes damage to the parent that a session was forked from.
 pub(crate) fn parent_words(damage: &Damage) -> String {
     match damage.reason {
         DamageReason::NoParent => {
@@ -233,7 +232,7 @@ pub(crate) fn parent_words(damage: &Damage) -> String {
     }
 }
 
-/// What a session lacks that it once had.
+/// Describes records that a session once had and lacks now.
 pub(crate) fn shorter_words(damage: &Damage) -> String {
     match damage.length {
         0 => format!("not as last seen: record {} is missing", damage.seq),
@@ -241,14 +240,14 @@ pub(crate) fn shorter_words(damage: &Damage) -> String {
     }
 }
 
-/// Checks a key that was typed.
-pub(crate) fn key(text: &str) -> Result<SessionKey, Failure> {
+/// Parses the key of a session.
+pub(crate) fn session_key(text: &str) -> Result<SessionKey, Failure> {
     Ok(SessionKey::new(text)?)
 }
 
-/// No settings are as long.
+/// A longer file is not a configuration.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
-/// Less than this is done before a bar could be drawn.
+/// Less work than this is done before a bar could be drawn.
 const PROGRESS_FROM_BYTES: u64 = 64 << 20;
-/// Enough of a hash that no two stores share a name.
+/// Enough of a hash that no two stores share a directory.
 const INDEX_NAME_CHARS: usize = 32;

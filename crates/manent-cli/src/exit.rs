@@ -1,14 +1,16 @@
-//! How the command ends: exit codes that scripts can rely on, and failures with their code.
+//! Exit codes that scripts can rely on, and failures with their exit code.
 
 use std::process::ExitCode;
 
 use manent::backend::Error as StoreError;
 use manent::memory::ItemError;
+use manent_agent::config::ConfigError;
+use manent_agent::providers::ModelError;
 use manent_agent::skills::SkillError;
 
 use crate::hints;
 
-/// The documented exit codes. Ordered by how bad they are, so that of several the worst can be given.
+/// The documented exit codes, ordered by how bad they are, so that the worst of several can be returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     Done,
@@ -22,10 +24,10 @@ pub(crate) enum Exit {
     Conflict,
     Held,
     Failed,
-    /// Outranks what failed: of a store with damage, a script must hear of the damage, whatever else could not be read.
+    /// Outranks `Failed`: a script must hear of damage in a store, whatever else could not be read.
     Damage,
     Usage,
-    /// The record may be there or not. Nothing is worse to a script: whoever tries again may double it.
+    /// The record may be there or not. To a script this is the worst: a retry may append it twice.
     Unknown,
 }
 
@@ -47,7 +49,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A command that did not succeed: what to say, and how to exit.
+/// The message and the exit code of a command that did not succeed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -58,10 +60,8 @@ impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
         Failure { exit, message: message.into() }
     }
-}
 
-impl Failure {
-    /// A command for live sessions that was given another one.
+    /// Returns the failure of a command for live sessions that was given another one.
     pub(crate) fn not_live(id: &manent::StreamId, hint: &str) -> Failure {
         let error = StoreError::NotLive { key: id.key.to_string(), place: id.place };
         Failure::new(Exit::Failed, format!("{error}; {hint}"))
@@ -116,6 +116,21 @@ impl From<manent::log::Error> for Failure {
     }
 }
 
+/// Errors that name their remedy themselves, and that exit with 1.
+macro_rules! plain_failures {
+    ($($error:ty),+) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                Failure::new(Exit::Failed, error.to_string())
+            }
+        })+
+    };
+}
+
+plain_failures!(ModelError, ConfigError);
+#[cfg(target_os = "linux")]
+plain_failures!(manent_agent::sandbox::SandboxError);
+
 impl From<SkillError> for Failure {
     fn from(error: SkillError) -> Failure {
         let exit = match &error {
@@ -135,7 +150,7 @@ impl From<manent::KeyError> for Failure {
     }
 }
 
-/// Writing to standard output failed. A closed pipe is how `head` says thank you.
+/// Standard input or output failed. A closed pipe is not a failure: `head` closes it when it has enough.
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {

@@ -1,7 +1,7 @@
 //! The command `manent`.
 //!
-//! `args.rs` says what can be typed, `context.rs` turns it into a store and an output, `commands/` holds one file for
-//! each command, and `term.rs` is the only place where text from a record meets a terminal.
+//! `args.rs` parses the command line, `context.rs` opens the store and the output, `commands/` has one file for each
+//! command, and `term.rs` is the only place where text from a record meets a terminal.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ mod commands;
 mod context;
 mod exit;
 mod hints;
+mod input;
 mod model;
 mod new_file;
 mod output;
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
         Err(exit) => return exit,
     };
     let context = context::Context::new(&args.global);
-    let outcome = commands::run(&context, &args.command);
+    let outcome = args.command.run(&context);
     let exit = outcome.unwrap_or_else(|failure| {
         context.complain(&failure);
         failure.exit

@@ -3,51 +3,51 @@
 use std::time::Duration;
 
 use manent::Store;
-use manent_agent::config::{Config, ConfigError};
+use manent_agent::config::Config;
 use manent_agent::model_selection::{SelectedModel, select_model};
 use manent_agent::model_tasks::ModelTasks;
-use manent_agent::providers::{Model, ModelError};
+use manent_agent::providers::Model;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::args::agent::ModelChoice;
+use crate::args::ModelChoice;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 
-/// Whoever answers, and the clockwork that waits for it.
-pub(crate) struct Answering {
+/// The model that answers a command, and the runtime that waits for its answers.
+pub(crate) struct ModelClient {
     runtime: Runtime,
     model: Model,
-    /// How long one answer may take: nobody reads it as it comes.
-    within: Duration,
-    /// Why it is not the model that was wanted.
+    /// The time that one answer may take.
+    timeout: Duration,
+    /// The reason why it is not the model that was configured.
     pub(crate) why: Option<String>,
 }
 
-impl Answering {
-    pub(crate) fn choose(config: &Config, store: &Store) -> Result<Answering, Failure> {
+impl ModelClient {
+    pub(crate) fn choose(config: &Config, store: &Store) -> Result<ModelClient, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let key = std::env::var(&config.openai_key_env).ok();
         let chosen = runtime.block_on(select_model(config, store, key.as_deref()))?;
         let SelectedModel { model, why } = chosen;
-        Ok(Answering { runtime, model, within: config.background_timeout, why })
+        Ok(ModelClient { runtime, model, timeout: config.background_timeout, why })
     }
 
-    /// Whether it is a model at all.
+    /// Returns false if no model was found, so that only the record itself could answer.
     pub(crate) fn is_model(&self) -> bool {
         !matches!(self.model, Model::Recall(_))
     }
 
-    /// At work for the library.
+    /// Returns the model in the form in which the library asks it.
     pub(crate) fn asking(&self) -> ModelTasks<'_> {
         let window = self.model.window().unwrap_or(WINDOW);
         ModelTasks::new(self.model.name(), window, |request| {
-            self.runtime.block_on(self.model.ask_within(request, self.within))
+            self.runtime.block_on(self.model.ask_within(request, self.timeout))
         })
     }
 }
 
 impl Context<'_> {
-    /// What is set, with what was typed over it.
+    /// Returns the configuration with the model and provider that were typed.
     pub(crate) fn config_with(&self, choice: &ModelChoice) -> Result<Config, Failure> {
         let mut config = self.config()?;
         for (name, value) in [("agent.model", &choice.model), ("agent.provider", &choice.provider)] {
@@ -59,17 +59,5 @@ impl Context<'_> {
     }
 }
 
-impl From<ModelError> for Failure {
-    fn from(error: ModelError) -> Failure {
-        Failure::new(Exit::Failed, error.to_string())
-    }
-}
-
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Failure {
-        Failure::new(Exit::Failed, error.to_string())
-    }
-}
-
-/// Of servers that do not tell.
+/// The context window of servers that do not report one, in tokens.
 const WINDOW: u64 = 4096;

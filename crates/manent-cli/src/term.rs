@@ -10,17 +10,17 @@ use std::ops::Range;
 use anstyle::{AnsiColor, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Text of several lines: newlines and tabs stay.
+/// Makes text of several lines safe: newlines and tabs stay.
 pub(crate) fn block(text: &str) -> Cow<'_, str> {
     neutral(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// Text that must stay on its line: a key, a title, a role, a path.
+/// Makes text safe that must stay on its line: a key, a title, a role, a path.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     neutral(text, |_| false)
 }
 
-/// A line of JSON for a terminal: the same value, with everything a terminal might obey written as JSON escapes.
+/// Makes a line of JSON safe: the same value, with everything a terminal might obey written as JSON escapes.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     if !text.chars().any(obeyed) {
         return Cow::Borrowed(text);
@@ -51,7 +51,7 @@ fn neutral(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a terminal, or the reader's eye, might take the character for a command.
+/// Returns true if a terminal, or the reader's eye, might take the character for a command.
 fn obeyed(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -81,12 +81,12 @@ pub(crate) fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{kept}…"))
 }
 
-/// A line with blanks behind it, up to a width in columns.
+/// Returns a line with blanks behind it, up to a width in columns.
 pub(crate) fn pad(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
 }
 
-/// The colour of a role: the same everywhere.
+/// Returns the style of a role, which is the same everywhere.
 pub(crate) fn role_style(role: &str) -> Style {
     let color = match role {
         "user" => AnsiColor::Green,
@@ -95,13 +95,20 @@ pub(crate) fn role_style(role: &str) -> Style {
         "system" => AnsiColor::Magenta,
         _ => AnsiColor::Blue,
     };
-    Style::new().fg_color(Some(color.into())).bold()
+    bold(color)
 }
 
-/// For what is less important than the rest.
+/// Returns a bold style in a colour, for words that say how something is.
+pub(crate) const fn bold(color: AnsiColor) -> Style {
+    Style::new().fg_color(Some(anstyle::Color::Ansi(color))).bold()
+}
+
+/// The style of words that a search was for.
+pub(crate) const MARK: Style = bold(AnsiColor::Red);
+/// The style of text that is less important than the rest.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
-/// A number of bytes as a person reads it.
+/// Returns a number of bytes as a person reads it: `1.5 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "shown with one digit")]
     let value = bytes as f64;
@@ -113,7 +120,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// A number as a person reads it: `12,345`.
+/// Returns a number as a person reads it: `12,345`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -126,7 +133,18 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
-/// A word as a shell takes it. What a terminal would obey is shown, not said.
+/// Returns a number of things: `1 turn`, `12,345 turns`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// Returns the first `chars` characters of a text as one line, with one blank between its words.
+pub(crate) fn one_line(text: &str, chars: usize) -> String {
+    let start: String = text.chars().take(chars).collect();
+    line(&start.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
+}
+
+/// Returns a word quoted for a shell. Characters that a terminal would obey are escaped.
 pub(crate) fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./:@%+=,".contains(c);
     if text.chars().all(plain) && !text.is_empty() {
@@ -135,8 +153,8 @@ pub(crate) fn shell_word(text: &str) -> String {
     format!("'{}'", line(text).replace('\'', r"'\''"))
 }
 
-/// Text with some of it marked, cut to a width so that what is marked first can be seen. The pieces are ready for a
-/// terminal; each says whether it is marked.
+/// Splits text into marked and unmarked pieces, cut to a width so that the first mark can be seen. The pieces are safe
+/// for a terminal.
 pub(crate) fn marked(text: &str, marks: &[Range<usize>], columns: usize) -> Vec<(bool, String)> {
     let mut cells: Vec<(bool, Cow<'_, str>)> = Vec::with_capacity(text.len());
     for (at, c) in text.char_indices() {
@@ -163,7 +181,7 @@ pub(crate) fn marked(text: &str, marks: &[Range<usize>], columns: usize) -> Vec<
     pieces
 }
 
-/// Which cells to show in so many columns.
+/// Returns the range of cells that fit into `columns`, with the first marked cell among them.
 fn window(cells: &[(bool, Cow<'_, str>)], columns: usize) -> Range<usize> {
     let width = |cell: &(bool, Cow<'_, str>)| cell.1.width();
     let all: usize = cells.iter().map(width).sum();
@@ -171,7 +189,7 @@ fn window(cells: &[(bool, Cow<'_, str>)], columns: usize) -> Range<usize> {
         return 0..cells.len();
     }
     let first = cells.iter().position(|cell| cell.0).unwrap_or(0);
-    // What stands before it is as much worth as what is behind it, but a third will do; and the end is no gap.
+    // A third of the columns shows what stands before the mark, and more if the text behind it is short.
     let behind: usize = cells[first..].iter().map(width).sum();
     let mut lead = (columns / 3).max(columns.saturating_sub(behind + 1));
     let mut start = first;
@@ -193,7 +211,7 @@ fn window(cells: &[(bool, Cow<'_, str>)], columns: usize) -> Range<usize> {
     start..start + count
 }
 
-/// A duration in few characters.
+/// Returns a duration in few characters: `2.5 min`.
 pub(crate) fn lasting(ms: u64) -> String {
     let tenths = |unit: u64| format!("{}.{}", ms / unit, ms % unit * 10 / unit);
     match ms {

@@ -92,6 +92,6 @@ impl Shell for Sandboxed {
     }
 }
 
-/// What opens doors, in the home of the user.
+/// Files and directories in the home of the user that hold credentials.
 const SECRETS: [&str; 8] =
     [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".netrc", ".config/gcloud", ".docker/config.json"];

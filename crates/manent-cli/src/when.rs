@@ -9,7 +9,7 @@ use manent::human_time::{TimeError, parse_duration, parse_time};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Since {
     pub(crate) ms: i64,
-    /// How long before now, where that was typed and not a day.
+    /// The length of time before now, if a length was typed and not a day.
     pub(crate) length: Option<Duration>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn minute(ms: i64) -> String {
     format_ms(ms).chars().take(16).collect::<String>().replace('T', " ")
 }
 
-/// How long ago that was, in the words of a person. A time ahead of our clock is given as it is.
+/// Returns the age of a time in words, such as `3 h ago`. A time ahead of the clock is returned as it is.
 pub(crate) fn ago(ms: i64, now: i64) -> String {
     let seconds = (now - ms) / 1000;
     if seconds < -1 {

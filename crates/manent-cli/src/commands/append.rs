@@ -1,55 +1,72 @@
 //! `manent append KEY [TEXT|-]`: one turn, or a stream of records with `--jsonl`.
 
-use std::io::{self, BufRead, IsTerminal, Read};
+use std::io::{IsTerminal, Read};
 
 use manent::log::frame::RECORD_BYTES_MAX;
 use manent::{Body, Durability, Expect, Place, Receipt, Session, SessionKey, Store};
-use serde_json::json;
 
 use super::missing;
-use crate::args::{Append, Level};
-use crate::context::{self, Context};
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use crate::commands::prelude::*;
+use crate::input::{InputLine, InputLines, too_large};
 
-pub(crate) fn run(context: &Context<'_>, given: &Append) -> Result<Exit, Failure> {
-    let store = context.store(given.wait)?;
-    let key = live_key(&store, &given.key)?;
-    let durability = match given.durability {
-        Level::Sync => Durability::Sync,
-        Level::Group => Durability::Group,
-        Level::Flush => Durability::Flush,
-    };
+/// Append to a session; a new key starts a new one
+#[derive(Debug, Args)]
+#[command(after_help = APPEND_EXAMPLES)]
+pub(crate) struct AppendArgs {
+    /// The session
+    key: String,
+    /// What to append; from standard input if it is left out or '-'
+    text: Option<String>,
+    /// Who said it
+    #[arg(long, default_value = "user", value_name = "ROLE")]
+    role: String,
+    /// Read one JSON record a line from standard input; receipts come as soon as records are durable
+    #[arg(long, conflicts_with_all = ["role", "text"])]
+    jsonl: bool,
+    /// What a receipt promises: sync and group survive power loss, flush survives kill -9
+    #[arg(long, value_enum, default_value_t, value_name = "LEVEL")]
+    durability: DurabilityLevel,
+    /// Append only if the (first) record gets this number; 1: the session must be new
+    #[arg(long, value_name = "N")]
+    expect_seq: Option<u64>,
+    /// Idempotency key: a retry with the same key adds no second record and returns the first receipt. With
+    /// --jsonl, each turn may have one as its member `idempotency_key`
+    #[arg(long = "key", value_name = "NAME", conflicts_with = "jsonl")]
+    idempotency_key: Option<String>,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &AppendArgs) -> Result<Exit, Failure> {
+    let store = context.store(args.wait.time)?;
+    let key = live_key(&store, &args.key)?;
+    let durability = Durability::from(args.durability);
     // Input first: the lease is not held while somebody types.
-    let first = if given.jsonl { None } else { Some(text_of(context, given)?) };
+    let first = if args.jsonl { None } else { Some(text_of(context, args)?) };
     let session = store.session(&key)?;
     let mut writer = Writer {
         key,
         session,
         durability,
-        expect: given.expect_seq.map_or(Expect::Any, Expect::Seq),
+        expect: args.expect_seq.map_or(Expect::Any, Expect::Seq),
         output: Some(context.output()),
     };
     if writer.session.next_seq() == 1 {
         missing::warn_of(context, &store, &writer.key);
     }
     if writer.session.names()? > 1 {
-        context
-            .warn(&format!("{} has a second name (a hard link): whoever has that reads along", writer.key));
+        let what = "has a second name (a hard link): whoever has that reads along";
+        context.warn(&format!("{} {what}", writer.key));
     }
     if let Some(aside) = writer.session.set_aside() {
-        let (bytes, copy) = (aside.length, aside.copy.display());
-        context.note(&format!(
-            "the end of {} was torn by a crash; its {bytes} bytes are kept in {copy}",
-            writer.key
-        ));
+        let kept = format!("its {} bytes are kept in {}", aside.length, aside.copy.display());
+        context.note(&format!("the end of {} was torn by a crash; {kept}", writer.key));
     }
     match first {
         Some(text) => {
             let mut body = Body::new();
-            body.string("ts", &manent::now()).string("role", &given.role);
-            if let Some(key) = &given.idempotency_key {
+            body.string("ts", &manent::now()).string("role", &args.role);
+            if let Some(key) = &args.idempotency_key {
                 body.idempotent(key);
             }
             body.string("content", &text);
@@ -60,23 +77,23 @@ pub(crate) fn run(context: &Context<'_>, given: &Append) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-/// The key to append to. What names a session by its id means that one, as it does for every command.
+/// Returns the key to append to. A name that is an id means that session, as it does for every command.
 fn live_key(store: &Store, text: &str) -> Result<SessionKey, Failure> {
-    let Some(id) = super::id_in(text) else { return context::key(text) };
+    let Some(id) = id_prefix(text) else { return session_key(text) };
     match store.find_id(id) {
         Ok(listed) if listed.id.place == Place::Live => Ok(listed.id.key),
         Ok(listed) => {
             let hint = "`manent unarchive` or `manent restore` makes it live; its key begins a new session";
             Err(Failure::not_live(&listed.id, hint))
         }
-        // Somebody's nickname after all.
-        Err(e) if e.is_not_found() => context::key(text),
+        // A key that looks like an id.
+        Err(e) if e.is_not_found() => session_key(text),
         Err(e) => Err(e.into()),
     }
 }
 
-fn text_of(context: &Context<'_>, given: &Append) -> Result<String, Failure> {
-    if let Some(text) = given.text.as_deref().filter(|text| *text != "-") {
+fn text_of(context: &Context<'_>, args: &AppendArgs) -> Result<String, Failure> {
+    if let Some(text) = args.text.as_deref().filter(|text| *text != "-") {
         return Ok(text.to_owned());
     }
     if io::stdin().is_terminal() {
@@ -86,15 +103,12 @@ fn text_of(context: &Context<'_>, given: &Append) -> Result<String, Failure> {
     // One byte more than fits is enough to know that it does not.
     io::stdin().lock().take(RECORD_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > RECORD_BYTES_MAX {
-        let error = manent::log::Error::TooLarge { bytes: bytes.len() as u64, max: RECORD_BYTES_MAX as u64 };
-        return Err(error.into());
+        return Err(too_large(bytes.len() as u64));
     }
     let mut text = String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
-        Failure::new(
-            Exit::Failed,
-            format!("standard input is not UTF-8 (byte {at}); convert it, for example with iconv"),
-        )
+        let what = format!("standard input is not UTF-8 (byte {at}); convert it, for example with iconv");
+        Failure::new(Exit::Failed, what)
     })?;
     // What `echo` adds is not part of what was said.
     if text.ends_with('\n') {
@@ -108,7 +122,7 @@ struct Writer {
     session: Session,
     durability: Durability,
     expect: Expect,
-    /// Where receipts go, as long as somebody reads them.
+    /// The output for receipts, until its reader has left.
     output: Option<Output>,
 }
 
@@ -129,72 +143,50 @@ impl Writer {
 }
 
 fn print(key: &SessionKey, receipts: &[Receipt], output: &mut Output) -> io::Result<()> {
-    for Receipt { id, seq, position, durability } in receipts {
-        if output.json {
-            output.json(&json!({
-                "session": key.as_str(), "id": &**id, "seq": seq, "offset": position.raw(),
-                "durability": durability.word(),
-            }))?;
-        } else {
-            let key = term::line(key.as_str());
-            output.line(&[(anstyle::Style::new(), &format!("{key} {seq}"))])?;
-        }
-    }
+    receipts.iter().try_for_each(|receipt| output.receipt(key, receipt))?;
     output.flush()
 }
 
 /// Appends a record for each line of standard input. Lines that arrive together are committed together; nothing
 /// waits for a line that has not come yet.
 fn stream(writer: &mut Writer) -> Result<(), Failure> {
-    let mut input = io::BufReader::with_capacity(256 << 10, io::stdin().lock());
-    let mut number = 0_u64;
-    let mut line = Vec::new();
+    let mut input = InputLines::new();
     loop {
         let mut bodies = Vec::new();
-        let outcome = loop {
-            line.clear();
-            match read_line(&mut input, &mut line) {
-                Ok(0) => break Ok(More::No),
-                Ok(_) => {}
-                Err(failure) => break Err(failure),
-            }
-            number += 1;
-            if !line.iter().all(u8::is_ascii_whitespace) {
-                match manent::body_of_json(&line, &manent::now()) {
-                    Ok(body) => bodies.push(body),
-                    Err(e) => {
-                        break Err(Failure::new(
-                            Exit::Failed,
-                            format!("line {number} of standard input: {e}"),
-                        ));
-                    }
-                }
-            }
-            let waiting = input.buffer().contains(&b'\n');
-            if !waiting || bodies.len() >= BATCH_RECORDS_MAX {
-                break Ok(More::Yes);
-            }
-        };
+        let batch = read_batch(&mut input, &mut bodies);
         // What came before a bad line is good, and is kept.
         writer.append(&bodies)?;
-        if let More::No = outcome? {
+        if batch? == InputLine::End {
             return Ok(());
         }
     }
 }
 
-enum More {
-    Yes,
-    No,
-}
-
-/// Reads one line, at most as long as a record may be.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> Result<usize, Failure> {
-    let n = input.take(RECORD_BYTES_MAX as u64 + 1).read_until(b'\n', line)?;
-    if n > RECORD_BYTES_MAX {
-        return Err(manent::log::Error::TooLarge { bytes: n as u64, max: RECORD_BYTES_MAX as u64 }.into());
+/// Reads the lines that have come. Returns the last of them.
+fn read_batch(input: &mut InputLines, bodies: &mut Vec<Body>) -> Result<InputLine, Failure> {
+    loop {
+        match input.next()? {
+            InputLine::Complete => {}
+            InputLine::TooLong => return Err(too_large(input.line.len() as u64)),
+            InputLine::End => return Ok(InputLine::End),
+        }
+        if !input.line.trim_ascii().is_empty() {
+            let body = manent::body_of_json(&input.line, &manent::now()).map_err(|e| {
+                Failure::new(Exit::Failed, format!("line {} of standard input: {e}", input.number))
+            })?;
+            bodies.push(body);
+        }
+        if !input.has_more() || bodies.len() >= BATCH_RECORDS_MAX {
+            return Ok(InputLine::Complete);
+        }
     }
-    Ok(n)
 }
 
 const BATCH_RECORDS_MAX: usize = 256;
+
+const APPEND_EXAMPLES: &str = "\
+Examples:
+  manent append work 'remember the milk'
+  git diff | manent append work --role tool
+  manent append work 'done' --key job-17    # exit code 7, or killed? The same again is safe
+  manent show old --json | manent append new --jsonl";

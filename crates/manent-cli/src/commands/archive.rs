@@ -2,27 +2,24 @@
 
 use manent::Place;
 
-use super::{each, named, tell};
-use crate::args::Moved;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Moved) -> Result<Exit, Failure> {
-    let store = context.store(given.wait.time)?;
-    each(context, &given.keys, |text, output| {
-        // One whose packing was interrupted is no longer live; it is found among the archived, and packed now.
-        let listed = named(&store, text, |key| store.find(key))?;
-        let was_live = listed.id.place == Place::Live;
-        let bar = context.progress(listed.bytes);
-        let archived = store.archive(&listed.id, &mut |done, all| {
-            bar.set_length(all);
-            bar.set_position(done);
-        });
-        bar.finish_and_clear();
-        let archived = archived?;
-        if !was_live {
+/// Put sessions away, packed; they are read as before
+#[derive(Debug, Args)]
+pub(crate) struct ArchiveArgs {
+    #[command(flatten)]
+    sessions: MovedSessions,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &ArchiveArgs) -> Result<Exit, Failure> {
+    let store = context.store(args.sessions.wait.time)?;
+    for_each_name(context, &args.sessions.keys, |text, output| {
+        // A session whose packing was interrupted is no longer live; it is found in the archive, and packed now.
+        let listed = find_session(&store, text)?;
+        let archived = context.with_progress(|progress| store.archive(&listed.id, progress))?;
+        if listed.id.place != Place::Live {
             context.note(&format!("{} was archived already", archived.key));
         }
-        Ok(tell(output, "archived", &archived)?)
+        Ok(print_place(output, "archived", &archived)?)
     })
 }

@@ -2,8 +2,7 @@
 //!
 //! On a terminal it is a REPL; else what comes on standard input is the question, and the answer is printed.
 
-use std::io::{self, IsTerminal, Read};
-use std::time::Duration;
+use std::io::{IsTerminal, Read};
 
 use manent::tokens::Tokens;
 use manent::{Place, SessionKey, Store};
@@ -16,43 +15,61 @@ use manent_agent::skills::budget;
 use tokio::runtime::{Builder, Runtime};
 
 use super::missing;
-use crate::args::agent::Chat;
-use crate::context::{self, Context};
-use crate::exit::{Exit, Failure};
+use crate::commands::prelude::*;
 use crate::output;
-use crate::repl::{self, Leaving, Showing};
+use crate::repl::{self, AnswerView, Shutdown};
 use crate::toolbox::toolbox;
-use crate::when;
+
+/// Talk with a model; every turn is kept
+#[derive(Debug, Args)]
+#[command(after_help = CHAT_NOTES)]
+pub(crate) struct ChatArgs {
+    /// The session [default: a new one, named by the time]
+    key: Option<String>,
+    /// Go on with the session that was written last
+    #[arg(short = 'c', long = "continue", conflicts_with = "key")]
+    go_on: bool,
+    /// Ask this, print the answer, and end
+    #[arg(short = 'p', long = "print", value_name = "QUESTION")]
+    question: Option<String>,
+    /// Only talk: the model gets no tools
+    #[arg(long)]
+    no_tools: bool,
+    #[command(flatten)]
+    model: ModelChoice,
+    #[command(flatten)]
+    wait: Wait,
+}
 
 /// A conversation and all it needs.
-pub(crate) struct Chatting<'a> {
+pub(crate) struct ChatSession<'a> {
     pub(crate) context: &'a Context<'a>,
     pub(crate) runtime: Runtime,
     pub(crate) kernel: Kernel,
     pub(crate) store: Store,
     pub(crate) key: SessionKey,
     pub(crate) config: Config,
-    pub(crate) leaving: Leaving,
+    pub(crate) shutdown: Shutdown,
     tools: ToolsWanted,
     asking: Approver,
 }
 
-/// Whether a model is to have tools.
+/// Tells whether a model gets tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ToolsWanted {
     Yes,
     No,
 }
 
-pub(crate) fn run(context: &Context<'_>, given: &Chat) -> Result<Exit, Failure> {
-    let store = context.store(given.wait.time)?;
-    let config = context.config_with(&given.model)?;
-    let key = match (&given.key, given.go_on) {
-        (Some(text), _) => context::key(text)?,
+pub(crate) fn run(context: &Context<'_>, args: &ChatArgs) -> Result<Exit, Failure> {
+    let store = context.store(args.wait.time)?;
+    let config = context.config_with(&args.model)?;
+    let key = match (&args.key, args.go_on) {
+        (Some(text), _) => session_key(text)?,
         (None, true) => newest(&store)?,
         (None, false) => fresh_key()?,
     };
-    let question = match &given.question {
+    let question = match &args.question {
         Some(question) => Some(question.clone()),
         None if io::stdin().is_terminal() => None,
         None => Some(piped()?),
@@ -63,28 +80,28 @@ pub(crate) fn run(context: &Context<'_>, given: &Chat) -> Result<Exit, Failure> 
     }
     output::color_choice(context.color()).write_global();
     let runtime = Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
-    let leaving = Leaving::listen(&runtime)?;
+    let shutdown = Shutdown::listen(&runtime)?;
     let SelectedModel { model, why } = choose_with(&runtime, &config, &store)?;
     if let Some(why) = why {
         context.note(&format!("{why}; answering from the record itself"));
     }
     missing::mention_in_chat(context, &store, &key);
-    let tools = if given.no_tools { ToolsWanted::No } else { ToolsWanted::Yes };
+    let tools = if args.no_tools { ToolsWanted::No } else { ToolsWanted::Yes };
     let asking = if question.is_some() { Approver::Nobody } else { Approver::Person };
     let kernel = begin(context, &runtime, &store, config.clone(), model, (tools, asking))?;
-    let mut chatting = Chatting { context, runtime, kernel, store, key, config, leaving, tools, asking };
+    let mut chat = ChatSession { context, runtime, kernel, store, key, config, shutdown, tools, asking };
     let exit = match question {
-        Some(question) => once(&mut chatting, &question, given.key.is_none() && !given.go_on),
-        None => repl::run(&mut chatting),
+        Some(question) => once(&mut chat, &question, args.key.is_none() && !args.go_on),
+        None => repl::run(&mut chat),
     };
-    let Chatting { runtime, kernel, .. } = chatting;
+    let ChatSession { runtime, kernel, .. } = chat;
     runtime.block_on(kernel.end(END_WITHIN));
     runtime.shutdown_timeout(Duration::ZERO);
     exit
 }
 
-impl Chatting<'_> {
-    /// Who would answer by these settings.
+impl ChatSession<'_> {
+    /// Returns the model that would answer with this configuration.
     pub(crate) fn choose(&self, config: &Config) -> Result<SelectedModel, Failure> {
         choose_with(&self.runtime, config, &self.store)
     }
@@ -133,11 +150,11 @@ fn begin(
 }
 
 /// One question, one answer.
-fn once(chatting: &mut Chatting<'_>, question: &str, is_new: bool) -> Result<Exit, Failure> {
-    let exit = repl::ask(chatting, question, &mut Showing::plain(chatting.context))?.exit;
+fn once(chat: &mut ChatSession<'_>, question: &str, is_new: bool) -> Result<Exit, Failure> {
+    let exit = repl::ask(chat, question, &mut AnswerView::plain(chat.context))?.exit;
     if is_new {
-        let key = chatting.key.as_str();
-        chatting.context.note(&format!("kept as {key}; `manent chat {key}` goes on"));
+        let key = chat.key.as_str();
+        chat.context.note(&format!("kept as {key}; `manent chat {key}` goes on"));
     }
     Ok(exit)
 }
@@ -168,10 +185,10 @@ pub(crate) fn fresh_key() -> Result<SessionKey, Failure> {
     let now = when::format_ms(when::now_ms());
     let digits: String = now.chars().take(19).filter(|c| !matches!(c, '-' | ':')).collect();
     let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8) & 0xffff;
-    context::key(&format!("{}-{random:04x}", digits.replacen('T', "-", 1)))
+    session_key(&format!("{}-{random:04x}", digits.replacen('T', "-", 1)))
 }
 
-/// What a model is told before anything else.
+/// Returns the system text of a model.
 fn system_text(model: &Model) -> String {
     let today = when::day(when::now_ms());
     format!(
@@ -186,5 +203,14 @@ fn system_text(model: &Model) -> String {
 
 const WORKERS: usize = 2;
 const QUESTION_BYTES_MAX: u64 = 16 << 20;
-/// What is still being made into memory when a chat ends has so long; the rest is done next time.
+/// The time that consolidation has left when a chat ends; the rest is done next time.
 const END_WITHIN: Duration = Duration::from_secs(2);
+
+const CHAT_NOTES: &str = "\
+Kill it whenever you like: what you said is on the disk before a model is asked, and an answer before
+it counts as given. Without a model server it answers from your own record, and says so.
+
+Examples:
+  manent chat work
+  git diff | manent chat review
+  manent chat -c -p 'and in one sentence?'";

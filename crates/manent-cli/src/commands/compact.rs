@@ -1,47 +1,62 @@
 //! `manent compact KEY`: makes what a model sees of a session smaller, by a record; nothing is removed.
 
-use anstyle::{AnsiColor, Style};
 use manent::context::{Limits, Summariser};
 use manent::tokens::{Counting, Tokens};
-use serde_json::json;
 
-use crate::args::Compact;
-use crate::context::{self, Context};
-use crate::exit::{Exit, Failure};
-use crate::model::Answering;
-use crate::term;
+use crate::commands::prelude::*;
+use crate::model::ModelClient;
 
-pub(crate) fn run(context: &Context<'_>, given: &Compact) -> Result<Exit, Failure> {
-    let store = context.store(given.wait.time)?;
-    let key = context::key(&given.key)?;
+/// Make what a model sees of a session smaller; nothing is removed
+#[derive(Debug, Args)]
+pub(crate) struct CompactArgs {
+    /// The session
+    key: String,
+    /// Take the last compaction back
+    #[arg(long)]
+    undo: bool,
+    /// What a context may take; it is made a good deal smaller than that [default: what `manent config` says]
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u64>,
+    /// How many messages it may have [default: what `manent config` says]
+    #[arg(long, value_name = "N")]
+    max_messages: Option<usize>,
+    /// Have the model of `manent config` sum up; else the sentences that name most are quoted
+    #[arg(long, conflicts_with = "undo")]
+    with_model: bool,
+    #[command(flatten)]
+    model: ModelChoice,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &CompactArgs) -> Result<Exit, Failure> {
+    let store = context.store(args.wait.time)?;
+    let key = session_key(&args.key)?;
     let mut session = store.existing_session(&key)?;
     let mut output = context.output();
-    let green = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
     let name = term::line(key.as_str());
-    if given.undo {
+    if args.undo {
         let Some(seq) = session.undo_compaction()? else {
             return Err(Failure::new(Exit::NotFound, format!("no compaction of {key} is in force")));
         };
         if output.json {
             output.json(&json!({"session": key.as_str(), "undone": seq}))?;
         } else {
-            let what = format!(" {name}: the compaction of record {seq} no longer counts");
-            output.line(&[(green, "undone"), (Style::new(), &what)])?;
+            output.done("undone", &format!("{name}: the compaction of record {seq} no longer counts"), "")?;
         }
-        output.flush()?;
-        return Ok(Exit::Done);
+        return output.finish();
     }
-    let config = context.config_with(&given.model)?;
+    let config = context.config_with(&args.model)?;
     let limits = Limits {
-        max_tokens: given.max_tokens.unwrap_or(config.limits.max_tokens),
-        max_messages: given.max_messages.unwrap_or(config.limits.max_messages),
+        max_tokens: args.max_tokens.unwrap_or(config.limits.max_tokens),
+        max_messages: args.max_messages.unwrap_or(config.limits.max_messages),
     };
-    let asked = given.with_model || given.model.model.is_some() || given.model.provider.is_some();
-    let answering = if asked { Some(Answering::choose(&config, &store)?) } else { None };
-    if let Some(why) = answering.as_ref().and_then(|answering| answering.why.as_ref()) {
+    let asked = args.with_model || args.model.is_some();
+    let model = if asked { Some(ModelClient::choose(&config, &store)?) } else { None };
+    if let Some(why) = model.as_ref().and_then(|model| model.why.as_ref()) {
         context.warn(&format!("{why}; what names most is quoted instead"));
     }
-    let mut asking = answering.as_ref().filter(|answering| answering.is_model()).map(Answering::asking);
+    let mut asking = model.as_ref().filter(|model| model.is_model()).map(ModelClient::asking);
     let summariser = asking.as_mut().map(|asking| asking as &mut dyn Summariser);
     let tokens = Tokens::new(Counting::Exact);
     let Some(done) = session.compact(tokens, limits, true, summariser)? else {
@@ -55,11 +70,8 @@ pub(crate) fn run(context: &Context<'_>, given: &Compact) -> Result<Exit, Failur
         }))?;
     } else {
         let (before, after) = (term::count(done.before), term::count(done.after));
-        let what = format!(
-            " {name}: {before} tokens are {after} now; as it was said from record {} on",
-            done.kept_from
-        );
-        output.line(&[(green, "compacted"), (Style::new(), &what)])?;
+        let kept = format!("as it was said from record {} on", done.kept_from);
+        output.done("compacted", &format!("{name}: {before} tokens are {after} now; {kept}"), "")?;
     }
     output.flush()?;
     for (way, why) in &done.tried {

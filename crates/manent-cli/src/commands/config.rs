@@ -1,13 +1,12 @@
 //! `manent config`: what can be set, what it is set to, and where.
 
-use anstyle::Style;
-use serde_json::json;
+use crate::commands::prelude::*;
 
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::term;
+/// Show what can be set, what it is set to, and where
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {}
 
-pub(crate) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &Context<'_>, _args: &ConfigArgs) -> Result<Exit, Failure> {
     let config = context.config()?;
     let mut output = context.output();
     let all = config.all();

@@ -1,38 +1,61 @@
 //! `manent consolidate KEY…`: what was said becomes memory, with proof.
 
-use anstyle::{AnsiColor, Style};
 use manent::consolidate::{Consolidated, Consolidator, Extractor, LearnedItem, Rules, Step, WithoutModel};
 use manent::{Place, Store, StreamId};
-use serde_json::{Value, json};
 
-use crate::args::agent::Consolidate;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::model::Answering;
-use crate::output::Output;
-use crate::term;
+use crate::commands::prelude::*;
+use crate::model::ModelClient;
 
-pub(crate) fn run(context: &Context<'_>, given: &Consolidate) -> Result<Exit, Failure> {
-    let store = context.store(given.wait.time)?;
-    let config = context.config_with(&given.model)?;
-    let sessions = super::named_or_all(&store, &given.keys, &[Place::Live])?;
+/// Make memory of what was said: what happened, and what is worth remembering, with proof
+#[derive(Debug, Args)]
+#[command(after_help = CONSOLIDATE_NOTES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag that was typed or not")]
+pub(crate) struct ConsolidateArgs {
+    /// The sessions: keys, or @ and the beginning of an id
+    #[arg(value_name = "KEY", required_unless_present = "all")]
+    keys: Vec<String>,
+    /// Every live session
+    #[arg(long, conflicts_with = "keys")]
+    all: bool,
+    #[command(flatten)]
+    model: ModelChoice,
+    /// Only tell what would be remembered; nothing is written
+    #[arg(long)]
+    dry_run: bool,
+    /// Put what is learned into the inbox, where `manent memory accept` takes it from
+    #[arg(long)]
+    inbox: bool,
+    /// Also what was looked at before, but nothing twice by the same model and the same prompt
+    #[arg(long)]
+    again: bool,
+    /// Without a model: what happened is noted in the words that were said, and nothing is learned
+    #[arg(long, conflicts_with_all = ["model", "provider"])]
+    without_model: bool,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &ConsolidateArgs) -> Result<Exit, Failure> {
+    let store = context.store(args.wait.time)?;
+    let config = context.config_with(&args.model)?;
+    let sessions = named_or_all(&store, &args.keys, &[Place::Live])?;
     let rules = Rules {
         tokens_per_day: config.tokens_per_day,
-        inbox: given.inbox || config.inbox,
-        dry_run: given.dry_run,
-        again: given.again,
+        inbox: args.inbox || config.inbox,
+        dry_run: args.dry_run,
+        again: args.again,
     };
-    let answering = if given.without_model { None } else { Some(Answering::choose(&config, &store)?) };
-    let mut extractor: Box<dyn Extractor + '_> = match &answering {
+    let model = if args.without_model { None } else { Some(ModelClient::choose(&config, &store)?) };
+    let mut extractor: Box<dyn Extractor + '_> = match &model {
         None => Box::new(WithoutModel),
-        Some(answering) if answering.is_model() => Box::new(answering.asking()),
-        Some(answering) => {
-            let why = answering.why.as_deref().unwrap_or("no model is configured");
+        Some(model) if model.is_model() => Box::new(model.asking()),
+        Some(model) => {
+            let why = model.why.as_deref().unwrap_or("no model is configured");
             let hint = "`--without-model` notes what happened and learns nothing";
             return Err(Failure::new(Exit::Failed, format!("{why}; {hint}")));
         }
     };
-    let mut holder = store.consolidation()?.consolidator(given.wait.time)?;
+    let mut holder = store.consolidation()?.consolidator(args.wait.time)?;
     let mut output = context.output();
     let mut worst = Exit::Done;
     for found in sessions {
@@ -65,7 +88,7 @@ fn tell_of_inbox(context: &Context<'_>, store: &Store) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How it went with a session.
+/// The outcome of consolidating one session.
 enum Outcome {
     Done,
     Failed,
@@ -131,7 +154,7 @@ impl Work<'_, '_> {
         let dry = self.rules.dry_run;
         let (verb, color) =
             if dry { ("would be", AnsiColor::Yellow) } else { ("consolidated", AnsiColor::Green) };
-        let style = Style::new().fg_color(Some(color.into())).bold();
+        let style = term::bold(color);
         let key = term::line(at.key.as_str());
         let head = format!(" {key} {}-{}", done.turns.0, done.turns.1);
         self.output.line(&[(style, verb), (Style::new(), &head)])?;
@@ -162,7 +185,7 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    fn line(&mut self, what: &str, learned: &LearnedItem) -> std::io::Result<()> {
+    fn line(&mut self, what: &str, learned: &LearnedItem) -> io::Result<()> {
         let id = learned.id.map_or_else(|| "-".to_owned(), |id| id.to_string());
         let instead = learned.replaces.map(|id| format!("  instead of {id}")).unwrap_or_default();
         let text = term::line(&learned.content).into_owned();
@@ -195,3 +218,12 @@ fn json_of(at: &StreamId, done: &Consolidated, dry_run: bool) -> Value {
 const ID_COLUMNS: usize = 4;
 const KIND_COLUMNS: usize = 7;
 const QUOTE_COLUMNS: usize = 60;
+
+const CONSOLIDATE_NOTES: &str = "\
+Each passage is looked at once: what happened becomes a daily entry, and what you said that is worth
+remembering becomes a fact, a preference or a context, with your words as its proof. What a model
+says and you did not is not remembered. It can be interrupted at any time, and goes on where it was.
+
+Examples:
+  manent consolidate work --dry-run
+  manent consolidate --all --inbox && manent memory inbox";

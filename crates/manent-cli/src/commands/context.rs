@@ -1,24 +1,28 @@
 //! `manent context KEY [--at SEQ]`: exactly the messages that a model sees, with what each takes.
 
-use std::time::Duration;
-
-use anstyle::Style;
 use manent::context::{Message, Origin};
 use manent::tokens::{Counting, Tokens};
-use serde_json::json;
 
-use super::named;
-use crate::args;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &args::Context) -> Result<Exit, Failure> {
+/// Show exactly what a model sees of a session, and what it takes
+#[derive(Debug, Args)]
+pub(crate) struct ContextArgs {
+    /// The session: its key (the live one, else the newest archived), or @ and the beginning of its id
+    key: String,
+    /// As it was at this record: what the model saw when it gave that answer
+    #[arg(long, value_name = "SEQ")]
+    at: Option<u64>,
+    /// Count four bytes a token instead of asking a vocabulary
+    #[arg(long)]
+    estimate: bool,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &ContextArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
-    let at = named(&store, &given.key, |key| store.find(key))?.id;
-    let counting = if given.estimate { Counting::Estimate } else { Counting::Exact };
-    let seen = store.context_at(&at, given.at, Tokens::new(counting))?;
+    let at = find_session(&store, &args.key)?.id;
+    let counting = if args.estimate { Counting::Estimate } else { Counting::Exact };
+    let seen = store.context_at(&at, args.at, Tokens::new(counting))?;
     let mut output = context.output();
     for message in &seen.messages {
         if output.json {
@@ -54,7 +58,7 @@ pub(crate) fn run(context: &Context<'_>, given: &args::Context) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-fn print(message: &Message, output: &mut Output) -> std::io::Result<()> {
+fn print(message: &Message, output: &mut Output) -> io::Result<()> {
     let role = term::line(&message.role);
     let from = format!("  {}{}", origin(message.origin), tokens(message.tokens));
     output.line(&[(term::role_style(&message.role), &role), (term::FAINT, &from)])?;
@@ -72,7 +76,7 @@ fn tokens(count: u64) -> String {
     format!("  {} token{plural}", term::count(count))
 }
 
-/// Where a message comes from, in words.
+/// Describes the origin of a message.
 fn origin(origin: Origin) -> String {
     match origin {
         Origin::Request => "not in the log".to_owned(),
@@ -88,7 +92,7 @@ fn origin(origin: Origin) -> String {
     }
 }
 
-/// As providers want it, and beside that where it comes from and what it takes. Calls come out as they are stored.
+/// Returns a message as providers want it, with its origin and its tokens. Tool calls come out as they are stored.
 fn json_of(message: &Message) -> String {
     let (from, seq) = match message.origin {
         Origin::Request => ("request", None),
@@ -113,7 +117,7 @@ fn json_of(message: &Message) -> String {
     object(&members)
 }
 
-/// What is sent besides the messages, and what all of it takes: the last line.
+/// Returns the last line of the JSON: what is sent besides the messages, and the tokens of all of it.
 fn total_of(seen: &manent::Context) -> String {
     let mut members =
         vec![("messages", seen.messages.len().to_string()), ("tokens", seen.tokens.to_string())];

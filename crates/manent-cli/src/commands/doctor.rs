@@ -1,25 +1,22 @@
 //! `manent doctor`: whether everything is as it should be, and what to do where it is not. Nothing is written but the
 //! index, which catches up as with every list.
 
-use std::io;
 use std::path::Path;
-use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
 use manent::log::RealDisk;
 use manent::log::fs::{Disk, FileSystem, Shape};
 use manent::{Memory, Place, Store, Summary};
 use manent_runs::Runs;
 use manent_runs::retrospective::Reports;
-use serde_json::json;
 
-use super::{dashes_for, missing, word_for};
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::{term, when};
+use super::missing;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
+/// Look whether everything is as it should be: store, sessions, memory, runs, index, disk, clock
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {}
+
+pub(crate) fn run(context: &Context<'_>, _args: &DoctorArgs) -> Result<Exit, Failure> {
     let mut doctor = Doctor { context, output: context.output(), worst: Exit::Done };
     doctor.examine()?;
     doctor.output.flush()?;
@@ -32,13 +29,13 @@ struct Doctor<'a> {
     worst: Exit,
 }
 
-/// How something is.
+/// The result of one check.
 #[derive(Clone, Copy)]
 enum Health {
     Ok,
-    /// It works, but not as it should.
+    /// The part works, but not as it should.
     Warn,
-    /// It does not work, or something is lost: the exit code says which.
+    /// The part does not work, or something is lost: the exit code says which.
     Bad(Exit),
 }
 
@@ -91,7 +88,7 @@ impl Doctor<'_> {
         if self.output.json {
             return self.output.json(&json!({"health": word, "what": what, "found": found, "do": advice}));
         }
-        let style = Style::new().fg_color(Some(color.into())).bold();
+        let style = term::bold(color);
         let front = format!("  {}  ", term::pad(&term::line(what), WHAT_COLUMNS));
         let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
         let text = term::line(found);
@@ -103,7 +100,7 @@ impl Doctor<'_> {
         self.output.line(&parts.each_ref().map(|(style, text)| (*style, text.as_str())))
     }
 
-    /// Whether what is remembered can be read, what waits to be, and the journal of how it came to be.
+    /// Checks the memory, the inbox and the journal of consolidation.
     fn memory(&mut self, store: &Store) -> io::Result<()> {
         self.items("memory", store.memory())?;
         self.items("inbox", store.inbox())?;
@@ -150,7 +147,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// Whether what skills did can be read. Names each log that is hurt.
+    /// Checks the runs of skills, and names each log that is damaged.
     fn runs(&mut self, store: &Store) -> io::Result<()> {
         let listed = match Runs::open(store).and_then(|runs| Ok((runs.sessions()?, runs))) {
             Err(e) if e.is_unsupported() => return Ok(()),
@@ -179,7 +176,7 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    /// When the report was made that is kept of the runs.
+    /// Reports the age of the latest retrospective.
     fn report(&mut self, store: &Store) -> io::Result<()> {
         let Ok(reports) = Reports::open(store) else { return Ok(()) };
         let path = reports.page();
@@ -197,7 +194,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// Whether nobody else can read or change what is in the store.
+    /// Checks that nobody else can read or change what is in the store.
     fn directories(&mut self, home: &Path) -> io::Result<()> {
         let there = |name: &str| Some(home.join(name)).filter(|dir| RealDisk.inspect(dir).is_ok());
         let mut dirs = vec![("store", home.to_owned())];
@@ -310,11 +307,10 @@ impl Doctor<'_> {
         let mut newest: Option<Summary> = None;
         let mut hurt = Vec::new();
         for place in Place::ALL {
-            let mut catching_up = self.context.catching_up();
-            let listed =
-                store.sessions_with(place, None, usize::MAX, &mut |done, all| catching_up.tell(done, all));
-            drop(catching_up);
-            let sessions = match listed {
+            let sessions = match self
+                .context
+                .with_progress(|progress| store.sessions_with(place, None, usize::MAX, progress))
+            {
                 Ok(listing) => listing.sessions,
                 Err(e) => {
                     self.tell(Health::Bad(Exit::Failed), "sessions", &e.to_string(), "")?;
@@ -346,7 +342,7 @@ impl Doctor<'_> {
     /// Names the sessions whose logs vanished.
     fn missing(&mut self, store: &Store) -> Result<(), Failure> {
         let (ours, others): (Vec<_>, Vec<_>) =
-            missing::of(store, &[])?.into_iter().partition(|missing| missing.ours);
+            missing::find(store, &[])?.into_iter().partition(|missing| missing.ours);
         for missing in &ours {
             let found = format!("{} is missing: {}", missing.id.key, missing::words(missing));
             self.tell(Health::Bad(Exit::Damage), "session", &found, &missing::advice(missing))?;
@@ -363,8 +359,8 @@ impl Doctor<'_> {
 
     fn session(&mut self, store: &Store, session: &Summary) -> io::Result<()> {
         let at = &session.id;
-        let word = word_for(at);
-        let named = format!("{}{word}", dashes_for(&word));
+        let word = shell_name(at);
+        let named = format!("{}{word}", option_guard(&word));
         let bad = Health::Bad(Exit::Damage);
         let verify = format!("`manent verify {named}` tells more");
         if let Some(why) = &session.unread {

@@ -3,59 +3,79 @@
 //! A file is written beside its place, synced, and renamed: whoever looks sees all of it or nothing. In a transcript
 //! nothing is left that would drive a terminal; the records are what they are.
 
-use std::borrow::Cow;
 use std::fmt::Write;
-use std::io;
-use std::time::Duration;
+use std::path::PathBuf;
 
-use manent::{LogEnd, LogItem, Reader, Record, Start, Store, StreamId};
-use serde_json::Value;
+use manent::{LogEnd, LogItem, Record, Start, Store, StreamId};
 
-use super::show::open;
-use crate::args::export::{Export, Form};
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
+use super::show::{for_each_record, open};
+use crate::commands::prelude::*;
 use crate::new_file::NewFile;
-use crate::output::Output;
-use crate::{term, when};
 
-pub(crate) fn run(context: &Context<'_>, given: &Export) -> Result<Exit, Failure> {
+/// Write a session as a transcript to read, or as its records, to a file or elsewhere
+#[derive(Debug, Args)]
+#[command(after_help = EXPORT_EXAMPLES)]
+pub(crate) struct ExportArgs {
+    /// The session: its key (the live one, else the newest archived), or @ and the beginning of its id
+    key: String,
+    /// What to write: a transcript to read, or the records, one a line
+    #[arg(long, value_enum, default_value_t, value_name = "FORM")]
+    to: ExportForm,
+    /// Write to this file, whole or not at all [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file if it is there
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportForm {
+    #[default]
+    Md,
+    Json,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &ExportArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
-    let form = if context.output().json { Form::Json } else { given.to };
-    match given.output.as_deref().filter(|path| path.as_os_str() != "-") {
+    let form = if context.is_json() { ExportForm::Json } else { args.to };
+    match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
         None => {
-            let mut sink = Sink::Standard(context.output());
-            write(context, &store, &given.key, form, &mut sink)?;
-            sink.end()?;
+            let mut output = context.output();
+            write(context, &store, &args.key, form, &mut Sink::Standard(&mut output))?;
+            output.finish()
         }
         Some(path) => {
-            let mut file = NewFile::begin(path, given.force)?;
-            write(context, &store, &given.key, form, &mut Sink::File(&mut file))?;
+            let mut file = NewFile::begin(path, args.force)?;
+            write(context, &store, &args.key, form, &mut Sink::File(&mut file))?;
             file.end()?;
-            context.note(&format!("{} is written to {}", given.key, path.display()));
+            context.note(&format!("{} is written to {}", args.key, path.display()));
+            Ok(Exit::Done)
         }
     }
-    Ok(Exit::Done)
 }
 
 fn write(
     context: &Context<'_>,
     store: &Store,
     name: &str,
-    form: Form,
+    form: ExportForm,
     to: &mut Sink<'_>,
 ) -> Result<(), Failure> {
     let (at, mut reader) = open(store, name, Start::First)?;
-    if form == Form::Md {
+    if form == ExportForm::Md {
         let title = title(store, &at)?;
-        to.text(&format!("# {}\n\n", line(&title)))?;
-        to.text(&format!("Session {}", code(at.key.as_str())))?;
-        let id = if at.id.is_empty() { String::new() } else { format!(" ({})", line(&at.id)) };
-        to.text(&format!("{id}, {}.\n", at.place.word()))?;
+        let id = if at.id.is_empty() { String::new() } else { format!(" ({})", term::line(&at.id)) };
+        let (key, place) = (code(at.key.as_str()), at.place.word());
+        to.text(&format!("# {}\n\nSession {key}{id}, {place}.\n", term::line(&title)))?;
     }
-    each(context, &at, &mut reader, |record| match form {
-        Form::Json => to.record(record.line()),
-        Form::Md => to.text(&transcript(record)),
+    for_each_record(context, &at.key, &mut reader, |item| match item {
+        Err(damage) => {
+            context.warn_of_damage(&at.key, damage);
+            Ok(())
+        }
+        Ok(record) if form == ExportForm::Json => to.record(record.line()),
+        Ok(record) => to.text(&transcript(record)),
     })?;
     if let LogEnd::Torn(torn) = reader.end() {
         let what = "bytes at the end are no record, and are left out";
@@ -64,27 +84,7 @@ fn write(
     Ok(())
 }
 
-/// Every record but the header. What cannot be read is named.
-fn each(
-    context: &Context<'_>,
-    at: &StreamId,
-    reader: &mut Reader,
-    mut act: impl FnMut(&Record<'_>) -> io::Result<()>,
-) -> Result<(), Failure> {
-    while let Some(item) = reader.next()? {
-        match item {
-            LogItem::Damage(damage) => context.warn_of_damage(&at.key, &damage),
-            LogItem::Entry(entry) if entry.seq == 0 && entry.verified => {}
-            LogItem::Entry(entry) => match Record::of(&entry) {
-                Some(record) => act(&record)?,
-                None => context.warn(&format!("{}: record {} is not UTF-8", at.key, entry.seq)),
-            },
-        }
-    }
-    Ok(())
-}
-
-/// The title that was given, or the first thing that the user said, or the key.
+/// Returns the title of a session, or the first thing that the user said, or the key.
 fn title(store: &Store, at: &StreamId) -> Result<String, Failure> {
     let (mut given, mut first) = (String::new(), String::new());
     let mut reader = store.read(at, Start::First)?;
@@ -103,7 +103,7 @@ fn title(store: &Store, at: &StreamId) -> Result<String, Failure> {
     Ok(title.unwrap_or_else(|| at.key.to_string()))
 }
 
-/// A record for a reader. What is no turn is told in a line, or not at all.
+/// Returns a record as Markdown. A record that is not a turn becomes one line, or nothing.
 fn transcript(record: &Record<'_>) -> String {
     let Some(role) = record.role() else {
         return match record.kind().as_deref() {
@@ -114,16 +114,16 @@ fn transcript(record: &Record<'_>) -> String {
         };
     };
     let ts = record.ts().unwrap_or_default();
-    let time = when::parse_ms(&ts).map_or_else(|| line(&ts).into_owned(), when::minute);
+    let time = when::parse_ms(&ts).map_or_else(|| term::line(&ts).into_owned(), when::minute);
     let name = record.string("name").map(|name| format!(" {}", code(&name))).unwrap_or_default();
-    let mut text = format!("\n## {}{name} · {time} · {}\n", line(&role), record.seq());
+    let mut text = format!("\n## {}{name} · {time} · {}\n", term::line(&role), record.seq());
     let content = record.content();
     let content = content.replace("\r\n", "\n");
     if role == "tool" {
         text.push_str(&fenced("", &content));
         for (member, word) in [("exit_code", "exit code"), ("failed", "failed"), ("decision", "decision")] {
             if let Some(value) = record.member(member) {
-                let _ = write!(text, "\n{word}: {}\n", line(value));
+                let _ = write!(text, "\n{word}: {}\n", term::line(value));
             }
         }
     } else if !content.trim().is_empty() {
@@ -137,7 +137,7 @@ fn transcript(record: &Record<'_>) -> String {
     text
 }
 
-/// The calls of a turn, each with what it was given.
+/// Returns the tool calls of a turn as Markdown, each with its arguments.
 fn calls_of(json: &str) -> String {
     let Ok(Value::Array(calls)) = serde_json::from_str(json) else { return fenced("json", json) };
     let mut text = String::new();
@@ -158,16 +158,16 @@ fn calls_of(json: &str) -> String {
     text
 }
 
-/// A block that nothing in it can end: its fence is longer than any in it.
+/// Returns a block of code whose fence is longer than any in it, so that nothing in it can end the block.
 fn fenced(language: &str, text: &str) -> String {
     let text = term::block(text);
     let fence = "`".repeat(longest_run(&text).max(2) + 1);
     format!("\n{fence}{language}\n{}\n{fence}\n", text.trim_end_matches('\n'))
 }
 
-/// A word in a line, whatever is in it.
+/// Returns text as inline code, whatever is in it.
 fn code(text: &str) -> String {
-    let text = line(text);
+    let text = term::line(text);
     let ticks = "`".repeat(longest_run(&text) + 1);
     let blank = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
     format!("{ticks}{blank}{text}{blank}{ticks}")
@@ -182,13 +182,9 @@ fn longest_run(text: &str) -> usize {
     longest
 }
 
-fn line(text: &str) -> Cow<'_, str> {
-    term::line(text)
-}
-
-/// Where it goes.
+/// The destination of an export.
 enum Sink<'a> {
-    Standard(Output),
+    Standard(&'a mut Output),
     File(&'a mut NewFile),
 }
 
@@ -209,13 +205,11 @@ impl Sink<'_> {
             }
         }
     }
-
-    fn end(&mut self) -> io::Result<()> {
-        match self {
-            Sink::Standard(output) => output.flush(),
-            Sink::File(_) => Ok(()),
-        }
-    }
 }
 
 const TITLE_CHARS_MAX: usize = 80;
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  manent export work -o work.md
+  manent export work --to json | jq -r .content";

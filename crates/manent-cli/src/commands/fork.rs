@@ -1,19 +1,31 @@
 //! `manent fork KEY [NEWKEY]`: a new session that goes on from a record of another.
 
 use manent::{SessionKey, Store};
-use serde_json::json;
 
-use super::{named, tell};
-use crate::args::Fork;
-use crate::context::{self, Context};
-use crate::exit::{Exit, Failure};
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Fork) -> Result<Exit, Failure> {
-    let store = context.store(given.wait.time)?;
-    let parent = named(&store, &given.key, |key| store.find(key))?.id;
-    let forked = match &given.new_key {
-        Some(text) => store.fork(&parent, given.at, &context::key(text)?)?,
-        None => fork_under_a_free_key(&store, &parent, given.at)?,
+/// Begin a new session that goes on from a record of another, without copying it
+#[derive(Debug, Args)]
+#[command(after_help = FORK_EXAMPLES)]
+pub(crate) struct ForkArgs {
+    /// The session: its key, or @ and the beginning of its id
+    key: String,
+    /// The key of the new session [default: the old one with -fork behind it]
+    #[arg(value_name = "NEWKEY")]
+    new_key: Option<String>,
+    /// The last record to share [default: the last there is]
+    #[arg(long, value_name = "SEQ")]
+    at: Option<u64>,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &ForkArgs) -> Result<Exit, Failure> {
+    let store = context.store(args.wait.time)?;
+    let parent = find_session(&store, &args.key)?.id;
+    let forked = match &args.new_key {
+        Some(text) => store.fork(&parent, args.at, &session_key(text)?)?,
+        None => fork_under_a_free_key(&store, &parent, args.at)?,
     };
     let mut output = context.output();
     if output.json {
@@ -23,7 +35,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Fork) -> Result<Exit, Failure> 
             "parent": parent.key.as_str(), "upto": forked.upto,
         }))?;
     } else {
-        tell(&mut output, "forked", &forked.id)?;
+        print_place(&mut output, "forked", &forked.id)?;
     }
     output.flush()?;
     context.detail(&format!("it goes on from record {} of {}", forked.upto, parent.key));
@@ -50,3 +62,8 @@ fn fork_under_a_free_key(
 }
 
 const KEYS_TRIED: u32 = 1000;
+
+const FORK_EXAMPLES: &str = "\
+Examples:
+  manent fork work                    # go on from the end, as work-fork
+  manent fork work --at 12 other-way  # go on from record 12";

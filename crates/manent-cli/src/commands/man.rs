@@ -4,24 +4,28 @@ use std::io::Write;
 
 use clap::CommandFactory;
 
-use crate::args::{Args, Man};
-use crate::exit::{Exit, Failure};
-use crate::term;
+use crate::args::CommandLine;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(given: &Man) -> Result<Exit, Failure> {
-    let mut command = Args::command();
+/// Print a manual page
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The page of this command [default: the page of manent itself]
+    command: Option<String>,
+}
+
+pub(crate) fn run(_context: &Context<'_>, args: &ManArgs) -> Result<Exit, Failure> {
+    let mut command = CommandLine::command();
     command.build();
-    let page = match given.command.as_deref() {
+    let page = match args.command.as_deref() {
         None => &command,
-        Some(name) => command.find_subcommand(name).ok_or_else(|| no_such_command(name))?,
+        Some(name) => command.find_subcommand(name).ok_or_else(|| {
+            let what = format!("there is no command {:?}; `manent help` lists them", term::line(name));
+            Failure::new(Exit::Usage, what)
+        })?,
     };
     let mut roff = Vec::new();
     clap_mangen::Man::new(page.clone()).render(&mut roff)?;
-    std::io::stdout().lock().write_all(&roff)?;
+    io::stdout().lock().write_all(&roff)?;
     Ok(Exit::Done)
-}
-
-fn no_such_command(name: &str) -> Failure {
-    let what = format!("there is no command {:?}; `manent help` lists them", term::line(name));
-    Failure::new(Exit::Usage, what)
 }

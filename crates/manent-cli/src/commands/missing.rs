@@ -1,34 +1,26 @@
 //! Sessions whose logs vanished: `verify` and `doctor` name them until `repair` acknowledges the loss, other commands
 //! mention each once.
 
-use std::io;
-
-use anstyle::{AnsiColor, Style};
 use manent::backend::Selector;
 use manent::{MissingSession, SessionKey, Store};
-use serde_json::json;
 
-use super::{dashes_for, id_in};
-use crate::context::{Context, key};
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use crate::commands::prelude::*;
 
-/// The missing sessions that were named, or all of them.
-pub(super) fn of(store: &Store, names: &[String]) -> Result<Vec<MissingSession>, Failure> {
+/// Returns the missing sessions that were named, or all of them.
+pub(super) fn find(store: &Store, names: &[String]) -> Result<Vec<MissingSession>, Failure> {
     let mut missing = store.missing()?;
     missing.retain(|missing| names.is_empty() || names.iter().any(|name| is_named(missing, name)));
     missing.sort_by(|a, b| (&a.id.key, &a.id.id).cmp(&(&b.id.key, &b.id.id)));
     Ok(missing)
 }
 
-/// Whether a name on the command line means this session.
+/// Returns true if a name on the command line means this session.
 pub(super) fn is_named(missing: &MissingSession, name: &str) -> bool {
-    let by_id = id_in(name).is_some_and(|id| missing.id.id.starts_with(id));
+    let by_id = id_prefix(name).is_some_and(|id| missing.id.id.starts_with(id));
     by_id || missing.id.key.as_str() == name
 }
 
-/// Names what is missing. Other programs may remove their own files: that is told, and is no damage.
+/// Prints the missing sessions. Files of other programs that are gone are listed too, but are not damage.
 pub(super) fn print(missing: &[MissingSession], output: &mut Output) -> io::Result<Exit> {
     for missing in missing {
         let (word, color) =
@@ -40,9 +32,8 @@ pub(super) fn print(missing: &[MissingSession], output: &mut Output) -> io::Resu
             }))?;
             continue;
         }
-        let style = Style::new().fg_color(Some(color.into())).bold();
         let text = format!("  {}  {}", term::line(missing.id.key.as_str()), words(missing));
-        output.line(&[(style, &term::pad(word, 7)), (Style::new(), &text)])?;
+        output.line(&[(term::bold(color), &term::pad(word, 7)), (Style::new(), &text)])?;
         if missing.ours {
             output.line(&[(term::FAINT, &format!("           {}", advice(missing)))])?;
         }
@@ -51,7 +42,7 @@ pub(super) fn print(missing: &[MissingSession], output: &mut Output) -> io::Resu
     Ok(if is_loss { Exit::Damage } else { Exit::Done })
 }
 
-/// What happened to it.
+/// Describes what happened to a missing session.
 pub(super) fn words(missing: &MissingSession) -> String {
     let had = format!("it had records up to {}", missing.last_seq);
     if missing.ours {
@@ -61,20 +52,20 @@ pub(super) fn words(missing: &MissingSession) -> String {
     }
 }
 
-/// What to do about it.
+/// Returns the advice for a missing session.
 pub(super) fn advice(missing: &MissingSession) -> String {
     let word = term::shell_word(missing.id.key.as_str());
-    let named = format!("{}{word}", dashes_for(&word));
+    let named = format!("{}{word}", option_guard(&word));
     format!("bring it back from a backup, or `manent repair {named}` acknowledges the loss")
 }
 
-/// Acknowledges the losses that were named, or all of them, and tells of each.
+/// Acknowledges the losses that were named, or all of them, and prints each.
 pub(super) fn acknowledge(store: &Store, names: &[String], output: &mut Output) -> Result<(), Failure> {
     let mut acknowledged = Vec::new();
     if names.is_empty() {
         acknowledged = store.acknowledge_missing(Selector::All)?;
     }
-    for missing in of(store, names)?.iter().filter(|_| !names.is_empty()) {
+    for missing in find(store, names)?.iter().filter(|_| !names.is_empty()) {
         acknowledged.extend(store.acknowledge_missing(Selector::Key(&missing.id.key))?);
     }
     for missing in &acknowledged {
@@ -86,14 +77,13 @@ pub(super) fn acknowledge(store: &Store, names: &[String], output: &mut Output) 
             }))?;
             continue;
         }
-        let style = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
-        output.line(&[(style, "repaired"), (Style::new(), &format!(" {}", term::line(name)))])?;
-        output.line(&[(Style::new(), &format!("           acknowledged: {}", words(missing)))])?;
+        output.done("repaired", &term::line(name), "")?;
+        output.plain(&format!("           acknowledged: {}", words(missing)))?;
     }
     Ok(())
 }
 
-/// Mentions the losses that nobody was told of yet.
+/// Warns of the losses that no command has mentioned yet.
 pub(super) fn mention(context: &Context<'_>, store: &Store) {
     store.newly_missing().iter().for_each(|missing| warn(context, missing));
 }
@@ -127,7 +117,7 @@ pub(crate) enum Begins {
     Nothing,
 }
 
-/// Says of a session that is begun anew that there was one of its key, and that it vanished.
+/// Warns that a session is begun anew although there was one of its key, which vanished.
 pub(super) fn warn_of(context: &Context<'_>, store: &Store, key: &SessionKey) -> Begins {
     // What cannot be told is no reason not to append.
     let Ok(Some(missing)) = store.missing_of(key) else { return Begins::Nothing };
@@ -136,17 +126,14 @@ pub(super) fn warn_of(context: &Context<'_>, store: &Store, key: &SessionKey) ->
     Begins::InPlaceOfMissing
 }
 
-/// Says why a session is not found, if it is because its log vanished.
+/// Explains why a session is not found, if the reason is that its log vanished.
 pub(super) fn explain(store: &Store, name: &str, failure: Failure) -> Failure {
-    let missing = match key(name) {
+    let missing = match session_key(name) {
         Ok(key) if failure.exit == Exit::NotFound => store.missing_of(&key).ok().flatten(),
         _ => None,
     };
-    match missing {
-        Some(missing) => {
-            let why = format!("{name} is missing: {}; {}", words(&missing), advice(&missing));
-            Failure::new(failure.exit, why)
-        }
-        None => failure,
-    }
+    missing.map_or(failure, |missing| {
+        let why = format!("{name} is missing: {}; {}", words(&missing), advice(&missing));
+        Failure::new(Exit::NotFound, why)
+    })
 }

@@ -1,70 +1,81 @@
 //! `manent rm KEY…`: to the trash; with `--purge`, for good.
 
-use std::io::{self, BufRead, IsTerminal};
+use std::collections::HashMap;
+use std::io::{BufRead, IsTerminal};
 
-use anstyle::Style;
 use manent::log::RealDisk;
 use manent::memory::{Filter, Source};
 use manent::{Memory, Place, Purged, SessionKey, Store, StreamId};
 use manent_runs::Runs;
-use serde_json::json;
 
-use super::taught::Taught;
-use super::{each, id_in, named, tell};
-use crate::args::Remove;
-use crate::context::{self, Context};
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
+use crate::commands::prelude::*;
+use crate::context;
 use crate::repl::history;
-use crate::term;
 
-pub(crate) fn run(context: &Context<'_>, given: &Remove) -> Result<Exit, Failure> {
-    let store = context.store(given.sessions.wait.time)?;
-    each(context, &given.sessions.keys, |text, output| {
-        if given.purge {
-            return purge(context, &store, given, text, output);
+/// Move sessions to the trash, or remove them for good
+#[derive(Debug, Args)]
+#[command(after_help = RM_NOTES)]
+pub(crate) struct RmArgs {
+    #[command(flatten)]
+    sessions: MovedSessions,
+    /// Remove for good: every session of the key, live, archived and in the trash (with @ID, that one)
+    #[arg(long)]
+    purge: bool,
+    /// With --purge: their forks too, which would otherwise keep a copy of what they share
+    #[arg(long, requires = "purge")]
+    with_forks: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &RmArgs) -> Result<Exit, Failure> {
+    let store = context.store(args.sessions.wait.time)?;
+    for_each_name(context, &args.sessions.keys, |text, output| {
+        if args.purge {
+            return purge(context, &store, args, text, output);
         }
-        let listed = named(&store, text, |key| store.find(key))?;
+        let listed = find_session(&store, text)?;
         if listed.id.place == Place::Trash {
             let what = format!("{} is in the trash already; --purge removes it for good", listed.id.key);
             return Err(Failure::new(Exit::Failed, what));
         }
         let trashed = store.delete(&listed.id)?;
-        Ok(tell(output, "deleted", &trashed)?)
+        Ok(print_place(output, "deleted", &trashed)?)
     })
 }
 
 fn purge(
     context: &Context<'_>,
     store: &Store,
-    given: &Remove,
+    args: &RmArgs,
     text: &str,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let sessions = match doomed(store, text) {
         // Of a session that was never there, or is gone already, skills may have been run.
         Err(failure) if failure.exit == Exit::NotFound => {
-            return purge_runs_alone(context, store, given, text, output)?.then_some(()).ok_or(failure);
+            return purge_runs_alone(context, store, args, text, output)?.then_some(()).ok_or(failure);
         }
         sessions => sessions?,
     };
-    if !given.yes && !confirmed(text, &sessions)? {
+    if !args.yes && !confirmed(text, &sessions)? {
         return Err(Failure::new(Exit::Failed, "nothing was removed"));
     }
-    let taught = Taught::by(store, sessions.iter().map(|at| at.key.clone()));
-    let purged = store.purge(&sessions, given.with_forks)?;
+    let lessons = LessonsByRun::by(store, sessions.iter().map(|at| at.key.clone()));
+    let purged = store.purge(&sessions, args.with_forks)?;
     for at in &purged.removed {
         if output.json {
             output.json(&json!({"session": at.key.as_str(), "id": at.id, "status": "purged"}))?;
         } else {
-            tell(output, "purged", at)?;
+            print_place(output, "purged", at)?;
         }
     }
     for key in &purged.runs {
         tell_of_runs(output, key)?;
     }
     note_report(context, &purged);
-    taught.warn(context, &purged.runs);
+    lessons.warn(context, &purged.runs);
     note_kept_runs(context, store, &purged.removed);
     for fork in &purged.forks {
         let (key, id) = (&fork.key, &fork.id);
@@ -78,7 +89,7 @@ fn purge(
     Ok(())
 }
 
-/// What was typed in a chat is kept beside the sessions for the arrow keys, of all chats together: all of it goes.
+/// Removes the history of lines that were typed in chats. It does not tell sessions apart, so all of it goes.
 fn forget_what_was_typed(context: &Context<'_>) {
     match context.home().map(|home| history::forget(&*RealDisk::shared(), &home)) {
         Ok(Ok(true)) => context.note("what was typed in chats is no longer offered again either"),
@@ -91,7 +102,7 @@ fn forget_what_was_typed(context: &Context<'_>) {
 fn purge_runs_alone(
     context: &Context<'_>,
     store: &Store,
-    given: &Remove,
+    args: &RmArgs,
     text: &str,
     output: &mut Output,
 ) -> Result<bool, Failure> {
@@ -99,21 +110,21 @@ fn purge_runs_alone(
         Err(e) if e.is_unsupported() => return Ok(false),
         runs => runs?,
     };
-    let key = context::key(text)?;
+    let key = session_key(text)?;
     if runs.log(&key)?.is_none() {
         return Ok(false);
     }
     let what = format!("what skills did in {} will be gone for good. Go on? [y/N]", term::line(text));
-    if !given.yes && !is_yes(&what)? {
+    if !args.yes && !is_yes(&what)? {
         return Err(Failure::new(Exit::Failed, "nothing was removed"));
     }
-    let taught = Taught::by(store, [key.clone()]);
+    let lessons = LessonsByRun::by(store, [key.clone()]);
     let purged = store.purge_runs_of(&key)?;
     for key in &purged.runs {
         tell_of_runs(output, key)?;
     }
     note_report(context, &purged);
-    taught.warn(context, &purged.runs);
+    lessons.warn(context, &purged.runs);
     Ok(!purged.runs.is_empty())
 }
 
@@ -194,23 +205,79 @@ fn remembered_of(memory: &Memory, gone: &[StreamId]) -> Result<Vec<u64>, Failure
     Ok(ids)
 }
 
+/// The lessons in the memory that rest on runs, by the session of these runs. They are looked up before the runs are
+/// removed, because nothing leads to them afterwards.
+struct LessonsByRun {
+    lessons: Result<HashMap<SessionKey, Vec<u64>>, Failure>,
+}
+
+impl LessonsByRun {
+    fn by(store: &Store, sessions: impl IntoIterator<Item = SessionKey>) -> LessonsByRun {
+        LessonsByRun { lessons: lessons(store, sessions) }
+    }
+
+    /// Warns of lessons in the memory that rest on runs which are gone.
+    fn warn(&self, context: &Context<'_>, gone: &[SessionKey]) {
+        if gone.is_empty() {
+            return;
+        }
+        match &self.lessons {
+            Ok(lessons) => {
+                let mut ids: Vec<u64> =
+                    gone.iter().filter_map(|key| lessons.get(key)).flatten().copied().collect();
+                ids.sort_unstable();
+                ids.dedup();
+                if ids.is_empty() {
+                    return;
+                }
+                let what = if ids.len() == 1 { "a lesson" } else { "lessons" };
+                let ids = ids.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+                context.warn(&format!(
+                    "the memory still holds {what} of retrospectives that such runs taught; \
+                     `manent memory forget {ids}`, then `manent memory compact`, takes that out"
+                ));
+            }
+            Err(failure) => context.warn(&format!(
+                "the memory, which may hold what such runs taught, cannot be read: {}",
+                failure.message
+            )),
+        }
+    }
+}
+
+fn lessons(
+    store: &Store,
+    sessions: impl IntoIterator<Item = SessionKey>,
+) -> Result<HashMap<SessionKey, Vec<u64>>, Failure> {
+    let (memory, runs) = match store.memory() {
+        Err(e) if e.is_unsupported() => return Ok(HashMap::new()),
+        memory => (memory?, Runs::open(store)?),
+    };
+    let mut found = HashMap::new();
+    for session in sessions {
+        let ids = runs.lessons_of(&session, &memory)?;
+        found.insert(session, ids);
+    }
+    Ok(found)
+}
+
 /// Everything that a name means to a purge: with an id one session, with a key every session it ever had.
 fn doomed(store: &Store, text: &str) -> Result<Vec<StreamId>, Failure> {
-    if let Some(id) = id_in(text) {
+    if let Some(id) = id_prefix(text) {
         match store.find_id(id) {
             // A key may look like that too.
             Err(e) if e.is_missing_session() => {}
             found => return Ok(vec![found?.id]),
         }
     }
-    let key = context::key(text)?;
+    let key = session_key(text)?;
     let mut all: Vec<StreamId> = Vec::new();
     for place in Place::ALL {
         all.extend(store.list_of(place, &key)?.into_iter().map(|listed| listed.id));
     }
     if all.is_empty() {
         // By an id of other characters than ours; or says that there is none, and where it was looked for.
-        all.push(named(store, text, |key| store.find(key))?.id);
+        all.push(find_session(store, text)?.id);
     }
     Ok(all)
 }
@@ -239,3 +306,7 @@ fn is_yes(what: &str) -> Result<bool, Failure> {
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))
 }
+
+const RM_NOTES: &str = "\
+What is in the trash stays there until it is purged; `manent restore` brings it back.
+A purge cannot be undone; on a terminal it asks.";

@@ -1,28 +1,50 @@
-//! `manent sandbox`: where the commands of an agent would run. `manent sandbox selftest`: whether that holds.
+//! `manent sandbox`: shows the sandbox in which the commands of an agent would run. `manent sandbox selftest` tries to
+//! get out of it.
 
-use std::io;
-
-use anstyle::{AnsiColor, Style};
 use manent_agent::sandbox::selftest::{Control, EscapeTrial, TrialResult, selftest};
 use manent_agent::sandbox::{Isolation, Sandbox, SandboxError};
-use serde_json::json;
 
-use crate::args::sandbox::{Sandbox as Given, SandboxCommand, Selftest};
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Given) -> Result<Exit, Failure> {
-    match &given.command {
-        None => show(context),
-        Some(SandboxCommand::Selftest(given)) => try_all(context, given),
+/// Show where the commands of an agent would run, and try to get out of there
+#[derive(Debug, Args)]
+pub(crate) struct SandboxArgs {
+    #[command(subcommand)]
+    command: Option<SandboxCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SandboxCommand {
+    /// Make real attempts to get out, and say what came of each; exits with 0 only if all of them were held
+    Selftest(SelftestArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SelftestArgs {
+    /// Which sandbox to try [default: the one that would be used]
+    #[arg(long, value_enum, value_name = "KIND")]
+    kind: Option<SandboxKind>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SandboxKind {
+    Bwrap,
+    Landlock,
+}
+
+impl From<SandboxKind> for Isolation {
+    fn from(kind: SandboxKind) -> Isolation {
+        match kind {
+            SandboxKind::Bwrap => Isolation::Bubblewrap,
+            SandboxKind::Landlock => Isolation::Landlock,
+        }
     }
 }
 
-impl From<SandboxError> for Failure {
-    fn from(error: SandboxError) -> Failure {
-        Failure::new(Exit::Failed, error.to_string())
+pub(crate) fn run(context: &Context<'_>, args: &SandboxArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        None => show(context),
+        Some(SandboxCommand::Selftest(args)) => run_selftest(context, args),
     }
 }
 
@@ -50,12 +72,8 @@ fn show(context: &Context<'_>) -> Result<Exit, Failure> {
                 (true, false) => ("works", AnsiColor::Cyan),
                 (false, _) => ("no", AnsiColor::Yellow),
             };
-            let front = format!("  {}  ", term::pad(&kind.to_string(), KIND_COLUMNS));
-            output.line(&[
-                (styled(color), &term::pad(word, 5)),
-                (Style::new(), &front),
-                (Style::new(), &term::line(&found)),
-            ])?;
+            let rest = format!("  {}  {}", term::pad(&kind.to_string(), KIND_COLUMNS), term::line(&found));
+            output.line(&[(term::bold(color), &term::pad(word, 5)), (Style::new(), &rest)])?;
         }
         if !works {
             tried.push((kind, found));
@@ -68,8 +86,8 @@ fn show(context: &Context<'_>) -> Result<Exit, Failure> {
     }
 }
 
-fn try_all(context: &Context<'_>, given: &Selftest) -> Result<Exit, Failure> {
-    let sandbox = match given.kind {
+fn run_selftest(context: &Context<'_>, args: &SelftestArgs) -> Result<Exit, Failure> {
+    let sandbox = match args.kind {
         Some(kind) => Sandbox::probe_kind(kind.into())?,
         None => Sandbox::probe()?,
     };
@@ -90,15 +108,15 @@ fn try_all(context: &Context<'_>, given: &Selftest) -> Result<Exit, Failure> {
             "kind": kind, "sandbox": sandbox.to_string(), "held": held, "escaped": escaped, "skipped": skipped,
         }))?;
     } else {
-        output.line(&[(Style::new(), &format!("{held} held, {escaped} escaped, {skipped} skipped"))])?;
+        output.plain(&format!("{held} held, {escaped} escaped, {skipped} skipped"))?;
     }
     output.flush()?;
     match (escaped, skipped) {
         (0, 0) => Ok(Exit::Done),
-        (0, n) => {
-            let message = format!("{n} attempts could not be made, so nothing is known of them; see above");
-            Err(Failure::new(Exit::Failed, message))
-        }
+        (0, n) => Err(Failure::new(
+            Exit::Failed,
+            format!("{n} attempts could not be made, so nothing is known of them; see above"),
+        )),
         (n, _) => {
             let hint = "do not run commands of an agent in it, and report this";
             Err(Failure::new(Exit::Failed, format!("{n} attempts got through {kind}; {hint}")))
@@ -110,7 +128,7 @@ fn begin(output: &mut Output, sandbox: &Sandbox) -> io::Result<()> {
     if output.json {
         return Ok(());
     }
-    output.line(&[(Style::new(), &term::line(&sandbox.to_string()))])?;
+    output.plain(&term::line(&sandbox.to_string()))?;
     let heads = row(["attempt", "expected", "outside", "got"]);
     output.line(&[(Style::new().bold(), &format!("{}{heads}", term::pad("", VERDICT_COLUMNS)))])?;
     output.flush()
@@ -135,9 +153,9 @@ fn tell(output: &mut Output, trial: &EscapeTrial) -> io::Result<()> {
         TrialResult::Skipped => AnsiColor::Yellow,
     };
     let rest = row([trial.attempt, trial.expected, outside, &term::line(&trial.got)]);
-    output
-        .line(&[(styled(color), &term::pad(trial.verdict.word(), VERDICT_COLUMNS)), (Style::new(), &rest)])?;
-    // Attempts take a while; who looks on sees each.
+    let word = term::pad(trial.verdict.word(), VERDICT_COLUMNS);
+    output.line(&[(term::bold(color), &word), (Style::new(), &rest)])?;
+    // Attempts take a while, so each is shown at once.
     output.flush()
 }
 
@@ -146,10 +164,6 @@ fn row(cells: [&str; 4]) -> String {
     let padded =
         [(attempt, 30), (expected, 20), (outside, 13)].map(|(text, columns)| term::pad(text, columns));
     format!("{}{got}", padded.concat())
-}
-
-fn styled(color: AnsiColor) -> Style {
-    Style::new().fg_color(Some(color.into())).bold()
 }
 
 const KIND_COLUMNS: usize = 10;

@@ -1,28 +1,41 @@
 //! `manent search QUERY…`: turns that hold the words, in whatever session they were said.
 
 use std::collections::HashMap;
-use std::io;
-use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
-use manent::{Hit, Place, Query, SearchResults, Store, StreamId};
-use serde_json::json;
+use manent::{Hit, Place, Query, Store, StreamId};
 use unicode_width::UnicodeWidthStr;
 
-use super::{dashes_for, id_in, missing, word_for};
-use crate::args::Search;
-use crate::context::{self, Context};
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::{term, when};
+use super::missing;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Search) -> Result<Exit, Failure> {
+/// Find turns by their words, in live and archived sessions
+#[derive(Debug, Args)]
+#[command(after_help = SEARCH_NOTES)]
+pub(crate) struct SearchArgs {
+    /// What to look for: words that must all be in a turn
+    #[arg(value_name = "QUERY")]
+    words: Vec<String>,
+    /// Only what these roles said: user, or user,assistant
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
+    /// Only what was said since: 7d, 12h, 2026-11-01
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
+    /// Only what was said until: 7d, 2026-11-01 (that day included)
+    #[arg(long, value_name = "TIME")]
+    until: Option<Until>,
+    /// Only in the sessions of this key, of keys that begin so ('tele*'), or in @ and the beginning of an id
+    #[arg(long, value_name = "KEY")]
+    session: Option<String>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &SearchArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
-    let query = query(&store, given)?;
-    let mut catching_up = context.catching_up();
-    let found = store.search_with(&query, given.limit, &mut |done, all| catching_up.tell(done, all));
-    drop(catching_up);
-    let found = found?;
+    let query = query(&store, args)?;
+    let found = context.with_progress(|progress| store.search_with(&query, args.limit, progress))?;
     for (at, why) in found.unread.iter().filter(|(at, _)| at.place != Place::Trash) {
         context.warn(&format!("{} was not searched: {why}", at.key));
     }
@@ -43,14 +56,14 @@ pub(crate) fn run(context: &Context<'_>, given: &Search) -> Result<Exit, Failure
         context.note("nothing found");
         return Ok(Exit::NotFound);
     }
-    say_if_there_is_more(context, &found, given.limit);
+    note_more(context, found.total, found.related, found.hits.len(), args.limit);
     Ok(Exit::Done)
 }
 
-/// What was typed, with the options as further filters.
-fn query(store: &Store, given: &Search) -> Result<Query, Failure> {
-    let text = given.words.join(" ");
-    let Search { role, since, until, session, .. } = given;
+/// Parses the query, with the options as further filters.
+fn query(store: &Store, args: &SearchArgs) -> Result<Query, Failure> {
+    let text = args.words.join(" ");
+    let SearchArgs { role, since, until, session, .. } = args;
     let narrowed = role.is_some() || since.is_some() || until.is_some() || session.is_some();
     let mut query = match Query::parse(&text, when::now_ms()) {
         // Options alone ask for everything that was said then, there, or by them.
@@ -60,24 +73,30 @@ fn query(store: &Store, given: &Search) -> Result<Query, Failure> {
     if let Some(role) = role {
         query = query.of_role(role);
     }
+    query = within(query, *since, *until);
+    match session {
+        Some(name) => of_session(store, query, name),
+        None => Ok(query),
+    }
+}
+
+/// Narrows a query to a stretch of time.
+pub(super) fn within(mut query: Query, since: Option<Since>, until: Option<Until>) -> Query {
     if let Some(since) = since {
         query = query.since(since.ms);
     }
     if let Some(until) = until {
         query = query.until(until.ms);
     }
-    if let Some(name) = session {
-        query = of_session(store, query, name)?;
-    }
-    Ok(query)
+    query
 }
 
 /// Narrows a query to the sessions of a name. One that means none is a mistake, and not an answer of nothing.
 fn of_session(store: &Store, query: Query, name: &str) -> Result<Query, Failure> {
-    if id_in(name).is_some_and(|id| !matches!(store.find_id(id), Err(e) if e.is_not_found())) {
+    if id_prefix(name).is_some_and(|id| !matches!(store.find_id(id), Err(e) if e.is_not_found())) {
         return Ok(query.of_session(name));
     }
-    let key = context::key(name)?;
+    let key = session_key(name)?;
     match store.find(&key) {
         Ok(_) => Ok(query.of_key(&key)),
         Err(e) if e.is_not_found() && name.ends_with('*') => Ok(query.of_session(name)),
@@ -85,21 +104,30 @@ fn of_session(store: &Store, query: Query, name: &str) -> Result<Query, Failure>
     }
 }
 
-fn say_if_there_is_more(context: &Context<'_>, found: &SearchResults, limit: usize) {
-    let shown = found.hits.len() as u64;
-    match found.total {
-        Some(total) if total > shown => {
-            let (shown, total) = (term::count(shown), term::count(total));
-            context.note(&format!("{shown} of {total}; --limit N for more"));
+/// Notes that a search has more results than were shown.
+pub(super) fn note_more(
+    context: &Context<'_>,
+    total: Option<u64>,
+    related: bool,
+    shown: usize,
+    limit: usize,
+) {
+    let count = term::count(shown as u64);
+    match total {
+        Some(total) if total > shown as u64 => {
+            context.note(&format!("{count} of {}; --limit N for more", term::count(total)));
         }
-        None if !found.related && found.hits.len() >= limit => {
-            context.note(&format!("the best {}; --limit N for more", term::count(shown)));
-        }
+        None if !related && shown >= limit => context.note(&format!("the best {count}; --limit N for more")),
         _ => {}
     }
 }
 
-fn json_of(hit: &Hit) -> serde_json::Value {
+/// Returns the styled parts of a snippet.
+pub(super) fn marked_parts(pieces: &[(bool, String)]) -> impl Iterator<Item = (Style, &str)> {
+    pieces.iter().map(|(is_marked, text)| (if *is_marked { term::MARK } else { Style::new() }, text.as_str()))
+}
+
+fn json_of(hit: &Hit) -> Value {
     json!({
         "session": hit.id.key.as_str(), "id": hit.id.id, "seq": hit.seq, "role": hit.role,
         "ts": hit.ts, "snippet": hit.snippet.text, "score": (f64::from(hit.score) * 1e4).round() / 1e4,
@@ -162,8 +190,8 @@ impl Group<'_> {
             print_hit(&front, hit, output)?;
         }
         let best = self.hits.first().map_or(0, |hit| hit.seq);
-        let word = word_for(self.at);
-        let open = match dashes_for(&word) {
+        let word = shell_name(self.at);
+        let open = match option_guard(&word) {
             "" => format!("  manent show {word} --from {best}"),
             dashes => format!("  manent show --from {best} {dashes}{word}"),
         };
@@ -212,12 +240,11 @@ fn print_hit(front: &[(Style, &str)], hit: &Hit, output: &mut Output) -> io::Res
         parts = vec![(Style::new(), SECOND_LINE)];
         pieces((used + room).saturating_sub(SECOND_LINE.len()))
     };
-    let style = |is_marked: bool| if is_marked { MARK } else { Style::new() };
-    parts.extend(shown.iter().map(|(is_marked, text)| (style(*is_marked), text.as_str())));
+    parts.extend(marked_parts(&shown));
     output.line(&parts)
 }
 
-/// When it was said, as far as the record tells.
+/// Returns the time of a record, or its text if it is not a time.
 fn time_of(ts: &str) -> String {
     match when::parse_ms(ts) {
         Some(ms) => when::minute(ms),
@@ -225,7 +252,6 @@ fn time_of(ts: &str) -> String {
     }
 }
 
-const MARK: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
 const KEY_COLUMNS: usize = 48;
 const ROLE_COLUMNS: usize = 16;
 const TIME_COLUMNS: usize = 16;
@@ -233,3 +259,18 @@ const TITLE_COLUMNS_MIN: usize = 8;
 /// With less room than this beside number, role and time, what was said gets a line of its own.
 const SNIPPET_COLUMNS_MIN: usize = 60;
 const SECOND_LINE: &str = "      ";
+
+const SEARCH_NOTES: &str = "\
+In a query:
+  milk eggs          both words, in any order, whatever their case and accents
+  '\"to the letter\"'  these words in a row
+  'migrat*'          words that begin so
+  red OR green       one of them
+  -- milk -eggs      the first without the second; after --, because it looks like an option
+  role:user  session:work  since:7d  until:2026-11-01    as the options
+If no turn has all the words, those that fit best are shown.
+
+Examples:
+  manent search what did we decide about the database
+  manent search --since 7d --role assistant 'deadlock OR timeout'
+  manent search milk --json | jq -r .session | sort | uniq -c";

@@ -1,28 +1,37 @@
 //! `manent sessions`: what there is, newest first.
 
-use std::time::Duration;
-
-use anstyle::Style;
 use manent::{Listing, Place, Store, Summary};
-use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
 use super::missing;
-use crate::args::Sessions;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::{term, when};
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Sessions) -> Result<Exit, Failure> {
+/// List the sessions, newest first
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArgs {
+    /// Those that were archived
+    #[arg(long, conflicts_with = "trash")]
+    archived: bool,
+    /// Those in the trash
+    #[arg(long)]
+    trash: bool,
+    /// Only those with something newer: 7d, 12h, 2026-11-01
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
+    /// At most so many
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &SessionsArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
-    let place = match (given.archived, given.trash) {
+    let place = match (args.archived, args.trash) {
         (true, _) => Place::Archive,
         (_, true) => Place::Trash,
         _ => Place::Live,
     };
-    let since_ms = given.since.map(|since| since.ms);
-    let limit = given.limit.unwrap_or(usize::MAX);
+    let since_ms = args.since.map(|since| since.ms);
+    let limit = args.limit.unwrap_or(usize::MAX);
     let wanted = Wanted { place, since_ms, limit };
     // In a store of many thousands a page is shown at once, and what other programs did is looked for behind it.
     if place == Place::Live
@@ -38,7 +47,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Sessions) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-/// What is asked for.
+/// The selection of sessions.
 struct Wanted {
     place: Place,
     since_ms: Option<i64>,
@@ -46,9 +55,8 @@ struct Wanted {
 }
 
 fn look(context: &Context<'_>, store: &Store, wanted: &Wanted) -> Result<Listing, Failure> {
-    let mut catching_up = context.catching_up();
-    let mut tell = |done, all| catching_up.tell(done, all);
-    Ok(store.sessions_with(wanted.place, wanted.since_ms, wanted.limit, &mut tell)?)
+    let Wanted { place, since_ms, limit } = *wanted;
+    Ok(context.with_progress(|progress| store.sessions_with(place, since_ms, limit, progress))?)
 }
 
 fn show(context: &Context<'_>, store: &Store, wanted: &Wanted, listing: &Listing) -> Result<(), Failure> {
@@ -128,7 +136,7 @@ fn readable<'a>(context: &Context<'_>, sessions: &'a [Summary]) -> Vec<&'a Summa
     sessions.iter().filter(|session| session.unread.is_none() || session.turns > 0).collect()
 }
 
-fn json_of(session: &Summary) -> serde_json::Value {
+fn json_of(session: &Summary) -> Value {
     let Summary { id, title, turns, tokens, bytes, created_ms, updated_ms, .. } = session;
     json!({
         "key": id.key.as_str(), "id": id.id, "title": title, "turns": turns, "bytes": bytes,
@@ -138,7 +146,7 @@ fn json_of(session: &Summary) -> serde_json::Value {
 }
 
 /// The table; with ids where a key can have several sessions.
-fn table(rows: &[&Summary], with_ids: bool, output: &mut Output) -> std::io::Result<()> {
+fn table(rows: &[&Summary], with_ids: bool, output: &mut Output) -> io::Result<()> {
     let now = when::now_ms();
     let key_columns = output.columns().map_or(KEY_COLUMNS, |columns| (columns / 3).clamp(16, KEY_COLUMNS));
     let cells: Vec<[String; 6]> = rows
@@ -181,12 +189,12 @@ fn table(rows: &[&Summary], with_ids: bool, output: &mut Output) -> std::io::Res
     };
     output.line(&[(term::FAINT, &line(heads))])?;
     for row in &cells {
-        output.line(&[(Style::new(), &line(row.each_ref().map(String::as_str)))])?;
+        output.plain(&line(row.each_ref().map(String::as_str)))?;
     }
     Ok(())
 }
 
 const KEY_COLUMNS: usize = 48;
 const TITLE_COLUMNS_MIN: usize = 8;
-/// As much of an id as tells milliseconds apart.
+/// The part of an id that tells milliseconds apart.
 const ID_COLUMNS: usize = 13;

@@ -1,47 +1,59 @@
 //! `manent show KEY`: what a session holds, from the beginning, the end or a number, and along as it grows.
 
-use std::io;
-use std::time::Duration;
-
-use anstyle::Style;
 use manent::{Damage, Growth, LogEnd, LogItem, Place, Reader, Record, SessionKey, Start, Store, StreamId};
 
-use super::{missing, named};
-use crate::args::Show;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::{term, when};
+use super::missing;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Show) -> Result<Exit, Failure> {
+/// Show what a session holds
+#[derive(Debug, Args)]
+#[command(after_help = SHOW_EXAMPLES)]
+pub(crate) struct ShowArgs {
+    /// The session: its key (the live one, else the newest archived), or @ and the beginning of its id
+    key: String,
+    /// Only the last N turns
+    #[arg(long, value_name = "N", conflicts_with = "from")]
+    tail: Option<u64>,
+    /// From this record on
+    #[arg(long, value_name = "SEQ")]
+    from: Option<u64>,
+    /// Go on as the session grows, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+    /// Only the texts, as they are, one after the other; never to a terminal
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &ShowArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
     let mut output = context.output();
-    if given.raw && output.terminal {
+    if args.raw && output.terminal {
         let why = "--raw is not for a terminal: a transcript can hold sequences that drive it";
         return Err(Failure::new(Exit::Usage, format!("{why}; send it to a file or a pipe")));
     }
-    let start = match (given.tail, given.from) {
+    let start = match (args.tail, args.from) {
         (Some(count), _) => Start::Tail { count, before: None },
         (None, Some(seq)) => Start::Seq(seq),
         (None, None) => Start::First,
     };
-    let (at, mut reader) = open(&store, &given.key, start)?;
+    let (at, mut reader) = open(&store, &args.key, start)?;
     let grows = at.place == Place::Live;
-    let mut shown = Shown { context, key: at.key, raw: given.raw, now_ms: when::now_ms() };
+    let mut printer = RecordPrinter { context, key: at.key, raw: args.raw, now_ms: when::now_ms() };
     loop {
-        shown.rest(&mut reader, &mut output)?;
+        printer.rest(&mut reader, &mut output)?;
         output.flush()?;
-        if !given.follow || !grows {
+        if !args.follow || !grows {
             break;
         }
-        wait_for_growth(&reader, &shown.key)?;
-        shown.now_ms = when::now_ms();
+        wait_for_growth(&reader, &printer.key)?;
+        printer.now_ms = when::now_ms();
     }
-    if given.follow && !grows {
-        context.note(&format!("{} is {} and does not grow", shown.key, at.place.word()));
+    if args.follow && !grows {
+        context.note(&format!("{} is {} and does not grow", printer.key, at.place.word()));
     }
     if let LogEnd::Torn(torn) = reader.end() {
-        shown.warn_of_torn_end(&torn, at.place);
+        printer.warn_of_torn_end(&torn, at.place);
     }
     Ok(Exit::Done)
 }
@@ -50,7 +62,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Show) -> Result<Exit, Failure> 
 pub(super) fn open(store: &Store, name: &str, start: Start) -> Result<(StreamId, Reader), Failure> {
     let mut looks = LOOKS_MAX;
     loop {
-        let found = named(store, name, |key| store.find(key));
+        let found = find_session(store, name);
         let at = found.map_err(|failure| missing::explain(store, name, failure))?.id;
         looks -= 1;
         match store.read(&at, start) {
@@ -60,31 +72,44 @@ pub(super) fn open(store: &Store, name: &str, start: Start) -> Result<(StreamId,
     }
 }
 
-struct Shown<'a> {
+/// Calls `act` for every record but the header, which is the store's own, and for every place that is damaged.
+pub(super) fn for_each_record(
+    context: &Context<'_>,
+    key: &SessionKey,
+    reader: &mut Reader,
+    mut act: impl FnMut(Result<&Record<'_>, &Damage>) -> io::Result<()>,
+) -> Result<(), Failure> {
+    while let Some(item) = reader.next()? {
+        match item {
+            LogItem::Damage(damage) => act(Err(&damage))?,
+            LogItem::Entry(entry) if entry.seq == 0 && entry.verified => {}
+            LogItem::Entry(entry) => match Record::of(&entry) {
+                Some(record) => act(Ok(&record))?,
+                None => context.warn(&format!("{key}: record {} is not UTF-8", entry.seq)),
+            },
+        }
+    }
+    Ok(())
+}
+
+struct RecordPrinter<'a> {
     context: &'a Context<'a>,
     key: SessionKey,
     raw: bool,
     now_ms: i64,
 }
 
-impl Shown<'_> {
+impl RecordPrinter<'_> {
     /// Shows everything up to the end of the file.
     fn rest(&self, reader: &mut Reader, output: &mut Output) -> Result<(), Failure> {
-        while let Some(item) = reader.next()? {
-            match item {
-                LogItem::Damage(damage) => {
-                    output.flush()?;
-                    self.context.warn_of_damage(&self.key, &damage);
-                }
-                // The header is the store's own.
-                LogItem::Entry(entry) if entry.seq == 0 && entry.verified => {}
-                LogItem::Entry(entry) => match Record::of(&entry) {
-                    Some(record) => self.record(&record, output)?,
-                    None => self.context.warn(&format!("{}: record {} is not UTF-8", self.key, entry.seq)),
-                },
+        for_each_record(self.context, &self.key, reader, |item| match item {
+            Err(damage) => {
+                output.flush()?;
+                self.context.warn_of_damage(&self.key, damage);
+                Ok(())
             }
-        }
-        Ok(())
+            Ok(record) => self.record(record, output),
+        })
     }
 
     fn record(&self, record: &Record<'_>, output: &mut Output) -> io::Result<()> {
@@ -154,3 +179,9 @@ fn wait_for_growth(reader: &Reader, key: &SessionKey) -> Result<(), Failure> {
 const LOOKS_MAX: u32 = 8;
 const FOLLOW_LOOK: Duration = Duration::from_hours(1);
 const TOOL_CALLS_COLUMNS: usize = 160;
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  manent show work --tail 10
+  manent show work -f
+  manent show work --json | jq -r 'select(.role == \"user\") | .content'";

@@ -1,29 +1,26 @@
 //! `manent stats`: how much there is, of what, when it was said, and what could be put away. Nothing is changed.
 
-use std::io;
-use std::time::Duration;
-
-use anstyle::{AnsiColor, Style};
 use manent::{Place, PlaceStats, Summary};
 use manent_runs::Runs;
 use manent_runs::retrospective::Reports;
-use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
-use super::{dashes_for, missing, word_for};
-use crate::args::Stats;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::{term, when};
+use super::missing;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Stats) -> Result<Exit, Failure> {
+/// Count what there is, and say what could be put away
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// Over how many days to count turns
+    #[arg(long, value_name = "N", default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=3660))]
+    days: u16,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &StatsArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
-    let mut catching_up = context.catching_up();
-    let stats = store.stats(&mut |done, all| catching_up.tell(done, all));
-    drop(catching_up);
+    let stats = context.with_progress(|progress| store.stats(progress));
     missing::mention(context, &store);
-    let mut counted = Counted::new(stats?, i64::from(given.days), when::now_ms());
+    let mut counted = Counted::new(stats?, i64::from(args.days), when::now_ms());
     counted.runs = match Runs::open(&store).and_then(|runs| runs.sessions()) {
         Err(e) if e.is_unsupported() => (0, 0),
         listed => {
@@ -38,11 +35,10 @@ pub(crate) fn run(context: &Context<'_>, given: &Stats) -> Result<Exit, Failure>
     } else {
         counted.print(&mut output)?;
     }
-    output.flush()?;
-    Ok(Exit::Done)
+    output.finish()
 }
 
-/// What is shown, taken out of what was counted.
+/// The statistics that are shown.
 struct Counted {
     stats: manent::StoreStats,
     total: PlaceStats,
@@ -50,9 +46,9 @@ struct Counted {
     days: Vec<Day>,
     idle: Candidates,
     trash: Candidates,
-    /// How many sessions have runs, and how many bytes these take.
+    /// The number of sessions with runs, and the bytes of these runs.
     runs: (u64, u64),
-    /// How many bytes the latest report of them takes.
+    /// The bytes of the latest retrospective.
     report: u64,
 }
 
@@ -123,7 +119,7 @@ impl Counted {
     fn print(&self, output: &mut Output) -> io::Result<()> {
         self.print_places(output)?;
         if !self.stats.turns_by_role.is_empty() {
-            head(output, "Turns by role")?;
+            output.heading("Turns by role")?;
             let mut roles: Vec<(&String, &u64)> = self.stats.turns_by_role.iter().collect();
             roles.sort_by(|a, b| b.1.cmp(a.1));
             let cells: Vec<_> = roles
@@ -137,7 +133,7 @@ impl Counted {
         }
         self.print_days(output)?;
         if !self.stats.largest.is_empty() {
-            head(output, "Largest sessions")?;
+            output.heading("Largest sessions")?;
             let largest = self.stats.largest.iter().take(LARGEST);
             columns(output, &largest.map(|s| row_of(s, With::Turns)).collect::<Vec<_>>())?;
         }
@@ -168,7 +164,7 @@ impl Counted {
             return Ok(());
         }
         let plural = if self.days.len() == 1 { "day" } else { "days" };
-        head(output, &format!("Turns a day, the last {} {plural}", self.days.len()))?;
+        output.heading(&format!("Turns a day, the last {} {plural}", self.days.len()))?;
         let drawn = if output.terminal { Drawn::Blocks } else { Drawn::Signs };
         let room = output.columns().map_or(BAR_COLUMNS, |columns| columns.saturating_sub(DAY_COLUMNS));
         for (day, bar) in self.days.iter().zip(bars(&self.days, room.clamp(8, BAR_COLUMNS), drawn)) {
@@ -181,7 +177,7 @@ impl Counted {
     }
 
     fn print_storage(&self, output: &mut Output) -> io::Result<()> {
-        head(output, "Storage")?;
+        output.heading("Storage")?;
         let (logs, index) = (self.total.bytes, self.stats.index_bytes);
         let share = match logs {
             0 => String::new(),
@@ -221,18 +217,18 @@ impl Candidates {
         }
         let plural = if self.sessions.len() == 1 { "" } else { "s" };
         let (count, size) = (term::count(self.sessions.len() as u64), term::size(self.bytes));
-        head(output, &format!("{title}: {count} session{plural} {which}, {size}"))?;
+        output.heading(&format!("{title}: {count} session{plural} {which}, {size}"))?;
         let largest = &self.sessions[..self.sessions.len().min(CANDIDATES)];
         let rows: Vec<_> = largest.iter().map(|session| row_of(session, With::Updated)).collect();
         columns(output, &rows)?;
-        let words: Vec<String> = largest.iter().map(|session| word_for(&session.id)).collect();
-        let dashes = words.iter().map(|word| dashes_for(word)).find(|dashes| !dashes.is_empty());
+        let words: Vec<String> = largest.iter().map(|session| shell_name(&session.id)).collect();
+        let dashes = words.iter().map(|word| option_guard(word)).find(|dashes| !dashes.is_empty());
         let line = format!("  {command} {}{}", dashes.unwrap_or_default(), words.join(" "));
         output.line(&[(term::FAINT, &line)])
     }
 }
 
-/// What stands behind the size of a session.
+/// The remark behind the size of a session.
 #[derive(Clone, Copy)]
 enum With {
     Turns,
@@ -267,15 +263,10 @@ fn json_of_session(session: &Summary) -> Value {
     })
 }
 
-fn head(output: &mut Output, text: &str) -> io::Result<()> {
-    output.line(&[])?;
-    output.line(&[(Style::new().bold(), text)])
-}
-
 /// Rows under a head.
 fn columns(output: &mut Output, cells: &[Vec<String>]) -> io::Result<()> {
     for line in aligned(cells) {
-        output.line(&[(Style::new(), &format!("  {line}"))])?;
+        output.plain(&format!("  {line}"))?;
     }
     Ok(())
 }
@@ -299,7 +290,7 @@ fn aligned(cells: &[Vec<String>]) -> Vec<String> {
     cells.iter().map(line).collect()
 }
 
-/// What bars are drawn with.
+/// The characters that bars are drawn with.
 #[derive(Clone, Copy)]
 enum Drawn {
     /// Eighths of a character, for people.

@@ -1,31 +1,28 @@
-//! `manent title KEY TEXT`: a record like any other, so that nothing is rewritten.
+//! `manent title KEY TEXT`: gives a session a title, by a record like any other, so that nothing is rewritten.
 
-use serde_json::json;
+use manent::Place;
 
-use super::named;
-use crate::args::Title;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::term;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Title) -> Result<Exit, Failure> {
-    let store = context.store(given.wait.time)?;
-    let at = named(&store, &given.key, |key| store.find(key))?.id;
-    if at.place != manent::Place::Live {
-        let hint = "`manent unarchive` or `manent restore` makes it live";
-        return Err(Failure::not_live(&at, hint));
+/// Give a session a title
+#[derive(Debug, Args)]
+pub(crate) struct TitleArgs {
+    /// The session
+    key: String,
+    /// The title; empty: the first thing the user said, as before
+    text: String,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &TitleArgs) -> Result<Exit, Failure> {
+    let store = context.store(args.wait.time)?;
+    let at = find_session(&store, &args.key)?.id;
+    if at.place != Place::Live {
+        return Err(Failure::not_live(&at, "`manent unarchive` or `manent restore` makes it live"));
     }
-    let receipt = store.set_title(&at.key, &given.text)?;
+    let receipt = store.set_title(&at.key, &args.text)?;
     let mut output = context.output();
-    if output.json {
-        output.json(&json!({
-            "session": at.key.as_str(), "id": &*receipt.id, "seq": receipt.seq,
-            "offset": receipt.position.raw(), "durability": receipt.durability.word(),
-        }))?;
-    } else {
-        let key = term::line(at.key.as_str());
-        output.line(&[(anstyle::Style::new(), &format!("{key} {}", receipt.seq))])?;
-    }
-    output.flush()?;
-    Ok(Exit::Done)
+    output.receipt(&at.key, &receipt)?;
+    output.finish()
 }

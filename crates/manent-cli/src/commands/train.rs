@@ -1,8 +1,7 @@
 //! `manent train --format FORMAT -o DIR`: what skills did becomes data to train models on.
 
-use std::time::Duration;
+use std::path::PathBuf;
 
-use anstyle::Style;
 use manent::log::RealDisk;
 use manent_runs::dataset::{
     Dataset, DatasetCounts, DatasetError, DatasetFormat, Existing, Recipe, SkipReason, make,
@@ -10,19 +9,82 @@ use manent_runs::dataset::{
 use serde_json::{Map, Value, json};
 
 use super::retro::project_path;
-use crate::args::train::{self, Train};
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::term;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Train) -> Result<Exit, Failure> {
+/// Make data sets of what skills did, to train models on
+#[derive(Debug, Args)]
+#[command(after_help = NOTES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag that was typed or not")]
+pub(crate) struct TrainArgs {
+    /// For whom; trl-dpo takes pairs, kto verdicts, the others answers that were found good
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: TrainFormat,
+    /// Where: a directory that is new or empty
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Only runs since: 7d, 12h, 2026-11-01
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
+    /// Only runs until: 7d, 2026-11-01 (that day included)
+    #[arg(long, value_name = "TIME")]
+    until: Option<Until>,
+    /// Only runs in this project, or below it
+    #[arg(long, value_name = "DIR")]
+    project: Option<String>,
+    /// Only runs of this skill
+    #[arg(long, value_name = "NAME")]
+    skill: Option<String>,
+    /// Only attempts of this model
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// How much is for validation, about: whole projects, else whole sessions
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "10%")]
+    validation: u32,
+    /// Only pairs of one model with itself
+    #[arg(long)]
+    same_model_only: bool,
+    /// Leave what was remembered in prompts, where nothing of it was forgotten since
+    #[arg(long)]
+    with_memory: bool,
+    /// Also attempts of which only a summary is known; what later attempts were told is put together
+    #[arg(long)]
+    summaries: bool,
+    /// Replace the data set in that directory
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TrainFormat {
+    Openai,
+    TrlSft,
+    TrlDpo,
+    Kto,
+    Sharegpt,
+}
+
+/// Reads `10%` or `0.1`, in hundredths of a percent.
+fn share(text: &str) -> Result<u32, String> {
+    let (number, whole) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| NO_SHARE.to_owned())?;
+    if !(0.0..=whole).contains(&number) {
+        return Err(NO_SHARE.to_owned());
+    }
+    #[expect(clippy::cast_sign_loss, reason = "it is between 0 and 1")]
+    let hundredths = (number / whole * 10_000.0).round() as u32;
+    Ok(hundredths)
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &TrainArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
-    let mut bar = context.catching_up();
-    let existing = if given.force { Existing::Replace } else { Existing::Keep };
+    let existing = if args.force { Existing::Replace } else { Existing::Keep };
     let disk = RealDisk::shared();
+    let recipe = recipe(args);
     let made =
-        make(&store, &recipe(given), &disk, &given.output, existing, &mut |done, all| bar.tell(done, all));
-    drop(bar);
+        context.with_progress(|progress| make(&store, &recipe, &disk, &args.output, existing, progress));
     let made = match made {
         Err(DatasetError::NoRows { counts }) => {
             tell_of_counts(context, &counts);
@@ -31,34 +93,34 @@ pub(crate) fn run(context: &Context<'_>, given: &Train) -> Result<Exit, Failure>
         made => made?,
     };
     tell(context, &made)?;
-    if given.validation > 0 && made.validation_groups == 0 {
+    if args.validation > 0 && made.validation_groups == 0 {
         let drawn = "nothing is for validation: whole projects, else whole sessions, are drawn by their names, and of";
         context.warn(&format!("{drawn} {} none was; a larger --validation may take one", made.groups));
-    } else if made.validation_groups == made.groups && given.validation < WHOLE {
+    } else if made.validation_groups == made.groups && args.validation < WHOLE {
         let few = "everything is for validation: whole projects are on one side, and there are few";
         context.warn(&format!("{few}; a smaller --validation, or 0, trains on them"));
     }
     Ok(Exit::Done)
 }
 
-fn recipe(given: &Train) -> Recipe {
-    let format = match given.format {
-        train::Format::Openai => DatasetFormat::OpenAi,
-        train::Format::TrlSft => DatasetFormat::TrlSft,
-        train::Format::TrlDpo => DatasetFormat::TrlDpo,
-        train::Format::Kto => DatasetFormat::Kto,
-        train::Format::Sharegpt => DatasetFormat::ShareGpt,
+fn recipe(args: &TrainArgs) -> Recipe {
+    let format = match args.format {
+        TrainFormat::Openai => DatasetFormat::OpenAi,
+        TrainFormat::TrlSft => DatasetFormat::TrlSft,
+        TrainFormat::TrlDpo => DatasetFormat::TrlDpo,
+        TrainFormat::Kto => DatasetFormat::Kto,
+        TrainFormat::Sharegpt => DatasetFormat::ShareGpt,
     };
     Recipe {
-        since_ms: given.since.map(|since| since.ms),
-        until_ms: given.until.map(|until| until.ms),
-        project: given.project.as_deref().map(project_path),
-        skill: given.skill.clone(),
-        model: given.model.clone(),
-        validation: given.validation,
-        same_model_only: given.same_model_only,
-        with_memory: given.with_memory,
-        summaries: given.summaries,
+        since_ms: args.since.map(|since| since.ms),
+        until_ms: args.until.map(|until| until.ms),
+        project: args.project.as_deref().map(project_path),
+        skill: args.skill.clone(),
+        model: args.model.clone(),
+        validation: args.validation,
+        same_model_only: args.same_model_only,
+        with_memory: args.with_memory,
+        summaries: args.summaries,
         ..Recipe::new(format)
     }
 }
@@ -93,7 +155,7 @@ fn tell(context: &Context<'_>, made: &Dataset) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is not in it, and what was changed.
+/// Notes what was left out of a data set, and what was changed in it.
 fn tell_of_counts(context: &Context<'_>, counts: &DatasetCounts) {
     let left: Vec<String> = counts
         .left_out
@@ -122,7 +184,7 @@ fn words(why: SkipReason) -> String {
     why.word().replace('_', " ")
 }
 
-/// Why there are no rows, by what most attempts lacked, and what helps.
+/// Explains why there are no rows, by what most attempts lacked.
 fn nothing(counts: &DatasetCounts) -> String {
     let most = counts.left_out.iter().max_by_key(|(_, count)| **count).map(|(why, _)| *why);
     let why = match most {
@@ -163,3 +225,16 @@ impl From<DatasetError> for Failure {
 
 /// All of it, in hundredths of a percent.
 const WHOLE: u32 = 10_000;
+
+const NO_SHARE: &str = "a share is between 0% and 100%; write 10% or 0.1";
+
+const NOTES: &str = "\
+Only what was checked is taken: attempts that were verified; for trl-dpo and kto, failed ones too.
+A pair is two answers to the very same prompt. An answer whose prompt tells of a failure is a
+repair, in files of its own. All rows of a project are on one side, training or validation.
+Likely credentials and names in home directories are replaced. Read it before you publish it.
+
+Examples:
+  manent train --format trl-sft -o data
+  manent train --format trl-dpo -o pairs --skill fix --same-model-only
+  manent train --format openai -o tuned --since 30d --validation 20% --force";

@@ -2,18 +2,22 @@
 
 use manent::Place;
 
-use super::{each, named, tell};
-use crate::args::Moved;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Moved) -> Result<Exit, Failure> {
-    let store = context.store(given.wait.time)?;
-    each(context, &given.keys, |text, output| {
-        let listed = named(&store, text, |key| store.find_in(Place::Archive, key))?;
+/// Make archived sessions live again
+#[derive(Debug, Args)]
+pub(crate) struct UnarchiveArgs {
+    #[command(flatten)]
+    sessions: MovedSessions,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &UnarchiveArgs) -> Result<Exit, Failure> {
+    let store = context.store(args.sessions.wait.time)?;
+    for_each_name(context, &args.sessions.keys, |text, output| {
+        let listed = find_session_by(&store, text, |key| store.find_in(Place::Archive, key))?;
         let bar = context.spinner(listed.bytes);
         let live = store.unarchive(&listed.id);
         bar.finish_and_clear();
-        Ok(tell(output, "unarchived", &live?)?)
+        Ok(print_place(output, "unarchived", &live?)?)
     })
 }

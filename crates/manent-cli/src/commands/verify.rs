@@ -1,72 +1,69 @@
 //! `manent verify [KEY…]`: checks every byte, changes nothing, exits 3 if something is wrong that nobody has
 //! acknowledged.
 
-use std::time::Duration;
-
-use anstyle::{AnsiColor, Style};
 use manent::log::frame::DamageReason;
 use manent::log::{TailState, VerifyReport};
 use manent::{Damage, MissingSession, Place, Store, StreamId, StreamStat, Verified};
-use serde_json::{Value, json};
 
-use super::beside::Beside;
-use super::{missing, word_for};
-use crate::args::Keys;
-use crate::context::{self, Context};
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use super::missing;
+use super::side_logs::SideLog;
+use crate::commands::prelude::*;
+use crate::context;
 
-pub(crate) fn run(context: &Context<'_>, given: &Keys) -> Result<Exit, Failure> {
+/// Check every byte of sessions (all, the memory and the runs, if none is named)
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    sessions: SessionNames,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &VerifyArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
-    let mut verifying = Verifying { context, output: context.output(), worst: Exit::Done };
-    let missing = match missing::of(&store, &given.keys) {
+    let mut verification = Verification { context, output: context.output(), worst: Exit::Done };
+    let missing = match missing::find(&store, &args.sessions.keys) {
         Ok(missing) => missing,
         Err(failure) => {
-            verifying.complain(&failure)?;
+            verification.complain(&failure)?;
             Vec::new()
         }
     };
-    if given.keys.is_empty() {
-        verifying.all(&store)?;
+    if args.sessions.keys.is_empty() {
+        verification.all(&store)?;
     } else {
-        verifying.named(&store, &given.keys, &missing)?;
+        verification.named(&store, &args.sessions.keys, &missing)?;
     }
-    verifying.worst = verifying.worst.max(missing::print(&missing, &mut verifying.output)?);
-    verifying.output.flush()?;
-    Ok(verifying.worst)
+    verification.worst = verification.worst.max(missing::print(&missing, &mut verification.output)?);
+    verification.output.flush()?;
+    Ok(verification.worst)
 }
 
-struct Verifying<'a> {
+struct Verification<'a> {
     context: &'a Context<'a>,
     output: Output,
     worst: Exit,
 }
 
-impl Verifying<'_> {
-    /// Verifies every session, also those that other processes move meanwhile, and every log beside them. One that
+impl Verification<'_> {
+    /// Verifies every session, also those that other processes move meanwhile, and every log log them. One that
     /// cannot be read keeps no other from being verified.
     fn all(&mut self, store: &Store) -> Result<(), Failure> {
         let mut sessions = store.verify_all();
         loop {
-            let mut bar = self.context.catching_up();
-            let verified = sessions.next(&mut |done, all| bar.tell(done, all));
-            drop(bar);
-            match verified {
+            match self.context.with_progress(|progress| sessions.next(progress)) {
                 None => break,
                 Some(Err(e)) => self.complain(&e.into())?,
                 Some(Ok(Verified { listed, outcome })) => self.session(&listed, outcome)?,
             }
         }
-        match Beside::all(store) {
-            Ok(all) => all.iter().try_for_each(|beside| self.beside(beside)),
+        match SideLog::all(store) {
+            Ok(all) => all.iter().try_for_each(|log| self.side_log(log)),
             Err(e) => self.complain(&e.into()),
         }
     }
 
     fn named(&mut self, store: &Store, keys: &[String], missing: &[MissingSession]) -> Result<(), Failure> {
-        let runs = Beside::named(store, keys);
-        let found = super::named_or_all(store, keys, &Place::ALL)?;
+        let runs = SideLog::named(store, keys);
+        let found = named_or_all(store, keys, &Place::ALL)?;
         for ((found, key), runs) in found.into_iter().zip(keys).zip(&runs) {
             let is_missing = missing.iter().any(|missing| missing::is_named(missing, key));
             let listed = match found {
@@ -77,9 +74,7 @@ impl Verifying<'_> {
                     continue;
                 }
             };
-            let mut bar = self.context.catching_up();
-            let verified = store.verify_moving(&listed.id, &mut |done, all| bar.tell(done, all));
-            drop(bar);
+            let verified = self.context.with_progress(|progress| store.verify_moving(&listed.id, progress));
             let (listed, outcome) = match verified {
                 Ok(Some((id, report))) => (StreamStat { id, ..listed }, Ok(Some(report))),
                 Ok(None) => (listed, Ok(None)),
@@ -87,7 +82,7 @@ impl Verifying<'_> {
             };
             self.session(&listed, outcome)?;
         }
-        runs.iter().flatten().try_for_each(|runs| self.beside(runs))
+        runs.iter().flatten().try_for_each(|runs| self.side_log(runs))
     }
 
     fn session(
@@ -98,13 +93,13 @@ impl Verifying<'_> {
         match outcome {
             Ok(Some(report)) => {
                 print_session(&listed.id, &report, &mut self.output)?;
-                self.worst = self.worst.max(if report.is_sound() { Exit::Done } else { Exit::Damage });
+                self.count(&report);
                 // A file in the wrong place is checked all the same: where it lies says nothing about its bytes.
                 misplaced(listed).map_or(Ok(()), |failure| self.complain(&failure))
             }
             Ok(None) => {
-                let name = word_for(&listed.id);
                 self.output.flush()?;
+                let name = shell_name(&listed.id);
                 self.context.note(&format!("{name} was removed while it was being verified"));
                 Ok(())
             }
@@ -112,12 +107,24 @@ impl Verifying<'_> {
         }
     }
 
-    fn beside(&mut self, beside: &Beside) -> Result<(), Failure> {
-        match verify_beside(beside, &mut self.output) {
-            Ok(exit) => self.worst = self.worst.max(exit),
-            Err(failure) => self.complain(&failure)?,
+    fn side_log(&mut self, log: &SideLog) -> Result<(), Failure> {
+        match log.verify() {
+            Ok(None) => Ok(()),
+            Ok(Some(report)) => {
+                if self.output.json {
+                    self.output.json(&json_of(log.json_head(), &report))?;
+                } else {
+                    print(&term::line(&log.name()), Place::Live, &report, &mut self.output)?;
+                }
+                self.count(&report);
+                Ok(())
+            }
+            Err(e) => self.complain(&e.into()),
         }
-        Ok(())
+    }
+
+    fn count(&mut self, report: &VerifyReport) {
+        self.worst = self.worst.max(if report.is_sound() { Exit::Done } else { Exit::Damage });
     }
 
     /// Names what could not be verified, and goes on.
@@ -129,16 +136,6 @@ impl Verifying<'_> {
     }
 }
 
-fn verify_beside(beside: &Beside, output: &mut Output) -> Result<Exit, Failure> {
-    let Some(report) = beside.verify()? else { return Ok(Exit::Done) };
-    if output.json {
-        output.json(&json_of(beside.head(), &report))?;
-    } else {
-        print(&term::line(&beside.name()), Place::Live, &report, output)?;
-    }
-    Ok(if report.is_sound() { Exit::Done } else { Exit::Damage })
-}
-
 fn misplaced(listed: &StreamStat) -> Option<Failure> {
     let found = listed.header_key.as_ref()?.to_string();
     let key = listed.id.key.to_string();
@@ -146,7 +143,7 @@ fn misplaced(listed: &StreamStat) -> Option<Failure> {
     Some(manent::backend::Error::WrongKey { path, key, found }.into())
 }
 
-fn print_session(at: &StreamId, report: &VerifyReport, output: &mut Output) -> std::io::Result<()> {
+fn print_session(at: &StreamId, report: &VerifyReport, output: &mut Output) -> io::Result<()> {
     if output.json {
         let head = json!({"session": at.key.as_str(), "id": at.id, "status": at.place.word()});
         return output.json(&json_of(head, report));
@@ -158,20 +155,19 @@ fn print_session(at: &StreamId, report: &VerifyReport, output: &mut Output) -> s
     print(&name, at.place, report, output)
 }
 
-fn print(name: &str, place: Place, report: &VerifyReport, output: &mut Output) -> std::io::Result<()> {
+fn print(name: &str, place: Place, report: &VerifyReport, output: &mut Output) -> io::Result<()> {
     let (word, color) =
         if report.is_sound() { ("ok", AnsiColor::Green) } else { ("damaged", AnsiColor::Red) };
-    let style = Style::new().fg_color(Some(color.into())).bold();
     let plural = if report.records == 1 { "" } else { "s" };
     let bare = match report.unverified {
         0 => String::new(),
         n => format!(", {n} without a checksum"),
     };
     let counted = format!("  {name}  {} record{plural}{bare}", report.records);
-    output.line(&[(style, &term::pad(word, 7)), (Style::new(), &counted)])?;
+    output.line(&[(term::bold(color), &term::pad(word, 7)), (Style::new(), &counted)])?;
     for found in &report.damage {
         let known = if found.acknowledged { ", acknowledged" } else { "" };
-        output.line(&[(Style::new(), &format!("           {}{known}", words(&found.damage)))])?;
+        output.plain(&format!("           {}{known}", words(&found.damage)))?;
     }
     let end = match report.tail {
         TailState::Clean => return Ok(()),
@@ -185,10 +181,10 @@ fn print(name: &str, place: Place, report: &VerifyReport, output: &mut Output) -
             format!("in flight: {} bytes at offset {} are being written", torn.length, torn.offset)
         }
     };
-    output.line(&[(Style::new(), &format!("           {end}"))])?;
+    output.plain(&format!("           {end}"))?;
     if matches!(report.tail, TailState::Torn(_)) && place == Place::Live {
-        output
-            .line(&[(term::FAINT, "           `manent repair` sets them aside; so does the next append")])?;
+        let hint = "           `manent repair` sets them aside; so does the next append";
+        output.line(&[(term::FAINT, hint)])?;
     }
     Ok(())
 }
@@ -207,7 +203,7 @@ fn words(damage: &Damage) -> String {
     }
 }
 
-/// `value`: what it begins with.
+/// Adds what was found in a log to the members with which its JSON begins.
 fn json_of(mut value: Value, report: &VerifyReport) -> Value {
     let place = |d: &Damage, reason: &str, acknowledged: bool| {
         let Damage { offset, length, .. } = d;
@@ -223,9 +219,9 @@ fn json_of(mut value: Value, report: &VerifyReport) -> Value {
             "torn"
         }
     };
-    value["records"] = json!(report.records);
-    value["unverified"] = json!(report.unverified);
-    value["damage"] = json!(damage);
-    value["tail"] = json!(tail);
+    value["records"] = report.records.into();
+    value["unverified"] = report.unverified.into();
+    value["damage"] = damage.into();
+    value["tail"] = tail.into();
     value
 }

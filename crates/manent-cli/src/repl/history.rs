@@ -13,18 +13,18 @@ use std::time::Duration;
 use manent::log::fs::{Access, Disk, DiskFile, PathInfo, Shape, read_fully, write_fully};
 use manent::log::{AtomicFile, CommitSync, Error, FileLock, LockMode};
 
-/// Where what was typed is kept.
+/// The file of lines that were typed in earlier chats.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct HistoryFile {
     disk: Arc<dyn Disk>,
     home: PathBuf,
     /// Something is wrong with the file, and it was told: it is left alone.
     unused: bool,
 }
 
-impl Kept {
-    pub(super) fn in_home(disk: Arc<dyn Disk>, home: PathBuf) -> Kept {
-        Kept { disk, home, unused: false }
+impl HistoryFile {
+    pub(super) fn in_home(disk: Arc<dyn Disk>, home: PathBuf) -> HistoryFile {
+        HistoryFile { disk, home, unused: false }
     }
 
     fn path(&self) -> PathBuf {
@@ -155,7 +155,7 @@ pub(crate) fn forget(disk: &dyn Disk, home: &Path) -> Result<bool, String> {
     }
 }
 
-/// Where the line behind the one that holds this byte begins.
+/// Returns the offset of the line behind the one that holds this byte.
 fn newline_behind(bytes: &[u8], at: usize) -> usize {
     bytes[at..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |n| at + n + 1)
 }
@@ -177,7 +177,7 @@ fn entries(file: &dyn DiskFile) -> io::Result<Vec<String>> {
     Ok(all)
 }
 
-/// Whether a terminal would only show it.
+/// Returns true if the entry holds no character that a terminal would obey.
 fn is_plain(entry: &str) -> bool {
     crate::term::block(entry) == entry
 }
@@ -220,8 +220,8 @@ mod tests {
 
     use super::*;
 
-    fn kept(dir: &Path) -> Kept {
-        Kept::in_home(RealDisk::shared(), dir.to_owned())
+    fn history(dir: &Path) -> HistoryFile {
+        HistoryFile::in_home(RealDisk::shared(), dir.to_owned())
     }
 
     #[test]
@@ -229,17 +229,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let entries = ["one", "two\nlines \\n and \\", "日本語\ttab", "```\ncode\n```"];
         for entry in entries {
-            kept(dir.path()).add(entry).unwrap();
+            history(dir.path()).add(entry).unwrap();
         }
-        kept(dir.path()).add("bell \u{7} and \u{1b}[2J").unwrap();
-        kept(dir.path()).add(&"x".repeat(ENTRY_BYTES_MAX + 1)).unwrap();
-        assert_eq!(kept(dir.path()).load().unwrap(), entries);
+        history(dir.path()).add("bell \u{7} and \u{1b}[2J").unwrap();
+        history(dir.path()).add(&"x".repeat(ENTRY_BYTES_MAX + 1)).unwrap();
+        assert_eq!(history(dir.path()).load().unwrap(), entries);
     }
 
     #[test]
     fn it_stays_bounded_and_keeps_the_last() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut one, mut two) = (kept(dir.path()), kept(dir.path()));
+        let (mut one, mut two) = (history(dir.path()), history(dir.path()));
         for n in 0..600 {
             one.add(&format!("one {n} {}", "x".repeat(1000))).unwrap();
             two.add(&format!("two {n}")).unwrap();
@@ -262,12 +262,12 @@ mod tests {
                 let path = dir.path();
                 scope.spawn(move || {
                     for n in 0..50 {
-                        kept(path).add(&format!("{who} {n}")).unwrap();
+                        history(path).add(&format!("{who} {n}")).unwrap();
                     }
                 });
             }
         });
-        let mut all = kept(dir.path()).load().unwrap();
+        let mut all = history(dir.path()).load().unwrap();
         all.sort();
         all.dedup();
         assert_eq!(all.len(), 200);
@@ -276,12 +276,12 @@ mod tests {
     #[test]
     fn a_torn_end_and_bytes_of_others_swallow_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        kept(dir.path()).add("one").unwrap();
+        history(dir.path()).add("one").unwrap();
         let path = dir.path().join(FILE_NAME);
         let mut bytes = std::fs::read(&path).unwrap();
         bytes.extend(b"\xff\xfe\nev\x1b[2Jil\n\n\ntorn");
         std::fs::write(&path, bytes).unwrap();
-        kept(dir.path()).add("two").unwrap();
-        assert_eq!(kept(dir.path()).load().unwrap(), ["one", "torn", "two"]);
+        history(dir.path()).add("two").unwrap();
+        assert_eq!(history(dir.path()).load().unwrap(), ["one", "torn", "two"]);
     }
 }

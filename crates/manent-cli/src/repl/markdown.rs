@@ -18,18 +18,18 @@ use anstyle::{AnsiColor, Style};
 #[derive(Debug, Default)]
 pub(super) struct Markdown {
     at: At,
-    /// What may be a mark, held back until that is known.
+    /// Characters that may be a mark, held back until that is known.
     held: String,
     /// The last character that was shown on this line.
     before: Option<char>,
-    /// What the line is written in: headings are bold.
+    /// The style of the whole line: headings are bold.
     base: Style,
-    /// What the terminal was last told.
+    /// The style that the terminal was last set to.
     now: Style,
     out: String,
 }
 
-/// Where on a line the next character stands.
+/// The position of the next character on its line.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum At {
     /// At its beginning, where one sees what kind of line it is.
@@ -47,7 +47,7 @@ enum At {
     Code(Fence),
 }
 
-/// What closes a block of code.
+/// The marks that close a block of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fence {
     mark: char,
@@ -55,7 +55,7 @@ struct Fence {
 }
 
 impl Markdown {
-    /// What to show for more of the text.
+    /// Takes more of the text, and returns what can be shown of it.
     pub(super) fn push(&mut self, text: &str) -> String {
         for c in text.chars() {
             self.take(c);
@@ -235,7 +235,7 @@ const CODE: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::C
 const BULLET: Style = Style::new().bold();
 const HEADING_MARKS_MAX: usize = 6;
 const FENCE_MARKS_MIN: usize = 3;
-/// What is no mark by now is none: whoever reads along does not wait for ever.
+/// Text that has not become a mark after this many characters is shown as it is, so that nobody waits for ever.
 const HELD_CHARS_MAX: usize = 240;
 
 #[cfg(test)]

@@ -2,85 +2,84 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `mod.rs` | from one prompt to the next |
-//! | `editing.rs`, `completing.rs`, `history.rs` | a line that is typed: keys, the tab key, what was typed before |
-//! | `asking.rs`, `leaving.rs` | asking, stopping, being told to end |
-//! | `showing.rs`, `markdown.rs` | what is shown while an answer comes |
-//! | `approving.rs` | asking a person whether something may be done |
-//! | `colon.rs`, `tools.rs`, `switching.rs` | `:help` and the like |
-//! | `picking.rs` | choosing a session |
+//! | `mod.rs` | the loop from one prompt to the next |
+//! | `line_editor.rs`, `completion.rs`, `history.rs` | the line that is typed: keys, the tab key, earlier lines |
+//! | `question.rs`, `shutdown.rs` | one question and its answer; signals that end the process |
+//! | `answer_view.rs`, `markdown.rs` | the answer on the terminal while it comes |
+//! | `approval.rs` | asking a person whether a tool may be called |
+//! | `colon_commands.rs` | `:help` and the like |
+//! | `session_picker.rs` | the list in which a session is chosen |
 
-mod approving;
-mod asking;
-mod colon;
-mod completing;
-mod editing;
+mod answer_view;
+mod approval;
+mod colon_commands;
+mod completion;
 pub(crate) mod history;
-mod leaving;
+mod line_editor;
 mod markdown;
-mod picking;
-mod showing;
-mod switching;
-mod tools;
+mod question;
+mod session_picker;
+mod shutdown;
 
 use rustyline::error::ReadlineError;
 
-use crate::commands::chat::Chatting;
+use crate::commands::chat::ChatSession;
 use crate::exit::{Exit, Failure};
-use asking::Saved;
-use editing::{Lines, Typed};
+use colon_commands::AfterCommand;
+use line_editor::{Input, LineEditor};
+use question::Saved;
 
-pub(crate) use asking::ask;
-pub(crate) use leaving::Leaving;
-pub(crate) use showing::Showing;
+pub(crate) use answer_view::AnswerView;
+pub(crate) use question::ask;
+pub(crate) use shutdown::Shutdown;
 
-pub(crate) fn run(chatting: &mut Chatting<'_>) -> Result<Exit, Failure> {
-    let context = chatting.context;
-    let mut lines = Lines::open(context, &chatting.store).map_err(|e| terminal(&e))?;
-    showing::welcome(chatting);
+pub(crate) fn run(chat: &mut ChatSession<'_>) -> Result<Exit, Failure> {
+    let context = chat.context;
+    let mut lines = LineEditor::open(context, &chat.store).map_err(|e| terminal(&e))?;
+    answer_view::welcome(chat);
     let (mut saved, mut interrupts, mut garbled) = (Saved::Yes, 0, 0);
-    while !chatting.leaving.is_asked() {
+    while !chat.shutdown.is_asked() {
         let typed = lines.read(&prompt(saved)).map_err(|e| terminal(&e))?;
         (interrupts, garbled) = match &typed {
-            Typed::Interrupt { empty: true } => (interrupts + 1, 0),
-            Typed::Garbled => (0, garbled + 1),
+            Input::Interrupt { empty: true } => (interrupts + 1, 0),
+            Input::Garbled => (0, garbled + 1),
             _ => (0, 0),
         };
         match typed {
-            Typed::Line(line) if line.trim().is_empty() => {}
-            Typed::Line(line) => {
+            Input::Line(line) if line.trim().is_empty() => {}
+            Input::Line(line) => {
                 let question = if line.starts_with(':') {
-                    match colon::run(chatting, line.trim()) {
-                        colon::After::Stay => None,
-                        colon::After::Leave => break,
-                        colon::After::Ask(question) => Some(question),
+                    match colon_commands::run(chat, line.trim()) {
+                        AfterCommand::Stay => None,
+                        AfterCommand::Leave => break,
+                        AfterCommand::Ask(question) => Some(question),
                     }
                 } else {
                     Some(line)
                 };
                 if let Some(question) = question {
                     // What went wrong was told; the conversation goes on.
-                    saved = ask(chatting, &question, &mut Showing::lively(context))?.saved;
+                    saved = ask(chat, &question, &mut AnswerView::lively(context))?.saved;
                 }
             }
             // A line that is thrown away, as in a shell.
-            Typed::Interrupt { .. } if interrupts == INTERRUPTS_TOLD => {
+            Input::Interrupt { .. } if interrupts == INTERRUPTS_TOLD => {
                 context.note("Ctrl-D or :quit leaves; everything is kept");
             }
-            Typed::Interrupt { .. } => {}
-            Typed::Garbled if garbled < GARBLED_MAX => {
+            Input::Interrupt { .. } => {}
+            Input::Garbled if garbled < GARBLED_MAX => {
                 context.warn("that was no text (UTF-8), and is dropped; type it again");
             }
-            Typed::Garbled | Typed::End => break,
+            Input::Garbled | Input::End => break,
         }
     }
-    showing::farewell(chatting);
+    answer_view::farewell(chat);
     Ok(Exit::Done)
 }
 
-/// Until a turn is saved again, every prompt says that one was not. As it is, and in colour.
+/// Returns the prompt, plain and in colour. Until a turn is saved again, it says that one was not.
 fn prompt(saved: Saved) -> (String, String) {
-    let loud = showing::LOUD;
+    let loud = answer_view::LOUD;
     match saved {
         Saved::Yes => ("> ".to_owned(), "> ".to_owned()),
         Saved::No => ("NOT SAVED > ".to_owned(), format!("{loud}NOT SAVED{loud:#} > ")),
@@ -91,7 +90,7 @@ fn terminal(error: &ReadlineError) -> Failure {
     Failure::new(Exit::Failed, format!("the terminal cannot be read: {error}; pipe the question in instead"))
 }
 
-/// Who presses Ctrl-C so often on an empty line wants to leave.
+/// The number of Ctrl-C on an empty line after which the user is told how to leave.
 const INTERRUPTS_TOLD: u32 = 2;
-/// A terminal that gives nothing but this is none.
+/// A terminal that sends this many lines that are not text, one after the other, is given up.
 const GARBLED_MAX: u32 = 100;

@@ -1,20 +1,17 @@
 //! `manent memory audit`: how good the memory is.
 
-use std::time::Duration;
-
-use anstyle::Style;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
 use manent::memory::{Audit, Pair, Rate};
 use manent::{Memory, Place, Store};
-use serde_json::{Value, json};
 
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
+/// Look for duplicates, contradictions, secrets, and what rests on nothing
+#[derive(Debug, Args)]
+pub(crate) struct MemoryAuditArgs {}
+
+pub(crate) fn run(context: &Context<'_>, _args: &MemoryAuditArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
     let memory = store.memory()?;
     let spinner = context.spinner(bytes_read(&store, &memory)?);
@@ -28,11 +25,10 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     } else {
         print(&audit, &mut output)?;
     }
-    output.flush()?;
-    Ok(Exit::Done)
+    output.finish()
 }
 
-/// How much an audit reads: the memory, and every session that may tell that an item was recalled.
+/// Returns the bytes that an audit reads: the memory, and every session in which an item may have been recalled.
 fn bytes_read(store: &Store, memory: &Memory) -> Result<u64, Failure> {
     let mut bytes = RealDisk.inspect(memory.path()).map_or(0, |info| info.len);
     for place in [Place::Live, Place::Archive] {
@@ -41,7 +37,7 @@ fn bytes_read(store: &Store, memory: &Memory) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-fn print(audit: &Audit, output: &mut Output) -> std::io::Result<()> {
+fn print(audit: &Audit, output: &mut Output) -> io::Result<()> {
     let counts = &audit.counts;
     let mut there = format!("{} active", term::count(counts.active as u64));
     let one_or = |count: usize, one, many| if count == 1 { one } else { many };
@@ -93,7 +89,7 @@ fn print(audit: &Audit, output: &mut Output) -> std::io::Result<()> {
     Ok(())
 }
 
-fn row(output: &mut Output, name: &str, rate: &Rate, which: &str) -> std::io::Result<()> {
+fn row(output: &mut Output, name: &str, rate: &Rate, which: &str) -> io::Result<()> {
     let front = format!("{name:32}{:>8}{:>8}", term::count(rate.items as u64), percent(rate));
     let which = if which.is_empty() { String::new() } else { format!("  {which}") };
     output.line(&[(Style::new(), &front), (term::FAINT, &which)])

@@ -1,16 +1,16 @@
 //! `manent memory compact`: rewrites the file without what was forgotten.
 
-use anstyle::{AnsiColor, Style};
-use serde_json::json;
+use crate::commands::prelude::*;
 
-use crate::args::Wait;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::term;
+/// Rewrite the file without what was forgotten
+#[derive(Debug, Args)]
+pub(crate) struct MemoryCompactArgs {
+    #[command(flatten)]
+    wait: Wait,
+}
 
-pub(crate) fn run(context: &Context<'_>, given: &Wait) -> Result<Exit, Failure> {
-    let memory = super::memory(context, given.time)?;
-    let done = memory.compact()?;
+pub(crate) fn run(context: &Context<'_>, args: &MemoryCompactArgs) -> Result<Exit, Failure> {
+    let done = super::memory(context, args.wait.time)?.compact()?;
     let mut output = context.output();
     let damaged = done.damaged.as_ref().map(|path| path.display().to_string());
     if output.json {
@@ -21,11 +21,9 @@ pub(crate) fn run(context: &Context<'_>, given: &Wait) -> Result<Exit, Failure> 
     } else if done.dropped == 0 {
         output.line(&[(term::FAINT, "nothing to remove: nothing in the file is forgotten")])?;
     } else {
-        let style = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
-        let plural = if done.dropped == 1 { "" } else { "s" };
+        let items = term::counted(done.dropped, "forgotten item");
         let (before, after) = (term::size(done.bytes_before), term::size(done.bytes_after));
-        let what = format!(" {} forgotten item{plural}; {before} are now {after}", term::count(done.dropped));
-        output.line(&[(style, "removed"), (Style::new(), &what)])?;
+        output.done("removed", &format!("{items}; {before} are now {after}"), "")?;
     }
     output.flush()?;
     if let Some(path) = damaged {

@@ -1,26 +1,28 @@
 //! `manent memory forget ID…`: from now on these are in no list, no search and no context.
 
-use anstyle::{AnsiColor, Style};
-use serde_json::json;
+use super::ItemIds;
+use crate::commands::prelude::*;
 
-use crate::args::memory::Forget;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
+/// Forget items; `compact` then removes them from the file
+#[derive(Debug, Args)]
+pub(crate) struct MemoryForgetArgs {
+    #[command(flatten)]
+    items: ItemIds,
+}
 
-pub(crate) fn run(context: &Context<'_>, given: &Forget) -> Result<Exit, Failure> {
-    let memory = super::memory(context, given.wait.time)?;
-    let done = memory.forget(&given.ids).map_err(|e| {
+pub(crate) fn run(context: &Context<'_>, args: &MemoryForgetArgs) -> Result<Exit, Failure> {
+    let ItemIds { ids, wait } = &args.items;
+    let done = super::memory(context, wait.time)?.forget(ids).map_err(|e| {
         let failure = Failure::from(e);
-        let none = if given.ids.len() > 1 { "; nothing was forgotten" } else { "" };
+        let none = if ids.len() > 1 { "; nothing was forgotten" } else { "" };
         Failure::new(failure.exit, format!("{}{none}", failure.message))
     })?;
     let mut output = context.output();
     if output.json {
         output.json(&json!({"forgotten": done.ids, "active_again": done.active_again}))?;
     } else {
-        let style = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
         for id in &done.ids {
-            output.line(&[(style, "forgotten"), (Style::new(), &format!(" {id}"))])?;
+            output.done("forgotten", &id.to_string(), "")?;
         }
     }
     output.flush()?;

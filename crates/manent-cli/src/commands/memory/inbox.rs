@@ -1,17 +1,14 @@
-//! `manent memory inbox|accept|reject`: what was proposed to be remembered, and what a person makes of it.
+//! `manent memory inbox`: lists the items that were proposed and wait for a decision.
 
-use std::time::Duration;
-
-use anstyle::{AnsiColor, Style};
 use manent::memory::Filter;
-use serde_json::json;
 
-use crate::args::memory::Forget;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::term;
+use crate::commands::prelude::*;
 
-pub(crate) fn list(context: &Context<'_>) -> Result<Exit, Failure> {
+/// Show what was proposed to be remembered and waits for you
+#[derive(Debug, Args)]
+pub(crate) struct MemoryInboxArgs {}
+
+pub(crate) fn run(context: &Context<'_>, _args: &MemoryInboxArgs) -> Result<Exit, Failure> {
     let inbox = context.store(Duration::ZERO)?.inbox()?;
     super::warn_of_damage(context, &inbox)?;
     let mut output = context.output();
@@ -39,40 +36,6 @@ pub(crate) fn list(context: &Context<'_>) -> Result<Exit, Failure> {
     } else {
         context.note("`manent memory accept ID…` remembers it, `manent memory reject ID…` does not");
     }
-    Ok(Exit::Done)
-}
-
-pub(crate) fn accept(context: &Context<'_>, given: &Forget) -> Result<Exit, Failure> {
-    let accepted = context.store(given.wait.time)?.consolidation()?.accept(&given.ids)?;
-    let mut output = context.output();
-    let style = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
-    for one in accepted {
-        match one.item {
-            Some(item) if output.json => output.json_line(&item.line)?,
-            Some(item) => {
-                let instead = item.replaces.map(|id| format!(" instead of {id}")).unwrap_or_default();
-                let what = format!(" {}  {}{instead}", item.id, item.kind);
-                output.line(&[(style, "remembered"), (Style::new(), &what)])?;
-            }
-            None => context.note(&format!("{} is known already, and was taken from the inbox", one.proposed)),
-        }
-    }
-    output.flush()?;
-    Ok(Exit::Done)
-}
-
-pub(crate) fn reject(context: &Context<'_>, given: &Forget) -> Result<Exit, Failure> {
-    context.store(given.wait.time)?.consolidation()?.reject(&given.ids)?;
-    let mut output = context.output();
-    let style = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
-    for id in &given.ids {
-        if output.json {
-            output.json(&json!({"rejected": id}))?;
-        } else {
-            output.line(&[(style, "rejected"), (Style::new(), &format!(" {id}"))])?;
-        }
-    }
-    output.flush()?;
     Ok(Exit::Done)
 }
 

@@ -1,28 +1,53 @@
 //! `manent memory list`: what is remembered, newest first.
 
-use std::time::Duration;
+use manent::memory::{Counts, Filter, Kind, SourceKind};
 
-use manent::memory::{Counts, Filter};
+use super::{kind, who};
+use crate::commands::prelude::*;
 
-use crate::args::memory::List;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::term;
+/// List what is remembered, newest first
+#[derive(Debug, Args)]
+pub(crate) struct MemoryListArgs {
+    /// Only of this kind: fact, pref, context or daily; may be given several times
+    #[arg(long = "kind", value_name = "KIND", value_parser = kind)]
+    kinds: Vec<Kind>,
+    /// Only with this label; given several times, with all of them
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Only from: user, model or import
+    #[arg(long = "from", value_name = "WHO", value_parser = who)]
+    who: Vec<SourceKind>,
+    /// Only what was said in the session of this key
+    #[arg(long, value_name = "KEY")]
+    session: Option<String>,
+    /// Only what was remembered since: 7d, 12h, 2026-11-01
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
+    /// Only what was remembered until: 7d, 2026-11-01 (that day included)
+    #[arg(long, value_name = "TIME")]
+    until: Option<Until>,
+    /// Those that newer items replace, instead
+    #[arg(long)]
+    replaced: bool,
+    /// At most so many
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+}
 
-pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &Context<'_>, args: &MemoryListArgs) -> Result<Exit, Failure> {
     let memory = super::memory(context, Duration::ZERO)?;
     let filter = Filter {
-        kinds: given.kinds.clone(),
-        tags: given.tags.clone(),
-        who: given.who.clone(),
-        session: given.session.clone(),
-        since_ms: given.since.map(|since| since.ms),
-        until_ms: given.until.map(|until| until.ms),
-        replaced: given.replaced,
+        kinds: args.kinds.clone(),
+        tags: args.tags.clone(),
+        who: args.who.clone(),
+        session: args.session.clone(),
+        since_ms: args.since.map(|since| since.ms),
+        until_ms: args.until.map(|until| until.ms),
+        replaced: args.replaced,
     };
     super::warn_of_damage(context, &memory)?;
     let counts = memory.counts()?;
-    let mut left = given.limit.unwrap_or(usize::MAX);
+    let mut left = args.limit.unwrap_or(usize::MAX);
     let (mut output, mut trouble, mut shown) = (context.output(), None, 0_u64);
     let mut id_columns = 0;
     memory.each(&filter, |item| {
@@ -46,7 +71,7 @@ pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> 
     }
     output.flush()?;
     if shown == 0 {
-        context.note(&nothing(given, counts.active));
+        context.note(&nothing(args, counts.active));
     }
     if counts == Counts::default() && memory.verify()?.is_some_and(|report| !report.is_sound()) {
         let path = memory.path().display();
@@ -61,9 +86,9 @@ pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// Why there is nothing to show.
-fn nothing(given: &List, active: usize) -> String {
-    match (active, given.replaced) {
+/// Explains why there is nothing to show.
+fn nothing(args: &MemoryListArgs, active: usize) -> String {
+    match (active, args.replaced) {
         (_, true) => "no item is replaced by another, or none of those is asked for here".to_owned(),
         (0, false) => "nothing is remembered; `manent memory add TEXT` changes that".to_owned(),
         (1, false) => "the one item that is remembered is not asked for here".to_owned(),

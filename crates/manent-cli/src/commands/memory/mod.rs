@@ -1,64 +1,86 @@
-//! `manent memory …`: what is remembered across sessions.
+//! `manent memory …`: items that are remembered across sessions.
 
+mod accept;
 mod add;
 mod audit;
 mod compact;
 mod forget;
 mod inbox;
 mod list;
+mod reject;
 mod search;
 mod select;
 mod why;
 
-use std::time::Duration;
-
-use anstyle::Style;
 use manent::Memory;
-use manent::memory::Item;
+use manent::memory::{Item, ItemError, Kind, SourceKind};
 use unicode_width::UnicodeWidthStr;
 
-use crate::args::memory::{self as args, MemoryCommand};
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::{term, when};
+use super::subcommands;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &args::Memory) -> Result<Exit, Failure> {
-    match &given.command {
-        MemoryCommand::Add(given) => add::run(context, given),
-        MemoryCommand::Forget(given) => forget::run(context, given),
-        MemoryCommand::List(given) => list::run(context, given),
-        MemoryCommand::Search(given) => search::run(context, given),
-        MemoryCommand::Why(given) => why::run(context, given),
-        MemoryCommand::Select(given) => select::run(context, given),
-        MemoryCommand::Audit => audit::run(context),
-        MemoryCommand::Compact(given) => compact::run(context, given),
-        MemoryCommand::Inbox => inbox::list(context),
-        MemoryCommand::Accept(given) => inbox::accept(context, given),
-        MemoryCommand::Reject(given) => inbox::reject(context, given),
+/// What is remembered across sessions: add, forget, list, search, and where it came from
+#[derive(Debug, Args)]
+pub(crate) struct MemoryArgs {
+    #[command(subcommand)]
+    command: MemoryCommand,
+}
+
+subcommands! {
+    MemoryCommand {
+        Add(add::MemoryAddArgs),
+        Forget(forget::MemoryForgetArgs),
+        List(list::MemoryListArgs),
+        Search(search::MemorySearchArgs),
+        Why(why::MemoryWhyArgs),
+        Select(select::MemorySelectArgs),
+        Audit(audit::MemoryAuditArgs),
+        Compact(compact::MemoryCompactArgs),
+        Inbox(inbox::MemoryInboxArgs),
+        Accept(accept::MemoryAcceptArgs),
+        Reject(reject::MemoryRejectArgs),
     }
 }
 
-/// The memory, for writers that wait this long for others.
+pub(crate) fn run(context: &Context<'_>, args: &MemoryArgs) -> Result<Exit, Failure> {
+    args.command.run(context)
+}
+
+// Items that are named by their numbers, in the memory or in the inbox.
+#[derive(Debug, Args)]
+struct ItemIds {
+    /// The items
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<u64>,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+fn kind(word: &str) -> Result<Kind, ItemError> {
+    word.parse()
+}
+
+fn who(word: &str) -> Result<SourceKind, ItemError> {
+    word.parse()
+}
+
+/// Opens the memory. Writers wait for `wait` while another process writes.
 fn memory(context: &Context<'_>, wait: Duration) -> Result<Memory, Failure> {
     Ok(context.store(wait)?.memory()?)
 }
 
-/// Says that some of the file could not be read.
+/// Warns of places in the file that cannot be read.
 fn warn_of_damage(context: &Context<'_>, memory: &Memory) -> Result<(), Failure> {
     let damage = memory.damage()?;
     if let Some(first) = damage.first() {
-        let (count, at) = (damage.len(), first.offset);
-        let plural = if count == 1 { "" } else { "s" };
-        context.warn(&format!(
-            "{count} place{plural} in {} cannot be read, the first at offset {at}; `manent verify` tells more",
-            memory.path().display()
-        ));
+        let (places, path) = (term::counted(damage.len() as u64, "place"), memory.path().display());
+        let first = format!("the first at offset {}", first.offset);
+        context.warn(&format!("{places} in {path} cannot be read, {first}; `manent verify` tells more"));
     }
     Ok(())
 }
 
-/// The front of the line of an item: number, kind, age.
+/// Returns the beginning of the line of an item: number, kind, age.
 fn front(item: &Item, id_columns: usize, output: &Output) -> [(Style, String); 3] {
     let age = match item.at_ms {
         // Another program's, which does not say when.
@@ -73,8 +95,8 @@ fn front(item: &Item, id_columns: usize, output: &Output) -> [(Style, String); 3
     ]
 }
 
-/// An item on one line.
-fn print(item: &Item, id_columns: usize, output: &mut Output) -> std::io::Result<()> {
+/// Prints an item on one line.
+fn print(item: &Item, id_columns: usize, output: &mut Output) -> io::Result<()> {
     let front = front(item, id_columns, output);
     let columns = output.columns().unwrap_or(usize::MAX);
     let used: usize = front.iter().map(|(_, text)| text.width()).sum();
@@ -83,7 +105,7 @@ fn print(item: &Item, id_columns: usize, output: &mut Output) -> std::io::Result
     let tags = tags_of(item);
     let tags = if room < TEXT_COLUMNS_MIN * 2 { "".into() } else { term::fit(&tags, columns / 3) };
     let room = room.saturating_sub(tags.width()).clamp(TEXT_COLUMNS_MIN / 2, TEXT_COLUMNS);
-    let text = first_line(&item.content);
+    let text = term::one_line(&item.content, LINE_CHARS);
     let text = term::fit(&text, room);
     let [number, kind, age] = &front;
     output.line(&[
@@ -95,17 +117,10 @@ fn print(item: &Item, id_columns: usize, output: &mut Output) -> std::io::Result
     ])
 }
 
-/// The labels of an item, behind its text.
+/// Returns the labels of an item as they stand behind its text.
 fn tags_of(item: &Item) -> String {
     let tags: Vec<String> = item.tags.iter().map(|tag| format!("  #{}", term::line(tag))).collect();
     tags.concat()
-}
-
-/// The text as one line, however long and whatever is in it.
-fn first_line(text: &str) -> String {
-    let words: String = text.chars().take(LINE_CHARS).collect();
-    let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    term::line(&line).into_owned()
 }
 
 const AGE_COLUMNS: usize = 10;

@@ -1,21 +1,36 @@
 //! `manent memory search QUERY…`: items that hold the words.
 
-use std::time::Duration;
-
-use anstyle::{AnsiColor, Style};
-use manent::memory::MemoryHit;
+use manent::memory::{Kind, MemoryHit};
 use manent::{Query, QueryError};
-use serde_json::json;
 
-use crate::args::memory::Search;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::{term, when};
+use super::kind;
+use crate::commands::prelude::*;
+use crate::commands::search::{marked_parts, note_more, within};
 
-pub(crate) fn run(context: &Context<'_>, given: &Search) -> Result<Exit, Failure> {
+/// Find items by their words
+#[derive(Debug, Args)]
+pub(crate) struct MemorySearchArgs {
+    /// What to look for, as in `manent search`
+    #[arg(value_name = "QUERY")]
+    words: Vec<String>,
+    /// Only of this kind: fact, pref, context or daily; may be given several times
+    #[arg(long = "kind", value_name = "KIND", value_parser = kind)]
+    kinds: Vec<Kind>,
+    /// Only what was remembered since: 7d, 12h, 2026-11-01
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
+    /// Only what was remembered until: 7d, 2026-11-01 (that day included)
+    #[arg(long, value_name = "TIME")]
+    until: Option<Until>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &MemorySearchArgs) -> Result<Exit, Failure> {
     let memory = super::memory(context, Duration::ZERO)?;
-    let query = query(given)?;
-    let found = memory.search(&query, given.limit)?;
+    let query = query(args)?;
+    let found = memory.search(&query, args.limit)?;
     super::warn_of_damage(context, &memory)?;
     if found.related {
         context.note("no item holds all the words; these fit best");
@@ -33,8 +48,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Search) -> Result<Exit, Failure
         let columns =
             output.columns().map_or(usize::MAX, |columns| columns.saturating_sub(FRONT_COLUMNS + widest));
         let pieces = term::marked(&hit.snippet.text, &hit.snippet.marks, columns);
-        let style = |is_marked: bool| if is_marked { MARK } else { Style::new() };
-        parts.extend(pieces.iter().map(|(is_marked, text)| (style(*is_marked), text.as_str())));
+        parts.extend(marked_parts(&pieces));
         output.line(&parts)?;
     }
     output.flush()?;
@@ -42,16 +56,7 @@ pub(crate) fn run(context: &Context<'_>, given: &Search) -> Result<Exit, Failure
         context.note("nothing found");
         return Ok(Exit::NotFound);
     }
-    let shown = term::count(found.hits.len() as u64);
-    match found.total {
-        Some(total) if total > found.hits.len() as u64 => {
-            context.note(&format!("{shown} of {}; --limit N for more", term::count(total)));
-        }
-        None if !found.related && found.hits.len() >= given.limit => {
-            context.note(&format!("the best {shown}; --limit N for more"));
-        }
-        _ => {}
-    }
+    note_more(context, found.total, found.related, found.hits.len(), args.limit);
     Ok(Exit::Done)
 }
 
@@ -63,10 +68,10 @@ fn json_of(hit: &MemoryHit) -> String {
     format!("{},{}", line.strip_suffix('}').unwrap_or(line), found.trim_start_matches('{'))
 }
 
-/// What was typed, with the options as further filters.
-fn query(given: &Search) -> Result<Query, Failure> {
-    let text = given.words.join(" ");
-    let Search { kinds, since, until, .. } = given;
+/// Parses the query, with the options as further filters.
+fn query(args: &MemorySearchArgs) -> Result<Query, Failure> {
+    let text = args.words.join(" ");
+    let MemorySearchArgs { kinds, since, until, .. } = args;
     let narrowed = !kinds.is_empty() || since.is_some() || until.is_some();
     let mut query = match Query::parse(&text, when::now_ms()) {
         // Options alone ask for everything of that kind, or of that time.
@@ -80,15 +85,8 @@ fn query(given: &Search) -> Result<Query, Failure> {
     for kind in kinds {
         query = query.of_role(kind.word());
     }
-    if let Some(since) = since {
-        query = query.since(since.ms);
-    }
-    if let Some(until) = until {
-        query = query.until(until.ms);
-    }
-    Ok(query)
+    Ok(within(query, *since, *until))
 }
 
-const MARK: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
 /// Kind and age, and the gaps around them.
 const FRONT_COLUMNS: usize = 23;

@@ -1,18 +1,21 @@
-//! `manent memory select QUESTION…`: what a model would be given for it.
+//! `manent memory select QUESTION…`: the items that a model would be given for a question.
 
-use std::time::Duration;
+use crate::commands::prelude::*;
 
-use anstyle::Style;
-use serde_json::json;
+/// Show what a model would be given for a question
+#[derive(Debug, Args)]
+pub(crate) struct MemorySelectArgs {
+    /// What is asked
+    #[arg(value_name = "QUESTION")]
+    words: Vec<String>,
+    /// How many tokens there are for it
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    tokens: u64,
+}
 
-use crate::args::memory::Select;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::term;
-
-pub(crate) fn run(context: &Context<'_>, given: &Select) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &Context<'_>, args: &MemorySelectArgs) -> Result<Exit, Failure> {
     let memory = super::memory(context, Duration::ZERO)?;
-    let chosen = memory.select(&given.words.join(" "), given.tokens)?;
+    let chosen = memory.select(&args.words.join(" "), args.tokens)?;
     super::warn_of_damage(context, &memory)?;
     let mut output = context.output();
     if output.json {
@@ -22,13 +25,13 @@ pub(crate) fn run(context: &Context<'_>, given: &Select) -> Result<Exit, Failure
     } else {
         // Items are lines of JSON here, and stay that whatever is in them.
         for line in chosen.text.lines() {
-            output.line(&[(Style::new(), &term::json(line))])?;
+            output.plain(&term::json(line))?;
         }
     }
     output.flush()?;
-    let (count, left_out) = (chosen.ids.len(), chosen.left_out);
-    let items = if count == 1 { "item" } else { "items" };
-    let left = if left_out == 0 { String::new() } else { format!("; {left_out} more did not fit") };
-    context.note(&format!("{count} {items}, about {} tokens{left}", chosen.tokens));
+    let items = if chosen.ids.len() == 1 { "item" } else { "items" };
+    let left =
+        if chosen.left_out == 0 { String::new() } else { format!("; {} more did not fit", chosen.left_out) };
+    context.note(&format!("{} {items}, about {} tokens{left}", chosen.ids.len(), chosen.tokens));
     Ok(Exit::Done)
 }

@@ -1,20 +1,19 @@
 //! `manent memory why ID`: where an item came from.
 
-use std::time::Duration;
-
-use anstyle::{AnsiColor, Style};
 use manent::memory::{ItemHistory, Provenance, SourceTurn};
-use serde_json::{Value, json};
 
-use crate::args::memory;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::{term, when};
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &memory::Why) -> Result<Exit, Failure> {
+/// Show where an item came from, with what was said around it
+#[derive(Debug, Args)]
+pub(crate) struct MemoryWhyArgs {
+    /// The item
+    id: u64,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &MemoryWhyArgs) -> Result<Exit, Failure> {
     let memory = super::memory(context, Duration::ZERO)?;
-    let all = memory.history(given.id)?;
+    let all = memory.history(args.id)?;
     let mut output = context.output();
     for (nth, why) in all.iter().enumerate() {
         if nth > 0 && !output.json {
@@ -31,13 +30,13 @@ pub(crate) fn run(context: &Context<'_>, given: &memory::Why) -> Result<Exit, Fa
         context.warn(&format!(
             "{} items have the number {}: another program gave it twice",
             all.len(),
-            given.id
+            args.id
         ));
     }
     Ok(Exit::Done)
 }
 
-fn print(why: &ItemHistory, output: &mut Output) -> std::io::Result<()> {
+fn print(why: &ItemHistory, output: &mut Output) -> io::Result<()> {
     let item = &why.item;
     let bold = Style::new().bold();
     let tags = super::tags_of(item);
@@ -99,19 +98,19 @@ fn time_of(ts: &str) -> String {
     when::parse_ms(ts).map_or_else(|| term::line(ts).into_owned(), when::minute)
 }
 
-fn fact(output: &mut Output, name: &str, text: &str) -> std::io::Result<()> {
+fn fact(output: &mut Output, name: &str, text: &str) -> io::Result<()> {
     output.line(&[(term::FAINT, &term::pad(name, 10)), (Style::new(), text)])
 }
 
 /// A turn beside the source is faint, the source itself is not.
-fn print_said(said: &SourceTurn, output: &mut Output) -> std::io::Result<()> {
+fn print_said(said: &SourceTurn, output: &mut Output) -> io::Result<()> {
     let mark = if said.is_source { ">" } else { " " };
     let number = format!("{mark} {:>4}  ", said.seq);
-    let text = super::first_line(&said.text);
+    let text = term::one_line(&said.text, super::LINE_CHARS);
     let role = format!("{}  ", term::pad(&term::line(&said.role), 9));
     let room = output.columns().map_or(usize::MAX, |columns| columns.saturating_sub(20).max(20));
     let style = if said.is_source { Style::new() } else { term::FAINT };
-    let green = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
+    let green = term::bold(AnsiColor::Green);
     let front = if said.is_source { green } else { term::FAINT };
     output.line(&[(front, &number), (term::role_style(&said.role), &role), (style, &term::fit(&text, room))])
 }

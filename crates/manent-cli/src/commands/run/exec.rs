@@ -1,486 +1,103 @@
-//! `manent run exec SKILL -- COMMAND…`: a command in the sandbox, recorded as a run.
-//!
-//! That it begins is on the disk before it begins, and its end before anybody hears of it. This thread runs and
-//! records, another shows what comes (`shown.rs`).
+//! `manent run exec SKILL -- COMMAND…`: a command in the sandbox, recorded as a run (`sandboxed.rs`).
 
-use std::fmt::Write as _;
-use std::io;
-use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::ffi::OsString;
+use std::path::PathBuf;
 
-use manent::log::RealDisk;
-use manent_agent::sandbox::{
-    Cause, CommandEnd, CommandLine, CommandOutcome, GuardNote, NewEntries, Sandbox, SandboxError,
-    SandboxPolicy, StopFlag,
-};
-use manent_agent::skills::project_of;
-use manent_runs::{
-    INTERRUPTED, NOT_CHECKED, NOT_RUN, NewAttempt, NewRun, RunEnd, RunReceipt, Runs, StartedRun, Status,
-};
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use manent::human_time::parse_duration;
 
-use super::hidden;
-use super::shown::Screen;
-use crate::args::run::Exec;
-use crate::commands::skills::skills_here;
-use crate::context::{self, Context, user_home};
-use crate::exit::{Exit, Failure};
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Exec) -> Result<Exit, Failure> {
-    let session = context::key(&given.session)?;
-    let cwd = std::env::current_dir().map_err(|e| {
-        Failure::new(Exit::Failed, format!("the current directory is not there: {e}; go elsewhere"))
-    })?;
-    // Without a sandbox nothing is run, and nothing was begun.
-    let sandbox = Sandbox::probe()?;
-    let store = context.store(given.wait.time)?;
-    let runs = Runs::open(&store)?;
-    let skill_hash = skills_here(context, &store)?.get(&given.skill).map(|skill| skill.hash.clone());
-    let project = project_of(&RealDisk, &cwd, user_home().as_deref());
-    let mut policy = SandboxPolicy::new(&cwd, context.home()?);
-    policy.read_only.clone_from(&given.read);
-    policy.writable_git.clone_from(&given.writable);
-    if given.new_repo {
-        policy.new_entries = NewEntries::Allowed;
-    }
-    policy.limits.wall = given.timeout.min(TIMEOUT_MAX);
-    policy.limits.cpu_seconds = policy.limits.cpu_seconds.max(given.timeout.as_secs().saturating_mul(CORES));
-    // All of them together must fit into a record, also where each byte takes six.
-    policy.limits.output_bytes = OUTPUT_BYTES_MAX.min(ALL_OUTPUT_BYTES_MAX / given.attempts as usize);
-    sandbox.check(&policy)?;
-    let run = NewRun {
-        skill: given.skill.clone(),
-        skill_hash: skill_hash.unwrap_or_default(),
-        phase: given.phase.clone().unwrap_or_default(),
-        project_root: project.to_string_lossy().into_owned(),
-        input: input_of(given),
-        idempotency_key: given.idempotency_key.clone().unwrap_or_default(),
-        ..NewRun::default()
-    };
-    let (stop, signal) = stop_by_signals()?;
-    let mut screen = Screen::new(context).map_err(|e| no_thread(&e))?;
-    // Until its end is recorded: from then on the record says that it is not run again.
-    let key = Some(run.idempotency_key.as_str()).filter(|key| !key.is_empty());
-    let _alone = key.map(|key| runs.lock_run(&session, key)).transpose()?;
-    let started = runs.begin(&session, run)?;
-    if started.recorded.ended {
-        return Err(ended_before(context, &runs, &started)?);
-    }
-    let work = Work { sandbox, policy, given, stop, signal };
-    let done = work.to_its_end(&runs, &started, &mut screen)?;
-    // A reader has as long as the command had, also if that did not need it.
-    let shown = screen.close(|| work.is_interrupted() || done.deadline <= Instant::now());
-    tell(context, &started, done, shown)
+/// Run a command in the sandbox as a skill, and record it with its output; also if it is cut off
+#[derive(Debug, Args)]
+#[command(after_help = EXEC_NOTES)]
+pub(crate) struct RunExecArgs {
+    /// What it is a run of; if a skill of this name is known here, its version is recorded
+    pub(super) skill: String,
+    /// The session that the run belongs to
+    #[arg(long, value_name = "KEY", default_value = "runs")]
+    pub(super) session: String,
+    /// In which phase of some work
+    #[arg(long, value_name = "PHASE")]
+    pub(super) phase: Option<String>,
+    /// How often to try, until it succeeds
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(super) attempts: u32,
+    /// A line of shell that says by its exit code whether an attempt is good; in the sandbox too
+    #[arg(long, value_name = "COMMAND", value_parser = line_of_shell)]
+    pub(super) verify: Option<String>,
+    /// How long an attempt may take, and its verification
+    #[arg(long, value_parser = some_time, default_value = "10m", value_name = "TIME")]
+    pub(super) timeout: Duration,
+    /// Let a directory into the sandbox, to be read; if it is or has a bin, that is on the PATH; repeatable
+    #[arg(long, value_name = "DIR")]
+    pub(super) read: Vec<PathBuf>,
+    /// Let git make commits and branches in this repository, a directory called .git; whatever else changes in it is
+    /// put back; repeatable
+    #[arg(long, value_name = ".git", value_parser = git_directory)]
+    pub(super) writable: Vec<PathBuf>,
+    /// Keep repositories and protected files, such as AGENTS.md, that appear during the command
+    #[arg(long)]
+    pub(super) new_repo: bool,
+    /// A run that came to its end under this key, or is under way, is not run again
+    #[arg(long, value_name = "KEY")]
+    pub(super) idempotency_key: Option<String>,
+    #[command(flatten)]
+    pub(super) wait: Wait,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(super) line: Vec<OsString>,
 }
 
-/// Tells how the run with this key ended that is not run again.
-fn ended_before(context: &Context<'_>, runs: &Runs, started: &StartedRun) -> Result<Failure, Failure> {
-    let id = started.run_id();
-    let mut status = Status::Unknown;
-    runs.each(started.session(), |run| {
-        if run.run_id != id {
-            return ControlFlow::Continue(());
-        }
-        status = run.status;
-        ControlFlow::Break(())
-    })?;
-    if context.is_json() {
-        let session = started.session().as_str();
-        let told = json!({"session": session, "run_id": id, "repeated": true, "status": status.word()});
-        let mut output = context.output();
-        output.json(&told)?;
-        output.flush()?;
-    }
-    let ended = match status {
-        Status::Success => "with success",
-        Status::Failure => "and failed",
-        Status::Unknown | Status::Other => "with an unknown outcome",
-    };
-    let again = "give another --idempotency-key to run it again";
-    let what = format!(
-        "a run with this key has come to its end, {ended}, so it is not run again; `manent run show {id}` shows it; \
-         {again}"
-    );
-    Ok(Failure::new(Exit::Conflict, what))
+/// A line of shell that does something. An empty one is always right, and would call everything good.
+fn line_of_shell(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() { Err("it is empty; name a command") } else { Ok(text.to_owned()) }
 }
 
-/// What the command is given, for the record.
-fn input_of(given: &Exec) -> Option<Box<RawValue>> {
-    let words: Vec<String> = given.line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let mut input = json!({"command": words});
-    if let Some(verify) = &given.verify {
-        input["verify"] = json!(verify);
-    }
-    if !given.writable.is_empty() {
-        input["writable"] = given.writable.iter().map(|path| path.to_string_lossy()).collect();
-    }
-    if given.new_repo {
-        input["new_repo"] = json!(true);
-    }
-    RawValue::from_string(input.to_string()).ok()
-}
-
-/// A flag that the usual signals raise, and which one did. A second Ctrl-C is not needed: the first stops everything.
-fn stop_by_signals() -> Result<(StopFlag, Arc<AtomicUsize>), Failure> {
-    let signal = Arc::new(AtomicUsize::new(0));
-    for number in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_usize(number, signal.clone(), number.unsigned_abs() as usize)?;
-    }
-    let stop = StopFlag::new()?;
-    let (flag, raised) = (stop.clone(), signal.clone());
-    let watching = std::thread::Builder::new().spawn(move || {
-        while raised.load(Ordering::Relaxed) == 0 {
-            std::thread::sleep(LOOK_EVERY);
-        }
-        flag.now();
-    });
-    watching.map_err(|e| no_thread(&e))?;
-    Ok((stop, signal))
-}
-
-/// The error of a machine that runs as many processes as it may. Nothing was begun.
-fn no_thread(error: &io::Error) -> Failure {
-    let hint = "nothing was run; end other programs, or raise the limit on processes (ulimit -u)";
-    Failure::new(Exit::Failed, format!("cannot start a thread: {error}; {hint}"))
-}
-
-/// What is to be done.
-struct Work<'a> {
-    sandbox: Sandbox,
-    policy: SandboxPolicy,
-    given: &'a Exec,
-    stop: StopFlag,
-    /// Which signal came; 0: none.
-    signal: Arc<AtomicUsize>,
-}
-
-/// What came of it.
-struct Done {
-    ended: RunEnd,
-    recorded: RunReceipt,
-    /// Why the last attempt could not be made.
-    refused: Option<SandboxError>,
-    /// Why nothing is known of the last attempt.
-    unchecked: Option<Unchecked>,
-    /// What would have helped it.
-    hint: Option<String>,
-    /// How to exit, if a signal broke it off.
-    interrupted: Option<Exit>,
-    /// When the last attempt would have been out of time.
-    deadline: Instant,
-    /// What of all attempts was undone.
-    notes: Vec<GuardNote>,
-}
-
-/// One attempt, and whether it is the last.
-struct Tried {
-    attempt: NewAttempt,
-    is_good: bool,
-    /// What helps, if the sandbox hides the program.
-    hint: Option<String>,
-    refused: Option<SandboxError>,
-    unchecked: Option<Unchecked>,
-    /// What of it was undone.
-    notes: Vec<GuardNote>,
-}
-
-/// A verification that said nothing.
-struct Unchecked {
-    why: String,
-    /// It could not even be started.
-    is_missing: bool,
-}
-
-impl Work<'_> {
-    /// Tries until it is good, and records what came of it.
-    fn to_its_end(
-        &self,
-        runs: &Runs,
-        started: &StartedRun,
-        screen: &mut Screen<'_>,
-    ) -> Result<Done, Failure> {
-        let begun = Instant::now();
-        let mut ended = RunEnd { status: Status::Failure, ..RunEnd::default() };
-        let (mut refused, mut unchecked, mut hint) = (None, None, None);
-        let (mut deadline, mut notes) = (begun, Vec::new());
-        for _ in 0..self.given.attempts {
-            deadline = Instant::now() + self.policy.limits.wall;
-            let tried = self.attempt(screen);
-            ended.attempts.push(tried.attempt);
-            notes.extend(tried.notes);
-            (refused, unchecked, hint) = (tried.refused, tried.unchecked, tried.hint);
-            // An interrupt, a verifier that was not there and a sandbox that did not start say nothing of the skill.
-            let is_unknown = self.is_interrupted() || unchecked.is_some() || refused.is_some();
-            ended.status = match tried.is_good {
-                true => Status::Success,
-                false if is_unknown => Status::Unknown,
-                false => Status::Failure,
-            };
-            // What the sandbox refuses it refuses again, and a program that is missing stays so.
-            let is_unchecked = unchecked.as_ref().is_some_and(|unchecked| unchecked.is_missing);
-            let is_hopeless = refused.is_some() || hint.is_some() || is_unchecked;
-            if tried.is_good || is_hopeless || self.is_interrupted() {
-                break;
-            }
-        }
-        ended.duration = begun.elapsed();
-        let recorded = runs.finish(started, &ended).map_err(|e| {
-            let failure = Failure::from(e);
-            let what = "the command ran, but how it ended could not be recorded, so its outcome is unknown";
-            Failure::new(failure.exit, format!("{what}: {}", failure.message))
-        })?;
-        let interrupted = self.exit_by_signal();
-        Ok(Done { ended, recorded, refused, unchecked, hint, interrupted, deadline, notes })
-    }
-
-    fn attempt(&self, screen: &mut Screen<'_>) -> Tried {
-        let mut attempt = NewAttempt { sandbox: self.sandbox.to_string(), ..NewAttempt::default() };
-        let outcome = match self.run(&CommandLine::Program(self.given.line.clone()), screen) {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                attempt.output_summary = error.to_string();
-                return refused(attempt, error, NOT_RUN);
-            }
-        };
-        let output = outcome.stdout.text();
-        attempt.duration = Some(outcome.duration);
-        attempt.cut = (outcome.stdout.cut_bytes, outcome.stdout.cut_lines);
-        attempt.output_summary = summary(&outcome, &output);
-        attempt.runner_output = output;
-        record_notes(&mut attempt, &outcome.notes);
-        attempt.exit_code = code_of(&outcome);
-        self.class_of(&outcome, "exit").clone_into(&mut attempt.error_class);
-        let is_missing = matches!(outcome.ending, CommandEnd::Exit(126 | 127));
-        let program = self.given.line.first().filter(|_| is_missing);
-        let hint = program.and_then(|program| hidden::hint(&self.policy, program));
-        let is_good = outcome.ending == CommandEnd::Exit(0);
-        match &self.given.verify {
-            Some(verify) if is_good => {
-                let mut tried = self.check(attempt, verify, screen);
-                tried.notes.splice(0..0, outcome.notes);
-                tried
-            }
-            verify => {
-                // Of what was broken off nothing is known.
-                let is_bad = verify.is_some() && attempt.error_class != INTERRUPTED;
-                attempt.verified = is_bad.then_some(false);
-                Tried { attempt, is_good, hint, refused: None, unchecked: None, notes: outcome.notes }
-            }
-        }
-    }
-
-    /// Has an attempt that went well verified.
-    fn check(&self, mut attempt: NewAttempt, verify: &str, screen: &mut Screen<'_>) -> Tried {
-        let checked = match self.run(&CommandLine::Shell(verify.to_owned()), screen) {
-            Ok(checked) => checked,
-            Err(error) => {
-                end_line(&mut attempt.runner_output);
-                let _ = writeln!(attempt.runner_output, "[verification: {error}]");
-                return refused(attempt, error, NOT_CHECKED);
-            }
-        };
-        attempt.duration = attempt.duration.map(|duration| duration + checked.duration);
-        attempt.cut.0 += checked.stdout.cut_bytes;
-        attempt.cut.1 += checked.stdout.cut_lines;
-        end_line(&mut attempt.runner_output);
-        let (ending, said) = (checked.ending, checked.stdout.text());
-        let _ = write!(attempt.runner_output, "[verification: {ending}]\n{said}");
-        record_notes(&mut attempt, &checked.notes);
-        let mut unchecked = unchecked(ending);
-        if let Some(unchecked) = unchecked.as_mut().filter(|unchecked| unchecked.is_missing)
-            && let Some(program) = verify.split_whitespace().next()
-            && let Some(hint) = hidden::hint(&self.policy, program.as_ref())
-        {
-            let _ = write!(unchecked.why, "; {hint}");
-        }
-        let class = if unchecked.is_some() { NOT_CHECKED } else { self.class_of(&checked, "verify") };
-        class.clone_into(&mut attempt.error_class);
-        let is_good = ending == CommandEnd::Exit(0);
-        let says_something = unchecked.is_none() && class != INTERRUPTED;
-        attempt.verified = says_something.then_some(is_good);
-        Tried { attempt, is_good, hint: None, refused: None, unchecked, notes: checked.notes }
-    }
-
-    fn run(&self, line: &CommandLine, screen: &mut Screen<'_>) -> Result<CommandOutcome, SandboxError> {
-        let outcome = self.sandbox.run_observed(&self.policy, line, &self.stop, screen);
-        screen.tell_of_gaps();
-        outcome
-    }
-
-    fn is_interrupted(&self) -> bool {
-        self.signal.load(Ordering::Relaxed) != 0
-    }
-
-    /// How to exit if a signal came.
-    fn exit_by_signal(&self) -> Option<Exit> {
-        let number = i32::try_from(self.signal.load(Ordering::Relaxed)).unwrap_or_default();
-        match number {
-            0 => None,
-            SIGTERM => Some(Exit::Terminated),
-            SIGHUP => Some(Exit::HungUp),
-            _ => Some(Exit::Interrupted),
-        }
-    }
-
-    /// What kind of error it was; nothing if it was none.
-    fn class_of(&self, outcome: &CommandOutcome, failed: &'static str) -> &'static str {
-        match outcome.ending {
-            CommandEnd::Exit(0) => "",
-            CommandEnd::Exit(_) => failed,
-            CommandEnd::Timeout => "timeout",
-            CommandEnd::Stopped => INTERRUPTED,
-            CommandEnd::Signal(_) if self.is_interrupted() => INTERRUPTED,
-            CommandEnd::Signal(_) => "signal",
-            CommandEnd::Limit(_) => "limit",
-        }
+/// The directory of a repository, by its name: nothing else becomes writable.
+fn git_directory(text: &str) -> Result<PathBuf, &'static str> {
+    let path = PathBuf::from(text);
+    match path.file_name() {
+        Some(name) if name == ".git" => Ok(path),
+        _ => Err("only a directory called .git can be made writable"),
     }
 }
 
-/// Why a verification that ended so says nothing of what it was to verify: a shell gives 126 and 127 for a program that
-/// it cannot start.
-fn unchecked(ending: CommandEnd) -> Option<Unchecked> {
-    let is_missing = matches!(ending, CommandEnd::Exit(126 | 127));
-    let why = match ending {
-        CommandEnd::Exit(126 | 127) => format!("it could not be started in the sandbox ({ending})"),
-        CommandEnd::Timeout | CommandEnd::Limit(_) => format!("it came to no end ({ending})"),
-        _ => return None,
-    };
-    Some(Unchecked { why, is_missing })
-}
-
-/// An attempt whose command, or whose verification, the sandbox did not start.
-fn refused(mut attempt: NewAttempt, error: SandboxError, class: &str) -> Tried {
-    class.clone_into(&mut attempt.error_class);
-    Tried { attempt, is_good: false, hint: None, refused: Some(error), unchecked: None, notes: Vec::new() }
-}
-
-fn code_of(outcome: &CommandOutcome) -> Option<i64> {
-    match outcome.ending {
-        CommandEnd::Exit(code) => Some(code.into()),
-        _ => None,
+/// A length of time in which something can happen.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(Duration::ZERO) => Err("nothing can be done in no time; give a longer one".to_owned()),
+        Ok(time) => Ok(time),
+        Err(e) => Err(e.to_string()),
     }
 }
 
-/// How it ended, and the last that it said.
-fn summary(outcome: &CommandOutcome, output: &str) -> String {
-    let last = output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    let last: String = last.chars().take(SUMMARY_CHARS_MAX).collect();
-    if last.is_empty() { outcome.ending.to_string() } else { format!("{}: {last}", outcome.ending) }
-}
-
-/// Adds to the output what was undone, one line each.
-fn record_notes(attempt: &mut NewAttempt, notes: &[GuardNote]) {
-    for note in notes {
-        end_line(&mut attempt.runner_output);
-        let text = note.text.replace(char::is_control, " ");
-        let _ = writeln!(attempt.runner_output, "[sandbox: {text}]");
+/// Runs the command. Without a sandbox, which only Linux has, no command is run.
+pub(crate) fn run(context: &Context<'_>, args: &RunExecArgs) -> Result<Exit, Failure> {
+    #[cfg(target_os = "linux")]
+    return super::sandboxed::run(context, args);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (context, args);
+        let what = "there is no sandbox on this system, and no command is run without one; use Linux";
+        Err(Failure::new(Exit::Failed, what))
     }
 }
 
-fn end_line(text: &mut String) {
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-}
+const EXEC_NOTES: &str = "\
+That it begins is on the disk before it begins: if manent is killed, the run is listed with an
+unknown outcome. Exits with 0 if an attempt succeeded, with 1 if none did, with 5 while a run of the
+same key is under way, with 6 if one has ended, and with 128 and its number after a signal.
 
-fn tell(
-    context: &Context<'_>,
-    started: &StartedRun,
-    done: Done,
-    shown: Result<(), String>,
-) -> Result<Exit, Failure> {
-    let Done { ended, recorded, refused, unchecked, hint, interrupted, notes, .. } = done;
-    for note in &notes {
-        context.warn(&note.text);
-    }
-    if notes.iter().any(|note| note.cause == Cause::Appeared) {
-        context.note("`--new-repo` lets a command leave new repositories and protected files behind");
-    }
-    let exit = match (ended.status, interrupted) {
-        (Status::Success, _) => Exit::Done,
-        (_, Some(exit)) => exit,
-        (_, None) => Exit::Failed,
-    };
-    if context.is_json() {
-        let mut output = context.output();
-        match output.json(&json_of(started, &ended, &recorded)).and_then(|()| output.flush()) {
-            // Whoever listened has left; the exit code is of the command all the same.
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
-            told => told?,
-        }
-    }
-    if let Some(error) = refused {
-        return Err(error.into());
-    }
-    let tries = match ended.attempts.len() {
-        1 => String::new(),
-        n => format!(" after {n} attempts"),
-    };
-    let id = &recorded.run_id;
-    if let Err(unshown) = shown {
-        // Whoever uses what was shown must not take it for all.
-        if exit == Exit::Done {
-            let hint = format!("it succeeded; `manent run show {id}` shows what is recorded of it");
-            return Err(Failure::new(Exit::Failed, format!("{unshown}; {hint}")));
-        }
-        context.warn(&unshown);
-    }
-    match exit {
-        Exit::Done => {
-            context.detail(&format!("recorded as {id}{tries}"));
-            Ok(exit)
-        }
-        Exit::Interrupted | Exit::HungUp | Exit::Terminated => {
-            Err(Failure::new(exit, format!("interrupted; recorded as {id}")))
-        }
-        _ => {
-            if let Some(Unchecked { why, .. }) = unchecked {
-                let what = format!("the command ran{tries}, but its verification says nothing of it: {why}");
-                let hint = format!("recorded as {id}, with an unknown outcome");
-                return Err(Failure::new(exit, format!("{what}; {hint}")));
-            }
-            let why = ended.attempts.last().map_or_else(String::new, |attempt| match attempt.exit_code {
-                Some(code) if attempt.error_class == "exit" => format!("exit code {code}"),
-                _ => attempt.error_class.clone(),
-            });
-            let hint = hint.unwrap_or_else(|| format!("`manent run show {id}` shows it"));
-            Err(Failure::new(exit, format!("it failed{tries} ({why}); {hint}")))
-        }
-    }
-}
+In the sandbox it sees programs of the system, the current directory, and what --read lets in, but
+not your home; it has no network, no standard input, and of the environment PATH, LANG and the like.
 
-fn json_of(started: &StartedRun, ended: &RunEnd, recorded: &RunReceipt) -> Value {
-    let attempt = |(attempt, nth): (&NewAttempt, u64)| {
-        json!({
-            "attempt": nth, "exit_code": attempt.exit_code, "error_class": attempt.error_class,
-            "verified": attempt.verified, "duration_ms": attempt.duration.map(ms), "sandbox": attempt.sandbox,
-            "output": attempt.runner_output, "cut_bytes": attempt.cut.0, "cut_lines": attempt.cut.1,
-        })
-    };
-    let attempts: Vec<Value> = ended.attempts.iter().zip(1..).map(attempt).collect();
-    let receipt = &recorded.receipt;
-    json!({
-        "session": started.session().as_str(), "id": &*receipt.id, "seq": receipt.seq,
-        "offset": receipt.position.raw(), "durability": receipt.durability.word(),
-        "run_id": recorded.run_id, "repeated": recorded.repeated, "status": ended.status.word(),
-        "duration_ms": ms(ended.duration), "attempts": attempts,
-    })
-}
+It cannot change what your own programs would execute afterwards: repositories (.git at any depth),
+and at the root of the directory and of each repository in it AGENTS.md, .envrc, .vscode and the
+like. Repositories and such files that appear are moved to quarantine/ in the home of the store
+before the command's end is told, and a warning says so; --new-repo keeps them. Commands in one
+directory, or in one below another, run one after another.
 
-fn ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What of an attempt's output is kept: some of the beginning, most of the end.
-const OUTPUT_BYTES_MAX: usize = 256 << 10;
-const ALL_OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// Longer than any command runs, and short enough for every clock.
-const TIMEOUT_MAX: Duration = Duration::from_hours(365 * 24);
-const SUMMARY_CHARS_MAX: usize = 300;
-/// How much work fits into a second of the clock, as far as a limit on work is concerned.
-const CORES: u64 = 64;
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+Examples:
+  manent run exec lint --read ~/.cargo --read ~/.rustup -- cargo clippy --offline
+  manent run exec fix --attempts 3 --verify 'make test' -- ./fix.sh
+  manent run exec release --writable .git -- git commit -am 'Version 2'";

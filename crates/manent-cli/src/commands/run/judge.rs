@@ -1,44 +1,68 @@
 //! `manent run judge RUN good|bad|none`: what somebody knows of a run that its record does not say.
 
-use anstyle::Style;
 use manent_runs::{NewVerdict, RunName, Status};
-use serde_json::json;
 
-use super::finding::find;
-use crate::args::run::{Judge, Worth};
-use crate::context::{self, Context};
-use crate::exit::{Exit, Failure};
-use crate::term;
+use super::lookup::find;
+use crate::commands::prelude::*;
+use crate::output::receipt_json;
 
-pub(crate) fn run(context: &Context<'_>, given: &Judge) -> Result<Exit, Failure> {
-    let runs = super::runs(context, given.wait.time)?;
-    let only = given.session.as_deref().map(context::key).transpose()?;
-    let found = find(context, &runs, &given.run, only.as_ref())?;
+/// Say of a run afterwards whether it was good; the last word counts
+#[derive(Debug, Args)]
+#[command(after_help = JUDGE_NOTES)]
+pub(crate) struct RunJudgeArgs {
+    /// Its id or at least eight characters of it, or its session and number: work:12
+    #[arg(value_name = "RUN_ID|SESSION:SEQ")]
+    run: String,
+    /// What it was worth; none takes back what was said before
+    #[arg(value_enum, value_name = "VERDICT")]
+    worth: Worth,
+    /// On which attempt [default: the last one, which makes it the verdict on the run]
+    #[arg(long, value_name = "N")]
+    attempt: Option<u64>,
+    /// What there is to say about it
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    /// Look for the run in this session only
+    #[arg(long, value_name = "KEY")]
+    session: Option<String>,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Worth {
+    Good,
+    Bad,
+    None,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &RunJudgeArgs) -> Result<Exit, Failure> {
+    let runs = super::runs(context, args.wait.time)?;
+    let only = args.session.as_deref().map(session_key).transpose()?;
+    let found = find(context, &runs, &args.run, only.as_ref())?;
     let name =
         if found.run_id.is_empty() { RunName::Seq(found.seq) } else { RunName::Id(found.run_id.clone()) };
-    let verified = match given.worth {
+    let verified = match args.worth {
         Worth::Good => Some(true),
         Worth::Bad => Some(false),
         Worth::None => None,
     };
     let verdict = NewVerdict {
         run: name,
-        attempt: given.attempt,
+        attempt: args.attempt,
         verified,
-        note: given.note.clone().unwrap_or_default(),
+        note: args.note.clone().unwrap_or_default(),
     };
     let judged = runs.judge(&found.session, &verdict)?;
     let mut output = context.output();
     if output.json {
-        let receipt = judged.receipt.as_ref();
-        output.json(&json!({
-            "session": found.session.as_str(), "id": receipt.map(|receipt| &*receipt.id),
-            "seq": receipt.map(|receipt| receipt.seq),
-            "offset": receipt.map(|receipt| receipt.position.raw()),
-            "durability": receipt.map(|receipt| receipt.durability.word()),
-            "run_id": judged.run_id, "run_seq": judged.run_seq, "attempt": judged.attempt, "verified": verified,
-            "repeated": judged.repeated,
-        }))?;
+        let mut line = receipt_json(&found.session, judged.receipt.as_ref());
+        line["run_id"] = judged.run_id.into();
+        line["run_seq"] = judged.run_seq.into();
+        line["attempt"] = judged.attempt.into();
+        line["verified"] = verified.into();
+        line["repeated"] = judged.repeated.into();
+        output.json(&line)?;
     } else {
         let (style, word) = match verified {
             Some(true) => (super::style_of(Status::Success), "good"),
@@ -54,6 +78,14 @@ pub(crate) fn run(context: &Context<'_>, given: &Judge) -> Result<Exit, Failure>
         };
         output.line(&[(style, word), (Style::new(), &text), (term::FAINT, before)])?;
     }
-    output.flush()?;
-    Ok(Exit::Done)
+    output.finish()
 }
+
+const JUDGE_NOTES: &str = "\
+A verdict counts from then on: in lists, in `manent retro`, and in `manent train`, which takes only
+what has one. It also settles how a run ended that was cut off. Nothing of the run is changed: the
+verdict is a record of its own, on the disk when the command returns.
+
+Examples:
+  manent run judge work:12 good
+  manent run judge 0197c2d4 bad --attempt 2 --note 'it deleted the test'";

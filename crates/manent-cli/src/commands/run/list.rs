@@ -1,38 +1,78 @@
 //! `manent run list`: runs, newest first. All logs are read as streams; only the newest that were asked for are kept in
 //! memory.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::Duration;
 
-use anstyle::Style;
 use manent::SessionKey;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
 use manent_runs::{Run, Runs, Status, VerdictRef};
-use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
-use crate::args::run::List;
-use crate::context::{self, Context};
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::{term, when};
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> {
+/// List runs, newest first
+#[derive(Debug, Args)]
+pub(crate) struct RunListArgs {
+    /// Only of this skill
+    #[arg(long, value_name = "SKILL")]
+    skill: Option<String>,
+    /// Only those in which this model was used
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Only those that ended so; unknown: begun, and never heard of again
+    #[arg(long, value_enum, value_name = "STATUS")]
+    status: Option<Ending>,
+    /// Only in this project, or below it
+    #[arg(long, value_name = "DIR")]
+    project: Option<String>,
+    /// Only since: 7d, 12h, 2026-11-01
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
+    /// Only until: 7d, 2026-11-01 (that day included)
+    #[arg(long, value_name = "TIME")]
+    until: Option<Until>,
+    /// Only of this session
+    #[arg(long, value_name = "KEY")]
+    session: Option<String>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Ending {
+    Success,
+    Failed,
+    Unknown,
+    Other,
+}
+
+impl From<Ending> for Status {
+    fn from(ending: Ending) -> Status {
+        match ending {
+            Ending::Success => Status::Success,
+            Ending::Failed => Status::Failure,
+            Ending::Unknown => Status::Unknown,
+            Ending::Other => Status::Other,
+        }
+    }
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &RunListArgs) -> Result<Exit, Failure> {
     let runs = super::runs(context, Duration::ZERO)?;
-    let sessions: Vec<SessionKey> = match &given.session {
-        Some(text) => vec![context::key(text)?],
+    let sessions: Vec<SessionKey> = match &args.session {
+        Some(text) => vec![session_key(text)?],
         None => runs.sessions()?.into_iter().map(|listed| listed.id.key).collect(),
     };
-    let projects = given.project.as_deref().map(projects);
-    let mut newest = Newest { rows: BinaryHeap::new(), limit: given.limit, matched: 0 };
+    let projects = args.project.as_deref().map(projects);
+    let mut newest = NewestRuns { rows: BTreeMap::new(), limit: args.limit, matched: 0 };
     let (mut all, mut worst) = (0, Exit::Done);
     for session in &sessions {
         let read = runs.each(session, |run| {
-            if is_wanted(given, projects.as_deref(), run) {
+            if is_wanted(args, projects.as_deref(), run) {
                 newest.offer(session, run);
             }
             ControlFlow::Continue(())
@@ -43,15 +83,11 @@ pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> 
                 super::warn_of_damage(context, &runs, session, &seen);
             }
             // One log that cannot be read hides no other.
-            Err(e) => {
-                let failure = Failure::from(e);
-                context.complain(&failure);
-                worst = worst.max(failure.exit);
-            }
+            Err(e) => worst = worst.max(context.complain_of(Err(e.into()))),
         }
     }
     let matched = newest.matched;
-    let mut rows = newest.in_order();
+    let mut rows: Vec<Row> = newest.rows.into_values().rev().collect();
     for row in &mut rows {
         row.note = row.judged.and_then(|judged| note_of(&runs, &row.session, judged)).unwrap_or_default();
     }
@@ -64,7 +100,7 @@ pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> 
         table(&rows, &mut output)?;
     }
     output.flush()?;
-    match &given.session {
+    match &args.session {
         Some(session) if all == 0 => {
             let hint = "`manent run list` without --session shows those of all";
             context.note(&format!("there are no runs of a session {}; {hint}", term::shell_word(session)));
@@ -74,7 +110,7 @@ pub(crate) fn run(context: &Context<'_>, given: &List) -> Result<Exit, Failure> 
     Ok(worst)
 }
 
-/// What was said with a verdict; only of runs that are shown, for there may be many, and long ones.
+/// Reads the note of a verdict. This is done only for runs that are shown, because there may be many notes.
 fn note_of(runs: &Runs, session: &SessionKey, judged: VerdictRef) -> Option<String> {
     let said = runs.verdict(session, judged.seq).ok().flatten()?;
     Some(short(&said.note))
@@ -102,46 +138,45 @@ fn projects(typed: &str) -> Vec<String> {
     names
 }
 
-fn is_wanted(given: &List, projects: Option<&[String]>, run: &Run<'_>) -> bool {
+fn is_wanted(args: &RunListArgs, projects: Option<&[String]>, run: &Run<'_>) -> bool {
     let uses = |model: &String| {
         run.model_used == *model || run.attempts.iter().any(|attempt| attempt.model == *model)
     };
-    given.skill.as_ref().is_none_or(|skill| run.skill == *skill)
-        && given.model.as_ref().is_none_or(uses)
-        && given.status.is_none_or(|status| run.status == Status::from(status))
+    args.skill.as_ref().is_none_or(|skill| run.skill == *skill)
+        && args.model.as_ref().is_none_or(uses)
+        && args.status.is_none_or(|status| run.status == Status::from(status))
         && projects.is_none_or(|projects| projects.iter().any(|project| run.is_in(project)))
-        && given.since.is_none_or(|since| run.at_ms.is_some_and(|ms| ms >= since.ms))
-        && given.until.is_none_or(|until| run.at_ms.is_some_and(|ms| ms < until.ms))
+        && args.since.is_none_or(|since| run.at_ms.is_some_and(|ms| ms >= since.ms))
+        && args.until.is_none_or(|until| run.at_ms.is_some_and(|ms| ms < until.ms))
 }
 
-/// The newest runs, the oldest of them on top.
-struct Newest {
-    rows: BinaryHeap<Reverse<Row>>,
+/// The order of runs: by time, then by their place in the logs.
+type RunOrder = (Option<i64>, SessionKey, u64);
+
+/// The newest runs that were offered, at most `limit` of them.
+struct NewestRuns {
+    rows: BTreeMap<RunOrder, Row>,
     limit: usize,
-    /// How many there were in all.
+    /// The number of runs that matched, shown or not.
     matched: u64,
 }
 
-impl Newest {
+impl NewestRuns {
     fn offer(&mut self, session: &SessionKey, run: &Run<'_>) {
         self.matched += 1;
+        let order = (run.at_ms, session.clone(), run.seq);
         let is_full = self.rows.len() >= self.limit;
-        let order = (run.at_ms, session, run.seq);
-        if is_full && self.rows.peek().is_none_or(|oldest| oldest.0.order() >= order) {
+        if is_full && self.rows.first_key_value().is_none_or(|(oldest, _)| *oldest >= order) {
             return;
         }
         if is_full {
-            self.rows.pop();
+            self.rows.pop_first();
         }
-        self.rows.push(Reverse(Row::new(session, run)));
-    }
-
-    fn in_order(self) -> Vec<Row> {
-        self.rows.into_sorted_vec().into_iter().map(|row| row.0).collect()
+        self.rows.insert(order, Row::new(session, run));
     }
 }
 
-/// What is kept of a run.
+/// The members of a run that a list shows.
 #[derive(Debug)]
 struct Row {
     at_ms: Option<i64>,
@@ -187,11 +222,7 @@ impl Row {
         }
     }
 
-    fn order(&self) -> (Option<i64>, &SessionKey, u64) {
-        (self.at_ms, &self.session, self.seq)
-    }
-
-    fn json(&self) -> serde_json::Value {
+    fn json(&self) -> Value {
         let judged = self.judged.map(|judged| {
             json!({"seq": judged.seq, "timestamp": judged.at_ms.map(when::format_ms), "note": self.note})
         });
@@ -202,26 +233,6 @@ impl Row {
             "duration_ms": self.duration_ms, "project_root": self.project, "oddities": self.oddities,
             "judged": judged,
         })
-    }
-}
-
-impl PartialEq for Row {
-    fn eq(&self, other: &Row) -> bool {
-        self.order() == other.order()
-    }
-}
-
-impl Eq for Row {}
-
-impl PartialOrd for Row {
-    fn partial_cmp(&self, other: &Row) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Row {
-    fn cmp(&self, other: &Row) -> std::cmp::Ordering {
-        self.order().cmp(&other.order())
     }
 }
 
@@ -238,7 +249,7 @@ fn at_of(ms: i64, terminal: bool, now: i64) -> String {
     if terminal { when::ago(ms, now) } else { when::format_ms(ms) }
 }
 
-fn table(rows: &[Row], output: &mut Output) -> std::io::Result<()> {
+fn table(rows: &[Row], output: &mut Output) -> io::Result<()> {
     let now = when::now_ms();
     let cell = |text: &str| match term::fit(&term::line(text), CELL_COLUMNS).into_owned() {
         text if text.is_empty() => "-".to_owned(),

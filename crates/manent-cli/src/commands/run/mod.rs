@@ -1,51 +1,49 @@
 //! `manent run …`: what skills did, with every attempt.
 
-#[cfg(target_os = "linux")]
 mod exec;
-mod finding;
-#[cfg(target_os = "linux")]
-mod hidden;
 mod judge;
 mod list;
-mod record;
-mod show;
 #[cfg(target_os = "linux")]
-mod shown;
+mod live_output;
+mod lookup;
+mod record;
+#[cfg(target_os = "linux")]
+mod sandboxed;
+mod show;
 
-use std::time::Duration;
-
-use anstyle::{AnsiColor, Style};
 use manent::SessionKey;
 use manent_runs::{ReadSummary, Runs, Status};
 
-use crate::args::run::{self as args, RunCommand};
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::term;
+use super::subcommands;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &args::Run) -> Result<Exit, Failure> {
-    match &given.command {
-        #[cfg(target_os = "linux")]
-        RunCommand::Exec(given) => exec::run(context, given),
-        #[cfg(not(target_os = "linux"))]
-        RunCommand::Exec(_) => {
-            let what = "there is no sandbox on this system, and no command is run without one; use Linux";
-            Err(Failure::new(Exit::Failed, what))
-        }
-        RunCommand::Record(given) => record::run(context, given),
-        RunCommand::List(given) => list::run(context, given),
-        RunCommand::Show(given) => show::run(context, given),
-        RunCommand::Judge(given) => judge::run(context, given),
+/// What skills did, with every attempt: run and record, list, show, judge
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(subcommand)]
+    command: RunCommand,
+}
+
+subcommands! {
+    RunCommand {
+        Exec(exec::RunExecArgs),
+        Record(record::RunRecordArgs),
+        List(list::RunListArgs),
+        Show(show::RunShowArgs),
+        Judge(judge::RunJudgeArgs),
     }
 }
 
-/// The runs of the store, for writers that wait this long for others.
+pub(crate) fn run(context: &Context<'_>, args: &RunArgs) -> Result<Exit, Failure> {
+    args.command.run(context)
+}
+
+/// Opens the runs of the store. Writers wait for `wait` while another process writes.
 fn runs(context: &Context<'_>, wait: Duration) -> Result<Runs, Failure> {
     Ok(Runs::open(&context.store(wait)?)?)
 }
 
-/// Says that something in a log could not be read.
-/// Says what is wrong with a log, unless it is known and was acknowledged.
+/// Warns of damage in the runs of a session, unless it was acknowledged.
 fn warn_of_damage(context: &Context<'_>, runs: &Runs, key: &SessionKey, seen: &ReadSummary) {
     if let Some(torn) = &seen.torn {
         context.warn(&format!(
@@ -76,5 +74,5 @@ fn style_of(status: Status) -> Style {
         Status::Unknown => AnsiColor::Yellow,
         Status::Other => AnsiColor::Blue,
     };
-    Style::new().fg_color(Some(color.into())).bold()
+    term::bold(color)
 }

@@ -3,36 +3,42 @@
 //! What arrives together is committed together, by session. One entry that cannot be recorded keeps none of the others
 //! out: it is named, and the exit code says that there was one.
 
-use std::io::{self, BufRead, IsTerminal, Read};
+use std::io::IsTerminal;
 
-use manent::log::frame::RECORD_BYTES_MAX;
 use manent::{Durability, SessionKey};
 use manent_runs::{NewEntry, Oddity, RunReceipt, Runs};
-use serde_json::json;
 
-use crate::args::Level;
-use crate::args::run::Record;
-use crate::context::{self, Context};
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use crate::commands::prelude::*;
+use crate::input::{InputLine, InputLines, too_large};
+use crate::output::receipt_json;
 
-pub(crate) fn run(context: &Context<'_>, given: &Record) -> Result<Exit, Failure> {
-    let (session, entry) = what_is_what(given)?;
-    let durability = match given.durability {
-        Level::Sync => Durability::Sync,
-        Level::Group => Durability::Group,
-        Level::Flush => Durability::Flush,
-    };
+/// Record runs that another program made: one JSON entry, or one a line on standard input
+#[derive(Debug, Args)]
+#[command(after_help = RECORD_NOTES)]
+pub(crate) struct RunRecordArgs {
+    /// The session [default: the `session_id` of each entry]
+    #[arg(value_name = "SESSION")]
+    first: Option<String>,
+    /// A JSON object; one a line from standard input if it is left out or '-'
+    #[arg(value_name = "JSON")]
+    second: Option<String>,
+    /// What a receipt promises: sync and group survive power loss, flush survives kill -9
+    #[arg(long, value_enum, default_value_t, value_name = "LEVEL")]
+    durability: DurabilityLevel,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &RunRecordArgs) -> Result<Exit, Failure> {
+    let (session, entry) = what_is_what(args)?;
     let mut recorder = Recorder {
         context,
-        runs: super::runs(context, given.wait.time)?,
+        runs: super::runs(context, args.wait.time)?,
         session,
-        durability,
+        durability: args.durability.into(),
         output: Some(context.output()),
         batch: Vec::new(),
         worst: Exit::Done,
-        troubles: 0,
         oddities: 0,
         unsure: 0,
         refused: 0,
@@ -48,38 +54,37 @@ pub(crate) fn run(context: &Context<'_>, given: &Record) -> Result<Exit, Failure
     Ok(recorder.worst)
 }
 
-/// Which of the two words is the session, and which the entry. Nothing for an entry: standard input.
-fn what_is_what(given: &Record) -> Result<(Option<SessionKey>, Option<&str>), Failure> {
+/// Tells the two words apart: the session, and the entry, which is `None` for standard input.
+fn what_is_what(args: &RunRecordArgs) -> Result<(Option<SessionKey>, Option<&str>), Failure> {
     let is_entry = |word: &str| word == "-" || word.trim_start().starts_with('{');
-    let (session, entry) = match (given.first.as_deref(), given.second.as_deref()) {
+    let (session, entry) = match (args.first.as_deref(), args.second.as_deref()) {
         (Some(word), None) if is_entry(word) => (None, Some(word)),
         (session, entry) => (session, entry),
     };
-    let session = session.map(context::key).transpose()?;
+    let session = session.map(session_key).transpose()?;
     Ok((session, entry.filter(|entry| *entry != "-")))
 }
 
 struct Recorder<'a> {
     context: &'a Context<'a>,
     runs: Runs,
-    /// Nothing: the one that each entry names.
+    /// `None` for the session that each entry names.
     session: Option<SessionKey>,
     durability: Durability,
-    /// Where receipts go, as long as somebody reads them.
+    /// The output for receipts, until its reader has left.
     output: Option<Output>,
     batch: Vec<Waiting>,
     worst: Exit,
-    /// How often something was complained of, and how often something was odd.
-    troubles: u64,
+    /// The number of entries with oddities.
     oddities: u64,
-    /// How many entries were recorded before, and may be lost.
+    /// The number of entries that were recorded before, and may not survive a power cut.
     unsure: u64,
     refused: u64,
 }
 
 /// An entry that came and is not recorded yet.
 struct Waiting {
-    /// Where it stands on standard input.
+    /// The line on standard input.
     line: Option<u64>,
     session: SessionKey,
     /// Until it is recorded.
@@ -87,39 +92,43 @@ struct Waiting {
     oddities: Vec<Oddity>,
 }
 
+impl Waiting {
+    fn place(&self) -> String {
+        self.line.map_or_else(|| "the entry".to_owned(), |line| format!("line {line}"))
+    }
+}
+
 impl Recorder<'_> {
     fn stream(&mut self) -> Result<(), Failure> {
         if io::stdin().is_terminal() {
             self.context.note("reading from the terminal; end with Ctrl-D on a line of its own");
         }
-        let mut input = io::BufReader::with_capacity(256 << 10, io::stdin().lock());
-        let mut number = 0_u64;
-        let mut line = Vec::new();
+        let mut input = InputLines::new();
         loop {
-            line.clear();
-            let read = read_line(&mut input, &mut line);
-            number += 1;
-            let outcome = match read {
-                Ok(Came::Nothing) => return self.commit(),
-                Ok(Came::TooLong(bytes)) => {
-                    self.complain(Some(number), &too_large(bytes));
-                    Ok(())
-                }
-                Ok(Came::Line) => {
-                    if !line.iter().all(u8::is_ascii_whitespace) {
-                        self.take(Some(number), &line);
-                    }
-                    Ok(())
-                }
-                Err(e) => Err(e),
-            };
+            let step = self.read_line(&mut input);
             // Nothing waits for a line that has not come yet; and what came before an error is kept.
-            let waiting = input.buffer().contains(&b'\n');
-            if !waiting || self.batch.len() >= BATCH_ENTRIES_MAX || outcome.is_err() {
+            if !input.has_more() || self.batch.len() >= BATCH_ENTRIES_MAX || step.is_err() {
                 self.commit()?;
             }
-            outcome?;
+            if step? == InputLine::End {
+                return self.commit();
+            }
         }
+    }
+
+    fn read_line(&mut self, input: &mut InputLines) -> Result<InputLine, Failure> {
+        let read = input.next()?;
+        match read {
+            InputLine::TooLong => {
+                let bytes = input.skip_rest()?;
+                self.complain(Some(input.number), &too_large(bytes));
+            }
+            InputLine::Complete if !input.line.trim_ascii().is_empty() => {
+                self.take(Some(input.number), &input.line);
+            }
+            InputLine::Complete | InputLine::End => {}
+        }
+        Ok(read)
     }
 
     /// Checks an entry and puts it with those that are going to be recorded.
@@ -144,8 +153,7 @@ impl Recorder<'_> {
     fn complain(&mut self, line: Option<u64>, failure: &Failure) {
         self.worst = self.worst.max(failure.exit);
         self.refused += 1;
-        self.troubles += 1;
-        if self.troubles <= TOLD_MAX {
+        if self.refused <= TOLD_MAX {
             let place = line.map_or_else(String::new, |line| format!("line {line} of standard input: "));
             self.context.complain(&Failure::new(failure.exit, format!("{place}{}", failure.message)));
         }
@@ -182,15 +190,11 @@ impl Recorder<'_> {
                 self.remark(waiting);
             }
             self.doubt(waiting, &recorded);
-            self.tell(waiting, &recorded)?;
+            let told = self.tell(waiting, &recorded);
+            self.check_output(told)?;
         }
-        if let Some(output) = &mut self.output {
-            match output.flush() {
-                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => self.output = None,
-                flushed => flushed?,
-            }
-        }
-        Ok(())
+        let flushed = self.output.as_mut().map_or(Ok(()), Output::flush);
+        Ok(self.check_output(flushed)?)
     }
 
     /// Names an entry that was recorded before, and of which nobody knows whether it is as durable as asked.
@@ -201,7 +205,7 @@ impl Recorder<'_> {
         self.worst = self.worst.max(Exit::Unknown);
         self.unsure += 1;
         if self.unsure <= TOLD_MAX {
-            let place = waiting.line.map_or_else(|| "the entry".to_owned(), |line| format!("line {line}"));
+            let place = waiting.place();
             self.context.warn(&format!(
                 "{place} is recorded already, in another program's file, in which nothing is written again: it is \
                  unknown whether it survives a power cut"
@@ -216,9 +220,8 @@ impl Recorder<'_> {
         }
         self.oddities += 1;
         if self.oddities <= TOLD_MAX {
-            let place = waiting.line.map_or_else(|| "the entry".to_owned(), |line| format!("line {line}"));
             let odd: Vec<String> = waiting.oddities.iter().map(Oddity::to_string).collect();
-            self.context.warn(&format!("{place} is kept, but odd: {}", odd.join("; ")));
+            self.context.warn(&format!("{} is kept, but odd: {}", waiting.place(), odd.join("; ")));
         }
     }
 
@@ -226,30 +229,31 @@ impl Recorder<'_> {
         let Some(output) = &mut self.output else { return Ok(()) };
         let RunReceipt { run_id, receipt, repeated, .. } = recorded;
         let session = &waiting.session;
-        let told = if output.json {
-            let odd: Vec<String> = waiting.oddities.iter().map(Oddity::to_string).collect();
-            output.json(&json!({
-                "session": session.as_str(), "id": &*receipt.id, "seq": receipt.seq,
-                "offset": receipt.position.raw(), "durability": receipt.durability.word(),
-                "run_id": run_id, "repeated": repeated, "oddities": odd,
-            }))
-        } else {
-            let before = if *repeated { "  recorded before" } else { "" };
-            let text = format!("{} {}  {}", term::line(session.as_str()), receipt.seq, term::line(run_id));
-            output.line(&[(anstyle::Style::new(), &text), (term::FAINT, before)])
-        };
-        match told {
-            // Nobody reads the receipts any more. The entries go on being kept: that is what was asked for.
+        if output.json {
+            let mut line = receipt_json(session, Some(receipt));
+            line["run_id"] = run_id.as_str().into();
+            line["repeated"] = (*repeated).into();
+            line["oddities"] = waiting.oddities.iter().map(Oddity::to_string).collect();
+            return output.json(&line);
+        }
+        let before = if *repeated { "  recorded before" } else { "" };
+        let text = format!("{} {}  {}", term::line(session.as_str()), receipt.seq, term::line(run_id));
+        output.line(&[(Style::new(), &text), (term::FAINT, before)])
+    }
+
+    /// Drops the output for receipts if its reader has left. The entries go on being kept: that is what was asked for.
+    fn check_output(&mut self, written: io::Result<()>) -> io::Result<()> {
+        match written {
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {
                 self.output = None;
                 Ok(())
             }
-            told => told,
+            written => written,
         }
     }
 
     fn sum_up(&self) {
-        if self.troubles > TOLD_MAX {
+        if self.refused > TOLD_MAX {
             let message =
                 format!("{} entries were not recorded; the first are named above", term::count(self.refused));
             self.context.complain(&Failure::new(self.worst, message));
@@ -264,38 +268,14 @@ impl Recorder<'_> {
     }
 }
 
-/// What standard input gave.
-enum Came {
-    Line,
-    TooLong(u64),
-    Nothing,
-}
-
-/// Reads one line, at most as long as a record may be. Of a longer one nothing is kept, and all of it is passed over.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> Result<Came, Failure> {
-    let n = input.by_ref().take(RECORD_BYTES_MAX as u64 + 1).read_until(b'\n', line)?;
-    if n <= RECORD_BYTES_MAX {
-        return Ok(if n == 0 { Came::Nothing } else { Came::Line });
-    }
-    let mut bytes = n as u64;
-    while !line.ends_with(b"\n") {
-        line.clear();
-        let n = input.by_ref().take(SKIPPED_BYTES).read_until(b'\n', line)?;
-        bytes += n as u64;
-        if n == 0 {
-            break;
-        }
-    }
-    // What was read of it need not be kept in memory until a longer one comes.
-    *line = Vec::new();
-    Ok(Came::TooLong(bytes))
-}
-
-fn too_large(bytes: u64) -> Failure {
-    manent::log::Error::TooLarge { bytes, max: RECORD_BYTES_MAX as u64 }.into()
-}
-
 const BATCH_ENTRIES_MAX: usize = 256;
 /// After so many complaints, the rest is counted.
 const TOLD_MAX: u64 = 20;
-const SKIPPED_BYTES: u64 = 1 << 20;
+
+const RECORD_NOTES: &str = "\
+An entry with an idempotency_key (or a run_id) that was recorded before is not recorded again, and
+gets the receipt of then. What cannot be recorded is named, and the rest goes in.
+
+Examples:
+  manent run record '{\"session_id\":\"work\",\"skill\":\"lint\",\"final_status\":\"success\"}'
+  cat runs.jsonl | manent run record --json";

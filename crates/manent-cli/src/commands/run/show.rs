@@ -2,31 +2,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::time::Duration;
 
-use anstyle::Style;
 use manent::SessionKey;
 use manent_runs::{Attempt, Oddity, RecordRange, Run, Runs, Status, Verdict, VerdictRef};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
-use super::finding::{Found, find};
-use crate::args::run::Show;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::{term, when};
+use super::lookup::{FoundRun, find};
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Show) -> Result<Exit, Failure> {
+/// Show everything of one run
+#[derive(Debug, Args)]
+pub(crate) struct RunShowArgs {
+    /// Its id or at least eight characters of it, or its session and number: work:12
+    #[arg(value_name = "RUN_ID|SESSION:SEQ")]
+    run: String,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &RunShowArgs) -> Result<Exit, Failure> {
     let runs = super::runs(context, Duration::ZERO)?;
-    let found = find(context, &runs, &given.run, None)?;
+    let found = find(context, &runs, &args.run, None)?;
     print_found(context, &runs, &found, &mut context.output())
 }
 
 fn print_found(
     context: &Context<'_>,
     runs: &Runs,
-    found: &Found,
+    found: &FoundRun,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let mut printed = None;
@@ -48,8 +49,7 @@ fn print_found(
         return Err(Failure::new(Exit::NotFound, what));
     };
     printed?;
-    output.flush()?;
-    Ok(Exit::Done)
+    output.finish()
 }
 
 /// The verdicts that count, by the numbers of their records. One that cannot be read any more is not there.
@@ -71,7 +71,7 @@ fn told_afterwards(word: &str, judged: Option<VerdictRef>, said: &Said) -> Strin
     format!("{word}, said afterwards{at}{colon}{note}")
 }
 
-fn print_json(session: &SessionKey, run: &Run<'_>, said: &Said, output: &mut Output) -> std::io::Result<()> {
+fn print_json(session: &SessionKey, run: &Run<'_>, said: &Said, output: &mut Output) -> io::Result<()> {
     let verdict = |(attempt, verified, judged): (Option<u64>, Option<bool>, VerdictRef)| {
         let said = said.get(&judged.seq);
         json!({
@@ -99,7 +99,7 @@ fn print_json(session: &SessionKey, run: &Run<'_>, said: &Said, output: &mut Out
     output.json_line(&format!("{},\"entry\":{line}}}", head.trim_end_matches('}')))
 }
 
-fn print(session: &SessionKey, run: &Run<'_>, said: &Said, output: &mut Output) -> std::io::Result<()> {
+fn print(session: &SessionKey, run: &Run<'_>, said: &Said, output: &mut Output) -> io::Result<()> {
     let status = run.status.word();
     let skill = term::line(&run.skill);
     output.line(&[(Style::new().bold(), &skill), (super::style_of(run.status), &format!("  {status}"))])?;
@@ -136,7 +136,7 @@ fn print(session: &SessionKey, run: &Run<'_>, said: &Said, output: &mut Output) 
     Ok(())
 }
 
-fn print_attempt(attempt: &Attempt<'_>, nth: u64, said: &Said, output: &mut Output) -> std::io::Result<()> {
+fn print_attempt(attempt: &Attempt<'_>, nth: u64, said: &Said, output: &mut Output) -> io::Result<()> {
     let number = attempt.attempt.unwrap_or(nth);
     let verified = match attempt.verified {
         Some(true) => "verified",
@@ -170,14 +170,14 @@ fn print_attempt(attempt: &Attempt<'_>, nth: u64, said: &Said, output: &mut Outp
     Ok(())
 }
 
-/// Where a passage can be looked at.
+/// Returns the place of a passage, and the command that shows it.
 fn passage(passage: Option<&RecordRange>) -> String {
     passage.map_or_else(String::new, |RecordRange { session, seq: (first, last), .. }| {
         format!("{session} {first}-{last}  (`manent show {} --from {first}`)", term::shell_word(session))
     })
 }
 
-fn member(output: &mut Output, indent: &str, name: &str, text: &str) -> std::io::Result<()> {
+fn member(output: &mut Output, indent: &str, name: &str, text: &str) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());
     }

@@ -1,21 +1,23 @@
 //! `manent skills diff [DIR]`: how skills differ from what was trusted.
 
-use anstyle::{AnsiColor, Style};
 use manent_agent::skills::{
     FileDifference, SkillDifference, SkillStatus, Skills, TrustState, TrustedCopies, TrustedFolders,
     differences,
 };
-use serde_json::{Value, json};
 
-use super::Here;
-use crate::args::skills::Folder;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use super::{Folder, SkillsHere};
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, here: &Here, given: &Folder) -> Result<Exit, Failure> {
-    let dir = given.dir.clone().unwrap_or_else(|| here.cwd.clone());
+/// Show how the skills of a folder differ from what was trusted
+#[derive(Debug, Args)]
+pub(crate) struct SkillsDiffArgs {
+    #[command(flatten)]
+    folder: Folder,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &SkillsDiffArgs) -> Result<Exit, Failure> {
+    let here = SkillsHere::open(context)?;
+    let dir = args.folder.dir.clone().unwrap_or_else(|| here.cwd.clone());
     let folder = here.project(&dir);
     let skills = here.skills_of(context, folder.clone());
     let trust = TrustedFolders::load(&here.store).of(&folder);
@@ -60,7 +62,7 @@ pub(super) fn json_of(difference: &SkillDifference) -> Value {
     json!({"dir": difference.dir, "change": difference.word, "files": files})
 }
 
-pub(super) fn show(difference: &SkillDifference, output: &mut Output) -> std::io::Result<()> {
+pub(super) fn show(difference: &SkillDifference, output: &mut Output) -> io::Result<()> {
     if output.json {
         return output.json(&json_of(difference));
     }

@@ -1,20 +1,23 @@
 //! `manent skills doctor`: what models are told of the skills, to the letter, and what they are not told.
 
-use anstyle::Style;
 use manent::tokens::Tokens;
 use manent_agent::skills::{Catalogue, SkillStatus, Skills, budget};
-use serde_json::json;
 
-use super::Here;
-use crate::args::skills::Doctor;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use super::SkillsHere;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, here: &Here, given: &Doctor) -> Result<Exit, Failure> {
+/// Show what models are told of the skills, to the letter, and what was cut, skipped or held back
+#[derive(Debug, Args)]
+pub(crate) struct SkillsDoctorArgs {
+    /// What the catalogue may take [default: 2 % of a context of 32,000, but at least 1,000]
+    #[arg(long, value_name = "TOKENS")]
+    budget: Option<u64>,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &SkillsDoctorArgs) -> Result<Exit, Failure> {
+    let here = SkillsHere::open(context)?;
     let skills = here.skills(context);
-    let budget = match given.budget {
+    let budget = match args.budget {
         Some(budget) => budget,
         None => budget(context.config()?.limits.max_tokens),
     };
@@ -77,7 +80,7 @@ fn findings(skills: &Skills, catalogue: &Catalogue) -> Vec<Finding> {
     all
 }
 
-fn print(catalogue: &Catalogue, findings: &[Finding], output: &mut Output) -> std::io::Result<()> {
+fn print(catalogue: &Catalogue, findings: &[Finding], output: &mut Output) -> io::Result<()> {
     if !catalogue.text.is_empty() {
         output.block(catalogue.text.trim_end())?;
         output.line(&[])?;

@@ -1,18 +1,18 @@
 //! `manent skills list`: all skills that were found, and which are used.
 
-use anstyle::Style;
 use manent::tokens::Tokens;
 use manent_agent::skills::Skill;
-use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
-use super::Here;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use super::SkillsHere;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, here: &Here) -> Result<Exit, Failure> {
+/// List the skills, and say which are used
+#[derive(Debug, Args)]
+pub(crate) struct SkillsListArgs {}
+
+pub(crate) fn run(context: &Context<'_>, _args: &SkillsListArgs) -> Result<Exit, Failure> {
+    let here = SkillsHere::open(context)?;
     let skills = here.skills(context);
     let mut output = context.output();
     if output.json {
@@ -36,12 +36,12 @@ pub(crate) fn run(context: &Context<'_>, here: &Here) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What the instructions take.
+/// Returns the tokens of the instructions of a skill.
 fn tokens_of(skill: &Skill) -> u64 {
     Tokens::default().count(&skill.read().0.body)
 }
 
-fn table(skills: &[Skill], output: &mut Output) -> std::io::Result<()> {
+fn table(skills: &[Skill], output: &mut Output) -> io::Result<()> {
     let cells = skills.iter().map(|skill| {
         let state = match super::reason(skill) {
             Some(why) => format!("{}: {why}", skill.standing.word()),
@@ -73,7 +73,7 @@ fn table(skills: &[Skill], output: &mut Output) -> std::io::Result<()> {
     };
     output.line(&[(term::FAINT, &line(heads))])?;
     for row in &cells {
-        output.line(&[(Style::new(), &line(row.each_ref().map(String::as_str)))])?;
+        output.plain(&line(row.each_ref().map(String::as_str)))?;
     }
     Ok(())
 }

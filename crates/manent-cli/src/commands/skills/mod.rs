@@ -5,70 +5,91 @@ mod doctor;
 mod list;
 mod show;
 mod trust;
+mod untrust;
 mod validate;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use manent::Store;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
 use manent_agent::skills::{Problem, Skill, SkillDirs, SkillStatus, Skills, TrustedFolders, project_of};
-use serde_json::{Value, json};
 
-use crate::args::skills::{self as args, SkillsCommand};
-use crate::context::{Context, user_home};
-use crate::exit::{Exit, Failure};
+use super::subcommands;
+use crate::commands::prelude::*;
+use crate::context::user_home;
 
-pub(crate) fn run(context: &Context<'_>, given: &args::Skills) -> Result<Exit, Failure> {
-    let here = Here::new(context, &context.store(WAIT)?)?;
-    match &given.command {
-        SkillsCommand::List => list::run(context, &here),
-        SkillsCommand::Show(given) => show::run(context, &here, given),
-        SkillsCommand::Validate(given) => validate::run(context, &here, given),
-        SkillsCommand::Doctor(given) => doctor::run(context, &here, given),
-        SkillsCommand::Diff(given) => diff::run(context, &here, given),
-        SkillsCommand::Trust(given) => trust::trust(context, &here, given),
-        SkillsCommand::Untrust(given) => trust::untrust(context, &here, given),
+/// What models can be taught by files: list, show, check skills, and whose are used
+#[derive(Debug, Args)]
+pub(crate) struct SkillsArgs {
+    #[command(subcommand)]
+    command: SkillsCommand,
+}
+
+subcommands! {
+    #[command(after_help = PLACES)]
+    SkillsCommand {
+        List(list::SkillsListArgs),
+        Show(show::SkillsShowArgs),
+        Validate(validate::SkillsValidateArgs),
+        Doctor(doctor::SkillsDoctorArgs),
+        Diff(diff::SkillsDiffArgs),
+        Trust(trust::SkillsTrustArgs),
+        Untrust(untrust::SkillsUntrustArgs),
     }
 }
 
-/// All skills that count where somebody types.
+pub(crate) fn run(context: &Context<'_>, args: &SkillsArgs) -> Result<Exit, Failure> {
+    args.command.run(context)
+}
+
+// The folder whose skills are trusted or not.
+#[derive(Debug, Args)]
+struct Folder {
+    /// The folder, or one in it [default: where you are]
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Returns the skills that count in the current directory, and warns of those that are held back.
 pub(crate) fn skills_here(context: &Context<'_>, store: &Store) -> Result<Skills, Failure> {
-    let skills = Here::new(context, store)?.skills(context);
+    let skills = SkillsHere::new(context, store)?.skills(context);
     note_held(context, &skills);
     Ok(skills)
 }
 
-/// Where somebody types, and what belongs to that.
-struct Here {
+/// The current directory, and the places of its skills.
+struct SkillsHere {
     disk: Arc<dyn Disk>,
     store: Store,
-    /// The home of the store.
+    /// The directory of the store.
     home: PathBuf,
     user: Option<PathBuf>,
     cwd: PathBuf,
 }
 
-impl Here {
-    fn new(context: &Context<'_>, store: &Store) -> Result<Here, Failure> {
-        let cwd = std::env::current_dir().map_err(|e| {
-            Failure::new(
-                Exit::Failed,
-                format!("the current directory is not known: {e}; go to one that is there"),
-            )
-        })?;
-        let (disk, store, home) = (RealDisk::shared(), store.clone(), context.home()?);
-        Ok(Here { disk, store, home, user: user_home(), cwd })
+impl SkillsHere {
+    /// Opens the store for a command about skills.
+    fn open(context: &Context<'_>) -> Result<SkillsHere, Failure> {
+        SkillsHere::new(context, &context.store(WAIT)?)
     }
 
-    /// The folder whose skills count in a directory.
+    fn new(context: &Context<'_>, store: &Store) -> Result<SkillsHere, Failure> {
+        let cwd = std::env::current_dir().map_err(|e| {
+            let what = format!("the current directory is not known: {e}; go to one that is there");
+            Failure::new(Exit::Failed, what)
+        })?;
+        let (disk, store, home) = (RealDisk::shared(), store.clone(), context.home()?);
+        Ok(SkillsHere { disk, store, home, user: user_home(), cwd })
+    }
+
+    /// Returns the folder whose skills count in a directory.
     fn project(&self, dir: &Path) -> PathBuf {
         project_of(&*self.disk, dir, self.user.as_deref())
     }
 
-    /// All skills that count where somebody types.
+    /// Returns the skills that count in the current directory.
     fn skills(&self, context: &Context<'_>) -> Skills {
         self.skills_of(context, self.project(&self.cwd))
     }
@@ -84,7 +105,7 @@ impl Here {
     }
 }
 
-/// Says which skills are held back because they are not what was trusted.
+/// Warns of skills that are held back because they are not what was trusted.
 fn note_held(context: &Context<'_>, skills: &Skills) {
     for skill in &skills.all {
         if let SkillStatus::Held { why } = &skill.standing {
@@ -94,7 +115,7 @@ fn note_held(context: &Context<'_>, skills: &Skills) {
     }
 }
 
-/// Says that there are skills which are not used because of trust.
+/// Notes that there are skills which are not used because their folder is not trusted.
 fn note_untrusted(context: &Context<'_>, skills: &Skills) {
     note_held(context, skills);
     let count = skills.all.iter().filter(|skill| skill.standing == SkillStatus::Untrusted).count();
@@ -107,7 +128,7 @@ fn note_untrusted(context: &Context<'_>, skills: &Skills) {
     }
 }
 
-/// Why a skill is not used; nothing if it is.
+/// Returns the reason why a skill is not used, or `None` if it is used.
 fn reason(skill: &Skill) -> Option<String> {
     match &skill.standing {
         SkillStatus::Used => None,
@@ -127,7 +148,7 @@ fn json_of_problem(problem: &Problem) -> Value {
     })
 }
 
-/// What every list says of a skill.
+/// Returns the members that every list shows of a skill.
 fn json_of(skill: &Skill) -> Value {
     json!({
         "name": skill.name(), "where": skill.origin.word(), "state": skill.standing.word(),
@@ -141,3 +162,9 @@ fn json_of(skill: &Skill) -> Value {
 const WAIT: Duration = Duration::from_secs(5);
 const HELD_HINT: &str =
     "`manent skills diff` shows what changed, `manent skills trust` trusts it as it is now";
+const PLACES: &str = "\
+Skills are looked for in .manent/skills, .agents/skills and .claude/skills of the project (the
+nearest directory above that git knows) and of your home, and in skills/ of the store. Of two with
+the same name the first counts. Those of a project are used once you trust its folder, as they were
+then: what is added or changed later is held back until you trust it again. So are those of your
+home that lie in the folder that you work in, where a command of a model could change them.";

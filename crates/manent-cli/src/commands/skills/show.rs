@@ -2,20 +2,22 @@
 
 use std::path::Path;
 
-use anstyle::Style;
 use manent::tokens::Tokens;
 use manent_agent::skills::{Skill, SkillError, SkillStatus};
-use serde_json::json;
 
-use super::Here;
-use crate::args::skills::Show;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use super::SkillsHere;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, here: &Here, given: &Show) -> Result<Exit, Failure> {
-    let skill = find(context, here, &given.name)?;
+/// Show what a model gets when a skill is called
+#[derive(Debug, Args)]
+pub(crate) struct SkillsShowArgs {
+    /// The skill: its name, or a path with a slash in it
+    name: String,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &SkillsShowArgs) -> Result<Exit, Failure> {
+    let here = SkillsHere::open(context)?;
+    let skill = find(context, &here, &args.name)?;
     let text = match &skill.standing {
         // It has no instructions that anybody would be given; what is in the file can be seen all the same.
         SkillStatus::Skipped(_) => skill.read().0.body,
@@ -49,7 +51,7 @@ pub(crate) fn run(context: &Context<'_>, here: &Here, given: &Show) -> Result<Ex
 }
 
 /// The skill that was named: by its path if it looks like one.
-fn find(context: &Context<'_>, here: &Here, name: &str) -> Result<Skill, Failure> {
+fn find(context: &Context<'_>, here: &SkillsHere, name: &str) -> Result<Skill, Failure> {
     if name.contains('/') {
         return Ok(Skill::at(&here.disk, Path::new(name))?);
     }
@@ -57,7 +59,7 @@ fn find(context: &Context<'_>, here: &Here, name: &str) -> Result<Skill, Failure
     Ok(skills.get(name).cloned().ok_or_else(|| SkillError::NoSuch { name: name.to_owned() })?)
 }
 
-fn print(skill: &Skill, tokens: u64, text: &str, output: &mut Output) -> std::io::Result<()> {
+fn print(skill: &Skill, tokens: u64, text: &str, output: &mut Output) -> io::Result<()> {
     let manifest = &skill.manifest;
     let mut fields = vec![
         ("from", format!("{}, {}", skill.origin.word(), skill.dir.display())),

@@ -1,21 +1,23 @@
-//! `manent skills trust|untrust [DIR]`: whose skills are used, and as they were when.
+//! `manent skills trust [DIR]`: the skills of a folder are used as they are now.
 
 use std::path::Path;
 
-use anstyle::{AnsiColor, Style};
 use manent::Space;
 use manent_agent::skills::{Skill, SkillDifference, SkillError, TrustState, TrustedFolders};
-use serde_json::{Value, json};
 
-use super::{Here, diff};
-use crate::args::skills::Folder;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use super::{Folder, SkillsHere, diff};
+use crate::commands::prelude::*;
 
-pub(crate) fn trust(context: &Context<'_>, here: &Here, given: &Folder) -> Result<Exit, Failure> {
-    let dir = given.dir.clone().unwrap_or_else(|| here.cwd.clone());
+/// Use the skills of a folder as they are now, and show what changed since they were last trusted
+#[derive(Debug, Args)]
+pub(crate) struct SkillsTrustArgs {
+    #[command(flatten)]
+    folder: Folder,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &SkillsTrustArgs) -> Result<Exit, Failure> {
+    let here = SkillsHere::open(context)?;
+    let dir = args.folder.dir.clone().unwrap_or_else(|| here.cwd.clone());
     let folder = here.project(&dir);
     // A path of something else than a directory would wait for one to come.
     here.disk
@@ -41,7 +43,7 @@ pub(crate) fn trust(context: &Context<'_>, here: &Here, given: &Folder) -> Resul
     let now = here.skills_of(context, folder.clone());
     let of_folder = now.all.iter().filter(|skill| skill.is_comparable());
     let names: Vec<&str> = of_folder.map(Skill::name).collect();
-    tell(&mut output, "trusted", &folder, &names, &differing)?;
+    print_trust(&mut output, "trusted", &folder, &names, &differing)?;
     output.flush()?;
     if names.is_empty() {
         context.note(
@@ -52,29 +54,13 @@ pub(crate) fn trust(context: &Context<'_>, here: &Here, given: &Folder) -> Resul
     Ok(Exit::Done)
 }
 
-pub(crate) fn untrust(context: &Context<'_>, here: &Here, given: &Folder) -> Result<Exit, Failure> {
-    let dir = given.dir.clone().unwrap_or_else(|| here.cwd.clone());
-    // What is gone is named as it was noted: by its whole path.
-    let folder = here.project(&here.cwd.join(dir));
-    let trusted = TrustedFolders::load(&here.store);
-    if trusted.trouble().is_none() && !trusted.holds(&folder) {
-        context.note(&format!("{} was not trusted", folder.display()));
-        return Ok(Exit::Done);
-    }
-    let folder = TrustedFolders::distrust(&*here.disk, &here.store, &folder)?;
-    let mut output = context.output();
-    tell(&mut output, "untrusted", &folder, &[], &[])?;
-    output.flush()?;
-    Ok(Exit::Done)
-}
-
-fn tell(
+pub(super) fn print_trust(
     output: &mut Output,
     verb: &str,
     folder: &Path,
     names: &[&str],
     differing: &[SkillDifference],
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     if output.json {
         let (folder, is_trusted) = (folder.to_string_lossy(), verb == "trusted");
         let differing: Vec<Value> = differing.iter().map(diff::json_of).collect();
@@ -82,8 +68,6 @@ fn tell(
             &json!({"folder": folder, "trusted": is_trusted, "skills": names, "differences": differing}),
         );
     }
-    let style = Style::new().fg_color(Some(AnsiColor::Green.into())).bold();
-    let folder = format!(" {}", term::line(&folder.to_string_lossy()));
     let names = if names.is_empty() { String::new() } else { format!("  {}", term::line(&names.join(" "))) };
-    output.line(&[(style, verb), (Style::new(), &folder), (term::FAINT, &names)])
+    output.done(verb, &term::line(&folder.to_string_lossy()), &names)
 }

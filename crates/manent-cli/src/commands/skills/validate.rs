@@ -1,30 +1,33 @@
 //! `manent skills validate [PATH…]`: every rule that a skill breaks, with its line.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anstyle::{AnsiColor, Style};
 use manent::tokens::Tokens;
 use manent_agent::skills::{Severity, Skill, SkillError, Skills};
-use serde_json::json;
 
-use super::Here;
-use crate::args::skills::Validate;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::output::Output;
-use crate::term;
+use super::SkillsHere;
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, here: &Here, given: &Validate) -> Result<Exit, Failure> {
+/// Check skills against the specification (all that are found, if none is named)
+#[derive(Debug, Args)]
+pub(crate) struct SkillsValidateArgs {
+    /// A skill's directory, its SKILL.md, or a directory of skills
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &SkillsValidateArgs) -> Result<Exit, Failure> {
+    let here = SkillsHere::open(context)?;
     let mut worst = Exit::Done;
     let mut skills = Vec::new();
-    if given.paths.is_empty() {
+    if args.paths.is_empty() {
         skills = here.skills(context).all;
         if skills.is_empty() {
             context.note("no skills were found; name a directory to check what is there");
         }
     }
-    for path in &given.paths {
-        match at(here, path) {
+    for path in &args.paths {
+        match at(&here, path) {
             Ok(found) => skills.extend(found),
             Err(failure) => {
                 context.complain(&failure);
@@ -44,7 +47,7 @@ pub(crate) fn run(context: &Context<'_>, here: &Here, given: &Validate) -> Resul
 }
 
 /// The skill at a path, or all those under it.
-fn at(here: &Here, path: &Path) -> Result<Vec<Skill>, Failure> {
+fn at(here: &SkillsHere, path: &Path) -> Result<Vec<Skill>, Failure> {
     let none = match Skill::at(&here.disk, path) {
         Err(none @ SkillError::NoFile { .. }) => none,
         found => return Ok(vec![found?]),
@@ -58,7 +61,7 @@ fn at(here: &Here, path: &Path) -> Result<Vec<Skill>, Failure> {
 }
 
 /// Tells what is wrong with a skill; whether nothing is, but for advice.
-fn check(skill: &Skill, tokens: &Tokens, output: &mut Output) -> std::io::Result<bool> {
+fn check(skill: &Skill, tokens: &Tokens, output: &mut Output) -> io::Result<bool> {
     let problems = skill.check(tokens);
     let is_fine = problems.iter().all(|problem| problem.rule.grade() == Severity::Advice);
     if output.json {
@@ -69,7 +72,7 @@ fn check(skill: &Skill, tokens: &Tokens, output: &mut Output) -> std::io::Result
         return Ok(is_fine);
     }
     let (color, word) = if is_fine { (AnsiColor::Green, "ok   ") } else { (AnsiColor::Red, "wrong") };
-    let style = Style::new().fg_color(Some(color.into())).bold();
+    let style = term::bold(color);
     let file = format!("  {}", term::line(&skill.file.to_string_lossy()));
     output.line(&[(style, word), (Style::new(), &file)])?;
     for problem in &problems {
@@ -81,5 +84,5 @@ fn check(skill: &Skill, tokens: &Tokens, output: &mut Output) -> std::io::Result
     Ok(is_fine)
 }
 
-/// As wide as most names of rules.
+/// The width of most names of rules.
 const RULE_COLUMNS: usize = 20;

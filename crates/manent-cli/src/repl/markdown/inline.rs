@@ -12,7 +12,7 @@ pub(super) struct Span {
     looks: Looks,
 }
 
-/// What marks say of a part.
+/// The styles that marks give to a part of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "marks within marks: each is there or not")]
 struct Looks {
@@ -25,7 +25,7 @@ struct Looks {
 }
 
 impl Span {
-    /// Its style on a line that is written in another.
+    /// Returns the style of this part on a line of style `base`.
     pub(super) fn over(&self, base: Style) -> Style {
         let looks = self.looks;
         if looks.address {
@@ -46,22 +46,22 @@ impl Span {
     }
 }
 
-/// What is known of a text.
+/// The beginning of a text, as far as its marks are known.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) spans: Vec<Span>,
-    /// How much of it that is; the rest may become a mark.
+    /// The length of that beginning in bytes; the rest may become a mark.
     pub(super) bytes: usize,
 }
 
-/// Whether the line may go on.
+/// Tells whether more of the line may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum More {
     MayCome,
     Never,
 }
 
-/// What a text at the front of `text` turns out to be.
+/// The result of looking for a mark at the front of a text.
 enum Mark {
     /// Looks of what is in it, where that begins and ends, and where the text behind it begins.
     Closed { looks: Looks, inside: (usize, usize), address: Option<(usize, usize)>, behind: usize },
@@ -109,7 +109,7 @@ impl Known {
         }
     }
 
-    /// What stands within marks may hold others; code and links hold nothing but themselves.
+    /// Adds text that stands within marks, and that may hold other marks unless it is code or a link.
     fn within(&mut self, text: &str, looks: Looks) {
         if looks.code || looks.link {
             return self.push(text, looks);
@@ -142,7 +142,7 @@ fn mark(text: &str, before: Option<char>, more: More) -> Mark {
     }
 }
 
-/// How many of a character stand at the front; nothing if more of them may come.
+/// Counts the characters `of` at the front. Returns `None` if more of them may come.
 fn run(text: &str, of: char, more: More) -> Option<usize> {
     let count = text.chars().take_while(|c| *c == of).count();
     (count < text.len() || more == More::Never).then_some(count)

@@ -17,23 +17,23 @@ pub(super) enum Key {
     Other,
 }
 
-/// What came and is no key yet.
+/// Decodes keys from bytes, and holds the bytes that are not a whole key yet.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(super) struct KeyDecoder {
     bytes: Vec<u8>,
 }
 
-impl Keys {
+impl KeyDecoder {
     pub(super) fn take(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Whether what came may be the beginning of a key.
+    /// Returns true if there are bytes that may be the beginning of a key.
     pub(super) fn is_waiting(&self) -> bool {
         !self.bytes.is_empty()
     }
 
-    /// Nothing follows: what came is all.
+    /// Decodes the bytes that are left, because no more follow soon.
     pub(super) fn flush(&mut self) -> Key {
         let lone = self.bytes == [ESCAPE];
         self.bytes.clear();
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn all(bytes: &[u8]) -> Vec<Key> {
-        let mut keys = Keys::default();
+        let mut keys = KeyDecoder::default();
         let mut found = Vec::new();
         // One byte at a time: a slow line.
         for byte in bytes {

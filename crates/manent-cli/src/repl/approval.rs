@@ -7,8 +7,8 @@ use manent_agent::kernel::{Approval, Word};
 use manent_agent::policy::{ApprovalScope, Grant, MAY_CHANGE, Prefix};
 use rustix::termios::{QueueSelector, tcflush};
 
-use super::editing;
-use super::showing::{faint, tell};
+use super::answer_view::{faint, tell};
+use super::line_editor;
 use crate::context::Context;
 use crate::term;
 
@@ -29,7 +29,7 @@ pub(super) fn ask(context: &Context<'_>, approval: &Approval) {
     let longer =
         if approval.is_for_once { "" } else { ", [s] this very one in this chat, [p] in this project" };
     tell(&format!("[y] yes{longer}{}, or no and why", wider(approval)));
-    let line = editing::answer(context, "allow? ").unwrap_or_default();
+    let line = line_editor::answer(context, "allow? ").unwrap_or_default();
     let said = line.trim();
     approval.answer(match (said, &approval.prefix) {
         ("y" | "yes" | "Y", _) => Word::Yes(ApprovalScope::Once, Grant::Same),

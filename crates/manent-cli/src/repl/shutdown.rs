@@ -11,20 +11,20 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
-/// Whether somebody wants this process to end.
+/// Signals that ask this process to end: SIGTERM and SIGHUP.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Leaving {
+pub(crate) struct Shutdown {
     asked: Arc<AtomicBool>,
     /// An answer is being made: it is stopped and kept, and then this ends by itself.
     answering: Arc<AtomicBool>,
     told: Arc<Notify>,
 }
 
-impl Leaving {
+impl Shutdown {
     /// Begins to listen. Whoever ignores a hang-up (`nohup`) goes on ignoring it.
-    pub(crate) fn listen(runtime: &Runtime) -> io::Result<Leaving> {
-        let leaving = Leaving::default();
-        let (here, terminal) = (leaving.clone(), tcgetattr(io::stdin()).ok());
+    pub(crate) fn listen(runtime: &Runtime) -> io::Result<Shutdown> {
+        let shutdown = Shutdown::default();
+        let (here, terminal) = (shutdown.clone(), tcgetattr(io::stdin()).ok());
         let _guard = runtime.enter();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = if ignores_hangup() { None } else { Some(signal(SignalKind::hangup())?) };
@@ -40,7 +40,7 @@ impl Leaving {
                 here.leave(number, terminal.as_ref());
             }
         });
-        Ok(leaving)
+        Ok(shutdown)
     }
 
     fn leave(&self, signal: i32, terminal: Option<&Termios>) {
@@ -57,9 +57,9 @@ impl Leaving {
     }
 
     /// From here on an answer is made, as long as what this gives lives.
-    pub(super) fn answering(&self) -> Answering<'_> {
+    pub(super) fn answering(&self) -> AnswerGuard<'_> {
         self.answering.store(true, Ordering::SeqCst);
-        Answering(self)
+        AnswerGuard(self)
     }
 
     /// A person is asked something in the middle of an answer: what was said before that is on the disk.
@@ -80,15 +80,15 @@ impl Leaving {
 }
 
 /// An answer is being made.
-pub(super) struct Answering<'a>(&'a Leaving);
+pub(super) struct AnswerGuard<'a>(&'a Shutdown);
 
-impl Drop for Answering<'_> {
+impl Drop for AnswerGuard<'_> {
     fn drop(&mut self) {
         self.0.answering.store(false, Ordering::SeqCst);
     }
 }
 
-/// Whether this process was started to outlive its terminal. Only Linux tells without unsafe code.
+/// Returns true if this process ignores SIGHUP, to outlive its terminal. Only Linux tells that without unsafe code.
 fn ignores_hangup() -> bool {
     let mut text = vec![0; 4096];
     let read = RealDisk
@@ -100,5 +100,5 @@ fn ignores_hangup() -> bool {
     mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
-/// As shells count.
+/// The exit code of a process that ended by signal N is this plus N, as in shells.
 const SIGNALLED: i32 = 128;

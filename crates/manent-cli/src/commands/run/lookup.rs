@@ -5,11 +5,10 @@ use std::ops::ControlFlow;
 use manent::SessionKey;
 use manent_runs::{Run, Runs};
 
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
+use crate::commands::prelude::*;
 
 /// A run that is meant.
-pub(super) struct Found {
+pub(super) struct FoundRun {
     pub(super) session: SessionKey,
     pub(super) seq: u64,
     /// Empty if it has none.
@@ -17,9 +16,9 @@ pub(super) struct Found {
     pub(super) skill: String,
 }
 
-impl Found {
-    fn new(session: &SessionKey, run: &Run<'_>) -> Found {
-        Found {
+impl FoundRun {
+    fn new(session: &SessionKey, run: &Run<'_>) -> FoundRun {
+        FoundRun {
             session: session.clone(),
             seq: run.seq,
             run_id: run.run_id.to_string(),
@@ -38,7 +37,7 @@ pub(super) fn find(
     runs: &Runs,
     text: &str,
     only: Option<&SessionKey>,
-) -> Result<Found, Failure> {
+) -> Result<FoundRun, Failure> {
     if let Some((session, seq)) =
         place_in(text).filter(|(session, _)| only.is_none_or(|only| only == session))
         && runs.log(&session)?.is_some()
@@ -48,7 +47,7 @@ pub(super) fn find(
     }
     let mut found = by_id(context, runs, text, only)?;
     if found.len() > 1 {
-        let places: Vec<String> = found.iter().map(Found::name).collect();
+        let places: Vec<String> = found.iter().map(FoundRun::name).collect();
         let what = format!("{text:?} is the beginning of several: {}", places.join(", "));
         return Err(Failure::new(Exit::Usage, what));
     }
@@ -64,14 +63,14 @@ fn place_in(text: &str) -> Option<(SessionKey, u64)> {
 }
 
 /// The run that a record is about: of one that began a run which came to its end, that end.
-fn by_number(runs: &Runs, session: &SessionKey, seq: u64) -> Result<Option<Found>, Failure> {
+fn by_number(runs: &Runs, session: &SessionKey, seq: u64) -> Result<Option<FoundRun>, Failure> {
     let Some(run_id) = runs.run_of(session, seq)? else { return Ok(None) };
     let mut found = None;
     runs.each(session, |run| {
         if run.seq != seq && (run_id.is_empty() || run.run_id != run_id) {
             return ControlFlow::Continue(());
         }
-        found = Some(Found::new(session, run));
+        found = Some(FoundRun::new(session, run));
         ControlFlow::Break(())
     })?;
     Ok(found)
@@ -83,8 +82,8 @@ fn by_id(
     runs: &Runs,
     id: &str,
     only: Option<&SessionKey>,
-) -> Result<Vec<Found>, Failure> {
-    let mut found: Vec<Found> = Vec::new();
+) -> Result<Vec<FoundRun>, Failure> {
+    let mut found: Vec<FoundRun> = Vec::new();
     let sessions = match only {
         Some(only) => vec![only.clone()],
         None => runs.sessions()?.into_iter().map(|listed| listed.id.key).collect(),
@@ -94,7 +93,7 @@ fn by_id(
         let read = runs.each(&session, |run| {
             let is_it = run.run_id == id;
             if is_it || (id.len() >= ID_CHARS_MIN && run.run_id.starts_with(id) && found.len() < FOUND_MAX) {
-                let one = Found::new(&session, run);
+                let one = FoundRun::new(&session, run);
                 if is_it { exact = Some(one) } else { found.push(one) }
             }
             if is_it { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -10,7 +10,7 @@ use crate::exit::Failure;
 use crate::{term, when};
 
 /// Sessions, and the one that is chosen.
-pub(super) struct List {
+pub(super) struct SessionList {
     all: Vec<Summary>,
     query: String,
     rows: Vec<Row>,
@@ -20,17 +20,17 @@ pub(super) struct List {
 
 /// A line of the list.
 struct Row {
-    /// Which of all it is.
+    /// The index in `all`.
     at: usize,
-    /// What was said there.
+    /// The words that were found in the session, if its title and key do not match.
     said: Option<String>,
 }
 
-impl List {
-    pub(super) fn of(store: &Store) -> Result<List, Failure> {
+impl SessionList {
+    pub(super) fn of(store: &Store) -> Result<SessionList, Failure> {
         let all = store.sessions(Place::Live, None, SESSIONS_MAX)?.sessions;
         let mut list =
-            List { all, query: String::new(), rows: Vec::new(), chosen: 0, now_ms: when::now_ms() };
+            SessionList { all, query: String::new(), rows: Vec::new(), chosen: 0, now_ms: when::now_ms() };
         list.look(store);
         Ok(list)
     }
@@ -171,8 +171,8 @@ mod tests {
         store
     }
 
-    fn typed(store: &Store, text: &str) -> List {
-        let mut list = List::of(store).unwrap();
+    fn typed(store: &Store, text: &str) -> SessionList {
+        let mut list = SessionList::of(store).unwrap();
         for c in text.chars() {
             list.typed(c);
             list.look(store);

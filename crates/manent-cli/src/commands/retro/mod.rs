@@ -1,5 +1,8 @@
 //! `manent retro`: what the runs of skills say, with how sure one may be.
 
+mod every;
+mod text;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,28 +15,72 @@ use manent_agent::skills::SkillStatus;
 use manent_runs::Runs;
 use manent_runs::retrospective::{LessonChanges, Narrative, Report, ReportQuery};
 
-use super::{retro_every, retro_text};
-use crate::args::retro::Retro;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::model::Answering;
+use crate::commands::prelude::*;
+use crate::model::ModelClient;
 use crate::new_file::NewFile;
-use crate::{term, when};
 
-pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure> {
-    if let Some(every) = &given.every {
-        return retro_every::run(context, given, every);
+/// Look back on what skills did: how often they succeed, what goes wrong, what changed
+#[derive(Debug, Args)]
+#[command(after_help = RETRO_NOTES)]
+pub(crate) struct RetroArgs {
+    /// Only runs since: 30d, 2026-11-01. They are compared with those of as long before
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
+    /// Only runs until: 7d, 2026-11-01 (that day included)
+    #[arg(long, value_name = "TIME")]
+    until: Option<Until>,
+    /// Only in this project, or below it: its path, or the end of it; '.' is the current one
+    #[arg(long, value_name = "PATH")]
+    project: Option<String>,
+    /// Only of this skill
+    #[arg(long, value_name = "NAME")]
+    skill: Option<String>,
+    /// Only of this session
+    #[arg(long, value_name = "KEY")]
+    session: Option<String>,
+    /// Print Markdown
+    #[arg(long, conflicts_with_all = ["json", "html"])]
+    md: bool,
+    /// Write a page with charts to this file (-: standard output): one file for any browser, without a network
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    html: Option<PathBuf>,
+    /// Keep what has enough runs behind it in the memory; said again, it replaces what was said before
+    #[arg(long)]
+    remember: bool,
+    /// Have a model tell what stands out and propose changes to skills; nothing is applied
+    #[arg(long)]
+    with_model: bool,
+    /// Stay, and keep a report in the store up to date: look this often whether there are new runs
+    #[arg(long, value_name = "TIME")]
+    #[arg(conflicts_with_all = ["until", "project", "skill", "session", "md", "html", "json"])]
+    every: Option<String>,
+    #[command(flatten)]
+    model: ModelChoice,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+impl RetroArgs {
+    /// Returns true if a model is to be asked, which naming one implies.
+    fn wants_model(&self) -> bool {
+        self.with_model || self.model.is_some()
     }
-    if let (Some(since), Some(until)) = (given.since, given.until)
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &RetroArgs) -> Result<Exit, Failure> {
+    if let Some(every) = &args.every {
+        return every::run(context, args, every);
+    }
+    if let (Some(since), Some(until)) = (args.since, args.until)
         && since.ms >= until.ms
     {
         let words =
             "--since is not before --until, so there is no time between them; swap them, or leave one out";
         return Err(Failure::new(Exit::Usage, words));
     }
-    let store = context.store(given.wait.time)?;
+    let store = context.store(args.wait.time)?;
     let runs = Runs::open(&store)?;
-    if let Some(session) = &given.session
+    if let Some(session) = &args.session
         && !runs.sessions()?.iter().any(|listed| listed.id.key.as_str() == session)
     {
         let hint = "`manent retro` without --session looks at all of them";
@@ -41,18 +88,18 @@ pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure>
         return Err(Failure::new(Exit::NotFound, what));
     }
     let known = known_skills(context, &store);
-    let project = given.project.as_deref().map(project_path);
+    let project = args.project.as_deref().map(project_path);
     let stop = Arc::new(AtomicBool::new(false));
     // Ctrl-C tells what was read until then. The second one ends us at once.
     let _ = signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, stop.clone());
     let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone());
     let question = ReportQuery {
         now_ms: when::now_ms(),
-        since_ms: given.since.map(|since| since.ms),
-        until_ms: given.until.map(|until| until.ms),
+        since_ms: args.since.map(|since| since.ms),
+        until_ms: args.until.map(|until| until.ms),
         project: project.as_deref(),
-        skill: given.skill.as_deref(),
-        session: given.session.as_deref(),
+        skill: args.skill.as_deref(),
+        session: args.session.as_deref(),
         known_skills: &known,
         stop: Some(&*stop),
         ..ReportQuery::default()
@@ -63,10 +110,10 @@ pub(crate) fn run(context: &Context<'_>, given: &Retro) -> Result<Exit, Failure>
     if report.totals.runs == 0 && report.whole {
         refuse_unknown_skill(&runs, &question)?;
     }
-    let narrative = narrated(context, given, &store, &report)?;
-    show(context, given, &report, narrative.as_ref())?;
-    if given.remember {
-        remember(context, given, &store, &report)?;
+    let narrative = narrated(context, args, &store, &report)?;
+    show(context, args, &report, narrative.as_ref())?;
+    if args.remember {
+        remember(context, args, &store, &report)?;
     }
     Ok(if stop.load(Ordering::Relaxed) { Exit::Interrupted } else { Exit::Done })
 }
@@ -102,7 +149,7 @@ fn refuse_unknown_skill(runs: &Runs, question: &ReportQuery<'_>) -> Result<(), F
     Err(Failure::new(Exit::NotFound, what))
 }
 
-/// What was typed, or where it leads if it says where from here.
+/// Returns the path of a project. A relative one is resolved; the end of a path is left as it is.
 pub(super) fn project_path(typed: &str) -> String {
     if typed != "." && !typed.starts_with("./") && !typed.starts_with("..") {
         return typed.to_owned();
@@ -113,21 +160,21 @@ pub(super) fn project_path(typed: &str) -> String {
 
 fn narrated(
     context: &Context<'_>,
-    given: &Retro,
+    args: &RetroArgs,
     store: &Store,
     report: &Report,
 ) -> Result<Option<Narrative>, Failure> {
-    if !given.wants_model() || report.totals.runs == 0 {
+    if !args.wants_model() || report.totals.runs == 0 {
         return Ok(None);
     }
-    let config = context.config_with(&given.model)?;
-    let answering = Answering::choose(&config, store)?;
-    if !answering.is_model() {
-        let why = answering.why.as_deref().unwrap_or("no model is configured");
+    let config = context.config_with(&args.model)?;
+    let model = ModelClient::choose(&config, store)?;
+    if !model.is_model() {
+        let why = model.why.as_deref().unwrap_or("no model is configured");
         context.warn(&format!("{why}; the facts are told without the prose"));
         return Ok(None);
     }
-    match report.narrate(&mut answering.asking()) {
+    match report.narrate(&mut model.asking()) {
         Ok(narrative) => Ok(Some(narrative)),
         Err(why) => {
             context.warn(&format!("{why}; the facts are told without the prose"));
@@ -138,16 +185,16 @@ fn narrated(
 
 fn show(
     context: &Context<'_>,
-    given: &Retro,
+    args: &RetroArgs,
     report: &Report,
     narrative: Option<&Narrative>,
 ) -> Result<(), Failure> {
-    if given.html.as_ref().is_some_and(|file| file.as_os_str() == "-") {
+    if args.html.as_ref().is_some_and(|file| file.as_os_str() == "-") {
         let mut output = context.output();
         output.block(report.to_html(narrative).trim_end())?;
         return Ok(output.flush()?);
     }
-    if let Some(file) = &given.html {
+    if let Some(file) = &args.html {
         write_page(file, report.to_html(narrative).as_bytes())?;
         context.note(&format!("{} runs, written to {}", term::count(report.totals.runs), file.display()));
         return Ok(());
@@ -155,22 +202,22 @@ fn show(
     let mut output = context.output();
     if output.json {
         output.json(&report.to_json(narrative))?;
-    } else if given.md {
+    } else if args.md {
         output.block(report.to_markdown(narrative).trim_end())?;
     } else {
-        retro_text::print(&mut output, report, narrative)?;
+        text::print(&mut output, report, narrative)?;
     }
     Ok(output.flush()?)
 }
 
-fn remember(context: &Context<'_>, given: &Retro, store: &Store, report: &Report) -> Result<(), Failure> {
-    let done = report.remember(&store.memory()?, given.wait.time)?;
+fn remember(context: &Context<'_>, args: &RetroArgs, store: &Store, report: &Report) -> Result<(), Failure> {
+    let done = report.remember(&store.memory()?, args.wait.time)?;
     let words = remembered_words(&done);
     context.note(&format!("{words}; `manent memory list --tag retro` shows them"));
     Ok(())
 }
 
-/// What remembering did.
+/// Describes what was added to the memory.
 pub(super) fn remembered_words(done: &LessonChanges) -> String {
     let (added, replaced, known) = (done.added.len(), done.replaced.len(), done.known);
     let retired = match done.retired.len() {
@@ -193,3 +240,18 @@ fn write_page(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 /// So many skills are named to whoever names one that is not there.
 const NAMES: usize = 8;
+
+const RETRO_NOTES: &str = "\
+Nothing is concluded from fewer than 5 runs. Two rates are called different only if a test says so,
+corrected for all that was compared; each statement names runs that it rests on. Runs of unknown
+outcome are neither successes nor failures: they are counted apart.
+
+A chat, and --every in a process of its own, make a report of the last 30 days once a day if there
+are new runs, and keep it: retro/latest.html and retro/latest.json in the store. However many
+processes there are, one makes it. `manent config` has the settings (retro.*).
+
+Examples:
+  manent retro --since 30d
+  manent retro --since 2026-11 --html november.html
+  manent retro --skill review --json | jq '.statements[].text'
+  manent retro --every 1d --remember";

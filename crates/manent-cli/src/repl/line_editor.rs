@@ -17,13 +17,13 @@ use rustyline::{
     EventHandler, KeyCode, KeyEvent, Modifiers, RepeatCount,
 };
 
-use super::completing::Completing;
-use super::history::{self, Kept};
+use super::completion::Completer;
+use super::history::{self, HistoryFile};
 use crate::context::Context;
 use crate::term;
 
-/// What a person typed at the prompt.
-pub(super) enum Typed {
+/// The input of a person at the prompt.
+pub(super) enum Input {
     Line(String),
     /// Ctrl-C, on a line that was empty or not.
     Interrupt {
@@ -36,21 +36,21 @@ pub(super) enum Typed {
 }
 
 /// An editor of lines that remembers them.
-pub(super) struct Lines<'a> {
+pub(super) struct LineEditor<'a> {
     editor: Editor<Helper, MemHistory>,
-    kept: Option<Kept>,
+    file: Option<HistoryFile>,
     context: &'a Context<'a>,
-    /// Whether the line was empty when Ctrl-C came.
+    /// Set by Ctrl-C to whether the line was empty.
     was_empty: Arc<AtomicBool>,
-    /// What was typed and is not on the line yet.
+    /// Characters that were typed and are not on the line yet.
     burst: Burst,
 }
 
-impl<'a> Lines<'a> {
-    pub(super) fn open(context: &'a Context<'a>, store: &Store) -> Result<Lines<'a>, ReadlineError> {
+impl<'a> LineEditor<'a> {
+    pub(super) fn open(context: &'a Context<'a>, store: &Store) -> Result<LineEditor<'a>, ReadlineError> {
         let config = config(context).max_history_size(history::ENTRIES_MAX)?.history_ignore_space(true);
         let mut editor = Editor::with_history(config.build(), MemHistory::new())?;
-        editor.set_helper(Some(Helper { completing: Completing::new(store.clone()) }));
+        editor.set_helper(Some(Helper { completing: Completer::new(store.clone()) }));
         // Where Enter sends a line, this begins the next. Ctrl-J sends it too: programs that type press that for Enter.
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         let was_empty = Arc::new(AtomicBool::new(true));
@@ -59,18 +59,18 @@ impl<'a> Lines<'a> {
         let burst = Burst::default();
         editor.bind_sequence(Event::Any, EventHandler::Conditional(Box::new(burst.clone())));
         editor.history_mut().ignore_space(true);
-        let mut lines = Lines { editor, kept: None, context, was_empty, burst };
+        let mut lines = LineEditor { editor, file: None, context, was_empty, burst };
         lines.load(store);
         Ok(lines)
     }
 
-    /// What was typed in earlier chats. In another program's store nothing is kept.
+    /// Loads the lines of earlier chats. In a store of another program there is no such file.
     fn load(&mut self, store: &Store) {
         let memory = store.streams().path(&StreamId::single(Space::Memory));
         let home = memory.filter(|_| store.streams().supports(Space::Memory));
         let Some(home) = home.as_deref().and_then(Path::parent) else { return };
-        let mut kept = Kept::in_home(RealDisk::shared(), home.to_owned());
-        match kept.load() {
+        let mut file = HistoryFile::in_home(RealDisk::shared(), home.to_owned());
+        match file.load() {
             Ok(entries) => {
                 for entry in entries {
                     let _ = self.editor.history_mut().add_owned(entry);
@@ -78,53 +78,53 @@ impl<'a> Lines<'a> {
             }
             Err(trouble) => self.context.warn(&trouble),
         }
-        self.kept = Some(kept);
+        self.file = Some(file);
     }
 
     /// Waits for a line. One that ends with a backslash goes on in the next.
-    pub(super) fn read(&mut self, prompt: &(String, String)) -> Result<Typed, ReadlineError> {
+    pub(super) fn read(&mut self, prompt: &(String, String)) -> Result<Input, ReadlineError> {
         let mut whole = match self.read_one(prompt)? {
-            Typed::Line(line) => line,
+            Input::Line(line) => line,
             other => return Ok(other),
         };
         while whole.ends_with('\\') && !whole.starts_with(':') {
             whole.pop();
             whole.push('\n');
             match self.read_one(&("… ".to_owned(), "… ".to_owned()))? {
-                Typed::Line(next) => whole.push_str(&next),
+                Input::Line(next) => whole.push_str(&next),
                 // What was said before the end is a question.
-                Typed::End => break,
+                Input::End => break,
                 other => return Ok(other),
             }
         }
         self.remember(&whole);
-        Ok(Typed::Line(whole))
+        Ok(Input::Line(whole))
     }
 
-    fn read_one(&mut self, prompt: &(String, String)) -> Result<Typed, ReadlineError> {
+    fn read_one(&mut self, prompt: &(String, String)) -> Result<Input, ReadlineError> {
         self.was_empty.store(true, Ordering::Relaxed);
         let read = self.editor.readline(prompt);
         let rest = self.burst.rest();
         match read {
-            Ok(line) => Ok(Typed::Line(line + &rest)),
+            Ok(line) => Ok(Input::Line(line + &rest)),
             Err(ReadlineError::Interrupted) => {
-                Ok(Typed::Interrupt { empty: self.was_empty.load(Ordering::Relaxed) })
+                Ok(Input::Interrupt { empty: self.was_empty.load(Ordering::Relaxed) })
             }
-            Err(ReadlineError::Io(e)) if e.kind() == std::io::ErrorKind::InvalidData => Ok(Typed::Garbled),
+            Err(ReadlineError::Io(e)) if e.kind() == std::io::ErrorKind::InvalidData => Ok(Input::Garbled),
             // The second: a terminal that was hung up.
-            Err(ReadlineError::Eof | ReadlineError::Errno(_)) => Ok(Typed::End),
+            Err(ReadlineError::Eof | ReadlineError::Errno(_)) => Ok(Input::End),
             Err(other) => Err(other),
         }
     }
 
-    /// A line that begins with a space is not kept; nor one that was just typed before.
+    /// A line that begins with a space is not file; nor one that was just typed before.
     fn remember(&mut self, line: &str) {
         let is_new = self.editor.history_mut().add(line).unwrap_or(false);
         if !is_new || line.trim().is_empty() {
             return;
         }
-        if let Some(kept) = &mut self.kept
-            && let Err(trouble) = kept.add(line)
+        if let Some(file) = &mut self.file
+            && let Err(trouble) = file.add(line)
         {
             self.context.warn(&trouble);
         }
@@ -163,7 +163,7 @@ impl ConditionalEventHandler for LookAtLine {
 struct Burst(Arc<Mutex<String>>);
 
 impl Burst {
-    /// What the line was sent without.
+    /// Takes the characters that were held back when the line was sent.
     fn rest(&self) -> String {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -197,7 +197,7 @@ impl ConditionalEventHandler for Burst {
 }
 
 struct Helper {
-    completing: Completing,
+    completing: Completer,
 }
 
 impl rustyline::Helper for Helper {}
@@ -238,7 +238,7 @@ impl rustyline::hint::Hint for Open {
 }
 
 impl Highlighter for Helper {
-    /// What is pasted does not drive the terminal. As wide as it was.
+    /// Replaces pasted characters that would drive the terminal, without a change of width.
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
         if term::block(line) == line {
             return Cow::Borrowed(line);
@@ -264,7 +264,7 @@ impl Validator for Helper {
     }
 }
 
-/// Whether a fence of code is open at the end of a text.
+/// Returns true if a fence of code is open at the end of a text.
 fn is_open(text: &str) -> bool {
     let mut open: Option<(char, usize)> = None;
     for line in text.lines() {

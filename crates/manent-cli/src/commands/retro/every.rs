@@ -1,8 +1,6 @@
 //! `manent retro --every TIME`: a worker in the foreground that keeps the report of what skills did up to date, until
 //! it is told to end. The work itself is the kernel's, as in a chat; here it is started, and what it does is told.
 
-use std::time::Duration;
-
 use manent::Store;
 use manent_agent::config::{Config, ConsolidationTrigger, RetroInterval, format_duration};
 use manent_agent::kernel::{Kernel, Review, Reviewed};
@@ -14,15 +12,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::retro::remembered_words;
-use crate::args::retro::Retro;
-use crate::context::Context;
-use crate::exit::{Exit, Failure};
-use crate::term;
+use super::{RetroArgs, remembered_words};
+use crate::commands::prelude::*;
 
-pub(crate) fn run(context: &Context<'_>, given: &Retro, every: &str) -> Result<Exit, Failure> {
-    let config = configured(context, given, every)?;
-    let store = context.store(given.wait.time)?;
+pub(crate) fn run(context: &Context<'_>, args: &RetroArgs, every: &str) -> Result<Exit, Failure> {
+    let config = configured(context, args, every)?;
+    let store = context.store(args.wait.time)?;
     let reports = Reports::open(&store)?;
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let (mut interrupt, mut terminate) = {
@@ -55,15 +50,15 @@ pub(crate) fn run(context: &Context<'_>, given: &Retro, every: &str) -> Result<E
     Ok(Exit::Done)
 }
 
-/// What is set, with what was typed over it.
-fn configured(context: &Context<'_>, given: &Retro, every: &str) -> Result<Config, Failure> {
-    let mut config = context.config_with(&given.model)?;
+/// Returns the configuration with the options that were typed.
+fn configured(context: &Context<'_>, args: &RetroArgs, every: &str) -> Result<Config, Failure> {
+    let mut config = context.config_with(&args.model)?;
     let usage = |e: manent_agent::config::ConfigError| Failure::new(Exit::Usage, e.to_string());
     config.set_flag("retro.every", every).map_err(usage)?;
     if config.retro.every == RetroInterval::Off {
         return Err(Failure::new(Exit::Usage, "--every off does nothing; give a time, such as 1d"));
     }
-    if let Some(since) = given.since {
+    if let Some(since) = args.since {
         let Some(length) = since.length else {
             let what =
                 "with --every, --since is a length of time, such as 30d: each report looks back as far";
@@ -71,8 +66,8 @@ fn configured(context: &Context<'_>, given: &Retro, every: &str) -> Result<Confi
         };
         config.set_flag("retro.since", &format_duration(length)).map_err(usage)?;
     }
-    config.retro.remember |= given.remember;
-    config.retro.with_model |= given.wants_model();
+    config.retro.remember |= args.remember;
+    config.retro.with_model |= args.wants_model();
     // Nobody talks here.
     config.consolidate = ConsolidationTrigger::Off;
     Ok(config)

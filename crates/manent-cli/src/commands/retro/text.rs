@@ -1,13 +1,9 @@
 //! A report of `manent retro` for a terminal.
 
-use std::io;
-
-use anstyle::{AnsiColor, Style};
 use manent_runs::retrospective::{Narrative, Proportion, Report, SkillStats, Statement, Topic};
 use unicode_width::UnicodeWidthStr;
 
-use crate::output::Output;
-use crate::term;
+use crate::commands::prelude::*;
 
 pub(super) fn print(output: &mut Output, report: &Report, narrative: Option<&Narrative>) -> io::Result<()> {
     let columns = output.columns().unwrap_or(COLUMNS).max(COLUMNS_MIN);
@@ -37,7 +33,7 @@ fn first_lines(output: &mut Output, report: &Report) -> io::Result<()> {
         term::count(totals.unknown),
         term::count(totals.other)
     );
-    output.line(&[(Style::new(), &counts)])?;
+    output.plain(&counts)?;
     let rates = [
         ("success", &totals.success),
         ("first attempt", &totals.first_try),
@@ -47,13 +43,8 @@ fn first_lines(output: &mut Output, report: &Report) -> io::Result<()> {
     output.line(&[(term::FAINT, &told.join("; "))])
 }
 
-fn head(output: &mut Output, text: &str) -> io::Result<()> {
-    output.line(&[])?;
-    output.line(&[(Style::new().bold(), text)])
-}
-
 fn standing_out(output: &mut Output, report: &Report, columns: usize) -> io::Result<()> {
-    head(output, "What stands out")?;
+    output.heading("What stands out")?;
     let quiet = |topic: Topic| matches!(topic, Topic::Rate | Topic::TooFew | Topic::Failures);
     let all: Vec<&Statement> = report.statements.iter().filter(|one| !quiet(one.topic)).collect();
     if all.is_empty() {
@@ -68,7 +59,7 @@ fn standing_out(output: &mut Output, report: &Report, columns: usize) -> io::Res
             Topic::Unused => ("unused", AnsiColor::Blue),
             _ => ("unknown", AnsiColor::Blue),
         };
-        let style = Style::new().fg_color(Some(color.into())).bold();
+        let style = term::bold(color);
         let lines = wrapped(&one.text, columns - WORD_COLUMNS - 2);
         for (at, line) in lines.iter().enumerate() {
             let word = term::pad(if at == 0 { word } else { "" }, WORD_COLUMNS);
@@ -94,10 +85,10 @@ fn runs(output: &mut Output, ids: &[String], indent: usize, columns: usize) -> i
 }
 
 fn model(output: &mut Output, told: &Narrative, columns: usize) -> io::Result<()> {
-    head(output, &format!("What {} makes of it", term::line(&told.model)))?;
+    output.heading(&format!("What {} makes of it", term::line(&told.model)))?;
     for one in &told.passages {
         for line in wrapped(&one.text, columns - 2) {
-            output.line(&[(Style::new(), &format!("  {line}"))])?;
+            output.plain(&format!("  {line}"))?;
         }
         runs(output, &one.runs, 2, columns)?;
     }
@@ -107,7 +98,7 @@ fn model(output: &mut Output, told: &Narrative, columns: usize) -> io::Result<()
             output.line(&[(Style::new().bold(), &format!("  {line}"))])?;
         }
         for line in one.text.lines() {
-            output.line(&[(Style::new(), &format!("  | {}", term::line(line)))])?;
+            output.plain(&format!("  | {}", term::line(line)))?;
         }
         runs(output, &one.runs, 2, columns)?;
     }
@@ -122,7 +113,7 @@ fn skills(output: &mut Output, report: &Report, columns: usize) -> io::Result<()
     if report.groups.is_empty() {
         return Ok(());
     }
-    head(output, "Skills")?;
+    output.heading("Skills")?;
     let heads = [
         "SKILL",
         "MODEL",
@@ -185,7 +176,7 @@ fn failures(output: &mut Output, report: &Report, columns: usize) -> io::Result<
     if report.failures.is_empty() {
         return Ok(());
     }
-    head(output, "What goes wrong")?;
+    output.heading("What goes wrong")?;
     let day =
         |time: &Option<String>| time.as_deref().map_or("?", |time| time.get(..10).unwrap_or(time)).to_owned();
     let width = term::count(report.failures[0].count).len();
@@ -223,7 +214,7 @@ fn notes(output: &mut Output, report: &Report, columns: usize) -> io::Result<()>
         format!("runs with the status \"{}\", which has no meaning here: {}", odd.what, odd.count)
     }));
     notes.extend(report.oddities.iter().map(|odd| format!("runs with {}: {}", odd.what, odd.count)));
-    head(output, "What this rests on")?;
+    output.heading("What this rests on")?;
     for note in notes {
         for (at, line) in wrapped(&note, columns - 4).iter().enumerate() {
             let mark = if at == 0 { "  - " } else { "    " };

@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 
 use manent_agent::sandbox::OutputObserver;
 
-use crate::context::Context;
-use crate::term;
+use crate::commands::prelude::*;
 
-/// Where the output of a command is shown.
-pub(super) struct Screen<'a> {
+/// Standard output, on which a thread of its own writes the output of a command.
+pub(super) struct LiveOutput<'a> {
     context: &'a Context<'a>,
-    /// Nothing if it is not shown.
+    /// `None` if the output is not shown.
     pieces: Option<Sender<Vec<u8>>>,
     shared: Arc<Shared>,
     ended: Receiver<io::Result<()>>,
@@ -29,10 +28,10 @@ pub(super) struct Screen<'a> {
     left_out: u64,
 }
 
-/// What both threads know.
+/// The state that both threads share.
 #[derive(Debug, Default)]
 struct Shared {
-    /// How much memory is taken by what waits.
+    /// The memory of the pieces that wait.
     waiting: AtomicU64,
     /// Bytes that were shown.
     shown: AtomicU64,
@@ -40,10 +39,10 @@ struct Shared {
     gone: AtomicBool,
 }
 
-impl<'a> Screen<'a> {
-    /// Makes a screen of standard output; with `--json`, what a command writes is not shown. Fails if no thread can be
+impl<'a> LiveOutput<'a> {
+    /// Makes a output of standard output; with `--json`, what a command writes is not shown. Fails if no thread can be
     /// started.
-    pub(super) fn new(context: &'a Context<'a>) -> io::Result<Screen<'a>> {
+    pub(super) fn new(context: &'a Context<'a>) -> io::Result<LiveOutput<'a>> {
         let is_shown = !context.is_json();
         let terminal = io::stdout().is_terminal();
         let shared = Arc::new(Shared::default());
@@ -59,7 +58,7 @@ impl<'a> Screen<'a> {
             })?;
         }
         let pieces = is_shown.then_some(sender);
-        Ok(Screen { context, pieces, shared, ended, terminal, told: 0, left_out: 0 })
+        Ok(LiveOutput { context, pieces, shared, ended, terminal, told: 0, left_out: 0 })
     }
 
     /// Tells how much was left out of what one command wrote.
@@ -118,7 +117,7 @@ impl<'a> Screen<'a> {
     }
 }
 
-impl OutputObserver for Screen<'_> {
+impl OutputObserver for LiveOutput<'_> {
     fn has_room(&mut self) -> bool {
         self.terminal || !self.is_full()
     }
@@ -136,7 +135,7 @@ impl OutputObserver for Screen<'_> {
     }
 }
 
-/// What a piece takes in memory: a command that writes byte by byte makes many small ones.
+/// Returns the memory of a piece. A command that writes byte by byte makes many small ones.
 fn weight(bytes: &[u8]) -> u64 {
     bytes.len() as u64 + 64
 }
@@ -167,7 +166,7 @@ fn show(terminal: bool, pieces: &Receiver<Vec<u8>>, shared: &Shared) -> io::Resu
     stdout.flush()
 }
 
-/// How many bytes from the beginning can be shown: all but a character at the end that is not whole yet.
+/// Returns the number of bytes that can be shown: all but a character at the end that is not complete yet.
 fn whole_characters(bytes: &[u8]) -> usize {
     let start = bytes.len().saturating_sub(3);
     let begins = |at: &usize| bytes[*at] >= 0xC0;
@@ -177,7 +176,7 @@ fn whole_characters(bytes: &[u8]) -> usize {
     }
 }
 
-/// How much may wait to be shown.
+/// The memory that pieces may take while they wait to be shown.
 const WAITING_MAX: u64 = 4 << 20;
 /// Written at once; what is more is seen as progress piece by piece.
 const CHUNK_BYTES: usize = 4096;

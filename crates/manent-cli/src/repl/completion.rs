@@ -9,20 +9,20 @@ use manent::log::fs::{Disk, Shape};
 use manent::{Place, Store};
 use rustyline::completion::Pair;
 
-use super::colon::{COMMANDS, Takes};
+use super::colon_commands::{Argument, COMMANDS};
 use crate::term;
 
 /// Knows what could be meant.
-pub(super) struct Completing {
+pub(super) struct Completer {
     store: Store,
 }
 
-impl Completing {
-    pub(super) fn new(store: Store) -> Completing {
-        Completing { store }
+impl Completer {
+    pub(super) fn new(store: Store) -> Completer {
+        Completer { store }
     }
 
-    /// Where the word at the cursor begins, and what could stand there.
+    /// Returns the offset at which the word at the cursor begins, and its completions.
     pub(super) fn complete(&self, line: &str, pos: usize) -> (usize, Vec<Pair>) {
         let before = &line[..pos.min(line.len())];
         let start = before
@@ -33,17 +33,17 @@ impl Completing {
             return (start, if looks_like_path(word) { files(word) } else { Vec::new() });
         };
         let Some((name, _)) = command.split_once(char::is_whitespace) else {
-            let names = COMMANDS.iter().map(|command| format!(":{}", command.name));
+            let names = COMMANDS.iter().map(|command| format!(":{}", command.name()));
             return (0, beginning(names, word, " "));
         };
         let is_first = before[..start].trim_end().len() == name.len() + 1;
-        let takes = COMMANDS.iter().find(|command| command.name == name).map(|command| command.takes);
-        let offered = match takes {
-            Some(Takes::Words(words)) if is_first => {
+        let argument = COMMANDS.iter().find(|command| command.name() == name).map(|command| command.argument);
+        let offered = match argument {
+            Some(Argument::Words(words)) if is_first => {
                 beginning(words.iter().map(|w| (*w).to_owned()), word, " ")
             }
-            Some(Takes::Key) if is_first => beginning(self.keys().into_iter(), word, ""),
-            Some(Takes::File) => files(word),
+            Some(Argument::Key) if is_first => beginning(self.keys().into_iter(), word, ""),
+            Some(Argument::File) => files(word),
             _ => Vec::new(),
         };
         (start, offered)
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn offered(store: &Store, line: &str) -> (usize, Vec<String>) {
-        let (start, pairs) = Completing::new(store.clone()).complete(line, line.len());
+        let (start, pairs) = Completer::new(store.clone()).complete(line, line.len());
         (start, pairs.into_iter().map(|pair| pair.replacement).collect())
     }
 
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(offered(&store, &format!(":export {}/.h", files.display())).1.len(), 1);
         assert_eq!(offered(&store, "see /nowhere/at/all").1, [""; 0]);
         // The cursor in the middle of a line, and behind something wide.
-        assert_eq!(Completing::new(store.clone()).complete("日本 :x", 7).0, 7);
-        assert_eq!(Completing::new(store).complete("", 0).1.len(), 0);
+        assert_eq!(Completer::new(store.clone()).complete("日本 :x", 7).0, 7);
+        assert_eq!(Completer::new(store).complete("", 0).1.len(), 0);
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `picking.rs` | the loop: draw, wait for keys, obey |
-//! | `picking/keys.rs` | bytes of a terminal become keys |
-//! | `picking/list.rs` | what is listed, and which line is chosen |
+//! | `session_picker.rs` | the loop: draw, wait for keys, obey |
+//! | `session_picker/keys.rs` | bytes of a terminal become keys |
+//! | `session_picker/session_list.rs` | what is listed, and which line is chosen |
 
 mod keys;
-mod list;
+mod session_list;
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -18,43 +18,42 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 
 use crate::context::Context;
 use crate::exit::Failure;
-use keys::{Key, Keys};
-use list::List;
+use keys::{Key, KeyDecoder};
+use session_list::SessionList;
 
-/// What came of it.
-pub(super) enum Picked {
+pub(super) enum Choice {
     Session(SessionKey),
     Nothing,
-    /// Nothing can be drawn here.
+    /// The terminal cannot draw a list.
     NoTerminal,
 }
 
-pub(super) fn pick(store: &Store, context: &Context<'_>) -> Result<Picked, Failure> {
+pub(super) fn pick(store: &Store, context: &Context<'_>) -> Result<Choice, Failure> {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
     if is_dumb || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Ok(Picked::NoTerminal);
+        return Ok(Choice::NoTerminal);
     }
-    let Ok(raw) = Raw::begin() else { return Ok(Picked::NoTerminal) };
-    let mut list = List::of(store)?;
+    let Ok(raw) = RawMode::begin() else { return Ok(Choice::NoTerminal) };
+    let mut list = SessionList::of(store)?;
     if list.is_empty() {
         drop(raw);
         context.note("there are no sessions yet; ask something to begin one");
-        return Ok(Picked::Nothing);
+        return Ok(Choice::Nothing);
     }
     let mut screen = Screen { lines: 0, size: (0, 0), colored: context.colored() };
-    let mut keys = Keys::default();
+    let mut keys = KeyDecoder::default();
     let mut drawn = screen.draw(&list);
     let picked = loop {
         if drawn.is_err() {
-            break Picked::Nothing;
+            break Choice::Nothing;
         }
-        let Some(key) = next_key(&mut keys) else { break Picked::Nothing };
+        let Some(key) = next_key(&mut keys) else { break Choice::Nothing };
         match key {
             Key::Enter => match list.chosen() {
-                Some(key) => break Picked::Session(key),
+                Some(key) => break Choice::Session(key),
                 None => continue,
             },
-            Key::Leave => break Picked::Nothing,
+            Key::Leave => break Choice::Nothing,
             Key::Up => list.up(1),
             Key::Down => list.down(1),
             Key::PageUp => list.up(PAGE),
@@ -75,7 +74,7 @@ pub(super) fn pick(store: &Store, context: &Context<'_>) -> Result<Picked, Failu
 }
 
 /// The next key; nothing when the terminal is gone.
-fn next_key(keys: &mut Keys) -> Option<Key> {
+fn next_key(keys: &mut KeyDecoder) -> Option<Key> {
     loop {
         if let Some(key) = keys.next() {
             return Some(key);
@@ -102,27 +101,27 @@ fn next_key(keys: &mut Keys) -> Option<Key> {
 }
 
 /// A terminal that hands on every key; as it was, when this is dropped.
-struct Raw(Termios);
+struct RawMode(Termios);
 
-impl Raw {
-    fn begin() -> rustix::io::Result<Raw> {
+impl RawMode {
+    fn begin() -> rustix::io::Result<RawMode> {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();
         raw.make_raw();
         // What is shown is written as ever.
         raw.output_modes = before.output_modes;
         tcsetattr(io::stdin(), OptionalActions::Drain, &raw)?;
-        Ok(Raw(before))
+        Ok(RawMode(before))
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawMode {
     fn drop(&mut self) {
         let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.0);
     }
 }
 
-/// What was drawn, below the prompt and nowhere else.
+/// The lines that are drawn below the prompt, and nowhere else.
 struct Screen {
     lines: usize,
     /// Columns and rows, when it was drawn.
@@ -136,7 +135,7 @@ impl Screen {
         size.map_or((80, 24), |size| (usize::from(size.ws_col), usize::from(size.ws_row)))
     }
 
-    fn draw(&mut self, list: &List) -> io::Result<()> {
+    fn draw(&mut self, list: &SessionList) -> io::Result<()> {
         let (columns, rows) = Screen::size_now();
         self.size = (columns, rows);
         let rows = rows.clamp(ROWS_MIN, ROWS_MAX);

@@ -8,26 +8,26 @@ use manent_agent::kernel::{Answered, Event};
 use manent_runs::retrospective::Reports;
 use serde_json::json;
 
-use super::approving;
-use super::leaving::Leaving;
+use super::approval;
 use super::markdown::Markdown;
-use crate::commands::chat::Chatting;
+use super::shutdown::Shutdown;
+use crate::commands::chat::ChatSession;
 use crate::context::Context;
 use crate::{term, when};
 
-/// How an answer is shown.
+/// The manner in which an answer is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// As it comes, and nothing else.
+    /// The text as it comes, and nothing else.
     Plain,
     /// With a sign of life, and what it took: somebody is there.
     Lively,
-    /// As one object, when it is in the log.
+    /// One JSON object, once the answer is in the log.
     Json,
 }
 
-/// Where an answer is shown.
-pub(crate) struct Showing<'a> {
+/// An answer on standard output while it comes, with its progress on standard error.
+pub(crate) struct AnswerView<'a> {
     context: &'a Context<'a>,
     manner: Manner,
     spinner: Option<indicatif::ProgressBar>,
@@ -37,17 +37,17 @@ pub(crate) struct Showing<'a> {
     /// On a terminal with colours.
     markdown: Option<Markdown>,
     began: Instant,
-    /// What came so far, of text and of thoughts.
+    /// The bytes of text and of thoughts that came so far.
     bytes: u64,
     /// A tool was called.
     called: bool,
 }
 
-impl<'a> Showing<'a> {
-    pub(crate) fn plain(context: &'a Context<'a>) -> Showing<'a> {
+impl<'a> AnswerView<'a> {
+    pub(crate) fn plain(context: &'a Context<'a>) -> AnswerView<'a> {
         let manner = if context.output().json { Manner::Json } else { Manner::Plain };
         let styled = io::stdout().is_terminal() && context.colored();
-        Showing {
+        AnswerView {
             context,
             manner,
             spinner: None,
@@ -60,11 +60,11 @@ impl<'a> Showing<'a> {
         }
     }
 
-    pub(crate) fn lively(context: &'a Context<'a>) -> Showing<'a> {
-        Showing { manner: Manner::Lively, ..Showing::plain(context) }
+    pub(crate) fn lively(context: &'a Context<'a>) -> AnswerView<'a> {
+        AnswerView { manner: Manner::Lively, ..AnswerView::plain(context) }
     }
 
-    pub(super) fn event(&mut self, event: &Event, leaving: &Leaving) -> io::Result<()> {
+    pub(super) fn event(&mut self, event: &Event, shutdown: &Shutdown) -> io::Result<()> {
         match event {
             Event::Kept { .. } => self.wait("…"),
             Event::Sending { tokens } => {
@@ -117,7 +117,7 @@ impl<'a> Showing<'a> {
             }
             Event::Approve(approval) => {
                 self.close()?;
-                leaving.resting(|| approving::ask(self.context, approval));
+                shutdown.resting(|| approval::ask(self.context, approval));
             }
             Event::Note(note) => {
                 self.close()?;
@@ -129,12 +129,12 @@ impl<'a> Showing<'a> {
     }
 
     /// The answer is in the log.
-    pub(crate) fn answered(&mut self, answered: &Answered, chatting: &Chatting<'_>) -> io::Result<()> {
+    pub(crate) fn answered(&mut self, answered: &Answered, chat: &ChatSession<'_>) -> io::Result<()> {
         self.close()?;
         if self.manner == Manner::Json {
             let mut output = self.context.output();
             output.json(&json!({
-                "session": chatting.key.as_str(), "seq": answered.seq, "model": answered.model,
+                "session": chat.key.as_str(), "seq": answered.seq, "model": answered.model,
                 "content": answered.text, "stopped": answered.stopped, "tokens": answered.tokens,
             }))?;
             output.flush()?;
@@ -151,9 +151,9 @@ impl<'a> Showing<'a> {
         if self.manner == Manner::Lively {
             let status = format!(
                 "{} · {} · {} · {}",
-                term::line(chatting.key.as_str()),
+                term::line(chat.key.as_str()),
                 term::line(&answered.model),
-                budget(answered.tokens, chatting.kernel.limits().max_tokens),
+                budget(answered.tokens, chat.kernel.limits().max_tokens),
                 taken(self.began.elapsed())
             );
             faint(&status);
@@ -167,12 +167,12 @@ impl<'a> Showing<'a> {
         self.close()
     }
 
-    /// Whether anything came: words, or what a tool did.
+    /// Returns true if anything came: words, or a tool call.
     pub(super) fn has_shown(&self) -> bool {
         self.bytes > 0 || self.called
     }
 
-    /// Whether somebody is there.
+    /// Returns true if a person at a terminal looks on.
     pub(super) fn is_lively(&self) -> bool {
         self.manner == Manner::Lively
     }
@@ -205,7 +205,7 @@ impl<'a> Showing<'a> {
         out.flush()
     }
 
-    /// What a model says is as little to be trusted as a transcript: nothing of it drives the terminal.
+    /// Writes text of a model, which is trusted as little as a transcript: no character of it drives the terminal.
     fn write(&mut self, text: &str, style: Style) -> io::Result<()> {
         let mut out = io::stdout().lock();
         if out.is_terminal() {
@@ -248,7 +248,7 @@ impl<'a> Showing<'a> {
     }
 }
 
-/// What a context takes of what it may take, for the eye and in numbers.
+/// Returns the share of its limit that a context takes, as a bar and in numbers.
 pub(super) fn budget(tokens: u64, limit: u64) -> String {
     let percent = tokens.saturating_mul(100) / limit.max(1);
     let full = (percent.min(100) as usize * BAR_COLUMNS).div_ceil(100);
@@ -273,7 +273,7 @@ pub(super) fn faint(text: &str) {
     tell(&format!("{}{text}{:#}", term::FAINT, term::FAINT));
 }
 
-/// What a person must not overlook: something is in no log.
+/// Prints loudly that something is in no log.
 pub(super) fn not_saved(what: &str) {
     tell(&format!("{LOUD}NOT SAVED{LOUD:#} {}\n", term::line(what)));
 }
@@ -281,15 +281,15 @@ pub(super) fn not_saved(what: &str) {
 /// For what must not be overlooked.
 pub(super) const LOUD: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
 
-pub(super) fn welcome(chatting: &Chatting<'_>) {
-    let model = chatting.kernel.model().name();
-    let key = chatting.key.as_str();
-    let tail = chatting.store.tail(&chatting.key, RECENT).ok();
+pub(super) fn welcome(chat: &ChatSession<'_>) {
+    let model = chat.kernel.model().name();
+    let key = chat.key.as_str();
+    let tail = chat.store.tail(&chat.key, RECENT).ok();
     let turns = tail.as_ref().map_or(0, |tail| tail.turns().count());
     let going_on = if turns == 0 { "a new session" } else { "going on with session" };
-    chatting.context.note(&format!("{going_on} {key}, with {model}; :help lists commands, Ctrl-D leaves"));
-    let columns = chatting.context.output().columns().unwrap_or(RECENT_CHARS).min(RECENT_CHARS);
-    tell_news(chatting, columns);
+    chat.context.note(&format!("{going_on} {key}, with {model}; :help lists commands, Ctrl-D leaves"));
+    let columns = chat.context.output().columns().unwrap_or(RECENT_CHARS).min(RECENT_CHARS);
+    tell_news(chat, columns);
     let Some(tail) = tail else { return };
     // What was said last, so that one knows where one is.
     for turn in tail.turns() {
@@ -307,8 +307,8 @@ pub(super) fn welcome(chatting: &Chatting<'_>) {
 }
 
 /// A line when a skill got worse, or is flaky, and nobody heard of it yet.
-fn tell_news(chatting: &Chatting<'_>, columns: usize) {
-    let news = Reports::open(&chatting.store).map(|reports| reports.take_alerts()).unwrap_or_default();
+fn tell_news(chat: &ChatSession<'_>, columns: usize) {
+    let news = Reports::open(&chat.store).map(|reports| reports.take_alerts()).unwrap_or_default();
     let Some(first) = news.first() else { return };
     let more = if news.len() > 1 { format!(" (and {} more)", news.len() - 1) } else { String::new() };
     let hint = format!("{more}; `manent retro` tells more");
@@ -317,10 +317,10 @@ fn tell_news(chatting: &Chatting<'_>, columns: usize) {
     faint(&format!("{NEWS}{first}{hint}"));
 }
 
-pub(super) fn farewell(chatting: &Chatting<'_>) {
-    let key = term::shell_word(chatting.key.as_str());
-    if chatting.store.exists(&chatting.key).unwrap_or(false) {
-        chatting.context.note(&format!("everything is kept; `manent chat {key}` goes on"));
+pub(super) fn farewell(chat: &ChatSession<'_>) {
+    let key = term::shell_word(chat.key.as_str());
+    if chat.store.exists(&chat.key).unwrap_or(false) {
+        chat.context.note(&format!("everything is kept; `manent chat {key}` goes on"));
     }
 }
 
@@ -328,7 +328,7 @@ const NEWS: &str = "skills: ";
 const NEWS_COLUMNS_MIN: usize = 20;
 const RECENT: u64 = 4;
 const RECENT_CHARS: usize = 200;
-/// What stands before the words.
+/// The width of the role before the text.
 const RECENT_INDENT: usize = 12;
 const BAR_COLUMNS: usize = 10;
 const BYTES_OF_TOKEN: u64 = 4;

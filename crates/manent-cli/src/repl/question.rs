@@ -1,4 +1,4 @@
-//! Asking, showing what comes, and stopping. What is said of a question that was not answered: first of all whether it
+//! Asking, view what comes, and stopping. What is said of a question that was not answered: first of all whether it
 //! is safe.
 
 use std::io;
@@ -7,13 +7,13 @@ use manent_agent::kernel::{Answered, Event, Hearing, TurnError};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::leaving::Leaving;
-use super::showing::{self, Showing};
-use crate::commands::chat::Chatting;
+use super::answer_view::{self, AnswerView};
+use super::shutdown::Shutdown;
+use crate::commands::chat::ChatSession;
 use crate::exit::{Exit, Failure};
 
-/// What came of a question.
-pub(crate) struct Asked {
+/// The outcome of a question.
+pub(crate) struct QuestionOutcome {
     pub(crate) exit: Exit,
     /// Question and answer are in the log.
     pub(super) saved: Saved,
@@ -27,14 +27,14 @@ pub(super) enum Saved {
 
 /// Asks, and shows what comes. Ctrl-C stops the answer, and so does a terminal that is hung up; what came is kept.
 pub(crate) fn ask(
-    chatting: &Chatting<'_>,
+    chat: &ChatSession<'_>,
     question: &str,
-    showing: &mut Showing<'_>,
-) -> Result<Asked, Failure> {
-    let conversation = chatting.kernel.conversation(&chatting.key);
-    let _answering = chatting.leaving.answering();
-    let _quiet = showing.is_lively().then(Quiet::begin);
-    let (answered, kept) = chatting.runtime.block_on(async {
+    view: &mut AnswerView<'_>,
+) -> Result<QuestionOutcome, Failure> {
+    let conversation = chat.kernel.conversation(&chat.key);
+    let _answering = chat.shutdown.answering();
+    let _quiet = view.is_lively().then(EchoOff::begin);
+    let (answered, kept) = chat.runtime.block_on(async {
         // Listened to from here on: one that comes while something is shown counts too.
         let mut interrupts = signal(SignalKind::interrupt())?;
         let mut hearing = match conversation.ask(question).await {
@@ -43,21 +43,21 @@ pub(crate) fn ask(
         };
         let (mut kept, mut shown) = (Kept::Nothing, Ok(()));
         loop {
-            match next(&mut hearing, &mut interrupts, &chatting.leaving).await {
-                Heard::Event(event) => {
+            match next(&mut hearing, &mut interrupts, &chat.shutdown).await {
+                Step::Event(event) => {
                     if let Event::Kept { .. } = event {
                         kept = Kept::Question;
                     }
                     if shown.is_ok() {
-                        shown = showing.event(&event, &chatting.leaving);
+                        shown = view.event(&event, &chat.shutdown);
                     }
                     // Nobody reads it any more: what came is kept, and the rest need not come.
                     if shown.is_err() {
                         hearing.stop();
                     }
                 }
-                Heard::Stop => hearing.stop(),
-                Heard::End => break,
+                Step::Stop => hearing.stop(),
+                Step::End => break,
             }
         }
         let answered: Result<Answered, TurnError> = hearing.end().await;
@@ -66,40 +66,40 @@ pub(crate) fn ask(
     })?;
     match answered {
         Ok(answered) => {
-            showing.answered(&answered, chatting)?;
+            view.answered(&answered, chat)?;
             let exit = if answered.stopped { Exit::Interrupted } else { Exit::Done };
-            Ok(Asked { exit, saved: Saved::Yes })
+            Ok(QuestionOutcome { exit, saved: Saved::Yes })
         }
         Err(error) => {
-            showing.broken()?;
-            Ok(tell(chatting, error, kept, showing))
+            view.broken()?;
+            Ok(tell(chat, error, kept, view))
         }
     }
 }
 
-enum Heard {
+enum Step {
     Event(Event),
     Stop,
     End,
 }
 
-/// What is in the log.
+/// The part of a turn that is in the log.
 #[derive(Clone, Copy)]
 enum Kept {
     Nothing,
     Question,
 }
 
-async fn next(hearing: &mut Hearing, interrupts: &mut Signal, leaving: &Leaving) -> Heard {
+async fn next(hearing: &mut Hearing, interrupts: &mut Signal, shutdown: &Shutdown) -> Step {
     tokio::select! {
-        event = hearing.next() => event.map_or(Heard::End, Heard::Event),
-        _ = interrupts.recv() => Heard::Stop,
-        () = leaving.told() => Heard::Stop,
+        event = hearing.next() => event.map_or(Step::End, Step::Event),
+        _ = interrupts.recv() => Step::Stop,
+        () = shutdown.told() => Step::Stop,
     }
 }
 
 /// Tells what went wrong, and loudly where something that was seen is in no log.
-fn tell(chatting: &Chatting<'_>, error: TurnError, kept: Kept, showing: &Showing<'_>) -> Asked {
+fn tell(chat: &ChatSession<'_>, error: TurnError, kept: Kept, view: &AnswerView<'_>) -> QuestionOutcome {
     let (is_store, failure) = match error {
         TurnError::Store(error) => (true, Failure::from(error)),
         other => (false, Failure::new(Exit::Failed, other.to_string())),
@@ -108,42 +108,42 @@ fn tell(chatting: &Chatting<'_>, error: TurnError, kept: Kept, showing: &Showing
         Kept::Nothing => (format!("not saved: {}", failure.message), Saved::No),
         Kept::Question if is_store => {
             // Something of an answer may have been shown, or done.
-            let saved = if showing.has_shown() { Saved::No } else { Saved::Yes };
+            let saved = if view.has_shown() { Saved::No } else { Saved::Yes };
             (format!("no answer is saved: {}; the question is kept", failure.message), saved)
         }
         Kept::Question => (format!("{}; the question is kept", failure.message), Saved::Yes),
     };
     let hint = match saved {
-        Saved::Yes if showing.is_lively() => ", and :retry asks it again",
+        Saved::Yes if view.is_lively() => ", and :retry asks it again",
         _ => "",
     };
-    chatting.context.complain(&Failure::new(failure.exit, format!("{said}{hint}")));
-    if saved == Saved::No && showing.is_lively() {
-        showing::not_saved(match kept {
+    chat.context.complain(&Failure::new(failure.exit, format!("{said}{hint}")));
+    if saved == Saved::No && view.is_lively() {
+        answer_view::not_saved(match kept {
             Kept::Nothing => "what you just said is in no log; the arrow up brings it back",
             Kept::Question => "your question is in the log, what came after it is not; :retry asks it again",
         });
     }
-    Asked { exit: failure.exit, saved }
+    QuestionOutcome { exit: failure.exit, saved }
 }
 
 /// While an answer comes, keys are not shown between its words: what is typed waits for the prompt, however long it is
 /// (a terminal that reads by lines would drop what is longer than 4 KB). Ctrl-C is obeyed.
-struct Quiet(Option<Termios>);
+struct EchoOff(Option<Termios>);
 
-impl Quiet {
-    fn begin() -> Quiet {
+impl EchoOff {
+    fn begin() -> EchoOff {
         let before = tcgetattr(io::stdin()).ok();
         if let Some(before) = &before {
             let mut quiet = before.clone();
             quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ICANON);
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &quiet);
         }
-        Quiet(before)
+        EchoOff(before)
     }
 }
 
-impl Drop for Quiet {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);

@@ -1,0 +1,27 @@
+//! `manent memory accept ID…`: proposed items become remembered ones.
+
+use super::ItemIds;
+use crate::commands::prelude::*;
+
+/// Remember what waits in the inbox
+#[derive(Debug, Args)]
+pub(crate) struct MemoryAcceptArgs {
+    #[command(flatten)]
+    items: ItemIds,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &MemoryAcceptArgs) -> Result<Exit, Failure> {
+    let accepted = context.store(args.items.wait.time)?.consolidation()?.accept(&args.items.ids)?;
+    let mut output = context.output();
+    for one in accepted {
+        match one.item {
+            Some(item) if output.json => output.json_line(&item.line)?,
+            Some(item) => {
+                let instead = item.replaces.map(|id| format!(" instead of {id}")).unwrap_or_default();
+                output.done("remembered", &format!("{}  {}{instead}", item.id, item.kind), "")?;
+            }
+            None => context.note(&format!("{} is known already, and was taken from the inbox", one.proposed)),
+        }
+    }
+    output.finish()
+}

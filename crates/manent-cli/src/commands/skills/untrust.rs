@@ -1,0 +1,30 @@
+//! `manent skills untrust [DIR]`: the skills of a folder are no longer used.
+
+use manent_agent::skills::TrustedFolders;
+
+use super::trust::print_trust;
+use super::{Folder, SkillsHere};
+use crate::commands::prelude::*;
+
+/// No longer use the skills of a folder
+#[derive(Debug, Args)]
+pub(crate) struct SkillsUntrustArgs {
+    #[command(flatten)]
+    folder: Folder,
+}
+
+pub(crate) fn run(context: &Context<'_>, args: &SkillsUntrustArgs) -> Result<Exit, Failure> {
+    let here = SkillsHere::open(context)?;
+    let dir = args.folder.dir.clone().unwrap_or_else(|| here.cwd.clone());
+    // What is gone is named as it was noted: by its whole path.
+    let folder = here.project(&here.cwd.join(dir));
+    let trusted = TrustedFolders::load(&here.store);
+    if trusted.trouble().is_none() && !trusted.holds(&folder) {
+        context.note(&format!("{} was not trusted", folder.display()));
+        return Ok(Exit::Done);
+    }
+    let folder = TrustedFolders::distrust(&*here.disk, &here.store, &folder)?;
+    let mut output = context.output();
+    print_trust(&mut output, "untrusted", &folder, &[], &[])?;
+    output.finish()
+}
