@@ -49,22 +49,22 @@ pub(crate) fn is_protected(name: &OsStr) -> bool {
 
 /// The entries of a directory by which Git recognises a repository without a work tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Marks(u8);
+pub(crate) struct RepositoryMarks(u8);
 
-impl Marks {
+impl RepositoryMarks {
     /// The names that are looked for. With `commondir`, Git looks for objects and refs where that file says.
     pub(crate) const NAMES: [&'static str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
     /// Takes note of an entry, if it is one of them.
     pub(crate) fn add(&mut self, name: &OsStr) {
-        if let Some(at) = Marks::NAMES.iter().position(|mark| name.eq_ignore_ascii_case(mark)) {
+        if let Some(at) = RepositoryMarks::NAMES.iter().position(|mark| name.eq_ignore_ascii_case(mark)) {
             self.0 |= 1 << at;
         }
     }
 
     /// Returns whether `name` is among the entries that were noted.
     pub(crate) fn has(self, name: &OsStr) -> bool {
-        let mut one = Marks::default();
+        let mut one = RepositoryMarks::default();
         one.add(name);
         one.0 != 0 && self.0 & one.0 == one.0
     }
@@ -80,9 +80,9 @@ impl Marks {
     }
 
     /// Looks at a directory. What cannot be looked at is not there.
-    pub(crate) fn of(disk: &dyn Disk, dir: &Path) -> Marks {
-        let mut marks = Marks::default();
-        for name in Marks::NAMES {
+    pub(crate) fn of(disk: &dyn Disk, dir: &Path) -> RepositoryMarks {
+        let mut marks = RepositoryMarks::default();
+        for name in RepositoryMarks::NAMES {
             if disk.inspect(&dir.join(name)).is_ok() {
                 marks.add(name.as_ref());
             }
@@ -106,7 +106,7 @@ pub(crate) fn protection(disk: &dyn Disk, root: &Path, path: &Path) -> Option<Pr
     let mut dir = root.to_owned();
     let mut protection = None;
     for name in inside {
-        let mut marks = Marks::of(disk, &dir);
+        let mut marks = RepositoryMarks::of(disk, &dir);
         marks.add(name);
         if is_git(name) || marks.is_repository() {
             return Some(Protection::Repository);
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_repository_is_known_by_head_with_objects_and_refs_or_with_commondir() {
         let is_repository = |names: &[&str]| {
-            let mut marks = Marks::default();
+            let mut marks = RepositoryMarks::default();
             for name in names {
                 marks.add(name.as_ref());
             }

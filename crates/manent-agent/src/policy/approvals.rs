@@ -17,8 +17,8 @@ use crate::ledger::Ledger;
 /// The approvals that a person gave.
 #[derive(Debug, Default)]
 pub struct Approvals {
-    allowed: HashSet<(String, Allowed)>,
-    list: Option<List>,
+    allowed: HashSet<(String, ApprovedCalls)>,
+    list: Option<ProjectLedger>,
     trouble: Option<String>,
     /// Prefixes in the list that no longer count, and that nobody was told of yet.
     retired: BTreeSet<Vec<String>>,
@@ -26,7 +26,7 @@ pub struct Approvals {
 
 /// One thing that is allowed with a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Allowed {
+pub(super) enum ApprovedCalls {
     /// This very command or path.
     Same(String),
     /// Commands of a program that only reads, beginning with these words.
@@ -39,7 +39,7 @@ pub(super) enum Allowed {
 
 /// The ledger of approvals for a project.
 #[derive(Debug)]
-struct List {
+struct ProjectLedger {
     ledger: Ledger,
     workspace: PathBuf,
 }
@@ -61,7 +61,12 @@ impl Approvals {
             }
         };
         let (allowed, retired) = read;
-        Approvals { allowed, list: Some(List { ledger, workspace: workspace.to_owned() }), trouble, retired }
+        Approvals {
+            allowed,
+            list: Some(ProjectLedger { ledger, workspace: workspace.to_owned() }),
+            trouble,
+            retired,
+        }
     }
 
     /// Returns the reason why no earlier approval counts, if the ledger could not be read.
@@ -69,7 +74,7 @@ impl Approvals {
         self.trouble.as_deref()
     }
 
-    pub(super) fn holds(&self, tool: &str, allowed: &Allowed) -> bool {
+    pub(super) fn holds(&self, tool: &str, allowed: &ApprovedCalls) -> bool {
         self.allowed.contains(&(tool.to_owned(), allowed.clone()))
     }
 
@@ -81,7 +86,7 @@ impl Approvals {
             return None;
         }
         let shown: Vec<String> = retired.iter().map(|words| format!("`{}`", line::shown(words))).collect();
-        if let Some(List { ledger, workspace }) = &self.list {
+        if let Some(ProjectLedger { ledger, workspace }) = &self.list {
             let words: Vec<&Vec<String>> = retired.iter().collect();
             let told = json!({"workspace": workspace.to_str(), "retired": words, "ts": manent::now()});
             // If that cannot be kept, the note is given once more next time.
@@ -97,11 +102,11 @@ impl Approvals {
     /// Returns whether a prefix of a command is allowed.
     pub(super) fn allows_prefix(&self, tool: &str, words: &[String]) -> bool {
         self.allowed.iter().filter(|(of, _)| of == tool).any(|(_, allowed)| match allowed {
-            Allowed::Prefix(prefix) => words.starts_with(prefix),
-            Allowed::PrefixWith { words: prefix, options } => {
+            ApprovedCalls::Prefix(prefix) => words.starts_with(prefix),
+            ApprovedCalls::PrefixWith { words: prefix, options } => {
                 words.starts_with(prefix) && prefix::options(words).is_subset(options)
             }
-            Allowed::Same(_) | Allowed::Tool => false,
+            ApprovedCalls::Same(_) | ApprovedCalls::Tool => false,
         })
     }
 
@@ -110,11 +115,11 @@ impl Approvals {
         let of_tool = self.allowed.iter().filter(|(of, _)| of == tool).map(|(_, allowed)| allowed);
         let mut whys: Vec<String> = of_tool
             .filter_map(|allowed| match allowed {
-                Allowed::Same(what) => {
+                ApprovedCalls::Same(what) => {
                     Some(format!("you allowed `{}`", line::shown(std::slice::from_ref(what))))
                 }
-                Allowed::Prefix(words) => Some(format!("you allowed every `{}`", line::shown(words))),
-                Allowed::PrefixWith { words, options } => {
+                ApprovedCalls::Prefix(words) => Some(format!("you allowed every `{}`", line::shown(words))),
+                ApprovedCalls::PrefixWith { words, options } => {
                     let options: Vec<String> = options.iter().cloned().collect();
                     let with = match options.as_slice() {
                         [] => "without options".to_owned(),
@@ -123,7 +128,7 @@ impl Approvals {
                     let words = line::shown(words);
                     Some(format!("you allowed every `{words}` {with} in this chat; {MAY_CHANGE}"))
                 }
-                Allowed::Tool => None,
+                ApprovedCalls::Tool => None,
             })
             .collect();
         whys.sort();
@@ -133,7 +138,7 @@ impl Approvals {
     pub(super) fn add(
         &mut self,
         tool: &str,
-        allowed: Allowed,
+        allowed: ApprovedCalls,
         answer: ApprovalScope,
     ) -> Result<(), PolicyError> {
         if answer == ApprovalScope::Project {
@@ -143,8 +148,8 @@ impl Approvals {
         Ok(())
     }
 
-    fn note(&self, tool: &str, allowed: &Allowed) -> Result<(), PolicyError> {
-        let Some(List { ledger, workspace }) = &self.list else {
+    fn note(&self, tool: &str, allowed: &ApprovedCalls) -> Result<(), PolicyError> {
+        let Some(ProjectLedger { ledger, workspace }) = &self.list else {
             let why = "there is no store; allow it for the session".to_owned();
             return Err(PolicyError::NotNoted { file: "approvals".into(), why });
         };
@@ -155,13 +160,13 @@ impl Approvals {
         };
         let mut line = json!({"workspace": workspace, "tool": tool});
         match allowed {
-            Allowed::Same(what) => line["same"] = what.as_str().into(),
-            Allowed::Prefix(words) => line["beginning"] = words.clone().into(),
-            Allowed::PrefixWith { .. } => {
+            ApprovedCalls::Same(what) => line["same"] = what.as_str().into(),
+            ApprovedCalls::Prefix(words) => line["beginning"] = words.clone().into(),
+            ApprovedCalls::PrefixWith { .. } => {
                 let why = "such a prefix is allowed for a session only".to_owned();
                 return Err(not_noted(why));
             }
-            Allowed::Tool => line["all"] = true.into(),
+            ApprovedCalls::Tool => line["all"] = true.into(),
         }
         line["ts"] = manent::now().into();
         ledger.lease().and_then(|mut writer| writer.append(&line)).map_err(not_noted)
@@ -170,7 +175,7 @@ impl Approvals {
 
 /// Returns what the lines allow in a workspace, and the prefixes among them that no longer count. A line of any other
 /// shape allows nothing.
-fn read(lines: &[Value], workspace: &Path) -> (HashSet<(String, Allowed)>, BTreeSet<Vec<String>>) {
+fn read(lines: &[Value], workspace: &Path) -> (HashSet<(String, ApprovedCalls)>, BTreeSet<Vec<String>>) {
     let (mut allowed, mut retired) = (HashSet::new(), BTreeSet::new());
     let is_here = |line: &&Value| line["workspace"].as_str().is_some_and(|dir| Path::new(dir) == workspace);
     for line in lines.iter().filter(is_here) {
@@ -179,15 +184,15 @@ fn read(lines: &[Value], workspace: &Path) -> (HashSet<(String, Allowed)>, BTree
         }
         let Some(tool) = line["tool"].as_str() else { continue };
         let one = if let Some(same) = line["same"].as_str() {
-            Allowed::Same(same.to_owned())
+            ApprovedCalls::Same(same.to_owned())
         } else if let Some(words) = words(&line["beginning"]) {
             if !prefix::is_reader(&words) {
                 retired.insert(words);
                 continue;
             }
-            Allowed::Prefix(words)
+            ApprovedCalls::Prefix(words)
         } else if line["all"].as_bool() == Some(true) && tool != "run_command" {
-            Allowed::Tool
+            ApprovedCalls::Tool
         } else {
             continue;
         };

@@ -12,7 +12,7 @@ use crate::tools::one_line;
 
 /// A line, taken apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct ShellLine {
     /// The simple commands in it, each at least one word.
     pub(super) commands: Vec<Vec<String>>,
     /// The reason why the line is not fully understood, such as `uses a variable`.
@@ -21,8 +21,8 @@ pub(super) struct Line {
     pieces: Vec<String>,
 }
 
-impl Line {
-    pub(super) fn read(text: &str) -> Line {
+impl ShellLine {
+    pub(super) fn read(text: &str) -> ShellLine {
         let mut reader = Reader { rest: text, ..Reader::default() };
         if text.len() > BYTES_MAX {
             reader.unclear("is very long");
@@ -90,7 +90,7 @@ fn pieces(text: &str) -> Vec<String> {
 #[derive(Default)]
 struct Reader<'a> {
     rest: &'a str,
-    line: Line,
+    line: ShellLine,
     command: Vec<String>,
     word: Word,
 }

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use manent_sim::Rng;
 
-use super::line::Line;
+use super::line::ShellLine;
 
 const SEEDS: [&str; 12] = [
     "cargo test -p x",
@@ -126,7 +126,7 @@ fn shells_call_what_was_read_and_nothing_else() {
         } else {
             mutated(&mut Rng::new(seed))
         };
-        let line = Line::read(&text);
+        let line = ShellLine::read(&text);
         if line.unclear.is_some() {
             continue;
         }

@@ -46,8 +46,8 @@ mod rules;
 use std::fmt;
 
 use crate::tools::{self, CallSubject, PreparedCall, ToolEffect};
-use approvals::Allowed;
-use line::Line;
+use approvals::ApprovedCalls;
+use line::ShellLine;
 use rules::Rule;
 
 pub use approvals::Approvals;
@@ -179,7 +179,7 @@ impl ToolPolicy {
         all.sort_by_key(|decision| std::cmp::Reverse(decision.verdict));
         all.extend(self.approvals.outlook(tool));
         let rest = match tools::effect_of(tool) {
-            _ if self.approvals.holds(tool, &Allowed::Tool) => {
+            _ if self.approvals.holds(tool, &ApprovedCalls::Tool) => {
                 Decision { verdict: Permission::Allow, why: "you allowed this before".to_owned() }
             }
             Some(effect) => by_default(effect),
@@ -198,17 +198,17 @@ impl ToolPolicy {
     /// Returns the prefix that a person may be offered to allow, or `None` if only the very same can be allowed.
     pub fn prefix_of(prepared: &PreparedCall) -> Option<Prefix> {
         let CallSubject::Command(command) = &prepared.subject else { return None };
-        Prefix::of(&Line::read(command))
+        Prefix::of(&ShellLine::read(command))
     }
 
     fn decide_command(&self, tool: &str, command: &str) -> Decision {
-        let line = Line::read(command);
+        let line = ShellLine::read(command);
         let rules: Vec<&Rule> = self.rules.of_tool(tool).collect();
         let hit = |verdict| rules.iter().find(|rule| rule.verdict == verdict && rule.takes_any(&line));
         if let Some(rule) = hit(Permission::Deny) {
             return rule.decision();
         }
-        if self.approvals.holds(tool, &Allowed::Same(command.to_owned())) {
+        if self.approvals.holds(tool, &ApprovedCalls::Same(command.to_owned())) {
             return Decision {
                 verdict: Permission::Allow,
                 why: "you allowed this command before".to_owned(),
@@ -246,8 +246,8 @@ impl ToolPolicy {
         if let Some(rule) = gravest.filter(|rule| rule.verdict == Permission::Deny) {
             return rule.decision();
         }
-        let is_approved = self.approvals.holds(prepared.tool, &Allowed::Tool)
-            || self.approvals.holds(prepared.tool, &Allowed::Same(path.to_owned()));
+        let is_approved = self.approvals.holds(prepared.tool, &ApprovedCalls::Tool)
+            || self.approvals.holds(prepared.tool, &ApprovedCalls::Same(path.to_owned()));
         if is_approved {
             return Decision { verdict: Permission::Allow, why: "you allowed this before".to_owned() };
         }
@@ -280,18 +280,22 @@ fn by_default(effect: ToolEffect) -> Decision {
     Decision { verdict, why: why.to_owned() }
 }
 
-fn allowed(prepared: &PreparedCall, answer: ApprovalScope, grant: &Grant) -> Result<Allowed, PolicyError> {
+fn allowed(
+    prepared: &PreparedCall,
+    answer: ApprovalScope,
+    grant: &Grant,
+) -> Result<ApprovedCalls, PolicyError> {
     let cannot = |why: &'static str| Err(PolicyError::NoGrant { what: prepared.what.clone(), why });
     match (grant, &prepared.subject) {
-        (Grant::Same, CallSubject::Command(command)) => Ok(Allowed::Same(command.clone())),
-        (Grant::Same, CallSubject::Path(path)) => Ok(Allowed::Same(path.clone())),
+        (Grant::Same, CallSubject::Command(command)) => Ok(ApprovedCalls::Same(command.clone())),
+        (Grant::Same, CallSubject::Path(path)) => Ok(ApprovedCalls::Same(path.clone())),
         (Grant::Same, CallSubject::Record) => cannot("it is never the same twice; allow the tool, or once"),
         (Grant::Tool, CallSubject::Command(_)) => {
             cannot("not every command can be allowed; allow some, by a rule")
         }
-        (Grant::Tool, _) => Ok(Allowed::Tool),
+        (Grant::Tool, _) => Ok(ApprovedCalls::Tool),
         (Grant::Prefix(words), CallSubject::Command(command)) => {
-            let line = Line::read(command);
+            let line = ShellLine::read(command);
             let begins = |command: &&Vec<String>| command.starts_with(words);
             let Some(seen) = line.commands.iter().find(begins).filter(|_| !words.is_empty()) else {
                 return cannot("it does not begin so");
@@ -300,7 +304,7 @@ fn allowed(prepared: &PreparedCall, answer: ApprovalScope, grant: &Grant) -> Res
                 return cannot("whatever begins so can run anything; allow this very command, or once");
             }
             if prefix::is_reader(words) {
-                return Ok(Allowed::Prefix(words.clone()));
+                return Ok(ApprovedCalls::Prefix(words.clone()));
             }
             if answer == ApprovalScope::Project {
                 return cannot(
@@ -308,7 +312,7 @@ fn allowed(prepared: &PreparedCall, answer: ApprovalScope, grant: &Grant) -> Res
                      prefix in this chat",
                 );
             }
-            Ok(Allowed::PrefixWith { words: words.clone(), options: prefix::options(seen) })
+            Ok(ApprovedCalls::PrefixWith { words: words.clone(), options: prefix::options(seen) })
         }
         (Grant::Prefix(_), _) => cannot("only commands have a prefix; allow the file, or the tool"),
     }

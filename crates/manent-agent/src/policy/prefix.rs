@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 
 use super::ApprovalScope;
-use super::line::Line;
+use super::line::ShellLine;
 
 /// A prefix that a person can be offered, and for how long it would be allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Prefix {
 
 impl Prefix {
     /// Returns the prefix to offer for a line of shell, or `None` if only the very same line can be allowed.
-    pub(super) fn of(line: &Line) -> Option<Prefix> {
+    pub(super) fn of(line: &ShellLine) -> Option<Prefix> {
         let [only] = line.commands.as_slice() else { return None };
         if line.unclear.is_some() || runs_others(only) {
             return None;

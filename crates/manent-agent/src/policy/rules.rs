@@ -4,7 +4,7 @@ use globset::GlobMatcher;
 use serde::Deserialize;
 
 use super::error::PolicyError;
-use super::line::{self, Line};
+use super::line::{self, ShellLine};
 use super::{Decision, MAY_CHANGE, Permission, prefix};
 use crate::tools;
 
@@ -19,14 +19,14 @@ pub struct PolicyRules {
 pub(super) struct Rule {
     number: usize,
     tool: String,
-    what: What,
+    what: RuleTarget,
     pub(super) verdict: Permission,
     because: Option<String>,
 }
 
 /// The calls that a rule applies to.
 #[derive(Debug, Clone)]
-enum What {
+enum RuleTarget {
     /// All that the tool does.
     All,
     /// Commands that begin with these words.
@@ -38,7 +38,7 @@ enum What {
 /// A rule as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RuleText {
     tool: String,
     prefix: Option<Vec<String>>,
     path: Option<String>,
@@ -60,7 +60,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Section {
     #[serde(default)]
-    rule: Vec<Written>,
+    rule: Vec<RuleText>,
 }
 
 impl PolicyRules {
@@ -84,7 +84,7 @@ impl PolicyRules {
     pub fn unreadable(&self) -> Vec<String> {
         let denies = |rule: &&Rule| rule.verdict == Permission::Deny && rule.tool == READ_FILE;
         let pattern = |rule: &Rule| match &rule.what {
-            What::Path(glob) => Some(glob.glob().glob().to_owned()),
+            RuleTarget::Path(glob) => Some(glob.glob().glob().to_owned()),
             _ => None,
         };
         self.rules.iter().filter(denies).filter_map(pattern).collect()
@@ -92,8 +92,8 @@ impl PolicyRules {
 }
 
 impl Rule {
-    fn of(number: usize, written: Written) -> Result<Rule, PolicyError> {
-        let Written { tool, prefix, path, decision: verdict, because, matching, not_match } = written;
+    fn of(number: usize, written: RuleText) -> Result<Rule, PolicyError> {
+        let RuleText { tool, prefix, path, decision: verdict, because, matching, not_match } = written;
         let in_short = format!("{verdict} {tool}");
         let wrong = |why: String| PolicyError::Rule { number, rule: in_short.clone(), why };
         if !tools::names().any(|name| name == tool) {
@@ -101,16 +101,16 @@ impl Rule {
             return Err(wrong(format!("there is no such tool; the tools are {names}")));
         }
         let what = match (prefix, path) {
-            (None, None) => What::All,
+            (None, None) => RuleTarget::All,
             (Some(words), None) if tool == RUN_COMMAND => {
                 let is_word = |word: &String| !word.is_empty() && !word.contains(char::is_whitespace);
                 if words.is_empty() || !words.iter().all(is_word) {
                     return Err(wrong(r#"prefix must be words like ["cargo", "test"]"#.to_owned()));
                 }
-                What::Beginning(words)
+                RuleTarget::Beginning(words)
             }
             (None, Some(path)) if FILE_TOOLS.contains(&tool.as_str()) => {
-                What::Path(tools::glob(&path).map_err(wrong)?.compile_matcher())
+                RuleTarget::Path(tools::glob(&path).map_err(wrong)?.compile_matcher())
             }
             (Some(_), _) => return Err(wrong(format!("only {RUN_COMMAND} has a prefix"))),
             (None, Some(_)) => return Err(wrong(format!("only {} have a path", FILE_TOOLS.join(", ")))),
@@ -139,7 +139,7 @@ impl Rule {
         if self.tool != RUN_COMMAND {
             return self.takes_path(example);
         }
-        let line = Line::read(example);
+        let line = ShellLine::read(example);
         match self.verdict {
             Permission::Allow if self.takes_all() => true,
             Permission::Allow => {
@@ -151,33 +151,33 @@ impl Rule {
 
     /// Returns true if the rule covers every call of its tool, understood or not.
     pub(super) fn takes_all(&self) -> bool {
-        matches!(self.what, What::All)
+        matches!(self.what, RuleTarget::All)
     }
 
     /// Returns true if the rule covers a simple command, word for word.
     pub(super) fn takes_words(&self, words: &[String]) -> bool {
         match &self.what {
-            What::All => true,
-            What::Beginning(beginning) => words.starts_with(beginning),
-            What::Path(_) => false,
+            RuleTarget::All => true,
+            RuleTarget::Beginning(beginning) => words.starts_with(beginning),
+            RuleTarget::Path(_) => false,
         }
     }
 
     /// Returns true if the rule covers any part of a line, or might.
-    pub(super) fn takes_any(&self, line: &Line) -> bool {
+    pub(super) fn takes_any(&self, line: &ShellLine) -> bool {
         match &self.what {
-            What::All => true,
-            What::Beginning(beginning) => line.may_run(beginning),
-            What::Path(_) => false,
+            RuleTarget::All => true,
+            RuleTarget::Beginning(beginning) => line.may_run(beginning),
+            RuleTarget::Path(_) => false,
         }
     }
 
     /// Returns true if the rule covers a file.
     pub(super) fn takes_path(&self, path: &str) -> bool {
         match &self.what {
-            What::All => true,
-            What::Path(glob) => glob.is_match(path),
-            What::Beginning(_) => false,
+            RuleTarget::All => true,
+            RuleTarget::Path(glob) => glob.is_match(path),
+            RuleTarget::Beginning(_) => false,
         }
     }
 
@@ -197,9 +197,9 @@ impl Rule {
         let Decision { verdict, mut why } = self.decision();
         why.push_str("; your rule in config.toml");
         let is_wide = match &self.what {
-            What::All => self.tool == RUN_COMMAND,
-            What::Beginning(words) => !prefix::is_reader(words),
-            What::Path(_) => false,
+            RuleTarget::All => self.tool == RUN_COMMAND,
+            RuleTarget::Beginning(words) => !prefix::is_reader(words),
+            RuleTarget::Path(_) => false,
         };
         if is_wide && verdict == Permission::Allow {
             why = format!("{why}, {MAY_CHANGE}");
@@ -213,9 +213,9 @@ impl Rule {
 
     fn about(&self) -> String {
         match &self.what {
-            What::All => self.tool.clone(),
-            What::Beginning(words) => format!("{} `{}`", self.tool, line::shown(words)),
-            What::Path(glob) => format!("{} {}", self.tool, glob.glob().glob()),
+            RuleTarget::All => self.tool.clone(),
+            RuleTarget::Beginning(words) => format!("{} `{}`", self.tool, line::shown(words)),
+            RuleTarget::Path(glob) => format!("{} {}", self.tool, glob.glob().glob()),
         }
     }
 }

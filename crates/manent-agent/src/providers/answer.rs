@@ -1,24 +1,24 @@
 //! An answer while it is made: what came so far, told as it comes.
 
 use super::error::{MAX_ANSWER_BYTES, ModelError, NAME_CHARS_MAX, shown};
-use super::http::Stream;
+use super::http::ResponseStream;
 use super::retry::random;
 use super::server_errors::Peer;
-use super::{FinishReason, Hear, Reply, ReplyEvent, ToolCall, Truncated};
+use super::{FinishReason, OnEvent, Reply, ReplyEvent, ToolCall, Truncated};
 
 /// A [`Reply`] under construction. The events reported so far are always a prefix of the finished reply.
-pub(super) struct Answer<'a> {
+pub(super) struct ReplyBuilder<'a> {
     pub(super) reply: Reply,
     pub(super) peer: Peer,
-    on: Hear<'a>,
+    on: OnEvent<'a>,
     bytes: usize,
     bytes_max: usize,
 }
 
-impl<'a> Answer<'a> {
-    pub(super) fn new(stream: &Stream, on: Hear<'a>) -> Answer<'a> {
+impl<'a> ReplyBuilder<'a> {
+    pub(super) fn new(stream: &ResponseStream, on: OnEvent<'a>) -> ReplyBuilder<'a> {
         let reply = Reply { tries: stream.tries, model: stream.peer.model.clone(), ..Reply::default() };
-        Answer { reply, peer: stream.peer.clone(), on, bytes: 0, bytes_max: stream.answer_bytes() }
+        ReplyBuilder { reply, peer: stream.peer.clone(), on, bytes: 0, bytes_max: stream.answer_bytes() }
     }
 
     /// More text.
@@ -47,7 +47,7 @@ impl<'a> Answer<'a> {
         self.call_counted(id, name, arguments)
     }
 
-    /// Adds a call whose bytes were counted as they arrived; otherwise like [`Answer::call`].
+    /// Adds a call whose bytes were counted as they arrived; otherwise like [`ReplyBuilder::call`].
     pub(super) fn call_counted(&mut self, id: &str, name: &str, arguments: String) -> Result<(), ModelError> {
         if self.reply.calls.len() == CALLS_MAX {
             return Err(self.too_many_calls());

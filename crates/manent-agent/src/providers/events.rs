@@ -1,10 +1,10 @@
 //! Server-sent events: lines to events.
 
-use super::lines::{Ends, LINE_BYTES_MAX, LineError, Lines};
+use super::lines::{LINE_BYTES_MAX, LineEnding, LineError, LineSplitter};
 
 /// Something that a server tells.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct SseEvent {
     /// The `event:` field; mostly empty.
     pub(super) name: String,
     /// The `data:` lines, joined by line feeds.
@@ -13,19 +13,19 @@ pub(super) struct Event {
 
 /// Events as they become whole.
 #[derive(Debug)]
-pub(super) struct Events {
-    pub(super) lines: Lines,
-    open: Event,
+pub(super) struct SseParser {
+    pub(super) lines: LineSplitter,
+    open: SseEvent,
     has_data: bool,
 }
 
-impl Events {
-    pub(super) fn new() -> Events {
-        Events { lines: Lines::new(Ends::LfOrCr), open: Event::default(), has_data: false }
+impl SseParser {
+    pub(super) fn new() -> SseParser {
+        SseParser { lines: LineSplitter::new(LineEnding::LfOrCr), open: SseEvent::default(), has_data: false }
     }
 
     /// The next event that is whole.
-    pub(super) fn take_event(&mut self) -> Result<Option<Event>, LineError> {
+    pub(super) fn take_event(&mut self) -> Result<Option<SseEvent>, LineError> {
         while let Some(line) = self.lines.take_line()? {
             if line.is_empty() {
                 if let Some(event) = close(&mut self.open, &mut self.has_data) {
@@ -40,7 +40,7 @@ impl Events {
 
     /// Returns the unfinished event at the end of the stream. The standard drops it, but many servers end without the
     /// last empty line; the caller checks whether it is whole.
-    pub(super) fn take_rest(&mut self) -> Result<Option<Event>, LineError> {
+    pub(super) fn take_rest(&mut self) -> Result<Option<SseEvent>, LineError> {
         if let Some(line) = self.lines.take_rest()? {
             read(line, &mut self.open, &mut self.has_data)?;
         }
@@ -48,7 +48,7 @@ impl Events {
     }
 }
 
-fn read(line: &str, open: &mut Event, has_data: &mut bool) -> Result<(), LineError> {
+fn read(line: &str, open: &mut SseEvent, has_data: &mut bool) -> Result<(), LineError> {
     let (field, value) = line.split_once(':').unwrap_or((line, ""));
     let value = value.strip_prefix(' ').unwrap_or(value);
     match field {
@@ -68,7 +68,7 @@ fn read(line: &str, open: &mut Event, has_data: &mut bool) -> Result<(), LineErr
     Ok(())
 }
 
-fn close(open: &mut Event, has_data: &mut bool) -> Option<Event> {
+fn close(open: &mut SseEvent, has_data: &mut bool) -> Option<SseEvent> {
     let event = std::mem::take(open);
     std::mem::replace(has_data, false).then_some(event)
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn events(text: &str, each: usize) -> Vec<(String, String)> {
-        let mut events = Events::new();
+        let mut events = SseParser::new();
         let mut given = Vec::new();
         for chunk in text.as_bytes().chunks(each) {
             events.lines.push(chunk);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn an_event_of_many_lines_has_a_limit() {
-        let mut events = Events::new();
+        let mut events = SseParser::new();
         let line = format!("data: {}\n", "x".repeat(1 << 20));
         let outcome = (0..9).find_map(|_| {
             events.lines.push(line.as_bytes());

@@ -10,13 +10,13 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCAT
 use reqwest::{Client, Method, Request, Response, Url};
 use tokio::time::{Instant, timeout};
 
-use super::answer::Answer;
+use super::answer::ReplyBuilder;
 use super::error::{MAX_ANSWER_BYTES, MAX_SILENCE, ModelError, shown};
-use super::lines::Lines;
+use super::lines::LineSplitter;
 use super::retry::{RetryPolicy, random, retry_after};
 use super::server::ServerConfig;
-use super::server_errors::{Peer, Told};
-use super::{Hear, ReplyEvent, address};
+use super::server_errors::{ErrorReport, Peer};
+use super::{OnEvent, ReplyEvent, address};
 
 /// A client for one server.
 #[derive(Clone)]
@@ -72,9 +72,9 @@ impl Connection {
         path: &str,
         body: String,
         asked: &super::Request,
-        on: Hear<'_>,
+        on: OnEvent<'_>,
         others: impl Future<Output = Result<Vec<String>, ModelError>>,
-    ) -> Result<Stream, ModelError> {
+    ) -> Result<ResponseStream, ModelError> {
         let mut stream = match self.ask(path, body, on).await {
             Err(ModelError::NoSuchModel { model, url, .. }) => {
                 let others = others.await.unwrap_or_default();
@@ -89,7 +89,12 @@ impl Connection {
     }
 
     /// Sends a request until the server begins to answer it.
-    pub(super) async fn ask(&self, path: &str, body: String, on: Hear<'_>) -> Result<Stream, ModelError> {
+    pub(super) async fn ask(
+        &self,
+        path: &str,
+        body: String,
+        on: OnEvent<'_>,
+    ) -> Result<ResponseStream, ModelError> {
         let request = self.request(path, Some(body));
         let mut tries = 0;
         loop {
@@ -152,14 +157,14 @@ impl Connection {
         tries: u32,
         limit: Duration,
         setting: Option<&'static str>,
-    ) -> Result<Stream, Trouble> {
+    ) -> Result<ResponseStream, SendError> {
         let response = match timeout(limit, self.client.execute(request)).await {
             Err(_) => return Err(self.peer.stalled(limit, setting).into()),
             Ok(Err(error)) => return Err(self.peer.unreachable(error).into()),
             Ok(Ok(response)) => response,
         };
         let status = response.status();
-        let mut stream = Stream {
+        let mut stream = ResponseStream {
             response,
             tries,
             peer: self.peer.clone(),
@@ -179,8 +184,8 @@ impl Connection {
             let error = ModelError::Server { url: self.peer.url.clone(), status: status.as_u16(), message };
             return Err(error.into());
         }
-        let told = Told::read(&stream.beginning().await);
-        Err(Trouble { error: self.peer.refused(status.as_u16(), &told, tries), wait })
+        let told = ErrorReport::read(&stream.beginning().await);
+        Err(SendError { error: self.peer.refused(status.as_u16(), &told, tries), wait })
     }
 }
 
@@ -192,14 +197,14 @@ impl fmt::Debug for Connection {
 }
 
 /// A request that was not answered, and after how long the server wants to be asked again.
-struct Trouble {
+struct SendError {
     error: ModelError,
     wait: Option<Duration>,
 }
 
-impl From<ModelError> for Trouble {
-    fn from(error: ModelError) -> Trouble {
-        Trouble { error, wait: None }
+impl From<ModelError> for SendError {
+    fn from(error: ModelError) -> SendError {
+        SendError { error, wait: None }
     }
 }
 
@@ -211,7 +216,7 @@ pub(super) enum More {
 }
 
 /// An answer as it comes.
-pub(super) struct Stream {
+pub(super) struct ResponseStream {
     response: Response,
     pub(super) tries: u32,
     pub(super) peer: Peer,
@@ -225,9 +230,9 @@ pub(super) struct Stream {
     progressed: Instant,
 }
 
-impl Stream {
+impl ResponseStream {
     /// Waits for the next bytes, and gives them to whoever makes lines of them.
-    pub(super) async fn fill(&mut self, lines: &mut Lines) -> Result<More, ModelError> {
+    pub(super) async fn fill(&mut self, lines: &mut LineSplitter) -> Result<More, ModelError> {
         self.chunk(|bytes| lines.push(bytes)).await
     }
 
@@ -242,7 +247,7 @@ impl Stream {
     }
 
     /// Something that is part of the answer came, not only a sign of life.
-    pub(super) fn progress(&mut self, answer: &Answer<'_>) {
+    pub(super) fn progress(&mut self, answer: &ReplyBuilder<'_>) {
         self.progressed = Instant::now();
         // Who is about to answer is only silent because it still reads, or thinks and does not show it.
         self.is_begun |= answer.is_begun();

@@ -15,7 +15,7 @@ pub(super) enum LineError {
 
 /// The line terminators of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(super) enum LineEnding {
     /// LF, or CR and LF.
     Lf,
     /// The same, or a CR alone.
@@ -24,8 +24,8 @@ pub(super) enum Ends {
 
 /// Lines as they become whole.
 #[derive(Debug)]
-pub(super) struct Lines {
-    ends: Ends,
+pub(super) struct LineSplitter {
+    ends: LineEnding,
     held: Vec<u8>,
     /// The start of the bytes that have not been returned yet.
     start: usize,
@@ -37,9 +37,9 @@ pub(super) struct Lines {
     at_first: bool,
 }
 
-impl Lines {
-    pub(super) fn new(ends: Ends) -> Lines {
-        Lines { ends, held: Vec::new(), start: 0, searched: 0, after_cr: false, at_first: true }
+impl LineSplitter {
+    pub(super) fn new(ends: LineEnding) -> LineSplitter {
+        LineSplitter { ends, held: Vec::new(), start: 0, searched: 0, after_cr: false, at_first: true }
     }
 
     /// More bytes came.
@@ -63,8 +63,8 @@ impl Lines {
         }
         let rest = &self.held[self.searched..];
         let found = match self.ends {
-            Ends::Lf => memchr(b'\n', rest),
-            Ends::LfOrCr => memchr2(b'\n', b'\r', rest),
+            LineEnding::Lf => memchr(b'\n', rest),
+            LineEnding::LfOrCr => memchr2(b'\n', b'\r', rest),
         };
         let end = found.map_or(self.held.len(), |at| self.searched + at);
         if end - self.start > LINE_BYTES_MAX {
@@ -91,7 +91,7 @@ impl Lines {
 
     fn decode(&mut self, start: usize, end: usize) -> Result<&str, LineError> {
         let text = std::str::from_utf8(&self.held[start..end]).map_err(|_| LineError::NoText)?;
-        let text = if self.ends == Ends::Lf { text.strip_suffix('\r').unwrap_or(text) } else { text };
+        let text = if self.ends == LineEnding::Lf { text.strip_suffix('\r').unwrap_or(text) } else { text };
         let is_first = std::mem::replace(&mut self.at_first, false);
         Ok(if is_first { text.strip_prefix('\u{feff}').unwrap_or(text) } else { text })
     }
@@ -105,8 +105,8 @@ pub(super) const LINE_BYTES_MAX: usize = 8 << 20;
 mod tests {
     use super::*;
 
-    fn split(ends: Ends, text: &[u8], each: usize) -> Vec<String> {
-        let mut lines = Lines::new(ends);
+    fn split(ends: LineEnding, text: &[u8], each: usize) -> Vec<String> {
+        let mut lines = LineSplitter::new(ends);
         let mut given = Vec::new();
         for chunk in text.chunks(each) {
             lines.push(chunk);
@@ -122,17 +122,17 @@ mod tests {
     fn lines_are_the_same_however_they_come() {
         let text = "\u{feff}eins\r\nzwei äöü\n\n\u{feff}drei 漢字 🦀\r\nvier\rfünf".as_bytes();
         for each in 1..=text.len() {
-            let lf = split(Ends::Lf, text, each);
+            let lf = split(LineEnding::Lf, text, each);
             assert_eq!(lf, ["eins", "zwei äöü", "", "\u{feff}drei 漢字 🦀", "vier\rfünf"], "{each}");
-            let any = split(Ends::LfOrCr, text, each);
+            let any = split(LineEnding::LfOrCr, text, each);
             assert_eq!(any, ["eins", "zwei äöü", "", "\u{feff}drei 漢字 🦀", "vier", "fünf"], "{each}");
         }
-        assert_eq!(split(Ends::LfOrCr, b"a\r\r\nb\n\rc", 1), ["a", "", "b", "", "c"]);
+        assert_eq!(split(LineEnding::LfOrCr, b"a\r\r\nb\n\rc", 1), ["a", "", "b", "", "c"]);
     }
 
     #[test]
     fn a_line_has_a_limit_and_must_be_text() {
-        let mut lines = Lines::new(Ends::Lf);
+        let mut lines = LineSplitter::new(LineEnding::Lf);
         lines.push(&vec![b'x'; LINE_BYTES_MAX]);
         assert_eq!(lines.take_line(), Ok(None));
         lines.push(b"\n");
@@ -140,7 +140,7 @@ mod tests {
         lines.push(&vec![b'x'; LINE_BYTES_MAX + 1]);
         assert_eq!(lines.take_line(), Err(LineError::TooLong));
 
-        let mut lines = Lines::new(Ends::Lf);
+        let mut lines = LineSplitter::new(LineEnding::Lf);
         lines.push(b"\xff\nnext\n");
         assert_eq!(lines.take_line(), Err(LineError::NoText));
         assert_eq!(lines.take_line(), Ok(Some("next")));

@@ -13,7 +13,7 @@ use super::loose::{self, Function};
 
 /// A call in an earlier answer.
 #[derive(Debug)]
-pub(crate) struct Logged {
+pub(crate) struct RecordedCall {
     pub(crate) id: String,
     pub(crate) name: String,
     /// A JSON object, always: servers refuse the whole conversation for a call that has anything else.
@@ -21,7 +21,7 @@ pub(crate) struct Logged {
 }
 
 /// The calls of a message.
-pub(crate) fn calls(message: &Message) -> Result<Vec<Logged>, ModelError> {
+pub(crate) fn calls(message: &Message) -> Result<Vec<RecordedCall>, ModelError> {
     let Some(json) = message.tool_calls.as_deref() else { return Ok(Vec::new()) };
     let unreadable = |_| ModelError::Unsendable { what: BAD_CALLS };
     let written: Vec<Written<'_>> = serde_json::from_str(json).map_err(unreadable)?;
@@ -51,12 +51,12 @@ struct Written<'a> {
 }
 
 impl Written<'_> {
-    fn read(self, at: usize) -> Result<Logged, serde_json::Error> {
+    fn read(self, at: usize) -> Result<RecordedCall, serde_json::Error> {
         let function = self.function.unwrap_or(Function { name: self.name, arguments: self.arguments });
         // A call without an id is known by its place, here as in a context.
         let id = if self.id.is_empty() { format!("call-{at}") } else { self.id };
         let arguments = RawValue::from_string(object(&loose::arguments(function.arguments)))?;
-        Ok(Logged { id, name: function.name, arguments })
+        Ok(RecordedCall { id, name: function.name, arguments })
     }
 }
 

@@ -48,7 +48,7 @@ pub use retry::RetryPolicy;
 pub use server::ServerConfig;
 
 /// Whoever is told of the pieces of an answer.
-type Hear<'a> = &'a mut (dyn FnMut(ReplyEvent<'_>) + Send);
+type OnEvent<'a> = &'a mut (dyn FnMut(ReplyEvent<'_>) + Send);
 
 /// A request to a model.
 #[derive(Debug, Clone, Default)]

@@ -9,7 +9,7 @@ use super::retry::RetryPolicy;
 #[derive(Clone)]
 pub struct ServerConfig {
     pub(super) url: String,
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<ApiKey>,
     pub(super) patience: RetryPolicy,
 }
 
@@ -23,7 +23,7 @@ impl ServerConfig {
     #[must_use]
     pub fn with_key(self, key: &str) -> ServerConfig {
         let key = key.trim();
-        ServerConfig { key: (!key.is_empty()).then(|| Key(key.to_owned())), ..self }
+        ServerConfig { key: (!key.is_empty()).then(|| ApiKey(key.to_owned())), ..self }
     }
 
     /// The same, with other limits.
@@ -45,15 +45,15 @@ impl fmt::Debug for ServerConfig {
 
 /// A key; its secret is not shown.
 #[derive(Clone)]
-pub(super) struct Key(String);
+pub(super) struct ApiKey(String);
 
-impl Key {
+impl ApiKey {
     pub(super) fn secret(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(not shown)")
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::error::{ModelError, shown};
 use super::lines::{LINE_BYTES_MAX, LineError};
-use super::server::Key;
+use super::server::ApiKey;
 
 /// A model on a server.
 #[derive(Debug, Clone)]
@@ -14,12 +14,12 @@ pub(super) struct Peer {
     /// Without a password.
     pub(super) url: String,
     pub(super) model: String,
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<ApiKey>,
 }
 
 impl Peer {
     /// An answer that is an error as a whole.
-    pub(super) fn refused(&self, status: u16, told: &Told, tries: u32) -> ModelError {
+    pub(super) fn refused(&self, status: u16, told: &ErrorReport, tries: u32) -> ModelError {
         let (url, message) = (self.url.clone(), self.message(told));
         if matches!(status, 401 | 403) {
             return ModelError::Refused { url, status, message };
@@ -37,13 +37,13 @@ impl Peer {
     }
 
     /// An error in the middle of an answer.
-    pub(super) fn failed(&self, told: &Told) -> ModelError {
+    pub(super) fn failed(&self, told: &ErrorReport) -> ModelError {
         let failed = || ModelError::Failed { url: self.url.clone(), message: self.message(told) };
         self.known(told).unwrap_or_else(failed)
     }
 
     /// Returns the errors that are recognised by their wording, whatever the status.
-    fn known(&self, told: &Told) -> Option<ModelError> {
+    fn known(&self, told: &ErrorReport) -> Option<ModelError> {
         let (url, model) = (self.url.clone(), self.model.clone());
         if told.is_too_long() {
             return Some(ModelError::TooLong { model, url, tokens: told.tokens, window: told.window });
@@ -52,7 +52,7 @@ impl Peer {
     }
 
     /// The server's words, fit to be shown; some servers quote the key that they refuse.
-    fn message(&self, told: &Told) -> String {
+    fn message(&self, told: &ErrorReport) -> String {
         let message = match &self.key {
             Some(key) => told.message.replace(key.secret(), "(the key)"),
             None => told.message.clone(),
@@ -100,7 +100,7 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 
 /// The error report of a server. Every server has its own format.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ErrorReport {
     message: String,
     /// `code` and `type`, where there are such.
     kind: String,
@@ -108,32 +108,33 @@ pub(super) struct Told {
     window: Option<u64>,
 }
 
-impl Told {
+impl ErrorReport {
     /// From the body of an answer.
-    pub(super) fn read(body: &[u8]) -> Told {
+    pub(super) fn read(body: &[u8]) -> ErrorReport {
         let text = String::from_utf8_lossy(body);
         match serde_json::from_str::<Value>(&text) {
-            Ok(value) => Told::of(value.get("error").unwrap_or(&value)),
-            Err(_) => {
-                Told { message: page_title(&text).unwrap_or_else(|| text.into_owned()), ..Told::default() }
-            }
+            Ok(value) => ErrorReport::of(value.get("error").unwrap_or(&value)),
+            Err(_) => ErrorReport {
+                message: page_title(&text).unwrap_or_else(|| text.into_owned()),
+                ..ErrorReport::default()
+            },
         }
     }
 
     /// From the value of `error`, or what stands in its place.
-    pub(super) fn of(error: &Value) -> Told {
+    pub(super) fn of(error: &Value) -> ErrorReport {
         if let Some(text) = error.as_str() {
             // Some servers put the JSON of another one into their own.
             return match serde_json::from_str::<Value>(text) {
-                Ok(inner @ Value::Object(_)) => Told::of(inner.get("error").unwrap_or(&inner)),
-                _ => Told { message: text.to_owned(), ..Told::default() },
+                Ok(inner @ Value::Object(_)) => ErrorReport::of(inner.get("error").unwrap_or(&inner)),
+                _ => ErrorReport { message: text.to_owned(), ..ErrorReport::default() },
             };
         }
         let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
         let message =
             [text("message"), text("detail"), text("error")].into_iter().find(|text| !text.is_empty());
         let count = |name: &str| error.get(name).and_then(Value::as_u64);
-        Told {
+        ErrorReport {
             message: message.unwrap_or_default().to_owned(),
             kind: format!("{} {}", text("code"), text("type")),
             tokens: count("n_prompt_tokens"),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use manent::log::RealDisk;
 use manent::log::fs::{Disk, Shape};
 
-use super::policy::{Network, ResourceLimits, SETTINGS, SYSTEM, View};
+use super::policy::{FilesystemView, Network, ResourceLimits, SETTINGS, SYSTEM};
 
 /// The path of the helper program inside of the sandbox.
 pub(super) const HELPER: &str = "/manent-sandbox";
@@ -15,7 +15,7 @@ pub(super) const SCRATCH: &str = "/tmp";
 
 /// The arguments of `bwrap`, up to the command.
 pub(super) fn arguments(
-    view: &View,
+    view: &FilesystemView,
     helper: &Path,
     network: Network,
     limits: &ResourceLimits,
@@ -87,7 +87,7 @@ impl Arguments {
     }
 
     /// Adds the mounts of the policy, parents before what lies in them.
-    fn view(&mut self, view: &View) {
+    fn view(&mut self, view: &FilesystemView) {
         let mut mounts: Vec<(PathBuf, Mount)> = vec![(view.workspace.clone(), Mount::Change)];
         let read_only = |path: &Path| view.read_only.iter().any(|dir| path.starts_with(dir));
         let closed = view.read_only.iter().chain(&view.protected);

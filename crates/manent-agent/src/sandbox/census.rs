@@ -14,14 +14,14 @@ use super::policy::ResourceLimits;
 
 /// The resources that a command uses at one moment.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(super) struct ResourceUsage {
     /// Processes and threads.
     pub(super) tasks: u64,
     pub(super) memory_bytes: u64,
     pub(super) cpu_seconds: u64,
 }
 
-impl Usage {
+impl ResourceUsage {
     /// Returns the limit that is exceeded, if one is.
     pub(super) fn over(&self, limits: &ResourceLimits) -> Option<Limit> {
         if self.tasks > limits.processes {
@@ -35,10 +35,10 @@ impl Usage {
 }
 
 /// Counts all descendants of a process; of itself only the work of those that are gone.
-pub(super) fn count(keeper: Pid) -> Usage {
+pub(super) fn count(keeper: Pid) -> ResourceUsage {
     let mut children: HashMap<u64, Vec<Process>> = HashMap::new();
     let keeper = u64::from(keeper.as_raw_nonzero().get().unsigned_abs());
-    let mut usage = Usage::default();
+    let mut usage = ResourceUsage::default();
     let mut ticks = 0;
     for entry in RealDisk.list("/proc".as_ref()).unwrap_or_default() {
         let Some(pid) = entry.name.to_str().and_then(|name| name.parse::<u64>().ok()) else { continue };
@@ -122,7 +122,7 @@ mod tests {
     fn what_we_started_is_counted() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep starts");
         // A program that has just been begun has no memory yet.
-        let counted = |usage: &Usage| usage.tasks >= 1 && usage.memory_bytes > 0;
+        let counted = |usage: &ResourceUsage| usage.tasks >= 1 && usage.memory_bytes > 0;
         let mut usage = count(rustix::process::getpid());
         for _ in 0..500 {
             if counted(&usage) {
@@ -141,7 +141,7 @@ mod tests {
     fn each_limit_is_told_from_the_others() {
         let limits =
             ResourceLimits { processes: 2, memory_bytes: 10, cpu_seconds: 3, ..ResourceLimits::default() };
-        let usage = |tasks, memory_bytes, cpu_seconds| Usage { tasks, memory_bytes, cpu_seconds };
+        let usage = |tasks, memory_bytes, cpu_seconds| ResourceUsage { tasks, memory_bytes, cpu_seconds };
         assert_eq!(usage(2, 10, 3).over(&limits), None);
         assert_eq!(usage(3, 10, 3).over(&limits), Some(Limit::Processes));
         assert_eq!(usage(2, 11, 3).over(&limits), Some(Limit::Memory));

@@ -14,7 +14,7 @@ use manent::log::fs::Disk;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, Signal};
 
-use super::plan::{BECOME, ENTRANCE, KEEP, Plan, report};
+use super::plan::{BECOME, ENTRANCE, KEEP, KeeperPlan, report};
 use super::selftest::attempts;
 use super::{Isolation, census, keeper, landlock};
 
@@ -64,7 +64,7 @@ fn r#become(words: &[OsString]) -> Result<Infallible, String> {
 }
 
 /// The plan and the command.
-pub(super) fn read(words: &[OsString]) -> Result<(Plan, &[OsString]), String> {
+pub(super) fn read(words: &[OsString]) -> Result<(KeeperPlan, &[OsString]), String> {
     let (plan, command) = words.split_first().ok_or("no plan was given")?;
     let text = plan.to_str().ok_or("the plan is no text")?;
     let plan = serde_json::from_str(text).map_err(|e| format!("the plan cannot be read: {e}"))?;
@@ -87,7 +87,7 @@ pub(super) fn close_inherited() -> Result<(), String> {
 }
 
 /// The limits that the kernel itself keeps, for each process. What is for all of them together, the keeper keeps.
-fn limit(plan: &Plan) -> rustix::io::Result<()> {
+fn limit(plan: &KeeperPlan) -> rustix::io::Result<()> {
     let limits = &plan.limits;
     set(Resource::Core, 0, 0)?;
     set(Resource::Cpu, limits.cpu_seconds, limits.cpu_seconds.saturating_add(2))?;

@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::outcome::{CommandEnd, Limit};
-use super::plan::{BECOME, ENTRANCE, Plan, report};
+use super::plan::{BECOME, ENTRANCE, KeeperPlan, report};
 use super::{Isolation, census, entrance, filter, landlock, scratch};
 
 /// Keeps a command until it ends. Standard input is the line to whoever asked.
@@ -54,7 +54,7 @@ fn start(words: &[OsString]) -> Result<Pid, String> {
 }
 
 /// Waits until the command ends, uses too much, or nobody is there any more who asked for it (nothing).
-fn watch(own: Pid, child: Pid, plan: &Plan) -> Option<CommandEnd> {
+fn watch(own: Pid, child: Pid, plan: &KeeperPlan) -> Option<CommandEnd> {
     let handle = rustix::process::pidfd_open(child, PidfdFlags::empty()).ok();
     let line = rustix::stdio::stdin();
     let mut pause = PAUSE_MIN;

@@ -13,7 +13,7 @@ use landlock::{
 };
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::plan::{Access, Rule};
+use super::plan::{PathAccess, PathRule};
 use super::policy::Network;
 
 /// The first that confines signals and abstract sockets (Linux 6.12). Without that, we refuse.
@@ -33,7 +33,7 @@ pub(super) fn confine_signals() -> Result<(), String> {
 }
 
 /// From here on, only these paths can be reached, nobody outside be signalled, and no network.
-pub(super) fn confine(rules: &[Rule], network: Network) -> Result<(), String> {
+pub(super) fn confine(rules: &[PathRule], network: Network) -> Result<(), String> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let handled = || -> Result<_, RulesetError> {
         let ruleset = ruleset.handle_access(AccessFs::from_all(NEEDED))?.scope(Scope::from_all(NEEDED))?;
@@ -74,13 +74,13 @@ fn raw(fd: &OwnedFd) -> i32 {
     fd.as_raw_fd()
 }
 
-fn access(access: Access, file_type: FileType) -> BitFlags<AccessFs> {
+fn access(access: PathAccess, file_type: FileType) -> BitFlags<AccessFs> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let wanted = match access {
-        Access::Use => AccessFs::from_read(NEEDED),
-        Access::Read => read,
-        Access::Device => AccessFs::ReadFile | AccessFs::WriteFile,
-        Access::Change => {
+        PathAccess::Use => AccessFs::from_read(NEEDED),
+        PathAccess::Read => read,
+        PathAccess::Device => AccessFs::ReadFile | AccessFs::WriteFile,
+        PathAccess::Change => {
             let special = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock | AccessFs::IoctlDev;
             AccessFs::from_all(NEEDED) & !special
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Isolation;
 use super::error::SandboxError;
 use super::outcome::{CommandEnd, Limit};
-use super::policy::{Network, ResourceLimits, SETTINGS, SYSTEM, View};
+use super::policy::{FilesystemView, Network, ResourceLimits, SETTINGS, SYSTEM};
 
 /// The first word on the command line of a process that is to enter a sandbox.
 pub(super) const ENTRANCE: &str = "__sandbox";
@@ -22,26 +22,26 @@ pub(super) const BECOME: &str = "become";
 
 /// The instructions for the processes inside of the sandbox.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Plan {
+pub(super) struct KeeperPlan {
     pub(super) kind: Isolation,
     pub(super) network: Network,
     pub(super) limits: ResourceLimits,
     /// The directory that the keeper removes if the process that created it is gone.
     pub(super) scratch: Option<PathBuf>,
     /// For Landlock: what may be reached. Nothing else is.
-    pub(super) rules: Vec<Rule>,
+    pub(super) rules: Vec<PathRule>,
 }
 
 /// A path, and what may be done with it and below it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Rule {
+pub(super) struct PathRule {
     pub(super) path: PathBuf,
-    pub(super) access: Access,
+    pub(super) access: PathAccess,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Access {
+pub(super) enum PathAccess {
     /// Read and start.
     Use,
     /// Read, not start.
@@ -53,20 +53,20 @@ pub(super) enum Access {
 }
 
 /// Returns the Landlock rules for a view. Paths have no symbolic links; paths that do not exist are left out.
-pub(super) fn rules(view: &View, scratch: &Path) -> Result<Vec<Rule>, SandboxError> {
-    let fixed = SYSTEM.iter().chain(&SETTINGS).map(|path| (PathBuf::from(path), Access::Use));
+pub(super) fn rules(view: &FilesystemView, scratch: &Path) -> Result<Vec<PathRule>, SandboxError> {
+    let fixed = SYSTEM.iter().chain(&SETTINGS).map(|path| (PathBuf::from(path), PathAccess::Use));
     let devices = ["null", "zero", "full", "random", "urandom"].map(|name| Path::new("/dev").join(name));
-    let given = view.read_only.iter().map(|path| (path.clone(), Access::Use));
-    let own = [view.workspace.clone(), scratch.to_owned()].map(|path| (path, Access::Change));
+    let given = view.read_only.iter().map(|path| (path.clone(), PathAccess::Use));
+    let own = [view.workspace.clone(), scratch.to_owned()].map(|path| (path, PathAccess::Change));
     let all = fixed
-        .chain([(PathBuf::from("/proc"), Access::Read)])
-        .chain(devices.map(|path| (path, Access::Device)))
+        .chain([(PathBuf::from("/proc"), PathAccess::Read)])
+        .chain(devices.map(|path| (path, PathAccess::Device)))
         .chain(given)
         .chain(own);
     let mut rules = Vec::new();
     for (path, access) in all {
         match RealDisk.resolve(&path) {
-            Ok(path) => rules.push(Rule { path, access }),
+            Ok(path) => rules.push(PathRule { path, access }),
             // Not every system has all of them. Where anything else is wrong, the command would run without a right
             // that it was promised.
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}

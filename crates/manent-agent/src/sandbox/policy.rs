@@ -1,4 +1,4 @@
-//! What a command may see, change and use up; and what comes of that on this machine (`View`).
+//! What a command may see, change and use up; and what comes of that on this machine (`FilesystemView`).
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Isolation;
 use super::error::SandboxError;
 use super::guard::NewEntries;
-use crate::protected::{GIT, Marks, is_git};
+use crate::protected::{GIT, RepositoryMarks, is_git};
 
 /// The permissions and limits of a command. Everything that is not listed here is forbidden.
 #[derive(Debug, Clone)]
@@ -124,7 +124,7 @@ impl Default for ResourceLimits {
 
 /// A policy, resolved: what there really is to show and to hide. All paths are free of symbolic links.
 #[derive(Debug)]
-pub(super) struct View {
+pub(super) struct FilesystemView {
     pub(super) workspace: PathBuf,
     pub(super) read_only: Vec<PathBuf>,
     /// The hidden paths that exist within visible ones.
@@ -135,8 +135,8 @@ pub(super) struct View {
     pub(super) protected: Vec<PathBuf>,
 }
 
-impl View {
-    pub(super) fn new(policy: &SandboxPolicy, kind: Isolation) -> Result<View, SandboxError> {
+impl FilesystemView {
+    pub(super) fn new(policy: &SandboxPolicy, kind: Isolation) -> Result<FilesystemView, SandboxError> {
         let workspace = resolve("the workspace", &policy.workspace)?;
         let inspected = RealDisk.inspect(&workspace);
         if !inspected.is_ok_and(|info| info.shape == Shape::Directory) {
@@ -183,7 +183,7 @@ impl View {
         hidden.dedup_by(|a, b| a.0 == b.0);
         let writable = policy.writable_git.iter().map(|path| writable_repository(&workspace, path));
         let writable = writable.collect::<Result<Vec<_>, _>>()?;
-        Ok(View { workspace, read_only, hidden, writable, protected: Vec::new() })
+        Ok(FilesystemView { workspace, read_only, hidden, writable, protected: Vec::new() })
     }
 
     /// Has as many of these paths mounted read-only as can be mounted quickly, those near the root first, and gives the
@@ -235,8 +235,9 @@ impl View {
 /// work tree that lies in its repository is one.
 fn within_repository(workspace: &Path) -> Option<String> {
     let is_work_tree = |dir: &&Path| RealDisk.inspect(&dir.join(GIT)).is_ok();
-    let is_repository =
-        |dir: &&Path| dir.file_name().is_some_and(is_git) || Marks::of(&RealDisk, dir).is_repository();
+    let is_repository = |dir: &&Path| {
+        dir.file_name().is_some_and(is_git) || RepositoryMarks::of(&RealDisk, dir).is_repository()
+    };
     let repository = workspace.ancestors().take_while(|dir| !is_work_tree(dir)).find(is_repository)?;
     Some(format!("{} holds the data of a Git repository; choose a work tree", repository.display()))
 }
@@ -247,7 +248,8 @@ fn writable_repository(workspace: &Path, path: &Path) -> Result<PathBuf, Sandbox
     let asked = workspace.join(path);
     let real = resolve(what, &asked)?;
     let is_directory = RealDisk.inspect(&asked).is_ok_and(|info| info.shape == Shape::Directory);
-    let is_repository = real.file_name().is_some_and(is_git) && Marks::of(&RealDisk, &real).is_repository();
+    let is_repository =
+        real.file_name().is_some_and(is_git) && RepositoryMarks::of(&RealDisk, &real).is_repository();
     if !real.starts_with(workspace) || real == workspace || !is_directory || !is_repository {
         let why = "only a directory called .git in the workspace can be, neither a link nor the file that a linked \
                    work tree or a submodule has instead";
@@ -303,7 +305,11 @@ fn refused(what: &'static str, path: &Path, why: impl Into<String>) -> SandboxEr
 }
 
 /// The environment of a command: only what is named, and a home of its own.
-pub(super) fn environment(policy: &SandboxPolicy, view: &View, scratch: &Path) -> Vec<(OsString, OsString)> {
+pub(super) fn environment(
+    policy: &SandboxPolicy,
+    view: &FilesystemView,
+    scratch: &Path,
+) -> Vec<(OsString, OsString)> {
     let own = ["HOME", "TMPDIR"];
     let names = policy.environment.iter().filter(|name| !own.contains(&name.as_str()));
     let mut variables: Vec<(OsString, OsString)> =
@@ -320,7 +326,7 @@ pub(super) fn environment(policy: &SandboxPolicy, view: &View, scratch: &Path) -
 
 /// Returns the value of an environment variable inside of the sandbox. Of `PATH` only the visible directories remain: a
 /// shell that finds a program in an invisible one would not look any further.
-fn value(name: &str, view: &View) -> Option<OsString> {
+fn value(name: &str, view: &FilesystemView) -> Option<OsString> {
     if name != "PATH" {
         return std::env::var_os(name);
     }

@@ -15,10 +15,10 @@ use manent::log::fs::Disk;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::error::SandboxError;
-use super::guard::Guard;
+use super::guard::WorkspaceGuard;
 use super::outcome::{CapturedOutput, CommandEnd, CommandOutcome};
-use super::plan::{ENTRANCE, KEEP, Plan, report};
-use super::policy::{OutputStreams, SandboxPolicy, View};
+use super::plan::{ENTRANCE, KEEP, KeeperPlan, report};
+use super::policy::{FilesystemView, OutputStreams, SandboxPolicy};
 use super::scratch::Scratch;
 use super::stop::StopFlag;
 use super::{Sandbox, bubblewrap, plan, policy};
@@ -104,8 +104,8 @@ impl Sandbox {
         // If it lies in the workspace it must be there to be hidden: notes about this command are kept in it.
         let made = RealDisk.create_dir_all(&policy.store);
         made.map_err(SandboxError::io("make the home of the store"))?;
-        let mut view = View::new(policy, self.kind)?;
-        let guard = Guard::begin(policy, &mut view, self.kind, stop, &mut || onlooker.on_wait())?;
+        let mut view = FilesystemView::new(policy, self.kind)?;
+        let guard = WorkspaceGuard::begin(policy, &mut view, self.kind, stop, &mut || onlooker.on_wait())?;
         let outcome = self.run_in(&view, policy, &words, stop, onlooker);
         // Whatever came of it, and before anybody hears of that.
         let notes = guard.end();
@@ -114,7 +114,7 @@ impl Sandbox {
 
     fn run_in(
         &self,
-        view: &View,
+        view: &FilesystemView,
         policy: &SandboxPolicy,
         words: &[OsString],
         stop: &StopFlag,
@@ -160,7 +160,7 @@ impl Sandbox {
     /// Checks whether commands can be run by this policy, so that faults of its paths are reported before anything
     /// begins.
     pub fn check(&self, policy: &SandboxPolicy) -> Result<(), SandboxError> {
-        View::new(policy, self.kind).map(drop)
+        FilesystemView::new(policy, self.kind).map(drop)
     }
 
     fn not_entered(&self, run: &Run) -> SandboxError {
@@ -173,7 +173,7 @@ impl Sandbox {
     fn command(
         &self,
         policy: &SandboxPolicy,
-        view: &View,
+        view: &FilesystemView,
         home: &Path,
         words: &[OsString],
     ) -> Result<Command, SandboxError> {
@@ -187,7 +187,7 @@ impl Sandbox {
             }
             None => (Command::new(&self.helper), plan::rules(view, home)?, Some(home.to_owned())),
         };
-        let text = serde_json::to_string(&Plan { kind, network, limits, scratch, rules });
+        let text = serde_json::to_string(&KeeperPlan { kind, network, limits, scratch, rules });
         let text = text.map_err(|_| SandboxError::Command("a path of its policy is no text"))?;
         command.args([ENTRANCE, KEEP, &text]).args(words);
         // Handed on through the environment of the keeper and not on its command line, which others can read.

@@ -1,6 +1,6 @@
 //! A `SKILL.md` as bytes, taken apart: never an error, always what could be read and what is wrong with the rest.
 
-use super::frontmatter::{self, Parts};
+use super::frontmatter::{self, Sections};
 use super::manifest::{self, Manifest};
 use super::mending;
 use super::problem::{Problem, Severity, SkillRule};
@@ -71,7 +71,7 @@ pub(super) fn too_long(bytes: u64) -> Problem {
 fn read(text: &str, directory: &str) -> SkillDocument {
     let mut problems = Vec::new();
     let (front, front_line, body, body_line) = match frontmatter::split(text) {
-        Parts::Both { front, front_line, body, body_line, preceded } => {
+        Sections::Both { front, front_line, body, body_line, preceded } => {
             if preceded {
                 let what = "a byte order mark or blank lines stand before the frontmatter; others refuse that, \
                             let `---` be the first thing in the file";
@@ -79,13 +79,13 @@ fn read(text: &str, directory: &str) -> SkillDocument {
             }
             (front, front_line, body, body_line)
         }
-        Parts::BodyOnly { body } => {
+        Sections::BodyOnly { body } => {
             let what = "there is no frontmatter, and with it no description; begin the file with `---`, \
                         `name: …`, `description: …`, `---`";
             let problem = Problem::new(SkillRule::NoFrontmatter, Some(1), what);
             return without_fields(body, directory, problem);
         }
-        Parts::Endless { line } => {
+        Sections::Endless { line } => {
             let what = "the frontmatter that begins here does not end; put a line `---` behind its fields";
             let problem = Problem::new(SkillRule::NoEnd, Some(line), what);
             return without_fields(text, directory, problem);

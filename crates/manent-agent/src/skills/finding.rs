@@ -69,7 +69,7 @@ impl Skills {
         let mut found = Skills::default();
         let user = places.user.as_ref().and_then(|path| disk.resolve(path).ok());
         let project = places.project.as_ref().and_then(|path| disk.resolve(path).ok());
-        let mut compared = project.as_ref().map(|project| Compared {
+        let mut compared = project.as_ref().map(|project| TrustCheck {
             trust: trusted.of(project),
             folder: project.clone(),
             room: ROOM_BYTES,
@@ -162,18 +162,18 @@ struct Walk<'a> {
     /// The directory that links must not leave.
     within: Option<&'a Path>,
     seen: HashSet<FileId>,
-    compared: Option<Compared>,
+    compared: Option<TrustCheck>,
 }
 
 /// The trust decision that skills are compared with.
-struct Compared {
+struct TrustCheck {
     folder: PathBuf,
     trust: TrustState,
     /// The number of bytes that may still be read.
     room: u64,
 }
 
-impl Compared {
+impl TrustCheck {
     /// Returns how a skill stands whose files are these, and that could be used otherwise.
     fn standing(&self, place: &str, snapshot: &Result<Arc<SkillSnapshot>, String>) -> SkillStatus {
         let held = |why: String| SkillStatus::Held { why };

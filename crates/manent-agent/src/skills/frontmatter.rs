@@ -6,7 +6,7 @@
 
 /// The two parts of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Parts<'a> {
+pub(super) enum Sections<'a> {
     /// Frontmatter and body.
     Both {
         /// Between the two lines, without them.
@@ -24,14 +24,14 @@ pub(super) enum Parts<'a> {
     Endless { line: u32 },
 }
 
-pub(super) fn split(text: &str) -> Parts<'_> {
+pub(super) fn split(text: &str) -> Sections<'_> {
     let all = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = Lines { rest: all, number: 0 };
     let opened = loop {
         match lines.next() {
             Some(line) if line.trim().is_empty() => {}
             Some(line) if is_rule(line) => break lines.number,
-            _ => return Parts::BodyOnly { body: all },
+            _ => return Sections::BodyOnly { body: all },
         }
     };
     let front = lines.rest;
@@ -39,7 +39,7 @@ pub(super) fn split(text: &str) -> Parts<'_> {
         let before = lines.rest.len();
         match lines.next() {
             Some(line) if is_rule(line) => {
-                return Parts::Both {
+                return Sections::Both {
                     front: &front[..front.len() - before],
                     front_line: opened + 1,
                     body: lines.rest,
@@ -48,7 +48,7 @@ pub(super) fn split(text: &str) -> Parts<'_> {
                 };
             }
             Some(_) => {}
-            None => return Parts::Endless { line: opened },
+            None => return Sections::Endless { line: opened },
         }
     }
 }
@@ -82,7 +82,7 @@ mod tests {
 
     fn parts(text: &str) -> (&str, u32, &str, u32) {
         match split(text) {
-            Parts::Both { front, front_line, body, body_line, .. } => (front, front_line, body, body_line),
+            Sections::Both { front, front_line, body, body_line, .. } => (front, front_line, body, body_line),
             other => panic!("{text:?}: {other:?}"),
         }
     }
@@ -99,10 +99,13 @@ mod tests {
 
     #[test]
     fn what_is_no_frontmatter_is_named() {
-        assert_eq!(split("# Title\n---\na: b\n---\n"), Parts::BodyOnly { body: "# Title\n---\na: b\n---\n" });
-        assert_eq!(split(""), Parts::BodyOnly { body: "" });
-        assert_eq!(split(" ---\na: b\n---\n"), Parts::BodyOnly { body: " ---\na: b\n---\n" });
-        assert_eq!(split("\n---\na: b\n ---\n"), Parts::Endless { line: 2 });
-        assert_eq!(split("---"), Parts::Endless { line: 1 });
+        assert_eq!(
+            split("# Title\n---\na: b\n---\n"),
+            Sections::BodyOnly { body: "# Title\n---\na: b\n---\n" }
+        );
+        assert_eq!(split(""), Sections::BodyOnly { body: "" });
+        assert_eq!(split(" ---\na: b\n---\n"), Sections::BodyOnly { body: " ---\na: b\n---\n" });
+        assert_eq!(split("\n---\na: b\n ---\n"), Sections::Endless { line: 2 });
+        assert_eq!(split("---"), Sections::Endless { line: 1 });
     }
 }

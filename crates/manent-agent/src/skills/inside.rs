@@ -32,21 +32,21 @@ pub struct FileListing {
 }
 
 /// The reason why a file was not read.
-pub(super) enum NotRead {
+pub(super) enum ReadFailure {
     Io(io::Error),
     TooLong(u64),
 }
 
 /// Reads a file of at most so many bytes. Not through a symbolic link, and nothing but a regular file.
-pub(super) fn read(disk: &dyn Disk, path: &Path, max: u64) -> Result<Vec<u8>, NotRead> {
-    let file = disk.open(path, Access::Read).map_err(NotRead::Io)?;
-    let len = file.state().map_err(NotRead::Io)?.len;
+pub(super) fn read(disk: &dyn Disk, path: &Path, max: u64) -> Result<Vec<u8>, ReadFailure> {
+    let file = disk.open(path, Access::Read).map_err(ReadFailure::Io)?;
+    let len = file.state().map_err(ReadFailure::Io)?.len;
     if len > max {
-        return Err(NotRead::TooLong(len));
+        return Err(ReadFailure::TooLong(len));
     }
     // It may grow while it is read.
     let mut bytes = vec![0; len as usize + 1];
-    let got = read_fully(&*file, &mut bytes, 0).map_err(NotRead::Io)?;
+    let got = read_fully(&*file, &mut bytes, 0).map_err(ReadFailure::Io)?;
     bytes.truncate(got.min(max as usize));
     Ok(bytes)
 }
@@ -57,8 +57,8 @@ pub(super) fn file(disk: &dyn Disk, dir: &Path, path: &str, max: u64) -> Result<
     let wanted = dir.join(plain(path).ok_or_else(outside)?);
     let real = follow(disk, dir, &wanted).map_err(|e| refusal(e, path, &wanted))?.ok_or_else(outside)?;
     let bytes = read(disk, &real, max).map_err(|not| match not {
-        NotRead::Io(e) => refusal(e, path, &wanted),
-        NotRead::TooLong(bytes) => SkillError::TooLong { path: wanted.clone(), bytes, max },
+        ReadFailure::Io(e) => refusal(e, path, &wanted),
+        ReadFailure::TooLong(bytes) => SkillError::TooLong { path: wanted.clone(), bytes, max },
     })?;
     match follow(disk, dir, &wanted) {
         Ok(Some(again)) if again == real => Ok(bytes),

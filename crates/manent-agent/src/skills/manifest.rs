@@ -32,7 +32,7 @@ pub struct Manifest {
 /// Reads the fields. `directory` is the name of the skill's directory. The problems come in the order of the file; if
 /// one of them is fatal, the skill cannot be used, and the fields are what could be read.
 pub(super) fn read(root: Option<Node>, directory: &str) -> (Manifest, Vec<Problem>) {
-    let mut reading = Reading { manifest: Manifest::default(), problems: Vec::new() };
+    let mut reading = ManifestReader { manifest: Manifest::default(), problems: Vec::new() };
     let mut name = None;
     match root.map(|node| (node.line, node.value)) {
         None => {}
@@ -65,12 +65,12 @@ pub(super) fn read(root: Option<Node>, directory: &str) -> (Manifest, Vec<Proble
     (reading.manifest, reading.problems)
 }
 
-struct Reading {
+struct ManifestReader {
     manifest: Manifest,
     problems: Vec<Problem>,
 }
 
-impl Reading {
+impl ManifestReader {
     fn say(&mut self, rule: SkillRule, line: Option<u32>, what: impl Into<String>) {
         self.problems.push(Problem::new(rule, line, what));
     }

@@ -10,10 +10,10 @@ use manent::tokens::Tokens;
 use super::data;
 use super::document::{self, SkillDocument};
 use super::error::SkillError;
-use super::inside::{self, FileListing, NotRead};
+use super::inside::{self, FileListing, ReadFailure};
 use super::manifest::Manifest;
 use super::problem::{Problem, SkillRule};
-use super::snapshot::{Outside, ROOM_BYTES, SkillSnapshot};
+use super::snapshot::{OutsideLinks, ROOM_BYTES, SkillSnapshot};
 
 /// The origin of a skill, the nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -293,8 +293,8 @@ impl Skill {
             return Err(leads_out());
         }
         inside::read(&*self.disk, &real, document::FILE_BYTES_MAX).map_err(|not| match not {
-            NotRead::Io(e) => refused(e),
-            NotRead::TooLong(bytes) => document::too_long(bytes),
+            ReadFailure::Io(e) => refused(e),
+            ReadFailure::TooLong(bytes) => document::too_long(bytes),
         })
     }
 }
@@ -305,8 +305,8 @@ fn leads_out() -> Problem {
 }
 
 /// Returns whether a snapshot of a skill from there holds what links out of it lead to.
-pub(super) fn outside(origin: SkillOrigin) -> Outside {
-    if origin == SkillOrigin::Project { Outside::HashOnly } else { Outside::Read }
+pub(super) fn outside(origin: SkillOrigin) -> OutsideLinks {
+    if origin == SkillOrigin::Project { OutsideLinks::HashOnly } else { OutsideLinks::Read }
 }
 
 /// The instructions between two marks that hold a part of their own hash: no text can hold that, so none can end the

@@ -18,11 +18,11 @@ use crate::tools::unified_diff;
 
 /// The files of one skill by their paths from its directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SkillSnapshot(BTreeMap<String, Entry>);
+pub struct SkillSnapshot(BTreeMap<String, SnapshotEntry>);
 
 /// One file, or one link and the file behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct SnapshotEntry {
     /// The target of a link: relative to the directory of the skill, or absolute if it lies outside of that.
     pub(super) link: Option<String>,
     /// The permission bits that make something else of a file: to execute it, and as whom.
@@ -34,7 +34,7 @@ pub(super) struct Entry {
     pub(super) content: Option<Vec<u8>>,
 }
 
-impl Entry {
+impl SnapshotEntry {
     /// Returns whether it is a link that leads out of the directory of the skill.
     pub(super) fn leads_out(&self) -> bool {
         self.link.as_ref().is_some_and(|link| Path::new(link).is_absolute())
@@ -43,7 +43,7 @@ impl Entry {
 
 /// The treatment of files behind links that lead out of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outside {
+pub(super) enum OutsideLinks {
     /// The user may keep files of a skill where they like.
     Read,
     /// A project must not have the user's files copied by a link.
@@ -67,7 +67,7 @@ impl SkillSnapshot {
     pub(super) fn take(
         disk: &dyn Disk,
         dir: &Path,
-        outside: Outside,
+        outside: OutsideLinks,
         room: &mut u64,
     ) -> Result<SkillSnapshot, String> {
         let mut files = BTreeMap::new();
@@ -97,13 +97,13 @@ impl SkillSnapshot {
         Ok(SkillSnapshot(files))
     }
 
-    pub(super) fn get(&self, path: &str) -> Option<&Entry> {
+    pub(super) fn get(&self, path: &str) -> Option<&SnapshotEntry> {
         self.0.get(path)
     }
 
     /// Lists the files as a model is told of them.
     pub(super) fn listing(&self, except: &str, most: usize) -> FileListing {
-        let is_told = |path: &str, entry: &Entry| {
+        let is_told = |path: &str, entry: &SnapshotEntry| {
             path != except
                 && !entry.hash.is_empty()
                 && !entry.leads_out()
@@ -138,7 +138,7 @@ impl SkillSnapshot {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let one = |entry: &Entry| {
+        let one = |entry: &SnapshotEntry| {
             let mut json = json!({"mode": entry.mode, "bytes": entry.bytes, "hash": entry.hash});
             if let Some(link) = &entry.link {
                 json["link"] = link.as_str().into();
@@ -156,7 +156,7 @@ impl SkillSnapshot {
     /// Reads what [`SkillSnapshot::to_json`] wrote; `None` if it is anything else.
     pub(super) fn of_json(value: &Value) -> Option<SkillSnapshot> {
         let one = |json: &Value| {
-            Some(Entry {
+            Some(SnapshotEntry {
                 link: json.get("link").map(|link| link.as_str().map(str::to_owned)).unwrap_or_default(),
                 mode: u32::try_from(json["mode"].as_u64()?).ok()?,
                 bytes: json["bytes"].as_u64()?,
@@ -195,7 +195,7 @@ enum Keep {
     Hash,
 }
 
-fn read(disk: &dyn Disk, path: &Path, keep: Keep, room: &mut u64) -> Result<Entry, String> {
+fn read(disk: &dyn Disk, path: &Path, keep: Keep, room: &mut u64) -> Result<SnapshotEntry, String> {
     let unreadable = |e: io::Error| format!("{} cannot be read: {e}", path.display());
     let mode = disk.inspect(path).map_err(unreadable)?.mode & TELLING_BITS;
     let file = disk.open(path, Access::Read).map_err(unreadable)?;
@@ -220,7 +220,7 @@ fn read(disk: &dyn Disk, path: &Path, keep: Keep, room: &mut u64) -> Result<Entr
         }
     }
     let is_kept = keep == Keep::Content && bytes <= KEPT_BYTES_MAX;
-    Ok(Entry {
+    Ok(SnapshotEntry {
         link: None,
         mode,
         bytes,
@@ -233,11 +233,16 @@ fn read_link(
     disk: &dyn Disk,
     dir: &Path,
     path: &Path,
-    outside: Outside,
+    outside: OutsideLinks,
     room: &mut u64,
-) -> Result<Entry, String> {
-    let nothing =
-        |link: String| Entry { link: Some(link), mode: 0, bytes: 0, hash: String::new(), content: None };
+) -> Result<SnapshotEntry, String> {
+    let nothing = |link: String| SnapshotEntry {
+        link: Some(link),
+        mode: 0,
+        bytes: 0,
+        hash: String::new(),
+        content: None,
+    };
     let Ok(real) = disk.resolve(path) else { return Ok(nothing("(leads nowhere)".to_owned())) };
     let Some(link) = real.strip_prefix(dir).unwrap_or(&real).to_str().map(str::to_owned) else {
         return Err(format!("{} leads to a name that is not UTF-8", path.display()));
@@ -245,9 +250,9 @@ fn read_link(
     let is_inside = real.starts_with(dir);
     match disk.inspect(&real).map(|info| info.shape) {
         Ok(Shape::File) => {
-            let is_kept = is_inside || outside == Outside::Read;
+            let is_kept = is_inside || outside == OutsideLinks::Read;
             let keep = if is_kept { Keep::Content } else { Keep::Hash };
-            Ok(Entry { link: Some(link), ..read(disk, &real, keep, room)? })
+            Ok(SnapshotEntry { link: Some(link), ..read(disk, &real, keep, room)? })
         }
         // What lies in it is in the snapshot by itself.
         Ok(Shape::Directory) if is_inside => Ok(nothing(link)),
@@ -261,14 +266,15 @@ fn read_link(
 }
 
 /// Shows one file that differs.
-fn shown(path: &str, old: Option<&Entry>, new: Option<&Entry>) -> String {
+fn shown(path: &str, old: Option<&SnapshotEntry>, new: Option<&SnapshotEntry>) -> String {
     let mut text = String::new();
-    let what =
-        |entry: Option<&Entry>, of: fn(&Entry) -> String| entry.map_or_else(|| "nothing".to_owned(), of);
-    let link = |entry: &Entry| {
+    let what = |entry: Option<&SnapshotEntry>, of: fn(&SnapshotEntry) -> String| {
+        entry.map_or_else(|| "nothing".to_owned(), of)
+    };
+    let link = |entry: &SnapshotEntry| {
         entry.link.as_ref().map_or_else(|| "no link".to_owned(), |to| format!("a link to {to}"))
     };
-    let mode = |entry: &Entry| format!("mode {:o}", entry.mode);
+    let mode = |entry: &SnapshotEntry| format!("mode {:o}", entry.mode);
     if old.and_then(|old| old.link.as_ref()) != new.and_then(|new| new.link.as_ref()) {
         let _ = writeln!(text, "{path}: {} before, {} now", what(old, link), what(new, link));
     }
@@ -279,7 +285,7 @@ fn shown(path: &str, old: Option<&Entry>, new: Option<&Entry>) -> String {
     if old.map(|old| &old.hash) == new.map(|new| &new.hash) {
         return text;
     }
-    let content = |entry: Option<&Entry>| match entry {
+    let content = |entry: Option<&SnapshotEntry>| match entry {
         None => Some(None),
         Some(entry) => entry.content.clone().filter(|content| is_text(content)).map(Some),
     };
@@ -287,8 +293,9 @@ fn shown(path: &str, old: Option<&Entry>, new: Option<&Entry>) -> String {
         text.push_str(&unified_diff(path, old.as_deref(), new.as_deref().unwrap_or_default()));
         return text;
     }
-    let size =
-        |entry: &Entry| format!("{} bytes ({})", entry.bytes, entry.hash.get(..16).unwrap_or("no file"));
+    let size = |entry: &SnapshotEntry| {
+        format!("{} bytes ({})", entry.bytes, entry.hash.get(..16).unwrap_or("no file"))
+    };
     let _ = writeln!(text, "{path}: not text, {} before, {} now", what(old, size), what(new, size));
     text
 }

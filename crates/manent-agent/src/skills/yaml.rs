@@ -29,13 +29,13 @@ pub(super) enum Value {
 
 /// The reason why a frontmatter is rejected.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NotYaml {
+pub(super) struct YamlError {
     pub(super) line: u32,
     pub(super) what: String,
 }
 
 /// Reads one document. `first_line` is the number of its first line in the file. Nothing if it is empty.
-pub(super) fn parse(text: &str, first_line: u32) -> Result<Option<Node>, NotYaml> {
+pub(super) fn parse(text: &str, first_line: u32) -> Result<Option<Node>, YamlError> {
     let mut options = granit_parser::Options::default();
     options.disallow_directives = true;
     options.emit_unresolved_aliases = true;
@@ -47,11 +47,11 @@ pub(super) fn parse(text: &str, first_line: u32) -> Result<Option<Node>, NotYaml
     let mut documents = 0;
     for next in Parser::new_from_str_with_options(text, options) {
         let (event, span) =
-            next.map_err(|e: ScanError| NotYaml { line: line_of(e.marker().line()), what: e.info() })?;
+            next.map_err(|e: ScanError| YamlError { line: line_of(e.marker().line()), what: e.info() })?;
         let line = line_of(span.start.line());
         match event {
             Event::DocumentStart(..) if documents == 1 => {
-                return Err(NotYaml { line, what: "a second document begins here".to_owned() });
+                return Err(YamlError { line, what: "a second document begins here".to_owned() });
             }
             Event::DocumentStart(..) => documents = 1,
             event => tree.take(event, line),
@@ -63,11 +63,11 @@ pub(super) fn parse(text: &str, first_line: u32) -> Result<Option<Node>, NotYaml
 #[derive(Default)]
 struct Tree {
     /// The open collections, the innermost last.
-    open: Vec<Open>,
+    open: Vec<OpenCollection>,
     root: Option<Node>,
 }
 
-struct Open {
+struct OpenCollection {
     line: u32,
     is_map: bool,
     items: Vec<Node>,
@@ -81,9 +81,11 @@ impl Tree {
             }
             Event::Alias(_) | Event::UnresolvedAlias(_) => Value::Alias,
             Event::SequenceStart(..) => {
-                return self.open.push(Open { line, is_map: false, items: Vec::new() });
+                return self.open.push(OpenCollection { line, is_map: false, items: Vec::new() });
             }
-            Event::MappingStart(..) => return self.open.push(Open { line, is_map: true, items: Vec::new() }),
+            Event::MappingStart(..) => {
+                return self.open.push(OpenCollection { line, is_map: true, items: Vec::new() });
+            }
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(open) = self.open.pop() else { return };
                 let value = if open.is_map { Value::Map(pairs(open.items)) } else { Value::List(open.items) };

@@ -10,23 +10,23 @@ use super::error::ToolError;
 use super::text;
 
 /// A tool as a model is told of it.
-pub(super) struct Spec {
+pub(super) struct ToolSpec {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    pub(super) members: &'static [Member],
+    pub(super) members: &'static [Argument],
 }
 
 /// One argument.
-pub(super) struct Member {
+pub(super) struct Argument {
     pub(super) name: &'static str,
-    pub(super) form: Form,
+    pub(super) form: ArgumentType,
     pub(super) need: Need,
     pub(super) about: &'static str,
 }
 
 /// The type of an argument.
 #[derive(Clone, Copy)]
-pub(super) enum Form {
+pub(super) enum ArgumentType {
     Text,
     Number { max: u64 },
     Truth,
@@ -40,15 +40,15 @@ pub(super) enum Need {
     Optional,
 }
 
-impl Spec {
+impl ToolSpec {
     pub(super) fn schema(&self) -> Value {
         let mut properties = Map::new();
         for member in self.members {
             let mut property = match member.form {
-                Form::Text => json!({"type": "string"}),
-                Form::Number { .. } => json!({"type": "integer"}),
-                Form::Truth => json!({"type": "boolean"}),
-                Form::OneOf(words) => json!({"type": "string", "enum": words}),
+                ArgumentType::Text => json!({"type": "string"}),
+                ArgumentType::Number { .. } => json!({"type": "integer"}),
+                ArgumentType::Truth => json!({"type": "boolean"}),
+                ArgumentType::OneOf(words) => json!({"type": "string", "enum": words}),
             };
             property["description"] = member.about.into();
             properties.insert(member.name.to_owned(), property);
@@ -95,7 +95,7 @@ impl Spec {
 
     /// Returns the error for wrong arguments, with a description of the right ones.
     pub(super) fn wrong(&self, what: String) -> ToolError {
-        let member = |m: &Member| match m.need {
+        let member = |m: &Argument| match m.need {
             Need::Needed => format!("{:?} ({})", m.name, m.form.words()),
             Need::Optional => format!("{:?} ({}, may be left out)", m.name, m.form.words()),
         };
@@ -123,28 +123,28 @@ impl Spec {
     }
 }
 
-impl Form {
+impl ArgumentType {
     fn words(self) -> String {
         match self {
-            Form::Text => "a string".to_owned(),
-            Form::Number { max } => format!("a whole number up to {max}"),
-            Form::Truth => "true or false".to_owned(),
-            Form::OneOf(words) => format!("one of {}", words.join(", ")),
+            ArgumentType::Text => "a string".to_owned(),
+            ArgumentType::Number { max } => format!("a whole number up to {max}"),
+            ArgumentType::Truth => "true or false".to_owned(),
+            ArgumentType::OneOf(words) => format!("one of {}", words.join(", ")),
         }
     }
 
     /// The value as it was meant; else what it is.
     fn take(self, value: Value) -> Result<Value, String> {
         match (self, value) {
-            (Form::Text, Value::String(text)) => Ok(Value::String(text)),
-            (Form::OneOf(words), Value::String(word)) if words.contains(&word.trim()) => {
+            (ArgumentType::Text, Value::String(text)) => Ok(Value::String(text)),
+            (ArgumentType::OneOf(words), Value::String(word)) if words.contains(&word.trim()) => {
                 Ok(Value::String(word.trim().to_owned()))
             }
-            (Form::Truth, Value::Bool(is)) => Ok(Value::Bool(is)),
-            (Form::Truth, Value::String(word)) if matches!(word.trim(), "true" | "false") => {
+            (ArgumentType::Truth, Value::Bool(is)) => Ok(Value::Bool(is)),
+            (ArgumentType::Truth, Value::String(word)) if matches!(word.trim(), "true" | "false") => {
                 Ok(Value::Bool(word.trim() == "true"))
             }
-            (Form::Number { max }, value) => match whole(&value) {
+            (ArgumentType::Number { max }, value) => match whole(&value) {
                 Some(number) if number <= max => Ok(number.into()),
                 _ => Err(shown(&value)),
             },

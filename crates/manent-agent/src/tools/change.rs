@@ -8,19 +8,19 @@ use similar::TextDiff;
 use super::error::ToolError;
 use super::replacing;
 use super::text;
-use super::workspace::{Spot, Workspace};
+use super::workspace::{ResolvedPath, Workspace};
 
 /// A file before and after.
 #[derive(Debug, Clone)]
-pub(super) struct Change {
+pub(super) struct FileEdit {
     pub(super) before: Option<Vec<u8>>,
     pub(super) after: Vec<u8>,
     /// The message to the model after the change.
     pub(super) told: String,
 }
 
-impl Change {
-    pub(super) fn apply(&self, workspace: &Workspace, spot: &Spot) -> Result<(), ToolError> {
+impl FileEdit {
+    pub(super) fn apply(&self, workspace: &Workspace, spot: &ResolvedPath) -> Result<(), ToolError> {
         replacing::replace(workspace, spot, self.before.as_deref(), &self.after)
     }
 

@@ -9,22 +9,37 @@ use std::sync::{Arc, OnceLock};
 use memchr::memmem;
 use serde::Deserialize;
 
-use super::arguments::{Form, Member, Need, Spec};
-use super::change::Change;
+use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
+use super::change::FileEdit;
 use super::error::ToolError;
 use super::text;
-use super::workspace::{FILE_BYTES_MAX, Spot, Workspace};
+use super::workspace::{FILE_BYTES_MAX, ResolvedPath, Workspace};
 use super::{CallSubject, Job, Output, PreparedCall, ToolEffect, replacing};
 
 pub(super) const NAME: &str = "edit_file";
-pub(super) const SPEC: Spec = Spec {
+pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
     about: "Replace a text in a file. The old text must stand there exactly once, to the blank.",
     members: &[
-        Member { name: "path", form: Form::Text, need: Need::Needed, about: "Path from the workspace" },
-        Member { name: "old", form: Form::Text, need: Need::Needed, about: "The text as it stands" },
-        Member { name: "new", form: Form::Text, need: Need::Needed, about: "The text instead" },
-        Member { name: "all", form: Form::Truth, need: Need::Optional, about: "Replace it everywhere" },
+        Argument {
+            name: "path",
+            form: ArgumentType::Text,
+            need: Need::Needed,
+            about: "Path from the workspace",
+        },
+        Argument {
+            name: "old",
+            form: ArgumentType::Text,
+            need: Need::Needed,
+            about: "The text as it stands",
+        },
+        Argument { name: "new", form: ArgumentType::Text, need: Need::Needed, about: "The text instead" },
+        Argument {
+            name: "all",
+            form: ArgumentType::Truth,
+            need: Need::Optional,
+            about: "Replace it everywhere",
+        },
     ],
 };
 
@@ -40,10 +55,10 @@ struct Arguments {
 
 struct Editing {
     workspace: Arc<Workspace>,
-    spot: Spot,
+    spot: ResolvedPath,
     arguments: Arguments,
     /// Found out once: what is done is what was shown.
-    change: OnceLock<Result<Change, ToolError>>,
+    change: OnceLock<Result<FileEdit, ToolError>>,
 }
 
 pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedCall, ToolError> {
@@ -71,11 +86,11 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedC
 }
 
 impl Editing {
-    fn change(&self) -> Result<&Change, ToolError> {
+    fn change(&self) -> Result<&FileEdit, ToolError> {
         self.change.get_or_init(|| self.find_change()).as_ref().map_err(Clone::clone)
     }
 
-    fn find_change(&self) -> Result<Change, ToolError> {
+    fn find_change(&self) -> Result<FileEdit, ToolError> {
         let before = self.workspace.read(&self.spot)?;
         let unfit = |why: String| ToolError::Unfit { path: self.spot.shown.clone(), why };
         if let Some(what) = text::binary(&before) {
@@ -102,7 +117,7 @@ impl Editing {
         let after = replaced(&before, &places, old.len(), new.as_bytes());
         let lines = numbers(&before, &places);
         let told = format!("edited {} at line {lines}", self.spot.shown);
-        Ok(Change { before: Some(before), after, told })
+        Ok(FileEdit { before: Some(before), after, told })
     }
 }
 

@@ -43,7 +43,7 @@ use manent::log::fs::Disk;
 use manent::{SessionKey, Store};
 
 use crate::providers::ToolCall;
-use arguments::Spec;
+use arguments::ToolSpec;
 use workspace::Workspace;
 
 pub(crate) use change::unified_diff;
@@ -224,7 +224,7 @@ impl Tools {
 
     /// Returns the schemas of the tools for a model: a JSON array of `{"type":"function","function":{…}}`.
     pub fn schemas(&self) -> String {
-        let schemas: Vec<_> = self.specs().map(Spec::schema).collect();
+        let schemas: Vec<_> = self.specs().map(ToolSpec::schema).collect();
         serde_json::Value::Array(schemas).to_string()
     }
 
@@ -250,7 +250,7 @@ impl Tools {
         }
     }
 
-    fn specs(&self) -> impl Iterator<Item = &'static Spec> {
+    fn specs(&self) -> impl Iterator<Item = &'static ToolSpec> {
         let has_shell = self.shell.is_some();
         SPECS.iter().copied().filter(move |spec| has_shell || spec.name != run_command::NAME)
     }
@@ -312,7 +312,7 @@ impl fmt::Debug for PreparedCall {
     }
 }
 
-const SPECS: [&Spec; 7] = [
+const SPECS: [&ToolSpec; 7] = [
     &read_file::SPEC,
     &write_file::SPEC,
     &edit_file::SPEC,

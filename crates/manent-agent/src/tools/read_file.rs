@@ -8,27 +8,32 @@ use std::sync::Arc;
 use manent::log::fs::{DiskFile, read_fully};
 use serde::Deserialize;
 
-use super::arguments::{Form, Member, Need, Spec};
+use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
 use super::error::ToolError;
-use super::text::{self, Page};
-use super::workspace::{Spot, Workspace, system};
+use super::text::{self, TextPage};
+use super::workspace::{ResolvedPath, Workspace, system};
 use super::{CallSubject, Job, Output, PreparedCall, ToolEffect};
 
 pub(super) const NAME: &str = "read_file";
-pub(super) const SPEC: Spec = Spec {
+pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
     about: "Read a text file. Lines come with their numbers, which are not part of the file.",
     members: &[
-        Member { name: "path", form: Form::Text, need: Need::Needed, about: "Path from the workspace" },
-        Member {
+        Argument {
+            name: "path",
+            form: ArgumentType::Text,
+            need: Need::Needed,
+            about: "Path from the workspace",
+        },
+        Argument {
             name: "offset",
-            form: Form::Number { max: 1 << 40 },
+            form: ArgumentType::Number { max: 1 << 40 },
             need: Need::Optional,
             about: "First line, from 1",
         },
-        Member {
+        Argument {
             name: "limit",
-            form: Form::Number { max: 1 << 40 },
+            form: ArgumentType::Number { max: 1 << 40 },
             need: Need::Optional,
             about: "How many lines",
         },
@@ -45,7 +50,7 @@ struct Arguments {
 
 struct Reading {
     workspace: Arc<Workspace>,
-    spot: Spot,
+    spot: ResolvedPath,
     first: u64,
     limit: u64,
 }
@@ -81,7 +86,7 @@ impl Job for Reading {
                 self.spot.shown
             )));
         }
-        let mut lines = Lines::new(self.first, self.limit);
+        let mut lines = LineCollector::new(self.first, self.limit);
         let ended = self.read_blocks(&*file, &mut lines, stop)?;
         self.told(lines, ended, len)
     }
@@ -92,7 +97,7 @@ impl Reading {
     fn read_blocks(
         &self,
         file: &dyn DiskFile,
-        lines: &mut Lines,
+        lines: &mut LineCollector,
         stop: &dyn Fn() -> bool,
     ) -> Result<bool, ToolError> {
         let mut block = vec![0; BLOCK_BYTES];
@@ -113,8 +118,8 @@ impl Reading {
         Ok(false)
     }
 
-    fn told(&self, lines: Lines, ended: bool, len: u64) -> Result<Output, ToolError> {
-        let Lines { first, next_shown, count, mut page, broken, returns, .. } = lines;
+    fn told(&self, lines: LineCollector, ended: bool, len: u64) -> Result<Output, ToolError> {
+        let LineCollector { first, next_shown, count, mut page, broken, returns, .. } = lines;
         let all = if ended { count.to_string() } else { format!("more than {count}") };
         if len == 0 {
             return Ok(Output::of(format!("[{} is empty]", self.spot.shown)));
@@ -142,7 +147,7 @@ impl Reading {
 }
 
 /// Lines out of blocks: those that are wanted are kept, all are counted.
-struct Lines {
+struct LineCollector {
     first: u64,
     limit: u64,
     /// The first line that was not shown.
@@ -153,15 +158,15 @@ struct Lines {
     kept: Vec<u8>,
     /// The length of the current line so far.
     len: u64,
-    page: Page,
+    page: TextPage,
     broken: u64,
     returns: u64,
 }
 
-impl Lines {
-    fn new(first: u64, limit: u64) -> Lines {
-        let (page, kept) = (Page::new(), Vec::new());
-        Lines { first, limit, next_shown: first, count: 0, kept, len: 0, page, broken: 0, returns: 0 }
+impl LineCollector {
+    fn new(first: u64, limit: u64) -> LineCollector {
+        let (page, kept) = (TextPage::new(), Vec::new());
+        LineCollector { first, limit, next_shown: first, count: 0, kept, len: 0, page, broken: 0, returns: 0 }
     }
 
     fn take(&mut self, mut block: &[u8]) {

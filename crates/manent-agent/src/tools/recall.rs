@@ -6,24 +6,24 @@ use manent::memory::Kind;
 use manent::{Hit, Place, Query, SessionKey, Store};
 use serde::Deserialize;
 
-use super::arguments::{Form, Member, Need, Spec};
+use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
 use super::error::ToolError;
 use super::{CallSubject, Job, Output, PreparedCall, ToolEffect, text};
 
 pub(super) const NAME: &str = "recall";
-pub(super) const SPEC: Spec = Spec {
+pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
     about: "Search earlier conversations and what is remembered of the user.",
     members: &[
-        Member {
+        Argument {
             name: "query",
-            form: Form::Text,
+            form: ArgumentType::Text,
             need: Need::Needed,
             about: "Words that may have been said",
         },
-        Member {
+        Argument {
             name: "limit",
-            form: Form::Number { max: LIMIT_MAX },
+            form: ArgumentType::Number { max: LIMIT_MAX },
             need: Need::Optional,
             about: "How many quotes",
         },

@@ -10,30 +10,30 @@ use manent::memory::{Filter, Kind, NewItem, Source, SourceKind};
 use manent::{SessionKey, Store};
 use serde::Deserialize;
 
-use super::arguments::{Form, Member, Need, Spec};
+use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
 use super::error::ToolError;
 use super::{CallSubject, Job, Output, PreparedCall, ToolEffect, text};
 
 pub(super) const NAME: &str = "remember";
-pub(super) const SPEC: Spec = Spec {
+pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
     about: "Keep something the user said for later conversations.",
     members: &[
-        Member {
+        Argument {
             name: "content",
-            form: Form::Text,
+            form: ArgumentType::Text,
             need: Need::Needed,
             about: "What to remember, one sentence",
         },
-        Member {
+        Argument {
             name: "quote",
-            form: Form::Text,
+            form: ArgumentType::Text,
             need: Need::Needed,
             about: "The user's own words it rests on, copied exactly",
         },
-        Member {
+        Argument {
             name: "kind",
-            form: Form::OneOf(&["fact", "pref", "context"]),
+            form: ArgumentType::OneOf(&["fact", "pref", "context"]),
             need: Need::Optional,
             about: "fact: something that is so; pref: what the user likes; context: what is going on",
         },

@@ -10,11 +10,11 @@ use manent::log::fs::{Access, Disk, Shape};
 use manent::log::{AtomicFile, CommitSync};
 
 use super::error::ToolError;
-use super::workspace::{Spot, Workspace, system};
+use super::workspace::{ResolvedPath, Workspace, system};
 use crate::protected::{Protection, protection};
 
 /// Refuses what cannot be written, or should not be, and notes in `spot` if a person must allow this one change.
-pub(super) fn check(workspace: &Workspace, spot: &mut Spot) -> Result<(), ToolError> {
+pub(super) fn check(workspace: &Workspace, spot: &mut ResolvedPath) -> Result<(), ToolError> {
     let unfit = |why: &str| Err(ToolError::Unfit { path: spot.shown.clone(), why: why.to_owned() });
     // The user's next `git`, editor or agent executes what stands there, outside of any sandbox.
     spot.once_because = match protection(workspace.disk(), workspace.root(), &spot.real) {
@@ -37,7 +37,7 @@ pub(super) fn check(workspace: &Workspace, spot: &mut Spot) -> Result<(), ToolEr
 /// Puts `after` in the place of `before`; of nothing, if there was no file.
 pub(super) fn replace(
     workspace: &Workspace,
-    spot: &Spot,
+    spot: &ResolvedPath,
     before: Option<&[u8]>,
     after: &[u8],
 ) -> Result<(), ToolError> {
@@ -80,7 +80,7 @@ pub(super) fn replace(
         .map_err(|e| system("make sure that a power cut does not undo the change of", &spot.shown, &e))
 }
 
-fn changed(spot: &Spot) -> ToolError {
+fn changed(spot: &ResolvedPath) -> ToolError {
     let why = "changed since this was prepared, and was left as it is; read it again".to_owned();
     ToolError::Unfit { path: spot.shown.clone(), why }
 }

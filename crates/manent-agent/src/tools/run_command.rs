@@ -6,33 +6,38 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::arguments::{Form, Member, Need, Spec};
+use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
 use super::error::ToolError;
 use super::{
     CallSubject, CommandRequest, GitPermissions, Job, Output, PreparedCall, Shell, ToolEffect, text,
 };
 
 pub(super) const NAME: &str = "run_command";
-pub(super) const SPEC: Spec = Spec {
+pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
     about: "Run a shell command in the workspace. It has no input and no network.",
     members: &[
-        Member { name: "command", form: Form::Text, need: Need::Needed, about: "One line of shell" },
-        Member {
+        Argument {
+            name: "command",
+            form: ArgumentType::Text,
+            need: Need::Needed,
+            about: "One line of shell",
+        },
+        Argument {
             name: "timeout_s",
-            form: Form::Number { max: TIMEOUT_MAX_S },
+            form: ArgumentType::Number { max: TIMEOUT_MAX_S },
             need: Need::Optional,
             about: "Seconds until it is ended",
         },
-        Member {
+        Argument {
             name: "writable_git",
-            form: Form::Truth,
+            form: ArgumentType::Truth,
             need: Need::Optional,
             about: "Let git write commits and branches; the user is asked each time",
         },
-        Member {
+        Argument {
             name: "new_repo",
-            form: Form::Truth,
+            form: ArgumentType::Truth,
             need: Need::Optional,
             about: "Keep new repositories and protected files such as AGENTS.md; the user is asked each time",
         },

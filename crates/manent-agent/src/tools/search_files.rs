@@ -15,38 +15,38 @@ use ignore::{DirEntry, WalkBuilder};
 use manent::log::fs::{DiskFile, Shape};
 use serde::Deserialize;
 
-use super::arguments::{Form, Member, Need, Spec};
+use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
 use super::error::ToolError;
-use super::text::{self, Page};
-use super::workspace::{Spot, Workspace, glob};
+use super::text::{self, TextPage};
+use super::workspace::{ResolvedPath, Workspace, glob};
 use super::{CallSubject, Job, Output, PreparedCall, ToolEffect};
 
 pub(super) const NAME: &str = "search_files";
-pub(super) const SPEC: Spec = Spec {
+pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
     about: "Find lines by a regular expression, or files by name, or lines in files of a name.",
     members: &[
-        Member {
+        Argument {
             name: "pattern",
-            form: Form::Text,
+            form: ArgumentType::Text,
             need: Need::Optional,
             about: "Regular expression; (?i) in front ignores case",
         },
-        Member {
+        Argument {
             name: "glob",
-            form: Form::Text,
+            form: ArgumentType::Text,
             need: Need::Optional,
             about: "File names, like *.rs or src/**/*.md",
         },
-        Member {
+        Argument {
             name: "path",
-            form: Form::Text,
+            form: ArgumentType::Text,
             need: Need::Optional,
             about: "Only in this directory or file",
         },
-        Member {
+        Argument {
             name: "context",
-            form: Form::Number { max: CONTEXT_MAX },
+            form: ArgumentType::Number { max: CONTEXT_MAX },
             need: Need::Optional,
             about: "Lines around each match",
         },
@@ -64,14 +64,14 @@ struct Arguments {
 
 struct Searching {
     workspace: Arc<Workspace>,
-    spot: Spot,
+    spot: ResolvedPath,
     pattern: Option<RegexMatcher>,
-    glob: Option<Names>,
+    glob: Option<NamePattern>,
     context: usize,
 }
 
 /// Files by name.
-struct Names {
+struct NamePattern {
     matcher: GlobMatcher,
     /// Without a slash, a name in any directory is meant.
     is_name: bool,
@@ -115,12 +115,12 @@ fn matcher(pattern: &str) -> Result<RegexMatcher, ToolError> {
     })
 }
 
-fn names(pattern: &str) -> Result<Names, ToolError> {
+fn names(pattern: &str) -> Result<NamePattern, ToolError> {
     let matcher = glob(pattern).map_err(|why| SPEC.wrong(why))?.compile_matcher();
-    Ok(Names { matcher, is_name: !pattern.contains('/') })
+    Ok(NamePattern { matcher, is_name: !pattern.contains('/') })
 }
 
-impl Names {
+impl NamePattern {
     /// Returns true if the pattern matches a file, by its path from the workspace or from the start of the search.
     fn take(&self, path: &Path, from: &Path) -> bool {
         if self.is_name {
@@ -132,8 +132,8 @@ impl Names {
 
 impl Job for Searching {
     fn run(&self, stop: &dyn Fn() -> bool) -> Result<Output, ToolError> {
-        let mut found = Found::default();
-        let mut page = Page::new();
+        let mut found = SearchCounts::default();
+        let mut page = TextPage::new();
         let is_dir = self.spot.info.is_some_and(|info| info.shape == Shape::Directory);
         let from = if is_dir { Path::new(&self.spot.shown) } else { Path::new("") };
         for entry in self.walk() {
@@ -184,7 +184,7 @@ impl Searching {
             .build()
     }
 
-    fn search_one(&self, pattern: &RegexMatcher, name: &str, page: &mut Page, found: &mut Found) {
+    fn search_one(&self, pattern: &RegexMatcher, name: &str, page: &mut TextPage, found: &mut SearchCounts) {
         let opened = self.workspace.spot(name).and_then(|spot| self.workspace.open(&spot));
         let Ok(file) = opened else {
             found.unread += 1;
@@ -197,7 +197,7 @@ impl Searching {
             .after_context(self.context)
             .heap_limit(Some(LINE_BYTES_MAX))
             .build();
-        let mut hits = Hits { name, is_named: false, page, found };
+        let mut hits = MatchSink { name, is_named: false, page, found };
         let outcome = searcher.search_reader(pattern, FileReader { file: &*file, offset: 0 }, &mut hits);
         if outcome.is_err() {
             // A line longer than any text has, or a disk that fails.
@@ -205,7 +205,7 @@ impl Searching {
         }
     }
 
-    fn told(&self, mut page: Page, found: &Found) -> String {
+    fn told(&self, mut page: TextPage, found: &SearchCounts) -> String {
         let matches = if self.pattern.is_some() { "lines match" } else { "files" };
         let mut note = match found.matches {
             0 => "nothing found".to_owned(),
@@ -233,7 +233,7 @@ impl Searching {
 
 /// Counters of a search.
 #[derive(Default)]
-struct Found {
+struct SearchCounts {
     files: u64,
     matches: u64,
     shown: u64,
@@ -242,9 +242,9 @@ struct Found {
     unfinished: bool,
 }
 
-impl Found {
+impl SearchCounts {
     /// One more match, shown if there is room.
-    fn show(&mut self, page: &mut Page, line: &str) {
+    fn show(&mut self, page: &mut TextPage, line: &str) {
         self.matches += 1;
         if self.shown < SHOWN_MAX && page.push(line) {
             self.shown += 1;
@@ -253,14 +253,14 @@ impl Found {
 }
 
 /// Puts the matches of one file on the page.
-struct Hits<'a> {
+struct MatchSink<'a> {
     name: &'a str,
     is_named: bool,
-    page: &'a mut Page,
-    found: &'a mut Found,
+    page: &'a mut TextPage,
+    found: &'a mut SearchCounts,
 }
 
-impl Hits<'_> {
+impl MatchSink<'_> {
     fn line(number: Option<u64>, sign: char, bytes: &[u8]) -> String {
         let line = String::from_utf8_lossy(bytes);
         let line = text::cut_line(line.trim_end_matches(['\n', '\r']), LINE_CHARS);
@@ -279,19 +279,19 @@ impl Hits<'_> {
     }
 }
 
-impl Sink for Hits<'_> {
+impl Sink for MatchSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, matched: &SinkMatch<'_>) -> io::Result<bool> {
         self.name();
-        self.found.show(self.page, &Hits::line(matched.line_number(), ':', matched.bytes()));
+        self.found.show(self.page, &MatchSink::line(matched.line_number(), ':', matched.bytes()));
         Ok(true)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
         if self.has_room() {
             self.name();
-            self.page.push(&Hits::line(context.line_number(), '-', context.bytes()));
+            self.page.push(&MatchSink::line(context.line_number(), '-', context.bytes()));
         }
         Ok(true)
     }

@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 
 /// Lines that a model gets, up to a number of them and of bytes.
-pub(super) struct Page {
+pub(super) struct TextPage {
     text: String,
     lines: usize,
     full: bool,
 }
 
-impl Page {
-    pub(super) fn new() -> Page {
-        Page { text: String::new(), lines: 0, full: false }
+impl TextPage {
+    pub(super) fn new() -> TextPage {
+        TextPage { text: String::new(), lines: 0, full: false }
     }
 
     /// Adds a line if there is room. False: there is none, and will be none.
@@ -41,7 +41,7 @@ impl Page {
 
 /// A text from its beginning, with a note of what was cut.
 pub(crate) fn beginning(text: &str) -> String {
-    let mut page = Page::new();
+    let mut page = TextPage::new();
     let mut cut = 0;
     for line in text.lines() {
         if cut > 0 || !page.push(&cut_line(line, LINE_CHARS_MAX)) {

@@ -26,7 +26,7 @@ pub(super) struct Workspace {
 
 /// A place in the workspace.
 #[derive(Debug, Clone)]
-pub(super) struct Spot {
+pub(super) struct ResolvedPath {
     /// The path as it was asked for, from the root of the file system.
     asked: PathBuf,
     /// Behind all links. Of a file that is not there: where it would be.
@@ -71,7 +71,7 @@ impl Workspace {
     }
 
     /// The place that a path means: a file, a directory, or nothing yet.
-    pub(super) fn spot(&self, path: &str) -> Result<Spot, ToolError> {
+    pub(super) fn spot(&self, path: &str) -> Result<ResolvedPath, ToolError> {
         let shown = text::shown(path);
         if path.is_empty() || path.contains('\0') {
             let why = "is no path; give one from the workspace, such as \"src/main.rs\"".to_owned();
@@ -81,7 +81,7 @@ impl Workspace {
     }
 
     /// Resolves the path of something that must exist; otherwise like [`Workspace::spot`].
-    pub(super) fn existing(&self, path: &str) -> Result<(Spot, PathInfo), ToolError> {
+    pub(super) fn existing(&self, path: &str) -> Result<(ResolvedPath, PathInfo), ToolError> {
         let spot = self.spot(path)?;
         if let Some(info) = spot.info {
             return Ok((spot, info));
@@ -91,7 +91,7 @@ impl Workspace {
     }
 
     /// The same place, looked at again: it must be where it was.
-    pub(super) fn again(&self, spot: &Spot) -> Result<Spot, ToolError> {
+    pub(super) fn again(&self, spot: &ResolvedPath) -> Result<ResolvedPath, ToolError> {
         let now = self.spot_at(&spot.asked, &spot.shown)?;
         if now.real == spot.real {
             return Ok(now);
@@ -100,7 +100,7 @@ impl Workspace {
         Err(ToolError::Unfit { path: spot.shown.clone(), why })
     }
 
-    fn spot_at(&self, asked: &Path, shown: &str) -> Result<Spot, ToolError> {
+    fn spot_at(&self, asked: &Path, shown: &str) -> Result<ResolvedPath, ToolError> {
         let system = |e: io::Error| system("look at", shown, &e);
         let (real, info) = match self.disk.resolve(asked) {
             Ok(real) => {
@@ -117,7 +117,7 @@ impl Workspace {
         };
         let from_root = real.strip_prefix(&self.root).unwrap_or(&real).to_string_lossy().into_owned();
         let shown = if from_root.is_empty() { ".".to_owned() } else { from_root };
-        Ok(Spot { asked: asked.to_owned(), real, shown, info, once_because: None })
+        Ok(ResolvedPath { asked: asked.to_owned(), real, shown, info, once_because: None })
     }
 
     /// Returns the location of a file that does not exist yet: the links of the existing part of its path are followed.
@@ -175,7 +175,7 @@ impl Workspace {
     }
 
     /// Opens a file to read it.
-    pub(super) fn open(&self, spot: &Spot) -> Result<Box<dyn DiskFile>, ToolError> {
+    pub(super) fn open(&self, spot: &ResolvedPath) -> Result<Box<dyn DiskFile>, ToolError> {
         match spot.info.map(|info| info.shape) {
             Some(Shape::File) => {}
             Some(Shape::Directory) => {
@@ -194,7 +194,7 @@ impl Workspace {
     }
 
     /// All bytes of a file that is not too long.
-    pub(super) fn read(&self, spot: &Spot) -> Result<Vec<u8>, ToolError> {
+    pub(super) fn read(&self, spot: &ResolvedPath) -> Result<Vec<u8>, ToolError> {
         let file = self.open(spot)?;
         let failed = |e: io::Error| system("read", &spot.shown, &e);
         let len = file.state().map_err(failed)?.len;
@@ -209,7 +209,7 @@ impl Workspace {
     }
 
     /// A name beside something that is not there, which may have been meant.
-    fn name_like(&self, spot: &Spot) -> Option<String> {
+    fn name_like(&self, spot: &ResolvedPath) -> Option<String> {
         let (dir, name) = (spot.real.parent()?, spot.real.file_name()?.to_str()?);
         let names: Vec<String> = self
             .disk

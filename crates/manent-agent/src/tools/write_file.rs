@@ -4,19 +4,29 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 
-use super::arguments::{Form, Member, Need, Spec};
-use super::change::Change;
+use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
+use super::change::FileEdit;
 use super::error::ToolError;
-use super::workspace::{FILE_BYTES_MAX, Spot, Workspace};
+use super::workspace::{FILE_BYTES_MAX, ResolvedPath, Workspace};
 use super::{CallSubject, Job, Output, PreparedCall, ToolEffect, replacing, text};
 
 pub(super) const NAME: &str = "write_file";
-pub(super) const SPEC: Spec = Spec {
+pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
     about: "Make a file, or replace all of it. To change a part, use edit_file.",
     members: &[
-        Member { name: "path", form: Form::Text, need: Need::Needed, about: "Path from the workspace" },
-        Member { name: "content", form: Form::Text, need: Need::Needed, about: "The whole content" },
+        Argument {
+            name: "path",
+            form: ArgumentType::Text,
+            need: Need::Needed,
+            about: "Path from the workspace",
+        },
+        Argument {
+            name: "content",
+            form: ArgumentType::Text,
+            need: Need::Needed,
+            about: "The whole content",
+        },
     ],
 };
 
@@ -29,10 +39,10 @@ struct Arguments {
 
 struct Writing {
     workspace: Arc<Workspace>,
-    spot: Spot,
+    spot: ResolvedPath,
     content: String,
     /// Found out once: what is done is what was shown.
-    change: OnceLock<Result<Change, ToolError>>,
+    change: OnceLock<Result<FileEdit, ToolError>>,
 }
 
 pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedCall, ToolError> {
@@ -57,16 +67,16 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedC
 }
 
 impl Writing {
-    fn change(&self) -> Result<&Change, ToolError> {
+    fn change(&self) -> Result<&FileEdit, ToolError> {
         self.change.get_or_init(|| self.find_change()).as_ref().map_err(Clone::clone)
     }
 
-    fn find_change(&self) -> Result<Change, ToolError> {
+    fn find_change(&self) -> Result<FileEdit, ToolError> {
         let before = self.spot.info.map(|_| self.workspace.read(&self.spot)).transpose()?;
         let (lines, bytes) = (self.content.lines().count(), self.content.len());
         let verb = if before.is_some() { "replaced" } else { "made" };
         let told = format!("{verb} {}: {lines} lines, {bytes} bytes", self.spot.shown);
-        Ok(Change { before, after: self.content.clone().into_bytes(), told })
+        Ok(FileEdit { before, after: self.content.clone().into_bytes(), told })
     }
 }
 

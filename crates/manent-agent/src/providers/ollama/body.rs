@@ -88,8 +88,9 @@ pub(super) fn keep_alive(text: &str) -> Value {
 }
 
 fn said<'a>(message: &'a Message, names: &'a HashMap<String, String>) -> Result<Said<'a>, ModelError> {
-    let call =
-        |call: logged::Logged| Call { function: Function { name: call.name, arguments: call.arguments } };
+    let call = |call: logged::RecordedCall| Call {
+        function: Function { name: call.name, arguments: call.arguments },
+    };
     // Results are known by their tool, not by their call.
     let asked = || message.tool_call_id.as_ref().and_then(|id| names.get(id)).map(String::as_str);
     let tool_name = if message.role == "tool" { message.name.as_deref().or_else(asked) } else { None };

@@ -19,7 +19,7 @@ use super::answer::truncated;
 use super::error::ModelError;
 use super::http::Connection;
 use super::server::ServerConfig;
-use super::{Capabilities, Hear, Reply, Request, address};
+use super::{Capabilities, OnEvent, Reply, Request, address};
 
 /// A model on a server of Ollama.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ impl Ollama {
     }
 
     /// Asks, and tells what comes. To cancel, drop the future.
-    pub async fn chat(&self, request: &Request, on: Hear<'_>) -> Result<Reply, ModelError> {
+    pub async fn chat(&self, request: &Request, on: OnEvent<'_>) -> Result<Reply, ModelError> {
         let body = body::chat(self, request)?;
         let stream = self.connection.ask_for("api/chat", body, request, on, self.models()).await?;
         let mut reply = reading::read(stream, on).await?;

@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::providers::answer::Answer;
+use crate::providers::answer::ReplyBuilder;
 use crate::providers::error::ModelError;
-use crate::providers::http::{More, Stream};
-use crate::providers::lines::{Ends, Lines};
+use crate::providers::http::{More, ResponseStream};
+use crate::providers::lines::{LineEnding, LineSplitter};
 use crate::providers::loose::{self, Function};
-use crate::providers::server_errors::Told;
-use crate::providers::{Hear, Reply, TokenUsage};
+use crate::providers::server_errors::ErrorReport;
+use crate::providers::{OnEvent, Reply, TokenUsage};
 
 #[derive(Deserialize)]
 struct Line<'a> {
@@ -45,9 +45,9 @@ struct Call<'a> {
 }
 
 /// Reads an answer to its end.
-pub(super) async fn read(mut stream: Stream, on: Hear<'_>) -> Result<Reply, ModelError> {
-    let mut answer = Answer::new(&stream, on);
-    let mut lines = Lines::new(Ends::Lf);
+pub(super) async fn read(mut stream: ResponseStream, on: OnEvent<'_>) -> Result<Reply, ModelError> {
+    let mut answer = ReplyBuilder::new(&stream, on);
+    let mut lines = LineSplitter::new(LineEnding::Lf);
     loop {
         while let Some(line) = lines.take_line().map_err(|e| stream.peer.bad_line(e))? {
             if line.trim().is_empty() {
@@ -77,9 +77,9 @@ fn parse(line: &str) -> Option<Line<'_>> {
     if line.trim_start().starts_with('{') { serde_json::from_str(line).ok() } else { None }
 }
 
-fn take(answer: &mut Answer<'_>, line: &Line<'_>) -> Result<More, ModelError> {
+fn take(answer: &mut ReplyBuilder<'_>, line: &Line<'_>) -> Result<More, ModelError> {
     if let Some(error) = &line.error {
-        return Err(answer.peer.failed(&Told::of(error)));
+        return Err(answer.peer.failed(&ErrorReport::of(error)));
     }
     answer.name_model(&line.model);
     if let Some(said) = &line.message {

@@ -110,7 +110,7 @@ pub(super) fn chat(model: &str, request: &Request, dialect: Dialect) -> Result<S
 }
 
 fn said(message: &Message) -> Result<Said<'_>, ModelError> {
-    let call = |call: logged::Logged| Call {
+    let call = |call: logged::RecordedCall| Call {
         id: call.id,
         r#type: "function",
         function: Function { name: call.name, arguments: call.arguments.get().to_owned() },

@@ -18,7 +18,7 @@ use super::answer::truncated;
 use super::error::ModelError;
 use super::http::Connection;
 use super::server::ServerConfig;
-use super::{Capabilities, Hear, Reply, Request, address};
+use super::{Capabilities, OnEvent, Reply, Request, address};
 
 /// A model on a server that speaks like OpenAI's.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ impl OpenAi {
     }
 
     /// Asks, and tells what comes. To cancel, drop the future.
-    pub async fn chat(&self, request: &Request, on: Hear<'_>) -> Result<Reply, ModelError> {
+    pub async fn chat(&self, request: &Request, on: OnEvent<'_>) -> Result<Reply, ModelError> {
         let body = body::chat(&self.model, request, self.dialect())?;
         let stream = self.connection.ask_for("chat/completions", body, request, on, self.models()).await?;
         let mut reply = reading::read(stream, on).await?;

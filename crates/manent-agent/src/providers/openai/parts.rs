@@ -6,13 +6,13 @@
 
 use serde::Deserialize;
 
-use crate::providers::answer::{Answer, CALLS_MAX};
+use crate::providers::answer::{CALLS_MAX, ReplyBuilder};
 use crate::providers::error::ModelError;
 use crate::providers::loose::{self, Function};
 
 /// A part of a call as it comes.
 #[derive(Deserialize)]
-pub(super) struct Part<'a> {
+pub(super) struct CallDelta<'a> {
     #[serde(default, deserialize_with = "loose::count")]
     index: Option<u64>,
     #[serde(default, deserialize_with = "loose::text")]
@@ -23,7 +23,7 @@ pub(super) struct Part<'a> {
 
 /// A call that may not be whole yet.
 #[derive(Debug, Default)]
-struct Open {
+struct PartialCall {
     index: Option<u64>,
     id: String,
     name: String,
@@ -32,11 +32,15 @@ struct Open {
 
 /// The calls so far.
 #[derive(Debug, Default)]
-pub(super) struct Parts(Vec<Open>);
+pub(super) struct CallAssembler(Vec<PartialCall>);
 
-impl Parts {
+impl CallAssembler {
     /// Another part came.
-    pub(super) fn add(&mut self, part: &Part<'_>, answer: &mut Answer<'_>) -> Result<(), ModelError> {
+    pub(super) fn add(
+        &mut self,
+        part: &CallDelta<'_>,
+        answer: &mut ReplyBuilder<'_>,
+    ) -> Result<(), ModelError> {
         let name = part.function.as_ref().map_or("", |function| function.name.as_str());
         let piece = loose::arguments(part.function.as_ref().and_then(|function| function.arguments));
         answer.grow(part.id.len() + name.len() + piece.len())?;
@@ -44,7 +48,7 @@ impl Parts {
             Some(at) => at,
             None if self.0.len() == CALLS_MAX => return Err(answer.too_many_calls()),
             None => {
-                self.0.push(Open { index: part.index, ..Open::default() });
+                self.0.push(PartialCall { index: part.index, ..PartialCall::default() });
                 self.0.len() - 1
             }
         };
@@ -61,7 +65,7 @@ impl Parts {
     }
 
     /// The call that a part belongs to; none if it begins a new one.
-    fn find(&self, part: &Part<'_>, name: &str) -> Option<usize> {
+    fn find(&self, part: &CallDelta<'_>, name: &str) -> Option<usize> {
         let last = self.0.len().checked_sub(1);
         if let Some(index) = part.index {
             let at = self.0.iter().rposition(|open| open.index == Some(index))?;
@@ -76,7 +80,7 @@ impl Parts {
     }
 
     /// All of them are whole now.
-    pub(super) fn tell(self, answer: &mut Answer<'_>) -> Result<(), ModelError> {
+    pub(super) fn tell(self, answer: &mut ReplyBuilder<'_>) -> Result<(), ModelError> {
         for open in self.0 {
             if !(open.id.is_empty() && open.name.is_empty() && open.arguments.is_empty()) {
                 // Counted as they came.

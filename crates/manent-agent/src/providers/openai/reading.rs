@@ -3,14 +3,14 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::parts::{Part, Parts};
-use crate::providers::answer::Answer;
+use super::parts::{CallAssembler, CallDelta};
+use crate::providers::answer::ReplyBuilder;
 use crate::providers::error::ModelError;
-use crate::providers::events::{Event, Events};
-use crate::providers::http::{More, Stream};
+use crate::providers::events::{SseEvent, SseParser};
+use crate::providers::http::{More, ResponseStream};
 use crate::providers::lines::LINE_BYTES_MAX;
-use crate::providers::server_errors::Told;
-use crate::providers::{Hear, Reply, TokenUsage, loose};
+use crate::providers::server_errors::ErrorReport;
+use crate::providers::{OnEvent, Reply, TokenUsage, loose};
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
@@ -51,7 +51,7 @@ struct Said<'a> {
     #[serde(default, deserialize_with = "loose::text")]
     refusal: String,
     #[serde(borrow)]
-    tool_calls: Option<Vec<Part<'a>>>,
+    tool_calls: Option<Vec<CallDelta<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -63,9 +63,10 @@ struct Counts {
 }
 
 /// Reads an answer to its end.
-pub(super) async fn read(mut stream: Stream, on: Hear<'_>) -> Result<Reply, ModelError> {
-    let mut reading = Reading { answer: Answer::new(&stream, on), parts: Parts::default(), finish: None };
-    let mut events = Events::new();
+pub(super) async fn read(mut stream: ResponseStream, on: OnEvent<'_>) -> Result<Reply, ModelError> {
+    let mut reading =
+        Reading { answer: ReplyBuilder::new(&stream, on), parts: CallAssembler::default(), finish: None };
+    let mut events = SseParser::new();
     if let Some(begun) = sniff(&mut stream, &mut events).await? {
         return reading.take_whole(begun, &mut stream).await;
     }
@@ -100,7 +101,7 @@ pub(super) async fn read(mut stream: Stream, on: Hear<'_>) -> Result<Reply, Mode
 
 /// Looks at the first byte: some servers answer with plain JSON although a stream was asked for. Gives what came of it
 /// if it is that.
-async fn sniff(stream: &mut Stream, events: &mut Events) -> Result<Option<Vec<u8>>, ModelError> {
+async fn sniff(stream: &mut ResponseStream, events: &mut SseParser) -> Result<Option<Vec<u8>>, ModelError> {
     let mut begun: Vec<u8> = Vec::new();
     loop {
         let more = stream.append_to(&mut begun).await?;
@@ -132,17 +133,17 @@ enum Taken {
 }
 
 struct Reading<'a> {
-    answer: Answer<'a>,
-    parts: Parts,
+    answer: ReplyBuilder<'a>,
+    parts: CallAssembler,
     /// The finish reason, once the server has sent one.
     finish: Option<String>,
 }
 
 impl Reading<'_> {
-    fn take(&mut self, event: &Event) -> Result<Taken, ModelError> {
+    fn take(&mut self, event: &SseEvent) -> Result<Taken, ModelError> {
         let data = event.data.trim();
         if event.name == "error" {
-            return Err(self.answer.peer.failed(&Told::read(data.as_bytes())));
+            return Err(self.answer.peer.failed(&ErrorReport::read(data.as_bytes())));
         }
         if data == "[DONE]" {
             return Ok(Taken::Done);
@@ -160,10 +161,10 @@ impl Reading<'_> {
 
     fn take_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Taken, ModelError> {
         if let Some(error) = &chunk.error {
-            return Err(self.answer.peer.failed(&Told::of(error)));
+            return Err(self.answer.peer.failed(&ErrorReport::of(error)));
         }
         if chunk.object == "error" {
-            return Err(self.answer.peer.failed(&Told::of(&Value::from(chunk.message.as_str()))));
+            return Err(self.answer.peer.failed(&ErrorReport::of(&Value::from(chunk.message.as_str()))));
         }
         self.answer.name_model(&chunk.model);
         if let Some(counts) = &chunk.usage {
@@ -197,7 +198,7 @@ impl Reading<'_> {
     }
 
     /// An answer in one piece.
-    async fn take_whole(mut self, begun: Vec<u8>, stream: &mut Stream) -> Result<Reply, ModelError> {
+    async fn take_whole(mut self, begun: Vec<u8>, stream: &mut ResponseStream) -> Result<Reply, ModelError> {
         let whole = stream.whole(begun).await?;
         let text = std::str::from_utf8(&whole).map_err(|_| stream.peer.broken())?;
         let chunk = parse(text).ok_or_else(|| stream.peer.broken())?;

@@ -15,19 +15,19 @@ use manent::log::fs::{Disk, PathInfo, read_whole};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use super::quarantine::{Quarantine, Spot};
-use super::report::Report;
-use super::state::{Form, Notes, RawPath, form_of, now_ns, unique_name};
-use crate::protected::Marks;
+use super::quarantine::{EntryHandle, Quarantine};
+use super::report::GuardReport;
+use super::state::{CommandDir, EntryKind, RawPath, form_of, now_ns, unique_name};
+use crate::protected::RepositoryMarks;
 
 /// Something protected as it was before a command.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct ProtectedCopy {
     /// The location.
     pub(super) path: RawPath,
-    extent: Extent,
+    extent: AllowedChanges,
     /// Everything in it, by its path from there; itself, by the empty path.
-    entries: BTreeMap<RawPath, Entry>,
+    entries: BTreeMap<RawPath, CopiedEntry>,
     /// Directories of Git objects in it, from there.
     object_stores: Vec<RawPath>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Kept {
 /// The changes that a command may make to something protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Extent {
+pub(super) enum AllowedChanges {
     /// None. There is a copy of each file.
     Nothing,
     /// Only what commits write. There are no copies: too many repositories to copy them all.
@@ -45,9 +45,9 @@ pub(super) enum Extent {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Entry {
+struct CopiedEntry {
     id: (u64, u64),
-    form: Form,
+    form: EntryKind,
     mode: u32,
     len: u64,
     links: u64,
@@ -60,7 +60,7 @@ struct Entry {
 
 /// The class of an entry, which decides whether it may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum EntryClass {
     /// Must stay unchanged.
     Guarded,
     /// May change, as long as it holds only files and directories: Git would write through a link that a command left
@@ -71,25 +71,25 @@ enum Part {
 }
 
 /// The references needed to restore something.
-pub(super) struct Undoing<'a> {
+pub(super) struct RestoreContext<'a> {
     /// The workspace.
     pub(super) root: &'a Path,
     /// Entries that changed after this time are left alone.
     pub(super) until_ns: i64,
-    pub(super) notes: &'a Notes,
+    pub(super) notes: &'a CommandDir,
     pub(super) quarantine: &'a mut Quarantine,
-    pub(super) report: &'a mut Report,
+    pub(super) report: &'a mut GuardReport,
 }
 
-impl Kept {
+impl ProtectedCopy {
     /// Takes note of `path`, with copies in `notes` of no more than `bytes_left`.
     pub(super) fn new(
         path: &Path,
-        extent: Extent,
-        notes: &mut Notes,
+        extent: AllowedChanges,
+        notes: &mut CommandDir,
         bytes_left: &mut u64,
-    ) -> io::Result<Kept> {
-        let mut kept = Kept {
+    ) -> io::Result<ProtectedCopy> {
+        let mut kept = ProtectedCopy {
             path: RawPath(path.to_owned()),
             extent,
             entries: BTreeMap::new(),
@@ -100,13 +100,18 @@ impl Kept {
         let unsettled_since = now_ns() - SETTLED_NS;
         // Links and the like are remembered everywhere, so that those that are new can be told.
         entries.retain(|inside, entry| {
-            kept.part(&inside.0) != Part::Free || matches!(entry.form, Form::Link | Form::Special)
+            kept.part(&inside.0) != EntryClass::Free
+                || matches!(entry.form, EntryKind::Link | EntryKind::Special)
         });
         for (inside, entry) in &mut entries {
             // By its times alone a change cannot be told that came in the same tick of the clock.
-            let is_copied = extent != Extent::NothingUncopied || entry.changed_ns > unsettled_since;
+            let is_copied = extent != AllowedChanges::NothingUncopied || entry.changed_ns > unsettled_since;
             let is_small = entry.len <= COPY_BYTES_MAX.min(*bytes_left);
-            if entry.form != Form::File || kept.part(&inside.0) != Part::Guarded || !is_copied || !is_small {
+            if entry.form != EntryKind::File
+                || kept.part(&inside.0) != EntryClass::Guarded
+                || !is_copied
+                || !is_small
+            {
                 continue;
             }
             if let Ok(bytes) = read_whole(&RealDisk, &kept.at(&inside.0), COPY_BYTES_MAX) {
@@ -127,28 +132,34 @@ impl Kept {
         if inside.as_os_str().is_empty() { self.path.0.clone() } else { self.path.0.join(inside) }
     }
 
-    fn part(&self, inside: &Path) -> Part {
+    fn part(&self, inside: &Path) -> EntryClass {
         let in_store = self.object_stores.iter().find_map(|store| inside.strip_prefix(&store.0).ok());
         let redirects = ["info/alternates", "info/http-alternates"];
         let is_object =
             in_store.is_some_and(|object| !redirects.iter().any(|name| object == Path::new(name)));
         let is_repository = self.object_stores.iter().any(|store| store.0 == Path::new("objects"));
         match self.extent {
-            Extent::Nothing if is_object => Part::Objects,
-            Extent::Nothing => Part::Guarded,
-            Extent::NothingUncopied | Extent::Commits if !is_repository => Part::Guarded,
-            Extent::NothingUncopied | Extent::Commits => {
+            AllowedChanges::Nothing if is_object => EntryClass::Objects,
+            AllowedChanges::Nothing => EntryClass::Guarded,
+            AllowedChanges::NothingUncopied | AllowedChanges::Commits if !is_repository => {
+                EntryClass::Guarded
+            }
+            AllowedChanges::NothingUncopied | AllowedChanges::Commits => {
                 let mut names = inside.iter();
                 let (first, is_top) = (names.next().unwrap_or_default(), names.next().is_none());
                 let is_own_store = first == "objects" && is_object;
-                if is_own_store || is_written_by_commits(first, is_top) { Part::Free } else { Part::Guarded }
+                if is_own_store || is_written_by_commits(first, is_top) {
+                    EntryClass::Free
+                } else {
+                    EntryClass::Guarded
+                }
             }
         }
     }
 
     /// Compares it with what is there now, and puts back what differs.
-    pub(super) fn settle(&self, undoing: Undoing<'_>) {
-        let Undoing { root, until_ns, notes, quarantine, report } = undoing;
+    pub(super) fn settle(&self, undoing: RestoreContext<'_>) {
+        let RestoreContext { root, until_ns, notes, quarantine, report } = undoing;
         let now = match scan(&self.path.0) {
             Ok((now, _)) => now,
             Err(e) if e.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
@@ -165,15 +176,15 @@ impl Kept {
                 self.tell_later(inside, report);
                 continue;
             }
-            if self.part(&inside.0) == Part::Objects && entry.form == Form::File {
+            if self.part(&inside.0) == EntryClass::Objects && entry.form == EntryKind::File {
                 report.object_changed(&path);
                 continue;
             }
             if let Some(before) = before
-                && before.form == Form::Directory
-                && entry.form == Form::Directory
+                && before.form == EntryKind::Directory
+                && entry.form == EntryKind::Directory
             {
-                let opened = Spot::open(root, &path).and_then(|spot| spot.set_mode(before.mode));
+                let opened = EntryHandle::open(root, &path).and_then(|spot| spot.set_mode(before.mode));
                 match opened {
                     Ok(()) => report.put_back(&path),
                     Err(e) => report.trouble(&path, "be given its rights back", &e),
@@ -189,7 +200,7 @@ impl Kept {
         }
         for (inside, entry) in &self.entries {
             let is_moved = moved.iter().any(|above| inside.0.starts_with(above));
-            let is_gone = !now.contains_key(inside) && self.part(&inside.0) != Part::Free;
+            let is_gone = !now.contains_key(inside) && self.part(&inside.0) != EntryClass::Free;
             // Its directory tells when.
             let above = inside.0.parent().and_then(|above| now.get(above));
             if is_gone && !is_moved && above.is_some_and(|above| above.changed_ns > until_ns) {
@@ -201,35 +212,35 @@ impl Kept {
     }
 
     /// Reports an entry that changed after the command, unless Git changes it all the time anyway.
-    fn tell_later(&self, inside: &RawPath, report: &mut Report) {
+    fn tell_later(&self, inside: &RawPath, report: &mut GuardReport) {
         let mut names = inside.0.iter();
         let (first, is_top) = (names.next().unwrap_or_default(), names.next().is_none());
-        if !is_written_by_commits(first, is_top) && self.part(&inside.0) != Part::Objects {
+        if !is_written_by_commits(first, is_top) && self.part(&inside.0) != EntryClass::Objects {
             report.later(&self.at(&inside.0));
         }
     }
 
     /// Returns true if an entry may be as it is now.
-    fn may_be(&self, inside: &RawPath, now: &Entry, notes: &Notes) -> bool {
+    fn may_be(&self, inside: &RawPath, now: &CopiedEntry, notes: &CommandDir) -> bool {
         let before = self.entries.get(inside);
-        let is_plain = matches!(now.form, Form::File | Form::Directory);
+        let is_plain = matches!(now.form, EntryKind::File | EntryKind::Directory);
         match self.part(&inside.0) {
-            Part::Free if now.form == Form::File => true,
-            Part::Free if now.form == Form::Directory && is_in_tree(&inside.0) => true,
-            Part::Objects if is_plain => before.is_none_or(|before| before.is_untouched(now)),
+            EntryClass::Free if now.form == EntryKind::File => true,
+            EntryClass::Free if now.form == EntryKind::Directory && is_in_tree(&inside.0) => true,
+            EntryClass::Objects if is_plain => before.is_none_or(|before| before.is_untouched(now)),
             _ => before.is_some_and(|before| self.is_same(inside, before, now, notes)),
         }
     }
 
-    fn is_same(&self, inside: &RawPath, before: &Entry, now: &Entry, notes: &Notes) -> bool {
+    fn is_same(&self, inside: &RawPath, before: &CopiedEntry, now: &CopiedEntry, notes: &CommandDir) -> bool {
         if (before.form, &before.target) != (now.form, &now.target) {
             return false;
         }
         match (before.form, before.copy) {
-            (Form::Link, _) => true,
-            (Form::Directory, _) => before.mode == now.mode,
-            (Form::Special, _) | (_, None) => before.is_untouched(now),
-            (Form::File, Some(copy)) => {
+            (EntryKind::Link, _) => true,
+            (EntryKind::Directory, _) => before.mode == now.mode,
+            (EntryKind::Special, _) | (_, None) => before.is_untouched(now),
+            (EntryKind::File, Some(copy)) => {
                 // One that has got a second name could be changed by it later.
                 let is_alike = (before.mode, before.len) == (now.mode, now.len) && now.links <= before.links;
                 let read = || read_whole(&RealDisk, &self.at(&inside.0), before.len).ok();
@@ -238,18 +249,25 @@ impl Kept {
         }
     }
 
-    fn put_back(&self, root: &Path, inside: &RawPath, entry: &Entry, notes: &Notes, report: &mut Report) {
+    fn put_back(
+        &self,
+        root: &Path,
+        inside: &RawPath,
+        entry: &CopiedEntry,
+        notes: &CommandDir,
+        report: &mut GuardReport,
+    ) {
         let path = self.at(&inside.0);
-        if self.part(&inside.0) == Part::Objects && entry.form == Form::File {
+        if self.part(&inside.0) == EntryClass::Objects && entry.form == EntryKind::File {
             return report.object_changed(&path);
         }
         let parent = path.parent().map_or(Ok(()), |parent| RealDisk.create_dir_all(parent));
         let done = parent.and_then(|()| {
-            let spot = Spot::open(root, &path)?;
+            let spot = EntryHandle::open(root, &path)?;
             match (entry.form, &entry.target, entry.copy) {
-                (Form::Directory, ..) => spot.make_directory(entry.mode),
-                (Form::Link, Some(target), _) => spot.make_link(&target.0),
-                (Form::File, _, Some(copy)) => spot.write(&notes.copied(copy)?, entry.mode),
+                (EntryKind::Directory, ..) => spot.make_directory(entry.mode),
+                (EntryKind::Link, Some(target), _) => spot.make_link(&target.0),
+                (EntryKind::File, _, Some(copy)) => spot.write(&notes.copied(copy)?, entry.mode),
                 _ => Err(io::Error::other("there is no copy of it")),
             }
         });
@@ -260,9 +278,9 @@ impl Kept {
     }
 }
 
-impl Entry {
-    fn of(info: &PathInfo) -> Entry {
-        Entry {
+impl CopiedEntry {
+    fn of(info: &PathInfo) -> CopiedEntry {
+        CopiedEntry {
             id: (info.id.device, info.id.inode),
             form: form_of(info.shape),
             mode: info.mode,
@@ -275,9 +293,9 @@ impl Entry {
     }
 
     /// Returns true if the entry was not modified: nobody can set back the time of the last change.
-    fn is_untouched(&self, now: &Entry) -> bool {
-        if self.form == Form::Directory {
-            return now.form == Form::Directory;
+    fn is_untouched(&self, now: &CopiedEntry) -> bool {
+        if self.form == EntryKind::Directory {
+            return now.form == EntryKind::Directory;
         }
         (self.id, self.form, self.len, self.changed_ns) == (now.id, now.form, now.len, now.changed_ns)
     }
@@ -302,7 +320,7 @@ fn is_in_tree(inside: &Path) -> bool {
     inside.iter().next().is_some_and(|first| COMMIT_TREES.iter().any(|tree| first == *tree))
 }
 
-type Scanned = (BTreeMap<RawPath, Entry>, Vec<RawPath>);
+type Scanned = (BTreeMap<RawPath, CopiedEntry>, Vec<RawPath>);
 
 /// Looks at `path` and everything in it, and finds the directories of objects.
 fn scan(path: &Path) -> io::Result<Scanned> {
@@ -316,14 +334,14 @@ fn scan(path: &Path) -> io::Result<Scanned> {
             Err(e) if e.kind() == io::ErrorKind::NotFound && !inside.as_os_str().is_empty() => continue,
             Err(e) => return Err(e),
         };
-        let mut entry = Entry::of(&info);
+        let mut entry = CopiedEntry::of(&info);
         match entry.form {
-            Form::Link => {
+            EntryKind::Link => {
                 let target = rustix::fs::readlink(&at, Vec::new())?.into_bytes();
                 entry.target = Some(RawPath(std::ffi::OsString::from_vec(target).into()));
             }
-            Form::Directory => {
-                let mut marks = Marks::default();
+            EntryKind::Directory => {
+                let mut marks = RepositoryMarks::default();
                 for child in RealDisk.list(&at)? {
                     marks.add(&child.name);
                     left.push(inside.join(child.name));
@@ -332,14 +350,14 @@ fn scan(path: &Path) -> io::Result<Scanned> {
                     object_stores.push(RawPath(inside.join("objects")));
                 }
             }
-            Form::File | Form::Special => {}
+            EntryKind::File | EntryKind::Special => {}
         }
         entries.insert(RawPath(inside), entry);
     }
     Ok((entries, object_stores))
 }
 
-impl Spot {
+impl EntryHandle {
     fn make_directory(&self, mode: u32) -> io::Result<()> {
         rustix::fs::mkdirat(&self.dir, &self.name, Mode::RWXU)?;
         self.set_mode(mode)

@@ -9,7 +9,7 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `mod.rs` | [`Guard`]: before and after a command |
+//! | `mod.rs` | [`WorkspaceGuard`]: before and after a command |
 //! | `places.rs` | what must be protected because of what was found: links, `gitdir:`, `commondir` |
 //! | `walk.rs` | finding repositories and protected names |
 //! | `copy.rs` | copies, comparing, putting back |
@@ -32,49 +32,49 @@ use std::time::{Duration, Instant};
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
 
-use copy::{Extent, Kept, Undoing};
-use quarantine::{Moved, Quarantine, Spot};
-use report::Report;
-use state::{Heartbeat, Notes, RawPath, Seen, State, Turn, now_ns};
-use walk::{Found, IgnoreRules, Purpose};
+use copy::{AllowedChanges, ProtectedCopy, RestoreContext};
+use quarantine::{EntryHandle, MoveResult, Quarantine};
+use report::GuardReport;
+use state::{CommandDir, CommandDirsLock, EntryStat, GuardState, Heartbeat, RawPath, now_ns};
+use walk::{IgnoreRules, ProtectedEntries, Purpose};
 
 pub use report::{Cause, GuardNote};
 pub use state::NewEntries;
 
 use super::Isolation;
 use super::error::SandboxError;
-use super::policy::{SandboxPolicy, View};
+use super::policy::{FilesystemView, SandboxPolicy};
 use super::stop::StopFlag;
-use crate::protected::Marks;
+use crate::protected::RepositoryMarks;
 
 /// The protection of a workspace during one command.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(super) struct WorkspaceGuard {
     store: PathBuf,
-    notes: Notes,
-    state: State,
+    notes: CommandDir,
+    state: GuardState,
     rules: IgnoreRules,
     said: Vec<GuardNote>,
     _heartbeat: Heartbeat,
 }
 
-impl Guard {
+impl WorkspaceGuard {
     /// Finds what must be protected, tells `view` what to mount, and makes copies of the rest. What a command whose
     /// process was killed left undone is done first. Waits while another command runs in the same workspace, for no
     /// longer than a command may take, and calls `on_wait` once before that.
     pub(super) fn begin(
         policy: &SandboxPolicy,
-        view: &mut View,
+        view: &mut FilesystemView,
         kind: Isolation,
         stop: &StopFlag,
         on_wait: &mut dyn FnMut(),
-    ) -> Result<Guard, SandboxError> {
+    ) -> Result<WorkspaceGuard, SandboxError> {
         let deadline = Instant::now() + policy.limits.wall;
         let mut is_waiting = false;
         let mut said = Vec::new();
         let failed = || SandboxError::io("keep a note of what must be protected in the home of the store");
         let notes = loop {
-            let turn = Turn::take(&policy.store).map_err(failed())?;
+            let turn = CommandDirsLock::take(&policy.store).map_err(failed())?;
             said.extend(recover(&policy.store, &turn));
             if let Some(notes) = turn.begin(&view.workspace).map_err(failed())? {
                 break notes;
@@ -87,16 +87,16 @@ impl Guard {
                 return Err(SandboxError::Busy { workspace: view.workspace.clone() });
             }
         };
-        Guard::prepare(policy, view, kind, notes, said).map_err(failed())
+        WorkspaceGuard::prepare(policy, view, kind, notes, said).map_err(failed())
     }
 
     fn prepare(
         policy: &SandboxPolicy,
-        view: &mut View,
+        view: &mut FilesystemView,
         kind: Isolation,
-        mut notes: Notes,
+        mut notes: CommandDir,
         mut said: Vec<GuardNote>,
-    ) -> io::Result<Guard> {
+    ) -> io::Result<WorkspaceGuard> {
         let begun_ns = now_ns();
         let hidden: HashSet<PathBuf> = view.hidden.iter().map(|(path, _)| path.clone()).collect();
         let mut rules = IgnoreRules::default();
@@ -104,22 +104,23 @@ impl Guard {
         let places = places::of(&found, view);
         let mut bytes_left = COPIES_BYTES_MAX;
         let mut kept = Vec::new();
-        let mut keep = |path: &Path, extent| match Kept::new(path, extent, &mut notes, &mut bytes_left) {
-            // Gone since it was found.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            made => made.map(|made| kept.push(made)),
-        };
+        let mut keep =
+            |path: &Path, extent| match ProtectedCopy::new(path, extent, &mut notes, &mut bytes_left) {
+                // Gone since it was found.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+                made => made.map(|made| kept.push(made)),
+            };
         for link in &places.links {
-            keep(link, Extent::Nothing)?;
+            keep(link, AllowedChanges::Nothing)?;
         }
         for path in &view.writable {
-            keep(path, Extent::Commits)?;
+            keep(path, AllowedChanges::Commits)?;
         }
         match kind {
             Isolation::Bubblewrap => {
                 let unmounted = view.mount(places.guarded);
                 for path in &unmounted {
-                    keep(path, Extent::NothingUncopied)?;
+                    keep(path, AllowedChanges::NothingUncopied)?;
                 }
                 if !unmounted.is_empty() {
                     let text = format!(
@@ -132,11 +133,11 @@ impl Guard {
             }
             Isolation::Landlock => {
                 for path in &places.guarded {
-                    keep(path, Extent::Nothing)?;
+                    keep(path, AllowedChanges::Nothing)?;
                 }
             }
         }
-        let state = State {
+        let state = GuardState {
             workspace: RawPath(view.workspace.clone()),
             id: id_of(&view.workspace).ok_or(io::ErrorKind::NotFound)?,
             hidden: hidden.into_iter().map(RawPath).collect(),
@@ -149,7 +150,7 @@ impl Guard {
         };
         notes.save(&state)?;
         let heartbeat = notes.beat()?;
-        Ok(Guard { store: policy.store.clone(), notes, state, rules, said, _heartbeat: heartbeat })
+        Ok(WorkspaceGuard { store: policy.store.clone(), notes, state, rules, said, _heartbeat: heartbeat })
     }
 
     /// Undoes what the command must not have done. To be called when all of its processes are dead.
@@ -162,7 +163,7 @@ impl Guard {
 }
 
 /// Does what commands left undone whose process was killed.
-fn recover(store: &Path, turn: &Turn) -> Vec<GuardNote> {
+fn recover(store: &Path, turn: &CommandDirsLock) -> Vec<GuardNote> {
     let mut said = Vec::new();
     for notes in turn.left_behind() {
         match notes.load() {
@@ -203,16 +204,31 @@ fn id_of(path: &Path) -> Option<(u64, u64)> {
 
 /// Compares the workspace with what it was, puts back what is protected, and moves away what is new; but nothing that
 /// changed after `until_ns`.
-fn settle(store: &Path, notes: &Notes, state: &State, rules: &IgnoreRules, until_ns: i64) -> Vec<GuardNote> {
+fn settle(
+    store: &Path,
+    notes: &CommandDir,
+    state: &GuardState,
+    rules: &IgnoreRules,
+    until_ns: i64,
+) -> Vec<GuardNote> {
     let root = &state.workspace.0;
     let hidden = state.hidden.iter().map(|path| path.0.clone()).collect();
     let after = walk::search(root, &hidden, Purpose::After { rules, before: &state.found });
-    let mut end =
-        End { state, until_ns, quarantine: Quarantine::new(store, root), report: Report::new(root) };
+    let mut end = Settlement {
+        state,
+        until_ns,
+        quarantine: Quarantine::new(store, root),
+        report: GuardReport::new(root),
+    };
     for (index, kept) in state.kept.iter().enumerate() {
         end.bring_back(kept, &state.kept[..index], &after);
-        let undoing =
-            Undoing { root, until_ns, notes, quarantine: &mut end.quarantine, report: &mut end.report };
+        let undoing = RestoreContext {
+            root,
+            until_ns,
+            notes,
+            quarantine: &mut end.quarantine,
+            report: &mut end.report,
+        };
         kept.settle(undoing);
     }
     if state.new == NewEntries::Quarantined {
@@ -223,20 +239,20 @@ fn settle(store: &Path, notes: &Notes, state: &State, rules: &IgnoreRules, until
 }
 
 /// The work after a command.
-struct End<'a> {
-    state: &'a State,
+struct Settlement<'a> {
+    state: &'a GuardState,
     until_ns: i64,
     quarantine: Quarantine,
-    report: Report,
+    report: GuardReport,
 }
 
-impl End<'_> {
+impl Settlement<'_> {
     /// Moves something protected back to its place, if it was renamed and is found somewhere else.
     ///
     /// A file system gives the inode of a removed file to the next new one, so an equal inode is not proof. What was
     /// settled before this entry, and what has changed since the walk, is left alone; whatever else is moved here by
     /// mistake is compared with the copy next, and replaced by it.
-    fn bring_back(&mut self, kept: &Kept, settled: &[Kept], after: &Found) {
+    fn bring_back(&mut self, kept: &ProtectedCopy, settled: &[ProtectedCopy], after: &ProtectedEntries) {
         let (path, id) = (&kept.path.0, kept.id());
         let info = RealDisk.inspect(path).ok();
         let now = info.map(|info| (info.id.device, info.id.inode));
@@ -255,7 +271,7 @@ impl End<'_> {
         let root = &self.state.workspace.0;
         let parent = path.parent().map_or(Ok(()), |parent| RealDisk.create_dir_all(parent));
         let renamed = parent.and_then(|()| {
-            let (from, to) = (Spot::open(root, &elsewhere.0)?, Spot::open(root, path)?);
+            let (from, to) = (EntryHandle::open(root, &elsewhere.0)?, EntryHandle::open(root, path)?);
             Ok(rustix::fs::renameat(&from.dir, &from.name, &to.dir, &to.name)?)
         });
         match renamed {
@@ -265,8 +281,8 @@ impl End<'_> {
     }
 
     /// Moves away repositories and protected names that were not there before.
-    fn remove_new(&mut self, after: &Found) {
-        let State { found: before, kept, missing, .. } = self.state;
+    fn remove_new(&mut self, after: &ProtectedEntries) {
+        let GuardState { found: before, kept, missing, .. } = self.state;
         let is_kept = |path: &Path| kept.iter().any(|kept| path.starts_with(&kept.path.0));
         for (path, seen) in &after.repositories {
             if !before.repositories.contains_key(path) && !is_kept(&path.0) && self.is_recent(&path.0, seen) {
@@ -291,7 +307,7 @@ impl End<'_> {
         }
         for path in missing {
             let Ok(info) = RealDisk.inspect(&path.0) else { continue };
-            if self.is_recent(&path.0, &Seen::of(&info, false)) {
+            if self.is_recent(&path.0, &EntryStat::of(&info, false)) {
                 self.take(&path.0, &path.0);
             }
         }
@@ -307,7 +323,7 @@ impl End<'_> {
             return self.take(dir, &dir.join("HEAD"));
         }
         for entry in &listed {
-            let mut mark = Marks::default();
+            let mut mark = RepositoryMarks::default();
             mark.add(&entry.name);
             if !mark.is_empty() && !before.has(&entry.name) {
                 let path = dir.join(&entry.name);
@@ -318,7 +334,7 @@ impl End<'_> {
 
     fn take(&mut self, path: &Path, armed: &Path) {
         match self.quarantine.take(path, armed) {
-            Ok(moved @ (Moved::To(_) | Moved::Renamed(..))) => self.report.added(path, &moved),
+            Ok(moved @ (MoveResult::To(_) | MoveResult::Renamed(..))) => self.report.added(path, &moved),
             // It was in something that was moved.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => self.report.trouble(path, "be moved to the quarantine", &e),
@@ -327,7 +343,7 @@ impl End<'_> {
 
     /// Returns true if a new entry can have been made by the command. If not everything was searched before it, an
     /// entry found only afterwards may be old, which its time tells, with a margin for file systems that round it.
-    fn is_recent(&mut self, path: &Path, seen: &Seen) -> bool {
+    fn is_recent(&mut self, path: &Path, seen: &EntryStat) -> bool {
         if seen.changed_ns > self.until_ns {
             self.report.later(path);
             return false;
@@ -335,7 +351,7 @@ impl End<'_> {
         !self.state.found.is_bounded || seen.changed_ns >= self.state.begun_ns - CLOCK_SLACK_NS
     }
 
-    fn tell_of_limits(&mut self, after: &Found) {
+    fn tell_of_limits(&mut self, after: &ProtectedEntries) {
         let before = &self.state.found;
         for (path, why) in &after.unsearched {
             if !before.unsearched.contains_key(path) {

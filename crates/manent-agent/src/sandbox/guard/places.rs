@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use manent::log::RealDisk;
 use manent::log::fs::{Disk, Shape, read_whole};
 
-use super::super::policy::View;
-use super::state::Form;
-use super::walk::Found;
-use crate::protected::Marks;
+use super::super::policy::FilesystemView;
+use super::state::EntryKind;
+use super::walk::ProtectedEntries;
+use crate::protected::RepositoryMarks;
 
 /// The paths that must be protected, by the way that is possible. No path in `guarded` lies below another one.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct ProtectedPaths {
     /// Files and directories without symbolic links in their path.
     pub(super) guarded: Vec<PathBuf>,
     /// Symbolic links, which cannot be mounted.
@@ -27,8 +27,8 @@ pub(super) struct Places {
 }
 
 /// Gathers what follows from what was found. What a person opened for this command is left out.
-pub(super) fn of(found: &Found, view: &View) -> Places {
-    let mut places = Places::default();
+pub(super) fn of(found: &ProtectedEntries, view: &FilesystemView) -> ProtectedPaths {
+    let mut places = ProtectedPaths::default();
     let mut all = BTreeSet::new();
     let mut add = |path: PathBuf| {
         if path.starts_with(&view.workspace) && path != view.workspace {
@@ -37,7 +37,7 @@ pub(super) fn of(found: &Found, view: &View) -> Places {
     };
     for (path, seen) in found.all() {
         let real = match seen.form {
-            Form::Link => match follow(&path.0, &view.workspace, &mut places) {
+            EntryKind::Link => match follow(&path.0, &view.workspace, &mut places) {
                 Some(real) => real,
                 None => continue,
             },
@@ -59,7 +59,7 @@ pub(super) fn of(found: &Found, view: &View) -> Places {
 }
 
 /// Follows a link step by step, and gives the file or directory at its end.
-fn follow(link: &Path, workspace: &Path, places: &mut Places) -> Option<PathBuf> {
+fn follow(link: &Path, workspace: &Path, places: &mut ProtectedPaths) -> Option<PathBuf> {
     let mut at = link.to_owned();
     for _ in 0..LINKS_MAX {
         if at.starts_with(workspace) {
@@ -108,7 +108,7 @@ fn read_path(file: &Path, before: &[u8]) -> Option<PathBuf> {
 
 /// Returns whether Git itself makes an entry of this name in its directory.
 pub(super) fn is_made_by_git(name: &OsStr) -> bool {
-    let mut mark = Marks::default();
+    let mut mark = RepositoryMarks::default();
     mark.add(name);
     let known = MADE_BY_GIT.iter().any(|known| name.eq_ignore_ascii_case(known));
     !mark.is_empty() || known || name.as_bytes().ends_with(b"_HEAD")

@@ -25,7 +25,7 @@ pub(super) struct Quarantine {
 
 /// The result of moving something to the quarantine.
 #[derive(Debug)]
-pub(super) enum Moved {
+pub(super) enum MoveResult {
     /// Moved to this path in the quarantine.
     To(PathBuf),
     /// Could not be moved, for this reason. The entry was given another name in its own directory, where no program
@@ -40,18 +40,19 @@ impl Quarantine {
 
     /// Moves `path`, which lies in the workspace. If that fails, `armed` gets another name: the entry without which no
     /// program obeys `path`, mostly `path` itself. An error means that everything is where it was.
-    pub(super) fn take(&mut self, path: &Path, armed: &Path) -> io::Result<Moved> {
-        let spot = Spot::open(&self.workspace, path)?;
+    pub(super) fn take(&mut self, path: &Path, armed: &Path) -> io::Result<MoveResult> {
+        let spot = EntryHandle::open(&self.workspace, path)?;
         let moved = self.destination(path).and_then(|to| match spot.rename(CWD, &to) {
             Err(Errno::XDEV) => spot.copy_and_remove(&to).map(|()| to),
             renamed => renamed.map(|()| to).map_err(io::Error::from),
         });
         match moved {
-            Ok(to) => Ok(Moved::To(to)),
+            Ok(to) => Ok(MoveResult::To(to)),
             Err(why) => {
-                let renamed = Spot::open(&self.workspace, armed).ok().and_then(|spot| spot.disarm().ok());
+                let renamed =
+                    EntryHandle::open(&self.workspace, armed).ok().and_then(|spot| spot.disarm().ok());
                 match renamed {
-                    Some(name) => Ok(Moved::Renamed(armed.with_file_name(name), why)),
+                    Some(name) => Ok(MoveResult::Renamed(armed.with_file_name(name), why)),
                     None => Err(why),
                 }
             }
@@ -86,14 +87,14 @@ impl Quarantine {
 }
 
 /// An entry of a directory, reached without following links.
-pub(super) struct Spot {
+pub(super) struct EntryHandle {
     pub(super) dir: OwnedFd,
     pub(super) name: std::ffi::OsString,
 }
 
-impl Spot {
+impl EntryHandle {
     /// Opens the directory of `path`, which lies below `root`.
-    pub(super) fn open(root: &Path, path: &Path) -> io::Result<Spot> {
+    pub(super) fn open(root: &Path, path: &Path) -> io::Result<EntryHandle> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
         let inside = path.strip_prefix(root).map_err(|_| invalid())?;
         let (parent, name) = (inside.parent().ok_or_else(invalid)?, inside.file_name().ok_or_else(invalid)?);
@@ -105,7 +106,7 @@ impl Spot {
             let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             rustix::fs::openat2(&root, parent, flags, Mode::empty(), beneath)?
         };
-        Ok(Spot { dir, name: name.to_owned() })
+        Ok(EntryHandle { dir, name: name.to_owned() })
     }
 
     /// Renames the entry, where nothing may be. A directory that the command closed to its owner is opened first.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::quarantine::Moved;
+use super::quarantine::MoveResult;
 
 /// Something that was undone after a command, or that whoever gets its result should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Cause {
 
 /// Collects what was undone and what could not be.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct GuardReport {
     workspace: PathBuf,
     appeared: Vec<String>,
     changed: Vec<String>,
@@ -38,9 +38,9 @@ pub(super) struct Report {
     notes: Vec<String>,
 }
 
-impl Report {
-    pub(super) fn new(workspace: &Path) -> Report {
-        Report {
+impl GuardReport {
+    pub(super) fn new(workspace: &Path) -> GuardReport {
+        GuardReport {
             workspace: workspace.to_owned(),
             appeared: Vec::new(),
             changed: Vec::new(),
@@ -51,13 +51,13 @@ impl Report {
     }
 
     /// Something new was moved away.
-    pub(super) fn added(&mut self, path: &Path, moved: &Moved) {
+    pub(super) fn added(&mut self, path: &Path, moved: &MoveResult) {
         let told = format!("{} appeared during the command and was {}", self.shown(path), to(moved));
         self.appeared.push(told);
     }
 
     /// Something protected was changed, and what the command made of it was moved away.
-    pub(super) fn changed(&mut self, path: &Path, moved: &Moved) {
+    pub(super) fn changed(&mut self, path: &Path, moved: &MoveResult) {
         let told = format!("the command changed {}; its version was {}", self.shown(path), to(moved));
         self.changed.push(told);
     }
@@ -122,10 +122,10 @@ impl Report {
     }
 }
 
-fn to(moved: &Moved) -> String {
+fn to(moved: &MoveResult) -> String {
     match moved {
-        Moved::To(path) => format!("moved to {}", path.display()),
-        Moved::Renamed(path, why) => {
+        MoveResult::To(path) => format!("moved to {}", path.display()),
+        MoveResult::Renamed(path, why) => {
             format!("renamed to {}, because it could not be moved to the quarantine: {why}", path.display())
         }
     }

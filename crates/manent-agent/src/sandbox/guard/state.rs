@@ -20,8 +20,8 @@ use manent::log::{AtomicFile, CommitSync, Error, FileLock, LockMode, RealDisk};
 use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps};
 use serde::{Deserialize, Serialize};
 
-use super::copy::Kept;
-use super::walk::Found;
+use super::copy::ProtectedCopy;
+use super::walk::ProtectedEntries;
 
 /// A path of any bytes, as a string in JSON: one that is not UTF-8 is written in hexadecimal behind a NUL, which no
 /// path contains.
@@ -56,7 +56,7 @@ impl Borrow<Path> for RawPath {
 /// The kind of an entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Form {
+pub(super) enum EntryKind {
     File,
     Directory,
     Link,
@@ -65,45 +65,45 @@ pub(super) enum Form {
 
 /// The attributes of something that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Seen {
+pub(super) struct EntryStat {
     /// Device and inode.
     pub(super) id: (u64, u64),
-    pub(super) form: Form,
+    pub(super) form: EntryKind,
     pub(super) changed_ns: i64,
     /// Set if the entry lies in a directory that Git ignores.
     pub(super) is_ignored: bool,
 }
 
-impl Seen {
-    pub(super) fn of(info: &PathInfo, is_ignored: bool) -> Seen {
+impl EntryStat {
+    pub(super) fn of(info: &PathInfo, is_ignored: bool) -> EntryStat {
         let id = (info.id.device, info.id.inode);
-        Seen { id, form: form_of(info.shape), changed_ns: info.changed_ns, is_ignored }
+        EntryStat { id, form: form_of(info.shape), changed_ns: info.changed_ns, is_ignored }
     }
 }
 
-pub(super) fn form_of(shape: Shape) -> Form {
+pub(super) fn form_of(shape: Shape) -> EntryKind {
     match shape {
-        Shape::File => Form::File,
-        Shape::Directory => Form::Directory,
-        Shape::Link => Form::Link,
-        Shape::Special => Form::Special,
+        Shape::File => EntryKind::File,
+        Shape::Directory => EntryKind::Directory,
+        Shape::Link => EntryKind::Link,
+        Shape::Special => EntryKind::Special,
     }
 }
 
 /// A workspace as it was when a command began.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct GuardState {
     pub(super) workspace: RawPath,
     /// Device and inode of the workspace.
     pub(super) id: (u64, u64),
     pub(super) hidden: Vec<RawPath>,
     /// The start of the walk, in nanoseconds since 1970.
     pub(super) begun_ns: i64,
-    pub(super) found: Found,
+    pub(super) found: ProtectedEntries,
     /// The paths that are mounted read-only, so that the command cannot change them.
     pub(super) mounted: Vec<RawPath>,
     /// The entries that are compared and restored afterwards.
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<ProtectedCopy>,
     /// The missing targets of protected links.
     pub(super) missing: Vec<RawPath>,
     pub(super) new: NewEntries,
@@ -121,7 +121,7 @@ pub enum NewEntries {
 
 /// The directory of one command in `<home>/sandbox/`, locked by this process.
 #[derive(Debug)]
-pub(super) struct Notes {
+pub(super) struct CommandDir {
     dir: PathBuf,
     _lock: FileLock,
     copies: u64,
@@ -129,33 +129,33 @@ pub(super) struct Notes {
 
 /// The right to make and to clear up directories of commands, which one process has at a time.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct CommandDirsLock {
     parent: PathBuf,
     _lock: FileLock,
 }
 
-impl Turn {
+impl CommandDirsLock {
     /// Waits until it is free: nobody has it for long.
-    pub(super) fn take(store: &Path) -> io::Result<Turn> {
+    pub(super) fn take(store: &Path) -> io::Result<CommandDirsLock> {
         let parent = store.join(DIRECTORY);
         RealDisk.create_dir_all(&parent)?;
         let lock =
             FileLock::acquire(&RealDisk, &parent, Access::Directory, LockMode::Exclusive, Duration::MAX)?;
-        Ok(Turn { parent, _lock: lock })
+        Ok(CommandDirsLock { parent, _lock: lock })
     }
 
     /// The notes of commands whose process is gone.
-    pub(super) fn left_behind(&self) -> Vec<Notes> {
+    pub(super) fn left_behind(&self) -> Vec<CommandDir> {
         let open = |dir: PathBuf| {
             let lock = lock_of(&dir).ok()?;
-            Some(Notes { dir, _lock: lock, copies: 0 })
+            Some(CommandDir { dir, _lock: lock, copies: 0 })
         };
         self.directories().into_iter().filter_map(open).collect()
     }
 
     /// Begins notes about a command in `workspace`; `None` while another one runs there, or above it, or below it: each
     /// would take what the other changes for what was there.
-    pub(super) fn begin(&self, workspace: &Path) -> io::Result<Option<Notes>> {
+    pub(super) fn begin(&self, workspace: &Path) -> io::Result<Option<CommandDir>> {
         let meets = |dir: PathBuf| {
             let read = read_whole(&RealDisk, &dir.join(WORKSPACE), u64::MAX).ok()?;
             let other = PathBuf::from(OsString::from_vec(read));
@@ -171,7 +171,7 @@ impl Turn {
         let path = dir.join(LOCK);
         let file = RealDisk.open(&path, Access::CreateNew)?;
         let lock = FileLock::acquire_open(file, &path, LockMode::Exclusive, Duration::ZERO)?;
-        let notes = Notes { dir, _lock: lock, copies: 0 };
+        let notes = CommandDir { dir, _lock: lock, copies: 0 };
         notes.write(WORKSPACE, workspace.as_os_str().as_bytes())?;
         Ok(Some(notes))
     }
@@ -183,7 +183,7 @@ impl Turn {
     }
 }
 
-impl Notes {
+impl CommandDir {
     /// Keeps a copy, and gives its number.
     pub(super) fn copy(&mut self, bytes: &[u8]) -> io::Result<u64> {
         self.copies += 1;
@@ -196,7 +196,7 @@ impl Notes {
     }
 
     /// Writes down what there is. Not brought to the disk: this is for a process that is killed, not for a power cut.
-    pub(super) fn save(&self, state: &State) -> io::Result<()> {
+    pub(super) fn save(&self, state: &GuardState) -> io::Result<()> {
         let file = AtomicFile::create(&RealDisk, &self.dir.join(STATE))?;
         let mut file = file.with_sync(CommitSync::None);
         file.write_all(&serde_json::to_vec(state)?)?;
@@ -204,7 +204,7 @@ impl Notes {
     }
 
     /// Reads what was written down; nothing if the command had not begun.
-    pub(super) fn load(&self) -> io::Result<Option<State>> {
+    pub(super) fn load(&self) -> io::Result<Option<GuardState>> {
         match read_whole(&RealDisk, &self.dir.join(STATE), u64::MAX) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -18,28 +18,28 @@ use manent::log::fs::{Disk, read_whole};
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use super::state::{RawPath, Seen};
-use crate::protected::{GIT, Marks, is_git, is_protected};
+use super::state::{EntryStat, RawPath};
+use crate::protected::{GIT, RepositoryMarks, is_git, is_protected};
 
 /// The result of a walk. Paths are absolute.
 #[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
-pub(super) struct Found {
+pub(super) struct ProtectedEntries {
     /// Entries called `.git`.
-    pub(super) repositories: BTreeMap<RawPath, Seen>,
+    pub(super) repositories: BTreeMap<RawPath, EntryStat>,
     /// Directories that are repositories by what they hold.
-    pub(super) bare: BTreeMap<RawPath, Seen>,
+    pub(super) bare: BTreeMap<RawPath, EntryStat>,
     /// Protected names at the root of the workspace and of repositories.
-    pub(super) names: BTreeMap<RawPath, Seen>,
+    pub(super) names: BTreeMap<RawPath, EntryStat>,
     /// Directories with some of the entries that make a repository.
-    pub(super) marks: BTreeMap<RawPath, Marks>,
+    pub(super) marks: BTreeMap<RawPath, RepositoryMarks>,
     /// Directories that could not be searched, and why.
     pub(super) unsearched: BTreeMap<RawPath, String>,
     /// Set if ignored directories held more entries than are searched.
     pub(super) is_bounded: bool,
 }
 
-impl Found {
-    pub(super) fn all(&self) -> impl Iterator<Item = (&RawPath, &Seen)> {
+impl ProtectedEntries {
+    pub(super) fn all(&self) -> impl Iterator<Item = (&RawPath, &EntryStat)> {
         self.repositories.iter().chain(&self.bare).chain(&self.names)
     }
 }
@@ -83,11 +83,11 @@ pub(super) enum Purpose<'a> {
     /// Before a command: reads the ignore rules, and does not look into repositories.
     Before(&'a mut IgnoreRules),
     /// After a command: searches also what has become a repository since, and opens what was closed to us.
-    After { rules: &'a IgnoreRules, before: &'a Found },
+    After { rules: &'a IgnoreRules, before: &'a ProtectedEntries },
 }
 
 /// Searches a workspace, but for what is hidden from commands.
-pub(super) fn search(root: &Path, hidden: &HashSet<PathBuf>, purpose: Purpose<'_>) -> Found {
+pub(super) fn search(root: &Path, hidden: &HashSet<PathBuf>, purpose: Purpose<'_>) -> ProtectedEntries {
     search_up_to(IGNORED_ENTRIES_MAX, root, hidden, purpose)
 }
 
@@ -96,8 +96,8 @@ fn search_up_to(
     root: &Path,
     hidden: &HashSet<PathBuf>,
     mut purpose: Purpose<'_>,
-) -> Found {
-    let mut found = Found::default();
+) -> ProtectedEntries {
+    let mut found = ProtectedEntries::default();
     let mut ignored_entries = 0;
     let mut level = vec![Directory { path: root.to_owned(), is_ignored: false }];
     while !level.is_empty() {
@@ -147,12 +147,12 @@ struct Listing {
     directories: Vec<OsString>,
     git: Vec<OsString>,
     names: Vec<OsString>,
-    marks: Marks,
+    marks: RepositoryMarks,
     has_ignore_file: bool,
 }
 
 fn take(
-    found: &mut Found,
+    found: &mut ProtectedEntries,
     directory: &Directory,
     listing: Listing,
     root: &Path,
@@ -161,7 +161,7 @@ fn take(
 ) {
     let dir = &directory.path;
     let is_ignored = directory.is_ignored;
-    let see = |path: &Path| RealDisk.inspect(path).ok().map(|info| Seen::of(&info, is_ignored));
+    let see = |path: &Path| RealDisk.inspect(path).ok().map(|info| EntryStat::of(&info, is_ignored));
     let is_known = match purpose {
         Purpose::Before(_) => true,
         Purpose::After { before, .. } => before.bare.contains_key(dir.as_path()),
@@ -285,7 +285,7 @@ const DIRECTORIES_AT_ONCE: usize = 1024;
 mod tests {
     use super::*;
 
-    fn names(root: &Path, found: &BTreeMap<RawPath, Seen>) -> Vec<String> {
+    fn names(root: &Path, found: &BTreeMap<RawPath, EntryStat>) -> Vec<String> {
         found.keys().map(|path| path.0.strip_prefix(root).unwrap().display().to_string()).collect()
     }
 

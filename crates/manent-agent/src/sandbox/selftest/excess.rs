@@ -12,7 +12,7 @@ use super::super::outcome::{CommandEnd, CommandOutcome, Limit};
 use super::super::policy::ResourceLimits;
 use super::super::run::CommandLine;
 use super::super::stop::StopFlag;
-use super::stage::{Stage, running};
+use super::stage::{TestStage, running};
 use super::{Control, EscapeTrial, TrialResult, words};
 
 type Attempt = fn(&Sandbox) -> Result<EscapeTrial, SandboxError>;
@@ -20,7 +20,7 @@ type Attempt = fn(&Sandbox) -> Result<EscapeTrial, SandboxError>;
 pub(super) const ALL: &[Attempt] = &[fork_bomb, memory, disk, work, background, forever, flood];
 
 fn fork_bomb(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = Stage::new()?;
+    let stage = TestStage::new()?;
     let limits = ResourceLimits { processes: 50, wall: Duration::from_secs(5), ..ResourceLimits::default() };
     let marker = marker(&stage);
     let line = CommandLine::Shell(format!("bomb() {{ bomb | bomb & }}; bomb; sleep 4; : {marker}"));
@@ -44,7 +44,7 @@ fn fork_bomb(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
 }
 
 fn memory(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = Stage::new()?;
+    let stage = TestStage::new()?;
     let limits = ResourceLimits { memory_bytes: 128 << 20, wall: LONG, ..ResourceLimits::default() };
     let line = CommandLine::Program(words(sandbox, &stage, "memory hog"));
     let outcome = run(sandbox, &stage, limits, &line)?;
@@ -57,7 +57,7 @@ fn memory(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
 }
 
 fn disk(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = Stage::new()?;
+    let stage = TestStage::new()?;
     let limits = ResourceLimits { file_bytes: 1 << 20, wall: LONG, ..ResourceLimits::default() };
     let line = CommandLine::Program(words(sandbox, &stage, "fill the disk"));
     let outcome = run(sandbox, &stage, limits, &line)?;
@@ -71,7 +71,7 @@ fn disk(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
 }
 
 fn work(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = Stage::new()?;
+    let stage = TestStage::new()?;
     let limits = ResourceLimits { cpu_seconds: 1, wall: LONG, ..ResourceLimits::default() };
     // By two, of whom neither is over a limit of its own.
     let line = CommandLine::Shell("while :; do :; done & while :; do :; done".to_owned());
@@ -85,7 +85,7 @@ fn work(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
 }
 
 fn background(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = Stage::new()?;
+    let stage = TestStage::new()?;
     let marker = marker(&stage);
     let stays = format!("trap '' HUP INT TERM; sleep 30; : {marker}");
     let line = CommandLine::Shell(format!(
@@ -102,7 +102,7 @@ fn background(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
 }
 
 fn forever(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = Stage::new()?;
+    let stage = TestStage::new()?;
     let marker = marker(&stage);
     let limits = ResourceLimits { wall: Duration::from_secs(1), ..ResourceLimits::default() };
     let line = CommandLine::Shell(format!("trap '' HUP INT TERM; sleep 30; sleep 30; : {marker}"));
@@ -117,7 +117,7 @@ fn forever(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
 }
 
 fn flood(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = Stage::new()?;
+    let stage = TestStage::new()?;
     let limits =
         ResourceLimits { wall: Duration::from_secs(1), output_bytes: 1000, ..ResourceLimits::default() };
     let outcome = run(sandbox, &stage, limits, &CommandLine::Shell("yes".to_owned()))?;
@@ -133,7 +133,7 @@ fn flood(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
 
 fn run(
     sandbox: &Sandbox,
-    stage: &Stage,
+    stage: &TestStage,
     limits: ResourceLimits,
     line: &CommandLine,
 ) -> Result<CommandOutcome, SandboxError> {
@@ -147,7 +147,7 @@ fn trial(attempt: &'static str, expected: &'static str, got: String, verdict: Tr
 }
 
 /// A word on the command line by which its processes are known.
-fn marker(stage: &Stage) -> String {
+fn marker(stage: &TestStage) -> String {
     stage.targets.abstract_name.clone()
 }
 

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use stage::{SECRET, Stage, VARIABLE};
+use stage::{SECRET, TestStage, VARIABLE};
 
 use super::error::SandboxError;
 use super::outcome::CommandEnd;
@@ -139,7 +139,7 @@ const STORE_INSIDE: &str = "unhide the store";
 
 fn plain(sandbox: &Sandbox, attempt: &'static str) -> Result<EscapeTrial, SandboxError> {
     let control = control(sandbox, |stage| words(sandbox, stage, attempt))?;
-    let mut stage = Stage::new()?;
+    let mut stage = TestStage::new()?;
     let mut policy = stage.policy(&sandbox.helper);
     if attempt == STORE_INSIDE {
         policy.workspace.clone_from(&stage.targets.home);
@@ -170,7 +170,7 @@ fn inside(
     sandbox: &Sandbox,
     policy: &SandboxPolicy,
     line: &CommandLine,
-    stage: &mut Stage,
+    stage: &mut TestStage,
 ) -> Result<(String, TrialResult), SandboxError> {
     let mut policy = policy.clone();
     policy.limits.wall = ATTEMPT_MAX;
@@ -189,8 +189,11 @@ fn inside(
 }
 
 /// Runs an attempt on a place of its own, without a sandbox.
-fn control(sandbox: &Sandbox, words: impl FnOnce(&Stage) -> Vec<OsString>) -> Result<Control, SandboxError> {
-    let mut stage = Stage::new()?;
+fn control(
+    sandbox: &Sandbox,
+    words: impl FnOnce(&TestStage) -> Vec<OsString>,
+) -> Result<Control, SandboxError> {
+    let mut stage = TestStage::new()?;
     let policy = stage.policy(&sandbox.helper);
     stage.allow(&policy);
     let words = words(&stage);
@@ -204,7 +207,7 @@ fn control(sandbox: &Sandbox, words: impl FnOnce(&Stage) -> Vec<OsString>) -> Re
     Ok(Control::Refused(short(&String::from_utf8_lossy(&output.stdout))))
 }
 
-fn words(sandbox: &Sandbox, stage: &Stage, attempt: &str) -> Vec<OsString> {
+fn words(sandbox: &Sandbox, stage: &TestStage, attempt: &str) -> Vec<OsString> {
     let targets = serde_json::to_string(&stage.targets).unwrap_or_default();
     vec![
         sandbox.helper.clone().into(),

@@ -16,75 +16,81 @@ use super::super::Sandbox;
 use super::super::error::SandboxError;
 use super::super::run::CommandLine;
 use super::super::stop::StopFlag;
-use super::stage::{Stage, plant};
+use super::stage::{TestStage, plant};
 use super::{ATTEMPT_MAX, Control, EscapeTrial, TrialResult, short};
 
 /// An attempt, and its line of shell.
-pub(super) struct Attempt {
+pub(super) struct RepositoryAttempt {
     name: &'static str,
     line: &'static str,
 }
 
-pub(super) const ALL: &[Attempt] = &[
-    Attempt {
+pub(super) const ALL: &[RepositoryAttempt] = &[
+    RepositoryAttempt {
         name: "fsmonitor in .git/config",
         line: "printf '[core]\\n fsmonitor = touch PWN\\n' >> .git/config",
     },
-    Attempt { name: "a hook", line: "echo 'touch PWN' > .git/hooks/post-checkout" },
-    Attempt { name: ".git/commondir", line: "echo ../evil > .git/commondir" },
-    Attempt { name: "replace .git", line: "mv .git aside; mkdir .git; echo evil > .git/config; rm -r aside" },
-    Attempt { name: "hard link to .git/config", line: "ln .git/config linked; echo evil >> linked" },
-    Attempt { name: "symlink in .git", line: "rm .git/config; ln -s ../evil .git/config" },
-    Attempt { name: "config of a nested repository", line: "echo evil >> deep/nested/.git/config" },
-    Attempt {
+    RepositoryAttempt { name: "a hook", line: "echo 'touch PWN' > .git/hooks/post-checkout" },
+    RepositoryAttempt { name: ".git/commondir", line: "echo ../evil > .git/commondir" },
+    RepositoryAttempt {
+        name: "replace .git",
+        line: "mv .git aside; mkdir .git; echo evil > .git/config; rm -r aside",
+    },
+    RepositoryAttempt {
+        name: "hard link to .git/config",
+        line: "ln .git/config linked; echo evil >> linked",
+    },
+    RepositoryAttempt { name: "symlink in .git", line: "rm .git/config; ln -s ../evil .git/config" },
+    RepositoryAttempt { name: "config of a nested repository", line: "echo evil >> deep/nested/.git/config" },
+    RepositoryAttempt {
         name: "rename the parent of a repository",
         line: "mv deep aside; mkdir -p deep/nested/.git; echo evil > deep/nested/.git/config; rm -rf aside",
     },
-    Attempt { name: "config of a bare repository", line: "echo evil >> bare/config" },
-    Attempt {
+    RepositoryAttempt { name: "config of a bare repository", line: "echo evil >> bare/config" },
+    RepositoryAttempt {
         name: "replace a bare repository",
         line: "mv bare aside; cp -r aside bare; rm -r aside; echo evil > bare/config",
     },
-    Attempt { name: "a new .git file", line: "echo 'gitdir: ../evil' > plain/.git" },
-    Attempt { name: "a new .git link", line: "ln -s ../evil plain/.git" },
-    Attempt {
+    RepositoryAttempt { name: "a new .git file", line: "echo 'gitdir: ../evil' > plain/.git" },
+    RepositoryAttempt { name: "a new .git link", line: "ln -s ../evil plain/.git" },
+    RepositoryAttempt {
         name: "a new nested repository",
         line: "mkdir -p new/x/.git/objects new/x/.git/refs; echo 'ref: refs/heads/x' > new/x/.git/HEAD",
     },
-    Attempt {
+    RepositoryAttempt {
         name: "a repository in a closed directory",
         line: "mkdir -p shut/.git; echo evil > shut/.git/config; chmod 000 shut",
     },
-    Attempt {
+    RepositoryAttempt {
         name: "a new bare repository",
         line: "mkdir -p new/objects new/refs; echo 'ref: refs/heads/x' > new/HEAD; echo evil > new/config",
     },
-    Attempt {
+    RepositoryAttempt {
         name: "a directory becomes a bare repository",
         line: "mkdir plain/objects plain/refs; echo 'ref: refs/heads/x' > plain/HEAD",
     },
-    Attempt {
+    RepositoryAttempt {
         name: "the workspace becomes a bare repository",
         line: "mkdir objects refs; echo 'ref: refs/heads/x' > HEAD",
     },
-    Attempt {
+    RepositoryAttempt {
         name: "a bare repository by commondir",
         line: "mkdir new; echo 'ref: refs/heads/x' > new/HEAD; echo ../bare > new/commondir",
     },
-    Attempt { name: "change AGENTS.md", line: "echo evil >> AGENTS.md" },
-    Attempt { name: "replace AGENTS.md", line: "echo evil > x; mv x AGENTS.md" },
-    Attempt { name: "the link CLAUDE.md", line: "rm CLAUDE.md; echo evil > CLAUDE.md" },
-    Attempt { name: "what the link GEMINI.md leads to", line: "echo evil > plain/gemini" },
-    Attempt {
+    RepositoryAttempt { name: "change AGENTS.md", line: "echo evil >> AGENTS.md" },
+    RepositoryAttempt { name: "replace AGENTS.md", line: "echo evil > x; mv x AGENTS.md" },
+    RepositoryAttempt { name: "the link CLAUDE.md", line: "rm CLAUDE.md; echo evil > CLAUDE.md" },
+    RepositoryAttempt { name: "what the link GEMINI.md leads to", line: "echo evil > plain/gemini" },
+    RepositoryAttempt {
         name: "a file in .vscode",
         line: "echo evil > .vscode/launch.json; echo evil > .vscode/tasks.json",
     },
-    Attempt { name: "a new .envrc", line: "echo evil > .envrc" },
-    Attempt { name: "a new .claude", line: "mkdir .claude; echo evil > .claude/settings.json" },
-    Attempt { name: "a new .mcp.json in a repository", line: "echo evil > deep/nested/.mcp.json" },
+    RepositoryAttempt { name: "a new .envrc", line: "echo evil > .envrc" },
+    RepositoryAttempt { name: "a new .claude", line: "mkdir .claude; echo evil > .claude/settings.json" },
+    RepositoryAttempt { name: "a new .mcp.json in a repository", line: "echo evil > deep/nested/.mcp.json" },
 ];
 
-pub(super) fn trial(sandbox: &Sandbox, attempt: &Attempt) -> Result<EscapeTrial, SandboxError> {
+pub(super) fn trial(sandbox: &Sandbox, attempt: &RepositoryAttempt) -> Result<EscapeTrial, SandboxError> {
     let (control, _) = attempted(|workspace, _| {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", attempt.line]).current_dir(workspace);
@@ -112,9 +118,9 @@ pub(super) fn trial(sandbox: &Sandbox, attempt: &Attempt) -> Result<EscapeTrial,
 
 /// Makes an attempt on a place of its own. Gives what is not as it was in it, and what was said.
 fn attempted(
-    make: impl FnOnce(&Path, &Stage) -> Result<String, SandboxError>,
+    make: impl FnOnce(&Path, &TestStage) -> Result<String, SandboxError>,
 ) -> Result<(Option<PathBuf>, String), SandboxError> {
-    let stage = Stage::new()?;
+    let stage = TestStage::new()?;
     let workspace = stage.targets.workspace.clone();
     lay_out(&workspace)?;
     let before = protected_entries(&workspace);

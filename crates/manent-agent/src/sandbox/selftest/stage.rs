@@ -50,7 +50,7 @@ pub(super) struct Targets {
 }
 
 /// The place itself, gone when dropped.
-pub(super) struct Stage {
+pub(super) struct TestStage {
     pub(super) targets: Targets,
     before: Stat,
     tcp: TcpListener,
@@ -64,8 +64,8 @@ pub(super) struct Stage {
     _scratch: Scratch,
 }
 
-impl Stage {
-    pub(super) fn new() -> Result<Stage, SandboxError> {
+impl TestStage {
+    pub(super) fn new() -> Result<TestStage, SandboxError> {
         let scratch = Scratch::new()?;
         let root = scratch.path().to_owned();
         let dir = |name: &str| {
@@ -125,7 +125,7 @@ impl Stage {
         let leaked = rustix::fs::open(targets.home.join(".netrc"), OFlags::RDONLY, Mode::empty());
         let leaked = leaked.map_err(SandboxError::io("open a file for attempts"))?;
         let before = rustix::fs::stat(&targets.file).map_err(SandboxError::io("look at a file"))?;
-        Ok(Stage {
+        Ok(TestStage {
             targets,
             before,
             tcp,
@@ -199,7 +199,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for TestStage {
     fn drop(&mut self) {
         let _ = self.victim.kill();
         let _ = self.victim.wait();
