@@ -178,7 +178,7 @@ impl<'a> Context<'a> {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => {
                 let hint = "everything has a default: mend it, or move it away";
-                Err(Failure::new(Exit::Failed, format!("cannot read {}: {e}; {hint}", path.display())))
+                Err(Failure::failed(format!("cannot read {}: {e}; {hint}", path.display())))
             }
         }
     }
@@ -190,7 +190,7 @@ impl<'a> Context<'a> {
         }
         let base = etcetera::base_strategy::choose_base_strategy();
         base.map(|dirs| dirs.data_dir().join("manent")).map_err(|_| {
-            Failure::new(Exit::Failed, "no home directory is known; say where the store is with --home DIR")
+            Failure::failed("no home directory is known; say where the store is with --home DIR")
         })
     }
 }

@@ -61,6 +61,22 @@ impl Failure {
         Failure { exit, message: message.into() }
     }
 
+    pub(crate) fn failed(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Failed, message)
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Usage, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::NotFound, message)
+    }
+
+    pub(crate) fn conflict(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Conflict, message)
+    }
+
     /// Returns the failure of a command for live sessions that was given another one.
     pub(crate) fn not_live(id: &manent::StreamId, hint: &str) -> Failure {
         let error = StoreError::NotLive { key: id.key.to_string(), place: id.place };

@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::args::ModelChoice;
 use crate::context::Context;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 
 /// The model that answers a command, and the runtime that waits for its answers.
 pub(crate) struct ModelClient {
@@ -26,9 +26,7 @@ pub(crate) struct ModelClient {
 impl ModelClient {
     pub(crate) fn choose(config: &Config, store: &Store) -> Result<ModelClient, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let key = std::env::var(&config.openai_key_env).ok();
-        let chosen = runtime.block_on(select_model(config, store, key.as_deref()))?;
-        let SelectedModel { model, why } = chosen;
+        let SelectedModel { model, why } = select(&runtime, config, store)?;
         Ok(ModelClient { runtime, model, timeout: config.background_timeout, why })
     }
 
@@ -46,13 +44,19 @@ impl ModelClient {
     }
 }
 
+/// Returns the model that the configuration selects.
+pub(crate) fn select(runtime: &Runtime, config: &Config, store: &Store) -> Result<SelectedModel, Failure> {
+    let api_key = std::env::var(&config.openai_key_env).ok();
+    Ok(runtime.block_on(select_model(config, store, api_key.as_deref()))?)
+}
+
 impl Context<'_> {
     /// Returns the configuration with the model and provider that were typed.
     pub(crate) fn config_with(&self, choice: &ModelChoice) -> Result<Config, Failure> {
         let mut config = self.config()?;
         for (name, value) in [("agent.model", &choice.model), ("agent.provider", &choice.provider)] {
             if let Some(value) = value {
-                config.set_flag(name, value).map_err(|e| Failure::new(Exit::Usage, e.to_string()))?;
+                config.set_flag(name, value).map_err(|e| Failure::usage(e.to_string()))?;
             }
         }
         Ok(config)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use manent::log::fs::{Disk, Shape};
 use manent::log::{AtomicFile, RealDisk};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 
 /// An [`AtomicFile`] with a buffer and messages for the user.
 pub(crate) struct NewFile {
@@ -18,22 +18,20 @@ pub(crate) struct NewFile {
 
 impl NewFile {
     pub(crate) fn begin(path: &Path, force: bool) -> Result<NewFile, Failure> {
-        let failed = |e: io::Error| {
-            let hint = "name a file in a directory that you can write to";
-            Failure::new(Exit::Failed, format!("cannot write {}: {e}; {hint}", path.display()))
-        };
         match RealDisk.inspect(path) {
             Ok(info) if info.shape == Shape::Directory => {
-                let why = format!("{} is a directory; name a file in it", path.display());
-                return Err(Failure::new(Exit::Usage, why));
+                return Err(Failure::usage(format!("{} is a directory; name a file in it", path.display())));
             }
             Ok(_) if !force => return Err(in_the_way(path)),
             _ => {}
         }
         if path.file_name().is_none() {
-            return Err(Failure::new(Exit::Usage, format!("{} is no name of a file", path.display())));
+            return Err(Failure::usage(format!("{} is no name of a file", path.display())));
         }
-        let file = AtomicFile::create(&RealDisk, path).map_err(failed)?;
+        let file = AtomicFile::create(&RealDisk, path).map_err(|e| {
+            let hint = "name a file in a directory that you can write to";
+            Failure::failed(format!("cannot write {}: {e}; {hint}", path.display()))
+        })?;
         Ok(NewFile { path: path.to_owned(), file, waiting: Vec::new(), force })
     }
 
@@ -64,12 +62,12 @@ impl NewFile {
 }
 
 fn failed(path: &Path, e: &io::Error) -> Failure {
-    Failure::new(Exit::Failed, format!("cannot write {}: {e}; nothing was written there", path.display()))
+    Failure::failed(format!("cannot write {}: {e}; nothing was written there", path.display()))
 }
 
 fn in_the_way(path: &Path) -> Failure {
     let hint = "take another name, or replace it with --force";
-    Failure::new(Exit::Conflict, format!("{} is there already; {hint}", path.display()))
+    Failure::conflict(format!("{} is there already; {hint}", path.display()))
 }
 
 const WRITE_BYTES: usize = 64 << 10;

@@ -6,6 +6,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use manent::{Receipt, SessionKey};
 use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
 
 use crate::args::{Color, GlobalArgs};
 use crate::exit::{Exit, Failure};
@@ -127,6 +128,14 @@ pub(crate) fn receipt_json(session: &SessionKey, receipt: Option<&Receipt>) -> V
         "session": session.as_str(), "id": receipt.map(|receipt| &*receipt.id),
         "seq": receipt.map(|receipt| receipt.seq), "offset": receipt.map(|receipt| receipt.position.raw()),
         "durability": receipt.map(|receipt| receipt.durability.word()),
+    })
+}
+
+/// Returns the widths of the columns of a table.
+pub(crate) fn column_widths<const N: usize>(heads: &[&str; N], rows: &[[String; N]]) -> [usize; N] {
+    std::array::from_fn(|column| {
+        let widths = rows.iter().map(|row| row[column].width());
+        widths.chain([heads[column].width()]).max().unwrap_or_default()
     })
 }
 

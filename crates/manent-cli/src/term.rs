@@ -98,6 +98,16 @@ pub(crate) fn role_style(role: &str) -> Style {
     bold(color)
 }
 
+/// Returns the style of a line of a diff.
+pub(crate) fn diff_style(line: &str) -> Style {
+    let color = match line.bytes().next() {
+        Some(b'+') => Some(AnsiColor::Green),
+        Some(b'-') => Some(AnsiColor::Red),
+        _ => None,
+    };
+    Style::new().fg_color(color.map(Into::into))
+}
+
 /// Returns a bold style in a colour, for words that say how something is.
 pub(crate) const fn bold(color: AnsiColor) -> Style {
     Style::new().fg_color(Some(anstyle::Color::Ansi(color))).bold()
@@ -136,6 +146,11 @@ pub(crate) fn count(number: u64) -> String {
 /// Returns a number of things: `1 turn`, `12,345 turns`.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// Returns numbers with a separator between them.
+pub(crate) fn numbers(numbers: &[u64], separator: &str) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(separator)
 }
 
 /// Returns the first `chars` characters of a text as one line, with one blank between its words.

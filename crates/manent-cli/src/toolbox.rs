@@ -11,7 +11,7 @@ use manent_agent::tools::{CommandRequest, CommandResult, Shell};
 
 use crate::commands::skills::skills_here;
 use crate::context::Context;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 
 /// Returns the tools of this directory. `asking` says whether somebody is there to be asked.
 pub(crate) fn toolbox(
@@ -22,12 +22,12 @@ pub(crate) fn toolbox(
 ) -> Result<Toolbox, Failure> {
     let disk = RealDisk::shared();
     // Approvals name the workspace by its path behind all links.
-    let workspace = std::env::current_dir().and_then(|dir| disk.resolve(&dir)).map_err(|e| {
-        Failure::new(Exit::Failed, format!("the current directory is not there: {e}; go elsewhere"))
-    })?;
+    let workspace = std::env::current_dir()
+        .and_then(|dir| disk.resolve(&dir))
+        .map_err(|e| Failure::failed(format!("the current directory is not there: {e}; go elsewhere")))?;
     let home = context.home()?;
     let rules = match context.config_text()? {
-        Some(text) => PolicyRules::read(&text).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?,
+        Some(text) => PolicyRules::read(&text).map_err(|e| Failure::failed(e.to_string()))?,
         None => PolicyRules::default(),
     };
     let mut approvals = Approvals::load(store, &workspace);

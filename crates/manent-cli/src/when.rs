@@ -63,6 +63,11 @@ pub(crate) fn minute(ms: i64) -> String {
     format_ms(ms).chars().take(16).collect::<String>().replace('T', " ")
 }
 
+/// Returns a time for a terminal, as an age, or for a file, as records write it.
+pub(crate) fn shown(ms: i64, now: i64, is_terminal: bool) -> String {
+    if is_terminal { ago(ms, now) } else { format_ms(ms) }
+}
+
 /// Returns the age of a time in words, such as `3 h ago`. A time ahead of the clock is returned as it is.
 pub(crate) fn ago(ms: i64, now: i64) -> String {
     let seconds = (now - ms) / 1000;

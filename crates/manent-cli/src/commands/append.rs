@@ -108,7 +108,7 @@ fn text_of(context: &Context<'_>, args: &AppendArgs) -> Result<String, Failure> 
     let mut text = String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
         let what = format!("standard input is not UTF-8 (byte {at}); convert it, for example with iconv");
-        Failure::new(Exit::Failed, what)
+        Failure::failed(what)
     })?;
     // What `echo` adds is not part of what was said.
     if text.ends_with('\n') {
@@ -171,9 +171,8 @@ fn read_batch(input: &mut InputLines, bodies: &mut Vec<Body>) -> Result<InputLin
             InputLine::End => return Ok(InputLine::End),
         }
         if !input.line.trim_ascii().is_empty() {
-            let body = manent::body_of_json(&input.line, &manent::now()).map_err(|e| {
-                Failure::new(Exit::Failed, format!("line {} of standard input: {e}", input.number))
-            })?;
+            let body = manent::body_of_json(&input.line, &manent::now())
+                .map_err(|e| Failure::failed(format!("line {} of standard input: {e}", input.number)))?;
             bodies.push(body);
         }
         if !input.has_more() || bodies.len() >= BATCH_RECORDS_MAX {

@@ -8,7 +8,7 @@ use manent::tokens::Tokens;
 use manent::{Place, SessionKey, Store};
 use manent_agent::config::Config;
 use manent_agent::kernel::{Calling, Kernel};
-use manent_agent::model_selection::{SelectedModel, select_model};
+use manent_agent::model_selection::SelectedModel;
 use manent_agent::policy::Approver;
 use manent_agent::providers::Model;
 use manent_agent::skills::budget;
@@ -16,9 +16,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::missing;
 use crate::commands::prelude::*;
-use crate::output;
 use crate::repl::{self, AnswerView, Shutdown};
 use crate::toolbox::toolbox;
+use crate::{model, output};
 
 /// Talk with a model; every turn is kept
 #[derive(Debug, Args)]
@@ -81,7 +81,7 @@ pub(crate) fn run(context: &Context<'_>, args: &ChatArgs) -> Result<Exit, Failur
     output::color_choice(context.color()).write_global();
     let runtime = Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
     let shutdown = Shutdown::listen(&runtime)?;
-    let SelectedModel { model, why } = choose_with(&runtime, &config, &store)?;
+    let SelectedModel { model, why } = model::select(&runtime, &config, &store)?;
     if let Some(why) = why {
         context.note(&format!("{why}; answering from the record itself"));
     }
@@ -103,7 +103,7 @@ pub(crate) fn run(context: &Context<'_>, args: &ChatArgs) -> Result<Exit, Failur
 impl ChatSession<'_> {
     /// Returns the model that would answer with this configuration.
     pub(crate) fn choose(&self, config: &Config) -> Result<SelectedModel, Failure> {
-        choose_with(&self.runtime, config, &self.store)
+        model::select(&self.runtime, config, &self.store)
     }
 
     /// Begins anew with another model. What was asked before is answered first; what was allowed in this chat only is
@@ -116,11 +116,6 @@ impl ChatSession<'_> {
         self.config = config;
         Ok(())
     }
-}
-
-fn choose_with(runtime: &Runtime, config: &Config, store: &Store) -> Result<SelectedModel, Failure> {
-    let api_key = std::env::var(&config.openai_key_env).ok();
-    Ok(runtime.block_on(select_model(config, store, api_key.as_deref()))?)
 }
 
 /// Starts a kernel with its tools.
@@ -163,21 +158,18 @@ fn piped() -> Result<String, Failure> {
     let mut bytes = Vec::new();
     io::stdin().lock().take(QUESTION_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > QUESTION_BYTES_MAX {
-        return Err(Failure::new(
-            Exit::Usage,
-            "the question is longer than 16 MiB; give the model a file to read",
-        ));
+        return Err(Failure::usage("the question is longer than 16 MiB; give the model a file to read"));
     }
     String::from_utf8(bytes)
-        .map_err(|_| Failure::new(Exit::Usage, "the question is no UTF-8 text; convert it first (iconv)"))
+        .map_err(|_| Failure::usage("the question is no UTF-8 text; convert it first (iconv)"))
 }
 
 /// The session that was written last.
 fn newest(store: &Store) -> Result<SessionKey, Failure> {
     let newest = store.list(Place::Live)?.into_iter().max_by_key(|listed| listed.modified_ms);
-    newest.map(|listed| listed.id.key).ok_or_else(|| {
-        Failure::new(Exit::NotFound, "there is no session to go on with; `manent chat` begins one")
-    })
+    newest
+        .map(|listed| listed.id.key)
+        .ok_or_else(|| Failure::not_found("there is no session to go on with; `manent chat` begins one"))
 }
 
 /// A key that sorts by time, and that nobody else takes.

@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context<'_>, args: &CompactArgs) -> Result<Exit, Fai
     let name = term::line(key.as_str());
     if args.undo {
         let Some(seq) = session.undo_compaction()? else {
-            return Err(Failure::new(Exit::NotFound, format!("no compaction of {key} is in force")));
+            return Err(Failure::not_found(format!("no compaction of {key} is in force")));
         };
         if output.json {
             output.json(&json!({"session": key.as_str(), "undone": seq}))?;

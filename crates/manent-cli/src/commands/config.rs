@@ -18,12 +18,9 @@ pub(crate) fn run(context: &Context<'_>, _args: &ConfigArgs) -> Result<Exit, Fai
             continue;
         }
         let value = if value.is_empty() { "\"\"".to_owned() } else { term::line(&value).into_owned() };
-        let parts = [
-            (Style::new().bold(), term::pad(name, columns)),
-            (Style::new(), format!("  {value}")),
-            (term::FAINT, format!("  {origin}; {about}")),
-        ];
-        output.line(&parts.each_ref().map(|(style, text)| (*style, text.as_str())))?;
+        let (name, value) = (term::pad(name, columns), format!("  {value}"));
+        let about = format!("  {origin}; {about}");
+        output.line(&[(Style::new().bold(), &name), (Style::new(), &value), (term::FAINT, &about)])?;
     }
     output.flush()?;
     context.note(&format!("set in {}", context.config_path()?.display()));

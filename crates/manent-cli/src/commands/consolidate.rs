@@ -52,7 +52,7 @@ pub(crate) fn run(context: &Context<'_>, args: &ConsolidateArgs) -> Result<Exit,
         Some(model) => {
             let why = model.why.as_deref().unwrap_or("no model is configured");
             let hint = "`--without-model` notes what happened and learns nothing";
-            return Err(Failure::new(Exit::Failed, format!("{why}; {hint}")));
+            return Err(Failure::failed(format!("{why}; {hint}")));
         }
     };
     let mut holder = store.consolidation()?.consolidator(args.wait.time)?;
@@ -138,7 +138,7 @@ impl Work<'_, '_> {
                 }
                 Step::Failed { why, unavailable } => {
                     let hint = "what was said is looked at again next time";
-                    self.context.complain(&Failure::new(Exit::Failed, format!("{}: {why}; {hint}", at.key)));
+                    self.context.complain(&Failure::failed(format!("{}: {why}; {hint}", at.key)));
                     return Ok(if unavailable { Outcome::Stop } else { Outcome::Failed });
                 }
                 _ => return Ok(Outcome::Done),

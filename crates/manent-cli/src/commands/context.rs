@@ -60,7 +60,7 @@ pub(crate) fn run(context: &Context<'_>, args: &ContextArgs) -> Result<Exit, Fai
 
 fn print(message: &Message, output: &mut Output) -> io::Result<()> {
     let role = term::line(&message.role);
-    let from = format!("  {}{}", origin(message.origin), tokens(message.tokens));
+    let from = format!("  {}{}", origin(message.origin).2, tokens(message.tokens));
     output.line(&[(term::role_style(&message.role), &role), (term::FAINT, &from)])?;
     if !message.content.is_empty() {
         output.block(&message.content)?;
@@ -72,40 +72,34 @@ fn print(message: &Message, output: &mut Output) -> io::Result<()> {
 }
 
 fn tokens(count: u64) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("  {} token{plural}", term::count(count))
+    format!("  {}", term::counted(count, "token"))
 }
 
-/// Describes the origin of a message.
-fn origin(origin: Origin) -> String {
+/// Returns the origin of a message: its word in JSON, the number of its record, and its description.
+fn origin(origin: Origin) -> (&'static str, Option<u64>, String) {
     match origin {
-        Origin::Request => "not in the log".to_owned(),
-        Origin::System => "system text".to_owned(),
-        Origin::Memory => "remembered".to_owned(),
-        Origin::Summary(seq) => format!("summary, record {seq}"),
-        Origin::Turn(seq) => format!("record {seq}"),
-        Origin::Pruned(seq) => format!("record {seq}, left out"),
-        Origin::Stray(seq) => format!("record {seq}, without its call"),
-        Origin::Interrupted(seq) => format!("put in for a result that never came, of record {seq}"),
-        Origin::Unanswered(seq) => format!("put in for an answer that never came, to record {seq}"),
-        Origin::Gap(offset) => format!("put in for damage at offset {offset}"),
+        Origin::System => ("system", None, "system text".to_owned()),
+        Origin::Memory => ("memory", None, "remembered".to_owned()),
+        Origin::Request => ("request", None, "not in the log".to_owned()),
+        Origin::Summary(seq) => ("summary", Some(seq), format!("summary, record {seq}")),
+        Origin::Turn(seq) => ("turn", Some(seq), format!("record {seq}")),
+        Origin::Pruned(seq) => ("pruned", Some(seq), format!("record {seq}, left out")),
+        Origin::Stray(seq) => ("stray", Some(seq), format!("record {seq}, without its call")),
+        Origin::Interrupted(seq) => {
+            let text = format!("put in for a result that never came, of record {seq}");
+            ("interrupted", Some(seq), text)
+        }
+        Origin::Unanswered(seq) => {
+            let text = format!("put in for an answer that never came, to record {seq}");
+            ("unanswered", Some(seq), text)
+        }
+        Origin::Gap(offset) => ("gap", None, format!("put in for damage at offset {offset}")),
     }
 }
 
 /// Returns a message as providers want it, with its origin and its tokens. Tool calls come out as they are stored.
 fn json_of(message: &Message) -> String {
-    let (from, seq) = match message.origin {
-        Origin::Request => ("request", None),
-        Origin::System => ("system", None),
-        Origin::Memory => ("memory", None),
-        Origin::Summary(seq) => ("summary", Some(seq)),
-        Origin::Turn(seq) => ("turn", Some(seq)),
-        Origin::Pruned(seq) => ("pruned", Some(seq)),
-        Origin::Stray(seq) => ("stray", Some(seq)),
-        Origin::Interrupted(seq) => ("interrupted", Some(seq)),
-        Origin::Unanswered(seq) => ("unanswered", Some(seq)),
-        Origin::Gap(_) => ("gap", None),
-    };
+    let (from, seq, _) = origin(message.origin);
     let text = |text: &str| json!(text).to_string();
     let mut members = vec![("role", text(&message.role)), ("content", text(&message.content))];
     members.extend(message.tool_calls.clone().map(|calls| ("tool_calls", calls)));

@@ -46,12 +46,8 @@ impl Doctor<'_> {
             Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 let what = format!("{} does not exist yet", home.display());
-                return Ok(self.tell(
-                    Health::Warn,
-                    "store",
-                    &what,
-                    "the first `manent append KEY TEXT` makes it",
-                )?);
+                let advice = "the first `manent append KEY TEXT` makes it";
+                return Ok(self.tell(Health::Warn, "store", &what, advice)?);
             }
             Err(e) => {
                 let what = format!("{} cannot be opened: {e}", home.display());
@@ -63,9 +59,7 @@ impl Doctor<'_> {
         self.disk(&home)?;
         let store = match self.context.store(Duration::ZERO) {
             Ok(store) => store,
-            Err(failure) => {
-                return Ok(self.tell(Health::Bad(Exit::Failed), "store", &failure.message, "")?);
-            }
+            Err(failure) => return Ok(self.broken("store", failure.message)?),
         };
         self.index(&store)?;
         let newest = self.sessions(&store)?;
@@ -88,32 +82,26 @@ impl Doctor<'_> {
         if self.output.json {
             return self.output.json(&json!({"health": word, "what": what, "found": found, "do": advice}));
         }
-        let style = term::bold(color);
-        let front = format!("  {}  ", term::pad(&term::line(what), WHAT_COLUMNS));
-        let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
-        let text = term::line(found);
-        let parts = [
-            (style, term::pad(word, 4)),
-            (Style::new(), format!("{front}{text}")),
-            (term::FAINT, term::line(&advice).into_owned()),
-        ];
-        self.output.line(&parts.each_ref().map(|(style, text)| (*style, text.as_str())))
+        let text = format!("  {}  {}", term::pad(&term::line(what), WHAT_COLUMNS), term::line(found));
+        let advice = if advice.is_empty() { String::new() } else { format!("; {}", term::line(advice)) };
+        let word = term::pad(word, 4);
+        self.output.line(&[(term::bold(color), &word), (Style::new(), &text), (term::FAINT, &advice)])
+    }
+
+    /// Prints a check that failed with an error.
+    fn broken(&mut self, what: &str, error: impl std::fmt::Display) -> io::Result<()> {
+        self.tell(Health::Bad(Exit::Failed), what, &error.to_string(), "")
     }
 
     /// Checks the memory, the inbox and the journal of consolidation.
     fn memory(&mut self, store: &Store) -> io::Result<()> {
         self.items("memory", store.memory())?;
         self.items("inbox", store.inbox())?;
-        let journal = match store.consolidation().and_then(|journal| journal.verify()) {
-            Ok(None) => return Ok(()),
-            Err(e) if e.is_unsupported() => return Ok(()),
-            journal => journal,
-        };
-        match journal {
+        match store.consolidation().and_then(|journal| journal.verify()) {
             Ok(Some(report)) if !report.is_sound() => {
                 self.tell(Health::Bad(Exit::Damage), "journal", "of consolidation, damaged", DAMAGED_MEMORY)
             }
-            Err(e) => self.tell(Health::Bad(Exit::Failed), "journal", &e.to_string(), ""),
+            Err(e) if !e.is_unsupported() => self.broken("journal", e),
             _ => Ok(()),
         }
     }
@@ -143,24 +131,20 @@ impl Doctor<'_> {
                 let found = format!("{} active; {places}", counts.active);
                 self.tell(Health::Bad(Exit::Damage), what, &found, advice)
             }
-            Err(e) => self.tell(Health::Bad(Exit::Failed), what, &e.to_string(), ""),
+            Err(e) => self.broken(what, e),
         }
     }
 
     /// Checks the runs of skills, and names each log that is damaged.
     fn runs(&mut self, store: &Store) -> io::Result<()> {
-        let listed = match Runs::open(store).and_then(|runs| Ok((runs.sessions()?, runs))) {
+        let (sessions, runs) = match Runs::open(store).and_then(|runs| Ok((runs.sessions()?, runs))) {
             Err(e) if e.is_unsupported() => return Ok(()),
-            Err(e) => return self.tell(Health::Bad(Exit::Failed), "runs", &e.to_string(), ""),
+            Err(e) => return self.broken("runs", e),
             Ok((sessions, _)) if sessions.is_empty() => return Ok(()),
             Ok(listed) => listed,
         };
-        let (sessions, runs) = listed;
         let bytes = term::size(sessions.iter().map(|listed| listed.bytes).sum());
-        let found = match sessions.len() {
-            1 => format!("of 1 session, {bytes}"),
-            n => format!("of {} sessions, {bytes}", term::count(n as u64)),
-        };
+        let found = format!("of {}, {bytes}", term::counted(sessions.len() as u64, "session"));
         self.tell(Health::Ok, "runs", &found, "")?;
         for listed in sessions {
             let key = listed.id.key;
@@ -169,7 +153,7 @@ impl Doctor<'_> {
                     let found = format!("those of {key} are damaged or torn");
                     self.tell(Health::Bad(Exit::Damage), "runs", &found, DAMAGED_MEMORY)?;
                 }
-                Err(e) => self.tell(Health::Bad(Exit::Failed), "runs", &format!("of {key}: {e}"), "")?,
+                Err(e) => self.broken("runs", format!("of {key}: {e}"))?,
                 Ok(_) => {}
             }
         }
@@ -210,7 +194,7 @@ impl Doctor<'_> {
     fn directory(&mut self, what: &str, dir: &Path) -> io::Result<()> {
         let path = dir.display();
         let info = match RealDisk.resolve(dir).and_then(|real| RealDisk.inspect(&real)) {
-            Err(e) => return self.tell(Health::Bad(Exit::Failed), what, &format!("{path}: {e}"), ""),
+            Err(e) => return self.broken(what, format!("{path}: {e}")),
             Ok(info) => info,
         };
         let bad = Health::Bad(Exit::Failed);
@@ -228,12 +212,8 @@ impl Doctor<'_> {
         }
         if let Err(e) = RealDisk.check_writable(dir) {
             let found = format!("{path} cannot be written: {e}");
-            return self.tell(
-                Health::Warn,
-                what,
-                &found,
-                "sessions can be read and searched, not appended to",
-            );
+            let advice = "sessions can be read and searched, not appended to";
+            return self.tell(Health::Warn, what, &found, advice);
         }
         if mode & 0o077 != 0 {
             let found = format!("{path}: others may look into it (mode {mode:04o})");
@@ -284,17 +264,12 @@ impl Doctor<'_> {
         };
         if let Err(e) = RealDisk.check_writable(&dir) {
             let found = format!("{path} cannot be written: {e}");
-            return Ok(self.tell(
-                Health::Warn,
-                "index",
-                &found,
-                "searches answer, but read again what is new",
-            )?);
+            let advice = "searches answer, but read again what is new";
+            return Ok(self.tell(Health::Warn, "index", &found, advice)?);
         }
         let behind = match state.behind {
             0 => "up to date".to_owned(),
-            1 => "1 session behind, which the next search reads".to_owned(),
-            n => format!("{} sessions behind, which the next search reads", term::count(n as u64)),
+            n => format!("{} behind, which the next search reads", term::counted(n as u64, "session")),
         };
         let written = when::ago(written_ms, when::now_ms());
         let found = format!("{path}, {}, written {written}, {behind}", term::size(state.bytes));
@@ -307,17 +282,16 @@ impl Doctor<'_> {
         let mut newest: Option<Summary> = None;
         let mut hurt = Vec::new();
         for place in Place::ALL {
-            let sessions = match self
-                .context
-                .with_progress(|progress| store.sessions_with(place, None, usize::MAX, progress))
-            {
+            let list =
+                |progress: &mut dyn FnMut(u64, u64)| store.sessions_with(place, None, usize::MAX, progress);
+            let sessions = match self.context.with_progress(list) {
                 Ok(listing) => listing.sessions,
                 Err(e) => {
-                    self.tell(Health::Bad(Exit::Failed), "sessions", &e.to_string(), "")?;
+                    self.broken("sessions", e)?;
                     return Ok(newest);
                 }
             };
-            counts.push(format!("{} {}", term::count(sessions.len() as u64), words_of(place)));
+            counts.push(format!("{} {}", term::count(sessions.len() as u64), place_words(place)));
             for session in sessions {
                 if newest.as_ref().is_none_or(|newest| session.updated_ms > newest.updated_ms) {
                     newest = Some(session.clone());
@@ -390,9 +364,12 @@ impl Doctor<'_> {
                 let advice = format!("{verify}, `manent repair {named}` acknowledges it");
                 self.tell(bad, "session", &format!("{} is damaged", at.key), &advice)
             }
-            _ => {
-                self.tell(bad, "session", &format!("{} ({}) is damaged", at.key, words_of(at.place)), &verify)
-            }
+            _ => self.tell(
+                bad,
+                "session",
+                &format!("{} ({}) is damaged", at.key, place_words(at.place)),
+                &verify,
+            ),
         }
     }
 
@@ -409,13 +386,6 @@ impl Doctor<'_> {
             return self.tell(Health::Warn, "clock", &found, "it is behind, or was ahead then");
         }
         self.tell(Health::Ok, "clock", &says, "")
-    }
-}
-
-fn words_of(place: Place) -> &'static str {
-    match place {
-        Place::Trash => "in the trash",
-        place => place.word(),
     }
 }
 

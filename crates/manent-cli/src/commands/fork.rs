@@ -58,7 +58,7 @@ fn fork_under_a_free_key(
             forked => return Ok(forked?),
         }
     }
-    Err(Failure::new(Exit::Conflict, format!("{} has many forks; give the new one a key", parent.key)))
+    Err(Failure::conflict(format!("{} has many forks; give the new one a key", parent.key)))
 }
 
 const KEYS_TRIED: u32 = 1000;

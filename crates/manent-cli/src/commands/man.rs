@@ -20,8 +20,7 @@ pub(crate) fn run(_context: &Context<'_>, args: &ManArgs) -> Result<Exit, Failur
     let page = match args.command.as_deref() {
         None => &command,
         Some(name) => command.find_subcommand(name).ok_or_else(|| {
-            let what = format!("there is no command {:?}; `manent help` lists them", term::line(name));
-            Failure::new(Exit::Usage, what)
+            Failure::usage(format!("there is no command {:?}; `manent help` lists them", term::line(name)))
         })?,
     };
     let mut roff = Vec::new();

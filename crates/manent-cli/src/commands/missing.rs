@@ -133,7 +133,6 @@ pub(super) fn explain(store: &Store, name: &str, failure: Failure) -> Failure {
         _ => None,
     };
     missing.map_or(failure, |missing| {
-        let why = format!("{name} is missing: {}; {}", words(&missing), advice(&missing));
-        Failure::new(Exit::NotFound, why)
+        Failure::not_found(format!("{name} is missing: {}; {}", words(&missing), advice(&missing)))
     })
 }

@@ -17,7 +17,7 @@ pub(crate) fn run(context: &Context<'_>, _args: &ReindexArgs) -> Result<Exit, Fa
     let ReindexReport { sessions, turns, log_bytes, index_bytes } = made.map_err(|e| match &e {
         Error::Index(why) => {
             let hint = "searches answer all the same, only slower; make room or take the obstacle away, and try again";
-            Failure::new(Exit::Failed, format!("the index cannot be written: {why}; {hint}"))
+            Failure::failed(format!("the index cannot be written: {why}; {hint}"))
         }
         _ => e.into(),
     })?;

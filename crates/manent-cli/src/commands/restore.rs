@@ -18,7 +18,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RestoreArgs) -> Result<Exit, Fai
         if listed.id.place != Place::Trash {
             let StreamId { key, place, .. } = listed.id;
             let what = format!("{key} is {}, not in the trash: there is nothing to restore", place.word());
-            return Err(Failure::new(Exit::Failed, what));
+            return Err(Failure::failed(what));
         }
         let restored = store.restore(&listed)?;
         Ok(print_place(output, "restored", &restored)?)

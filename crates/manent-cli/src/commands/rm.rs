@@ -38,7 +38,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RmArgs) -> Result<Exit, Failure>
         let listed = find_session(&store, text)?;
         if listed.id.place == Place::Trash {
             let what = format!("{} is in the trash already; --purge removes it for good", listed.id.key);
-            return Err(Failure::new(Exit::Failed, what));
+            return Err(Failure::failed(what));
         }
         let trashed = store.delete(&listed.id)?;
         Ok(print_place(output, "deleted", &trashed)?)
@@ -60,7 +60,7 @@ fn purge(
         sessions => sessions?,
     };
     if !args.yes && !confirmed(text, &sessions)? {
-        return Err(Failure::new(Exit::Failed, "nothing was removed"));
+        return Err(Failure::failed("nothing was removed"));
     }
     let lessons = LessonsByRun::by(store, sessions.iter().map(|at| at.key.clone()));
     let purged = store.purge(&sessions, args.with_forks)?;
@@ -116,7 +116,7 @@ fn purge_runs_alone(
     }
     let what = format!("what skills did in {} will be gone for good. Go on? [y/N]", term::line(text));
     if !args.yes && !is_yes(&what)? {
-        return Err(Failure::new(Exit::Failed, "nothing was removed"));
+        return Err(Failure::failed("nothing was removed"));
     }
     let lessons = LessonsByRun::by(store, [key.clone()]);
     let purged = store.purge_runs_of(&key)?;
@@ -173,7 +173,7 @@ fn warn_of_memory(context: &Context<'_>, store: &Store, gone: &[StreamId]) {
             Ok(ids) if ids.is_empty() => {}
             Ok(ids) => {
                 let items = if ids.len() == 1 { "an item" } else { "items" };
-                let ids = ids.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+                let ids = term::numbers(&ids, " ");
                 context.warn(&format!(
                     "{place} still holds {items} taken from it; `manent memory {verb} {ids}`{rest}"
                 ));
@@ -231,7 +231,7 @@ impl LessonsByRun {
                     return;
                 }
                 let what = if ids.len() == 1 { "a lesson" } else { "lessons" };
-                let ids = ids.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+                let ids = term::numbers(&ids, " ");
                 context.warn(&format!(
                     "the memory still holds {what} of retrospectives that such runs taught; \
                      `manent memory forget {ids}`, then `manent memory compact`, takes that out"
@@ -285,13 +285,8 @@ fn doomed(store: &Store, text: &str) -> Result<Vec<StreamId>, Failure> {
 /// Asks, if there is somebody to ask.
 fn confirmed(text: &str, sessions: &[StreamId]) -> Result<bool, Failure> {
     let count = |place| sessions.iter().filter(|at| at.place == place).count();
-    let parts: Vec<String> = Place::ALL
-        .into_iter()
-        .filter(|place| count(*place) > 0)
-        .map(|place| {
-            format!("{} {}", count(place), if place == Place::Trash { "in the trash" } else { place.word() })
-        })
-        .collect();
+    let part = |place| format!("{} {}", count(place), place_words(place));
+    let parts: Vec<String> = Place::ALL.into_iter().filter(|place| count(*place) > 0).map(part).collect();
     let what = format!("{} ({}) will be gone for good. Go on? [y/N]", term::line(text), parts.join(", "));
     is_yes(&what)
 }

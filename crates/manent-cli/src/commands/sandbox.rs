@@ -113,13 +113,12 @@ fn run_selftest(context: &Context<'_>, args: &SelftestArgs) -> Result<Exit, Fail
     output.flush()?;
     match (escaped, skipped) {
         (0, 0) => Ok(Exit::Done),
-        (0, n) => Err(Failure::new(
-            Exit::Failed,
-            format!("{n} attempts could not be made, so nothing is known of them; see above"),
-        )),
+        (0, n) => Err(Failure::failed(format!(
+            "{n} attempts could not be made, so nothing is known of them; see above"
+        ))),
         (n, _) => {
             let hint = "do not run commands of an agent in it, and report this";
-            Err(Failure::new(Exit::Failed, format!("{n} attempts got through {kind}; {hint}")))
+            Err(Failure::failed(format!("{n} attempts got through {kind}; {hint}")))
         }
     }
 }

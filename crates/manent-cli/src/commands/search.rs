@@ -68,7 +68,7 @@ fn query(store: &Store, args: &SearchArgs) -> Result<Query, Failure> {
     let mut query = match Query::parse(&text, when::now_ms()) {
         // Options alone ask for everything that was said then, there, or by them.
         Err(_) if text.trim().is_empty() && narrowed => Query::default(),
-        parsed => parsed.map_err(|e| Failure::new(Exit::Usage, e.to_string()))?,
+        parsed => parsed.map_err(|e| Failure::usage(e.to_string()))?,
     };
     if let Some(role) = role {
         query = query.of_role(role);

@@ -108,6 +108,14 @@ pub(crate) fn print_place(output: &mut Output, verb: &str, at: &StreamId) -> io:
     output.done(verb, &term::line(at.key.as_str()), &id)
 }
 
+/// Returns the place of sessions in words.
+pub(crate) fn place_words(place: Place) -> &'static str {
+    match place {
+        Place::Trash => "in the trash",
+        place => place.word(),
+    }
+}
+
 /// Returns the word by which a shell command names a session: its key where it is live, else its id.
 pub(crate) fn shell_name(at: &StreamId) -> String {
     let by_key = at.place == Place::Live || at.id.is_empty();

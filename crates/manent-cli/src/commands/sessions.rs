@@ -5,6 +5,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::missing;
 use crate::commands::prelude::*;
+use crate::output::column_widths;
 
 /// List the sessions, newest first
 #[derive(Debug, Args)]
@@ -152,11 +153,7 @@ fn table(rows: &[&Summary], with_ids: bool, output: &mut Output) -> io::Result<(
     let cells: Vec<[String; 6]> = rows
         .iter()
         .map(|row| {
-            let updated = if output.terminal {
-                when::ago(row.updated_ms, now)
-            } else {
-                when::format_ms(row.updated_ms)
-            };
+            let updated = when::shown(row.updated_ms, now, output.terminal);
             let short_id = match row.id.id.get(..ID_COLUMNS).unwrap_or(&row.id.id) {
                 "" => String::new(),
                 start => format!("@{}", term::line(start)),
@@ -171,13 +168,10 @@ fn table(rows: &[&Summary], with_ids: bool, output: &mut Output) -> io::Result<(
             ]
         })
         .collect();
-    let width = |column: usize, head: &str| {
-        cells.iter().map(|row| row[column].width()).chain([head.width()]).max().unwrap_or_default()
-    };
     // On a terminal every session has one line: long keys and titles give way.
     let columns = output.columns();
     let heads = ["SESSION", "TURNS", "UPDATED", "SIZE", "TITLE", "ID"];
-    let widths: Vec<usize> = heads.iter().enumerate().map(|(i, head)| width(i, head)).collect();
+    let widths = column_widths(&heads, &cells);
     let line = |cells: [&str; 6]| {
         let [key, turns, updated, size, title, id] = cells;
         let (key, updated) = (term::pad(key, widths[0]), term::pad(updated, widths[2]));

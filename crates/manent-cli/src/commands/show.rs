@@ -30,7 +30,7 @@ pub(crate) fn run(context: &Context<'_>, args: &ShowArgs) -> Result<Exit, Failur
     let mut output = context.output();
     if args.raw && output.terminal {
         let why = "--raw is not for a terminal: a transcript can hold sequences that drive it";
-        return Err(Failure::new(Exit::Usage, format!("{why}; send it to a file or a pipe")));
+        return Err(Failure::usage(format!("{why}; send it to a file or a pipe")));
     }
     let start = match (args.tail, args.from) {
         (Some(count), _) => Start::Tail { count, before: None },
@@ -165,12 +165,12 @@ fn wait_for_growth(reader: &Reader, key: &SessionKey) -> Result<(), Failure> {
             Growth::Nothing => {}
             Growth::Truncated => {
                 let what = format!("{key} became shorter than what was shown; run `manent verify {key}`");
-                return Err(Failure::new(Exit::Failed, what));
+                return Err(Failure::failed(what));
             }
             Growth::Replaced => {
                 let what =
                     format!("{key} was moved, replaced or deleted; start again to follow what is there now");
-                return Err(Failure::new(Exit::Failed, what));
+                return Err(Failure::failed(what));
             }
         }
     }

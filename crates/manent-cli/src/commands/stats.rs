@@ -185,10 +185,8 @@ impl Counted {
         };
         let row = |name: &str, bytes: u64, more: String| vec![name.to_owned(), term::size(bytes), more];
         let mut rows = vec![row("sessions", logs, String::new())];
-        match self.runs {
-            (0, _) => {}
-            (1, bytes) => rows.push(row("runs", bytes, "of 1 session".to_owned())),
-            (n, bytes) => rows.push(row("runs", bytes, format!("of {} sessions", term::count(n)))),
+        if let (sessions @ 1.., bytes) = self.runs {
+            rows.push(row("runs", bytes, format!("of {}", term::counted(sessions, "session"))));
         }
         if self.report > 0 {
             rows.push(row("retro", self.report, "the latest report of them".to_owned()));
@@ -215,9 +213,8 @@ impl Candidates {
         if self.sessions.is_empty() {
             return Ok(());
         }
-        let plural = if self.sessions.len() == 1 { "" } else { "s" };
-        let (count, size) = (term::count(self.sessions.len() as u64), term::size(self.bytes));
-        output.heading(&format!("{title}: {count} session{plural} {which}, {size}"))?;
+        let (count, size) = (term::counted(self.sessions.len() as u64, "session"), term::size(self.bytes));
+        output.heading(&format!("{title}: {count} {which}, {size}"))?;
         let largest = &self.sessions[..self.sessions.len().min(CANDIDATES)];
         let rows: Vec<_> = largest.iter().map(|session| row_of(session, With::Updated)).collect();
         columns(output, &rows)?;
@@ -238,8 +235,7 @@ enum With {
 fn row_of(session: &Summary, with: With) -> Vec<String> {
     let key = term::fit(&term::line(session.id.key.as_str()), NAME_COLUMNS).into_owned();
     let more = match with {
-        With::Turns if session.turns == 1 => "1 turn".to_owned(),
-        With::Turns => format!("{} turns", term::count(session.turns)),
+        With::Turns => term::counted(session.turns, "turn"),
         With::Updated => format!("last written {}", when::day(session.updated_ms)),
     };
     let status = match session.id.place {

@@ -88,7 +88,7 @@ pub(crate) fn run(context: &Context<'_>, args: &TrainArgs) -> Result<Exit, Failu
     let made = match made {
         Err(DatasetError::NoRows { counts }) => {
             tell_of_counts(context, &counts);
-            return Err(Failure::new(Exit::NotFound, nothing(&counts)));
+            return Err(Failure::not_found(nothing(&counts)));
         }
         made => made?,
     };

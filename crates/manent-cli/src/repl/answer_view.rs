@@ -180,11 +180,7 @@ impl<'a> AnswerView<'a> {
     fn close(&mut self) -> io::Result<()> {
         self.stop_waiting();
         if let Some(markdown) = &mut self.markdown {
-            let rest = markdown.finish();
-            if !rest.is_empty() {
-                let mut out = io::stdout().lock();
-                out.write_all(rest.as_bytes())?;
-            }
+            io::stdout().lock().write_all(markdown.finish().as_bytes())?;
         }
         if self.open_line {
             self.open_line = false;
@@ -293,9 +289,7 @@ pub(super) fn welcome(chat: &ChatSession<'_>) {
     let Some(tail) = tail else { return };
     // What was said last, so that one knows where one is.
     for turn in tail.turns() {
-        let text: String = turn.content.trim().chars().take(RECENT_CHARS + 1).collect();
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let text = term::line(&text);
+        let text = term::one_line(turn.content.trim(), RECENT_CHARS + 1);
         let text = term::fit(&text, columns.saturating_sub(RECENT_INDENT));
         faint(&format!("{:>9}  {text}", term::line(turn.role)));
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use manent_agent::kernel::{Approval, Word};
 use manent_agent::policy::{ApprovalScope, Grant, MAY_CHANGE, Prefix};
 use rustix::termios::{QueueSelector, tcflush};
@@ -54,16 +54,11 @@ fn wider(approval: &Approval) -> String {
     }
 }
 
-/// A diff, in the colours of one.
+/// Prints a diff in colours.
 fn show(preview: &str) {
     let lines: Vec<&str> = preview.lines().collect();
     for line in lines.iter().take(PREVIEW_LINES) {
-        let color = match line.bytes().next() {
-            Some(b'+') => Some(AnsiColor::Green),
-            Some(b'-') => Some(AnsiColor::Red),
-            _ => None,
-        };
-        let style = Style::new().fg_color(color.map(Into::into));
+        let style = term::diff_style(line);
         tell(&format!("{style}{}{style:#}", term::line(line)));
     }
     if lines.len() > PREVIEW_LINES {

@@ -17,7 +17,7 @@ use super::{answer_view, session_picker};
 use crate::commands::chat::{ChatSession, fresh_key};
 use crate::commands::missing;
 use crate::context::{self, session_key};
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::{args, term};
 
 /// The next step after a command.
@@ -140,7 +140,7 @@ fn about_session(chat: &ChatSession<'_>, word: &str, rest: &str) -> Result<(), F
     let needs_session = ["save", "title", "show", "context", "compact", "undo", "export"].contains(&word);
     if needs_session && !is_begun {
         let hint = "ask something first";
-        return Err(Failure::new(Exit::NotFound, format!("nothing was said in {key} yet; {hint}")));
+        return Err(Failure::not_found(format!("nothing was said in {key} yet; {hint}")));
     }
     match word {
         "save" if rest.is_empty() => {
@@ -181,7 +181,7 @@ fn about_session(chat: &ChatSession<'_>, word: &str, rest: &str) -> Result<(), F
 }
 
 fn usage(typed: &str) -> Failure {
-    Failure::new(Exit::Usage, format!("it is typed so: {typed}"))
+    Failure::usage(format!("it is typed so: {typed}"))
 }
 
 /// Returns the failure of a command that does not exist, with the one that begins like it.
@@ -193,7 +193,7 @@ fn unknown(word: &str) -> Failure {
         has_start || name.starts_with(word)
     });
     let hint = near.map(|near| format!("; did you mean :{near}?")).unwrap_or_default();
-    Failure::new(Exit::Usage, format!("there is no command :{word}; :help lists what there is{hint}"))
+    Failure::usage(format!("there is no command :{word}; :help lists what there is{hint}"))
 }
 
 /// Returns the text of `:memory add TEXT`, which needs no quotes. With options, the line is taken as in a shell.
@@ -240,8 +240,8 @@ fn fork(chat: &mut ChatSession<'_>, name: &str) -> Result<(), Failure> {
     let name = if name.is_empty() { format!("{key}-fork") } else { name.to_owned() };
     let forked = session_key(&name)?;
     if chat.store.exists(&forked)? {
-        let why = format!("there is a session {name} already; `:fork KEY` argument another key");
-        return Err(Failure::new(Exit::Conflict, why));
+        let why = format!("there is a session {name} already; `:fork KEY` takes another key");
+        return Err(Failure::conflict(why));
     }
     shell_command(chat, &["fork", "--", &key, &name])?;
     switch(chat, Ok(forked))
@@ -257,8 +257,7 @@ fn last_question(chat: &ChatSession<'_>) -> Result<String, Failure> {
         }
         // All of them were tool calls.
         if (tail.turns().len() as u64) < turns {
-            let why = format!("nothing was asked in {} yet", chat.key);
-            return Err(Failure::new(Exit::NotFound, why));
+            return Err(Failure::not_found(format!("nothing was asked in {} yet", chat.key)));
         }
         turns *= 8;
     }
@@ -276,7 +275,7 @@ fn last_run(chat: &ChatSession<'_>) -> Result<String, Failure> {
     last.map(|(_, run_id)| run_id).filter(|run_id| !run_id.is_empty()).ok_or_else(|| {
         let hint = "`manent run judge` judges any other run";
         let why = format!("no skill was used in {} yet, so there is nothing to judge; {hint}", chat.key);
-        Failure::new(Exit::NotFound, why)
+        Failure::not_found(why)
     })
 }
 
@@ -340,10 +339,10 @@ fn switch_model(chat: &mut ChatSession<'_>, name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let mut config = chat.config.clone();
-    config.set_flag("agent.model", name).map_err(|e| Failure::new(Exit::Usage, e.to_string()))?;
+    config.set_flag("agent.model", name).map_err(|e| Failure::usage(e.to_string()))?;
     let chosen = chat.choose(&config)?;
     let stays = chat.kernel.model().name().to_owned();
-    let refuse = |why: String| Err(Failure::new(Exit::NotFound, format!("{why}; {stays} goes on answering")));
+    let refuse = |why: String| Err(Failure::not_found(format!("{why}; {stays} goes on answering")));
     if let Some(why) = chosen.why {
         return refuse(why);
     }

@@ -109,8 +109,9 @@ fn is_directory(path: &Path, shape: Shape) -> bool {
 const OFFERED_MAX: usize = 200;
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "files are made for it to find")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "files are made for it to find")]
+
     use super::*;
 
     fn offered(store: &Store, line: &str) -> (usize, Vec<String>) {

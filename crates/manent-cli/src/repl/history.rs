@@ -214,8 +214,9 @@ const TRIES: u32 = 10;
 const WAIT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "files are made for it to find")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "files are made for it to find")]
+
     use manent::log::RealDisk;
 
     use super::*;

@@ -87,7 +87,7 @@ fn prompt(saved: Saved) -> (String, String) {
 }
 
 fn terminal(error: &ReadlineError) -> Failure {
-    Failure::new(Exit::Failed, format!("the terminal cannot be read: {error}; pipe the question in instead"))
+    Failure::failed(format!("the terminal cannot be read: {error}; pipe the question in instead"))
 }
 
 /// The number of Ctrl-C on an empty line after which the user is told how to leave.

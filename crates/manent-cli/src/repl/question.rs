@@ -1,5 +1,5 @@
-//! Asking, view what comes, and stopping. What is said of a question that was not answered: first of all whether it
-//! is safe.
+//! One question and its answer: asking, showing the answer while it comes, and stopping it. If there is no answer, the
+//! first thing that is said is whether the question is saved.
 
 use std::io;
 
@@ -102,7 +102,7 @@ async fn next(hearing: &mut Hearing, interrupts: &mut Signal, shutdown: &Shutdow
 fn tell(chat: &ChatSession<'_>, error: TurnError, kept: Kept, view: &AnswerView<'_>) -> QuestionOutcome {
     let (is_store, failure) = match error {
         TurnError::Store(error) => (true, Failure::from(error)),
-        other => (false, Failure::new(Exit::Failed, other.to_string())),
+        other => (false, Failure::failed(other.to_string())),
     };
     let (said, saved) = match kept {
         Kept::Nothing => (format!("not saved: {}", failure.message), Saved::No),

@@ -23,7 +23,7 @@ pub(crate) struct MemoryAddArgs {
     /// The item that this one replaces; it is hidden until this one is forgotten
     #[arg(long, value_name = "ID")]
     replaces: Option<u64>,
-    /// SourceKind says so: user, model or import
+    /// Who says so: user, model or import
     #[arg(long = "from", default_value = "user", value_name = "WHO", value_parser = who)]
     who: SourceKind,
     /// The session in which it was said: its key, or @ and the beginning of its id
@@ -97,8 +97,7 @@ fn typed(context: &Context<'_>) -> Result<String, Failure> {
     io::stdin().lock().read_to_end(&mut bytes)?;
     let text = String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
-        let what = format!("standard input is not UTF-8 at byte {at}; nothing was remembered");
-        Failure::new(Exit::Failed, what)
+        Failure::failed(format!("standard input is not UTF-8 at byte {at}; nothing was remembered"))
     })?;
     Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
 }
@@ -110,8 +109,7 @@ fn source(store: &Store, args: &MemoryAddArgs) -> Result<Source, Failure> {
     source.seqs = args.seq;
     source.quote.clone_from(&args.quote);
     if source.quote.as_ref().is_some_and(|quote| quote.trim().is_empty()) {
-        let what = "the quote is empty; quote what was said, or leave --quote out";
-        return Err(Failure::new(Exit::Usage, what));
+        return Err(Failure::usage("the quote is empty; quote what was said, or leave --quote out"));
     }
     if let Some(name) = &args.session {
         let at = find_session(store, name)?.id;

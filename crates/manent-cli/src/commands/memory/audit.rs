@@ -64,24 +64,26 @@ fn print(audit: &Audit, output: &mut Output) -> io::Result<()> {
         shown.join(" ") + more
     };
     let ids = |rate: &Rate| {
-        let shown: Vec<String> = rate.ids.iter().take(SHOWN).map(u64::to_string).collect();
-        more(&shown, rate.items)
+        let shown = &rate.ids[..rate.ids.len().min(SHOWN)];
+        let more = match rate.items.saturating_sub(shown.len()) {
+            0 => String::new(),
+            rest => format!(" and {} more", term::count(rest as u64)),
+        };
+        term::numbers(shown, " ") + &more
     };
-    row(output, "say what another says", &audit.same, &pairs(&audit.same_pairs))?;
-    row(output, "nearly say what another says", &audit.near, &pairs(&audit.near_pairs))?;
-    row(output, "may contradict another", &audit.contradictory, &pairs(&audit.contradictions))?;
-    row(output, "rest on no word of the user", &audit.ungrounded, &ids(&audit.ungrounded))?;
-    row(output, "of these, quote somebody else", &audit.not_said_by_user, &ids(&audit.not_said_by_user))?;
-    row(output, "look like credentials", &audit.secret, &ids(&audit.secret))?;
-    row(output, "were never put into a context", &audit.never_recalled, &ids(&audit.never_recalled))?;
-    let style = Style::new().bold();
-    let text = format!(
-        "{:32}{:>8}{:>8}",
-        "have any flaw above but the last",
-        term::count(audit.flawed.items as u64),
-        percent(&audit.flawed)
-    );
-    output.line(&[(style, &text)])?;
+    for (name, rate, which) in [
+        ("say what another says", &audit.same, pairs(&audit.same_pairs)),
+        ("nearly say what another says", &audit.near, pairs(&audit.near_pairs)),
+        ("may contradict another", &audit.contradictory, pairs(&audit.contradictions)),
+        ("rest on no word of the user", &audit.ungrounded, ids(&audit.ungrounded)),
+        ("of these, quote somebody else", &audit.not_said_by_user, ids(&audit.not_said_by_user)),
+        ("look like credentials", &audit.secret, ids(&audit.secret)),
+        ("were never put into a context", &audit.never_recalled, ids(&audit.never_recalled)),
+    ] {
+        let which = if which.is_empty() { which } else { format!("  {which}") };
+        output.line(&[(Style::new(), &row(name, rate)), (term::FAINT, &which)])?;
+    }
+    output.line(&[(Style::new().bold(), &row("have any flaw above but the last", &audit.flawed))])?;
     if audit.flawed.items > 0 {
         let hint = "`manent memory why ID` shows where one came from; `manent memory forget ID` lets it go";
         output.line(&[(term::FAINT, hint)])?;
@@ -89,20 +91,9 @@ fn print(audit: &Audit, output: &mut Output) -> io::Result<()> {
     Ok(())
 }
 
-fn row(output: &mut Output, name: &str, rate: &Rate, which: &str) -> io::Result<()> {
-    let front = format!("{name:32}{:>8}{:>8}", term::count(rate.items as u64), percent(rate));
-    let which = if which.is_empty() { String::new() } else { format!("  {which}") };
-    output.line(&[(Style::new(), &front), (term::FAINT, &which)])
-}
-
-fn percent(rate: &Rate) -> String {
-    format!("{:.1} %", rate.rate * 100.0)
-}
-
-fn more(shown: &[String], all: usize) -> String {
-    let rest = all.saturating_sub(shown.len());
-    let more = if rest > 0 { format!(" and {} more", term::count(rest as u64)) } else { String::new() };
-    shown.join(" ") + &more
+fn row(name: &str, rate: &Rate) -> String {
+    let percent = format!("{:.1} %", rate.rate * 100.0);
+    format!("{name:32}{:>8}{percent:>8}", term::count(rate.items as u64))
 }
 
 fn json_of(audit: &Audit) -> Value {

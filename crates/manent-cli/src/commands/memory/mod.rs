@@ -107,14 +107,9 @@ fn print(item: &Item, id_columns: usize, output: &mut Output) -> io::Result<()> 
     let room = room.saturating_sub(tags.width()).clamp(TEXT_COLUMNS_MIN / 2, TEXT_COLUMNS);
     let text = term::one_line(&item.content, LINE_CHARS);
     let text = term::fit(&text, room);
-    let [number, kind, age] = &front;
-    output.line(&[
-        (number.0, &number.1),
-        (kind.0, &kind.1),
-        (age.0, &age.1),
-        (Style::new(), &text),
-        (term::FAINT, &tags),
-    ])
+    let mut parts: Vec<(Style, &str)> = front.iter().map(|(style, text)| (*style, text.as_str())).collect();
+    parts.extend([(Style::new(), text.as_ref()), (term::FAINT, tags.as_ref())]);
+    output.line(&parts)
 }
 
 /// Returns the labels of an item as they stand behind its text.

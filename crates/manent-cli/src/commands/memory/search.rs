@@ -78,9 +78,9 @@ fn query(args: &MemorySearchArgs) -> Result<Query, Failure> {
         Err(_) if text.trim().is_empty() && narrowed => Query::default(),
         Err(QueryError::Nothing) => {
             let what = "there is nothing to look for; give a word, or --kind, --since or --until";
-            return Err(Failure::new(Exit::Usage, what));
+            return Err(Failure::usage(what));
         }
-        parsed => parsed.map_err(|e| Failure::new(Exit::Usage, e.to_string()))?,
+        parsed => parsed.map_err(|e| Failure::usage(e.to_string()))?,
     };
     for kind in kinds {
         query = query.of_role(kind.word());

@@ -27,11 +27,8 @@ pub(crate) fn run(context: &Context<'_>, args: &MemoryWhyArgs) -> Result<Exit, F
     }
     output.flush()?;
     if all.len() > 1 {
-        context.warn(&format!(
-            "{} items have the number {}: another program gave it twice",
-            all.len(),
-            args.id
-        ));
+        let what = format!("{} items have the number {}", all.len(), args.id);
+        context.warn(&format!("{what}: another program gave it twice"));
     }
     Ok(Exit::Done)
 }
@@ -71,7 +68,7 @@ fn print(why: &ItemHistory, output: &mut Output) -> io::Result<()> {
     }
     fact(output, "rests on", words(&why.provenance))?;
     if !why.replaced_by.is_empty() {
-        fact(output, "replaced", &format!("by {}", list(&why.replaced_by)))?;
+        fact(output, "replaced", &format!("by {}", term::numbers(&why.replaced_by, ", ")))?;
     }
     if let Some(id) = item.replaces {
         fact(output, "replaces", &id.to_string())?;
@@ -124,10 +121,6 @@ fn words(grounds: &Provenance) -> &'static str {
         Provenance::NotThere => "nothing: the quote is not where it should be",
         Provenance::Gone => "nothing that is still there: the session or its records are gone",
     }
-}
-
-fn list(ids: &[u64]) -> String {
-    ids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The item as it is stored, and what is known about it.

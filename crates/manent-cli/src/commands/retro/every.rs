@@ -4,7 +4,7 @@
 use manent::Store;
 use manent_agent::config::{Config, ConsolidationTrigger, RetroInterval, format_duration};
 use manent_agent::kernel::{Kernel, Review, Reviewed};
-use manent_agent::model_selection::{SelectedModel, select_model};
+use manent_agent::model_selection::SelectedModel;
 use manent_agent::providers::{Model, Recall};
 use manent_runs::retrospective::Reports;
 use tokio::runtime::{Builder, Runtime};
@@ -27,7 +27,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RetroArgs, every: &str) -> Resul
     let model = model(context, &runtime, &config, &store)?;
     let kernel = Kernel::start(runtime.handle(), store, model, config.clone(), String::new());
     let Some(mut reviews) = kernel.reviews() else {
-        return Err(Failure::new(Exit::Usage, "--every off does nothing; give a time, such as 1d"));
+        return Err(Failure::usage("--every off does nothing; give a time, such as 1d"));
     };
     context.note(&format!(
         "looking every {} whether there are new runs; the report of the last {} is {}; Ctrl-C ends this",
@@ -53,16 +53,16 @@ pub(crate) fn run(context: &Context<'_>, args: &RetroArgs, every: &str) -> Resul
 /// Returns the configuration with the options that were typed.
 fn configured(context: &Context<'_>, args: &RetroArgs, every: &str) -> Result<Config, Failure> {
     let mut config = context.config_with(&args.model)?;
-    let usage = |e: manent_agent::config::ConfigError| Failure::new(Exit::Usage, e.to_string());
+    let usage = |e: manent_agent::config::ConfigError| Failure::usage(e.to_string());
     config.set_flag("retro.every", every).map_err(usage)?;
     if config.retro.every == RetroInterval::Off {
-        return Err(Failure::new(Exit::Usage, "--every off does nothing; give a time, such as 1d"));
+        return Err(Failure::usage("--every off does nothing; give a time, such as 1d"));
     }
     if let Some(since) = args.since {
         let Some(length) = since.length else {
             let what =
                 "with --every, --since is a length of time, such as 30d: each report looks back as far";
-            return Err(Failure::new(Exit::Usage, what));
+            return Err(Failure::usage(what));
         };
         config.set_flag("retro.since", &format_duration(length)).map_err(usage)?;
     }
@@ -78,8 +78,7 @@ fn model(context: &Context<'_>, runtime: &Runtime, config: &Config, store: &Stor
     if !config.retro.with_model {
         return Ok(Recall::new(store.clone()).into());
     }
-    let key = std::env::var(&config.openai_key_env).ok();
-    let SelectedModel { model, why } = runtime.block_on(select_model(config, store, key.as_deref()))?;
+    let SelectedModel { model, why } = crate::model::select(runtime, config, store)?;
     if let Some(why) = why {
         context.warn(&format!("{why}; the facts are told without the prose"));
     }

@@ -76,7 +76,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RetroArgs) -> Result<Exit, Failu
     {
         let words =
             "--since is not before --until, so there is no time between them; swap them, or leave one out";
-        return Err(Failure::new(Exit::Usage, words));
+        return Err(Failure::usage(words));
     }
     let store = context.store(args.wait.time)?;
     let runs = Runs::open(&store)?;
@@ -85,7 +85,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RetroArgs) -> Result<Exit, Failu
     {
         let hint = "`manent retro` without --session looks at all of them";
         let what = format!("there are no runs of a session {}; {hint}", term::shell_word(session));
-        return Err(Failure::new(Exit::NotFound, what));
+        return Err(Failure::not_found(what));
     }
     let known = known_skills(context, &store);
     let project = args.project.as_deref().map(project_path);
@@ -145,8 +145,7 @@ fn refuse_unknown_skill(runs: &Runs, question: &ReportQuery<'_>) -> Result<(), F
         (false, true) => format!("there are runs of {} and others", some.join(", ")),
         (false, false) => format!("there are runs of {}", some.join(", ")),
     };
-    let what = format!("there are no runs of a skill {}; {hint}", term::shell_word(skill));
-    Err(Failure::new(Exit::NotFound, what))
+    Err(Failure::not_found(format!("there are no runs of a skill {}; {hint}", term::shell_word(skill))))
 }
 
 /// Returns the path of a project. A relative one is resolved; the end of a path is left as it is.

@@ -59,44 +59,53 @@ fn standing_out(output: &mut Output, report: &Report, columns: usize) -> io::Res
             Topic::Unused => ("unused", AnsiColor::Blue),
             _ => ("unknown", AnsiColor::Blue),
         };
-        let style = term::bold(color);
-        let lines = wrapped(&one.text, columns - WORD_COLUMNS - 2);
-        for (at, line) in lines.iter().enumerate() {
-            let word = term::pad(if at == 0 { word } else { "" }, WORD_COLUMNS);
-            output.line(&[(style, &format!("  {word}")), (Style::new(), line)])?;
-        }
+        let first = format!("  {}", term::pad(word, WORD_COLUMNS));
+        paragraph(output, (term::bold(color), &first), (Style::new(), &one.text), columns)?;
         runs(output, &one.runs, WORD_COLUMNS + 2, columns)?;
     }
-    if all.len() > STATEMENTS {
-        let more = format!("  and {} more; --json has all", all.len() - STATEMENTS);
-        output.line(&[(term::FAINT, &more)])?;
-    }
-    Ok(())
+    note_rest(output, all.len(), STATEMENTS, "")
 }
 
 fn runs(output: &mut Output, ids: &[String], indent: usize, columns: usize) -> io::Result<()> {
     if ids.is_empty() {
         return Ok(());
     }
-    for line in wrapped(&format!("runs {}", ids.join(", ")), columns - indent) {
-        output.line(&[(term::FAINT, &format!("{}{line}", " ".repeat(indent)))])?;
+    let text = format!("runs {}", ids.join(", "));
+    paragraph(output, (term::FAINT, &" ".repeat(indent)), (term::FAINT, &text), columns)
+}
+
+/// Prints text in lines of so many columns. The first begins with `first`, the others with blanks of that width.
+fn paragraph(
+    output: &mut Output,
+    first: (Style, &str),
+    (style, text): (Style, &str),
+    columns: usize,
+) -> io::Result<()> {
+    let indent = first.1.width();
+    let blanks = " ".repeat(indent);
+    for (at, line) in wrapped(text, columns - indent).iter().enumerate() {
+        let front = if at == 0 { first } else { (first.0, blanks.as_str()) };
+        output.line(&[front, (style, line)])?;
     }
     Ok(())
+}
+
+fn note_rest(output: &mut Output, all: usize, shown: usize, kinds: &str) -> io::Result<()> {
+    if all <= shown {
+        return Ok(());
+    }
+    output.line(&[(term::FAINT, &format!("  and {} more{kinds}; --json has all", all - shown))])
 }
 
 fn model(output: &mut Output, told: &Narrative, columns: usize) -> io::Result<()> {
     output.heading(&format!("What {} makes of it", term::line(&told.model)))?;
     for one in &told.passages {
-        for line in wrapped(&one.text, columns - 2) {
-            output.plain(&format!("  {line}"))?;
-        }
+        paragraph(output, (Style::new(), "  "), (Style::new(), &one.text), columns)?;
         runs(output, &one.runs, 2, columns)?;
     }
     for one in &told.edits {
         let what = format!("{}: {}", one.skill, one.why);
-        for line in wrapped(&what, columns - 2) {
-            output.line(&[(Style::new().bold(), &format!("  {line}"))])?;
-        }
+        paragraph(output, (Style::new(), "  "), (Style::new().bold(), &what), columns)?;
         for line in one.text.lines() {
             output.plain(&format!("  | {}", term::line(line)))?;
         }
@@ -114,20 +123,8 @@ fn skills(output: &mut Output, report: &Report, columns: usize) -> io::Result<()
         return Ok(());
     }
     output.heading("Skills")?;
-    let heads = [
-        "SKILL",
-        "MODEL",
-        "PHASE",
-        "N",
-        "SUCCESS",
-        "FIRST",
-        "CHECKED GOOD",
-        "TRIES",
-        "MEDIAN",
-        "P95",
-        "UNKNOWN",
-    ];
-    let mut cells: Vec<Vec<String>> = vec![heads.map(str::to_owned).into()];
+    let heads: Vec<&str> = HEADS.split('|').collect();
+    let mut cells: Vec<Vec<String>> = vec![heads.iter().map(|head| (*head).to_owned()).collect()];
     cells.extend(report.groups.iter().take(ROWS).map(row));
     // A column in which nothing stands takes no room.
     let is_empty = |column: usize| cells[1..].iter().all(|row| row[column].is_empty() || row[column] == "-");
@@ -147,11 +144,7 @@ fn skills(output: &mut Output, report: &Report, columns: usize) -> io::Result<()
         let line = if output.terminal { term::fit(line.trim_end(), columns) } else { line.trim_end().into() };
         output.line(&[(style, &line)])?;
     }
-    if report.groups.len() > ROWS {
-        let more = format!("  and {} more; --json has all", report.groups.len() - ROWS);
-        output.line(&[(term::FAINT, &more)])?;
-    }
-    Ok(())
+    note_rest(output, report.groups.len(), ROWS, "")
 }
 
 fn row(group: &SkillStats) -> Vec<String> {
@@ -181,26 +174,17 @@ fn failures(output: &mut Output, report: &Report, columns: usize) -> io::Result<
         |time: &Option<String>| time.as_deref().map_or("?", |time| time.get(..10).unwrap_or(time)).to_owned();
     let width = term::count(report.failures[0].count).len();
     for one in report.failures.iter().take(FAILURES) {
-        let count = term::count(one.count);
-        for (at, line) in wrapped(&one.signature, columns - width - 4).iter().enumerate() {
-            let count = if at == 0 { &count } else { "" };
-            output.line(&[(Style::new().bold(), &format!("  {count:>width$}  ")), (Style::new(), line)])?;
-        }
+        let count = format!("  {:>width$}  ", term::count(one.count));
+        paragraph(output, (Style::new().bold(), &count), (Style::new(), &one.signature), columns)?;
         let times = format!("{} to {}", day(&one.first), day(&one.last));
         let runs = format!("runs {}", one.runs.join(", "));
         let mut meta = vec![one.skills.join(", "), one.models.join(", "), times, runs];
         // Not every run says which model it was.
         meta.retain(|part| !part.is_empty());
-        let meta = meta.join("; ");
-        for line in wrapped(&meta, columns - width - 4) {
-            output.line(&[(term::FAINT, &format!("{}{line}", " ".repeat(width + 4)))])?;
-        }
+        let indent = " ".repeat(width + 4);
+        paragraph(output, (term::FAINT, &indent), (term::FAINT, &meta.join("; ")), columns)?;
     }
-    if report.failures.len() > FAILURES {
-        let more = format!("  and {} more kinds; --json has all", report.failures.len() - FAILURES);
-        output.line(&[(term::FAINT, &more)])?;
-    }
-    Ok(())
+    note_rest(output, report.failures.len(), FAILURES, " kinds")
 }
 
 fn notes(output: &mut Output, report: &Report, columns: usize) -> io::Result<()> {
@@ -216,10 +200,7 @@ fn notes(output: &mut Output, report: &Report, columns: usize) -> io::Result<()>
     notes.extend(report.oddities.iter().map(|odd| format!("runs with {}: {}", odd.what, odd.count)));
     output.heading("What this rests on")?;
     for note in notes {
-        for (at, line) in wrapped(&note, columns - 4).iter().enumerate() {
-            let mark = if at == 0 { "  - " } else { "    " };
-            output.line(&[(term::FAINT, &format!("{mark}{line}"))])?;
-        }
+        paragraph(output, (term::FAINT, "  - "), (term::FAINT, &note), columns)?;
     }
     Ok(())
 }
@@ -272,6 +253,7 @@ fn percent(rate: f64) -> String {
     format!("{} %", whole(rate))
 }
 
+const HEADS: &str = "SKILL|MODEL|PHASE|N|SUCCESS|FIRST|CHECKED GOOD|TRIES|MEDIAN|P95|UNKNOWN";
 const COLUMNS: usize = 100;
 const COLUMNS_MIN: usize = 40;
 const WORD_COLUMNS: usize = 9;

@@ -79,7 +79,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RunExecArgs) -> Result<Exit, Fai
     {
         let _ = (context, args);
         let what = "there is no sandbox on this system, and no command is run without one; use Linux";
-        Err(Failure::new(Exit::Failed, what))
+        Err(Failure::failed(what))
     }
 }
 

@@ -9,9 +9,9 @@ use manent::SessionKey;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
 use manent_runs::{Run, Runs, Status, VerdictRef};
-use unicode_width::UnicodeWidthStr;
 
 use crate::commands::prelude::*;
+use crate::output::column_widths;
 
 /// List runs, newest first
 #[derive(Debug, Args)]
@@ -244,18 +244,13 @@ fn short(text: &str) -> String {
     }
 }
 
-/// A time for a person who looks on, or for a file.
-fn at_of(ms: i64, terminal: bool, now: i64) -> String {
-    if terminal { when::ago(ms, now) } else { when::format_ms(ms) }
-}
-
 fn table(rows: &[Row], output: &mut Output) -> io::Result<()> {
     let now = when::now_ms();
     let cell = |text: &str| match term::fit(&term::line(text), CELL_COLUMNS).into_owned() {
         text if text.is_empty() => "-".to_owned(),
         text => text,
     };
-    let at = |row: &Row| row.at_ms.map_or_else(|| "-".to_owned(), |ms| at_of(ms, output.terminal, now));
+    let at = |row: &Row| row.at_ms.map_or_else(|| "-".to_owned(), |ms| when::shown(ms, now, output.terminal));
     let cells: Vec<[String; 7]> = rows
         .iter()
         .map(|row| {
@@ -271,11 +266,7 @@ fn table(rows: &[Row], output: &mut Output) -> io::Result<()> {
         })
         .collect();
     let heads = ["WHEN", "STATUS", "SKILL", "MODEL", "TRIES", "TOOK", "RUN"];
-    let width = |column: usize| {
-        let widths = cells.iter().map(|row| row[column].width());
-        widths.chain([heads[column].width()]).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let widths = column_widths(&heads, &cells);
     let parts = |row: [&str; 7]| {
         let pad = |column: usize| format!("{}  ", term::pad(row[column], widths[column]));
         [pad(0), pad(1), [2, 3, 4, 5].map(pad).concat() + row[6]]
@@ -284,8 +275,9 @@ fn table(rows: &[Row], output: &mut Output) -> io::Result<()> {
     output.line(&[(term::FAINT, &format!("{when}{status}{rest}"))])?;
     for (row, cells) in rows.iter().zip(&cells) {
         let judged = row.judged.map_or_else(String::new, |judged| {
-            let at =
-                judged.at_ms.map_or_else(String::new, |ms| format!(" {}", at_of(ms, output.terminal, now)));
+            let at = judged
+                .at_ms
+                .map_or_else(String::new, |ms| format!(" {}", when::shown(ms, now, output.terminal)));
             let colon = if row.note.is_empty() { "" } else { ": " };
             format!("  judged{at}{colon}{}", term::fit(&term::line(&row.note), CELL_COLUMNS))
         });

@@ -48,12 +48,10 @@ pub(super) fn find(
     let mut found = by_id(context, runs, text, only)?;
     if found.len() > 1 {
         let places: Vec<String> = found.iter().map(FoundRun::name).collect();
-        let what = format!("{text:?} is the beginning of several: {}", places.join(", "));
-        return Err(Failure::new(Exit::Usage, what));
+        return Err(Failure::usage(format!("{text:?} is the beginning of several: {}", places.join(", "))));
     }
     found.pop().ok_or_else(|| {
-        let what = format!("there is no run {text:?}; `manent run list` shows what is there");
-        Failure::new(Exit::NotFound, what)
+        Failure::not_found(format!("there is no run {text:?}; `manent run list` shows what is there"))
     })
 }
 

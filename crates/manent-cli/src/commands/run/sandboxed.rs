@@ -32,9 +32,8 @@ use crate::context::user_home;
 
 pub(crate) fn run(context: &Context<'_>, args: &RunExecArgs) -> Result<Exit, Failure> {
     let session = session_key(&args.session)?;
-    let cwd = std::env::current_dir().map_err(|e| {
-        Failure::new(Exit::Failed, format!("the current directory is not there: {e}; go elsewhere"))
-    })?;
+    let cwd = std::env::current_dir()
+        .map_err(|e| Failure::failed(format!("the current directory is not there: {e}; go elsewhere")))?;
     // Without a sandbox nothing is run, and nothing was begun.
     let sandbox = Sandbox::probe()?;
     let store = context.store(args.wait.time)?;
@@ -105,7 +104,7 @@ fn ended_before(context: &Context<'_>, runs: &Runs, started: &StartedRun) -> Res
         "a run with this key has come to its end, {ended}, so it is not run again; `manent run show {id}` shows it; \
          {again}"
     );
-    Ok(Failure::new(Exit::Conflict, what))
+    Ok(Failure::conflict(what))
 }
 
 /// Returns the input of the run, for its record.
@@ -145,7 +144,7 @@ fn stop_by_signals() -> Result<(StopFlag, Arc<AtomicUsize>), Failure> {
 /// The error of a machine that runs as many processes as it may. Nothing was begun.
 fn no_thread(error: &io::Error) -> Failure {
     let hint = "nothing was run; end other programs, or raise the limit on processes (ulimit -u)";
-    Failure::new(Exit::Failed, format!("cannot start a thread: {error}; {hint}"))
+    Failure::failed(format!("cannot start a thread: {error}; {hint}"))
 }
 
 /// A command and how it is to be run.
@@ -424,7 +423,7 @@ fn tell(
         // Whoever uses what was shown must not take it for all.
         if exit == Exit::Done {
             let hint = format!("it succeeded; `manent run show {id}` shows what is recorded of it");
-            return Err(Failure::new(Exit::Failed, format!("{unshown}; {hint}")));
+            return Err(Failure::failed(format!("{unshown}; {hint}")));
         }
         context.warn(&unshown);
     }

@@ -46,7 +46,7 @@ fn print_found(
     super::warn_of_damage(context, runs, &found.session, &seen);
     let Some(printed) = printed else {
         let what = format!("the run {} is gone; look again with `manent run list`", found.name());
-        return Err(Failure::new(Exit::NotFound, what));
+        return Err(Failure::not_found(what));
     };
     printed?;
     output.finish()

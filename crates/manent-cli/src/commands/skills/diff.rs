@@ -74,13 +74,7 @@ pub(super) fn show(difference: &SkillDifference, output: &mut Output) -> io::Res
         output.line(&[(term::FAINT, &format!("  {word}  ")), (Style::new(), &path)])?;
         let lines: Vec<&str> = file.shown.lines().collect();
         for line in lines.iter().take(LINES_MAX) {
-            let color = match line.bytes().next() {
-                Some(b'+') => Some(AnsiColor::Green),
-                Some(b'-') => Some(AnsiColor::Red),
-                _ => None,
-            };
-            let style = Style::new().fg_color(color.map(Into::into));
-            output.line(&[(Style::new(), "    "), (style, &term::line(line))])?;
+            output.line(&[(Style::new(), "    "), (term::diff_style(line), &term::line(line))])?;
         }
         if lines.len() > LINES_MAX {
             let more = format!("    … and {} lines more; --json has them", lines.len() - LINES_MAX);

@@ -6,6 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::SkillsHere;
 use crate::commands::prelude::*;
+use crate::output::column_widths;
 
 /// List the skills, and say which are used
 #[derive(Debug, Args)]
@@ -58,11 +59,7 @@ fn table(skills: &[Skill], output: &mut Output) -> io::Result<()> {
     });
     let cells: Vec<[String; 5]> = cells.collect();
     let heads = ["SKILL", "FROM", "TOKENS", "WARNINGS", "STATE"];
-    let width = |column: usize| {
-        let widths = cells.iter().map(|row| row[column].width());
-        widths.chain([heads[column].width()]).max().unwrap_or_default()
-    };
-    let widths = [width(0), width(1), width(2), width(3)];
+    let widths = column_widths(&heads, &cells);
     let columns = output.columns();
     let line = |[name, origin, tokens, warnings, state]: [&str; 5]| {
         let (name, origin) = (term::pad(name, widths[0]), term::pad(origin, widths[1]));

@@ -77,8 +77,7 @@ impl SkillsHere {
 
     fn new(context: &Context<'_>, store: &Store) -> Result<SkillsHere, Failure> {
         let cwd = std::env::current_dir().map_err(|e| {
-            let what = format!("the current directory is not known: {e}; go to one that is there");
-            Failure::new(Exit::Failed, what)
+            Failure::failed(format!("the current directory is not known: {e}; go to one that is there"))
         })?;
         let (disk, store, home) = (RealDisk::shared(), store.clone(), context.home()?);
         Ok(SkillsHere { disk, store, home, user: user_home(), cwd })

@@ -26,7 +26,7 @@ pub(crate) fn run(context: &Context<'_>, args: &SkillsTrustArgs) -> Result<Exit,
     here.store.check_supports(Space::Ledger)?;
     let trusted = TrustedFolders::load(&here.store);
     if let Some(trouble) = trusted.trouble() {
-        return Err(Failure::new(Exit::Failed, trouble));
+        return Err(Failure::failed(trouble));
     }
     let skills = here.skills_of(context, folder.clone());
     let before = trusted.of(&folder);

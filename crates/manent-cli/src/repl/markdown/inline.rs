@@ -1,48 +1,37 @@
 //! Marks within a line: bold, italic, struck out, code, links.
 
-use anstyle::Style;
+use anstyle::{Effects, Style};
 
 use super::{CODE, HELD_CHARS_MAX};
 use crate::term;
 
-/// A part of a line, in its style.
+/// A part of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) text: String,
-    looks: Looks,
+    kind: SpanKind,
+    /// Bold, italic, struck out or underlined.
+    effects: Effects,
 }
 
-/// The styles that marks give to a part of a line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "marks within marks: each is there or not")]
-struct Looks {
-    bold: bool,
-    italic: bool,
-    struck: bool,
-    code: bool,
-    link: bool,
-    address: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SpanKind {
+    Text,
+    Code,
+    Link,
+    /// The address of a link.
+    Address,
 }
 
 impl Span {
     /// Returns the style of this part on a line of style `base`.
     pub(super) fn over(&self, base: Style) -> Style {
-        let looks = self.looks;
-        if looks.address {
-            return term::FAINT;
-        }
-        let mut style = if looks.code { CODE.effects(base.get_effects()) } else { base };
-        for (is_on, on) in [
-            (looks.bold, Style::new().bold()),
-            (looks.italic, Style::new().italic()),
-            (looks.struck, Style::new().strikethrough()),
-            (looks.link, Style::new().underline()),
-        ] {
-            if is_on {
-                style = style.effects(style.get_effects() | on.get_effects());
-            }
-        }
-        style
+        let style = match self.kind {
+            SpanKind::Address => return term::FAINT,
+            SpanKind::Code => CODE.effects(base.get_effects()),
+            SpanKind::Text | SpanKind::Link => base,
+        };
+        style.effects(style.get_effects() | self.effects)
     }
 }
 
@@ -63,8 +52,14 @@ pub(super) enum More {
 
 /// The result of looking for a mark at the front of a text.
 enum Mark {
-    /// Looks of what is in it, where that begins and ends, and where the text behind it begins.
-    Closed { looks: Looks, inside: (usize, usize), address: Option<(usize, usize)>, behind: usize },
+    /// A mark, the text inside it, and the offset of the text behind it.
+    Closed {
+        kind: SpanKind,
+        effects: Effects,
+        inside: (usize, usize),
+        address: Option<(usize, usize)>,
+        behind: usize,
+    },
     /// No mark: so many bytes are shown as they are.
     None(usize),
     /// That cannot be said yet.
@@ -85,12 +80,11 @@ pub(super) fn known(text: &str, before: Option<char>, more: More) -> Known {
                 before = rest[..bytes].chars().next_back();
                 known.bytes += bytes;
             }
-            Mark::Closed { looks, inside, address, behind } => {
-                known.push(&text[plain_from..known.bytes], Looks::default());
-                known.within(&rest[inside.0..inside.1], looks);
+            Mark::Closed { kind, effects, inside, address, behind } => {
+                known.push(&text[plain_from..known.bytes], SpanKind::Text, Effects::new());
+                known.within(&rest[inside.0..inside.1], kind, effects);
                 if let Some((from, to)) = address {
-                    let looks = Looks { address: true, ..Looks::default() };
-                    known.push(&format!(" ({})", &rest[from..to]), looks);
+                    known.push(&format!(" ({})", &rest[from..to]), SpanKind::Address, Effects::new());
                 }
                 before = rest[..behind].chars().next_back();
                 known.bytes += behind;
@@ -98,31 +92,24 @@ pub(super) fn known(text: &str, before: Option<char>, more: More) -> Known {
             }
         }
     }
-    known.push(&text[plain_from..known.bytes], Looks::default());
+    known.push(&text[plain_from..known.bytes], SpanKind::Text, Effects::new());
     known
 }
 
 impl Known {
-    fn push(&mut self, text: &str, looks: Looks) {
+    fn push(&mut self, text: &str, kind: SpanKind, effects: Effects) {
         if !text.is_empty() {
-            self.spans.push(Span { text: text.to_owned(), looks });
+            self.spans.push(Span { text: text.to_owned(), kind, effects });
         }
     }
 
     /// Adds text that stands within marks, and that may hold other marks unless it is code or a link.
-    fn within(&mut self, text: &str, looks: Looks) {
-        if looks.code || looks.link {
-            return self.push(text, looks);
+    fn within(&mut self, text: &str, kind: SpanKind, effects: Effects) {
+        if kind != SpanKind::Text {
+            return self.push(text, kind, effects);
         }
         for span in known(text, None, More::Never).spans {
-            let inner = span.looks;
-            let both = Looks {
-                bold: looks.bold || inner.bold,
-                italic: looks.italic || inner.italic,
-                struck: looks.struck || inner.struck,
-                ..inner
-            };
-            self.push(&span.text, both);
+            self.push(&span.text, span.kind, effects | span.effects);
         }
     }
 }
@@ -159,8 +146,7 @@ fn code(text: &str, more: More) -> Mark {
         at += found;
         let Some(closing) = run(&text[at..], '`', more) else { return Mark::Open };
         if closing == count {
-            let looks = Looks { code: true, ..Looks::default() };
-            return Mark::Closed { looks, inside: (count, at), address: None, behind: at + closing };
+            return closed(SpanKind::Code, Effects::new(), count, at);
         }
         at += closing;
     }
@@ -169,7 +155,7 @@ fn code(text: &str, more: More) -> Mark {
 
 fn emphasis(text: &str, of: char, before: Option<char>, more: More) -> Mark {
     let Some(count) = run(text, of, more) else { return Mark::Open };
-    let Some(looks) = looks_of(of, count) else { return Mark::None(count) };
+    let Some(effects) = effects_of(of, count) else { return Mark::None(count) };
     let in_word = before.is_some_and(char::is_alphanumeric) && (of == '_' || count == 1);
     let next = text[count..].chars().next();
     if in_word || next.is_none_or(char::is_whitespace) {
@@ -198,23 +184,27 @@ fn emphasis(text: &str, of: char, before: Option<char>, more: More) -> Mark {
         let is_behind_word = text[..at].chars().next_back().is_some_and(|c| !c.is_whitespace());
         let ends_word = after.is_none_or(|c| !c.is_alphanumeric()) || (of != '_' && count > 1);
         if closing == count && is_behind_word && ends_word {
-            return Mark::Closed { looks, inside: (count, at), address: None, behind: at + closing };
+            return closed(SpanKind::Text, effects, count, at);
         }
         at += closing;
     }
     open_or(more, count)
 }
 
-fn looks_of(of: char, count: usize) -> Option<Looks> {
-    let (bold, italic, struck) = match (of, count) {
-        ('~', 2) => (false, false, true),
-        ('~', _) => return None,
-        (_, 1) => (false, true, false),
-        (_, 2) => (true, false, false),
-        (_, 3) => (true, true, false),
-        _ => return None,
-    };
-    Some(Looks { bold, italic, struck, ..Looks::default() })
+/// Returns a mark of `count` characters before and behind the text that ends at `end`.
+fn closed(kind: SpanKind, effects: Effects, count: usize, end: usize) -> Mark {
+    Mark::Closed { kind, effects, inside: (count, end), address: None, behind: end + count }
+}
+
+fn effects_of(of: char, count: usize) -> Option<Effects> {
+    match (of, count) {
+        ('~', 2) => Some(Effects::STRIKETHROUGH),
+        ('~', _) => None,
+        (_, 1) => Some(Effects::ITALIC),
+        (_, 2) => Some(Effects::BOLD),
+        (_, 3) => Some(Effects::BOLD | Effects::ITALIC),
+        _ => None,
+    }
 }
 
 /// `[text](address)`: the text, and behind it the address, which would else be lost.
@@ -231,7 +221,7 @@ fn link(text: &str, more: More) -> Mark {
     if text.as_bytes()[to] == b' ' || length == 0 {
         return Mark::None(1);
     }
-    let looks = Looks { link: true, ..Looks::default() };
     let address = (text[1..end] != text[from..to]).then_some((from, to));
-    Mark::Closed { looks, inside: (1, end), address, behind: to + 1 }
+    let (kind, effects) = (SpanKind::Link, Effects::UNDERLINE);
+    Mark::Closed { kind, effects, inside: (1, end), address, behind: to + 1 }
 }

@@ -103,8 +103,7 @@ impl SessionList {
 
     /// The list in so many columns and rows: first what is typed, then as many sessions as there is room for.
     pub(super) fn lines(&self, columns: usize, rows: usize, colored: bool) -> Vec<String> {
-        let plural = if self.rows.len() == 1 { "" } else { "s" };
-        let count = format!("{} session{plural}", term::count(self.rows.len() as u64));
+        let count = term::counted(self.rows.len() as u64, "session");
         let help = "type to search, ↑↓ and Enter to go on with one, Esc to stay";
         let head = format!("session: {}▏ ({count}; {help})", term::line(&self.query));
         let mut lines = vec![styled(&term::fit(&head, columns), Style::new().bold(), colored)];
@@ -134,10 +133,7 @@ impl SessionList {
         let front =
             format!("{key}  {ago}  {:>5} turn{plural}  {}", summary.turns, term::line(&summary.title));
         match &row.said {
-            Some(said) => {
-                let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-                format!("{front}  … {}", term::line(&said))
-            }
+            Some(said) => format!("{front}  … {}", term::one_line(said, usize::MAX)),
             None => front,
         }
     }
