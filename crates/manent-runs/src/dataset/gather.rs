@@ -52,16 +52,6 @@ pub(super) struct RowMeta {
     pub(super) is_repair: bool,
 }
 
-/// Counts of one row.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct RowCounts {
-    pub(super) secrets: u64,
-    pub(super) homes: u64,
-    pub(super) beside_calls: u64,
-    pub(super) from_summary: bool,
-    pub(super) memory_left_out: bool,
-}
-
 /// A log of runs.
 #[derive(Debug)]
 pub(super) struct SourceLog {
@@ -141,12 +131,11 @@ impl Gathered {
             let known = self.quoted.entry(session).or_insert(range);
             *known = (known.0.min(range.0), known.1.max(range.1));
         }
-        let counts = row.counts;
-        self.counts.secrets += counts.secrets;
-        self.counts.homes += counts.homes;
-        self.counts.beside_calls += counts.beside_calls;
-        self.counts.from_summaries += u64::from(counts.from_summary);
-        self.counts.memory_left_out += u64::from(counts.memory_left_out);
+        self.counts.secrets += row.secrets;
+        self.counts.homes += row.homes;
+        self.counts.beside_calls += row.beside_calls;
+        self.counts.from_summaries += u64::from(row.from_summary);
+        self.counts.memory_left_out += u64::from(row.memory_left_out);
         let signature = row.signature.map_or(NO_SIGNATURE, |signature| {
             self.signatures.push(signature);
             self.signatures.len() as u32 - 1

@@ -305,24 +305,8 @@ pub(super) fn read<T: for<'de> Deserialize<'de>>(json: &str) -> Option<T> {
 
 /// Appends a text as a JSON string.
 pub(super) fn push_string(out: &mut String, text: &str) {
-    out.push('"');
-    let mut copied = 0;
-    for (at, byte) in
-        text.bytes().enumerate().filter(|(_, byte)| *byte < b' ' || matches!(byte, b'"' | b'\\'))
-    {
-        out.push_str(&text[copied..at]);
-        copied = at + 1;
-        let _ = match byte {
-            b'"' => out.write_str("\\\""),
-            b'\\' => out.write_str("\\\\"),
-            b'\n' => out.write_str("\\n"),
-            b'\r' => out.write_str("\\r"),
-            b'\t' => out.write_str("\\t"),
-            other => write!(out, "\\u{other:04x}"),
-        };
-    }
-    out.push_str(&text[copied..]);
-    out.push('"');
+    // A string always has a JSON form.
+    let _ = serde_json::to_string(text).map(|json| out.push_str(&json));
 }
 
 #[cfg(test)]

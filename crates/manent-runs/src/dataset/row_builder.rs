@@ -6,7 +6,6 @@ use super::clean::Cleaner;
 use super::draft::{
     AnswerSource, AttemptVerdict, ChatMessage, Draft, PromptSource, ROW_BYTES_MAX, Role, RowOrigin,
 };
-use super::gather::RowCounts;
 use super::messages::{RowPart, messages_of_input, push_string, shape, tools};
 use super::quote::QuotedRange;
 use super::{DatasetFormat, SkipReason};
@@ -29,7 +28,12 @@ pub(super) struct Row {
     /// A hash of the prompt and the answer.
     pub(super) hash: u64,
     pub(super) signature: Option<Signature>,
-    pub(super) counts: RowCounts,
+    /// Credentials, names in paths and texts beside calls that were taken out.
+    pub(super) secrets: u64,
+    pub(super) homes: u64,
+    pub(super) beside_calls: u64,
+    pub(super) from_summary: bool,
+    pub(super) memory_left_out: bool,
     pub(super) quoted: Vec<QuotedRange>,
 }
 
@@ -51,7 +55,7 @@ struct Tools {
 impl RowBuilder {
     /// Makes a row of a draft whose quotes were looked up.
     pub(super) fn row(&mut self, draft: Draft, format: DatasetFormat) -> Result<Row, SkipReason> {
-        let is_summary = matches!(draft.answered, AnswerSource::Summary(_));
+        let from_summary = matches!(draft.answered, AnswerSource::Summary(_));
         let asked = asked(draft.asked);
         let answered = answered(draft.answered);
         check(&asked, &answered)?;
@@ -97,13 +101,11 @@ impl RowBuilder {
             hash: first_half(&hasher) as u64,
             prompt_hash,
             signature: signature(&asked, &answered),
-            counts: RowCounts {
-                secrets: cleaner.secrets,
-                homes: cleaner.homes,
-                beside_calls,
-                from_summary: is_summary,
-                memory_left_out: draft.memory_left_out,
-            },
+            secrets: cleaner.secrets,
+            homes: cleaner.homes,
+            beside_calls,
+            from_summary,
+            memory_left_out: draft.memory_left_out,
             quoted: draft.quoted,
             prompt,
             answer,

@@ -18,10 +18,11 @@ use super::tally::{
 };
 
 /// The difference between the two sides of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComparisonKind {
     /// The time: this period, and the one before.
+    #[default]
     Period,
     /// The version of the skill.
     Version,
@@ -32,7 +33,7 @@ pub enum ComparisonKind {
 }
 
 /// Two shares of the runs of a skill.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Comparison {
     /// The difference between the two sides.
     pub differs: ComparisonKind,
@@ -82,15 +83,10 @@ pub(super) fn trend(group: &SkillTally) -> Comparison {
         phase: group.phase.clone(),
         from: "the period before".to_owned(),
         to: "this period".to_owned(),
-        since: None,
         before: Proportion::new(group.before.success, group.before.ended()),
         after: Proportion::new(group.ends.success, group.ends.ended()),
-        version_too: false,
-        same_inputs: false,
-        chance: None,
-        corrected: None,
-        supported: false,
         runs: group.bad.ids().chain(group.good.ids()).collect(),
+        ..Comparison::default()
     }
 }
 
@@ -126,18 +122,13 @@ fn by_version(old: &VersionTally, new: &VersionTally) -> Comparison {
         differs: ComparisonKind::Version,
         skill: new.skill.clone(),
         model: new.model.clone(),
-        phase: String::new(),
         from: old.hash.clone(),
         to: new.hash.clone(),
         since: new.first_ms.map(date),
         before: share(&old.ends),
         after: share(&new.ends),
-        version_too: false,
-        same_inputs: false,
-        chance: None,
-        corrected: None,
-        supported: false,
         runs: new.bad.ids().chain(new.good.ids().take(1)).chain(old.good.ids().take(2)).collect(),
+        ..Comparison::default()
     }
 }
 
@@ -197,19 +188,14 @@ fn by_model_pair(old: &ModelRuns<'_>, new: &ModelRuns<'_>, beside: bool) -> Comp
     Comparison {
         differs: if beside { ComparisonKind::ModelBeside } else { ComparisonKind::Model },
         skill: new.versions.first().map_or_else(String::new, |version| version.skill.clone()),
-        model: String::new(),
-        phase: String::new(),
         from: old.name.to_owned(),
         to: new.name.to_owned(),
         since: new.first_ms.map(date),
         before: share(&old.ends),
         after: share(&new.ends),
         version_too: hashes(old) != hashes(new),
-        same_inputs: false,
-        chance: None,
-        corrected: None,
-        supported: false,
         runs,
+        ..Comparison::default()
     }
 }
 

@@ -1,16 +1,14 @@
-//! Whether two inputs are the same: a number for a JSON value that does not depend on the order of members, on blanks,
-//! or on how a number is written.
+//! A hash of JSON values that does not depend on the order of members, on blanks, or on how a number is written, to find
+//! runs on the same input.
 
-use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
 use foldhash::quality::FixedState;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Number, Value};
 
-/// The number of an input. What is no JSON, or nested too deep, counts byte by byte.
-pub(super) fn number_of(json: &str) -> u64 {
-    let mut reader = serde_json::Deserializer::from_str(json);
-    InputHasher.deserialize(&mut reader).unwrap_or_else(|_| hash(&(Shape::Raw, json)))
+/// Returns the hash of an input. Text that is not JSON, or nested too deep, is hashed byte by byte.
+pub(super) fn input_hash(json: &str) -> u64 {
+    serde_json::from_str(json).map_or_else(|_| hash(&(Shape::Raw, json)), |value| hash_value(&value))
 }
 
 /// Returns true if an input holds no data.
@@ -29,67 +27,31 @@ enum Shape {
     Raw,
 }
 
-struct InputHasher;
-
-impl<'de> DeserializeSeed<'de> for InputHasher {
-    type Value = u64;
-
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<u64, D::Error> {
-        reader.deserialize_any(self)
+fn hash_value(value: &Value) -> u64 {
+    match value {
+        Value::Null => hash(&Shape::Null),
+        Value::Bool(is) => hash(&(Shape::Bool, is)),
+        Value::Number(number) => hash_number(number),
+        Value::String(text) => hash(&(Shape::Text, text)),
+        Value::Array(items) => {
+            items.iter().fold(hash(&Shape::List), |sum, item| hash(&(sum, hash_value(item))))
+        }
+        // A sum, so that the order of members does not matter.
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| hash(&(name, hash_value(value)));
+            hash(&(Shape::Object, members.iter().map(member).fold(0, u64::wrapping_add)))
+        }
     }
 }
 
-impl<'de> Visitor<'de> for InputHasher {
-    type Value = u64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any JSON")
-    }
-
-    fn visit_bool<E>(self, is: bool) -> Result<u64, E> {
-        Ok(hash(&(Shape::Bool, is)))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<u64, E> {
-        Ok(hash(&(Shape::Number, i128::from(number))))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<u64, E> {
-        Ok(hash(&(Shape::Number, i128::from(number))))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<u64, E> {
+fn hash_number(number: &Number) -> u64 {
+    let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    let float = number.as_f64().unwrap_or_default();
+    match whole {
+        Some(whole) => hash(&(Shape::Number, whole)),
         // `1.0` is `1`.
-        if number.fract() == 0.0 && number.abs() < WHOLE_BELOW {
-            return Ok(hash(&(Shape::Number, number as i128)));
-        }
-        Ok(hash(&(Shape::Number, number.to_bits())))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<u64, E> {
-        Ok(hash(&(Shape::Text, text)))
-    }
-
-    fn visit_unit<E>(self) -> Result<u64, E> {
-        Ok(hash(&Shape::Null))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<u64, A::Error> {
-        let mut sum = hash(&Shape::List);
-        while let Some(item) = items.next_element_seed(InputHasher)? {
-            sum = hash(&(sum, item));
-        }
-        Ok(sum)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<u64, A::Error> {
-        // A sum, so that the order does not matter.
-        let mut sum = 0_u64;
-        while let Some(name) = members.next_key_seed(InputHasher)? {
-            let value = members.next_value_seed(InputHasher)?;
-            sum = sum.wrapping_add(hash(&(name, value)));
-        }
-        Ok(hash(&(Shape::Object, sum)))
+        None if float.fract() == 0.0 && float.abs() < WHOLE_BELOW => hash(&(Shape::Number, float as i128)),
+        None => hash(&(Shape::Number, float.to_bits())),
     }
 }
 
@@ -111,7 +73,7 @@ mod tests {
             r#"{"a":1,"b":[true,null,"x"],"c":{"d":1.0,"e":""}}"#,
             r#" { "c" : {"e":"","d":1}, "b":[true, null, "\u0078"], "a":1.0 } "#,
         ];
-        assert_eq!(number_of(same[0]), number_of(same[1]));
+        assert_eq!(input_hash(same[0]), input_hash(same[1]));
         let apart = [
             "1",
             "\"1\"",
@@ -134,7 +96,7 @@ mod tests {
             "1e400",
         ];
         for (at, one) in apart.iter().enumerate() {
-            assert!(apart[..at].iter().all(|other| number_of(other) != number_of(one)), "{one}");
+            assert!(apart[..at].iter().all(|other| input_hash(other) != input_hash(one)), "{one}");
         }
         assert!(
             is_empty("{}") && is_empty("[ ]") && is_empty("\"\"") && !is_empty("0") && !is_empty("{\"a\":1}")
@@ -144,6 +106,6 @@ mod tests {
     #[test]
     fn nesting_of_any_depth_overflows_nothing() {
         let deep = format!("{}{}", "[".repeat(1 << 20), "]".repeat(1 << 20));
-        assert_eq!(number_of(&deep), number_of(&deep));
+        assert_eq!(input_hash(&deep), input_hash(&deep));
     }
 }

@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 
 use manent::{REDACTED, redact};
 use memchr::memmem::Finder;
+use regex::Regex;
 
 use crate::runs::{Attempt, Run, Status};
 
@@ -75,14 +76,14 @@ fn meaningful(text: &str) -> Vec<&str> {
     let mut telling = Vec::new();
     let mut last = Vec::new();
     for line in text.lines().rev().map(str::trim) {
-        if line.chars().filter(|c| c.is_alphanumeric()).take(2).count() < 2 || is_noise(line) {
+        if line.chars().filter(|c| c.is_alphanumeric()).take(2).count() < 2 || matches(&NOISE, line) {
             continue;
         }
         let looked_at = &line[..line.floor_char_boundary(LOOKED_AT_BYTES)];
         if last.len() < LINES {
             last.push(looked_at);
         }
-        if tells(&line[..line.floor_char_boundary(LINE_BYTES)]) {
+        if matches(&TELLING, &line[..line.floor_char_boundary(LINE_BYTES)]) {
             telling.push(looked_at);
             if telling.len() == LINES {
                 break;
@@ -94,41 +95,13 @@ fn meaningful(text: &str) -> Vec<&str> {
     chosen
 }
 
-fn tells(line: &str) -> bool {
-    contains_any(line, &TELLING, TELLING_LETTERS)
+/// Compiles an alternation of words that match in any case.
+fn any_of(words: &str) -> Option<Regex> {
+    Regex::new(&format!("(?i-u:{words})")).ok()
 }
 
-/// Lines that stand at the end of many outputs and say nothing of the cause.
-fn is_noise(line: &str) -> bool {
-    contains_any(line, &NOISE, NOISE_LETTERS)
-}
-
-/// Returns true if a line holds one of these words in any case. They are in lower case, and begin with these letters.
-fn contains_any(line: &str, words: &[&str], letters: u32) -> bool {
-    let line = line.as_bytes();
-    line.iter().enumerate().any(|(at, byte)| {
-        let first = byte.to_ascii_lowercase();
-        letters & letter(first) != 0
-            && words.iter().any(|word| {
-                let word = word.as_bytes();
-                word[0] == first
-                    && line.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word))
-            })
-    })
-}
-
-/// A bit for each letter that one of the words begins with.
-const fn first_letters(words: &[&str]) -> u32 {
-    let (mut bits, mut at) = (0, 0);
-    while at < words.len() {
-        bits |= letter(words[at].as_bytes()[0]);
-        at += 1;
-    }
-    bits
-}
-
-const fn letter(byte: u8) -> u32 {
-    if byte.is_ascii_lowercase() { 1 << (byte - b'a') } else { 0 }
+fn matches(words: &LazyLock<Option<Regex>>, line: &str) -> bool {
+    words.as_ref().is_some_and(|words| words.is_match(line))
 }
 
 /// Appends a line to a signature.
@@ -272,47 +245,20 @@ pub(super) const NOTHING_SAID: &str = "(nothing is said)";
 const JUDGED_BAD: &str = "judged bad";
 /// Words behind which a number says what went wrong.
 const KEEPS_NUMBER: [&str; 6] = ["status", "code", "http", "errno", "signal", "http/1.1"];
-const TELLING: [&str; 26] = [
-    "error",
-    "fail",
-    "panic",
-    "exception",
-    "cannot",
-    "can't",
-    "could not",
-    "couldn't",
-    "not found",
-    "no such",
-    "denied",
-    "refused",
-    "timed out",
-    "timeout",
-    "deadline",
-    "assert",
-    "fatal",
-    "undefined",
-    "unexpected",
-    "invalid",
-    "missing",
-    "unable",
-    "abort",
-    "killed",
-    "out of memory",
-    "mismatch",
-];
-const NOISE: [&str; 9] = [
-    "rust_backtrace",
-    "for more information",
-    "could not compile",
-    "test result:",
-    "failures:",
-    "exit status",
-    "npm err! a complete log",
-    "build failed, waiting",
-    "short test summary",
-];
-const TELLING_LETTERS: u32 = first_letters(&TELLING);
-const NOISE_LETTERS: u32 = first_letters(&NOISE);
+/// Words of lines that say what went wrong.
+static TELLING: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    any_of(
+        "error|fail|panic|exception|cannot|can't|could not|couldn't|not found|no such|denied|refused|timed out|timeout|\
+         deadline|assert|fatal|undefined|unexpected|invalid|missing|unable|abort|killed|out of memory|mismatch",
+    )
+});
+/// Words of lines that stand at the end of many outputs and say nothing of the cause.
+static NOISE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    any_of(
+        "rust_backtrace|for more information|could not compile|test result:|failures:|exit status|\
+         npm err! a complete log|build failed, waiting|short test summary",
+    )
+});
 const EXTENSIONS: [&str; 46] = [
     "rs", "py", "js", "ts", "tsx", "jsx", "mjs", "go", "c", "h", "cc", "cpp", "hpp", "java", "kt", "rb",
     "php", "swift", "cs", "json", "jsonl", "toml", "yaml", "yml", "md", "txt", "log", "lock", "sh", "html",

@@ -9,7 +9,7 @@ use super::report::{FailureCluster, Report, SkillStats};
 use super::statistics::{Proportion, RUNS_MIN};
 
 /// The topic of a statement, in the order of importance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topic {
     /// The success rate fell.
@@ -29,6 +29,7 @@ pub enum Topic {
     /// The success rate of a skill.
     Rate,
     /// There are too few runs to say anything.
+    #[default]
     TooFew,
 }
 
@@ -50,7 +51,7 @@ impl Topic {
 }
 
 /// Something worth saying.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Statement {
     /// The topic.
     pub topic: Topic,
@@ -245,12 +246,11 @@ fn flaky(one: &FlakySkill) -> Statement {
         topic: if one.enough { Topic::Flaky } else { Topic::TooFew },
         text,
         n: one.n,
-        chance: None,
         skill: Some(one.skill.clone()),
         model: Some(one.model.clone()),
         runs: one.pairs.iter().flat_map(|(good, bad)| [good.clone(), bad.clone()]).collect(),
         about: about(&["flaky", &one.skill, &one.model]),
-        lesson: None,
+        ..Statement::default()
     }
 }
 
@@ -272,12 +272,11 @@ fn failures(one: &FailureCluster) -> Statement {
         topic: Topic::Failures,
         text: format!("{alike}, {when}: {}", one.signature),
         n: one.count,
-        chance: None,
         skill: (one.skills.len() == 1).then(|| one.skills[0].clone()),
         model: (one.models.len() == 1).then(|| one.models[0].clone()),
         runs: one.runs.clone(),
         about: one.about(),
-        lesson: None,
+        ..Statement::default()
     }
 }
 
@@ -285,13 +284,9 @@ fn unused(name: &str) -> Statement {
     Statement {
         topic: Topic::Unused,
         text: format!("{} was never used in this time (0 runs)", skill_name(name)),
-        n: 0,
-        chance: None,
         skill: Some(name.to_owned()),
-        model: None,
-        runs: Vec::new(),
         about: about(&["unused", name]),
-        lesson: None,
+        ..Statement::default()
     }
 }
 
@@ -341,12 +336,11 @@ fn statement_of(group: &SkillStats, topic: Topic, text: String) -> Statement {
         topic,
         text,
         n: group.n,
-        chance: None,
         skill: Some(group.skill.clone()),
         model: Some(group.model.clone()),
         runs: group.failed_runs.iter().chain(&group.good_runs).cloned().collect(),
         about: about(&[word, &group.skill, &group.model, &group.phase]),
-        lesson: None,
+        ..Statement::default()
     }
 }
 

@@ -285,7 +285,7 @@ impl<'q> Tally<'q> {
         if input_hash::is_empty(input) && file.is_empty() {
             return;
         }
-        let number = if input.is_empty() { 0 } else { input_hash::number_of(input) };
+        let number = if input.is_empty() { 0 } else { input_hash::input_hash(input) };
         let key = key_with(&[facts.skill, facts.model, facts.version, file, &run.project_root], number);
         let input = self.inputs.at(key, |input| {
             input.of = pair_key(facts.skill, facts.model);

@@ -4,13 +4,12 @@
 //! verdict on it: the very same one is not written twice.
 
 use manent_log::{Body, Durability, Expect, KeyedLine, Occurrence};
-use manent_store::{AppendOptions, Position, Receipt, Seek, SessionKey, StreamWriter, clock};
+use manent_store::{AppendOptions, Position, Receipt, SessionKey, StreamWriter, clock};
 use serde_json::value::RawValue;
 
+use super::Runs;
 use super::entry::{Run, RunRecord};
 use super::keys::Name;
-use super::logs::RunLogs;
-use super::{Runs, line_at};
 use crate::error::{Error, Result};
 
 /// Names a run of a session.
@@ -51,7 +50,7 @@ pub struct VerdictReceipt {
 }
 
 /// The run that is meant, and how it is named in a verdict.
-struct Meant {
+struct VerdictTarget {
     run_id: String,
     run_seq: u64,
     /// The number of the attempt; `None` if the run has none.
@@ -66,15 +65,14 @@ impl Runs {
     /// A run that was begun and never ended has an outcome from then on. Should it end all the same, the verdict is one
     /// on its last attempt.
     pub fn judge(&self, session: &SessionKey, verdict: &NewVerdict) -> Result<VerdictReceipt> {
-        let logs = &self.logs;
         if self.log(session)?.is_none() {
             return Err(no_run(session, &verdict.run));
         }
-        let mut held = logs.lease(session)?;
+        let mut held = self.lease(session)?;
         for _ in 0..super::record::TRIES {
             // Before anything is looked for: whatever another program writes from here on is a conflict.
             let next = held.next_seq();
-            let meant = Meant::find(logs, session, &mut *held, verdict)?;
+            let meant = VerdictTarget::find(self, session, &mut *held, verdict)?;
             let mut judged = meant.judged();
             match meant.last_verdict(&mut *held)? {
                 Some(last) if says_the_same(&last, verdict) => {
@@ -108,22 +106,22 @@ impl Runs {
     }
 }
 
-impl Meant {
+impl VerdictTarget {
     fn find(
-        logs: &RunLogs,
+        runs: &Runs,
         session: &SessionKey,
         held: &mut dyn StreamWriter,
         verdict: &NewVerdict,
-    ) -> Result<Meant> {
+    ) -> Result<VerdictTarget> {
         let unknown = || no_run(session, &verdict.run);
         let id = match &verdict.run {
             RunName::Id(id) => id.clone(),
             RunName::Seq(seq) => {
                 let take = |line: RunRecord<'_>| {
                     let run = line.run()?;
-                    Some((run.run_id.to_string(), Meant::of(&run, session, verdict)))
+                    Some((run.run_id.to_string(), VerdictTarget::of(&run, session, verdict)))
                 };
-                let (id, meant) = line_at(logs, session, Seek::Seq(*seq), *seq, take)?.ok_or_else(unknown)?;
+                let (id, meant) = runs.record_at(session, *seq, take)?.ok_or_else(unknown)?;
                 if id.is_empty() {
                     return meant;
                 }
@@ -134,10 +132,10 @@ impl Meant {
         let found = Name::find_any(held, &Name::of_run(&id))?.ok_or_else(unknown)?;
         let run =
             RunRecord::of_bytes(found.seq, &found.bytes).and_then(RunRecord::run).ok_or_else(unknown)?;
-        Meant::of(&run, session, verdict)
+        VerdictTarget::of(&run, session, verdict)
     }
 
-    fn of(run: &Run<'_>, session: &SessionKey, verdict: &NewVerdict) -> Result<Meant> {
+    fn of(run: &Run<'_>, session: &SessionKey, verdict: &NewVerdict) -> Result<VerdictTarget> {
         let last = run.last_attempt();
         let has_wanted = (0..run.attempts.len()).any(|nth| Some(run.number_of(nth)) == verdict.attempt);
         if let Some(attempt) = verdict.attempt.filter(|_| !has_wanted) {
@@ -145,7 +143,12 @@ impl Meant {
             return Err(Error::NoAttempt { session: session.to_string(), run, attempt, last });
         }
         let attempt = verdict.attempt.or(last);
-        Ok(Meant { run_id: run.run_id.to_string(), run_seq: run.seq, attempt, is_last: attempt == last })
+        Ok(VerdictTarget {
+            run_id: run.run_id.to_string(),
+            run_seq: run.seq,
+            attempt,
+            is_last: attempt == last,
+        })
     }
 
     /// The names under which there may be verdicts on it.

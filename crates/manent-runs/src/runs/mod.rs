@@ -18,11 +18,9 @@
 //! | `known.rs` | which runs were met, for whoever reads |
 //! | `logs.rs` | the streams that all of it is kept in |
 
-mod alone;
 mod entry;
 mod judge;
 mod keys;
-mod logs;
 mod new_entry;
 mod record;
 mod seen_runs;
@@ -31,22 +29,21 @@ mod verdict;
 use std::ops::ControlFlow;
 
 use manent::Store;
-use manent_log::{Body, Damage, Durability, Expect, LogEnd, LogItem, VerifyReport};
+use manent_log::{Body, Damage, Durability, LogEnd, LogItem, VerifyReport};
 use manent_store::{
-    LockMode, LockName, Place, Receipt, Repaired, Seek, Selector, SessionKey, Space, StreamFilter, StreamId,
-    StreamStat,
+    AppendOptions, IfMissing, LockMode, LockName, Place, Receipt, Repaired, Seek, Selector, SessionKey,
+    Space, StreamFilter, StreamId, StreamReader, StreamStat, StreamWriter, Target,
 };
 
 use crate::error::Result;
-use logs::{LogReader, RunLogs};
+use keys::RUN_KEYS;
 use seen_runs::SeenRuns;
 
-pub use alone::RunLock;
 pub(crate) use entry::bare;
 pub use entry::{Attempt, INTERRUPTED, NOT_CHECKED, NOT_RUN, Oddity, RecordRange, Run, RunRecord, Status};
 pub use judge::{NewVerdict, RunName, VerdictReceipt};
 pub use new_entry::{EntryError, NewAttempt, NewEntry, NewRun, RunEnd};
-pub use record::{RunReceipt, StartedRun};
+pub use record::{RunLock, RunReceipt, StartedRun};
 pub use verdict::{Verdict, VerdictRef};
 
 /// The runs of a store. Clones share everything.
@@ -68,7 +65,7 @@ pub use verdict::{Verdict, VerdictRef};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Runs {
-    logs: RunLogs,
+    store: Store,
 }
 
 /// Counts of what was met when runs were read.
@@ -92,7 +89,7 @@ impl Runs {
     /// Returns the runs of a store. An error if the store keeps no runs, because it is a directory of another program.
     pub fn open(store: &Store) -> Result<Runs> {
         store.check_supports(Space::Runs)?;
-        Ok(Runs { logs: RunLogs::new(store.clone()) })
+        Ok(Runs { store: store.clone() })
     }
 
     /// Appends records to the log of a session, as they are.
@@ -102,36 +99,40 @@ impl Runs {
         bodies: &[Body],
         durability: Durability,
     ) -> Result<Vec<Receipt>> {
-        self.logs.append(session, bodies, durability, Expect::Any)
+        let header = || self.store.new_header(session);
+        let how = AppendOptions { wait: self.store.wait(), ..AppendOptions::new(durability) };
+        let id = StreamId::live_in(Space::Runs, session);
+        Ok(self.store.streams().append(&id, &header, bodies, &how)?)
     }
 
     /// The sessions of which there are runs, in the order of their keys.
     pub fn sessions(&self) -> Result<Vec<StreamStat>> {
         let filter = StreamFilter::new(Space::Runs, Place::Live, Selector::All);
-        let mut listed = self.logs.store().streams().list(&filter)?;
+        let mut listed = self.store.streams().list(&filter)?;
         listed.sort_by(|a, b| a.id.key.as_str().cmp(b.id.key.as_str()));
         Ok(listed)
     }
 
     /// The log of a session, if it has one.
     pub fn log(&self, session: &SessionKey) -> Result<Option<StreamStat>> {
-        self.logs.stat(session)
+        let filter = StreamFilter::new(Space::Runs, Place::Live, Selector::Key(session));
+        Ok(self.store.streams().list(&filter)?.into_iter().next())
     }
 
     /// Checks every byte of the log of a session; nothing if it has none.
     pub fn verify(&self, session: &SessionKey) -> Result<Option<VerifyReport>> {
-        Ok(self.logs.store().verify_stream(&StreamId::live_in(Space::Runs, session))?)
+        Ok(self.store.verify_stream(&StreamId::live_in(Space::Runs, session))?)
     }
 
     /// Sets a torn end of the log of a session aside, and acknowledges its damage.
     pub fn repair(&self, session: &SessionKey) -> Result<Repaired> {
-        Ok(self.logs.store().repair_stream(&StreamId::live_in(Space::Runs, session))?)
+        Ok(self.store.repair_stream(&StreamId::live_in(Space::Runs, session))?)
     }
 
     /// The id of the run that a record is about: its beginning, its end, or a verdict on it; empty if it has none.
     /// Nothing: it is no record about a run.
     pub fn run_of(&self, session: &SessionKey, seq: u64) -> Result<Option<String>> {
-        line_at(&self.logs, session, Seek::Seq(seq), seq, |line| match line {
+        self.record_at(session, seq, |line| match line {
             RunRecord::Run(run) | RunRecord::Start(run) => Some(run.run_id.into_owned()),
             RunRecord::Verdict(verdict) => Some(verdict.run_id.into_owned()),
         })
@@ -142,7 +143,7 @@ impl Runs {
         if self.log(session)?.is_none() {
             return Ok(false);
         }
-        let store = self.logs.store();
+        let store = &self.store;
         let moves = LockName::Moves(Space::Runs);
         let _right = store.streams().lock(moves, LockMode::Exclusive, store.wait())?;
         match store.streams().delete(&StreamId::live_in(Space::Runs, session), store.wait()) {
@@ -210,7 +211,7 @@ impl Runs {
         faults: &mut LogFaults,
         mut take: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
     ) -> Result<bool> {
-        let mut reader = self.logs.open(session, start)?;
+        let Some(mut reader) = self.reader(session, start)? else { return Ok(true) };
         while reader.advance()? {
             match reader.item() {
                 Some(LogItem::Damage(damage)) => faults.damage.push(damage),
@@ -223,24 +224,42 @@ impl Runs {
         }
         Ok(true)
     }
-}
 
-/// Calls `take` with the record `seq`, which must be the first from `start` on. Returns `None` if it is not about a
-/// run.
-fn line_at<T>(
-    logs: &RunLogs,
-    session: &SessionKey,
-    start: Seek<'_>,
-    seq: u64,
-    take: impl FnOnce(RunRecord<'_>) -> Option<T>,
-) -> Result<Option<T>> {
-    let mut reader: LogReader = logs.open(session, start)?;
-    while reader.advance()? {
-        let Some(LogItem::Entry(entry)) = reader.item() else { continue };
-        let is_it = entry.seq == seq;
-        return Ok(RunRecord::of_bytes(seq, entry.bytes).filter(|_| is_it).and_then(take));
+    /// Calls `take` with the record `seq`. Returns `None` if there is no such record, or it is not about a run.
+    fn record_at<T>(
+        &self,
+        session: &SessionKey,
+        seq: u64,
+        take: impl FnOnce(RunRecord<'_>) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let Some(mut reader) = self.reader(session, Seek::Seq(seq))? else { return Ok(None) };
+        while reader.advance()? {
+            let Some(LogItem::Entry(entry)) = reader.item() else { continue };
+            let is_it = entry.seq == seq;
+            return Ok(RunRecord::of_bytes(seq, entry.bytes).filter(|_| is_it).and_then(take));
+        }
+        Ok(None)
     }
-    Ok(None)
+
+    /// Opens the log of a session and moves to a place in it. Returns `None` if it does not exist.
+    fn reader(&self, session: &SessionKey, start: Seek<'_>) -> Result<Option<Box<dyn StreamReader>>> {
+        let id = StreamId::live_in(Space::Runs, session);
+        let mut reader = match self.store.streams().open(Target::Id(&id)) {
+            Err(e) if e.is_not_found() => return Ok(None),
+            reader => reader?,
+        };
+        reader.seek(start)?;
+        Ok(Some(reader))
+    }
+
+    /// Takes the right to write the log of a session, or a new one. A long log is read for its keys before, while
+    /// others may write to it.
+    fn lease(&self, session: &SessionKey) -> Result<Box<dyn StreamWriter>> {
+        let header = || self.store.new_header(session);
+        let id = StreamId::live_in(Space::Runs, session);
+        self.store.streams().prefetch_keys(&id, &RUN_KEYS)?;
+        Ok(self.store.streams().lease(&id, IfMissing::Create(&header), self.store.wait())?)
+    }
 }
 
 /// Everything of a log that cannot be read.

@@ -5,15 +5,24 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use manent_log::{Body, Durability, Expect, KeyedLine, Occurrence};
-use manent_store::{AppendOptions, Position, Receipt, SessionKey, StreamWriter};
+use manent_store::{
+    AppendOptions, Lock, LockMode, LockName, Position, Receipt, SessionKey, Space, StreamWriter,
+};
 
 use super::Runs;
 use super::entry::RunRecord;
 use super::keys::Name;
 use super::new_entry::{Kind, NewEntry, NewRun, RunEnd};
 use crate::error::{Error, Result};
+
+/// The right to be the only one at work on a run, until it is dropped.
+#[derive(Debug)]
+pub struct RunLock {
+    _lock: Lock,
+}
 
 /// Proof that an entry is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +64,21 @@ impl StartedRun {
 }
 
 impl Runs {
+    /// Makes sure that nobody else is at work on the run of this key, in any process: whoever asks meanwhile is told
+    /// [`Error::Running`] at once. Take it before [`Runs::begin`], and keep it until the end is recorded.
+    pub fn lock_run(&self, session: &SessionKey, idempotency_key: &str) -> Result<RunLock> {
+        // Both may be of any length, and hold anything.
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&(session.as_str().len() as u64).to_le_bytes());
+        let hash = hasher.update(session.as_str().as_bytes()).update(idempotency_key.as_bytes()).finalize();
+        let name = format!("{}{MARK}", &hash.to_hex()[..HASH_DIGITS]);
+        let name = LockName::Named(Space::Runs, &name);
+        match self.store.streams().lock(name, LockMode::Exclusive, Duration::ZERO) {
+            Err(manent_store::Error::Busy { pid, .. }) => Err(Error::Running { pid }),
+            taken => Ok(RunLock { _lock: taken? }),
+        }
+    }
+
     /// Records that a run begins. When it returns, that survives power loss: begin the run after it, not before.
     pub fn begin(&self, session: &SessionKey, run: NewRun) -> Result<StartedRun> {
         let entry = NewEntry::start(&run)?;
@@ -112,7 +136,7 @@ impl Runs {
         }
         let ids: Vec<String> = entries.iter().map(run_id_of).collect();
         let bodies: Vec<Body> = entries.iter().zip(&ids).map(|(entry, id)| entry.body(id, session)).collect();
-        let receipts = self.logs.append(session, &bodies, durability, Expect::Any)?;
+        let receipts = self.append(session, &bodies, durability)?;
         let recorded = |((run_id, receipt), entry): ((String, Receipt), &NewEntry)| {
             let ended = entry.kind == Kind::Run;
             RunReceipt { run_id, receipt, repeated: false, ended }
@@ -127,7 +151,7 @@ impl Runs {
         durability: Durability,
         if_unsure: IfUnsure,
     ) -> Result<Vec<RunReceipt>> {
-        let mut held = self.logs.lease(session)?;
+        let mut held = self.lease(session)?;
         for _ in 0..TRIES {
             // Before anything is looked for: whatever another program writes from here on is a conflict.
             let next = held.next_seq();
@@ -293,3 +317,6 @@ fn no_receipt(session: &SessionKey) -> Error {
 const LONGEST_ID: &str = "00000000-0000-0000-0000-000000000000";
 /// The number of times that another program may write in the moment between our look and our append.
 pub(super) const TRIES: u32 = 8;
+/// Behind the names of such locks. No log is called so.
+const MARK: &str = ".running";
+const HASH_DIGITS: usize = 32;

@@ -16,7 +16,7 @@ use manent_store::{Seek, SessionKey, Space, StreamId};
 use memchr::memmem::Finder;
 
 use super::entry::{Members, Run, RunRecord, Status, text, time};
-use super::{LogFaults, Runs, line_at};
+use super::{LogFaults, Runs};
 use crate::error::Result;
 
 /// A verdict on an attempt of a run, as its line tells it.
@@ -104,7 +104,7 @@ impl Run<'_> {
 impl Runs {
     /// All that a verdict says, by the number of its record. Nothing: that is no verdict, or is not there.
     pub fn verdict(&self, session: &SessionKey, seq: u64) -> Result<Option<Verdict<'static>>> {
-        line_at(&self.logs, session, Seek::Seq(seq), seq, |line| match line {
+        self.record_at(session, seq, |line| match line {
             RunRecord::Verdict(verdict) => Some(verdict.into_owned()),
             RunRecord::Run(_) | RunRecord::Start(_) => None,
         })
@@ -114,7 +114,7 @@ impl Runs {
     pub(super) fn verdicts(&self, session: &SessionKey) -> Result<Verdicts> {
         let mut verdicts = Verdicts::default();
         let id = StreamId::live_in(Space::Runs, session);
-        if !self.logs.store().streams().may_contain(&id, Verdict::KIND.as_bytes())? {
+        if !self.store.streams().may_contain(&id, Verdict::KIND.as_bytes())? {
             return Ok(verdicts);
         }
         let word = Finder::new(Verdict::KIND);
