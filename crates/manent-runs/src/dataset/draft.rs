@@ -7,6 +7,7 @@
 
 use crate::runs::{Attempt, INTERRUPTED, NOT_CHECKED, NOT_RUN, RecordRange, Run, bare};
 
+use super::messages::messages_of_input;
 use super::quote::QuotedRange;
 use super::{Recipe, SkipReason};
 
@@ -30,8 +31,10 @@ pub(super) struct Draft {
     pub(super) origin: RowOrigin,
     pub(super) verdict: AttemptVerdict,
     pub(super) model: String,
-    pub(super) asked: PromptSource,
-    pub(super) answered: AnswerSource,
+    pub(super) prompt: MessageSource,
+    pub(super) answer: MessageSource,
+    /// True if the answer is a summary of what the model said.
+    pub(super) from_summary: bool,
     /// The failures of the attempts before it.
     pub(super) failures: Vec<EarlierFailure>,
     /// True if the prompt holds one of these failures.
@@ -71,24 +74,36 @@ pub(super) enum Role {
     Tool,
 }
 
-/// The source of a prompt.
+impl ChatMessage {
+    pub(super) fn new(role: Role, content: impl Into<String>) -> ChatMessage {
+        ChatMessage { role, content: content.into(), ..ChatMessage::default() }
+    }
+}
+
+/// The messages of a prompt or an answer.
 #[derive(Debug)]
-pub(super) enum PromptSource {
-    /// A passage of a session, to be looked up.
+pub(super) enum MessageSource {
+    /// Records of a session, to be looked up.
     Records(RecordRange),
-    /// The input of the run: JSON.
-    Input(String),
-    /// The input, and behind it what earlier attempts answered and how that failed.
-    Told(String, Vec<(String, String)>),
     Messages(Vec<ChatMessage>),
 }
 
-/// The source of an answer.
-#[derive(Debug)]
-pub(super) enum AnswerSource {
-    Records(RecordRange),
-    Summary(String),
-    Messages(Vec<ChatMessage>),
+impl MessageSource {
+    /// Returns the messages; none if they were not looked up.
+    pub(super) fn into_messages(self) -> Vec<ChatMessage> {
+        match self {
+            MessageSource::Records(_) => Vec::new(),
+            MessageSource::Messages(messages) => messages,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let of_one = |one: &ChatMessage| one.content.len() + one.calls.as_ref().map_or(0, String::len) + 100;
+        match self {
+            MessageSource::Records(_) => 0,
+            MessageSource::Messages(messages) => messages.iter().map(of_one).sum(),
+        }
+    }
 }
 
 /// The failure of an earlier attempt.
@@ -104,25 +119,13 @@ pub(super) struct EarlierFailure {
 impl Draft {
     /// Returns the approximate memory that the draft takes.
     pub(super) fn bytes(&self) -> usize {
-        let of_said = |said: &Vec<ChatMessage>| -> usize {
-            said.iter().map(|one| one.content.len() + one.calls.as_ref().map_or(0, String::len) + 100).sum()
-        };
-        let asked = match &self.asked {
-            PromptSource::Records(_) => 0,
-            PromptSource::Input(input) => input.len(),
-            PromptSource::Told(input, told) => {
-                input.len() + told.iter().map(|(a, b)| a.len() + b.len()).sum::<usize>()
-            }
-            PromptSource::Messages(said) => of_said(said),
-        };
-        let answered = match &self.answered {
-            AnswerSource::Records(_) => 0,
-            AnswerSource::Summary(text) => text.len(),
-            AnswerSource::Messages(said) => of_said(said),
-        };
         let failures = self.failures.iter().flat_map(|failure| &failure.printed).map(|ends| ends.len() + 100);
         let failures: usize = failures.sum();
-        asked + answered + failures + self.tools.as_ref().map_or(0, String::len) + 300
+        self.prompt.bytes()
+            + self.answer.bytes()
+            + failures
+            + self.tools.as_ref().map_or(0, String::len)
+            + 300
     }
 }
 
@@ -182,33 +185,36 @@ fn draft(
         return Err(SkipReason::Failed);
     }
     let is_first = before.is_empty() && attempt.attempt.is_none_or(|number| number <= 1);
-    let asked = match (&attempt.prompt_ref, run.input) {
-        (Some(passage), _) => PromptSource::Records(passage.clone()),
+    let mut is_repair = false;
+    let prompt = match (&attempt.prompt_ref, run.input) {
+        (Some(passage), _) => MessageSource::Records(passage.clone()),
         (None, None) => return Err(SkipReason::NoPrompt),
         (None, Some(input)) if input.len() > ROW_BYTES_MAX => return Err(SkipReason::TooLong),
-        (None, Some(input)) if is_first => PromptSource::Input(input.to_owned()),
+        (None, Some(input)) if is_first => MessageSource::Messages(messages_of_input(input)),
         (None, Some(input)) if recipe.summaries && !before.is_empty() => {
-            PromptSource::Told(input.to_owned(), told(before)?)
+            is_repair = true;
+            let mut messages = messages_of_input(input);
+            messages.extend(failed_exchanges(before)?);
+            MessageSource::Messages(messages)
         }
         (None, Some(_)) => return Err(SkipReason::UnknownPrompt),
     };
-    let answered = match &attempt.output_ref {
-        Some(passage) => AnswerSource::Records(passage.clone()),
+    let answer = match &attempt.output_ref {
+        Some(passage) => MessageSource::Records(passage.clone()),
         None if attempt.output_summary.trim().is_empty() => return Err(SkipReason::NoOutput),
         None if !recipe.summaries => return Err(SkipReason::OnlySummary),
         None if attempt.output_summary.len() > ROW_BYTES_MAX => return Err(SkipReason::TooLong),
-        None => AnswerSource::Summary(attempt.output_summary.to_string()),
+        None => MessageSource::Messages(vec![ChatMessage::new(Role::Assistant, &*attempt.output_summary)]),
     };
-    let is_repair = matches!(asked, PromptSource::Told(..));
-    let failures =
-        if matches!(asked, PromptSource::Records(_)) { failures(attempt, before) } else { Vec::new() };
+    let failures = if attempt.prompt_ref.is_some() { failures(attempt, before) } else { Vec::new() };
     let model = model.to_string();
     Ok(Draft {
         origin: RowOrigin { seq: run.seq, at_ms: run.at_ms, ..RowOrigin::default() },
         verdict,
         model,
-        asked,
-        answered,
+        prompt,
+        answer,
+        from_summary: attempt.output_ref.is_none(),
         failures,
         is_repair,
         tools: None,
@@ -263,8 +269,8 @@ fn ends_of(printed: &str) -> Vec<String> {
 
 /// Returns the answers of earlier attempts and the output of their checkers. If one of these is not known, the prompt
 /// is not.
-fn told(before: &[&Attempt<'_>]) -> Result<Vec<(String, String)>, SkipReason> {
-    let (mut told, mut bytes) = (Vec::with_capacity(before.len()), 0);
+fn failed_exchanges(before: &[&Attempt<'_>]) -> Result<Vec<ChatMessage>, SkipReason> {
+    let (mut messages, mut bytes) = (Vec::new(), 0);
     for attempt in before {
         let (answered, printed) = (attempt.output_summary.trim(), attempt.runner_output.trim());
         if answered.is_empty() || printed.is_empty() || !failed(attempt) {
@@ -274,9 +280,10 @@ fn told(before: &[&Attempt<'_>]) -> Result<Vec<(String, String)>, SkipReason> {
         if bytes > ROW_BYTES_MAX {
             return Err(SkipReason::TooLong);
         }
-        told.push((answered.to_owned(), printed.to_owned()));
+        messages.push(ChatMessage::new(Role::Assistant, answered));
+        messages.push(ChatMessage::new(Role::User, printed));
     }
-    Ok(told)
+    Ok(messages)
 }
 
 /// Returns true if a run passes the filters.

@@ -257,7 +257,7 @@ pub(super) fn tools(json: &str, cleaner: &mut Cleaner) -> Result<String, SkipRea
 /// The input of a run as messages: a text, a conversation, or whatever JSON it is.
 pub(super) fn messages_of_input(input: &str) -> Vec<ChatMessage> {
     let value: Option<Value> = read(input);
-    let user = |content: String| vec![ChatMessage { role: Role::User, content, ..ChatMessage::default() }];
+    let user = |content: String| vec![ChatMessage::new(Role::User, content)];
     match value {
         Some(Value::String(text)) => user(text),
         Some(Value::Object(members)) => match members.get("messages").and_then(conversation) {

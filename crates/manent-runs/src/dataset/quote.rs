@@ -8,7 +8,7 @@ use manent::Store;
 use manent::context::{Message, Origin, PassageError, PassageReader};
 use manent_store::{Place, SessionKey, StreamId};
 
-use super::draft::{AnswerSource, ChatMessage, Draft, EarlierFailure, PromptSource, ROW_BYTES_MAX, Role};
+use super::draft::{ChatMessage, Draft, EarlierFailure, MessageSource, ROW_BYTES_MAX, Role};
 use super::messages::RowPart;
 use super::{Recipe, SkipReason};
 use crate::error::Result;
@@ -56,11 +56,10 @@ impl<'a> QuoteReader<'a> {
     ) -> Result<(Vec<Draft>, Vec<Draft>)> {
         let mut wanted: Vec<(String, (u64, u64), usize, RowPart)> = Vec::new();
         for (at, draft) in drafts.iter().enumerate() {
-            if let PromptSource::Records(passage) = &draft.asked {
-                wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, RowPart::Prompt));
-            }
-            if let AnswerSource::Records(passage) = &draft.answered {
-                wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, RowPart::Answer));
+            for (source, part) in [(&draft.prompt, RowPart::Prompt), (&draft.answer, RowPart::Answer)] {
+                if let MessageSource::Records(passage) = source {
+                    wanted.push((name(passage), (passage.seq.1, passage.seq.0), at, part));
+                }
             }
         }
         if wanted.is_empty() {
@@ -95,11 +94,9 @@ impl<'a> QuoteReader<'a> {
     }
 
     fn fill(&mut self, draft: &mut Draft, part: RowPart) -> Result<std::result::Result<(), SkipReason>> {
-        let passage = match (part, &draft.asked, &draft.answered) {
-            (RowPart::Prompt, PromptSource::Records(passage), _)
-            | (RowPart::Answer, _, AnswerSource::Records(passage)) => passage.clone(),
-            _ => return Ok(Ok(())),
-        };
+        let source = if part == RowPart::Prompt { &draft.prompt } else { &draft.answer };
+        let MessageSource::Records(passage) = source else { return Ok(Ok(())) };
+        let passage = passage.clone();
         if passage.seq.0 > passage.seq.1 || passage.seq.1 == 0 {
             return Ok(Err(SkipReason::BadReference));
         }
@@ -125,11 +122,11 @@ impl<'a> QuoteReader<'a> {
                 draft.is_repair = draft.failures.iter().any(|failure| holds(&messages, &passage, failure));
                 draft.failures.clear();
                 draft.tools = seen.context.tools;
-                draft.asked = PromptSource::Messages(without_recalled(messages));
+                draft.prompt = MessageSource::Messages(without_recalled(messages));
             }
             RowPart::Answer => match follower.said(passage.seq)? {
                 Ok(messages) => match answer(messages) {
-                    Some(said) => draft.answered = AnswerSource::Messages(said),
+                    Some(said) => draft.answer = MessageSource::Messages(said),
                     None => return Ok(Err(SkipReason::OddShape)),
                 },
                 Err(gone) => return Ok(Err(reason(gone))),

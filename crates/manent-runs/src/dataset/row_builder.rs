@@ -3,10 +3,8 @@
 use manent::similarity::{MinHash, Signature};
 
 use super::clean::Cleaner;
-use super::draft::{
-    AnswerSource, AttemptVerdict, ChatMessage, Draft, PromptSource, ROW_BYTES_MAX, Role, RowOrigin,
-};
-use super::messages::{RowPart, messages_of_input, push_string, shape, tools};
+use super::draft::{AttemptVerdict, ChatMessage, Draft, ROW_BYTES_MAX, Role, RowOrigin};
+use super::messages::{RowPart, push_string, shape, tools};
 use super::quote::QuotedRange;
 use super::{DatasetFormat, SkipReason};
 
@@ -55,9 +53,7 @@ struct Tools {
 impl RowBuilder {
     /// Makes a row of a draft whose quotes were looked up.
     pub(super) fn row(&mut self, draft: Draft, format: DatasetFormat) -> Result<Row, SkipReason> {
-        let from_summary = matches!(draft.answered, AnswerSource::Summary(_));
-        let asked = asked(draft.asked);
-        let answered = answered(draft.answered);
+        let (asked, answered) = (draft.prompt.into_messages(), draft.answer.into_messages());
         check(&asked, &answered)?;
         let mut cleaner = Cleaner::default();
         let tools = match &draft.tools {
@@ -104,7 +100,7 @@ impl RowBuilder {
             secrets: cleaner.secrets,
             homes: cleaner.homes,
             beside_calls,
-            from_summary,
+            from_summary: draft.from_summary,
             memory_left_out: draft.memory_left_out,
             quoted: draft.quoted,
             prompt,
@@ -127,34 +123,6 @@ impl RowBuilder {
         let written = Some(tools.written.clone()).filter(|written| written != "[]");
         self.tools = Some(tools);
         Ok(written)
-    }
-}
-
-fn asked(asked: PromptSource) -> Vec<ChatMessage> {
-    let said = |role: Role, content: String| ChatMessage { role, content, ..ChatMessage::default() };
-    match asked {
-        PromptSource::Messages(messages) => messages,
-        PromptSource::Input(input) => messages_of_input(&input),
-        PromptSource::Told(input, told) => {
-            let mut messages = messages_of_input(&input);
-            for (answered, printed) in told {
-                messages.push(said(Role::Assistant, answered));
-                messages.push(said(Role::User, printed));
-            }
-            messages
-        }
-        // Looked up before.
-        PromptSource::Records(_) => Vec::new(),
-    }
-}
-
-fn answered(answered: AnswerSource) -> Vec<ChatMessage> {
-    match answered {
-        AnswerSource::Messages(messages) => messages,
-        AnswerSource::Summary(content) => {
-            vec![ChatMessage { role: Role::Assistant, content, ..ChatMessage::default() }]
-        }
-        AnswerSource::Records(_) => Vec::new(),
     }
 }
 

@@ -13,9 +13,7 @@ use serde::Serialize;
 use super::bounded_map::BoundedMap;
 use super::report::{SkillStats, date};
 use super::statistics::{FALSE_ALARMS, Proportion, RUNS_MIN, different, holm};
-use super::tally::{
-    ExampleRuns, InputTally, OutcomeCounts, SkillTally, VersionTally, earlier, later, pair_key,
-};
+use super::tally::{ExampleRuns, InputTally, OutcomeCounts, SkillTally, TimeSpan, VersionTally, pair_key};
 
 /// The difference between the two sides of a comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -106,8 +104,8 @@ pub(super) fn versions(table: BoundedMap<VersionTally>) -> Vec<Comparison> {
             by_model.entry(&version.model).or_default().push(version);
         }
         for of_model in by_model.values_mut() {
-            of_model.retain(|version| version.first_ms.is_some());
-            of_model.sort_by(|a, b| (a.first_ms, &a.hash).cmp(&(b.first_ms, &b.hash)));
+            of_model.retain(|version| version.span.first_ms.is_some());
+            of_model.sort_by(|a, b| (a.span.first_ms, &a.hash).cmp(&(b.span.first_ms, &b.hash)));
             // Of a skill with a new version every day, the last changes are what anybody asks about.
             let skip = of_model.len().saturating_sub(CHANGES + 1);
             found.extend(of_model[skip..].windows(2).map(|pair| by_version(pair[0], pair[1])));
@@ -124,7 +122,7 @@ fn by_version(old: &VersionTally, new: &VersionTally) -> Comparison {
         model: new.model.clone(),
         from: old.hash.clone(),
         to: new.hash.clone(),
-        since: new.first_ms.map(date),
+        since: new.span.first_ms.map(date),
         before: share(&old.ends),
         after: share(&new.ends),
         runs: new.bad.ids().chain(new.good.ids().take(1)).chain(old.good.ids().take(2)).collect(),
@@ -136,22 +134,21 @@ fn by_version(old: &VersionTally, new: &VersionTally) -> Comparison {
 struct ModelRuns<'a> {
     name: &'a str,
     ends: OutcomeCounts,
-    first_ms: Option<i64>,
-    last_ms: Option<i64>,
+    span: TimeSpan,
     versions: &'a [&'a VersionTally],
 }
 
 fn by_models(by_model: &BTreeMap<&str, Vec<&VersionTally>>) -> Vec<Comparison> {
     let mut models: Vec<ModelRuns<'_>> =
         by_model.iter().map(|(name, versions)| of_model(name, versions)).collect();
-    models.retain(|model| model.first_ms.is_some() && !model.name.is_empty());
+    models.retain(|model| model.span.first_ms.is_some() && !model.name.is_empty());
     models.sort_by(|a, b| (b.ends.ended(), a.name).cmp(&(a.ends.ended(), b.name)));
     models.truncate(MODELS);
-    models.sort_by(|a, b| (a.first_ms, a.name).cmp(&(b.first_ms, b.name)));
+    models.sort_by(|a, b| (a.span.first_ms, a.name).cmp(&(b.span.first_ms, b.name)));
     let mut found = Vec::new();
     for (at, old) in models.iter().enumerate() {
         for (nth, new) in models[at + 1..].iter().enumerate() {
-            let beside = old.last_ms > new.first_ms;
+            let beside = old.span.last_ms > new.span.first_ms;
             if beside || nth == 0 {
                 found.push(by_model_pair(old, new, beside));
             }
@@ -161,12 +158,10 @@ fn by_models(by_model: &BTreeMap<&str, Vec<&VersionTally>>) -> Vec<Comparison> {
 }
 
 fn of_model<'a>(name: &'a str, versions: &'a [&'a VersionTally]) -> ModelRuns<'a> {
-    let mut model =
-        ModelRuns { name, ends: OutcomeCounts::default(), first_ms: None, last_ms: None, versions };
+    let mut model = ModelRuns { name, ends: OutcomeCounts::default(), span: TimeSpan::default(), versions };
     for version in versions {
         model.ends.merge(version.ends);
-        version.first_ms.into_iter().for_each(|ms| earlier(&mut model.first_ms, ms));
-        version.last_ms.into_iter().for_each(|ms| later(&mut model.last_ms, ms));
+        model.span.merge(version.span);
     }
     model
 }
@@ -190,7 +185,7 @@ fn by_model_pair(old: &ModelRuns<'_>, new: &ModelRuns<'_>, beside: bool) -> Comp
         skill: new.versions.first().map_or_else(String::new, |version| version.skill.clone()),
         from: old.name.to_owned(),
         to: new.name.to_owned(),
-        since: new.first_ms.map(date),
+        since: new.span.first_ms.map(date),
         before: share(&old.ends),
         after: share(&new.ends),
         version_too: hashes(old) != hashes(new),

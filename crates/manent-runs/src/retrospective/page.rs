@@ -327,9 +327,7 @@ fn bar(class: &str, share: f64) -> Markup {
 fn group_label(group: &SkillStats) -> Markup {
     let more: Vec<&str> =
         [&*group.model, &*group.phase].into_iter().filter(|part| !part.is_empty()).collect();
-    html! {
-        div class="label" { b { (visible(skill_name(&group.skill))) } span { (visible(&more.join(" · "))) } }
-    }
+    html! { b { (visible(skill_name(&group.skill))) } span { (visible(&more.join(" · "))) } }
 }
 
 fn group_name(group: &SkillStats) -> String {
@@ -362,45 +360,37 @@ fn success_rate(group: &SkillStats) -> Markup {
         0 => String::new(),
         count => format!(", {count} unknown"),
     };
-    let name = group_name(group);
-    let Proportion { count, of, rate: Some(rate), low: Some(low), high: Some(high) } = group.success else {
-        return too_few_row(group, &name, &open);
-    };
-    if !group.enough {
-        return too_few_row(group, &name, &open);
-    }
-    let (count, of) = (thousands(count), thousands(of));
-    let between = format!("between {} and {}", percent(low), percent(high));
-    let words = format!("{name}: {} succeeded ({count} of {of}), {between}", percent(rate));
-    let (low, high) = (low * 100.0, high * 100.0);
-    let whisker = |top: f64| {
-        let bottom = 12.0 - top;
-        format!("M{low:.2} 6H{high:.2}M{low:.2} {top}V{bottom}M{high:.2} {top}V{bottom}")
-    };
-    let marks = html! {
-        (bar("bar", rate))
-        path class="halo" d=(whisker(2.5)) fill="none" {}
-        path class="whisker" d=(whisker(3.0)) fill="none" {}
-    };
-    html! {
-        li class="row" {
-            (group_label(group))
-            (chart("rate", &words, &marks))
-            div class="value" { (percent(rate)) span { (count) " of " (of) (open) } }
+    let (words, marks, value) = match group.success {
+        Proportion { count, of, rate: Some(rate), low: Some(low), high: Some(high) } if group.enough => {
+            let (count, of, rate_words) = (thousands(count), thousands(of), percent(rate));
+            let between = format!("between {} and {}", percent(low), percent(high));
+            let (low, high) = (low * 100.0, high * 100.0);
+            let whisker = |top: f64| {
+                let bottom = 12.0 - top;
+                format!("M{low:.2} 6H{high:.2}M{low:.2} {top}V{bottom}M{high:.2} {top}V{bottom}")
+            };
+            let marks = html! {
+                (bar("bar", rate))
+                path class="halo" d=(whisker(2.5)) fill="none" {}
+                path class="whisker" d=(whisker(3.0)) fill="none" {}
+            };
+            let value = html! { (rate_words) span { (count) " of " (of) (open) } };
+            (format!("{rate_words} succeeded ({count} of {of}), {between}"), marks, value)
         }
-    }
+        _ => {
+            let few = too_few_words(group.n);
+            let track = html! { rect class="track" width="100" height="12" {} };
+            let value = html! { span { (few) (open) } };
+            (few, track, value)
+        }
+    };
+    let chart = chart("rate", &format!("{}: {words}", group_name(group)), &marks);
+    row(&group_label(group), &chart, &value)
 }
 
-fn too_few_row(group: &SkillStats, name: &str, open: &str) -> Markup {
-    let few = too_few_words(group.n);
-    let track = html! { rect class="track" width="100" height="12" {} };
-    html! {
-        li class="row" {
-            (group_label(group))
-            (chart("rate", &format!("{name}: {few}"), &track))
-            div class="value" { span { (few) (open) } }
-        }
-    }
+/// A row of a chart: its label, its bar, and its value in figures.
+fn row(label: &Markup, chart: &Markup, value: &Markup) -> Markup {
+    html! { li class="row" { div class="label" { (label) } (chart) div class="value" { (value) } } }
 }
 
 /// The number of attempts that successes took.
@@ -419,11 +409,8 @@ fn attempts(report: &Report) -> Markup {
         ul class="rows" {
             @for (at, count) in counts.iter().enumerate().take(last + 1) {
                 @let share = float(*count) / float(all);
-                li class="row" {
-                    div class="label" { (name(at)) }
-                    (chart("count", &format!("{}: {count} runs", name(at)), &bar("bar", share)))
-                    div class="value" { (percent(share)) span { (count) " runs" } }
-                }
+                @let chart = chart("count", &format!("{}: {count} runs", name(at)), &bar("bar", share));
+                (row(&html! { (name(at)) }, &chart, &html! { (percent(share)) span { (count) " runs" } }))
             }
         }
     };
@@ -460,12 +447,9 @@ fn durations(report: &Report) -> Markup {
                     path class="mark" d=(format!("M{from:.2} 3.5V8.5")) {}
                     path class="mark late" d=(format!("M{to:.2} 3.5V8.5")) {}
                 };
-                li class="row" {
-                    (group_label(group))
-                    (chart("span",
-                        &format!("{}: median {half}, 95 of 100 within {nearly}", group_name(group)), &marks))
-                    div class="value" { (half) span { (nearly) " for 95 %" } }
-                }
+                @let words = format!("{}: median {half}, 95 of 100 within {nearly}", group_name(group));
+                @let value = html! { (half) span { (nearly) " for 95 %" } };
+                (row(&group_label(group), &chart("span", &words, &marks), &value))
             }
             li class="row" aria-hidden="true" {
                 div class="scale" { @for power in ticks { span { (tick(power)) } } }

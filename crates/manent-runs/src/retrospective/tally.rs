@@ -76,8 +76,7 @@ pub(super) struct VersionTally {
     pub(super) model: String,
     pub(super) hash: String,
     pub(super) ends: OutcomeCounts,
-    pub(super) first_ms: Option<i64>,
-    pub(super) last_ms: Option<i64>,
+    pub(super) span: TimeSpan,
     pub(super) good: ExampleRuns,
     pub(super) bad: ExampleRuns,
 }
@@ -101,8 +100,7 @@ pub(super) struct InputTally {
 pub(super) struct FailureTally {
     pub(super) signature: String,
     pub(super) count: u64,
-    pub(super) first_ms: Option<i64>,
-    pub(super) last_ms: Option<i64>,
+    pub(super) span: TimeSpan,
     pub(super) skills: NameSample,
     pub(super) models: NameSample,
     pub(super) examples: ExampleRuns,
@@ -132,8 +130,7 @@ pub(super) struct Tally<'q> {
     /// Known skills that were met.
     pub(super) met: Vec<bool>,
     known: HashMap<&'q str, usize>,
-    pub(super) first_ms: Option<i64>,
-    pub(super) last_ms: Option<i64>,
+    pub(super) span: TimeSpan,
     /// Runs that were asked for, but of which nobody knows whether they were in the period.
     pub(super) without_time: u64,
     pub(super) nameless: u64,
@@ -163,8 +160,7 @@ impl<'q> Tally<'q> {
             odd: BTreeMap::new(),
             met: vec![false; question.known_skills.len()],
             known: known.map(|(at, name)| (name.as_str(), at)).collect(),
-            first_ms: None,
-            last_ms: None,
+            span: TimeSpan::default(),
             without_time: 0,
             nameless: 0,
             ahead: 0,
@@ -229,8 +225,7 @@ impl<'q> Tally<'q> {
 
     fn count(&mut self, run: &Run<'_>, facts: &RunFacts<'_>) {
         if let Some(ms) = facts.spot.at_ms {
-            earlier(&mut self.first_ms, ms);
-            later(&mut self.last_ms, ms);
+            self.span.add(ms);
             self.days.entry(ms.div_euclid(DAY_MS)).or_default().add(run.status);
         }
         for odd in &run.oddities {
@@ -270,8 +265,7 @@ impl<'q> Tally<'q> {
         });
         version.ends.add(status);
         if let Some(ms) = facts.spot.at_ms {
-            earlier(&mut version.first_ms, ms);
-            later(&mut version.last_ms, ms);
+            version.span.add(ms);
         }
         let examples = if status == Status::Success { &mut version.good } else { &mut version.bad };
         examples.add(facts.spot, &facts.id);
@@ -314,8 +308,7 @@ impl<'q> Tally<'q> {
             *self.odd.entry(odd).or_default() += count;
         }
         self.met.iter_mut().zip(other.met).for_each(|(mine, theirs)| *mine |= theirs);
-        other.first_ms.into_iter().for_each(|ms| earlier(&mut self.first_ms, ms));
-        other.last_ms.into_iter().for_each(|ms| later(&mut self.last_ms, ms));
+        self.span.merge(other.span);
         self.without_time += other.without_time;
         self.nameless += other.nameless;
         self.ahead += other.ahead;
@@ -402,8 +395,7 @@ impl FailureTally {
     fn add(&mut self, facts: &RunFacts<'_>) {
         self.count += 1;
         if let Some(ms) = facts.spot.at_ms {
-            earlier(&mut self.first_ms, ms);
-            later(&mut self.last_ms, ms);
+            self.span.add(ms);
         }
         self.skills.add(facts.skill);
         self.models.add(facts.model);
@@ -416,12 +408,22 @@ fn beginning(word: &str) -> &str {
     &word[..word.floor_char_boundary(WORD_BYTES)]
 }
 
-pub(super) fn earlier(first: &mut Option<i64>, ms: i64) {
-    *first = Some(first.map_or(ms, |first| first.min(ms)));
+/// The times of the first and the last run of some kind.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct TimeSpan {
+    pub(super) first_ms: Option<i64>,
+    pub(super) last_ms: Option<i64>,
 }
 
-pub(super) fn later(last: &mut Option<i64>, ms: i64) {
-    *last = Some(last.map_or(ms, |last| last.max(ms)));
+impl TimeSpan {
+    fn add(&mut self, ms: i64) {
+        self.merge(TimeSpan { first_ms: Some(ms), last_ms: Some(ms) });
+    }
+
+    pub(super) fn merge(&mut self, other: TimeSpan) {
+        self.first_ms = self.first_ms.into_iter().chain(other.first_ms).min();
+        self.last_ms = self.last_ms.max(other.last_ms);
+    }
 }
 
 pub(super) fn keep_first(kept: &mut Option<(RunPosition, Box<str>)>, spot: RunPosition, id: &str) {
@@ -469,8 +471,7 @@ impl BoundedValue for VersionTally {
 
     fn merge(&mut self, other: VersionTally) {
         self.ends.merge(other.ends);
-        other.first_ms.into_iter().for_each(|ms| earlier(&mut self.first_ms, ms));
-        other.last_ms.into_iter().for_each(|ms| later(&mut self.last_ms, ms));
+        self.span.merge(other.span);
         self.good.merge(other.good);
         self.bad.merge(other.bad);
     }
@@ -500,8 +501,7 @@ impl BoundedValue for FailureTally {
 
     fn merge(&mut self, other: FailureTally) {
         self.count += other.count;
-        other.first_ms.into_iter().for_each(|ms| earlier(&mut self.first_ms, ms));
-        other.last_ms.into_iter().for_each(|ms| later(&mut self.last_ms, ms));
+        self.span.merge(other.span);
         self.skills.merge(&other.skills);
         self.models.merge(&other.models);
         self.examples.merge(other.examples);

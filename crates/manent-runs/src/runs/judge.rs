@@ -49,12 +49,11 @@ pub struct VerdictReceipt {
     pub repeated: bool,
 }
 
-/// The run that is meant, and how it is named in a verdict.
+/// The attempt that a verdict is on.
 struct VerdictTarget {
-    run_id: String,
-    run_seq: u64,
-    /// The number of the attempt; `None` if the run has none.
-    attempt: Option<u64>,
+    /// The receipt for the verdict, to be filled in.
+    judged: VerdictReceipt,
+    /// True for the last attempt of the run.
     is_last: bool,
 }
 
@@ -72,33 +71,32 @@ impl Runs {
         for _ in 0..super::record::TRIES {
             // Before anything is looked for: whatever another program writes from here on is a conflict.
             let next = held.next_seq();
-            let meant = VerdictTarget::find(self, session, &mut *held, verdict)?;
-            let mut judged = meant.judged();
-            match meant.last_verdict(&mut *held)? {
+            let mut target = VerdictTarget::find(self, session, &mut *held, verdict)?;
+            match target.last_verdict(&mut *held)? {
                 Some(last) if says_the_same(&last, verdict) => {
                     let (id, seq, position) = (held.id().clone(), last.seq, Position::new(last.offset));
                     if !last.is_kept {
                         held.keep_from(position)?;
                     }
                     let durability = Durability::Sync;
-                    judged.repeated = true;
-                    judged.receipt = Some(Receipt { id, seq, position, durability });
-                    return Ok(judged);
+                    target.judged.repeated = true;
+                    target.judged.receipt = Some(Receipt { id, seq, position, durability });
+                    return Ok(target.judged);
                 }
                 None if verdict.verified.is_none() => {
-                    judged.repeated = true;
-                    return Ok(judged);
+                    target.judged.repeated = true;
+                    return Ok(target.judged);
                 }
                 None | Some(_) => {}
             }
             let how = AppendOptions { expect: Expect::Seq(next), ..AppendOptions::new(Durability::Sync) };
-            match held.append(&[meant.body(verdict)], &how) {
+            match held.append(&[target.body(verdict)], &how) {
                 // Another program wrote without asking, and may have written such a verdict.
                 Err(e) if e.is_conflict() => {}
                 Err(e) => return Err(e.into()),
                 Ok(receipts) => {
-                    judged.receipt = receipts.into_iter().next();
-                    return Ok(judged);
+                    target.judged.receipt = receipts.into_iter().next();
+                    return Ok(target.judged);
                 }
             }
         }
@@ -121,9 +119,9 @@ impl VerdictTarget {
                     let run = line.run()?;
                     Some((run.run_id.to_string(), VerdictTarget::of(&run, session, verdict)))
                 };
-                let (id, meant) = runs.record_at(session, *seq, take)?.ok_or_else(unknown)?;
+                let (id, target) = runs.record_at(session, *seq, take)?.ok_or_else(unknown)?;
                 if id.is_empty() {
-                    return meant;
+                    return target;
                 }
                 // The record is its beginning, or its end, or its end once more: the one that counts is looked for.
                 id
@@ -143,19 +141,17 @@ impl VerdictTarget {
             return Err(Error::NoAttempt { session: session.to_string(), run, attempt, last });
         }
         let attempt = verdict.attempt.or(last);
-        Ok(VerdictTarget {
-            run_id: run.run_id.to_string(),
-            run_seq: run.seq,
-            attempt,
-            is_last: attempt == last,
-        })
+        let (run_id, run_seq) = (run.run_id.to_string(), run.seq);
+        let judged = VerdictReceipt { run_id, run_seq, attempt, receipt: None, repeated: false };
+        Ok(VerdictTarget { judged, is_last: attempt == last })
     }
 
     /// The names under which there may be verdicts on it.
     fn names(&self) -> impl Iterator<Item = Name> + use<> {
-        let seq = Some(self.run_seq).filter(|_| self.run_id.is_empty());
-        let by_number = self.attempt.map(|number| Name::verdict(&self.run_id, seq, Some(number)));
-        let on_last = self.is_last.then(|| Name::verdict(&self.run_id, seq, None));
+        let seq = Some(self.judged.run_seq).filter(|_| self.judged.run_id.is_empty());
+        let by_number =
+            self.judged.attempt.map(|number| Name::verdict(&self.judged.run_id, seq, Some(number)));
+        let on_last = self.is_last.then(|| Name::verdict(&self.judged.run_id, seq, None));
         by_number.into_iter().chain(on_last)
     }
 
@@ -170,23 +166,13 @@ impl VerdictTarget {
         Ok(last)
     }
 
-    fn judged(&self) -> VerdictReceipt {
-        VerdictReceipt {
-            run_id: self.run_id.clone(),
-            run_seq: self.run_seq,
-            attempt: self.attempt,
-            receipt: None,
-            repeated: false,
-        }
-    }
-
     fn body(&self, verdict: &NewVerdict) -> Body {
         let mut body = Body::new();
         body.string("kind", "run-verdict");
-        if self.run_id.is_empty() {
-            body.number("run_seq", self.run_seq);
+        if self.judged.run_id.is_empty() {
+            body.number("run_seq", self.judged.run_seq);
         } else {
-            body.string("run_id", &self.run_id);
+            body.string("run_id", &self.judged.run_id);
         }
         body.string("timestamp", &clock::now());
         if let Some(attempt) = verdict.attempt {
