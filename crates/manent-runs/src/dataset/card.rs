@@ -1,4 +1,4 @@
-//! The card: what Hugging Face shows of a data set, and reads to load it. The columns are declared there: a loader that
+//! The card (`README.md`), which Hugging Face shows, and reads to load a data set. The columns are declared there: a loader that
 //! had to guess them from the first rows would fail at the first row that has more.
 
 use std::fmt::Write as _;

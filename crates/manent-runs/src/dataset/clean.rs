@@ -1,4 +1,4 @@
-//! What must not be in a data set: credentials, and the names of people in the paths of their home directories.
+//! Removes from texts what must not be in a data set: credentials, and names in the paths of home directories.
 //!
 //! Texts are cleaned as they were said, then once more as the JSON that is written: what only shows there is found
 //! too. A credential that was found once in a row is taken out wherever else it stands in it, without anything around
@@ -89,7 +89,7 @@ impl Cleaner {
     }
 
     /// Adds everything that another cleaner took out of texts of this row, to look for it here.
-    pub(super) fn take_up(&mut self, other: &Cleaner) {
+    pub(super) fn absorb(&mut self, other: &Cleaner) {
         self.secrets += other.secrets;
         self.homes += other.homes;
         self.has_values |= other.has_values;

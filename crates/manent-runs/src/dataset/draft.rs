@@ -1,4 +1,4 @@
-//! From a run to what may become rows.
+//! Makes drafts of rows from the attempts of a run.
 //!
 //! An attempt has a verdict if somebody checked it, then or afterwards. What it was given is what it quotes; the first
 //! attempt of a run that quotes nothing was given the run's input. A later one was given more, usually how the one

@@ -1,4 +1,4 @@
-//! Writes the files: rows, what is said about them, and nothing that is not the same tomorrow.
+//! Writes the files of a data set: the rows and the manifest. Nothing in them depends on the time or the machine.
 
 use serde_json::{Map, Value, json};
 

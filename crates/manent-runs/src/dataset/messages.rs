@@ -1,4 +1,4 @@
-//! Messages as each format writes them. What comes out are the members of a JSON array without its brackets, so that a
+//! Writes messages as each format wants them. The result is the members of a JSON array without its brackets, so that a
 //! prompt and an answer are put together by a comma.
 
 use std::fmt::Write as _;
@@ -38,7 +38,7 @@ pub(super) enum RowPart {
 }
 
 /// Writes messages, cleaned.
-pub(super) fn shape(
+pub(super) fn format_messages(
     said: &[ChatMessage],
     part: RowPart,
     format: DatasetFormat,

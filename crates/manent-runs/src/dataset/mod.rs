@@ -1,27 +1,26 @@
-//! Data sets: what skills did becomes data to train models on.
+//! Data sets for training models, made of what skills did.
 //!
-//! A row is one attempt of which somebody checked how it came out: what the model was given, and what it answered. All
-//! of it is taken from the logs of runs and the sessions they quote; the same logs give the same files, to the byte.
+//! A row is one attempt of which somebody checked how it came out: the prompt of the model, and its answer. All of it is
+//! taken from the logs of runs and the sessions they quote; the same logs give the same files, to the byte.
 //!
-//! Runs are read once, in several threads. Attempts become drafts; what they quote of sessions is looked up, each
-//! session read forwards; a draft becomes the text of a row, without credentials, and goes to a spool on the disk. In
-//! memory there are some hundred bytes for each row. When all are there it is decided which are alike, which side
-//! each is on and which make a pair, and the files are written under a temporary name. The last step is a rename.
+//! Logs are read once, on several threads. Attempts become drafts; the passages that they quote are looked up, each
+//! session read forwards; a draft becomes the text of a row, without credentials, and goes to a spool on the disk. About
+//! a hundred bytes of each row stay in memory. When all rows are known, duplicates are left out, rows are assigned to
+//! training or validation and put into pairs, and the files are written under a temporary name. The last step is a
+//! rename.
 //!
 //! | file | about |
 //! |---|---|
-//! | `mod.rs` | [`Recipe`]: what is wanted; [`make`] |
-//! | `draft.rs` | from a run to what may become rows: verdicts, prompts, what is left out at once |
-//! | `quote.rs` | what drafts quote of sessions |
-//! | `shape.rs` | messages as each format writes them |
-//! | `row.rs` | from a draft to the text of a row |
-//! | `clean.rs` | credentials and names |
-//! | `rows_of.rs` | all of this with some lines of a log |
-//! | `crew.rs`, `gather.rs` | with all lines of all logs, in several threads; what came of it |
-//! | `spool.rs` | where rows wait |
-//! | `split.rs`, `alike.rs`, `choose.rs` | sides, what says nearly the same, pairs |
-//! | `place.rs` | the directory: new, whole, or not at all |
-//! | `manifest.rs`, `card.rs` | what is said about it |
+//! | `mod.rs` | [`Recipe`]: the selector of runs and the format; [`make`] |
+//! | `workers.rs` | the threads that read logs and make rows |
+//! | `draft.rs` | from a run to drafts of rows: verdicts, prompts, reasons to leave attempts out |
+//! | `quote.rs` | looking up the records that drafts quote |
+//! | `row_builder.rs`, `messages.rs` | from a draft to the text of a row, in each format |
+//! | `clean.rs` | taking out credentials and names |
+//! | `gather.rs`, `spool.rs` | all rows that were read: on the disk, and what stays in memory |
+//! | `split.rs`, `select.rs` | training and validation; duplicates and pairs |
+//! | `output_dir.rs` | the directory: new, whole, or not at all |
+//! | `manifest.rs`, `card.rs` | the files of the data set |
 
 mod card;
 mod clean;
@@ -79,7 +78,7 @@ impl DatasetFormat {
     }
 }
 
-/// The choice of runs, and the format of the rows.
+/// The selector of runs, and the format of the rows.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     /// The format of the rows.
@@ -122,7 +121,7 @@ impl Recipe {
     }
 }
 
-/// The choice for a directory that holds a data set already.
+/// The selector for a directory that holds a data set already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// Leave it, and fail.

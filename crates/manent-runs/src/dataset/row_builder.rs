@@ -1,10 +1,10 @@
-//! From a draft to the text of a row. Done in several threads: it depends on the draft and on nothing else.
+//! Makes the text of a row from a draft. The text depends on the draft and on nothing else.
 
 use manent::similarity::{MinHash, Signature};
 
 use super::clean::Cleaner;
 use super::draft::{AttemptVerdict, ChatMessage, Draft, ROW_BYTES_MAX, Role, RowOrigin};
-use super::messages::{RowPart, push_string, shape, tools};
+use super::messages::{RowPart, format_messages, push_string, tools};
 use super::quote::QuotedRange;
 use super::{DatasetFormat, SkipReason};
 
@@ -60,8 +60,8 @@ impl RowBuilder {
             Some(json) => self.tools(json, &mut cleaner)?,
             None => None,
         };
-        let prompt = shape(&asked, RowPart::Prompt, format, &mut cleaner)?;
-        let answer = shape(&answered, RowPart::Answer, format, &mut cleaner)?;
+        let prompt = format_messages(&asked, RowPart::Prompt, format, &mut cleaner)?;
+        let answer = format_messages(&answered, RowPart::Answer, format, &mut cleaner)?;
         let mut besides = String::new();
         if let Some(tools) = &tools {
             besides.push_str(",\"tools\":");
@@ -119,7 +119,7 @@ impl RowBuilder {
             Tools { given: json.to_owned(), written, cleaner }
         };
         // Of every row, and not only of the first that has these tools.
-        cleaner.take_up(&tools.cleaner);
+        cleaner.absorb(&tools.cleaner);
         let written = Some(tools.written.clone()).filter(|written| written != "[]");
         self.tools = Some(tools);
         Ok(written)

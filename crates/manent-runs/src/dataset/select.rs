@@ -44,16 +44,21 @@ pub(super) struct Selection {
 pub(super) fn select(recipe: &Recipe, gathered: &mut Gathered) -> Selection {
     let sides: Vec<bool> =
         gathered.rows.iter().map(|row| gathered.groups.is_validation(row.node, recipe.validation)).collect();
-    let mut choice = Selector { gone: vec![None; sides.len()], sides, gathered };
-    choice.drop_duplicates();
-    choice.drop_prompts_of_train();
-    drop_near_duplicates(&choice.gathered.rows, &choice.gathered.signatures, &choice.sides, &mut choice.gone);
+    let mut selector = Selector { gone: vec![None; sides.len()], sides, gathered };
+    selector.drop_duplicates();
+    selector.drop_prompts_of_train();
+    drop_near_duplicates(
+        &selector.gathered.rows,
+        &selector.gathered.signatures,
+        &selector.sides,
+        &mut selector.gone,
+    );
     let mut items = match recipe.format {
-        DatasetFormat::TrlDpo => choice.pairs(recipe.same_model_only),
-        _ => choice.singles(),
+        DatasetFormat::TrlDpo => selector.pairs(recipe.same_model_only),
+        _ => selector.singles(),
     };
     items.sort_unstable();
-    let Selector { gone, sides, gathered } = choice;
+    let Selector { gone, sides, gathered } = selector;
     for why in gone.iter().flatten() {
         gathered.counts.leave_out(*why);
     }

@@ -1,4 +1,4 @@
-//! Which side a row is on: to train, or to validate.
+//! Assigns rows to one side of the split: training or validation.
 //!
 //! Whatever may share content is on one side: the runs of a session, the sessions that they quote, and all sessions of
 //! a project. These are joined into groups, and a hash of the group decides. So a group is on the side that it was on

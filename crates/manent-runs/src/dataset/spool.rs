@@ -1,4 +1,5 @@
-//! Where rows wait until it is known which of them are wanted: one file, written once and read in about the same order.
+//! A temporary file for rows until it is known which of them are wanted. It is written once, and read in about the same
+//! order.
 
 use manent_log::fs::{DiskFile, read_fully};
 

@@ -1,5 +1,4 @@
-//! A table that stays small whatever is put into it: when it is full, what came least often is let go, and how much
-//! that was is known.
+//! A map of bounded size for counts: when it is full, the least frequent keys are evicted, and counted.
 //!
 //! What came often stays and is counted exactly. What was let go and came again may have been counted short, by no
 //! more than `missed`. (Lossy counting; tables are merged by adding what each of them may have missed.)

@@ -1,4 +1,4 @@
-//! How long runs took, in bounded memory: exactly while they are few, then in buckets whose width is 2 % of what is in
+//! Percentiles of durations in bounded memory: exactly while they are few, then in buckets whose width is 2 % of what is in
 //! them, so that what is told is wrong by 1 % at most.
 //!
 //! The same numbers give the same answer in whatever order they come and however they were put together.
@@ -65,7 +65,7 @@ impl Durations {
         }
     }
 
-    pub(super) fn told(&self) -> DurationStats {
+    pub(super) fn stats(&self) -> DurationStats {
         if self.count == 0 {
             return DurationStats::default();
         }
@@ -125,17 +125,17 @@ mod tests {
     #[test]
     fn few_are_told_exactly_and_many_to_one_percent() {
         let mut few = Durations::default();
-        assert_eq!(few.told(), DurationStats::default());
+        assert_eq!(few.stats(), DurationStats::default());
         for ms in [40, 10, 30, 20] {
             few.add(ms);
         }
-        assert_eq!((few.told().median_ms, few.told().p95_ms, few.told().error), (Some(20), Some(40), 0.0));
+        assert_eq!((few.stats().median_ms, few.stats().p95_ms, few.stats().error), (Some(20), Some(40), 0.0));
         let mut many = Durations::default();
         let all: Vec<u64> = (0..100_000_u64).map(|n| (n * 7919) % 100_000 * 13).collect();
         for ms in &all {
             many.add(*ms);
         }
-        let told = many.told();
+        let told = many.stats();
         for (got, wanted) in [(told.median_ms, 49_999 * 13), (told.p95_ms, 94_999 * 13)] {
             let off = float(got.unwrap().abs_diff(wanted)) / float(wanted);
             assert!(off <= 0.0101, "{got:?} instead of {wanted}");
@@ -156,7 +156,7 @@ mod tests {
                     }
                     sum.merge(&one);
                 }
-                sum.told()
+                sum.stats()
             };
             assert!(made(1) == made(2) && made(2) == made(7), "{count}");
         }

@@ -1,26 +1,24 @@
-//! The retrospective: what the runs of skills say about skills and models, with how sure one may be.
+//! Retrospectives: reports on the success of skills and models, with how sure one may be.
 //!
-//! Runs go by once, on two threads; what is kept of them is bounded whatever they are. Nothing is concluded from fewer
-//! than [`RUNS_MIN`] runs; two rates are called different only if a test says so whose price for many questions at
-//! once is paid; and every statement names runs that it rests on. Runs of which nobody knows how they ended, or that
-//! say so in a word without a meaning here, are neither successes nor failures: they are counted apart, and shown.
+//! Runs are read once, on two threads, in bounded memory. Nothing is concluded from fewer than [`RUNS_MIN`] runs; two
+//! rates are called different only if a test supports it that is corrected for all comparisons of the report; and every
+//! statement names runs that it rests on. Runs of unknown outcome, or with a status that has no meaning here, are
+//! neither successes nor failures: they are counted apart, and shown.
 //!
 //! | file | about |
 //! |---|---|
-//! | `mod.rs` | [`ReportQuery`] and [`Runs::retrospective`]: what is asked, and how it is read |
-//! | `tally.rs`, `evidence.rs` | what is counted while runs go by; which of them are named |
-//! | `capped.rs`, `merging.rs` | tables that stay small, and know what they let go; two of them put together |
+//! | `mod.rs` | [`ReportQuery`] and [`Runs::retrospective`]: the choice of runs, and reading them |
+//! | `tally.rs` | counts that are kept while runs go by, and examples of runs |
+//! | `bounded_map.rs` | a table of bounded size that counts what it evicts |
 //! | `durations.rs`, `statistics.rs` | medians in bounded memory; intervals and tests |
-//! | `signature.rs`, `printed.rs` | which failures look the same, by what they printed, without credentials |
-//! | `same_input.rs` | which inputs are the same |
-//! | `report.rs`, `compare.rs`, `flaky.rs` | [`Report`]: what came of it |
-//! | `statements.rs` | [`Statement`]: what is worth saying, in words |
+//! | `signature.rs` | failures that look the same, by what they printed, without credentials |
+//! | `input_hash.rs` | inputs that are the same |
+//! | `report.rs`, `compare.rs` | [`Report`]: the findings; [`Comparison`] and [`FlakySkill`] |
+//! | `statements.rs` | [`Statement`]: the findings in words |
 //! | `markdown.rs`, `page.rs` | the report as Markdown, and as a page with charts |
-//! | `lessons.rs`, `retired.rs` | what of it is remembered, and what of that no longer holds |
-//! | `taught.rs` | which of these the runs of a session taught |
-//! | `kept.rs`, `scheduled.rs` | [`Reports`]: the report that is kept, and made anew now and then |
-//! | `news.rs` | what of it somebody should hear of |
-//! | `narrative.rs` | what a model makes of it, and what of that is believed |
+//! | `lessons.rs` | lessons in the memory, and retiring those that no longer hold |
+//! | `report_store.rs`, `schedule.rs` | [`Reports`]: the report that is kept, and made anew now and then; alerts |
+//! | `narrative.rs` | [`Narrative`]: the prose of a model, and what of it is believed |
 
 mod bounded_map;
 mod compare;
@@ -42,11 +40,12 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use manent_store::{StreamStat, threads};
+
 use crate::error::Result;
 use crate::runs::{Run, Runs};
 
-pub use compare::FlakySkill;
-pub use compare::{Comparison, ComparisonKind};
+pub use compare::{Comparison, ComparisonKind, FlakySkill};
 pub use durations::DurationStats;
 pub use lessons::LessonChanges;
 pub use narrative::{Narrative, NarrativePassage, Narrator, ProposedEdit, TASK, schema};
@@ -58,8 +57,6 @@ pub use statistics::{FALSE_ALARMS, Proportion, RUNS_MIN, different, holm, wilson
 
 use tally::Tally;
 
-use manent_store::StreamStat;
-use manent_store::threads;
 /// The choice of runs for a report.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReportQuery<'a> {

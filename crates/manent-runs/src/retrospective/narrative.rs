@@ -1,4 +1,4 @@
-//! What a model makes of a report, and what of that is believed.
+//! The prose of a model on a report, checked against the facts.
 //!
 //! It is given the facts as JSON and asked for a few passages and for changes to skills, each with the runs that it
 //! rests on. A run that was not among the facts is dropped and counted; what rests on no run, names a number that is
@@ -117,30 +117,23 @@ impl Report {
             "runs": self.totals.runs, "succeeded": self.totals.success.count, "ended": self.totals.success.of,
             "unknown": self.totals.unknown, "period": [self.period.first, self.period.last],
         });
-        let mut statements = Vec::new();
-        let mut failures = Vec::new();
         let mut used = totals.to_string().len() + 64;
-        let mut fits = |value: &Value| {
-            used += value.to_string().len() + 1;
+        let mut fits = |fact: &Value| {
+            used += fact.to_string().len() + 1;
             used <= max_bytes
         };
-        for one in self.statements.iter().filter(|one| one.topic != Topic::Unused) {
-            let fact = json!({"topic": one.topic, "says": one.text, "n": one.n, "runs": one.runs});
-            if !fits(&fact) {
-                break;
-            }
-            statements.push(fact);
-        }
-        for one in self.failures.iter().take(FAILURES) {
-            let fact = json!({
+        let statements = self.statements.iter().filter(|one| one.topic != Topic::Unused);
+        let statements = statements
+            .map(|one| json!({"topic": one.topic, "says": one.text, "n": one.n, "runs": one.runs}))
+            .take_while(&mut fits)
+            .collect::<Vec<Value>>();
+        let failures = self.failures.iter().take(FAILURES).map(|one| {
+            json!({
                 "looks": one.signature, "count": one.count, "skills": one.skills, "models": one.models,
                 "runs": one.runs,
-            });
-            if !fits(&fact) {
-                break;
-            }
-            failures.push(fact);
-        }
+            })
+        });
+        let failures = failures.take_while(fits).collect::<Vec<Value>>();
         json!({"totals": totals, "statements": statements, "failures": failures}).to_string()
     }
 

@@ -1,4 +1,4 @@
-//! The report: what the tallies say, in an order that means something, with names and without bounds left open.
+//! The report: the tallies as rates with intervals, sorted, with the names of runs.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -232,7 +232,7 @@ pub(super) fn make(question: &ReportQuery<'_>, tally: Tally<'_>, read: &ReadStat
             report.comparisons.push(compare::trend(&group));
         }
         if group.ends.all() > 0 {
-            report.groups.push(told(&group, missed, question.before_ms().is_some()));
+            report.groups.push(skill_stats(&group, missed, question.before_ms().is_some()));
             totals.merge(group);
         }
     }
@@ -248,7 +248,7 @@ pub(super) fn make(question: &ReportQuery<'_>, tally: Tally<'_>, read: &ReadStat
         unknown: all.unknown,
         other: all.other,
         attempts: totals.attempts,
-        duration: totals.durations.told(),
+        duration: totals.durations.stats(),
     };
     report.statements = statements::statements(&report);
     report
@@ -260,7 +260,7 @@ fn has_gaps(tally: &Tally<'_>, read: &ReadStats) -> bool {
     !read.troubles.is_empty() || !read.damaged.is_empty() || full.iter().any(|left| left.keys > 0)
 }
 
-fn told(group: &tally::SkillTally, missed: u64, has_before: bool) -> SkillStats {
+fn skill_stats(group: &tally::SkillTally, missed: u64, has_before: bool) -> SkillStats {
     let n = group.ends.ended();
     let counted = group.attempts.iter().sum();
     SkillStats {
@@ -276,7 +276,7 @@ fn told(group: &tally::SkillTally, missed: u64, has_before: bool) -> SkillStats 
         other: group.ends.other,
         attempts_mean: (counted > 0).then(|| float(group.attempts_sum) / float(counted)),
         attempts: group.attempts,
-        duration: group.durations.told(),
+        duration: group.durations.stats(),
         before: has_before.then(|| Proportion::new(group.before.success, group.before.ended())),
         missed,
         failed_runs: group.bad.ids().collect(),
@@ -299,7 +299,7 @@ fn failures(
         if !cluster.skills.are_all() {
             return failed;
         }
-        let named = cluster.skills.told();
+        let named = cluster.skills.names();
         let sum: u64 = named.iter().filter_map(|skill| by_skill.get(skill.as_str())).sum();
         // For a skill that there was no room for, no failures are known but these.
         sum.max(cluster.count)
@@ -312,8 +312,8 @@ fn failures(
         last: cluster.span.last_ms.map(time),
         of: of(&cluster),
         all_named: cluster.skills.are_all(),
-        skills: cluster.skills.told(),
-        models: cluster.models.told(),
+        skills: cluster.skills.names(),
+        models: cluster.models.names(),
         runs: cluster.examples.ids().collect(),
         missed,
     };

@@ -124,7 +124,7 @@ impl Reports {
     }
 
     /// Returns the statements of the last report.
-    pub(super) fn said(&self) -> Vec<StoredStatement> {
+    pub(super) fn statements(&self) -> Vec<StoredStatement> {
         self.read().map(|kept| kept.statements).unwrap_or_default()
     }
 
@@ -202,7 +202,7 @@ impl Reports {
     }
 
     /// Notes what of a report was told.
-    pub(super) fn put_told(&self, marks: &[u8]) -> io::Result<()> {
+    pub(super) fn put_shown_alerts(&self, marks: &[u8]) -> io::Result<()> {
         self.blobs.put(&name_of(TOLD), marks)
     }
 }
@@ -226,19 +226,20 @@ impl Reports {
     pub fn take_alerts(&self) -> Vec<String> {
         let words = [Topic::Regression, Topic::Flaky].map(Topic::word);
         let is_alarm = |said: &StoredStatement| words.contains(&said.topic.as_str()) && is_mark(&said.about);
-        let alarms: Vec<StoredStatement> = self.said().into_iter().filter(is_alarm).take(TOLD_MAX).collect();
-        let told = self.told();
+        let alarms: Vec<StoredStatement> =
+            self.statements().into_iter().filter(is_alarm).take(TOLD_MAX).collect();
+        let told = self.shown_alerts();
         let is_new = |said: &&StoredStatement| !told.contains(&said.about);
         let text = |said: &StoredStatement| said.text.chars().take(TEXT_CHARS_MAX).collect();
         let news: Vec<String> = alarms.iter().filter(is_new).map(text).collect();
         if !news.is_empty() {
             let marks: Vec<&str> = alarms.iter().map(|said| said.about.as_str()).collect();
-            let _ = self.put_told(marks.join("\n").as_bytes());
+            let _ = self.put_shown_alerts(marks.join("\n").as_bytes());
         }
         news
     }
 
-    fn told(&self) -> HashSet<String> {
+    fn shown_alerts(&self) -> HashSet<String> {
         let bytes = self.bytes_of(TOLD, TOLD_BYTES_MAX).unwrap_or_default();
         String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
     }

@@ -1,4 +1,4 @@
-//! A report now and then: whether it is time, and making it.
+//! Reports on a schedule: checks whether one is due, and makes it.
 //!
 //! It is time when there are runs that the last report did not see, and that report is as old as was said. A clock that
 //! was set back makes it late by no more than that, and one report more than there would have been is the most that it

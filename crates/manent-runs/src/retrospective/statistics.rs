@@ -1,4 +1,4 @@
-//! What may be concluded from counts: an interval for a rate, a test for two rates, and a price for many tests.
+//! Statistics of counts: an interval for a rate, a test for two rates, and a correction for many tests.
 
 use serde::Serialize;
 

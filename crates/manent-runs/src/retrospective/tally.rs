@@ -594,12 +594,12 @@ impl NameSample {
         self.nameless |= other.nameless;
     }
 
-    /// Returns true if [`NameSample::told`] names everything that this belongs to.
+    /// Returns true if [`NameSample::names`] names everything that this belongs to.
     pub(super) fn are_all(&self) -> bool {
         !self.more && !self.nameless && !self.kept.is_empty()
     }
 
-    pub(super) fn told(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let more = self.more.then(|| "…".to_owned());
         self.kept.iter().cloned().chain(more).collect()
     }
@@ -637,7 +637,7 @@ mod tests {
     fn names_are_few() {
         let mut names = NameSample::default();
         (0..100).rev().for_each(|n| names.add(&format!("{n:03}")));
-        assert_eq!((names.told().len(), &*names.told()[0], names.more), (13, "000", true));
+        assert_eq!((names.names().len(), &*names.names()[0], names.more), (13, "000", true));
         assert_eq!(clip(&"é".repeat(100)).len(), 120);
     }
 }

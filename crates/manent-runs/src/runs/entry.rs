@@ -1,4 +1,4 @@
-//! What a line in a log of runs says.
+//! Parses the lines of a log of runs.
 //!
 //! Lines come from many programs, so each member is read on its own: one of another shape is remarked on and hides no
 //! other. Texts are lent from the line wherever they stand there as they are.

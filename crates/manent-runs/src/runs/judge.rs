@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::Runs;
 use super::entry::{Run, RunRecord};
-use super::keys::Name;
+use super::keys::LineKey;
 use crate::error::{Error, Result};
 
 /// Names a run of a session.
@@ -127,7 +127,7 @@ impl VerdictTarget {
                 id
             }
         };
-        let found = Name::find_any(held, &Name::of_run(&id))?.ok_or_else(unknown)?;
+        let found = LineKey::find_any(held, &LineKey::of_run(&id))?.ok_or_else(unknown)?;
         let run =
             RunRecord::of_bytes(found.seq, &found.bytes).and_then(RunRecord::run).ok_or_else(unknown)?;
         VerdictTarget::of(&run, session, verdict)
@@ -147,11 +147,11 @@ impl VerdictTarget {
     }
 
     /// The names under which there may be verdicts on it.
-    fn names(&self) -> impl Iterator<Item = Name> + use<> {
+    fn names(&self) -> impl Iterator<Item = LineKey> + use<> {
         let seq = Some(self.judged.run_seq).filter(|_| self.judged.run_id.is_empty());
         let by_number =
-            self.judged.attempt.map(|number| Name::verdict(&self.judged.run_id, seq, Some(number)));
-        let on_last = self.is_last.then(|| Name::verdict(&self.judged.run_id, seq, None));
+            self.judged.attempt.map(|number| LineKey::verdict(&self.judged.run_id, seq, Some(number)));
+        let on_last = self.is_last.then(|| LineKey::verdict(&self.judged.run_id, seq, None));
         by_number.into_iter().chain(on_last)
     }
 

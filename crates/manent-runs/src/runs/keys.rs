@@ -4,7 +4,7 @@ use manent_log::{Entry, KeyRule, KeyedLine, Occurrence, Reach};
 use manent_store::StreamWriter;
 
 use super::entry::RunRecord;
-use super::new_entry::{Kind, NewEntry};
+use super::new_entry::{EntryKind, NewEntry};
 use crate::error::Result;
 
 /// Knows lines of runs by their names, from the first line of a log on.
@@ -12,71 +12,71 @@ pub(super) const RUN_KEYS: KeyRule = KeyRule { name: "runs", reach: Reach::Whole
 
 /// An id or a key, and in what sense: half of a hash that no two share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Name([u8; 16]);
+pub(super) struct LineKey([u8; 16]);
 
 fn names_of(entry: &Entry<'_>, add: &mut dyn FnMut(&[u8])) {
     let (kind, run) = match RunRecord::of_bytes(entry.seq, entry.bytes) {
         None => return,
         Some(RunRecord::Verdict(said)) => {
-            return add(&Name::verdict(&said.run_id, said.run_seq, said.attempt).0);
+            return add(&LineKey::verdict(&said.run_id, said.run_seq, said.attempt).0);
         }
-        Some(RunRecord::Start(run)) => (Kind::Start, run),
-        Some(RunRecord::Run(run)) => (Kind::Run, run),
+        Some(RunRecord::Start(run)) => (EntryKind::Start, run),
+        Some(RunRecord::Run(run)) => (EntryKind::Run, run),
     };
-    Name::all_of(kind, &run.run_id, &run.idempotency_key).for_each(|name| add(&name.0));
+    LineKey::all_of(kind, &run.run_id, &run.idempotency_key).for_each(|name| add(&name.0));
 }
 
-impl Name {
-    fn new(sense: u8, text: &str) -> Option<Name> {
-        (!text.is_empty()).then(|| Name::hashed(sense, text))
+impl LineKey {
+    fn new(sense: u8, text: &str) -> Option<LineKey> {
+        (!text.is_empty()).then(|| LineKey::hashed(sense, text))
     }
 
-    fn hashed(sense: u8, text: &str) -> Name {
+    fn hashed(sense: u8, text: &str) -> LineKey {
         let hash = blake3::Hasher::new().update(&[sense]).update(text.as_bytes()).finalize();
         let mut half = [0; 16];
         half.copy_from_slice(&hash.as_bytes()[..16]);
-        Name(half)
+        LineKey(half)
     }
 
     /// Returns the names under which an entry is known once it is recorded.
-    pub(super) fn all_of(kind: Kind, run_id: &str, key: &str) -> impl Iterator<Item = Name> + use<> {
+    pub(super) fn all_of(kind: EntryKind, run_id: &str, key: &str) -> impl Iterator<Item = LineKey> + use<> {
         let (id, by_key) = match kind {
-            Kind::Start => (STARTED, STARTED_BY_KEY),
-            Kind::Run => (ENDED, ENDED_BY_KEY),
+            EntryKind::Start => (STARTED, STARTED_BY_KEY),
+            EntryKind::Run => (ENDED, ENDED_BY_KEY),
         };
-        [Name::new(id, run_id), Name::new(by_key, key)].into_iter().flatten()
+        [LineKey::new(id, run_id), LineKey::new(by_key, key)].into_iter().flatten()
     }
 
     /// Returns the names under which a run with this id is known: its end, or else its beginning.
-    pub(super) fn of_run(run_id: &str) -> Vec<Name> {
-        [ENDED, STARTED].into_iter().filter_map(|sense| Name::new(sense, run_id)).collect()
+    pub(super) fn of_run(run_id: &str) -> Vec<LineKey> {
+        [ENDED, STARTED].into_iter().filter_map(|sense| LineKey::new(sense, run_id)).collect()
     }
 
     /// Returns the name of verdicts on an attempt of a run, which is known by its id or by the number of its record.
-    pub(super) fn verdict(run_id: &str, run_seq: Option<u64>, attempt: Option<u64>) -> Name {
+    pub(super) fn verdict(run_id: &str, run_seq: Option<u64>, attempt: Option<u64>) -> LineKey {
         let attempt = attempt.map_or_else(String::new, |number| number.to_string());
         match run_seq {
-            None => Name::hashed(VERDICT, &format!("{attempt}:{run_id}")),
-            Some(seq) => Name::hashed(VERDICT_BY_SEQ, &format!("{attempt}:{seq}")),
+            None => LineKey::hashed(VERDICT, &format!("{attempt}:{run_id}")),
+            Some(seq) => LineKey::hashed(VERDICT_BY_SEQ, &format!("{attempt}:{seq}")),
         }
     }
 
     /// Returns the names that make an entry one that was recorded before. The end of a run is its beginning too.
-    pub(super) fn same_as(entry: &NewEntry) -> impl Iterator<Item = Name> + use<> {
+    pub(super) fn same_as(entry: &NewEntry) -> impl Iterator<Item = LineKey> + use<> {
         let id = if entry.id_is_given { entry.run_id.as_str() } else { "" };
         let key = entry.idempotency_key.as_str();
-        let end = [Name::new(ENDED, id), Name::new(ENDED_BY_KEY, key)];
+        let end = [LineKey::new(ENDED, id), LineKey::new(ENDED_BY_KEY, key)];
         let start = match entry.kind {
-            Kind::Start => [Name::new(STARTED, id), Name::new(STARTED_BY_KEY, key)],
-            Kind::Run => [None, None],
+            EntryKind::Start => [LineKey::new(STARTED, id), LineKey::new(STARTED_BY_KEY, key)],
+            EntryKind::Run => [None, None],
         };
         end.into_iter().chain(start).flatten()
     }
 
     /// Returns the name of the beginning of the run that an entry ends, where only its key tells.
-    pub(super) fn beginning_of(entry: &NewEntry) -> Option<Name> {
-        let is_end = entry.kind == Kind::Run && entry.run_id.is_empty();
-        is_end.then(|| Name::new(STARTED_BY_KEY, &entry.idempotency_key)).flatten()
+    pub(super) fn beginning_of(entry: &NewEntry) -> Option<LineKey> {
+        let is_end = entry.kind == EntryKind::Run && entry.run_id.is_empty();
+        is_end.then(|| LineKey::new(STARTED_BY_KEY, &entry.idempotency_key)).flatten()
     }
 
     /// Returns a record that is known by this name.
@@ -85,7 +85,7 @@ impl Name {
     }
 
     /// Returns the first record that is known by one of these names, by the first of them that any record has.
-    pub(super) fn find_any(held: &mut dyn StreamWriter, names: &[Name]) -> Result<Option<KeyedLine>> {
+    pub(super) fn find_any(held: &mut dyn StreamWriter, names: &[LineKey]) -> Result<Option<KeyedLine>> {
         names.iter().find_map(|name| name.find(held, Occurrence::First).transpose()).transpose()
     }
 }

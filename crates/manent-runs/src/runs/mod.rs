@@ -1,22 +1,20 @@
 //! The logs of runs: recording, reading and judging what skills did.
 //!
-//! One log a session, in `runs/` beside the sessions. A run that is begun is a record (`run-start`), and its end is
-//! another (`run`) with the same `run_id`: one without an end shows as a run whose outcome is unknown. What somebody
-//! says of a run afterwards is a third (`run-verdict`). Entries that other programs wrote, without numbers and
+//! One log a session, in `runs/` beside the sessions. A run that begins is a record (`run-start`), and its end is
+//! another (`run`) with the same `run_id`: one without an end shows as a run whose outcome is unknown. A verdict that
+//! somebody gives on a run afterwards is a third (`run-verdict`). Entries that other programs wrote, without numbers and
 //! checksums, are read as they are.
 //!
 //! | file | about |
 //! |---|---|
 //! | `mod.rs` | [`Runs`]: listing and reading |
-//! | `entry.rs` | [`Run`] and [`Attempt`]: what a line says |
-//! | `incoming.rs` | [`NewRun`], [`NewEntry`]: what is to be recorded, checked |
-//! | `recording.rs` | recording it: [`Runs::begin`], [`Runs::finish`], [`Runs::record`] |
-//! | `verdict.rs` | [`Verdict`]: what was said of a run afterwards, and what follows from it |
-//! | `judging.rs` | saying it: [`Runs::judge`] |
-//! | `alone.rs` | [`Runs::lock_run`]: one at a time at work on a run |
-//! | `names.rs` | the keys of lines, by which entries are found that are there already |
-//! | `known.rs` | which runs were met, for whoever reads |
-//! | `logs.rs` | the streams that all of it is kept in |
+//! | `entry.rs` | [`Run`] and [`Attempt`]: parsing a line |
+//! | `new_entry.rs` | [`NewRun`], [`NewEntry`]: entries to be recorded, checked |
+//! | `record.rs` | recording them: [`Runs::begin`], [`Runs::finish`], [`Runs::record`], [`Runs::lock_run`] |
+//! | `verdict.rs` | [`Verdict`]: parsing verdicts, and applying them to runs |
+//! | `judge.rs` | giving a verdict: [`Runs::judge`] |
+//! | `keys.rs` | the keys of lines, by which entries are found that are there already |
+//! | `seen_runs.rs` | the runs that were met while a log is read |
 
 mod entry;
 mod judge;

@@ -1,4 +1,4 @@
-//! What is to be recorded: entries that other programs wrote, checked; runs and attempts that this one made.
+//! Entries to be recorded: those of other programs, checked, and runs and attempts of this one.
 //!
 //! Only what nobody could read as a run is refused. Whatever else is odd is kept as it is, and named.
 
@@ -43,7 +43,7 @@ pub enum EntryError {
 /// An entry, ready to be recorded.
 #[derive(Debug, Clone)]
 pub struct NewEntry {
-    pub(super) kind: Kind,
+    pub(super) kind: EntryKind,
     /// The session it names, if it names one.
     session_id: Option<String>,
     /// Empty: it gets a new one.
@@ -59,7 +59,7 @@ pub struct NewEntry {
 
 /// The part of a run's life that an entry records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     Start,
     Run,
 }
@@ -147,8 +147,8 @@ impl NewEntry {
             return Err(EntryError::Meta);
         }
         let kind = match json_of("kind") {
-            None | Some(r#""run""#) => Kind::Run,
-            Some(r#""run-start""#) => Kind::Start,
+            None | Some(r#""run""#) => EntryKind::Run,
+            Some(r#""run-start""#) => EntryKind::Start,
             Some(Verdict::KIND) => return Err(EntryError::Verdict),
             Some(_) => return Err(EntryError::Kind),
         };
@@ -201,8 +201,8 @@ impl NewEntry {
     /// Returns the body of the record, with this run id.
     pub(super) fn body(&self, run_id: &str, session: &SessionKey) -> Body {
         let kind = match self.kind {
-            Kind::Start => "run-start",
-            Kind::Run => "run",
+            EntryKind::Start => "run-start",
+            EntryKind::Run => "run",
         };
         let mut body = Body::new();
         body.string("kind", kind).string("run_id", run_id);
@@ -214,7 +214,7 @@ impl NewEntry {
     }
 
     /// Returns true if the entry may have been recorded before.
-    pub(super) fn is_known_by_name(&self) -> bool {
+    pub(super) fn may_be_recorded(&self) -> bool {
         self.id_is_given || !self.idempotency_key.is_empty()
     }
 
@@ -224,7 +224,7 @@ impl NewEntry {
         members.string("timestamp", &clock::now());
         run.write(&mut members)?;
         some(&mut members, "skill_hash", &run.skill_hash);
-        Ok(NewEntry::of(Kind::Start, run, members))
+        Ok(NewEntry::of(EntryKind::Start, run, members))
     }
 
     /// Makes the entry of the end of a run.
@@ -237,12 +237,12 @@ impl NewEntry {
         number(&mut members, "duration_ms", Some(ms(ended.duration)));
         let attempts = ended.attempts.iter().zip(1..).map(|(attempt, nth)| attempt.object(nth, run));
         add(&mut members, "attempts", &format!("[{}]", attempts.collect::<Vec<_>>().join(",")));
-        let mut entry = NewEntry::of(Kind::Run, run, members);
+        let mut entry = NewEntry::of(EntryKind::Run, run, members);
         run_id.clone_into(&mut entry.run_id);
         Ok(entry)
     }
 
-    fn of(kind: Kind, run: &NewRun, members: Body) -> NewEntry {
+    fn of(kind: EntryKind, run: &NewRun, members: Body) -> NewEntry {
         NewEntry {
             kind,
             session_id: None,

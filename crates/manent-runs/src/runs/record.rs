@@ -14,8 +14,8 @@ use manent_store::{
 
 use super::Runs;
 use super::entry::RunRecord;
-use super::keys::Name;
-use super::new_entry::{Kind, NewEntry, NewRun, RunEnd};
+use super::keys::LineKey;
+use super::new_entry::{EntryKind, NewEntry, NewRun, RunEnd};
 use crate::error::{Error, Result};
 
 /// The right to be the only one at work on a run, until it is dropped.
@@ -131,14 +131,14 @@ impl Runs {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        if entries.iter().any(NewEntry::is_known_by_name) {
+        if entries.iter().any(NewEntry::may_be_recorded) {
             return self.record_known(session, entries, durability, if_unsure);
         }
         let ids: Vec<String> = entries.iter().map(run_id_of).collect();
         let bodies: Vec<Body> = entries.iter().zip(&ids).map(|(entry, id)| entry.body(id, session)).collect();
         let receipts = self.append(session, &bodies, durability)?;
         let recorded = |((run_id, receipt), entry): ((String, Receipt), &NewEntry)| {
-            let ended = entry.kind == Kind::Run;
+            let ended = entry.kind == EntryKind::Run;
             RunReceipt { run_id, receipt, repeated: false, ended }
         };
         Ok(ids.into_iter().zip(receipts).zip(entries).map(recorded).collect())
@@ -203,7 +203,7 @@ struct Plan {
 
 struct Fate {
     run_id: String,
-    kind: Kind,
+    kind: EntryKind,
     repeated: bool,
     at: At,
 }
@@ -225,15 +225,15 @@ impl Plan {
         let mut plan = Plan { bodies: Vec::new(), fates: Vec::with_capacity(entries.len()) };
         let write_again = if_unsure == IfUnsure::WriteAgain && held.id().is_empty();
         // What stands further up in the same batch.
-        let mut fresh: HashMap<Name, (usize, String, Kind)> = HashMap::new();
+        let mut fresh: HashMap<LineKey, (usize, String, EntryKind)> = HashMap::new();
         for entry in entries {
-            let names: Vec<Name> = Name::same_as(entry).collect();
+            let names: Vec<LineKey> = LineKey::same_as(entry).collect();
             if let Some((nth, run_id, kind)) = names.iter().find_map(|name| fresh.get(name)).cloned() {
                 plan.fates.push(Fate { run_id, kind, repeated: true, at: At::Written(nth) });
                 continue;
             }
             let mut begun = None;
-            if let Some(line) = Name::find_any(held, &names)? {
+            if let Some(line) = LineKey::find_any(held, &names)? {
                 let (kind, run_id) = run_of(&line);
                 if line.is_kept || kind != entry.kind || !write_again {
                     plan.fates.push(Fate { run_id, kind, repeated: true, at: At::Found(line) });
@@ -242,7 +242,7 @@ impl Plan {
                 begun = Some(run_id);
             }
             let repeated = begun.is_some();
-            if let Some(name) = Name::beginning_of(entry).filter(|_| !repeated) {
+            if let Some(name) = LineKey::beginning_of(entry).filter(|_| !repeated) {
                 begun = match fresh.get(&name) {
                     Some((_, run_id, _)) => Some(run_id.clone()),
                     None => name.find(held, Occurrence::First)?.map(|line| run_of(&line).1),
@@ -251,7 +251,7 @@ impl Plan {
             let run_id = begun.filter(|id| !id.is_empty()).unwrap_or_else(|| run_id_of(entry));
             let (nth, kind) = (plan.bodies.len(), entry.kind);
             plan.bodies.push(entry.body(&run_id, session));
-            for name in Name::all_of(kind, &run_id, &entry.idempotency_key) {
+            for name in LineKey::all_of(kind, &run_id, &entry.idempotency_key) {
                 fresh.entry(name).or_insert((nth, run_id.clone(), kind));
             }
             plan.fates.push(Fate { run_id, kind, repeated, at: At::Written(nth) });
@@ -289,17 +289,17 @@ impl Plan {
                 }
                 At::Written(nth) => written.get(nth).cloned().ok_or_else(|| no_receipt(session))?,
             };
-            Ok(RunReceipt { run_id, receipt, repeated, ended: kind == Kind::Run })
+            Ok(RunReceipt { run_id, receipt, repeated, ended: kind == EntryKind::Run })
         };
         self.fates.into_iter().map(recorded).collect()
     }
 }
 
 /// Returns whether a line begins or ends a run, and the id of that.
-fn run_of(line: &KeyedLine) -> (Kind, String) {
+fn run_of(line: &KeyedLine) -> (EntryKind, String) {
     match RunRecord::of_bytes(line.seq, &line.bytes) {
-        Some(RunRecord::Start(run)) => (Kind::Start, run.run_id.into_owned()),
-        entry => (Kind::Run, entry.and_then(RunRecord::run).unwrap_or_default().run_id.into_owned()),
+        Some(RunRecord::Start(run)) => (EntryKind::Start, run.run_id.into_owned()),
+        entry => (EntryKind::Run, entry.and_then(RunRecord::run).unwrap_or_default().run_id.into_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Verdicts that were given on runs afterwards: what a line says, and what follows from it for the run.
+//! Verdicts that were given on runs afterwards: parsing their lines, and applying them to runs.
 //!
 //! A verdict stands behind its run, and runs are read as streams, from the first to the last. So before a log is read,
 //! its bytes are looked through for the word; most logs have none of them, and that costs next to nothing. Only where

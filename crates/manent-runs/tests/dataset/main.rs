@@ -6,11 +6,11 @@
 mod crashes;
 mod determinism;
 mod hostile;
-mod judged;
 mod leaks;
+mod output_dir;
 mod pairs;
-mod places;
 mod prompts;
 mod scene;
 mod schema;
-mod sides;
+mod split;
+mod verdicts;

@@ -4,12 +4,12 @@
 #![allow(clippy::disallowed_methods, reason = "tests lay files out as other programs do")]
 #![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "the numbers are small")]
 
-mod kept;
-mod kept_crashes;
+mod formats;
+mod lessons;
 mod nulls;
-mod odd;
 mod planted;
-mod remembered;
-mod retired;
-mod told;
+mod report_store;
+mod report_store_crashes;
+mod retired_lessons;
+mod robustness;
 mod world;

@@ -17,9 +17,9 @@
 #![allow(clippy::disallowed_methods, reason = "tests do to files what people and other programs do")]
 
 mod crashes;
-mod judging;
+mod judge;
 mod reading;
-mod recording;
+mod record;
 
 use std::ops::ControlFlow;
 

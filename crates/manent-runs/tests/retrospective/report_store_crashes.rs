@@ -11,7 +11,7 @@ use manent_runs::retrospective::{Reports, ScheduleOutcome};
 use manent_sim::{CrashKind, Errno, Fault, SimDisk};
 use serde_json::json;
 
-use crate::kept::at;
+use crate::report_store::at;
 use crate::world::{DAY_MS, NOW_MS};
 
 const HOME: &str = "/home/store";
