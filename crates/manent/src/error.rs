@@ -31,7 +31,7 @@ pub enum Error {
     /// The item to remember is not valid.
     #[cfg(feature = "search")]
     #[error(transparent)]
-    Item(ItemError),
+    Item(#[from] ItemError),
     /// A text that the model was given is not where its record says.
     #[error(transparent)]
     Setting(#[from] PromptConfigError),
@@ -41,7 +41,7 @@ pub enum Error {
          more, shorten the system text or the tools, or begin a new session"
     )]
     CannotCompact {
-        /// The least that it takes.
+        /// The smallest size that the context can have.
         tokens: u64,
         /// The limit.
         limit: u64,
@@ -64,7 +64,7 @@ pub enum Error {
         /// The process id of the other process, if the system tells.
         pid: Option<u32>,
     },
-    /// No item of this number.
+    /// There is no item with this number.
     #[error("there is no item {id} in the memory")]
     NoItem {
         /// The number.
@@ -204,6 +204,14 @@ impl From<manent_index::Error> for Error {
 impl From<manent_log::Error> for Error {
     fn from(error: manent_log::Error) -> Error {
         Error::Store(error.into())
+    }
+}
+
+/// Turns the error that a session does not exist into `None`.
+pub(crate) fn if_found<T, E: Into<Error>>(result: std::result::Result<T, E>) -> Result<Option<T>> {
+    match result.map_err(Into::into) {
+        Err(e) if e.is_not_found() => Ok(None),
+        result => result.map(Some),
     }
 }
 

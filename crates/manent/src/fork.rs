@@ -8,9 +8,9 @@ use manent_log::{Body, DamageFinding, LogItem};
 
 use manent_store::{LockMode, LockName, Place, SessionKey, Space, StreamId, StreamPart, is_plain_id};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_found};
 use crate::meta::Parent;
-use crate::reader::{Reader, Records, Start, break_at, crc_of, find_parent};
+use crate::reader::{Reader, Records, Start, crc_of, damage_at, find_parent};
 use crate::store::Store;
 use crate::turn::body_of_line;
 use manent_store::clock;
@@ -122,7 +122,7 @@ impl Store {
                 return Ok(Vec::new());
             };
             let Some(reason) = self.fault_of_parent(&parent)? else { return Ok(Vec::new()) };
-            found = vec![DamageFinding { damage: break_at(parent.upto, reason), acknowledged: false }];
+            found = vec![DamageFinding { damage: damage_at(parent.upto, reason), acknowledged: false }];
         }
         Ok(found)
     }
@@ -132,10 +132,8 @@ impl Store {
         let Some(address) = find_parent(self.streams(), parent)? else {
             return Ok(Some(DamageReason::NoParent));
         };
-        let mut records = match self.records(&address, Start::Seq(parent.upto)) {
-            Err(e) if e.is_not_found() => return Ok(Some(DamageReason::NoParent)),
-            read => read?,
-        };
+        let records = if_found(self.records(&address, Start::Seq(parent.upto)))?;
+        let Some(mut records) = records else { return Ok(Some(DamageReason::NoParent)) };
         let shared = record_at(&mut records, parent.upto)?;
         let is_same = shared.is_some_and(|(seq, crc)| (seq, &crc) == (parent.upto, &parent.crc));
         Ok((!is_same).then_some(DamageReason::OtherParent))

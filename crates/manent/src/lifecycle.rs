@@ -38,13 +38,13 @@ impl Store {
     #[cfg(feature = "archive")]
     pub fn archive(&self, at: &StreamId, progress: ProgressFn<'_>) -> Result<StreamId> {
         let archived = match at.place {
-            Place::Live => self.moving(|| self.relocate(at, Place::Archive))?,
+            Place::Live => self.with_move_lock(|| self.relocate(at, Place::Archive))?,
             Place::Archive => at.clone(),
             Place::Trash => {
                 return Err(not_live(at));
             }
         };
-        match self.patiently(|| self.pack(&archived, progress)) {
+        match self.retry_while_held(|| self.pack(&archived, progress)) {
             Ok(()) => Ok(archived),
             Err(e) => Err(Error::NotPacked { id: archived.id, source: Box::new(e) }),
         }
@@ -53,7 +53,7 @@ impl Store {
     /// Makes an archived session live again. A live one of the same key is in the way.
     pub fn unarchive(&self, at: &StreamId) -> Result<StreamId> {
         self.index().note_written(&at.key);
-        self.moving(|| match at.place {
+        self.with_move_lock(|| match at.place {
             Place::Archive => self.relocate(at, Place::Live),
             Place::Live => Ok(at.clone()),
             Place::Trash => Err(not_live(at)),
@@ -64,22 +64,22 @@ impl Store {
     pub fn delete(&self, at: &StreamId) -> Result<StreamId> {
         if at.place == Place::Archive {
             // In the trash, an archive is known by being packed. One that was interrupted in that is finished first.
-            self.patiently(|| self.pack(at, &mut |_, _| {}))?;
+            self.retry_while_held(|| self.pack(at, &mut |_, _| {}))?;
         }
-        self.moving(|| self.relocate(at, Place::Trash))
+        self.with_move_lock(|| self.relocate(at, Place::Trash))
     }
 
     /// Brings a session back from the trash to where it was.
     pub fn restore(&self, trashed: &StreamStat) -> Result<StreamId> {
         self.index().note_written(&trashed.id.key);
-        self.moving(|| self.relocate(&trashed.id, trashed.from))
+        self.with_move_lock(|| self.relocate(&trashed.id, trashed.from))
     }
 
     /// Removes sessions for good. Forks of them get a copy of what they share, and are named; `with_forks` removes them
     /// too, and theirs. Where no session of a key is left, its runs go with the last one: they tell what was said.
     pub fn purge(&self, sessions: &[StreamId], with_forks: bool) -> Result<Purged> {
         let mut purged = Purged::default();
-        self.moving(|| self.purge_now(sessions, with_forks, &mut purged))?;
+        self.with_move_lock(|| self.purge_now(sessions, with_forks, &mut purged))?;
         self.index().forget()?;
         Ok(purged)
     }
@@ -87,7 +87,7 @@ impl Store {
     /// Purges, with the right to move sessions held. Does not repeat what an earlier attempt has done.
     fn purge_now(&self, sessions: &[StreamId], with_forks: bool, purged: &mut Purged) -> Result<()> {
         let everything = self.everything()?;
-        let mut doomed: Vec<StreamId> = sessions.iter().map(|at| by_its_id(at, &everything)).collect();
+        let mut doomed: Vec<StreamId> = sessions.iter().map(|at| with_its_id(at, &everything)).collect();
         let mut at = 0;
         while let Some(session) = doomed.get(at).cloned() {
             at += 1;
@@ -170,7 +170,7 @@ impl Store {
     /// any, are left alone.
     pub fn purge_runs_of(&self, key: &SessionKey) -> Result<Purged> {
         let mut purged = Purged::default();
-        self.moving(|| self.purge_runs(key, &mut purged))?;
+        self.with_move_lock(|| self.purge_runs(key, &mut purged))?;
         Ok(purged)
     }
 
@@ -214,8 +214,8 @@ impl Store {
 
     /// Does something with the right to move sessions. For a session that somebody writes it waits without that right:
     /// the others may go on moving theirs, and whoever packs it can finish.
-    fn moving<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
-        self.patiently(|| {
+    fn with_move_lock<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+        self.retry_while_held(|| {
             let moves = LockName::Moves(Space::Sessions);
             let _right = self.streams().lock(moves, LockMode::Exclusive, self.wait())?;
             act()
@@ -223,7 +223,7 @@ impl Store {
     }
 
     /// Does something again and again as long as somebody holds the session, but no longer than we are to wait.
-    fn patiently<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+    fn retry_while_held<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
         // Nothing: longer than any clock runs.
         let deadline = Instant::now().checked_add(self.wait());
         let in_time = || deadline.is_none_or(|deadline| Instant::now() + PAUSE < deadline);
@@ -299,7 +299,7 @@ impl Relative {
 }
 
 /// A session may have been named by its key alone; its forks know it by its id.
-fn by_its_id(at: &StreamId, everything: &[Relative]) -> StreamId {
+fn with_its_id(at: &StreamId, everything: &[Relative]) -> StreamId {
     let same = |kin: &&Relative| kin.id.place == at.place && kin.id.key == at.key && at.id.is_empty();
     everything.iter().find(same).map_or_else(|| at.clone(), |kin| kin.id.clone())
 }

@@ -77,41 +77,38 @@ pub(crate) fn session_header(
     key: &SessionKey,
     parent: Option<&Parent>,
 ) -> StreamHeader {
+    new_header(|meta| {
+        meta.string("key", key.as_str());
+        if let Some(KeyParts { channel, room, thread, sender }) = key.parts() {
+            meta.string("channel", channel);
+            add_texts(meta, &[("room", room), ("thread", thread), ("sender", sender)]);
+        }
+        meta.string("app", &options.app);
+        add_texts(meta, &[("cwd", &options.cwd)]);
+        if let Some(parent) = parent {
+            add_json(meta, "parent", parent);
+        }
+    })
+}
+
+/// Makes the header of a new stream, with an id of its own. `fill` adds the other members of its `meta`.
+pub(crate) fn new_header(fill: impl FnOnce(&mut Body)) -> StreamHeader {
     let id = uuid::Uuid::now_v7().to_string();
     let mut meta = Body::new();
-    meta.number("format", manent_log::FORMAT).string("id", &id).string("key", key.as_str());
-    let parts = key.parts().map(|KeyParts { channel, room, thread, sender }| {
-        [
-            ("channel", Some(channel)),
-            ("room", room.as_ref()),
-            ("thread", thread.as_ref()),
-            ("sender", sender.as_ref()),
-        ]
-    });
-    let by = [("app", Some(&options.app)), ("cwd", options.cwd.as_ref())];
-    for (name, text) in parts.into_iter().flatten().chain(by) {
-        if let Some(text) = text {
-            meta.string(name, text);
-        }
-    }
-    if let Some(parent) = parent {
-        add_json(&mut meta, "parent", parent);
-    }
+    meta.number("format", manent_log::FORMAT).string("id", &id);
+    fill(&mut meta);
     let mut body = Body::new();
     body.string("ts", &clock::now()).object("meta", &meta);
     StreamHeader { id, body }
 }
 
-/// Makes the header of a new stream that is no session. `more` adds members to its `meta`.
-#[cfg(feature = "search")]
-pub(crate) fn stream_header(app: &str, kind: &str, more: impl FnOnce(&mut Body)) -> StreamHeader {
-    let id = uuid::Uuid::now_v7().to_string();
-    let mut meta = Body::new();
-    meta.number("format", manent_log::FORMAT).string("id", &id).string("kind", kind).string("app", app);
-    more(&mut meta);
-    let mut body = Body::new();
-    body.string("ts", &clock::now()).object("meta", &meta);
-    StreamHeader { id, body }
+/// Adds those of the members that have a text.
+pub(crate) fn add_texts(body: &mut Body, members: &[(&str, &Option<String>)]) {
+    for (name, text) in members {
+        if let Some(text) = text {
+            body.string(name, text);
+        }
+    }
 }
 
 /// The same header with another parent, or none, which notes that the records of `copied` are in the session itself

@@ -13,7 +13,7 @@ use manent_store::{
     Place, Position, Seek, Selector, SessionKey, StreamFilter, StreamId, StreamReader, Streams, Target,
 };
 
-use crate::error::Result;
+use crate::error::{Result, if_found};
 use crate::meta::{Meta, Parent};
 use crate::store::{LOOKS, Store};
 use crate::turn::is_turn;
@@ -56,7 +56,7 @@ pub enum Growth {
 }
 
 impl Reader {
-    /// The next record or damage; nothing at the end.
+    /// Returns the next record or damage, or `None` at the end.
     #[expect(
         clippy::should_implement_trait,
         reason = "it lends its buffer and can fail, which Iterator cannot say"
@@ -65,7 +65,7 @@ impl Reader {
         Ok(if self.advance()? { self.item() } else { None })
     }
 
-    /// Goes to the next record or damage, which [`Reader::item`] then gives. False: there is none.
+    /// Moves to the next record or damage, which [`Reader::item`] then returns. Returns false if there is none.
     pub fn advance(&mut self) -> Result<bool> {
         if self.parts.is_empty()
             && let Some((store, key, start)) = &self.awaited
@@ -90,14 +90,14 @@ impl Reader {
                 Some(LogItem::Entry(entry)) if entry.seq == parent.upto => {
                     part.done = true;
                     if crc_of(&entry) != parent.crc {
-                        self.broken = Some(break_at(parent.upto, DamageReason::OtherParent));
+                        self.broken = Some(damage_at(parent.upto, DamageReason::OtherParent));
                     }
                 }
                 Some(_) => {}
                 // It ends before the record at which the fork goes on: it is another one than it was.
                 None => {
                     part.done = true;
-                    self.broken = Some(break_at(parent.upto, DamageReason::OtherParent));
+                    self.broken = Some(damage_at(parent.upto, DamageReason::OtherParent));
                 }
             }
             return Ok(true);
@@ -215,7 +215,7 @@ fn read_once(streams: &dyn Streams, at: &StreamId, start: Start) -> Result<Reade
         let sane = earlier.is_none_or(|child| parent.upto < child.upto);
         let found = if sane { read_parent(streams, &parent, start)? } else { None };
         let Some(above) = found else {
-            reader.first.push_back(break_at(parent.upto, DamageReason::NoParent));
+            reader.first.push_back(damage_at(parent.upto, DamageReason::NoParent));
             break;
         };
         records = above;
@@ -227,10 +227,7 @@ fn read_once(streams: &dyn Streams, at: &StreamId, start: Start) -> Result<Reade
 /// Opens what a session was forked from; `None` if it is not there, or was moved between our look and our open.
 fn read_parent(streams: &dyn Streams, parent: &Parent, start: Start) -> Result<Option<Records>> {
     let Some(address) = find_parent(streams, parent)? else { return Ok(None) };
-    match Records::open(streams, Target::Id(&address), start, Some(parent.upto)) {
-        Err(e) if e.is_not_found() => Ok(None),
-        read => read.map(Some),
-    }
+    if_found(Records::open(streams, Target::Id(&address), start, Some(parent.upto)))
 }
 
 /// Finds the session that another one was forked from.
@@ -268,7 +265,7 @@ pub(crate) fn crc_of(entry: &Entry<'_>) -> String {
 }
 
 /// Damage that is nowhere in the session's own file.
-pub(crate) fn break_at(seq: u64, reason: DamageReason) -> Damage {
+pub(crate) fn damage_at(seq: u64, reason: DamageReason) -> Damage {
     Damage { offset: 0, length: 0, reason, lines: 0, seq }
 }
 
@@ -346,7 +343,7 @@ impl Records {
         Ok(())
     }
 
-    /// Moves to the next record or damage. False: there is none; ask again later, when the stream has grown.
+    /// Moves to the next record or damage. Returns false if there is none; more may come when the stream has grown.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         Ok(self.reader.advance()?)
     }

@@ -18,11 +18,11 @@ pub(crate) struct Envelope {
     pub(crate) kind: Option<Range<usize>>,
     /// All members between the envelope and the content, as they stand.
     pub(crate) extra: Range<usize>,
-    /// The text, still escaped, without its quotes. Nothing if there is none at the end.
+    /// The text, still escaped, without its quotes; `None` if it is not the last member.
     pub(crate) content: Option<Range<usize>>,
 }
 
-/// Scans a body (the members without braces). Nothing: it is not laid out as we write it.
+/// Scans a body (the members without braces). Returns `None` if it is not laid out as we write it.
 pub(crate) fn envelope(body: &[u8]) -> Option<Envelope> {
     let mut found = Envelope::default();
     let mut at = 0;
@@ -76,8 +76,8 @@ pub(crate) fn envelope(body: &[u8]) -> Option<Envelope> {
     }
 }
 
-/// Decodes escaped text into the front of `out`, and gives how many bytes it became. Nothing if it is not the inside
-/// of one JSON string. `out` must have [`SLACK_BYTES`] more than the text: eight bytes are stored at a time.
+/// Decodes escaped text into the front of `out`, and returns the number of bytes it became, or `None` if it is not the
+/// inside of one JSON string. `out` must have [`SLACK_BYTES`] more than the text: eight bytes are stored at a time.
 pub(crate) fn unescape(text: &[u8], out: &mut [u8]) -> Option<usize> {
     let (mut rest, mut len) = (text, 0);
     while let Some(word) = rest.first_chunk::<8>() {

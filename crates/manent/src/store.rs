@@ -22,7 +22,7 @@ use manent_store::{
 };
 
 use crate::context::Tail;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_found};
 use crate::meta::{Parent, session_header};
 use crate::reader::Reader;
 use crate::reader::Start;
@@ -182,10 +182,7 @@ impl Store {
 
     /// Checks every byte of a stream of any space; `None` if there is none.
     pub fn verify_stream(&self, id: &StreamId) -> Result<Option<VerifyReport>> {
-        match self.maintenance()?.verify(id, &mut |_, _| {}) {
-            Err(e) if e.is_not_found() => Ok(None),
-            report => Ok(Some(report?)),
-        }
+        if_found(self.maintenance()?.verify(id, &mut |_, _| {}))
     }
 
     /// Sets a torn end of a stream of any space aside, and acknowledges its damage.
@@ -272,10 +269,8 @@ impl Store {
     /// Reads the live session of a key as a stream, whatever its length. One that was never written is empty, and can
     /// be waited for ([`Reader::wait`]) as one that grows.
     pub fn stream(&self, key: &SessionKey, start: Start) -> Result<Reader> {
-        match self.read(&StreamId::live(key), start) {
-            Err(e) if e.is_not_found() => Ok(Reader::awaiting(self.clone(), key.clone(), start)),
-            read => read,
-        }
+        let found = if_found(self.read(&StreamId::live(key), start))?;
+        Ok(found.unwrap_or_else(|| Reader::awaiting(self.clone(), key.clone(), start)))
     }
 
     /// Reads a whole session into memory, wherever it is.

@@ -29,7 +29,7 @@ enum Members<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Looks at an entry. Nothing if it is not UTF-8, which no writer of ours produces.
+    /// Parses an entry. Returns `None` if it is not UTF-8, which no writer of ours produces.
     pub fn of(entry: &Entry<'a>) -> Option<Record<'a>> {
         let line = simdutf8::basic::from_utf8(entry.bytes).ok()?;
         let known = entry.verified.then(|| frame::body_range(entry.bytes)).and_then(|range| {
@@ -90,7 +90,7 @@ impl<'a> Record<'a> {
     /// Returns the text that was said. If another program's content is a list of parts, returns the parts that are
     /// text, without tool output, which some programs put into a turn of the user.
     #[cfg(feature = "search")]
-    pub(crate) fn said(&self) -> Cow<'a, str> {
+    pub(crate) fn spoken_text(&self) -> Cow<'a, str> {
         let content = self.content();
         if !content.starts_with(['[', '{']) {
             return content;

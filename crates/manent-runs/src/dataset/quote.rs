@@ -124,7 +124,7 @@ impl<'a> QuoteReader<'a> {
                 draft.tools = seen.context.tools;
                 draft.prompt = MessageSource::Messages(without_recalled(messages));
             }
-            RowPart::Answer => match follower.said(passage.seq)? {
+            RowPart::Answer => match follower.messages(passage.seq)? {
                 Ok(messages) => match answer(messages) {
                     Some(said) => draft.answer = MessageSource::Messages(said),
                     None => return Ok(Err(SkipReason::OddShape)),

@@ -36,7 +36,7 @@ impl Consolidation {
         Ok(accepted)
     }
 
-    /// All of these, each once.
+    /// Returns the proposals with these numbers, each once. All of them must be there.
     fn proposals(&self, ids: &[u64]) -> Result<Vec<(u64, Vec<Item>)>> {
         let inbox = self.store.inbox()?;
         let (mut proposals, mut seen) = (Vec::new(), HashSet::new());

@@ -11,8 +11,8 @@ use manent_store::{AppendOptions, IfMissing, Repaired, Seek, Space, StreamId, St
 
 use super::extractor::{ExtractorError, TokensSpent};
 use super::{Consolidated, Refusal};
-use crate::error::{Error, Result};
-use crate::meta::{add_json, stream_header};
+use crate::error::{Error, Result, if_found};
+use crate::meta::{add_json, new_header};
 use crate::store::Store;
 use crate::turn::Record;
 
@@ -46,10 +46,8 @@ impl JournalState {
     /// Reads the journal. What is damaged in it is passed over: at worst something is looked at again, and known then.
     pub(super) fn read(store: &Store, session: &str) -> Result<JournalState> {
         let mut known = JournalState::default();
-        let mut reader = match store.streams().open(Target::Id(&StreamId::single(Space::Journal))) {
-            Err(e) if e.is_not_found() => return Ok(known),
-            reader => reader?,
-        };
+        let id = StreamId::single(Space::Journal);
+        let Some(mut reader) = if_found(store.streams().open(Target::Id(&id)))? else { return Ok(known) };
         reader.seek(Seek::First)?;
         let today = clock::now();
         let today = today.get(..DATE_CHARS).unwrap_or_default();
@@ -110,7 +108,11 @@ pub(super) struct Journal {
 
 impl Journal {
     pub(super) fn hold(store: &Store, wait: Duration) -> Result<Journal> {
-        let new = || stream_header(store.app(), "consolidation", |_| {});
+        let new = || {
+            new_header(|meta| {
+                meta.string("kind", "consolidation").string("app", store.app());
+            })
+        };
         let leased = store.streams().lease(&StreamId::single(Space::Journal), IfMissing::Create(&new), wait);
         let writer = leased.map_err(|error| match error.log() {
             Some(manent_log::Error::Held { pid, .. }) => Error::ConsolidationHeld { pid: *pid },

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use manent_store::{Repaired, Space, StreamId};
 
-use crate::error::Result;
+use crate::error::{Result, if_found};
 use crate::memory::Kind;
 use crate::reader::Start;
 use crate::store::Store;
@@ -38,7 +38,7 @@ pub use grounding::Refusal;
 pub use inbox::Accepted;
 
 use journal::{Journal, JournalEntry, JournalState};
-use passage::{Passage, mark_of};
+use passage::{Passage, record_mark};
 use step::StepRun;
 
 /// Settings of a consolidation.
@@ -162,12 +162,12 @@ impl Consolidation {
         Ok(self.reached(&known, &at)?.cursor)
     }
 
-    /// Checks every byte of the journal; nothing if there is none.
+    /// Checks every byte of the journal. Returns `None` if there is none.
     pub fn verify(&self) -> Result<Option<manent_log::VerifyReport>> {
         self.store.verify_stream(&StreamId::single(Space::Journal))
     }
 
-    /// Sets a torn end aside, and acknowledges damage. Nothing is written where nothing is wrong.
+    /// Sets a torn end aside, and acknowledges damage. A sound journal is not written to.
     pub fn repair(&self) -> Result<Repaired> {
         if !self.store.is_damaged(&StreamId::single(Space::Journal))? {
             return Ok(Repaired::default());
@@ -178,10 +178,7 @@ impl Consolidation {
     /// A session with its id, whoever named it without; and the last record that is its parent's, if it is a fork.
     fn resolved(&self, at: &StreamId) -> Result<(StreamId, u64)> {
         let mut at = at.clone();
-        let mut reader = match self.store.read(&at, Start::Header) {
-            Err(e) if e.is_not_found() => return Ok((at, 0)),
-            reader => reader?,
-        };
+        let Some(mut reader) = if_found(self.store.read(&at, Start::Header))? else { return Ok((at, 0)) };
         reader.next()?;
         let Some(meta) = reader.meta() else { return Ok((at, 0)) };
         if at.id.is_empty() {
@@ -199,7 +196,7 @@ impl Consolidation {
         looks.dedup_by(|next, one| (next.turns.1, &next.end) == (one.turns.1, &one.end));
         let mut reached = ConsolidationProgress { shared, cursor: shared, gone: Vec::new() };
         for look in looks {
-            if !self.is_still(at, look.turns.1, &look.end)? {
+            if !self.is_unchanged(at, look.turns.1, &look.end)? {
                 reached.gone.push((look.turns.1, look.end.clone()));
             } else if look.is_done {
                 reached.cursor = look.turns.1.max(shared);
@@ -209,14 +206,13 @@ impl Consolidation {
         Ok(reached)
     }
 
-    fn is_still(&self, at: &StreamId, seq: u64, mark: &str) -> Result<bool> {
-        let mut reader = match self.store.read(at, Start::Seq(seq)) {
-            Err(e) if e.is_not_found() => return Ok(false),
-            reader => reader?,
-        };
+    fn is_unchanged(&self, at: &StreamId, seq: u64, mark: &str) -> Result<bool> {
+        let Some(mut reader) = if_found(self.store.read(at, Start::Seq(seq)))? else { return Ok(false) };
         while let Some(item) = reader.next()? {
             match item {
-                manent_log::LogItem::Entry(entry) if entry.seq == seq => return Ok(mark_of(&entry) == mark),
+                manent_log::LogItem::Entry(entry) if entry.seq == seq => {
+                    return Ok(record_mark(&entry) == mark);
+                }
                 // It cannot be read any more; but it is there, or what follows it is.
                 manent_log::LogItem::Entry(entry) if entry.seq > seq => return Ok(true),
                 manent_log::LogItem::Damage(damage) if damage.seq.saturating_add(damage.lines) > seq => {

@@ -12,7 +12,7 @@ use manent_log::{Entry, LogItem};
 use manent_store::StreamId;
 
 use crate::context::normalized_role;
-use crate::error::Result;
+use crate::error::{Result, if_found};
 use crate::reader::{Start, crc_of};
 use crate::store::Store;
 use crate::tokens;
@@ -53,17 +53,15 @@ struct ShownTurn {
 }
 
 impl Passage {
-    /// Reads from one record to another, or as much as takes so many tokens. Nothing: no turn is there.
+    /// Reads the records from `first` to `upto`, or as many as fit into `max_tokens`. Returns `None` if there is no
+    /// turn.
     pub(super) fn read(
         store: &Store,
         at: &StreamId,
         (first, upto): (u64, u64),
         max_tokens: u64,
     ) -> Result<Option<Passage>> {
-        let mut reader = match store.read(at, Start::Seq(first)) {
-            Err(e) if e.is_not_found() => return Ok(None),
-            reader => reader?,
-        };
+        let Some(mut reader) = if_found(store.read(at, Start::Seq(first)))? else { return Ok(None) };
         let (mut passage, mut taken) = (Passage { turns: (first, 0), ..Passage::default() }, 0_u64);
         while let Some(item) = reader.next()? {
             let LogItem::Entry(entry) = item else { continue };
@@ -82,7 +80,7 @@ impl Passage {
                 break;
             }
             passage.turns.1 = entry.seq;
-            passage.end = mark_of(&entry);
+            passage.end = record_mark(&entry);
             passage.ts = record.ts().unwrap_or_default().into_owned();
             passage.take(entry.seq, speaker, shown);
         }
@@ -112,10 +110,10 @@ impl Passage {
 
 impl ShownTurn {
     fn of(seq: u64, speaker: &str, record: &Record<'_>, max_tokens: u64) -> ShownTurn {
-        let sentences = if speaker == "user" { sentences(&record.said()) } else { Vec::new() };
+        let sentences = if speaker == "user" { sentences(&record.spoken_text()) } else { Vec::new() };
         let whole = match speaker {
             "user" => sentences.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("\n"),
-            "assistant" => record.said().into_owned(),
+            "assistant" => record.spoken_text().into_owned(),
             // What a tool was is enough: what it put out is nobody's word.
             "tool" => record.string("name").unwrap_or_default().into_owned(),
             _ => String::new(),
@@ -148,7 +146,7 @@ fn evident(seq: u64, text: &str) -> String {
 }
 
 /// By what a record is known again: its checksum; one of another program's has none, and is known by its bytes.
-pub(super) fn mark_of(entry: &Entry<'_>) -> String {
+pub(super) fn record_mark(entry: &Entry<'_>) -> String {
     let crc = crc_of(entry);
     if crc.is_empty() { blake3::hash(entry.bytes).to_hex().as_str()[..MARK_CHARS].to_owned() } else { crc }
 }
@@ -230,7 +228,7 @@ impl<'a> SentenceSplitter<'a> {
         if line.is_empty() {
             return self.end();
         }
-        if !self.lines.is_empty() && !goes_on(self.last, line) {
+        if !self.lines.is_empty() && !continues(self.last, line) {
             self.end();
         }
         if !self.lines.is_empty() {
@@ -285,7 +283,7 @@ impl<'a> SentenceSplitter<'a> {
 }
 
 /// Returns true if a sentence continues from one line into the next.
-fn goes_on(line: &str, next: &str) -> bool {
+fn continues(line: &str, next: &str) -> bool {
     let is_item = next.starts_with(['-', '*', '•', '#'])
         || next.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with(['.', ')'])
             && next.starts_with(|c: char| c.is_ascii_digit());
@@ -332,13 +330,15 @@ const PUT_IN: [(&str, &str); 4] = [
     ("<environment_context>", "</environment_context>"),
     ("<user_instructions>", "</user_instructions>"),
 ];
-/// No sentence of a person is as long.
+/// Longer lines are not a person's sentences.
 const LINE_BYTES_MAX: usize = 4 << 10;
 /// Whoever says more in one turn pasted it.
 const SENTENCES_MAX: usize = 200;
 /// Lines that a program broke are as long.
 const WRAPPED_CHARS: usize = 40;
 const FENCE_MIN: usize = 3;
+/// Abbreviations, whose full stop ends no sentence. They are rare, 3 in the 653 turns of users in tests/quality, but half
+/// a sentence may say the opposite of the whole.
 const ABBREVIATED: [&str; 12] =
     ["mr", "mrs", "ms", "dr", "st", "prof", "vs", "etc", "approx", "ca", "bzw", "resp"];
 

@@ -8,7 +8,7 @@ use manent_index::words::Words;
 use manent_store::{StreamId, clock};
 
 use super::extractor::{self, Extractor, ExtractorError, TokensSpent};
-use super::grounding::{self, Claim, Grounded, Refusal, SAID};
+use super::grounding::{self, Claim, GroundedClaim, Refusal, SAID};
 use super::journal::{JournalEntry, JournalState, PassageKey};
 use super::passage::Passage;
 use super::{Consolidated, ConsolidationProgress, Consolidator, LearnedItem, Rules, Step, name_of};
@@ -27,7 +27,7 @@ pub(super) struct StepRun<'a> {
     /// The passage was begun before.
     resumed: Option<&'a JournalEntry>,
     /// The items written of this session before, by any extractor.
-    written: Vec<Written>,
+    written: Vec<WrittenItem>,
     /// The sentences from which something was learned.
     learned: Vec<(u64, u64)>,
     model: String,
@@ -35,7 +35,7 @@ pub(super) struct StepRun<'a> {
 }
 
 /// An item that was written before.
-struct Written {
+struct WrittenItem {
     item: Item,
     /// True if it waits in the inbox.
     is_proposed: bool,
@@ -89,7 +89,7 @@ impl<'a> StepRun<'a> {
     /// Collects the items written of this session, also those replaced since: by a step that was cut off, or by one
     /// that the journal lost. Items older than the passage are skipped, since no item is written before its words are
     /// said.
-    fn written_before(&self, by: &Consolidator) -> Result<Vec<Written>> {
+    fn written_before(&self, by: &Consolidator) -> Result<Vec<WrittenItem>> {
         let said = self.passage.said.first().and_then(|said| clock::parse_ms(&said.ts));
         let since_ms = said.map(|ms| ms.saturating_sub(CLOCK_SLACK_MS));
         let mut written = Vec::new();
@@ -98,7 +98,7 @@ impl<'a> StepRun<'a> {
                 let filter = Filter { since_ms, replaced, ..Filter::default() };
                 memory.each(&filter, |item| {
                     if self.is_from_here(&item.source) {
-                        written.push(Written { item, is_proposed });
+                        written.push(WrittenItem { item, is_proposed });
                     }
                     true
                 })?;
@@ -177,7 +177,7 @@ impl<'a> StepRun<'a> {
         dailies.iter().find(|item| all && covers(item, first)).copied()
     }
 
-    /// Phase one: what happened. Nothing: the extractor told of something else.
+    /// Phase one: asks for a summary of the passage. Returns `None` if the extractor told of something else.
     fn tell(&mut self, extractor: &mut dyn Extractor) -> std::result::Result<Option<String>, ExtractorError> {
         let transcript = self.passage.transcript();
         let said = extractor.daily(&transcript)?;
@@ -238,7 +238,7 @@ impl<'a> StepRun<'a> {
         })
     }
 
-    /// Phase two: what the user said that is worth remembering. Nothing: no answer that could be read.
+    /// Phase two: asks for the facts worth remembering. Returns `None` if no reply could be read.
     fn claims(
         &mut self,
         extractor: &mut dyn Extractor,
@@ -256,15 +256,15 @@ impl<'a> StepRun<'a> {
         Ok(extractor::claims(&repaired.text).ok())
     }
 
-    fn learn(&mut self, by: &Consolidator, grounded: Grounded) -> Result<()> {
-        let Grounded { kind, content, quote, seq, ts, nth } = grounded;
+    fn learn(&mut self, by: &Consolidator, grounded: GroundedClaim) -> Result<()> {
+        let GroundedClaim { kind, content, quote, seq, ts, nth } = grounded;
         let mut learned = LearnedItem { id: None, kind, content, quote, seq, replaces: None };
         if self.learned.contains(&(seq, nth)) {
             self.done.refused.push((Refusal::Known, learned.quote));
             return Ok(());
         }
         let (memory, inbox) = (by.of.store.memory()?, by.of.store.inbox()?);
-        if let Some(Written { item, is_proposed }) = self.learned_before(&learned) {
+        if let Some(WrittenItem { item, is_proposed }) = self.learned_before(&learned) {
             // By a step that was cut off, perhaps by a sync that failed.
             let (learned, is_proposed) = (learned_of(item), *is_proposed);
             if !self.rules.dry_run {
@@ -306,8 +306,8 @@ impl<'a> StepRun<'a> {
     }
 
     /// Finds the item that the same extractor made of the same words before it was cut off.
-    fn learned_before(&self, learned: &LearnedItem) -> Option<&Written> {
-        let ours = |written: &&Written| written.item.source.prompt.as_deref() == Some(self.prompt);
+    fn learned_before(&self, learned: &LearnedItem) -> Option<&WrittenItem> {
+        let ours = |written: &&WrittenItem| written.item.source.prompt.as_deref() == Some(self.prompt);
         self.of_the_same_words(learned).find(ours)
     }
 
@@ -319,9 +319,9 @@ impl<'a> StepRun<'a> {
             || still.into_iter().any(|look| look.learned.contains(&(learned.seq, nth)))
     }
 
-    fn of_the_same_words(&self, learned: &LearnedItem) -> impl Iterator<Item = &Written> {
+    fn of_the_same_words(&self, learned: &LearnedItem) -> impl Iterator<Item = &WrittenItem> {
         let (seq, quote) = (learned.seq, learned.quote.clone());
-        self.written.iter().filter(move |Written { item, .. }| {
+        self.written.iter().filter(move |WrittenItem { item, .. }| {
             let same = item.source.seqs == Some((seq, seq)) && item.source.quote.as_ref() == Some(&quote);
             item.kind != Kind::Daily && same
         })
@@ -363,7 +363,7 @@ const DAILY_BYTES_MAX: usize = 1000;
 const DAILY_TOKENS: u64 = 100;
 const MINUTE_CHARS: usize = 16;
 const QUOTE_BYTES_MAX: usize = 400;
-/// So much of a wrong answer is shown to whoever gave it.
+/// The number of bytes of an unreadable reply that the extractor is shown again.
 const COMPLAINT_BYTES_MAX: usize = 2000;
 /// Clocks are set back now and then.
 const CLOCK_SLACK_MS: i64 = 24 * 60 * 60 * 1000;
@@ -409,15 +409,15 @@ impl MemoryMatches {
 /// Compares something with what is active.
 pub(super) fn compare(memory: &Memory, content: &str) -> Result<MemoryMatches> {
     let mut found = MemoryMatches::default();
-    let plain = plainly(content);
+    let plain = in_first_person(content);
     let Some(query) = Query::of_question(&plain) else { return Ok(found) };
     for hit in memory.search(&query, CANDIDATES)?.hits {
         if hit.item.kind == Kind::Daily {
             continue;
         }
-        let other = plainly(&hit.item.content);
+        let other = in_first_person(&hit.item.content);
         match Relation::between(&other, &plain) {
-            Relation::Near if is_turned(&other, &plain) => found.contradicted.push(hit.item),
+            Relation::Near if reverses_preference(&other, &plain) => found.contradicted.push(hit.item),
             Relation::Same | Relation::Near => found.is_known = true,
             Relation::Contradictory => found.contradicted.push(hit.item),
             Relation::Unrelated => {}
@@ -427,7 +427,7 @@ pub(super) fn compare(memory: &Memory, content: &str) -> Result<MemoryMatches> {
 }
 
 /// Returns true if one text prefers this to that and the other that to this: the same words, and the opposite.
-fn is_turned(one: &str, other: &str) -> bool {
+fn reverses_preference(one: &str, other: &str) -> bool {
     let sides = |text: &str| {
         let mut words = Vec::new();
         Words::default().split(text, |term, _| words.push(term.to_owned()));
@@ -438,7 +438,7 @@ fn is_turned(one: &str, other: &str) -> bool {
 }
 
 /// Rewrites an item about the user in the first person, without its opening words.
-fn plainly(content: &str) -> String {
+fn in_first_person(content: &str) -> String {
     let text = content.strip_prefix(SAID).unwrap_or(content);
     let mut words: Vec<&str> = Vec::new();
     for word in text.split_whitespace() {
@@ -463,5 +463,5 @@ fn plainly(content: &str) -> String {
     words.join(" ")
 }
 
-/// So many items that fit best are compared.
+/// The number of similar items that a claim is compared with.
 const CANDIDATES: usize = 32;

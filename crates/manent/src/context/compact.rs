@@ -127,7 +127,7 @@ pub struct CompactedContext {
     pub way: CompactionMethod,
     /// Tokens before it.
     pub before: u64,
-    /// And after.
+    /// Tokens after it.
     pub after: u64,
     /// The first turn that stays as it was said.
     pub kept_from: u64,
@@ -147,8 +147,8 @@ impl Session {
     ) -> Result<Option<CompactedContext>> {
         let Some(part) = self.take_part()? else { return Ok(None) };
         let setting = part.setting().map(|(setting, _)| setting);
-        let planning = Planning { part: &part, setting: setting.as_ref(), tokens };
-        let planned = planned(&planning, limits, asked, summariser);
+        let planner = CompactionPlanner { part: &part, setting: setting.as_ref(), tokens };
+        let planned = planned(&planner, limits, asked, summariser);
         self.keep_part(part);
         let Some((body, compacted)) = planned? else { return Ok(None) };
         let seq = self.append(body)?.seq;
@@ -170,12 +170,12 @@ impl Session {
 
 /// Plans a compaction if one is needed. Returns its record, and what it does once that has a number.
 fn planned(
-    planning: &Planning<'_>,
+    planner: &CompactionPlanner<'_>,
     limits: Limits,
     asked: bool,
     summariser: Option<&mut dyn Summariser>,
 ) -> Result<Option<(Body, CompactedContext)>> {
-    let before = planning.render(planning.part.compaction.as_ref());
+    let before = planner.render(planner.part.compaction.as_ref());
     let reason = match limits.exceeded_by(&before) {
         Some(reason) => reason,
         None if asked => CompactionReason::Manual,
@@ -187,14 +187,14 @@ fn planned(
             target.max_tokens.min(Limits { max_tokens: before.tokens, ..limits }.target().max_tokens);
     }
     let mut tried = Vec::new();
-    let Some((way, planned)) = planning.plan(before.tokens, target, summariser, &mut tried) else {
+    let Some((way, planned)) = planner.plan(before.tokens, target, summariser, &mut tried) else {
         if reason == CompactionReason::Manual {
             return Ok(None);
         }
-        let least = planning.least();
+        let least = planner.least();
         return Err(Error::CannotCompact { tokens: least, limit: limits.max_tokens });
     };
-    let after = planning.render(Some(&planned.compaction)).tokens;
+    let after = planner.render(Some(&planned.compaction)).tokens;
     let body = planned.body(reason, way, before.tokens, after);
     let kept_from = planned.compaction.kept_from;
     let before = before.tokens;
@@ -202,12 +202,12 @@ fn planned(
 }
 
 /// A compaction that is thought of.
-pub(super) struct Planned {
+pub(super) struct CompactionPlan {
     pub(super) compaction: Compaction,
     pub(super) model: Option<(String, String)>,
 }
 
-impl Planned {
+impl CompactionPlan {
     pub(super) fn body(
         &self,
         reason: CompactionReason,
@@ -238,13 +238,13 @@ impl Planned {
 /// Success, or the reason why a method does not lead to the target.
 type Attempt<T> = std::result::Result<T, String>;
 
-pub(super) struct Planning<'a> {
+pub(super) struct CompactionPlanner<'a> {
     pub(super) part: &'a Part,
     pub(super) setting: Option<&'a PromptConfig>,
     pub(super) tokens: Tokens,
 }
 
-impl Planning<'_> {
+impl CompactionPlanner<'_> {
     pub(super) fn render(&self, compaction: Option<&Compaction>) -> Context {
         let from = compaction.map_or(0, |compaction| compaction.kept_from);
         let pinned = compaction.map_or(&[][..], |compaction| &compaction.pinned);
@@ -282,14 +282,16 @@ impl Planning<'_> {
         target: Limits,
         summariser: Option<&mut dyn Summariser>,
         tried: &mut Vec<(CompactionMethod, String)>,
-    ) -> Option<(CompactionMethod, Planned)> {
+    ) -> Option<(CompactionMethod, CompactionPlan)> {
         let pruned = self.pruned();
         let base = self.part.compaction.clone().unwrap_or_default();
         let context_seq = self.part.held.iter().rev().find_map(ContextRecord::setting).map(|noted| noted.seq);
         let base = Compaction { pruned, context_seq: context_seq.or(base.context_seq), ..base };
         if base.pruned.len() > self.part.compaction.as_ref().map_or(0, |before| before.pruned.len()) {
             match self.fits(&base, before, target) {
-                Ok(()) => return Some((CompactionMethod::Prune, Planned { compaction: base, model: None })),
+                Ok(()) => {
+                    return Some((CompactionMethod::Prune, CompactionPlan { compaction: base, model: None }));
+                }
                 Err(why) => tried.push((CompactionMethod::Prune, why)),
             }
         }
@@ -303,14 +305,14 @@ impl Planning<'_> {
                 summariser.name().to_owned(),
                 blake3::hash(summariser.prompt().as_bytes()).to_hex().to_string(),
             );
-            let (way, summary) = self.summed_up(&cut, budget, summariser);
+            let (way, summary) = self.summarised(&cut, budget, summariser);
             let outcome = summary.and_then(|summary| {
-                self.expect_kept(&cut, &summary, budget)?;
+                self.check_summary(&cut, &summary, budget)?;
                 let compaction = with(summary);
                 self.fits(&compaction, before, target).map(|()| compaction)
             });
             match outcome {
-                Ok(compaction) => return Some((way, Planned { compaction, model: Some(model) })),
+                Ok(compaction) => return Some((way, CompactionPlan { compaction, model: Some(model) })),
                 Err(why) => tried.push((way, why)),
             }
         }
@@ -320,14 +322,17 @@ impl Planning<'_> {
             let extracted = with(extract(&lines, budget * share / 100, self.tokens));
             match self.fits(&extracted, before, target) {
                 Ok(()) => {
-                    return Some((CompactionMethod::Extract, Planned { compaction: extracted, model: None }));
+                    return Some((
+                        CompactionMethod::Extract,
+                        CompactionPlan { compaction: extracted, model: None },
+                    ));
                 }
                 Err(why) => tried.push((CompactionMethod::Extract, why)),
             }
         }
         let dropped = with(breadcrumb(&lines));
         match self.fits(&dropped, before, target) {
-            Ok(()) => Some((CompactionMethod::Drop, Planned { compaction: dropped, model: None })),
+            Ok(()) => Some((CompactionMethod::Drop, CompactionPlan { compaction: dropped, model: None })),
             Err(why) => {
                 tried.push((CompactionMethod::Drop, why));
                 None
@@ -421,7 +426,7 @@ impl Planning<'_> {
 
     /// A model that names much less of what matters than quoting would is not believed: small ones write something
     /// else.
-    fn expect_kept(&self, cut: &Compaction, summary: &str, budget: u64) -> Attempt<()> {
+    fn check_summary(&self, cut: &Compaction, summary: &str, budget: u64) -> Attempt<()> {
         let lines = self.lines_before(cut);
         let by_quoting = kept(&lines, &extract(&lines, budget, self.tokens), self.tokens);
         let by_model = kept(&lines, summary, self.tokens);
@@ -433,7 +438,7 @@ impl Planning<'_> {
     }
 
     /// Lets a model sum up, in as many pieces as it needs.
-    fn summed_up(
+    fn summarised(
         &self,
         cut: &Compaction,
         budget: u64,

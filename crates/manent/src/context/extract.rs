@@ -263,42 +263,12 @@ fn is_thing(word: &str) -> bool {
     digits > 0 || is_path || is_joined || is_mixed || is_name
 }
 
-/// Words of decisions, tasks and failures.
+/// Beginnings of words of decisions, tasks and failures.
 const CUES: [&str; 34] = [
-    "decid",
-    "agree",
-    "we will",
-    "let's",
-    "must",
-    "should",
-    "todo",
-    "next",
-    "need",
-    "plan",
-    "instead",
-    "never",
-    "always",
-    "prefer",
-    "fix",
-    "fail",
-    "error",
-    "because",
-    "block",
-    "open",
-    "remember",
-    "until",
-    "deadline",
-    "chose",
-    "switch",
-    "keep",
-    "don't",
-    "do not",
-    "wait for",
-    "remaining",
-    "still",
-    "we take",
-    "leave",
-    "please",
+    "decid", "agree", "we will", "let's", "must", "should", "todo", "next", "need", "plan", "instead",
+    "never", "always", "prefer", "fix", "fail", "error", "because", "block", "open", "remember", "until",
+    "deadline", "chose", "switch", "keep", "don't", "do not", "wait for", "remaini", "still", "we take",
+    "leave", "please",
 ];
 const CUES_MAX: usize = 3;
 /// Weights, in hundredths.

@@ -22,7 +22,7 @@ mod render;
 
 use manent_log::LogItem;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_found};
 use crate::reader::Start;
 use crate::store::Store;
 #[cfg(feature = "search")]
@@ -45,7 +45,7 @@ pub(crate) use part::Tail;
 pub struct Context {
     /// In the order in which they are sent.
     pub messages: Vec<Message>,
-    /// The schemas of the tools, as JSON; nothing if there are none.
+    /// The schemas of the tools, as JSON.
     pub tools: Option<String>,
     /// The tokens that the schemas take.
     pub tools_tokens: u64,
@@ -53,9 +53,9 @@ pub struct Context {
     pub model: Option<String>,
     /// The protocol of tool calls, if a record names one.
     pub protocol: Option<String>,
-    /// All of it, in tokens.
+    /// The tokens of the whole context.
     pub tokens: u64,
-    /// The first turn that is in it as it was said; nothing if none is.
+    /// The first turn that is in the context as it was said.
     pub first_seq: Option<u64>,
     /// The last record that counts.
     pub last_seq: u64,
@@ -71,10 +71,7 @@ impl Store {
     /// Returns the context that a model would be given now in the live session of a key. A session that was never
     /// written has an empty one.
     pub fn context(&self, key: &SessionKey, tokens: Tokens) -> Result<Context> {
-        match self.context_at(&StreamId::live(key), None, tokens) {
-            Err(e) if e.is_not_found() => Ok(Context::default()),
-            context => context,
-        }
+        Ok(if_found(self.context_at(&StreamId::live(key), None, tokens))?.unwrap_or_default())
     }
 
     /// Returns the context that the model had at a record: for an answer, the records before it; for anything else, up
@@ -135,5 +132,5 @@ pub(crate) fn extracted(told: &[(u64, &str, &str)], budget: u64) -> String {
 }
 
 const THREADS_MAX: usize = 8;
-/// So few sessions are read sooner than a thread is started.
+/// Up to this number, sessions are read sooner than a thread is started.
 const SEQUENTIAL_MAX: usize = 16;

@@ -15,7 +15,7 @@ use super::records::{
     Compaction, ContextRecord, PromptConfig, PromptConfigError, PromptConfigRecord, text_in,
 };
 use super::{Context, render};
-use crate::error::Result;
+use crate::error::{Result, if_found};
 use crate::reader::{Reader, Start};
 use crate::store::{Session, Store};
 use crate::tokens::Tokens;
@@ -378,10 +378,7 @@ impl Session {
         if let Some(tail) = self.tail.take() {
             return Ok(Some(tail.part));
         }
-        match Part::read(self.store(), &StreamId::live(self.key()), None) {
-            Err(e) if e.is_not_found() => Ok(None),
-            part => part.map(Some),
-        }
+        if_found(Part::read(self.store(), &StreamId::live(self.key()), None))
     }
 
     /// Keeps a part, unless it cannot be carried on by what is appended.

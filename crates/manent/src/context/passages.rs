@@ -144,7 +144,7 @@ impl PassageReader {
     }
 
     /// Returns the messages in these records, from the first to the last.
-    pub fn said(
+    pub fn messages(
         &mut self,
         (first, last): (u64, u64),
     ) -> Result<std::result::Result<Vec<Message>, PassageError>> {

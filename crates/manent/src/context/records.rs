@@ -13,7 +13,7 @@ use crate::Receipt;
 use crate::error::Result;
 #[cfg(feature = "search")]
 use crate::memory::Selection;
-use crate::meta::add_json;
+use crate::meta::{add_json, add_texts};
 use crate::reader::Reader;
 use crate::store::Session;
 use crate::turn::Record;
@@ -65,7 +65,7 @@ impl ContextRecord {
         let record = Record::of(entry)?;
         let seq = entry.seq;
         if let Some(role) = record.role() {
-            return Some(ContextRecord::Turn(said(seq, shared(role), &record)));
+            return Some(ContextRecord::Turn(turn_of(seq, shared(role), &record)));
         }
         let number = |name: &str| record.parse::<u64>(name);
         let numbers = |name: &str| record.parse::<Vec<u64>>(name).unwrap_or_default();
@@ -132,7 +132,7 @@ fn shared(role: Cow<'_, str>) -> Cow<'static, str> {
     }
 }
 
-fn said(seq: u64, role: Cow<'static, str>, record: &Record<'_>) -> ContextTurn {
+fn turn_of(seq: u64, role: Cow<'static, str>, record: &Record<'_>) -> ContextTurn {
     if record.is_plain() {
         return ContextTurn { seq, role, content: record.content().into_owned(), ..ContextTurn::default() };
     }
@@ -289,12 +289,7 @@ impl PromptConfig {
     fn body(&self, before: Option<&PromptConfigRecord>) -> Body {
         let mut body = Body::new();
         body.string("ts", &clock::now()).string("kind", "context");
-        if let Some(model) = &self.model {
-            body.string("model", model);
-        }
-        if let Some(protocol) = &self.protocol {
-            body.string("protocol", protocol);
-        }
+        add_texts(&mut body, &[("model", &self.model), ("protocol", &self.protocol)]);
         add_json(&mut body, "memory", &self.memory_ids);
         for (at, (text, name)) in self.texts().into_iter().zip(TEXTS).enumerate() {
             let Some(text) = text else { continue };

@@ -16,7 +16,7 @@ use manent_store::{
 
 use super::item::{ID_MAX, Item, Kind};
 use super::operation::{LineEffect, Operation};
-use crate::error::Result;
+use crate::error::{Result, if_found};
 use crate::turn::Record;
 
 /// The place of an item in the file, and what is known of it without reading it.
@@ -97,7 +97,7 @@ impl ActiveItems {
         }
     }
 
-    /// The least id that nothing can have, as far as the file tells.
+    /// Returns the lowest id that nothing can have, as far as the file tells.
     pub(crate) fn free_id(&self) -> u64 {
         let torn = self.torn.map_or(0, |torn| ids_within(torn.length));
         self.highest_id.saturating_add(1).saturating_add(self.lost_ids).saturating_add(torn)
@@ -311,7 +311,7 @@ impl ActiveItems {
         }
     }
 
-    /// Reads an item where it stands. Nothing if that is not what was loaded: the file was changed in place.
+    /// Reads an item. Returns `None` if the file was changed in place since it was loaded.
     pub(crate) fn item(&self, slot: &Slot) -> Result<Option<Item>> {
         let Some(items) = &self.items else { return Ok(None) };
         let length = slot.length as usize;
@@ -338,7 +338,7 @@ pub(crate) fn ids_within(bytes: u64) -> u64 {
     1 + bytes / LINE_BYTES_MIN
 }
 
-/// No line of ours that takes an id is as short as this.
+/// The length of the shortest line of ours that takes an id, rounded down.
 const LINE_BYTES_MIN: u64 = 64;
 /// The least size of an item, to reserve memory for the slots at once.
 const ITEM_BYTES: u64 = 192;
@@ -357,9 +357,9 @@ impl MemoryCache {
     /// Reads all of it; `None` if there is nothing.
     pub(super) fn read(streams: &dyn Streams, id: &StreamId) -> Result<Option<MemoryCache>> {
         loop {
-            let Some(mut reader) = open(streams, id)? else { return Ok(None) };
+            let Some(mut reader) = if_found(streams.open(Target::Id(id)))? else { return Ok(None) };
             // Items are read through a handle of their own, for as long as somebody has this state of the stream.
-            let Some(items) = open(streams, id)? else { continue };
+            let Some(items) = if_found(streams.open(Target::Id(id)))? else { continue };
             if items.identity() != reader.identity() {
                 continue;
             }
@@ -376,7 +376,8 @@ impl MemoryCache {
         self.active.clone()
     }
 
-    /// Reads what was added. False: the stream is another one, or may have changed in place, and must be read anew.
+    /// Reads what was added. Returns false if the stream is another one, or may have changed in place, and must be read
+    /// again.
     pub(super) fn catch_up(&mut self, streams: &dyn Streams, id: &StreamId) -> Result<bool> {
         let changes = streams.changes(id.space, &*self, &Cursor::default())?;
         let is_native = self.reader.is_native()?;
@@ -426,11 +427,4 @@ impl KnownStreams for MemoryCache {
 pub(super) fn look(streams: &dyn Streams, id: &StreamId) -> Result<Option<StreamStat>> {
     let filter = StreamFilter::new(id.space, Place::Live, Selector::Key(&id.key));
     Ok(streams.list(&StreamFilter { detail: ListDetail::Outside, ..filter })?.into_iter().next())
-}
-
-fn open(streams: &dyn Streams, id: &StreamId) -> Result<Option<Box<dyn StreamReader>>> {
-    match streams.open(Target::Id(id)) {
-        Err(e) if e.is_not_found() => Ok(None),
-        reader => Ok(Some(reader?)),
-    }
 }

@@ -40,11 +40,11 @@ pub struct Audit {
     pub contradictory: Rate,
     /// Items to which any of this applies, but for not having been recalled.
     pub flawed: Rate,
-    /// Those that repeat each other: an older one and a newer one. Some of them, if there are very many.
+    /// Pairs of items that repeat each other; only some if there are very many.
     pub same_pairs: Vec<Pair>,
-    /// Those that nearly do.
+    /// Pairs of near duplicates.
     pub near_pairs: Vec<Pair>,
-    /// Those that may contradict each other.
+    /// Pairs that may contradict each other.
     pub contradictions: Vec<Pair>,
 }
 
@@ -165,7 +165,7 @@ fn pairs(of: &[(u64, u64)]) -> Vec<Pair> {
 }
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
-/// So many are named.
+/// The number of ids and pairs that an audit names.
 const EXAMPLES_MAX: usize = 100;
 
 /// The properties of an item's text that are compared.

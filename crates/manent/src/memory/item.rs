@@ -6,8 +6,8 @@ use std::str::FromStr;
 use manent_log::Body;
 use serde_json::Value;
 
-use crate::error::{Error, Result};
-use crate::meta::add_json;
+use crate::error::Result;
+use crate::meta::{add_json, add_texts};
 use crate::turn::Record;
 use manent_store::clock;
 
@@ -25,7 +25,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 4] = [Kind::Fact, Kind::Pref, Kind::Context, Kind::Daily];
 
     /// The word that stands in the file.
@@ -151,18 +151,16 @@ impl Source {
     fn body(&self) -> Body {
         let mut body = Body::new();
         body.string("who", self.who.word());
-        let texts = [
-            ("session", &self.session),
-            ("session_id", &self.session_id),
-            ("quote", &self.quote),
-            ("model", &self.model),
-            ("prompt", &self.prompt),
-        ];
-        for (name, text) in texts {
-            if let Some(text) = text {
-                body.string(name, text);
-            }
-        }
+        add_texts(
+            &mut body,
+            &[
+                ("session", &self.session),
+                ("session_id", &self.session_id),
+                ("quote", &self.quote),
+                ("model", &self.model),
+                ("prompt", &self.prompt),
+            ],
+        );
         if let Some(seqs) = self.seqs {
             add_json(&mut body, "turns", &seqs);
         }
@@ -300,7 +298,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// Reads a line; nothing if it is no item of a kind we know.
+    /// Reads a line. Returns `None` if it is not an item of a known kind.
     pub(crate) fn of(record: &Record<'_>, at_ms: i64) -> Option<Item> {
         let tags = match record.parse("tags") {
             Some(Value::Array(tags)) => tags.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -328,7 +326,7 @@ pub enum ItemError {
     /// There is no text.
     #[error("there is nothing to remember: the text is empty")]
     Empty,
-    /// No such kind.
+    /// The word names no kind.
     #[error("{0:?} is no kind of memory; there are fact, pref, context and daily")]
     Kind(String),
     /// Not a label.
@@ -347,12 +345,6 @@ pub enum ItemError {
         "the memory has given out its last number ({ID_MAX}); nothing more can be remembered in this file"
     )]
     NoMoreIds,
-}
-
-impl From<ItemError> for Error {
-    fn from(error: ItemError) -> Error {
-        Error::Item(error)
-    }
 }
 
 /// The kind of a record that forgets another.

@@ -111,7 +111,7 @@ pub struct Filter {
     pub since_ms: Option<i64>,
     /// Older than this.
     pub until_ms: Option<i64>,
-    /// Those that newer ones replace, instead of the active ones.
+    /// Select replaced items instead of active ones.
     pub replaced: bool,
 }
 
@@ -291,12 +291,12 @@ impl Memory {
         self.writer(self.core.wait)?.compact()
     }
 
-    /// Checks every byte of the file; nothing if there is none.
+    /// Checks every byte of the file. Returns `None` if there is none.
     pub fn verify(&self) -> Result<Option<VerifyReport>> {
         self.store.verify_stream(&self.core.id)
     }
 
-    /// Sets a torn end aside, and acknowledges damage. Nothing is written where nothing is wrong.
+    /// Sets a torn end aside, and acknowledges damage. A sound file is not written to.
     pub fn repair(&self) -> Result<Repaired> {
         if !self.store.is_damaged(&self.core.id)? {
             return Ok(Repaired::default());
@@ -305,7 +305,7 @@ impl Memory {
     }
 }
 
-/// Gives the items that are wanted. False: the file is not what was loaded.
+/// Gives the items that match a filter. Returns false if the file is not what was loaded.
 fn each(active: &ActiveItems, filter: &Filter, mut take: impl FnMut(Item) -> bool) -> Result<bool> {
     let (newest, replaced) =
         if filter.replaced { (None, Some(active.replaced())) } else { (Some(active.newest()), None) };
@@ -340,7 +340,7 @@ pub struct MemoryHits {
     pub hits: Vec<MemoryHit>,
     /// The number of all items that match, if it was counted.
     pub total: Option<u64>,
-    /// No item held all the words, so these fit the question best, whatever of it they hold.
+    /// True if no item held all the words, so that these hold only some of them.
     pub related: bool,
 }
 

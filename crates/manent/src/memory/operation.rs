@@ -32,13 +32,13 @@ pub(crate) enum Operation {
 
 impl LineEffect {
     pub(crate) fn of(entry: &Entry<'_>) -> LineEffect {
-        let at_the_front = entry.verified.then(|| quickly(frame::body_of(entry.bytes))).flatten();
-        at_the_front.unwrap_or_else(|| thoroughly(entry))
+        let at_the_front = entry.verified.then(|| parse_own_layout(frame::body_of(entry.bytes))).flatten();
+        at_the_front.unwrap_or_else(|| parse_any_layout(entry))
     }
 }
 
 /// Reads the layout that we write.
-fn quickly(body: &[u8]) -> Option<LineEffect> {
+fn parse_own_layout(body: &[u8]) -> Option<LineEffect> {
     let rest = body.strip_prefix(br#""ts":""#)?;
     let (ts, rest) = until_quote(rest)?;
     let (kind, rest) = until_quote(rest.strip_prefix(br#","kind":""#)?)?;
@@ -84,7 +84,7 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// Reads any layout.
-fn thoroughly(entry: &Entry<'_>) -> LineEffect {
+fn parse_any_layout(entry: &Entry<'_>) -> LineEffect {
     let nothing = LineEffect { id: None, at_ms: None, deed: Operation::Other };
     let Some(record) = Record::of(entry) else { return nothing };
     let whole = |name: &str| record.parse::<u64>(name);
@@ -125,7 +125,7 @@ mod tests {
 
     fn both(line: &[u8]) -> (Option<LineEffect>, LineEffect) {
         let entry = Entry { seq: 1, offset: 0, bytes: line, verified: true };
-        (quickly(frame::body_of(line)), thoroughly(&entry))
+        (parse_own_layout(frame::body_of(line)), parse_any_layout(&entry))
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
             r#""ts":"2026-11-16T00:00:00.000Z","kind":"forget","id":1,"target":2,"why":"x""#,
             r#""kind":"fact","ts":"2026-11-16T00:00:00.000Z","id":1,"content":"x""#,
         ] {
-            assert_eq!(quickly(body.as_bytes()), None, "{body}");
+            assert_eq!(parse_own_layout(body.as_bytes()), None, "{body}");
         }
     }
 

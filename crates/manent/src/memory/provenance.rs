@@ -8,7 +8,7 @@ use manent_log::LogItem;
 use super::Memory;
 use super::item::{Item, Source, SourceKind};
 use crate::context::normalized_role;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_found};
 use crate::reader::Start;
 use crate::store::Store;
 use crate::turn::Record;
@@ -101,7 +101,7 @@ impl Memory {
             if matches!(provenance, Provenance::Quoted { .. }) {
                 return;
             }
-            provenance = if holds(&record.said(), quote) {
+            provenance = if holds(&record.spoken_text(), quote) {
                 Provenance::Quoted { seq, role: record.role().unwrap_or_default().into_owned() }
             } else {
                 Provenance::NotThere
@@ -164,11 +164,8 @@ impl Memory {
         for place in [Place::Live, Place::Archive] {
             for listed in self.store.list(place)? {
                 // Of a fork, what it shares was counted where it was forked from.
-                let read = self.store.records(&listed.id, Start::First);
-                let mut records = match read {
-                    Err(e) if e.is_not_found() => continue,
-                    records => records?,
-                };
+                let records = if_found(self.store.records(&listed.id, Start::First))?;
+                let Some(mut records) = records else { continue };
                 while let Some(found) = records.next()? {
                     let LogItem::Entry(entry) = found else { continue };
                     if named.find(entry.bytes).is_none() {
@@ -202,11 +199,7 @@ impl Memory {
             (None, Some(key)) => self.store.find(&key),
             (None, None) => return Ok(None),
         };
-        match found {
-            Ok(listed) => Ok(Some(listed.id)),
-            Err(e) if e.is_not_found() => Ok(None),
-            Err(e) => Err(e),
-        }
+        Ok(if_found(found)?.map(|listed| listed.id))
     }
 }
 
@@ -224,10 +217,7 @@ fn each_turn(
     last: u64,
     mut take: impl FnMut(u64, &Record<'_>),
 ) -> Result<()> {
-    let mut reader = match store.read(at, Start::Seq(first)) {
-        Err(e) if e.is_not_found() => return Ok(()),
-        reader => reader?,
-    };
+    let Some(mut reader) = if_found(store.read(at, Start::Seq(first)))? else { return Ok(()) };
     let mut left = PASSAGE_MAX;
     while let Some(found) = reader.next()? {
         let LogItem::Entry(entry) = found else { continue };
@@ -242,7 +232,7 @@ fn each_turn(
     Ok(())
 }
 
-/// So many records are shown before and behind a passage.
+/// The number of records shown before and after a passage.
 const BESIDE: u64 = 2;
 /// The most turns that are read of a passage. Nobody rests one fact on more.
 const PASSAGE_MAX: u32 = 1000;

@@ -23,7 +23,7 @@ use super::active::{ActiveItems, ids_within, look};
 use super::item::{ID_MAX, Item, ItemError, NewItem, tombstone};
 use super::operation::LineEffect;
 use crate::error::{Error, Result, io_error};
-use crate::meta::stream_header;
+use crate::meta::new_header;
 use crate::turn::Record;
 
 /// The right to write the memory, until it is dropped. See [`Memory::writer`](super::Memory::writer).
@@ -72,7 +72,7 @@ impl<'a> MemoryWriter<'a> {
         let next_id = known.filter(is_known).map_or(UNKNOWN, |next| next.item);
         let mut hold = MemoryWriter { core, writer: Some(writer), next_id };
         if next_id == UNKNOWN {
-            hold.count_anew()?;
+            hold.recount_ids()?;
         }
         Ok(hold)
     }
@@ -191,7 +191,7 @@ impl<'a> MemoryWriter<'a> {
     ) -> Result<Appended> {
         for _ in 0..super::TRIES {
             if self.next_id == UNKNOWN {
-                self.count_anew()?;
+                self.recount_ids()?;
             }
             let end = self.next_id.saturating_add(count as u64);
             if end > ID_MAX + 1 {
@@ -216,7 +216,7 @@ impl<'a> MemoryWriter<'a> {
     }
 
     /// Determines the next id again. If that fails it stays unknown, because the old one may be taken.
-    fn count_anew(&mut self) -> Result<()> {
+    fn recount_ids(&mut self) -> Result<()> {
         self.next_id = UNKNOWN;
         self.next_id = self.find_next_id()?;
         Ok(())
@@ -257,7 +257,7 @@ impl<'a> MemoryWriter<'a> {
     }
 }
 
-/// All of these items must be there.
+/// Checks that all of these items exist.
 pub(super) fn expect_there(active: &ActiveItems, ids: &[u64]) -> Result<()> {
     let missing = ids.iter().find(|id| active.with_id(**id).0.is_empty());
     missing.map_or(Ok(()), |id| Err(Error::NoItem { id: *id }))
@@ -276,15 +276,15 @@ impl Drop for MemoryWriter<'_> {
 
 /// Makes the header of a memory in which the record `at_seq` is the first to get an id of at least `next_id`.
 fn header(app: &str, next_id: u64, at_seq: u64, dropped: u64) -> StreamHeader {
-    stream_header(app, "memory", |meta| {
-        meta.number("next_id", next_id).number("at_seq", at_seq);
+    new_header(|meta| {
+        meta.string("kind", "memory").string("app", app).number("next_id", next_id).number("at_seq", at_seq);
         if dropped > 0 {
             meta.number("dropped", dropped);
         }
     })
 }
 
-/// The least id of the record `next_seq`, as far as the header tells.
+/// Returns the lowest id of the record `next_seq`, as far as the header tells.
 fn floor_of(header: &Entry<'_>, next_seq: u64) -> u64 {
     let number = |name| header_number(header, name);
     let (floor, at_seq) = (number("next_id").unwrap_or(1), number("at_seq").unwrap_or(1));
@@ -306,7 +306,7 @@ fn held(error: manent_store::Error) -> Error {
     }
 }
 
-/// No id is given out that is as low as this.
+/// Stands for an id that is not known. No item has this id.
 const UNKNOWN: u64 = 0;
 
 /// The outcome of a compaction.

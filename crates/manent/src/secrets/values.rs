@@ -3,15 +3,14 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use aho_corasick::AhoCorasick;
 use memchr::memmem::Finder;
 use regex::Regex;
 
-use super::prefixes::{Case, Prefixes};
-
-/// So much of a value is looked at to tell whether it is one.
+/// The number of bytes of a value that decide whether it is a credential.
 const VALUE_BYTES_LOOKED_AT: usize = 256;
 
-/// No name goes on for so long behind what is looked for of it.
+/// The longest rest of a name behind the part that is looked for.
 const NAME_BYTES_MAX: usize = 24;
 
 /// Matches a name or scheme before a value, with the separator between them.
@@ -27,9 +26,10 @@ pub(super) static HEADS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Something of whatever stands before a value.
-static NAMES: LazyLock<Prefixes> = LazyLock::new(|| {
+static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     let names = ["pass", "pwd", "mnemonic", "phrase", "secret", "token", "credential", "key"];
-    Prefixes::of(names.into_iter().chain(["authorization", "bearer"]), Case::Any)
+    let words = names.into_iter().chain(["authorization", "bearer"]);
+    AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok()
 });
 
 /// Words before `key` that make it the name of a credential.
@@ -39,7 +39,9 @@ const KEYS: [&str; 9] =
 /// Returns false if [`find_values`] cannot find anything. People speak of tokens and keys far more often than they show
 /// one.
 pub(super) fn may_have_values(text: &str) -> bool {
-    NAMES.any(text, |name| may_be_given(text.as_bytes(), name))
+    NAMES.as_ref().is_none_or(|names| {
+        names.find_overlapping_iter(text).any(|name| may_be_given(text.as_bytes(), name.range()))
+    })
 }
 
 /// Returns true if a value may follow a name that contains this.
