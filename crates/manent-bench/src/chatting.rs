@@ -19,7 +19,7 @@ use manent::log::RealDisk;
 use manent::tokens::Tokens;
 use manent::{SessionKey, Store, turn};
 use manent_agent::config::{Config, ConsolidationTrigger};
-use manent_agent::kernel::{Calling, Kernel, Toolbox};
+use manent_agent::kernel::{CallStyle, Kernel, Toolbox};
 use manent_agent::policy::{Approvals, Approver, PolicyRules, ToolPolicy};
 use manent_agent::providers::{Model, Ollama, Request, ServerConfig};
 use manent_agent::skills::Skills;
@@ -258,7 +258,7 @@ fn toolbox(workspace: PathBuf) -> Toolbox {
         asking: Approver::Nobody,
         unreadable: Vec::new(),
         skills: Skills::default(),
-        calling: Calling::Native,
+        calling: CallStyle::Native,
     }
 }
 

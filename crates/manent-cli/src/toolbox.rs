@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use manent::Store;
 use manent::log::RealDisk;
-use manent_agent::kernel::{Calling, Toolbox};
+use manent_agent::kernel::{CallStyle, Toolbox};
 use manent_agent::policy::{Approvals, Approver, PolicyRules, ToolPolicy};
 use manent_agent::tools::{CommandRequest, CommandResult, Shell};
 
@@ -18,7 +18,7 @@ pub(crate) fn toolbox(
     context: &Context<'_>,
     store: &Store,
     asking: Approver,
-    calling: Calling,
+    calling: CallStyle,
 ) -> Result<Toolbox, Failure> {
     let disk = RealDisk::shared();
     // Approvals name the workspace by its path behind all links.

@@ -1,5 +1,5 @@
-//! One conversation: its actor owns what is known of it, and holds the lease of its session from a question to the end
-//! of the answer.
+//! A conversation, as a handle that can be asked from anywhere. Its actor holds the lease of the session from a question
+//! to the end of the answer.
 
 use std::sync::Arc;
 
@@ -7,66 +7,62 @@ use manent::SessionKey;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Shared;
-use super::consolidating::Consolidating;
-use super::mailbox::{KernelError, Letters, Mailbox};
-use super::turn::{Answered, Event, Talk, TurnError};
+use super::actor::{Inbox, KernelError, Mailbox};
+use super::consolidation::Consolidation;
+use super::turn::{Answer, ConversationActor, Event, TurnError};
 
 /// A conversation that can be asked from anywhere. Clones are the same conversation.
 #[derive(Debug, Clone)]
 pub struct Conversation {
     key: SessionKey,
-    mailbox: Mailbox<Letter>,
+    mailbox: Mailbox<Command>,
 }
 
-/// An answer that is being made.
+/// An answer that is being made: its events, its end, and the means to stop it.
 #[derive(Debug)]
-pub struct Hearing {
+pub struct AnswerStream {
     events: mpsc::Receiver<Event>,
-    answered: oneshot::Receiver<Result<Answered, TurnError>>,
+    answer: oneshot::Receiver<Result<Answer, TurnError>>,
     stop: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
-enum Letter {
-    Ask(Asked),
+enum Command {
+    Ask {
+        question: String,
+        events: mpsc::Sender<Event>,
+        stop: watch::Receiver<bool>,
+        reply: oneshot::Sender<Result<Answer, TurnError>>,
+    },
     End(oneshot::Sender<()>),
-}
-
-/// A question on its way.
-#[derive(Debug)]
-struct Asked {
-    question: String,
-    events: mpsc::Sender<Event>,
-    stop: watch::Receiver<bool>,
-    answered: oneshot::Sender<Result<Answered, TurnError>>,
 }
 
 impl Conversation {
     pub(super) fn begin(
         shared: &Arc<Shared>,
         key: SessionKey,
-        consolidating: Option<Consolidating>,
+        consolidation: Option<Consolidation>,
     ) -> Conversation {
         let (shared, of) = (shared.clone(), key.clone());
-        let mailbox = Mailbox::open(&shared.runtime.clone(), "the conversation", move |letters| {
-            serve(letters, Talk::new(shared.clone(), of.clone()), consolidating.clone())
+        let mailbox = Mailbox::start(&shared.runtime.clone(), "the conversation", move |inbox| {
+            serve(inbox, ConversationActor::new(shared.clone(), of.clone()), consolidation.clone())
         });
         Conversation { key, mailbox }
     }
 
-    /// Its session.
+    /// Returns the key of the session.
     pub fn key(&self) -> &SessionKey {
         &self.key
     }
 
-    /// Asks. What comes is heard from the [`Hearing`]; to stop the answer, say so there.
-    pub async fn ask(&self, question: impl Into<String>) -> Result<Hearing, KernelError> {
-        let (events, heard) = mpsc::channel(EVENTS_MAX);
+    /// Asks, and returns the answer as a stream of events.
+    pub async fn ask(&self, question: impl Into<String>) -> Result<AnswerStream, KernelError> {
+        let (sender, events) = mpsc::channel(EVENTS_MAX);
         let (stop, stopped) = watch::channel(false);
-        let (answered, answer) = oneshot::channel();
-        let asked = Asked { question: question.into(), events, stop: stopped, answered };
-        self.mailbox.send(Letter::Ask(asked)).await?;
-        Ok(Hearing { events: heard, answered: answer, stop })
+        let (reply, answer) = oneshot::channel();
+        let question = question.into();
+        self.mailbox.send(Command::Ask { question, events: sender, stop: stopped, reply }).await?;
+        Ok(AnswerStream { events, answer, stop })
     }
 
     pub(super) fn is_alive(&self) -> bool {
@@ -75,12 +71,12 @@ impl Conversation {
 
     pub(super) async fn end(&self) {
         // It ends when what was asked before is answered.
-        let _ = self.mailbox.ask(Letter::End, None).await;
+        let _ = self.mailbox.ask(Command::End, None).await;
     }
 }
 
-impl Hearing {
-    /// What comes next; nothing when the answer is at its end.
+impl AnswerStream {
+    /// Returns the next event, or `None` when the answer is at its end.
     pub async fn next(&mut self) -> Option<Event> {
         self.events.recv().await
     }
@@ -90,30 +86,30 @@ impl Hearing {
         let _ = self.stop.send(true);
     }
 
-    /// How it ended. What comes until then is passed over.
-    pub async fn end(mut self) -> Result<Answered, TurnError> {
+    /// Waits for the end of the answer and passes over all events until then.
+    pub async fn end(mut self) -> Result<Answer, TurnError> {
         while self.events.recv().await.is_some() {}
-        self.answered
-            .await
-            .unwrap_or(Err(TurnError::Kernel(KernelError::Broke { actor: "the conversation" })))
+        self.answer.await.unwrap_or(Err(TurnError::Kernel(KernelError::Broke { actor: "the conversation" })))
     }
 }
 
-async fn serve(letters: Letters<Letter>, mut talk: Talk, consolidating: Option<Consolidating>) {
-    let mut letters = letters.lock().await;
-    while let Some(letter) = letters.recv().await {
-        match letter {
-            Letter::Ask(asked) => {
-                let answered = talk.answer(&asked.question, &asked.events, asked.stop).await;
-                let is_answered = answered.is_ok();
-                let _ = asked.answered.send(answered);
-                if let Some(consolidating) = consolidating.as_ref().filter(|_| is_answered) {
-                    consolidating.answered(talk.key());
+async fn serve(inbox: Inbox<Command>, mut actor: ConversationActor, consolidation: Option<Consolidation>) {
+    let mut inbox = inbox.lock().await;
+    while let Some(command) = inbox.recv().await {
+        match command {
+            Command::Ask { question, events, stop, reply } => {
+                let answer = actor.answer(&question, &events, stop).await;
+                let is_answered = answer.is_ok();
+                let _ = reply.send(answer);
+                // The listener is told that nothing more comes.
+                drop(events);
+                if let Some(consolidation) = consolidation.as_ref().filter(|_| is_answered) {
+                    consolidation.answered(actor.key());
                 }
             }
-            Letter::End(done) => {
-                if let Some(consolidating) = &consolidating {
-                    consolidating.ended(talk.key()).await;
+            Command::End(done) => {
+                if let Some(consolidation) = &consolidation {
+                    consolidation.ended(actor.key()).await;
                 }
                 let _ = done.send(());
                 return;

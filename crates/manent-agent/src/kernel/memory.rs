@@ -1,45 +1,43 @@
-//! The actor of the memory: what fits a question is chosen by it, and what a conversation wants remembered is written
-//! by it, one item after the other. So two conversations that learn the same thing at once write it once.
+//! The memory of all conversations: items that fit a question are selected, and what a conversation wants remembered is
+//! written, one item after another, so that two conversations that learn the same thing at once write it once.
 //!
-//! A conversation goes on without a memory that is slow or cannot be read: it is waited for only shortly, and what goes
-//! wrong with it is told and ends no answer.
+//! A conversation goes on without a memory that is slow or cannot be read: it is waited for only shortly, and its errors
+//! are reported and end no answer.
 
 use std::time::Duration;
 
 use manent::Store;
 use manent::memory::{NewItem, Selection};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 
-use super::mailbox::{KernelError, Letters, Mailbox};
+use super::actor::{JobQueue, KernelError};
 use crate::tools::{MemorySink, RememberOutcome};
 
-/// The address of the actor.
 #[derive(Debug, Clone)]
 pub(super) struct Memory {
-    mailbox: Mailbox<Letter>,
+    store: Store,
     runtime: Handle,
-}
-
-#[derive(Debug)]
-enum Letter {
-    Select { question: String, tokens: u64, reply: oneshot::Sender<manent::Result<Selection>> },
-    Keep { item: Box<NewItem>, reply: oneshot::Sender<Result<RememberOutcome, String>> },
+    reads: JobQueue,
+    writes: JobQueue,
 }
 
 impl Memory {
-    pub(super) fn open(runtime: &Handle, store: &Store) -> Memory {
-        let store = store.clone();
-        let mailbox = Mailbox::open(runtime, "the memory", move |letters| serve(letters, store.clone()));
-        Memory { mailbox, runtime: runtime.clone() }
+    pub(super) fn new(runtime: &Handle, store: &Store) -> Memory {
+        let (reads, writes) = (JobQueue::new(NAME, READS_MAX), JobQueue::new(NAME, 1));
+        Memory { store: store.clone(), runtime: runtime.clone(), reads, writes }
     }
 
-    /// Returns what is remembered, fits a question, and takes no more than so many tokens; or why that cannot be told
-    /// now.
-    pub(super) async fn select(&self, question: String, tokens: u64) -> Result<Selection, String> {
-        let letter = |reply| Letter::Select { question, tokens, reply };
-        match self.mailbox.ask(letter, Some(SELECT_WITHIN)).await {
-            Ok(chosen) => chosen.map_err(|e| e.to_string()),
+    /// Selects the items that fit `question` and take no more than so many tokens. The error says why that cannot be
+    /// done now.
+    pub(super) async fn select(self, question: String, tokens: u64) -> Result<Selection, String> {
+        let job = move || match self.store.memory() {
+            Ok(memory) => memory.select(&question, tokens),
+            // A store of another program's sessions has none.
+            Err(e) if e.is_unsupported() => Ok(Selection::default()),
+            Err(error) => Err(error),
+        };
+        match self.reads.run(SELECT_WITHIN, job).await {
+            Ok(selected) => selected.map_err(|e| e.to_string()),
             Err(KernelError::Late { after, .. }) => Err(format!(
                 "it took longer than {} s to read; see what keeps the disk busy",
                 after.as_secs()
@@ -50,50 +48,20 @@ impl Memory {
 }
 
 impl MemorySink for Memory {
-    /// Called by a tool, on a thread for what waits.
+    /// Writes an item. Called by a tool, on a blocking thread.
     fn keep(&self, item: &NewItem) -> Result<RememberOutcome, String> {
-        let item = Box::new(item.clone());
-        let asked = self.mailbox.ask(|reply| Letter::Keep { item, reply }, Some(KEEP_WITHIN));
-        // It may be written after all: whoever asked is not told that it was not.
-        self.runtime.block_on(asked).map_err(|e| format!("{e}; it is not known whether it was kept"))?
+        let (store, item) = (self.store.clone(), item.clone());
+        let writing = self.writes.run(WRITE_WITHIN, move || store.keep(&item));
+        // It may be written after all: the caller is not told that it was not.
+        self.runtime.block_on(writing).map_err(|e| format!("{e}; it is not known whether it was kept"))?
     }
 }
 
-async fn serve(letters: Letters<Letter>, store: Store) {
-    let mut letters = letters.lock().await;
-    while let Some(letter) = letters.recv().await {
-        let store = store.clone();
-        let served = tokio::task::spawn_blocking(move || match letter {
-            // Whoever asked may have gone on without an answer.
-            Letter::Select { reply, .. } if reply.is_closed() => {}
-            Letter::Keep { reply, .. } if reply.is_closed() => {}
-            Letter::Select { question, tokens, reply } => {
-                let _ = reply.send(select(&store, &question, tokens));
-            }
-            Letter::Keep { item, reply } => {
-                let _ = reply.send(store.keep(&item));
-            }
-        });
-        // A panic there is one here: the actor is begun anew.
-        if let Err(broken) = served.await
-            && broken.is_panic()
-        {
-            std::panic::resume_unwind(broken.into_panic());
-        }
-    }
-}
-
-fn select(store: &Store, question: &str, tokens: u64) -> manent::Result<Selection> {
-    match store.memory() {
-        Ok(memory) => memory.select(question, tokens),
-        // A store of another program's sessions has none.
-        Err(e) if e.is_unsupported() => Ok(Selection::default()),
-        Err(error) => Err(error),
-    }
-}
-
+const NAME: &str = "the memory";
+/// Readers do not wait for each other; but a disk that hangs must not take all threads.
+const READS_MAX: usize = 16;
 /// A person waits for this before every answer: long enough to read a large memory once from a slow disk, and short
 /// enough not to be taken for a hang.
 const SELECT_WITHIN: Duration = Duration::from_secs(3);
 /// Longer than any writer of the memory is waited for.
-const KEEP_WITHIN: Duration = Duration::from_secs(30);
+const WRITE_WITHIN: Duration = Duration::from_secs(30);

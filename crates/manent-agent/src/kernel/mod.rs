@@ -1,39 +1,34 @@
-//! The kernel: actors with bounded mailboxes, one for each live conversation, and some that all of them share.
+//! The kernel: actors for what owns state, one for each live conversation, and async functions for the rest.
 //!
-//! An actor owns its state and takes one message after the other. Whoever sends waits while a mailbox is full; whoever
-//! asks waits for the reply as long as it said. An actor that panics loses the message it was at, is begun anew with
-//! the next one, and is given up when it panics too often; nothing else is touched by that. What was acknowledged is in
-//! the log, and an actor that is begun anew reads it there.
+//! An actor owns its state and takes one command after another from a bounded mailbox. Senders wait while it is full,
+//! and for a reply as long as they said. An actor that panics loses the command it was at, is restarted with the next
+//! one, and is given up if it panics too often; nothing else is touched. What was acknowledged is in the log, where a
+//! restarted actor reads it. Calls of models and tools, and writes to the memory, own no state: they are functions with
+//! a limit on how many run at once, and a time limit.
 //!
 //! | file | about |
 //! |---|---|
 //! | `mod.rs` | [`Kernel`]: opening conversations, ending all of them |
-//! | `mailbox.rs` | mailboxes, asking, being begun anew |
-//! | `conversation.rs` | [`Conversation`]: one conversation, asked from anywhere |
-//! | `turn.rs` | from a question to the end of its answer |
-//! | `hearing.rs` | asking a model, and telling what comes |
-//! | `calling.rs` | the calls of an answer: decided on, made, kept |
-//! | `saying.rs` | a reply as the log has it |
-//! | `models.rs` | the actor that asks models |
-//! | `tooling.rs` | the actor that works with tools |
-//! | `skilled.rs` | the actor of the skills |
-//! | `invoked.rs` | the runs of skills: begun, ended |
-//! | `memory.rs` | the actor of the memory: what is chosen, and what is written |
-//! | `consolidating.rs` | the actor that makes memory of what was said, while nobody waits |
-//! | `reviewing.rs` | the actor that looks back on what skills did, now and then |
+//! | `actor.rs` | the generic actor: mailbox, supervision, restart; the queue for blocking work |
+//! | `conversation.rs` | [`Conversation`]: the handle of one conversation |
+//! | `turn.rs` | the actor of a conversation: from a question to the end of its answer |
+//! | `model_call.rs` | calls of models, and events of their answers |
+//! | `tool_runner.rs` | calls of tools: decided on, run, recorded |
+//! | `answer_record.rs` | the record of an answer |
+//! | `skill_runs.rs` | skills as a tool, and the record of their runs |
+//! | `memory.rs` | selecting from the memory, and writing to it |
+//! | `consolidation.rs` | the actor that makes memory of what was said, while nobody waits |
+//! | `retro_worker.rs` | the task that reports on what skills did, now and then |
 
-mod calling;
-mod consolidating;
+mod actor;
+mod answer_record;
+mod consolidation;
 mod conversation;
-mod hearing;
-mod invoked;
-mod mailbox;
 mod memory;
-mod models;
-mod reviewing;
-mod saying;
-mod skilled;
-mod tooling;
+mod model_call;
+mod retro_worker;
+mod skill_runs;
+mod tool_runner;
 mod turn;
 
 use std::collections::HashMap;
@@ -47,22 +42,23 @@ use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
 use crate::config::Config;
-use crate::providers::Model;
+use crate::model_tasks::ModelTasks;
+use crate::providers::{Model, ModelError, Reply, Request};
 
-pub use calling::{Approval, Calling, Toolbox, Word};
-pub use conversation::{Conversation, Hearing};
-pub use invoked::CHAT_PHASE;
-pub use mailbox::KernelError;
-pub use reviewing::{Review, Reviewed};
-pub use turn::{Answered, Event, TurnError};
+pub use actor::KernelError;
+pub use conversation::{AnswerStream, Conversation};
+pub use retro_worker::{RetroEvent, RetroReport};
+pub use skill_runs::CHAT_PHASE;
+pub use tool_runner::{Approval, ApprovalReply, CallStyle, Toolbox};
+pub use turn::{Answer, Event, TurnError};
 
-use calling::Hands;
-use consolidating::Consolidating;
+use consolidation::Consolidation;
 use memory::Memory;
-use models::Models;
-use reviewing::Reviewing;
+use model_call::ModelCalls;
+use retro_worker::RetroWorker;
+use tool_runner::ToolRunner;
 
-/// What runs conversations.
+/// Runs conversations. Clones are the same kernel.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     core: Arc<Core>,
@@ -72,30 +68,38 @@ pub struct Kernel {
 struct Core {
     shared: Arc<Shared>,
     open: Mutex<HashMap<SessionKey, Conversation>>,
-    consolidating: Option<Consolidating>,
-    reviewing: Option<Reviewing>,
+    consolidation: Option<Consolidation>,
+    retro: Option<RetroWorker>,
 }
 
-/// What all conversations share.
+/// The state that all conversations share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) runtime: Handle,
     pub(crate) store: Store,
     pub(crate) model: Model,
     pub(crate) limits: Limits,
-    /// What a model is told before anything else.
+    /// The system text.
     pub(crate) system: String,
-    /// What may be put in of what is remembered, in tokens.
+    /// The limit for remembered items in a context, in tokens.
     pub(crate) memory_tokens: u64,
     pub(crate) config: Config,
-    models: Models,
+    models: Arc<ModelCalls>,
     memory: Memory,
-    /// Nothing: models are told of no tools.
-    hands: Option<Hands>,
+    /// The tools; `None` if models are told of none.
+    tools: Option<ToolRunner>,
+}
+
+impl Shared {
+    /// Returns the model for the tasks of the library. `ask` asks it, and waits.
+    fn model_tasks<'a>(&self, ask: impl FnMut(&Request) -> Result<Reply, ModelError> + 'a) -> ModelTasks<'a> {
+        let window = self.model.window().unwrap_or(self.limits.max_tokens);
+        ModelTasks::new(self.model.name(), window, ask)
+    }
 }
 
 impl Kernel {
-    /// Begins with a store and a model, on a runtime.
+    /// Starts a kernel on a runtime, with a store and a model.
     pub fn start(runtime: &Handle, store: Store, model: Model, config: Config, system: String) -> Kernel {
         Kernel::start_with(runtime, store, model, config, system, None)
     }
@@ -115,9 +119,9 @@ impl Kernel {
         let memory_tokens = limits.max_tokens * MEMORY_PERCENT / 100;
         let shared = Arc::new(Shared {
             runtime: runtime.clone(),
-            models: Models::open(runtime, model.clone(), config.background_timeout),
-            memory: Memory::open(runtime, &store),
-            hands: tools.map(|toolbox| Hands::open(runtime, store.clone(), toolbox)),
+            models: ModelCalls::new(model.clone(), config.background_timeout),
+            memory: Memory::new(runtime, &store),
+            tools: tools.map(|toolbox| ToolRunner::new(store.clone(), toolbox)),
             store,
             model,
             limits,
@@ -125,46 +129,46 @@ impl Kernel {
             memory_tokens,
             config,
         });
-        let consolidating = Consolidating::start(&shared);
-        let reviewing = Reviewing::start(&shared);
-        Kernel { core: Arc::new(Core { shared, open: Mutex::default(), consolidating, reviewing }) }
+        let consolidation = Consolidation::start(&shared);
+        let retro = RetroWorker::start(&shared);
+        Kernel { core: Arc::new(Core { shared, open: Mutex::default(), consolidation, retro }) }
     }
 
-    /// The conversation of a key: the one that is open, or a new one that goes on where the log ends.
+    /// Returns the conversation of a key: the one that is open, or a new one that goes on where the log ends.
     pub fn conversation(&self, key: &SessionKey) -> Conversation {
         let mut open = self.core.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|_, conversation| conversation.is_alive());
-        let begin = || Conversation::begin(&self.core.shared, key.clone(), self.core.consolidating.clone());
+        let begin = || Conversation::begin(&self.core.shared, key.clone(), self.core.consolidation.clone());
         open.entry(key.clone()).or_insert_with(begin).clone()
     }
 
-    /// The model that answers.
+    /// Returns the model that answers.
     pub fn model(&self) -> &Model {
         &self.core.shared.model
     }
 
     /// Returns the tools of all conversations and what they may do, or `None` if models are told of no tools.
     pub fn toolbox(&self) -> Option<&Toolbox> {
-        self.core.shared.hands.as_ref().map(|hands| &*hands.toolbox)
+        self.core.shared.tools.as_ref().map(|runner| &*runner.toolbox)
     }
 
-    /// How large contexts may grow: what is configured, and no more than the model can read.
+    /// Returns the limits of contexts: as configured, and no more than the model can read.
     pub fn limits(&self) -> Limits {
         self.core.shared.limits
     }
 
-    /// What comes of looking back on what skills did, from now on; nothing if it is off. Whoever does not listen loses
+    /// Subscribes to the events of the scheduled reports; `None` if they are off. A subscriber that falls behind loses
     /// the oldest.
-    pub fn reviews(&self) -> Option<broadcast::Receiver<Reviewed>> {
-        self.core.reviewing.as_ref().map(Reviewing::listen)
+    pub fn reviews(&self) -> Option<broadcast::Receiver<RetroEvent>> {
+        self.core.retro.as_ref().map(RetroWorker::subscribe)
     }
 
     /// Ends everything: questions that are being answered come to their end, what is left to consolidate is looked at,
     /// as long as there is time. What is not done by then is done next time: the journal knows.
     pub async fn end(self, within: Duration) {
-        // Nobody waits for this one: what it was at is done next time.
-        if let Some(reviewing) = &self.core.reviewing {
-            reviewing.end();
+        // Nobody waits for the report: what it was at is done next time.
+        if let Some(retro) = &self.core.retro {
+            retro.stop();
         }
         let open: Vec<Conversation> = {
             let mut open = self.core.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,20 +178,20 @@ impl Kernel {
             for conversation in open {
                 conversation.end().await;
             }
-            if let Some(consolidating) = &self.core.consolidating {
-                consolidating.end().await;
+            if let Some(consolidation) = &self.core.consolidation {
+                consolidation.end().await;
             }
         };
         let _ = tokio::time::timeout(within, ending).await;
     }
 }
 
-/// A context that the model cannot read is too large, whatever is configured.
+/// Lowers the limits to what the model can read, whatever is configured.
 fn within_window(limits: Limits, model: &Model) -> Limits {
     let Some(window) = model.window() else { return limits };
     let room = window.saturating_sub(crate::model_selection::ANSWER_TOKENS).max(window / 2);
     Limits { max_tokens: limits.max_tokens.min(room), ..limits }
 }
 
-/// How much of a context what is remembered may take.
+/// The share of a context that remembered items may take.
 const MEMORY_PERCENT: u64 = 8;

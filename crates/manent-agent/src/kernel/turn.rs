@@ -1,18 +1,19 @@
-//! From a question to the end of its answer.
+//! The actor of a conversation: from a question to the end of its answer.
 //!
 //! | step | when it is done |
 //! |---|---|
 //! | the lease of the session is taken | nobody else writes it until the answer is at its end |
 //! | the question is appended | it survives power loss, before any model is asked |
-//! | what is remembered and fits is chosen, and noted | the log says what will be sent; without a memory, nothing is |
+//! | remembered items that fit are selected, and noted | the log says what will be sent; without a memory, nothing is |
 //! | if the context is too large, it is compacted | the user is told, with numbers |
 //! | the context is made from the log and sent | |
-//! | pieces of the answer are told as they come | |
+//! | pieces of the answer are sent as events | |
 //! | the answer is appended | it survives power loss, before it counts as done |
-//! | if it calls tools, each is decided on, made, and its result appended; then the model is asked again | |
-//! | if it called a skill, how that run ended is recorded | its beginning was, before the model got the instructions |
+//! | if it calls tools, each is decided on, run, and its result appended; then the model is asked again | |
+//! | if it called a skill, the end of that run is recorded | its begin was, before the model got the instructions |
 //!
-//! A stop, or a server that breaks off, keeps what came so far, marked as interrupted.
+//! A stop, or a server that breaks off, keeps what came so far, marked as interrupted. All that reads and writes the
+//! session before the first request is one job on a blocking thread, with the memory read beside it.
 
 use std::sync::Arc;
 
@@ -24,73 +25,72 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use super::Shared;
-use super::calling::{self, Approval, Calling};
-use super::hearing::{Said, Unclear, hear, unless_stopped};
-use super::invoked::Invoked;
-use super::mailbox::KernelError;
-use super::saying::{self, Ended};
-use crate::model_tasks::ModelTasks;
+use super::actor::KernelError;
+use super::answer_record::{AnswerEnd, answer_record};
+use super::model_call::{ModelAnswer, UnclearCall};
+use super::skill_runs::AnswerRuns;
+use super::tool_runner::{self, Approval, CallStyle};
 use crate::providers::{Model, ModelError, Reply, Request, ToolCall};
 use crate::text_tools;
 use crate::tools::Tools;
 
-/// Something that happens while an answer is made.
+/// An event while an answer is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
     /// The question is in the log.
-    Kept {
-        /// Its number.
+    QuestionSaved {
+        /// The number of its record.
         seq: u64,
     },
     /// The context was too large, and is smaller now.
     Compacted(CompactedContext),
-    /// What is sent takes so many tokens.
+    /// The context is sent.
     Sending {
-        /// How many.
+        /// The size of the context.
         tokens: u64,
     },
     /// More of the answer.
     Text(String),
-    /// More of what the model thinks before it.
+    /// More of the model's reasoning.
     Thinking(String),
     /// The server is asked again.
-    Again {
-        /// After so many milliseconds.
+    Retry {
+        /// The pause before, in milliseconds.
         after_ms: u64,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A tool is at work.
-    Calling {
-        /// In one line: `edit src/main.rs`.
+    ToolStarted {
+        /// The call in one line: `edit src/main.rs`.
         what: String,
     },
     /// A tool is done.
-    Called {
-        /// Which.
+    ToolFinished {
+        /// The name of the tool.
         name: String,
-        /// It did not do what was asked.
+        /// True if it did not do what was asked.
         failed: bool,
     },
     /// A model wants to do something that a person must allow.
     Approve(Approval),
-    /// Something that the user should know.
+    /// A note for the user.
     Note(String),
 }
 
 /// An answer that is in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answered {
-    /// Its number; nothing if nothing was said.
+pub struct Answer {
+    /// The number of its record; `None` for an empty answer, which is not kept.
     pub seq: Option<u64>,
-    /// What was said.
+    /// The text.
     pub text: String,
-    /// Who said it.
+    /// The name of the model.
     pub model: String,
-    /// It was stopped.
+    /// True if it was stopped.
     pub stopped: bool,
-    /// What the context took, as we count.
+    /// The size of the context in tokens, as we count.
     pub tokens: u64,
 }
 
@@ -109,7 +109,7 @@ pub enum TurnError {
         "the model called tools {most} times in a row without an answer; ask again, and say what it should do"
     )]
     Rounds {
-        /// How often.
+        /// The number of calls in a row.
         most: u32,
     },
     /// A part of the kernel broke.
@@ -117,8 +117,8 @@ pub enum TurnError {
     Kernel(#[from] KernelError),
 }
 
-/// What the actor of a conversation knows.
-pub(super) struct Talk {
+/// The actor of a conversation.
+pub(super) struct ConversationActor {
     shared: Arc<Shared>,
     key: SessionKey,
     /// Corrected by what the server counts.
@@ -126,14 +126,21 @@ pub(super) struct Talk {
     tools: Option<Tools>,
 }
 
-impl Talk {
-    pub(super) fn new(shared: Arc<Shared>, key: SessionKey) -> Talk {
+/// The question that is being answered.
+struct Turn<'a> {
+    question: &'a str,
+    events: &'a mpsc::Sender<Event>,
+    stop: watch::Receiver<bool>,
+    runs: AnswerRuns,
+}
+
+impl ConversationActor {
+    pub(super) fn new(shared: Arc<Shared>, key: SessionKey) -> ConversationActor {
         // Without a workspace there are no tools; a conversation goes on without them.
-        let tools = shared
-            .hands
-            .as_ref()
-            .and_then(|hands| hands.toolbox.tools(&shared.store, Arc::new(shared.memory.clone()), &key).ok());
-        Talk { shared, key, tokens: Tokens::default(), tools }
+        let tools = shared.tools.as_ref().and_then(|runner| {
+            runner.toolbox.tools(&shared.store, Arc::new(shared.memory.clone()), &key).ok()
+        });
+        ConversationActor { shared, key, tokens: Tokens::default(), tools }
     }
 
     pub(super) fn key(&self) -> &SessionKey {
@@ -145,110 +152,135 @@ impl Talk {
         question: &str,
         events: &mpsc::Sender<Event>,
         stop: watch::Receiver<bool>,
-    ) -> Result<Answered, TurnError> {
-        let session = self.begin(question.to_owned(), events).await?;
-        let mut invoked = Invoked::new(self.key.clone(), session.id().to_owned());
-        let answered = self.rounds(session, question, events, stop, &mut invoked).await;
-        if let Some(hands) = &self.shared.hands {
-            invoked.end(hands, &answered, events).await;
+    ) -> Result<Answer, TurnError> {
+        let (session, context) = self.begin(question.to_owned(), events.clone(), stop.clone()).await?;
+        let runs = AnswerRuns::new(self.key.clone(), session.id().to_owned());
+        let mut turn = Turn { question, events, stop, runs };
+        let answer = self.rounds(session, context, &mut turn).await;
+        if let Some(runner) = &self.shared.tools {
+            turn.runs.end(&runner.skill_runs, &answer, events).await;
         }
-        answered
+        answer
     }
 
-    /// Asks the model, and makes the calls of its answers, until it calls no more.
+    /// Takes the lease, appends the question, notes the configuration of the prompt, and makes the context.
+    async fn begin(
+        &self,
+        question: String,
+        events: mpsc::Sender<Event>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<(Session, Context), TurnError> {
+        let (shared, key, tokens, runtime) =
+            (self.shared.clone(), self.key.clone(), self.tokens, Handle::current());
+        let tools = shared.tools.as_ref().zip(self.tools.as_ref());
+        let config = PromptConfig {
+            system: Some(shared.system.clone()),
+            model: Some(shared.model.name().to_owned()),
+            protocol: tools.map(|(runner, _)| runner.toolbox.calling.word().to_owned()),
+            tools: tools.map(|(runner, tools)| runner.schemas(tools)),
+            ..PromptConfig::default()
+        };
+        // The record itself reads no system text, and remembers by searching.
+        let is_record = matches!(shared.model, Model::Recall(_));
+        let selecting = shared.memory.clone().select(question.clone(), shared.memory_tokens);
+        let selecting = (!is_record).then(|| tokio::spawn(selecting));
+        blocking(move || {
+            let mut session = shared.store.session(&key)?;
+            let receipt = session.append(turn("user", question))?;
+            let _ = events.blocking_send(Event::QuestionSaved { seq: receipt.seq });
+            if let Some(selecting) = selecting {
+                let selected = runtime.block_on(selecting).unwrap_or_else(|e| Err(e.to_string()));
+                let selection = selected.unwrap_or_else(|why| {
+                    let note =
+                        format!("nothing remembered is used for this answer, because of the memory: {why}");
+                    let _ = events.blocking_send(Event::Note(note));
+                    Selection::default()
+                });
+                session.set_context(&config.remembering(&selection))?;
+            }
+            let context = fitting_context(&shared, &mut session, tokens, &events, &stop, &runtime)?;
+            Ok((session, context))
+        })
+        .await
+    }
+
+    /// Asks the model, and runs the calls of its answers, until it calls no more.
     async fn rounds(
         &mut self,
-        session: Session,
-        question: &str,
-        events: &mpsc::Sender<Event>,
-        mut stop: watch::Receiver<bool>,
-        invoked: &mut Invoked,
-    ) -> Result<Answered, TurnError> {
-        let mut session = self.set(session, question.to_owned(), events).await?;
-        let mut unclear_before = false;
-        for _ in 0..ROUNDS_MAX {
-            let context;
-            (session, context) = self.context(session, events, &stop).await?;
-            let _ = events.send(Event::Sending { tokens: context.tokens }).await;
+        mut session: Session,
+        mut context: Context,
+        turn: &mut Turn<'_>,
+    ) -> Result<Answer, TurnError> {
+        let mut was_unclear = false;
+        for round in 0..ROUNDS_MAX {
+            if round > 0 {
+                (session, context) = self.next_context(session, turn).await?;
+            }
+            let _ = turn.events.send(Event::Sending { tokens: context.tokens }).await;
             let request = Request::from(&context);
-            let calling = self.shared.hands.as_ref().map_or(Calling::Native, |hands| hands.toolbox.calling);
-            let (models, name) = (&self.shared.models, self.shared.model.name());
-            let said = hear(models, name, &request, calling, events, &mut stop).await;
-            self.count(&said.reply, &context, events).await;
-            let Said { reply, ended, error, unclear } = said;
+            let style = self.shared.tools.as_ref().map_or(CallStyle::Native, |tools| tools.toolbox.calling);
+            let answer = self.shared.models.stream(&request, style, turn.events, &mut turn.stop).await;
+            self.count(&answer.reply, &context, turn.events).await;
             let receipt;
-            (session, receipt) =
-                self.keep(session, reply.clone(), unclear.as_ref(), context.tokens, ended).await?;
+            (session, receipt) = append_answer(session, &answer, context.tokens).await?;
+            let ModelAnswer { reply, end, error, unclear } = answer;
             if let Some(receipt) = &receipt {
-                invoked.wrote(receipt.seq, reply.usage);
+                turn.runs.wrote(receipt.seq, reply.usage);
             }
             if let Some(error) = error {
                 return Err(error.into());
             }
-            let repair = unclear.filter(|_| !unclear_before);
-            if ended == Ended::Stopped || (reply.calls.is_empty() && repair.is_none()) {
-                return Ok(Answered {
+            let repair = unclear.filter(|_| !was_unclear);
+            if end == AnswerEnd::Stopped || (reply.calls.is_empty() && repair.is_none()) {
+                return Ok(Answer {
                     seq: receipt.map(|receipt| receipt.seq),
                     text: reply.text,
                     model: reply.model,
-                    stopped: ended == Ended::Stopped,
+                    stopped: end == AnswerEnd::Stopped,
                     tokens: context.tokens,
                 });
             }
-            unclear_before = repair.is_some();
+            was_unclear = repair.is_some();
             for call in &reply.calls {
-                // What was not made has no result; the context says so.
-                if *stop.borrow() {
+                // A call that was not made has no result; the context says so.
+                if *turn.stop.borrow() {
                     break;
                 }
-                session = self.call(session, call, question, events, &mut stop, invoked).await?;
+                session = self.call(session, call, turn).await?;
             }
-            if let Some(unclear) = repair {
-                (session, _) =
-                    self.say(session, turn("system", text_tools::repair_prompt(&unclear.why))).await?;
+            if let Some(UnclearCall { problem, .. }) = repair {
+                let prompt = manent::turn("system", text_tools::repair_prompt(&problem));
+                (session, _) = append(session, prompt).await?;
             }
         }
         Err(TurnError::Rounds { most: ROUNDS_MAX })
     }
 
-    /// Makes a call, and keeps its result as soon as it is there.
+    /// Runs a call, and appends its result as soon as it is there.
     async fn call(
         &self,
-        mut session: Session,
+        session: Session,
         call: &ToolCall,
-        question: &str,
-        events: &mpsc::Sender<Event>,
-        stop: &mut watch::Receiver<bool>,
-        invoked: &mut Invoked,
+        turn: &mut Turn<'_>,
     ) -> Result<Session, TurnError> {
-        let (mut made, mut is_run) = (calling::none(call), false);
-        if let (Some(hands), Some(tools)) = (&self.shared.hands, &self.tools) {
-            made = hands.make(tools, call, events, stop).await;
-            if let Some(invocation) = &made.invocation {
-                is_run = invoked.begin(hands, invocation, question, events).await;
+        let (mut outcome, mut is_run) = (tool_runner::no_tools(call), false);
+        if let (Some(runner), Some(tools)) = (&self.shared.tools, &self.tools) {
+            outcome = runner.run(tools, call, turn.events, &mut turn.stop).await;
+            if let Some(skill) = &outcome.skill {
+                is_run = turn.runs.begin(&runner.skill_runs, skill, turn.question, turn.events).await;
             }
         }
-        let _ = events.send(Event::Called { name: call.name.clone(), failed: made.done.failed }).await;
-        let said = calling::result(call, &made).map_err(manent::Error::from)?;
-        let receipt;
-        (session, receipt) = self.say(session, said).await?;
+        let finished = Event::ToolFinished { name: call.name.clone(), failed: outcome.result.failed };
+        let _ = turn.events.send(finished).await;
+        let record = tool_runner::result_record(call, &outcome).map_err(manent::Error::from)?;
+        let (session, receipt) = append(session, record).await?;
         if is_run {
-            invoked.told(receipt.seq);
+            turn.runs.instructed(receipt.seq);
         }
         Ok(session)
     }
 
-    /// Appends a turn.
-    async fn say(&self, session: Session, said: NewTurn) -> Result<(Session, Receipt), TurnError> {
-        blocking(move || {
-            let mut session = session;
-            let receipt = session.append(said)?;
-            Ok((session, receipt))
-        })
-        .await
-    }
-
-    /// What the server counted corrects what we count; and if it read less than it was given, the user is told.
+    /// Corrects our count of tokens by the server's. If the server read less than it was given, the user is told.
     async fn count(&mut self, reply: &Reply, context: &Context, events: &mpsc::Sender<Event>) {
         match (reply.truncated, reply.usage.input) {
             (Some(cut), _) => {
@@ -259,7 +291,7 @@ impl Talk {
                 );
                 let _ = events.send(Event::Note(note)).await;
             }
-            // One that counts only what is new to it is not believed.
+            // A server that counts only what is new to it is not believed.
             (None, Some(read)) if read.saturating_mul(2) >= context.tokens => {
                 self.tokens = self.tokens.corrected(read, context.tokens);
             }
@@ -267,128 +299,82 @@ impl Talk {
         }
     }
 
-    /// Takes the lease, and keeps the question.
-    async fn begin(&self, question: String, events: &mpsc::Sender<Event>) -> Result<Session, TurnError> {
-        let (shared, key) = (self.shared.clone(), self.key.clone());
-        let (session, receipt) = blocking(move || {
-            let mut session = shared.store.session(&key)?;
-            let receipt = session.append(turn("user", question))?;
-            Ok((session, receipt))
-        })
-        .await?;
-        let _ = events.send(Event::Kept { seq: receipt.seq }).await;
-        Ok(session)
-    }
-
-    /// Notes what is sent besides the turns. Without a memory that can be read, nothing remembered is sent, and the
-    /// user is told.
-    async fn set(
+    async fn next_context(
         &self,
-        session: Session,
-        question: String,
-        events: &mpsc::Sender<Event>,
-    ) -> Result<Session, TurnError> {
-        // The record itself reads no system text, and remembers by searching.
-        if matches!(self.shared.model, Model::Recall(_)) {
-            return Ok(session);
-        }
-        let hands = self.shared.hands.as_ref().zip(self.tools.as_ref());
-        let schemas = hands.map(|(hands, tools)| hands.schemas(tools));
-        let protocol = hands.map(|(hands, _)| hands.toolbox.calling.word().to_owned());
-        let shared = self.shared.clone();
-        let chosen = match shared.memory.select(question, shared.memory_tokens).await {
-            Ok(chosen) => chosen,
-            Err(why) => {
-                let note =
-                    format!("nothing remembered is used for this answer, because of the memory: {why}");
-                let _ = events.send(Event::Note(note)).await;
-                Selection::default()
-            }
-        };
-        blocking(move || {
-            let mut session = session;
-            let setting = PromptConfig {
-                system: Some(shared.system.clone()),
-                model: Some(shared.model.name().to_owned()),
-                protocol,
-                tools: schemas,
-                ..PromptConfig::default()
-            };
-            session.set_context(&setting.remembering(&chosen))?;
-            Ok(session)
-        })
-        .await
-    }
-
-    /// Makes the context small enough, tells if that was needed, and gives it.
-    async fn context(
-        &self,
-        session: Session,
-        events: &mpsc::Sender<Event>,
-        stop: &watch::Receiver<bool>,
+        mut session: Session,
+        turn: &Turn<'_>,
     ) -> Result<(Session, Context), TurnError> {
-        let (shared, tokens, handle) = (self.shared.clone(), self.tokens, Handle::current());
-        let stop = stop.clone();
-        let (session, compacted, context) = blocking(move || {
-            let mut session = session;
-            let context = session.context(tokens)?;
-            let is_record = matches!(shared.model, Model::Recall(_));
-            if is_record || shared.limits.exceeded_by(&context).is_none() {
-                return Ok((session, None, context));
-            }
-            let window = shared.model.window().unwrap_or(shared.limits.max_tokens);
-            let mut asking = ModelTasks::new(shared.model.name(), window, |request| {
-                handle.block_on(unless_stopped(&shared.models, request, stop.clone()))
-            });
-            let summariser: &mut dyn Summariser = &mut asking;
-            let mut compacted = session.compact(tokens, shared.limits, false, Some(summariser))?;
-            // Whoever stops wants the rest undone too: the next question gets the summary it would have had.
-            if compacted.is_some() && *stop.borrow() {
-                session.undo_compaction()?;
-                compacted = None;
-            }
-            let context = session.context(tokens)?;
-            Ok((session, compacted, context))
-        })
-        .await?;
-        if let Some(compacted) = compacted {
-            let _ = events.send(Event::Compacted(compacted)).await;
-        }
-        Ok((session, context))
-    }
-
-    /// Keeps the answer, if anything was said.
-    async fn keep(
-        &self,
-        session: Session,
-        mut reply: Reply,
-        unclear: Option<&Unclear>,
-        counted: u64,
-        ended: Ended,
-    ) -> Result<(Session, Option<Receipt>), TurnError> {
-        // What was not understood is not lost: it is the answer, or stands beside what was called.
-        let written = unclear.map(|unclear| unclear.written.clone());
-        if let Some(written) = written.as_ref().filter(|_| reply.calls.is_empty()) {
-            reply.text.clone_from(written);
-        }
-        let written = written.filter(|_| !reply.calls.is_empty());
-        if reply.text.is_empty() && reply.thinking.is_empty() && reply.calls.is_empty() {
-            return Ok((session, None));
-        }
+        let (shared, tokens, runtime) = (self.shared.clone(), self.tokens, Handle::current());
+        let (events, stop) = (turn.events.clone(), turn.stop.clone());
         blocking(move || {
-            let mut session = session;
-            let mut said = saying::answer(&reply, counted, ended)?;
-            if let Some(written) = &written {
-                said = said.string("written", written);
-            }
-            let receipt = session.append(said)?;
-            Ok((session, Some(receipt)))
+            let context = fitting_context(&shared, &mut session, tokens, &events, &stop, &runtime)?;
+            Ok((session, context))
         })
         .await
     }
 }
 
-/// Does what waits for a disk where that hurts nobody.
+/// Returns the context of a session, and compacts the session before if that is too large. Blocks.
+fn fitting_context(
+    shared: &Shared,
+    session: &mut Session,
+    tokens: Tokens,
+    events: &mpsc::Sender<Event>,
+    stop: &watch::Receiver<bool>,
+    runtime: &Handle,
+) -> manent::Result<Context> {
+    let context = session.context(tokens)?;
+    let is_record = matches!(shared.model, Model::Recall(_));
+    if is_record || shared.limits.exceeded_by(&context).is_none() {
+        return Ok(context);
+    }
+    let mut tasks = shared
+        .model_tasks(|request| runtime.block_on(shared.models.ask_unless_stopped(request, stop.clone())));
+    let summariser: &mut dyn Summariser = &mut tasks;
+    let compacted = session.compact(tokens, shared.limits, false, Some(summariser))?;
+    if let Some(compacted) = compacted {
+        // A stop undoes the compaction too: the next question gets the summary it would have had.
+        if *stop.borrow() {
+            session.undo_compaction()?;
+        } else {
+            let _ = events.blocking_send(Event::Compacted(compacted));
+        }
+    }
+    session.context(tokens)
+}
+
+/// Appends the answer, unless it is empty.
+async fn append_answer(
+    session: Session,
+    answer: &ModelAnswer,
+    counted: u64,
+) -> Result<(Session, Option<Receipt>), TurnError> {
+    let mut reply = answer.reply.clone();
+    // Text with a call that was not understood is not lost: it is the answer, or stands beside what was called.
+    let written = answer.unclear.as_ref().map(|unclear| unclear.written.clone());
+    if let Some(written) = written.as_ref().filter(|_| reply.calls.is_empty()) {
+        reply.text.clone_from(written);
+    }
+    if reply.text.is_empty() && reply.thinking.is_empty() && reply.calls.is_empty() {
+        return Ok((session, None));
+    }
+    let mut record = answer_record(&reply, counted, answer.end).map_err(manent::Error::from)?;
+    if let Some(written) = written.filter(|_| !reply.calls.is_empty()) {
+        record = record.string("written", &written);
+    }
+    let (session, receipt) = append(session, record).await?;
+    Ok((session, Some(receipt)))
+}
+
+async fn append(mut session: Session, record: NewTurn) -> Result<(Session, Receipt), TurnError> {
+    blocking(move || {
+        let receipt = session.append(record)?;
+        Ok((session, receipt))
+    })
+    .await
+}
+
+/// Runs work that waits for a disk on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, manent::Error> + Send + 'static,
 ) -> Result<T, TurnError> {

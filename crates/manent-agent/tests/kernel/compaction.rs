@@ -106,7 +106,7 @@ async fn a_question_that_no_context_can_hold_is_kept_and_refused() {
     let (events, outcome) = hear(&conversation, &huge).await;
     let is_told = matches!(outcome, Err(TurnError::Store(manent::Error::CannotCompact { .. })));
     assert!(is_told, "{outcome:?}");
-    assert!(matches!(events[0], Event::Kept { .. }));
+    assert!(matches!(events[0], Event::QuestionSaved { .. }));
     assert_eq!(log(&scene.store, &key("a"))[0].content, huge);
     assert!(scene.server.requests().is_empty(), "nobody is asked what they cannot read");
     // What was too much once does not lame the conversation for ever.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use manent::log::RealDisk;
 use manent::memory::Filter;
-use manent_agent::kernel::{Calling, Event, Toolbox};
+use manent_agent::kernel::{CallStyle, Event, Toolbox};
 use manent_agent::policy::Approver;
 use manent_agent::skills::Skills;
 use manent_agent::tools::{CommandRequest, CommandResult, Shell};
@@ -44,9 +44,9 @@ fn wild(workspace: &Path) -> Toolbox {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_panics_ends_a_call_and_nothing_else() {
-    let scene = Scene::new(calls(Calling::Native, "run_command", json!({"command": "panic"})));
+    let scene = Scene::new(calls(CallStyle::Native, "run_command", json!({"command": "panic"})));
     let workspace = tempfile::tempdir().unwrap();
-    let kernel = kernel(&scene, wild(workspace.path()), Calling::Native);
+    let kernel = kernel(&scene, wild(workspace.path()), CallStyle::Native);
     let (one, other) = (kernel.conversation(&key("one")), kernel.conversation(&key("other")));
     // More often than an actor may panic: then calls are refused, and conversations go on all the same.
     for round in 0..8 {
@@ -66,14 +66,14 @@ async fn a_tool_that_panics_ends_a_call_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_never_ends_is_left_alone_after_a_stop() {
-    let scene = Scene::new(calls(Calling::Native, "run_command", json!({"command": "hang"})));
+    let scene = Scene::new(calls(CallStyle::Native, "run_command", json!({"command": "hang"})));
     let workspace = tempfile::tempdir().unwrap();
-    let kernel = kernel(&scene, wild(workspace.path()), Calling::Native);
+    let kernel = kernel(&scene, wild(workspace.path()), CallStyle::Native);
     let conversation = kernel.conversation(&key("talk"));
     let mut hearing = conversation.ask("do it").await.unwrap();
     let mut begun = Instant::now();
     while let Some(event) = hearing.next().await {
-        if matches!(event, Event::Calling { .. }) {
+        if matches!(event, Event::ToolStarted { .. }) {
             while !HANGS.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -92,10 +92,10 @@ async fn a_tool_that_never_ends_is_left_alone_after_a_stop() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_two_conversations_learn_at_once_is_remembered_once() {
     let arguments = json!({"content": "The user drinks tea", "quote": "I drink tea every day"});
-    let scene = Scene::new(calls(Calling::Native, "remember", arguments));
+    let scene = Scene::new(calls(CallStyle::Native, "remember", arguments));
     let workspace = tempfile::tempdir().unwrap();
     let rules = "[[policy.rule]]\ntool = \"remember\"\ndecision = \"allow\"\n";
-    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, rules), Calling::Native);
+    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, rules), CallStyle::Native);
     let mut asked = Vec::new();
     for n in 0..12 {
         let conversation = kernel.conversation(&key(&format!("talk-{n}")));
@@ -135,9 +135,9 @@ async fn a_model_gets_the_files_of_a_skill_and_none_beside_it() {
         (Value::Null, "See docs/words.md.", Value::Null),
     ] {
         let scene =
-            Scene::new(calls(Calling::Native, "use_skill", json!({"name": "greeting", "file": file})));
+            Scene::new(calls(CallStyle::Native, "use_skill", json!({"name": "greeting", "file": file})));
         let workspace = tempfile::tempdir().unwrap();
-        let kernel = kernel(&scene, with_skills(workspace.path(), home.path()), Calling::Native);
+        let kernel = kernel(&scene, with_skills(workspace.path(), home.path()), CallStyle::Native);
         assert_eq!(ask(&kernel.conversation(&key("talk")), "greet").await.text, "It is done.");
         let told = result(&scene.store, &key("talk"));
         assert!(told["content"].as_str().unwrap().contains(wanted), "{told}");
@@ -166,7 +166,7 @@ async fn what_came_of_a_skill_is_recorded_and_a_crash_leaves_a_run_of_unknown_ou
     let workspace = tempfile::tempdir().unwrap();
     let asked = AtomicUsize::new(0);
     // The second answer breaks off, and the third never ends.
-    let call = calls(Calling::Native, "use_skill", json!({"name": "greeting"}));
+    let call = calls(CallStyle::Native, "use_skill", json!({"name": "greeting"}));
     let scene = Scene::new(move |request| {
         let is_told = crate::scene::messages(request).last().is_some_and(|(role, _)| role == "tool");
         match is_told.then(|| asked.fetch_add(1, Ordering::SeqCst)) {
@@ -177,7 +177,7 @@ async fn what_came_of_a_skill_is_recorded_and_a_crash_leaves_a_run_of_unknown_ou
             _ => call(request),
         }
     });
-    let kernel = kernel(&scene, with_skills(workspace.path(), home.path()), Calling::Native);
+    let kernel = kernel(&scene, with_skills(workspace.path(), home.path()), CallStyle::Native);
     let conversation = kernel.conversation(&key("talk"));
     assert_eq!(ask(&conversation, "greet").await.text, "It is done.");
     let failed = conversation.ask("greet").await.unwrap().end().await;

@@ -16,7 +16,7 @@ use manent::log::RealDisk;
 use manent::memory::Filter;
 use manent::{LogItem, Record, Start, Store, StoreOptions};
 use manent_agent::config::ConsolidationTrigger;
-use manent_agent::kernel::{Calling, Event, Kernel, Toolbox};
+use manent_agent::kernel::{CallStyle, Event, Kernel, Toolbox};
 use manent_agent::policy::{Approvals, Approver, PolicyRules, ToolPolicy};
 use manent_agent::providers::{FinishReason, ModelClient, ModelError, Reply, ReplyEvent, Request, ToolCall};
 use manent_agent::skills::Skills;
@@ -196,7 +196,7 @@ impl Life {
             asking: Approver::Nobody,
             unreadable: Vec::new(),
             skills: skills.unwrap_or_default(),
-            calling: Calling::Native,
+            calling: CallStyle::Native,
         };
         let mut config = quiet();
         config.consolidate = ConsolidationTrigger::Every(1);
@@ -228,7 +228,7 @@ async fn live(part: Part, at: usize) -> bool {
     // As another process sees it afterwards.
     let store = life.open(RealDisk::shared());
     let what = format!("{part:?} {at}: {outcome:?}, then {again:?}");
-    let is_kept = events.iter().any(|event| matches!(event, Event::Kept { .. }));
+    let is_kept = events.iter().any(|event| matches!(event, Event::QuestionSaved { .. }));
     let lines = if store.exists(&key("a")).unwrap() { log(&store, &key("a")) } else { Vec::new() };
     if is_kept {
         assert!(lines.iter().any(|line| line.role == "user" && line.content == asked), "{what}");

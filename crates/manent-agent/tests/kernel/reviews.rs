@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use manent::memory::{Filter, Kind, NewItem};
 use manent::{Files, Store, StoreOptions};
 use manent_agent::config::{Config, RetroInterval};
-use manent_agent::kernel::{Kernel, Review, Reviewed};
+use manent_agent::kernel::{Kernel, RetroEvent, RetroReport};
 use manent_agent::providers::Recall;
 use manent_runs::retrospective::Reports;
 use manent_runs::{NewEntry, NewRun, RunEnd, Runs, Status};
@@ -42,13 +42,13 @@ fn plant(scene: &Scene, count: usize, status: Status) {
     }
 }
 
-async fn next(reviews: &mut Receiver<Reviewed>) -> Reviewed {
+async fn next(reviews: &mut Receiver<RetroEvent>) -> RetroEvent {
     tokio::time::timeout(LONG, reviews.recv()).await.expect("it is told").unwrap()
 }
 
-async fn made(reviews: &mut Receiver<Reviewed>) -> Review {
+async fn made(reviews: &mut Receiver<RetroEvent>) -> RetroReport {
     match next(reviews).await {
-        Reviewed::Made(review) => review,
+        RetroEvent::Made(review) => review,
         other => panic!("no report: {other:?}"),
     }
 }
@@ -69,7 +69,7 @@ async fn a_report_is_made_whenever_there_are_new_runs() {
     let mut reviews = kernel.reviews().unwrap();
     let first = made(&mut reviews).await;
     assert_eq!((first.runs, first.whole, first.alarms, first.remembered), (6, true, 0, None));
-    assert!(std::fs::read_to_string(&first.page).unwrap().starts_with("<!doctype html>"));
+    assert!(std::fs::read_to_string(&first.page).unwrap().starts_with("<!DOCTYPE html>"));
     assert_eq!(kept(&scene)["totals"]["runs"], 6);
     plant(&scene, 2, Status::Failure);
     // It may have been at it while the second was recorded.
@@ -117,13 +117,13 @@ async fn two_kernels_have_one_schedule() {
         reviewed = next(&mut one) => reviewed,
         reviewed = next(&mut two) => reviewed,
     };
-    assert!(matches!(first, Reviewed::Made(_)), "{first:?}");
+    assert!(matches!(first, RetroEvent::Made(_)), "{first:?}");
     plant(&scene, 1, Status::Success);
     let second = tokio::select! {
         reviewed = next(&mut one) => reviewed,
         reviewed = next(&mut two) => reviewed,
     };
-    assert!(matches!(second, Reviewed::Made(Review { runs: 7, .. })), "{second:?}");
+    assert!(matches!(second, RetroEvent::Made(RetroReport { runs: 7, .. })), "{second:?}");
     assert!(one.try_recv().is_err() && two.try_recv().is_err(), "each report is made once");
     for kernel in kernels {
         kernel.end(LONG).await;
@@ -218,11 +218,11 @@ async fn what_goes_wrong_is_told_and_ends_nothing_else() {
     config.retro.every = RetroInterval::Time(Duration::from_millis(10));
     let kernel = scene.kernel_with(&config);
     let mut reviews = kernel.reviews().unwrap();
-    let Reviewed::Failed(why) = next(&mut reviews).await else { panic!("there is no place for it") };
+    let RetroEvent::Failed(why) = next(&mut reviews).await else { panic!("there is no place for it") };
     assert!(why.contains("retro"), "{why}");
     ask(&kernel.conversation(&key("a")), "Are you there?").await;
     std::fs::remove_file(retro(&scene)).unwrap();
-    while !matches!(next(&mut reviews).await, Reviewed::Made(_)) {}
+    while !matches!(next(&mut reviews).await, RetroEvent::Made(_)) {}
     kernel.end(LONG).await;
     assert_eq!(said(&scene.store, &key("a")).len(), 2);
 }
@@ -241,9 +241,9 @@ async fn a_panic_in_it_ends_nothing_else() {
         disk.visit_before(disk.op_count() + nth, || panic!("as asked"));
         let kernel = start(store.clone(), Recall::new(store.clone()).into(), &often());
         let mut reviews = kernel.reviews().unwrap();
-        let Reviewed::Failed(why) = next(&mut reviews).await else { panic!("it did not panic") };
+        let RetroEvent::Failed(why) = next(&mut reviews).await else { panic!("it did not panic") };
         assert!(why.contains("broke off"), "{why}");
-        assert!(matches!(next(&mut reviews).await, Reviewed::Made(_)));
+        assert!(matches!(next(&mut reviews).await, RetroEvent::Made(_)));
         kernel.end(LONG).await;
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use manent::{LogItem, Record, SessionKey, Start, Store, StoreOptions};
 use manent_agent::config::{Config, ConsolidationTrigger, RetroInterval};
-use manent_agent::kernel::{Answered, Conversation, Event, Kernel, TurnError};
+use manent_agent::kernel::{Answer, Conversation, Event, Kernel, TurnError};
 use manent_agent::providers::{Model, Ollama, OpenAi, RetryPolicy, ServerConfig};
 use manent_sim::model_server::{ModelServer, Request, Script, replies};
 use serde_json::Value;
@@ -105,7 +105,7 @@ pub(crate) fn key(text: &str) -> SessionKey {
 pub(crate) async fn hear(
     conversation: &Conversation,
     question: &str,
-) -> (Vec<Event>, Result<Answered, TurnError>) {
+) -> (Vec<Event>, Result<Answer, TurnError>) {
     let mut hearing = conversation.ask(question).await.unwrap();
     let mut events = Vec::new();
     while let Some(event) = hearing.next().await {
@@ -114,7 +114,7 @@ pub(crate) async fn hear(
     (events, hearing.end().await)
 }
 
-pub(crate) async fn ask(conversation: &Conversation, question: &str) -> Answered {
+pub(crate) async fn ask(conversation: &Conversation, question: &str) -> Answer {
     hear(conversation, question).await.1.unwrap()
 }
 

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use manent::log::RealDisk;
 use manent::tokens::Tokens;
 use manent::{LogItem, Record, SessionKey, Start, Store, StreamId};
-use manent_agent::kernel::{Answered, Calling, Conversation, Event, Kernel, Toolbox, TurnError, Word};
+use manent_agent::kernel::{
+    Answer, ApprovalReply, CallStyle, Conversation, Event, Kernel, Toolbox, TurnError,
+};
 use manent_agent::policy::{ApprovalScope, Approvals, Approver, Grant, PolicyRules, ToolPolicy};
 use manent_agent::providers::Request as Asked;
 use manent_agent::skills::Skills;
@@ -49,11 +51,11 @@ pub(crate) fn toolbox(workspace: &Path, asking: Approver, rules: &str) -> Toolbo
         asking,
         unreadable: Vec::new(),
         skills: Skills::default(),
-        calling: Calling::Native,
+        calling: CallStyle::Native,
     }
 }
 
-pub(crate) fn kernel(scene: &Scene, toolbox: Toolbox, calling: Calling) -> Kernel {
+pub(crate) fn kernel(scene: &Scene, toolbox: Toolbox, calling: CallStyle) -> Kernel {
     let (store, model) = (scene.store.clone(), scene.model());
     let toolbox = Toolbox { calling, ..toolbox };
     Kernel::start_with(&Handle::current(), store, model, quiet(), SYSTEM.to_owned(), Some(toolbox))
@@ -61,7 +63,7 @@ pub(crate) fn kernel(scene: &Scene, toolbox: Toolbox, calling: Calling) -> Kerne
 
 /// A model that calls a tool, and then says what came of it.
 pub(crate) fn calls(
-    calling: Calling,
+    calling: CallStyle,
     name: &'static str,
     arguments: Value,
 ) -> impl Fn(&Request) -> Script + Send + Sync {
@@ -71,7 +73,7 @@ pub(crate) fn calls(
             return replies::ollama("It is done.");
         }
         let call = json!({"name": name, "arguments": arguments});
-        let said = if calling == Calling::Native {
+        let said = if calling == CallStyle::Native {
             json!({"role": "assistant", "content": "Let me see.", "tool_calls": [{"function": call}]})
         } else {
             json!({"role": "assistant", "content": format!("Let me see.\n<tool_call>\n{call}\n</tool_call>")})
@@ -81,7 +83,7 @@ pub(crate) fn calls(
 }
 
 /// Asks; says this word to whatever needs one, and notes what that was.
-async fn ask(conversation: &Conversation, word: &Word) -> (Result<Answered, TurnError>, Vec<Event>) {
+async fn ask(conversation: &Conversation, word: &ApprovalReply) -> (Result<Answer, TurnError>, Vec<Event>) {
     let mut hearing = conversation.ask("what does notes.txt say?").await.unwrap();
     let mut events = Vec::new();
     while let Some(event) = hearing.next().await {
@@ -107,12 +109,12 @@ pub(crate) fn result(store: &Store, key: &SessionKey) -> Value {
     found
 }
 
-const NO: Word = Word::No(None);
+const NO: ApprovalReply = ApprovalReply::No(None);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_ways_of_calling_give_the_same_turns_and_what_was_sent_is_what_the_log_says() {
     let mut logs = Vec::new();
-    for calling in [Calling::Native, Calling::Text] {
+    for calling in [CallStyle::Native, CallStyle::Text] {
         let scene = Scene::new(calls(calling, "read_file", json!({"path": "notes.txt"})));
         let workspace = tempfile::tempdir().unwrap();
         std::fs::write(workspace.path().join("notes.txt"), "the port is 8081\n").unwrap();
@@ -141,7 +143,7 @@ async fn both_ways_of_calling_give_the_same_turns_and_what_was_sent_is_what_the_
             let context = store.context_at(&StreamId::live(&k), Some(*seq), Tokens::default()).unwrap();
             assert_eq!(context.protocol.as_deref(), Some(calling.word()));
             let asked = Asked::from(&context);
-            let asked = if calling == Calling::Native { asked } else { text_tools::flatten(&asked) };
+            let asked = if calling == CallStyle::Native { asked } else { text_tools::flatten(&asked) };
             let told: Vec<(String, String)> =
                 asked.messages.into_iter().map(|message| (message.role, message.content)).collect();
             assert_eq!(sent, told, "{calling:?}, answer {seq}");
@@ -161,13 +163,13 @@ async fn what_changes_files_needs_a_word_and_shows_what_would_change() {
     let arguments = json!({"path": "notes.txt", "old": "8081", "new": "9090"});
     let words = [
         (
-            Word::Yes(ApprovalScope::Once, Grant::Same),
+            ApprovalReply::Yes(ApprovalScope::Once, Grant::Same),
             Approver::Person,
             "the port is 9090\n",
             "allowed by the user",
         ),
         (
-            Word::No(Some("not today".to_owned())),
+            ApprovalReply::No(Some("not today".to_owned())),
             Approver::Person,
             "the port is 8081\n",
             "denied by the user",
@@ -175,11 +177,11 @@ async fn what_changes_files_needs_a_word_and_shows_what_would_change() {
         (NO, Approver::Nobody, "the port is 8081\n", "denied: "),
     ];
     for (word, asking, wanted, decision) in words {
-        let scene = Scene::new(calls(Calling::Native, "edit_file", arguments.clone()));
+        let scene = Scene::new(calls(CallStyle::Native, "edit_file", arguments.clone()));
         let workspace = tempfile::tempdir().unwrap();
         let notes = workspace.path().join("notes.txt");
         std::fs::write(&notes, "the port is 8081\n").unwrap();
-        let kernel = kernel(&scene, toolbox(workspace.path(), asking, ""), Calling::Native);
+        let kernel = kernel(&scene, toolbox(workspace.path(), asking, ""), CallStyle::Native);
         let k = key("talk");
         let (answered, events) = ask(&kernel.conversation(&k), &word).await;
         answered.unwrap();
@@ -192,7 +194,7 @@ async fn what_changes_files_needs_a_word_and_shows_what_would_change() {
         assert_eq!(std::fs::read_to_string(&notes).unwrap(), wanted, "{word:?}");
         let result = result(&scene.store, &k);
         assert!(result["decision"].as_str().unwrap().starts_with(decision), "{result}");
-        if matches!(word, Word::No(Some(_))) {
+        if matches!(word, ApprovalReply::No(Some(_))) {
             assert!(result["content"].as_str().unwrap().contains("not today"), "the model is told: {result}");
         }
         kernel.end(LONG).await;
@@ -201,14 +203,14 @@ async fn what_changes_files_needs_a_word_and_shows_what_would_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_hangs_is_stopped_and_the_conversation_goes_on() {
-    let scene = Scene::new(calls(Calling::Native, "run_command", json!({"command": "sleep 1000"})));
+    let scene = Scene::new(calls(CallStyle::Native, "run_command", json!({"command": "sleep 1000"})));
     let workspace = tempfile::tempdir().unwrap();
     let rules = "[[policy.rule]]\ntool = \"run_command\"\nprefix = [\"sleep\"]\ndecision = \"allow\"\n";
-    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, rules), Calling::Native);
+    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, rules), CallStyle::Native);
     let (k, conversation) = (key("talk"), kernel.conversation(&key("talk")));
     let mut hearing = conversation.ask("wait for ever").await.unwrap();
     while let Some(event) = hearing.next().await {
-        if matches!(event, Event::Calling { .. }) {
+        if matches!(event, Event::ToolStarted { .. }) {
             while !AT_WORK.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -232,9 +234,9 @@ async fn a_call_that_is_not_right_is_told_and_one_who_calls_for_ever_is_ended() 
         ("read_file", json!({"path": "../../etc/passwd"}), "workspace"),
         ("use_skill", json!({"name": "nothing"}), "nothing"),
     ] {
-        let scene = Scene::new(calls(Calling::Native, name, arguments));
+        let scene = Scene::new(calls(CallStyle::Native, name, arguments));
         let workspace = tempfile::tempdir().unwrap();
-        let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), Calling::Native);
+        let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), CallStyle::Native);
         let (answered, _) = ask(&kernel.conversation(&key("talk")), &NO).await;
         assert_eq!(answered.unwrap().text, "It is done.");
         let result = result(&scene.store, &key("talk"));
@@ -247,7 +249,7 @@ async fn a_call_that_is_not_right_is_told_and_one_who_calls_for_ever_is_ended() 
     let again = Script::new().chunk(replies::ollama_line(&call)).chunk(replies::ollama_done("stop", 900, 9));
     let scene = Scene::new(move |_| again.clone());
     let workspace = tempfile::tempdir().unwrap();
-    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), Calling::Native);
+    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), CallStyle::Native);
     let (answered, _) = ask(&kernel.conversation(&key("round")), &NO).await;
     assert!(matches!(answered, Err(TurnError::Rounds { .. })), "{answered:?}");
     kernel.end(LONG).await;
@@ -258,7 +260,7 @@ async fn a_call_that_cannot_be_read_is_kept_complained_of_once_and_then_taken_fo
     let garbled = "One moment.\n<tool_call>\n{\"name\": read_file \"path\" notes\n</tool_call>";
     let scene = Scene::new(move |_| replies::ollama(garbled));
     let workspace = tempfile::tempdir().unwrap();
-    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), Calling::Text);
+    let kernel = kernel(&scene, toolbox(workspace.path(), Approver::Nobody, ""), CallStyle::Text);
     let (answered, _) = ask(&kernel.conversation(&key("talk")), &NO).await;
     answered.unwrap();
     kernel.end(LONG).await;

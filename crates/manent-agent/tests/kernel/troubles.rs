@@ -23,7 +23,7 @@ async fn troubled(bad: Script, tries: usize, partial: Option<&str>) -> ModelErro
     let conversation = scene.kernel().conversation(&key("a"));
     let (events, outcome) = hear(&conversation, "one").await;
     let Err(TurnError::Model(error)) = outcome else { panic!("{outcome:?}") };
-    assert!(matches!(events[0], Event::Kept { .. }), "{events:?}");
+    assert!(matches!(events[0], Event::QuestionSaved { .. }), "{events:?}");
     let mut lines = log(&scene.store, &key("a"));
     lines.retain(|line| line.role != "context");
     assert_eq!((&lines[0].role[..], &lines[0].content[..]), ("user", "one"), "the question is kept");
@@ -74,7 +74,7 @@ async fn a_server_that_is_busy_is_asked_again_and_that_is_told() {
     let scene = Scene::replay([Script::error(503, r#"{"error":"full"}"#), replies::ollama("yes")]);
     let (events, answered) = hear(&scene.kernel().conversation(&key("a")), "one").await;
     assert_eq!(answered.unwrap().text, "yes");
-    assert!(events.iter().any(|event| matches!(event, Event::Again { .. })), "{events:?}");
+    assert!(events.iter().any(|event| matches!(event, Event::Retry { .. })), "{events:?}");
     assert_eq!(said(&scene.store, &key("a")).len(), 2, "the question is kept once");
 }
 
@@ -170,7 +170,7 @@ async fn a_stop_is_heard_while_a_summary_is_made() {
         }
         hearing.end().await.unwrap();
     };
-    assert!(matches!(hearing.next().await, Some(Event::Kept { .. })));
+    assert!(matches!(hearing.next().await, Some(Event::QuestionSaved { .. })));
     while !scene.server.wait_for_requests(4, Duration::ZERO) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -54,7 +54,7 @@ async fn an_answer_is_in_the_log_when_it_is_said_to_be() {
             })
             .collect();
         assert_eq!(heard, format!("answer to q{n}"), "what is heard is what is kept");
-        assert!(matches!(events[0], Event::Kept { seq } if Some(seq) < answered.seq), "{events:?}");
+        assert!(matches!(events[0], Event::QuestionSaved { seq } if Some(seq) < answered.seq), "{events:?}");
         assert!(matches!(events[1], Event::Sending { tokens } if tokens == answered.tokens), "{events:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use manent::memory::{Filter, Kind, NewItem};
 use manent::{Store, StoreOptions};
-use manent_agent::kernel::{Calling, Event, Kernel};
+use manent_agent::kernel::{CallStyle, Event, Kernel};
 use manent_agent::policy::Approver;
 use manent_agent::providers::Recall;
 use manent_sim::model_server::replies;
@@ -108,7 +108,7 @@ async fn a_slow_memory_is_waited_for_shortly_and_used_when_it_is_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_remembered_is_a_failed_call_and_the_answer_goes_on() {
     let arguments = json!({"content": "The user likes tea.", "quote": "I like green tea"});
-    let scene = Scene::new(calls(Calling::Native, "remember", arguments));
+    let scene = Scene::new(calls(CallStyle::Native, "remember", arguments));
     let (store, switch) = store(&scene);
     let workspace = tempfile::tempdir().unwrap();
     let rules = "[[policy.rule]]\ntool = \"remember\"\ndecision = \"allow\"\n";

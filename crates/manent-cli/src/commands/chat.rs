@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Read};
 use manent::tokens::Tokens;
 use manent::{Place, SessionKey, Store};
 use manent_agent::config::Config;
-use manent_agent::kernel::{Calling, Kernel};
+use manent_agent::kernel::{CallStyle, Kernel};
 use manent_agent::model_selection::SelectedModel;
 use manent_agent::policy::Approver;
 use manent_agent::providers::Model;
@@ -131,7 +131,8 @@ fn begin(
     let tools = match (&model, tools) {
         (Model::Recall(_), _) | (_, ToolsWanted::No) => None,
         _ => {
-            let calling = if runtime.block_on(model.calls_tools()) { Calling::Native } else { Calling::Text };
+            let calling =
+                if runtime.block_on(model.calls_tools()) { CallStyle::Native } else { CallStyle::Text };
             let tools = toolbox(context, store, asking, calling)?;
             let told = tools.skills.catalogue(budget(config.limits.max_tokens), &Tokens::default());
             if !told.text.is_empty() {

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
-use manent_agent::kernel::{Answered, Event};
+use manent_agent::kernel::{Answer, Event};
 use manent_runs::retrospective::Reports;
 use serde_json::json;
 
@@ -66,7 +66,7 @@ impl<'a> AnswerView<'a> {
 
     pub(super) fn event(&mut self, event: &Event, shutdown: &Shutdown) -> io::Result<()> {
         match event {
-            Event::Kept { .. } => self.wait("…"),
+            Event::QuestionSaved { .. } => self.wait("…"),
             Event::Sending { tokens } => {
                 // What was said before a tool was called stands on its own line.
                 self.close()?;
@@ -99,11 +99,11 @@ impl<'a> AnswerView<'a> {
                 self.thinking = true;
                 self.write(text, term::FAINT)?;
             }
-            Event::Again { after_ms, why } => {
+            Event::Retry { after_ms, why } => {
                 self.close()?;
                 self.wait(&format!("asking again in {} s: {}", after_ms / 1000, term::line(why)));
             }
-            Event::Calling { what } => {
+            Event::ToolStarted { what } => {
                 self.close()?;
                 self.called = true;
                 if self.manner == Manner::Lively {
@@ -111,7 +111,7 @@ impl<'a> AnswerView<'a> {
                 }
                 self.wait(&format!("{}; Ctrl-C stops it", term::line(what)));
             }
-            Event::Called { name, failed: true } => {
+            Event::ToolFinished { name, failed: true } => {
                 self.stop_waiting();
                 self.context.detail(&format!("{name} did not do what was asked"));
             }
@@ -129,7 +129,7 @@ impl<'a> AnswerView<'a> {
     }
 
     /// The answer is in the log.
-    pub(crate) fn answered(&mut self, answered: &Answered, chat: &ChatSession<'_>) -> io::Result<()> {
+    pub(crate) fn answered(&mut self, answered: &Answer, chat: &ChatSession<'_>) -> io::Result<()> {
         self.close()?;
         if self.manner == Manner::Json {
             let mut output = self.context.output();

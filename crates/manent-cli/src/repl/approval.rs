@@ -3,7 +3,7 @@
 use std::io;
 
 use anstyle::Style;
-use manent_agent::kernel::{Approval, Word};
+use manent_agent::kernel::{Approval, ApprovalReply};
 use manent_agent::policy::{ApprovalScope, Grant, MAY_CHANGE, Prefix};
 use rustix::termios::{QueueSelector, tcflush};
 
@@ -32,14 +32,14 @@ pub(super) fn ask(context: &Context<'_>, approval: &Approval) {
     let line = line_editor::answer(context, "allow? ").unwrap_or_default();
     let said = line.trim();
     approval.answer(match (said, &approval.prefix) {
-        ("y" | "yes" | "Y", _) => Word::Yes(ApprovalScope::Once, Grant::Same),
+        ("y" | "yes" | "Y", _) => ApprovalReply::Yes(ApprovalScope::Once, Grant::Same),
         // Not offered, so that it may be meant as anything.
-        ("s" | "p", _) if approval.is_for_once => Word::No(None),
-        ("s", _) => Word::Yes(ApprovalScope::Session, Grant::Same),
-        ("p", _) => Word::Yes(ApprovalScope::Project, Grant::Same),
-        ("b", Some(prefix)) => Word::Yes(prefix.longest, Grant::Prefix(prefix.words.clone())),
-        ("" | "n" | "no" | "N", _) => Word::No(None),
-        (why, _) => Word::No(Some(why.to_owned())),
+        ("s" | "p", _) if approval.is_for_once => ApprovalReply::No(None),
+        ("s", _) => ApprovalReply::Yes(ApprovalScope::Session, Grant::Same),
+        ("p", _) => ApprovalReply::Yes(ApprovalScope::Project, Grant::Same),
+        ("b", Some(prefix)) => ApprovalReply::Yes(prefix.longest, Grant::Prefix(prefix.words.clone())),
+        ("" | "n" | "no" | "N", _) => ApprovalReply::No(None),
+        (why, _) => ApprovalReply::No(Some(why.to_owned())),
     });
 }
 

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use anstyle::{AnsiColor, Style};
 use manent::SessionKey;
 use manent::tokens::Tokens;
-use manent_agent::kernel::{CHAT_PHASE, Calling, Toolbox};
+use manent_agent::kernel::{CHAT_PHASE, CallStyle, Toolbox};
 use manent_agent::policy::{Decision, Permission};
 use manent_agent::providers::Model;
 use manent_agent::{skills::Skill, tools};
@@ -377,8 +377,8 @@ fn show_tools(chat: &ChatSession<'_>) {
         return;
     };
     let way = match toolbox.calling {
-        Calling::Native => "by its server's own way",
-        Calling::Text => "by text, which it is taught",
+        CallStyle::Native => "by its server's own way",
+        CallStyle::Text => "by text, which it is taught",
     };
     let workspace = toolbox.workspace.display().to_string();
     let mut text = format!("{model} calls tools {way}; they see {}\n", term::line(&workspace));

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use manent_agent::kernel::{Answered, Event, Hearing, TurnError};
+use manent_agent::kernel::{Answer, AnswerStream, Event, TurnError};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -45,7 +45,7 @@ pub(crate) fn ask(
         loop {
             match next(&mut hearing, &mut interrupts, &chat.shutdown).await {
                 Step::Event(event) => {
-                    if let Event::Kept { .. } = event {
+                    if let Event::QuestionSaved { .. } = event {
                         kept = Kept::Question;
                     }
                     if shown.is_ok() {
@@ -60,7 +60,7 @@ pub(crate) fn ask(
                 Step::End => break,
             }
         }
-        let answered: Result<Answered, TurnError> = hearing.end().await;
+        let answered: Result<Answer, TurnError> = hearing.end().await;
         shown?;
         Ok::<_, Failure>((answered, kept))
     })?;
@@ -90,7 +90,7 @@ enum Kept {
     Question,
 }
 
-async fn next(hearing: &mut Hearing, interrupts: &mut Signal, shutdown: &Shutdown) -> Step {
+async fn next(hearing: &mut AnswerStream, interrupts: &mut Signal, shutdown: &Shutdown) -> Step {
     tokio::select! {
         event = hearing.next() => event.map_or(Step::End, Step::Event),
         _ = interrupts.recv() => Step::Stop,

@@ -3,7 +3,7 @@
 
 use manent::Store;
 use manent_agent::config::{Config, ConsolidationTrigger, RetroInterval, format_duration};
-use manent_agent::kernel::{Kernel, Review, Reviewed};
+use manent_agent::kernel::{Kernel, RetroEvent, RetroReport};
 use manent_agent::model_selection::SelectedModel;
 use manent_agent::providers::{Model, Recall};
 use manent_runs::retrospective::Reports;
@@ -86,18 +86,18 @@ fn model(context: &Context<'_>, runtime: &Runtime, config: &Config, store: &Stor
 }
 
 /// Tells what is done, a line each time, until there is no more.
-async fn tell(context: &Context<'_>, reviews: &mut Receiver<Reviewed>) {
+async fn tell(context: &Context<'_>, reviews: &mut Receiver<RetroEvent>) {
     loop {
         match reviews.recv().await {
-            Ok(Reviewed::Made(review)) => tell_of(context, &review),
-            Ok(Reviewed::Failed(why)) => context.warn(&format!("no report this time: {why}")),
+            Ok(RetroEvent::Made(review)) => tell_of(context, &review),
+            Ok(RetroEvent::Failed(why)) => context.warn(&format!("no report this time: {why}")),
             Ok(_) | Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
         }
     }
 }
 
-fn tell_of(context: &Context<'_>, review: &Review) {
+fn tell_of(context: &Context<'_>, review: &RetroReport) {
     let runs = term::count(review.runs);
     let plural = if review.runs == 1 { "run" } else { "runs" };
     let alarms = match review.alarms {

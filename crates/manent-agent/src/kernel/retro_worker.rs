@@ -1,8 +1,7 @@
-//! The actor that looks back on what skills did, now and then, and keeps the report. No conversation waits for it, and
-//! nothing waits for it to end: when the kernel ends it is stopped, and what it was at is done next time.
+//! The task that reports on what skills did, on a schedule. No conversation waits for it, and nothing waits for its end:
+//! when the kernel ends it is stopped, and what it was at is done next time.
 //!
-//! All that it knows is on the disk: when the last report was made, and of which runs. So any number of processes have
-//! one schedule.
+//! Its state is on the disk: the time and the runs of the last report. So any number of processes have one schedule.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,144 +15,132 @@ use tokio::runtime::Handle;
 use tokio::sync::{broadcast, watch};
 
 use super::Shared;
-use super::mailbox::{Letters, Mailbox};
-use super::models::Urgency;
+use super::model_call::Urgency;
 use crate::config::{RetroConfig, RetroInterval};
-use crate::model_tasks::ModelTasks;
 use crate::providers::{Model, ModelError, Reply, Request};
 
-/// What the actor did.
+/// An event of the scheduled reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reviewed {
+pub enum RetroEvent {
     /// There is a new report.
-    Made(Review),
-    /// It came to nothing, for this reason; it is tried again later.
+    Made(RetroReport),
+    /// The report failed for this reason. It is tried again later.
     Failed(String),
 }
 
 /// A report that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Review {
-    /// Where the page is; the JSON is beside it.
+pub struct RetroReport {
+    /// The path of the page; the JSON is beside it.
     pub page: PathBuf,
-    /// Of how many runs.
+    /// The number of runs in it.
     pub runs: u64,
-    /// Whether all of them were read; else there was no time.
+    /// True if all runs were read; otherwise the time ran out.
     pub whole: bool,
-    /// How many skills got worse, or end both ways with everything the same.
+    /// The number of skills that got worse, or that end both ways with everything the same.
     pub alarms: usize,
-    /// What went into the memory, if that is wanted.
+    /// The lessons that were written to the memory, if that is configured.
     pub remembered: Option<LessonChanges>,
-    /// What did not work besides.
+    /// Other problems.
     pub troubles: Vec<String>,
 }
 
-/// The address of the actor. When it is dropped, the actor ends.
+/// The handle of the task. When it is dropped, the task ends.
 #[derive(Debug)]
-pub(super) struct Reviewing {
-    /// Nobody writes letters; but an actor lives as long as its mailbox.
-    _mailbox: Mailbox<Letter>,
-    told: broadcast::Sender<Reviewed>,
+pub(super) struct RetroWorker {
+    events: broadcast::Sender<RetroEvent>,
     stop: Stop,
 }
 
-#[derive(Debug)]
-enum Letter {}
-
-/// Set when it is to end; for threads, and for whoever waits for a model.
+/// The order to stop: a flag for threads, and a channel for whoever waits for a model.
 #[derive(Debug, Clone)]
 struct Stop {
     flag: Arc<AtomicBool>,
-    heard: Arc<watch::Sender<bool>>,
+    changed: Arc<watch::Sender<bool>>,
 }
 
 impl Stop {
     fn set(&self) {
         self.flag.store(true, Ordering::Relaxed);
-        self.heard.send_replace(true);
+        self.changed.send_replace(true);
     }
 
     async fn wait(&self) {
-        let _ = self.heard.subscribe().wait_for(|is_set| *is_set).await;
+        let _ = self.changed.subscribe().wait_for(|is_set| *is_set).await;
     }
 }
 
-impl Reviewing {
-    /// Nothing: it is off, or the store has no runs to look back on because it is another program's.
-    pub(super) fn start(shared: &Arc<Shared>) -> Option<Reviewing> {
+impl RetroWorker {
+    /// Starts the task; `None` if reports are off, or if the store is another program's and has no runs.
+    pub(super) fn start(shared: &Arc<Shared>) -> Option<RetroWorker> {
         let RetroInterval::Time(every) = shared.config.retro.every else { return None };
         if Reports::open(&shared.store).is_err() {
             return None;
         }
-        let (told, _) = broadcast::channel(TOLD_MAX);
-        let stop = Stop { flag: Arc::default(), heard: Arc::new(watch::Sender::new(false)) };
-        let work = Work { shared: shared.clone(), every, told: told.clone(), stop: stop.clone() };
-        let mailbox =
-            Mailbox::open(&shared.runtime, "the retrospective", move |letters| serve(letters, work.clone()));
-        Some(Reviewing { _mailbox: mailbox, told, stop })
+        let (events, _) = broadcast::channel(EVENTS_MAX);
+        let stop = Stop { flag: Arc::default(), changed: Arc::new(watch::Sender::new(false)) };
+        let work = RetroTask { shared: shared.clone(), every, stop: stop.clone() };
+        shared.runtime.spawn(run(work, events.clone()));
+        Some(RetroWorker { events, stop })
     }
 
-    /// Stops what it is at, and does not wait for that.
-    pub(super) fn end(&self) {
+    /// Stops the task, and does not wait for its end.
+    pub(super) fn stop(&self) {
         self.stop.set();
     }
 
-    /// What it does from now on.
-    pub(super) fn listen(&self) -> broadcast::Receiver<Reviewed> {
-        self.told.subscribe()
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<RetroEvent> {
+        self.events.subscribe()
     }
 }
 
-impl Drop for Reviewing {
+impl Drop for RetroWorker {
     fn drop(&mut self) {
         self.stop.set();
     }
 }
 
-/// What the actor works with.
 #[derive(Debug, Clone)]
-struct Work {
+struct RetroTask {
     shared: Arc<Shared>,
     every: Duration,
-    told: broadcast::Sender<Reviewed>,
     stop: Stop,
 }
 
-async fn serve(letters: Letters<Letter>, work: Work) {
-    let mut letters = letters.lock().await;
+/// Looks again and again whether a report is due. A panic of a look is caught, so the task needs no restart.
+async fn run(work: RetroTask, events: broadcast::Sender<RetroEvent>) {
     let mut rest = FIRST_LOOK.min(work.every);
     loop {
         tokio::select! {
-            _ = letters.recv() => return,
             () = work.stop.wait() => return,
             () = tokio::time::sleep(rest) => {}
         }
         let (working, handle) = (work.clone(), Handle::current());
         let looked = tokio::task::spawn_blocking(move || look(&working, &handle)).await;
-        let (told, until_next) = match looked {
+        let (event, until_next) = match looked {
             Ok(Ok(seen)) => seen,
             // What failed once mostly fails again: the disk is full, or it is read-only.
-            Ok(Err(error)) => (Some(Reviewed::Failed(error.to_string())), after_failure(work.every)),
+            Ok(Err(error)) => (Some(RetroEvent::Failed(error.to_string())), after_failure(work.every)),
             Err(broken) if broken.is_panic() => {
                 let what =
                     "it broke off while looking back; that is a bug, and nothing else is touched by it";
-                (Some(Reviewed::Failed(what.to_owned())), after_failure(work.every))
+                (Some(RetroEvent::Failed(what.to_owned())), after_failure(work.every))
             }
             Err(_) => return,
         };
         // Mostly nobody listens.
-        if let Some(told) = told {
-            let _ = work.told.send(told);
+        if let Some(event) = event {
+            let _ = events.send(event);
         }
         rest = until_next;
     }
 }
 
-/// Looks whether it is time; says what was done, and when to look again. On a thread for what waits.
-fn look(work: &Work, handle: &Handle) -> manent_runs::Result<(Option<Reviewed>, Duration)> {
-    let Work { shared, every, stop, .. } = work;
+/// Makes a report if one is due. Returns the event, and the time until the next look. Blocks.
+fn look(work: &RetroTask, handle: &Handle) -> manent_runs::Result<(Option<RetroEvent>, Duration)> {
+    let RetroTask { shared, every, stop, .. } = work;
     let reports = Reports::open(&shared.store)?;
     let schedule = Schedule {
         every: *every,
@@ -170,7 +157,7 @@ fn look(work: &Work, handle: &Handle) -> manent_runs::Result<(Option<Reviewed>, 
         ScheduleOutcome::Made(report) => {
             let remembered = remember(shared, &report, &mut troubles);
             let is_alarm = |topic| matches!(topic, Topic::Regression | Topic::Flaky);
-            let review = Review {
+            let report = RetroReport {
                 page: reports.page(),
                 runs: report.totals.runs,
                 whole: report.whole,
@@ -178,7 +165,7 @@ fn look(work: &Work, handle: &Handle) -> manent_runs::Result<(Option<Reviewed>, 
                 remembered,
                 troubles,
             };
-            Ok((Some(Reviewed::Made(review)), later))
+            Ok((Some(RetroEvent::Made(report)), later))
         }
         // Clocks are set, and machines sleep: not even this is waited for in one go.
         ScheduleOutcome::NotYet(left) => Ok((None, left.clamp(MOMENT, LOOK_EVERY))),
@@ -200,9 +187,14 @@ fn remember(shared: &Shared, report: &Report, troubles: &mut Vec<String>) -> Opt
     }
 }
 
-/// What a model makes of it, if that is wanted.
-fn narrate(work: &Work, handle: &Handle, report: &Report, troubles: &mut Vec<String>) -> Option<Narrative> {
-    let Work { shared, stop, .. } = work;
+/// Returns the prose of a model on the report, if that is configured.
+fn narrate(
+    work: &RetroTask,
+    handle: &Handle,
+    report: &Report,
+    troubles: &mut Vec<String>,
+) -> Option<Narrative> {
+    let RetroTask { shared, stop, .. } = work;
     let RetroConfig { with_model, .. } = shared.config.retro;
     if !with_model || report.totals.runs == 0 || matches!(shared.model, Model::Recall(_)) {
         return None;
@@ -215,8 +207,7 @@ fn narrate(work: &Work, handle: &Handle, report: &Report, troubles: &mut Vec<Str
             }
         })
     };
-    let window = shared.model.window().unwrap_or(shared.limits.max_tokens);
-    match report.narrate(&mut ModelTasks::new(shared.model.name(), window, ask)) {
+    match report.narrate(&mut shared.model_tasks(ask)) {
         Ok(narrative) => Some(narrative),
         Err(why) => {
             troubles.push(format!("{why}; the facts are told without the prose"));
@@ -229,14 +220,14 @@ fn after_failure(every: Duration) -> Duration {
     every.clamp(Duration::from_secs(1), Duration::from_hours(1))
 }
 
-/// Whoever only asks one question is not to pay for it.
+/// Long enough that a single question does not pay for it.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 /// A look costs a list of the runs at most.
 const LOOK_EVERY: Duration = Duration::from_mins(10);
-/// So that no clock makes it go round and round.
+/// Keeps a clock that is set from making the task spin.
 const MOMENT: Duration = Duration::from_millis(20);
 /// A million runs are read in a few seconds.
 const WITHIN: Duration = Duration::from_mins(2);
-/// Another writer of the memory is at a few lines.
+/// Another writer of the memory has it for a few lines only.
 const MEMORY_WAIT: Duration = Duration::from_secs(10);
-const TOLD_MAX: usize = 16;
+const EVENTS_MAX: usize = 16;

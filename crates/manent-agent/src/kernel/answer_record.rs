@@ -1,14 +1,14 @@
-//! A reply as the log has it.
+//! The record of an answer in the log.
 
 use manent::{NewTurn, RecordError, turn};
 use serde_json::{Value, json};
 
 use crate::providers::{Reply, ToolCall};
 
-/// How an answer came to its end.
+/// The end of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// By itself.
+pub(super) enum AnswerEnd {
+    /// It is complete.
     Whole,
     /// Somebody stopped it.
     Stopped,
@@ -16,9 +16,9 @@ pub(super) enum Ended {
     Broken,
 }
 
-/// The turn of an answer.
-pub(super) fn answer(reply: &Reply, counted: u64, ended: Ended) -> Result<NewTurn, RecordError> {
-    let mut said = turn("assistant", &reply.text).string("model", &reply.model);
+/// Makes the record of an answer. `counted` is the size of its context in tokens, as we count.
+pub(super) fn answer_record(reply: &Reply, counted: u64, end: AnswerEnd) -> Result<NewTurn, RecordError> {
+    let mut record = turn("assistant", &reply.text).string("model", &reply.model);
     let usage = [("input", reply.usage.input), ("output", reply.usage.output)];
     let mut usage: serde_json::Map<String, Value> =
         usage.into_iter().filter_map(|(name, n)| Some((name.to_owned(), json!(n?)))).collect();
@@ -26,23 +26,23 @@ pub(super) fn answer(reply: &Reply, counted: u64, ended: Ended) -> Result<NewTur
         usage.insert("counted".to_owned(), json!(counted));
     }
     if !usage.is_empty() {
-        said = said.json("usage", &Value::Object(usage).to_string())?;
+        record = record.json("usage", &Value::Object(usage).to_string())?;
     }
     if !reply.thinking.is_empty() {
-        said = said.string("thinking", &reply.thinking);
+        record = record.string("thinking", &reply.thinking);
     }
     if !reply.calls.is_empty() {
-        said = said.json("tool_calls", &calls(&reply.calls))?;
+        record = record.json("tool_calls", &calls(&reply.calls))?;
     }
-    match ended {
-        Ended::Whole => {}
-        Ended::Stopped => said = said.string("interrupted", "stopped"),
-        Ended::Broken => said = said.string("interrupted", "broken"),
+    match end {
+        AnswerEnd::Whole => {}
+        AnswerEnd::Stopped => record = record.string("interrupted", "stopped"),
+        AnswerEnd::Broken => record = record.string("interrupted", "broken"),
     }
-    Ok(said)
+    Ok(record)
 }
 
-/// Calls as the log has them. Arguments that are no JSON are kept as a string.
+/// Returns calls as JSON. Arguments that are not JSON are kept as a string.
 fn calls(calls: &[ToolCall]) -> String {
     let each = calls.iter().map(|call| {
         let arguments =

@@ -11,35 +11,34 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::Shared;
-use super::mailbox::{Letters, Mailbox};
-use super::models::Urgency;
+use super::actor::{Inbox, Mailbox};
+use super::model_call::Urgency;
 use crate::config::ConsolidationTrigger;
-use crate::model_tasks::ModelTasks;
 use crate::providers::Model;
 
-/// The address of the actor.
+/// The handle of the actor.
 #[derive(Debug, Clone)]
-pub(super) struct Consolidating {
-    mailbox: Mailbox<Letter>,
+pub(super) struct Consolidation {
+    mailbox: Mailbox<Command>,
     waiting: Arc<Sessions>,
 }
 
-/// What waits to be looked at. Beside the mailbox: a full one must not make that a session is forgotten.
-type Sessions = Mutex<HashMap<SessionKey, Waiting>>;
+/// Sessions with new answers. Kept beside the mailbox, so that no session is forgotten because that is full.
+type Sessions = Mutex<HashMap<SessionKey, NewAnswers>>;
 
 #[derive(Debug)]
-enum Letter {
-    /// There is an answer more in some session.
+enum Command {
+    /// A session has a new answer.
     Answered,
     /// A conversation ends.
     Ended(SessionKey),
-    /// Everything ends; told when what is due is done.
+    /// The kernel ends. Replied to when all that is due is done.
     End(oneshot::Sender<()>),
 }
 
-impl Consolidating {
-    /// Nothing: it is off, or there is no model that could do it.
-    pub(super) fn start(shared: &Arc<Shared>) -> Option<Consolidating> {
+impl Consolidation {
+    /// Starts the actor; `None` if consolidation is off, or if there is no model that could do it.
+    pub(super) fn start(shared: &Arc<Shared>) -> Option<Consolidation> {
         let off = shared.config.consolidate == ConsolidationTrigger::Off
             || matches!(shared.model, Model::Recall(_));
         // A store of another program's sessions has no memory.
@@ -48,57 +47,57 @@ impl Consolidating {
         }
         let (shared, waiting) = (shared.clone(), Arc::new(Sessions::default()));
         let known = waiting.clone();
-        let mailbox = Mailbox::open(&shared.runtime.clone(), "consolidation", move |letters| {
-            serve(letters, shared.clone(), known.clone())
+        let mailbox = Mailbox::start(&shared.runtime.clone(), "consolidation", move |inbox| {
+            serve(inbox, shared.clone(), known.clone())
         });
-        Some(Consolidating { mailbox, waiting })
+        Some(Consolidation { mailbox, waiting })
     }
 
-    /// Never waits: if its mailbox is full, it is about to look anyway.
+    /// Notes an answer. Never waits: if the mailbox is full, the actor is about to look anyway.
     pub(super) fn answered(&self, key: &SessionKey) {
-        let fresh = || Waiting { answers: 0, last: Instant::now() };
+        let fresh = || NewAnswers { answers: 0, last: Instant::now() };
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let one = waiting.entry(key.clone()).or_insert_with(fresh);
         one.answers = one.answers.saturating_add(1);
         one.last = Instant::now();
         drop(waiting);
-        self.mailbox.try_send(Letter::Answered);
+        self.mailbox.try_send(Command::Answered);
     }
 
     pub(super) async fn ended(&self, key: &SessionKey) {
-        let _ = self.mailbox.send(Letter::Ended(key.clone())).await;
+        let _ = self.mailbox.send(Command::Ended(key.clone())).await;
     }
 
     pub(super) async fn end(&self) {
-        let _ = self.mailbox.ask(Letter::End, None).await;
+        let _ = self.mailbox.ask(Command::End, None).await;
     }
 }
 
-/// What waits to be looked at in a session.
+/// The new answers of a session.
 #[derive(Debug)]
-struct Waiting {
+struct NewAnswers {
     answers: u32,
     last: Instant,
 }
 
-async fn serve(letters: Letters<Letter>, shared: Arc<Shared>, waiting: Arc<Sessions>) {
+async fn serve(inbox: Inbox<Command>, shared: Arc<Shared>, waiting: Arc<Sessions>) {
     let when = shared.config.consolidate;
-    let mut letters = letters.lock().await;
+    let mut inbox = inbox.lock().await;
     loop {
-        // Whoever waits for a rest is looked at now and then.
-        let letter = match tokio::time::timeout(LOOK_EVERY, letters.recv()).await {
+        // Sessions that wait for a pause in the conversation are looked at now and then.
+        let command = match tokio::time::timeout(LOOK_EVERY, inbox.recv()).await {
             Ok(None) => return,
-            Ok(letter) => letter,
+            Ok(command) => command,
             Err(_) => None,
         };
-        let (mut ended, mut leaving) = (None, None);
-        match letter {
-            Some(Letter::Ended(key)) => ended = Some(key),
-            Some(Letter::End(done)) => leaving = Some(done),
-            Some(Letter::Answered) | None => {}
+        let (mut ended, mut ending) = (None, None);
+        match command {
+            Some(Command::Ended(key)) => ended = Some(key),
+            Some(Command::End(done)) => ending = Some(done),
+            Some(Command::Answered) | None => {}
         }
-        let is_due = |key: &SessionKey, one: &mut Waiting| {
-            let ends = leaving.is_some() || ended.as_ref() == Some(key);
+        let is_due = |key: &SessionKey, one: &mut NewAnswers| {
+            let ends = ending.is_some() || ended.as_ref() == Some(key);
             when.is_due(one.answers, one.last.elapsed(), ends)
         };
         let due: Vec<SessionKey> = {
@@ -108,30 +107,28 @@ async fn serve(letters: Letters<Letter>, shared: Arc<Shared>, waiting: Arc<Sessi
         for key in due {
             let shared = shared.clone();
             let handle = Handle::current();
-            // What goes wrong stays undone, and is found in the journal next time.
-            let _ = tokio::task::spawn_blocking(move || look_at(&shared, &key, &handle)).await;
+            // What fails stays undone, and is found in the journal next time.
+            let _ = tokio::task::spawn_blocking(move || consolidate(&shared, &key, &handle)).await;
         }
-        if let Some(done) = leaving {
+        if let Some(done) = ending {
             let _ = done.send(());
             return;
         }
     }
 }
 
-/// Looks at what is new in a session, as far as the budget goes.
-fn look_at(shared: &Shared, key: &SessionKey, handle: &Handle) -> manent::Result<()> {
+/// Consolidates what is new in a session, as far as the budget goes. Blocks.
+fn consolidate(shared: &Shared, key: &SessionKey, handle: &Handle) -> manent::Result<()> {
     let Some(listed) = shared.store.live(key)? else { return Ok(()) };
     let rules = Rules {
         tokens_per_day: shared.config.tokens_per_day,
         inbox: shared.config.inbox,
         ..Rules::default()
     };
-    let window = shared.model.window().unwrap_or(shared.limits.max_tokens);
-    let mut asking = ModelTasks::new(shared.model.name(), window, |request| {
-        handle.block_on(shared.models.ask(request.clone(), Urgency::Background))
-    });
+    let mut tasks = shared
+        .model_tasks(|request| handle.block_on(shared.models.ask(request.clone(), Urgency::Background)));
     let mut holder = shared.store.consolidation()?.consolidator(HOLD_WAIT)?;
-    while let Step::Done(done) = holder.step(&listed.id, &mut asking, &rules)? {
+    while let Step::Done(done) = holder.step(&listed.id, &mut tasks, &rules)? {
         if !done.more {
             break;
         }

@@ -1,0 +1,355 @@
+//! Calls of models: so many at once, those that a person waits for apart from the others.
+//!
+//! An answer that is streamed has no limit of time, only of size and silence: whoever reads it can stop it. One of which
+//! only the whole is wanted ([`ModelCalls::ask`]) must come within a time. A client that panics ends one answer; what
+//! came of it until then is kept.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::answer_record::AnswerEnd;
+use super::tool_runner::CallStyle;
+use super::turn::Event;
+use crate::providers::{Message, Model, ModelError, Reply, ReplyEvent, Request};
+use crate::text_tools::{self, AnswerParser};
+
+/// The model, and the number of calls that are made of it at once.
+#[derive(Debug)]
+pub(super) struct ModelCalls {
+    model: Model,
+    awaited: Semaphore,
+    background: Semaphore,
+    /// The time for an answer that is not streamed.
+    ask_within: Duration,
+}
+
+/// The kind of a call: calls that nobody waits for never stand before those that somebody waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Urgency {
+    Awaited,
+    Background,
+}
+
+/// The answer of a model, whole or as far as it came.
+pub(super) struct ModelAnswer {
+    pub(super) reply: Reply,
+    pub(super) end: AnswerEnd,
+    pub(super) error: Option<ModelError>,
+    /// A call by text that could not be understood.
+    pub(super) unclear: Option<UnclearCall>,
+}
+
+/// A call by text that could not be understood.
+pub(super) struct UnclearCall {
+    /// The problem, in words for the model.
+    pub(super) problem: String,
+    /// The answer as it was written.
+    pub(super) written: String,
+}
+
+impl ModelCalls {
+    pub(super) fn new(model: Model, ask_within: Duration) -> Arc<ModelCalls> {
+        let (awaited, background) = (Semaphore::new(AWAITED_MAX), Semaphore::new(BACKGROUND_MAX));
+        Arc::new(ModelCalls { model, awaited, background, ask_within })
+    }
+
+    /// Asks for an answer of which only the whole is wanted, within the time for such answers; time spent waiting for
+    /// other calls does not count. In a task of its own, because callers block on it: the end of the runtime ends the
+    /// task, and so the caller.
+    pub(super) async fn ask(
+        self: &Arc<ModelCalls>,
+        request: Request,
+        urgency: Urgency,
+    ) -> Result<Reply, ModelError> {
+        let (calls, mut task) = (self.clone(), JoinSet::new());
+        task.spawn(async move {
+            let _permit = calls.permit(urgency).await?;
+            calls.model.ask_within(&request, calls.ask_within).await
+        });
+        match task.join_next().await {
+            Some(Ok(reply)) => reply,
+            _ => Err(ModelError::Broke),
+        }
+    }
+
+    /// Like [`ModelCalls::ask`], but a stop ends it: summaries take minutes.
+    pub(super) async fn ask_unless_stopped(
+        self: &Arc<ModelCalls>,
+        request: &Request,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<Reply, ModelError> {
+        tokio::select! {
+            biased;
+            () = stopped(&mut stop) => Err(ModelError::Stopped),
+            reply = self.ask(request.clone(), Urgency::Awaited) => reply,
+        }
+    }
+
+    /// Asks, sends the events of the answer as they come, and returns all that came.
+    ///
+    /// The client is polled only while the listener keeps up, so no more than one read of it waits here.
+    pub(super) async fn stream(
+        &self,
+        request: &Request,
+        style: CallStyle,
+        events: &mpsc::Sender<Event>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> ModelAnswer {
+        let tools = request.tools.as_deref().filter(|_| style == CallStyle::Text).map(text_tools::tool_names);
+        let flat = tools.is_some().then(|| flatten(request));
+        let tools: Option<Vec<&str>> = tools.as_ref().map(|tools| tools.iter().map(String::as_str).collect());
+        let mut parser = tools.map(|tools| AnswerParser::new(&tools));
+        let mut so_far = Reply { model: self.model.name().to_owned(), ..Reply::default() };
+        let (sender, mut pieces) = mpsc::unbounded_channel();
+        let mut on = move |piece: ReplyEvent<'_>| {
+            let _ = sender.send(match piece {
+                ReplyEvent::Text(text) => Event::Text(text.to_owned()),
+                ReplyEvent::Thinking(text) => Event::Thinking(text.to_owned()),
+                ReplyEvent::Again { after_ms, why } => Event::Retry { after_ms, why: why.to_owned() },
+                // Calls come with the whole.
+                ReplyEvent::Call(_) => return,
+            });
+        };
+        let mut calling = pin!(async {
+            let _permit = self.permit(Urgency::Awaited).await?;
+            catch_panic(self.model.chat(flat.as_ref().unwrap_or(request), &mut on)).await
+        });
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                () = stopped(stop) => break None,
+                Some(piece) = pieces.recv() => {
+                    if let Some(event) = take(piece, &mut so_far, parser.as_mut()) {
+                        send(event, events, stop).await;
+                    }
+                }
+                ended = &mut calling => break Some(ended),
+            }
+        };
+        while outcome.is_some()
+            && let Ok(piece) = pieces.try_recv()
+        {
+            if let Some(event) = take(piece, &mut so_far, parser.as_mut()) {
+                send(event, events, stop).await;
+            }
+        }
+        let mut answer = match outcome {
+            Some(Ok(reply)) => ModelAnswer { reply, end: AnswerEnd::Whole, error: None, unclear: None },
+            Some(Err(error)) => {
+                ModelAnswer { reply: so_far, end: AnswerEnd::Broken, error: Some(error), unclear: None }
+            }
+            None => ModelAnswer { reply: so_far, end: AnswerEnd::Stopped, error: None, unclear: None },
+        };
+        if let Some(parser) = parser {
+            let (rest, parsed) = parser.finish();
+            if !rest.is_empty() {
+                send(Event::Text(rest), events, stop).await;
+            }
+            // A call that was cut off is not made, and what came of it is kept as it came.
+            if answer.end == AnswerEnd::Whole {
+                answer.reply.calls.extend(parsed.calls);
+                let written = std::mem::replace(&mut answer.reply.text, parsed.text);
+                answer.unclear = parsed.problem.map(|problem| UnclearCall { problem, written });
+            }
+        }
+        answer
+    }
+
+    async fn permit(&self, urgency: Urgency) -> Result<SemaphorePermit<'_>, ModelError> {
+        let permits = match urgency {
+            Urgency::Awaited => &self.awaited,
+            Urgency::Background => &self.background,
+        };
+        permits.acquire().await.map_err(|_| ModelError::Broke)
+    }
+}
+
+/// Adds a piece to the answer so far, and returns the event for it, if there is anything to show.
+fn take(piece: Event, so_far: &mut Reply, parser: Option<&mut AnswerParser>) -> Option<Event> {
+    match &piece {
+        Event::Text(text) => {
+            so_far.text.push_str(text);
+            let Some(parser) = parser else { return Some(piece) };
+            let shown = parser.feed(text);
+            (!shown.is_empty()).then_some(Event::Text(shown))
+        }
+        Event::Thinking(text) => {
+            so_far.thinking.push_str(text);
+            Some(piece)
+        }
+        _ => Some(piece),
+    }
+}
+
+/// Returns the request for a model that calls tools by text. Our messages in between come from the user: templates of
+/// small models know one system text, at the beginning.
+fn flatten(request: &Request) -> Request {
+    let mut request = request.clone();
+    let leading = request.messages.iter().take_while(|message| message.role == "system").count();
+    for message in request.messages.iter_mut().skip(leading).filter(|message| message.role == "system") {
+        *message = Message::new("user", std::mem::take(&mut message.content));
+    }
+    text_tools::flatten(&request)
+}
+
+/// Polls a future of a client, and turns its panic into an error.
+async fn catch_panic<T>(future: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        // The future is not polled again after a panic.
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        polled.unwrap_or(std::task::Poll::Ready(Err(ModelError::Broke)))
+    })
+    .await
+}
+
+/// Sends an event, unless there is a stop while nobody listens.
+async fn send(event: Event, events: &mpsc::Sender<Event>, stop: &mut watch::Receiver<bool>) {
+    tokio::select! {
+        _ = events.send(event) => {}
+        () = stopped(stop) => {}
+    }
+}
+
+/// Waits for a stop; for ever if nobody can give one.
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Servers queue what they cannot do at once; this many connections they all accept.
+const AWAITED_MAX: usize = 64;
+const BACKGROUND_MAX: usize = 1;
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::providers::ModelClient;
+
+    const LONG: Duration = Duration::from_hours(1);
+
+    /// A client that does what the last message says.
+    #[derive(Debug, Default)]
+    struct Scripted {
+        at_work: Arc<AtomicUsize>,
+    }
+
+    impl ModelClient for Scripted {
+        fn name(&self) -> &'static str {
+            "scripted"
+        }
+
+        fn chat<'a>(
+            &'a self,
+            request: &'a Request,
+            on: &'a mut (dyn FnMut(ReplyEvent<'_>) + Send),
+        ) -> Pin<Box<dyn Future<Output = Result<Reply, ModelError>> + Send + 'a>> {
+            Box::pin(async move {
+                self.at_work.fetch_add(1, Ordering::SeqCst);
+                let _at_work = AtWork(&self.at_work);
+                on(ReplyEvent::Text("so far"));
+                match request.messages[0].content.as_str() {
+                    "panic" => panic!("as asked"),
+                    "for ever" => std::future::pending().await,
+                    "slowly" => {
+                        for _ in 0..3 * LONG.as_secs() {
+                            on(ReplyEvent::Text("x"));
+                            tokio::time::sleep(Duration::from_secs(1)).await;
+                        }
+                    }
+                    _ => {}
+                }
+                Ok(Reply { text: "so far, and the rest".to_owned(), ..Reply::default() })
+            })
+        }
+    }
+
+    /// Counts down when an answer is given up.
+    struct AtWork<'a>(&'a AtomicUsize);
+
+    impl Drop for AtWork<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn asking(text: &str) -> Request {
+        Request { messages: vec![Message::new("user", text)], ..Request::default() }
+    }
+
+    fn scripted() -> (Arc<ModelCalls>, Arc<AtomicUsize>) {
+        let client = Scripted::default();
+        let at_work = client.at_work.clone();
+        (ModelCalls::new(Model::Other(Arc::new(client)), LONG), at_work)
+    }
+
+    /// Streams an answer to a listener that is always ready.
+    async fn stream(calls: &ModelCalls, text: &str) -> (String, ModelAnswer) {
+        let (events, mut received) = mpsc::channel(1);
+        let (_stop, mut stopped) = watch::channel(false);
+        let listening = tokio::spawn(async move {
+            let mut shown = String::new();
+            while let Some(event) = received.recv().await {
+                if let Event::Text(text) = event {
+                    shown.push_str(&text);
+                }
+            }
+            shown
+        });
+        let answer = calls.stream(&asking(text), CallStyle::Native, &events, &mut stopped).await;
+        drop(events);
+        (listening.await.unwrap(), answer)
+    }
+
+    #[tokio::test]
+    async fn client_that_panics_ends_one_answer_and_what_came_is_kept() {
+        let (calls, _) = scripted();
+        let (shown, broken) = stream(&calls, "panic").await;
+        assert_eq!((shown.as_str(), broken.reply.text.as_str()), ("so far", "so far"));
+        assert!(broken.end == AnswerEnd::Broken && broken.error == Some(ModelError::Broke));
+        assert_eq!(calls.ask(asking("panic"), Urgency::Background).await, Err(ModelError::Broke));
+        let whole = calls.ask(asking("go on"), Urgency::Background).await.unwrap();
+        assert_eq!(whole.text, "so far, and the rest");
+    }
+
+    #[tokio::test]
+    async fn background_calls_hold_up_nobody_and_stop_when_dropped() {
+        let (calls, at_work) = scripted();
+        let mut waiting = JoinSet::new();
+        for _ in 0..6 {
+            let calls = calls.clone();
+            waiting.spawn(async move { calls.ask(asking("for ever"), Urgency::Background).await });
+        }
+        calls.ask(asking("now"), Urgency::Awaited).await.unwrap();
+        while at_work.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(at_work.load(Ordering::SeqCst), BACKGROUND_MAX, "the others wait");
+        waiting.shutdown().await;
+        while at_work.load(Ordering::SeqCst) > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ask_has_a_deadline_and_stream_has_none() {
+        let (calls, _) = scripted();
+        for urgency in [Urgency::Awaited, Urgency::Background] {
+            let late = calls.ask(asking("slowly"), urgency).await;
+            assert_eq!(late, Err(ModelError::OutOfTime { after: LONG }));
+        }
+        let (shown, answer) = stream(&calls, "slowly").await;
+        assert!(answer.end == AnswerEnd::Whole);
+        assert_eq!(shown.len() as u64, "so far".len() as u64 + 3 * LONG.as_secs());
+    }
+}

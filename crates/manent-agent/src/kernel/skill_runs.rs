@@ -1,0 +1,237 @@
+//! Skills in conversations: the tool that gives a model their instructions and files, and the record of their runs.
+//!
+//! The begin of a run is recorded before the model gets the instructions, its end when the answer is at its end. A
+//! process that dies in between leaves a run whose outcome is unknown.
+
+use std::time::{Duration, Instant};
+
+use manent::{SessionKey, Store};
+use manent_runs::{INTERRUPTED, NewAttempt, NewRun, RecordRange, RunEnd, Runs, StartedRun, Status};
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::actor::{JobQueue, KernelError};
+use super::turn::{Answer, Event, TurnError};
+use crate::providers::TokenUsage;
+use crate::skills::{Caller, Skill, SkillError, Skills};
+use crate::tools::{beginning, one_line};
+
+/// The instructions of a skill, or one of its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SkillText {
+    pub(super) skill: String,
+    pub(super) hash: String,
+    pub(super) text: String,
+    /// True for the instructions: with them a run begins.
+    pub(super) is_instructions: bool,
+}
+
+/// Reads what a call of [`USE_SKILL`] asks for.
+pub(super) fn read_skill(skills: &Skills, arguments: &str) -> Result<SkillText, SkillError> {
+    let given = serde_json::from_str::<Value>(arguments).unwrap_or_default();
+    let text = |name: &str| given.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (name, file) = (text("name"), text("file"));
+    let skill = skills.call(name, Caller::Model)?;
+    let is_instructions = file.is_empty();
+    let (hash, text) = if is_instructions {
+        let activation = skill.activate()?;
+        (activation.hash, activation.text)
+    } else {
+        let file = skill.file(file)?;
+        (file.hash, beginning(&String::from_utf8_lossy(&file.bytes)))
+    };
+    Ok(SkillText { skill: name.to_owned(), hash, text, is_instructions })
+}
+
+/// Returns the schema of the tool that gives skills, or `None` if there are none.
+pub(super) fn schema(skills: &Skills) -> Option<Value> {
+    let names: Vec<&str> = skills.callable().map(Skill::name).collect();
+    (!names.is_empty()).then(|| {
+        json!({"type": "function", "function": {
+            "name": USE_SKILL,
+            "description": "Read how to do something that a skill is about, before doing it.",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "enum": names, "description": "The skill"},
+                    "file": {"type": "string", "description": "One of its files, if its instructions name it"},
+                },
+                "required": ["name"],
+                "additionalProperties": false,
+            },
+        }})
+    })
+}
+
+/// Records runs of skills, one record after another.
+#[derive(Debug)]
+pub(super) struct SkillRuns {
+    store: Store,
+    project_root: String,
+    writes: JobQueue,
+}
+
+/// A run that could not be recorded.
+#[derive(Debug, thiserror::Error)]
+enum RecordingError {
+    #[error(transparent)]
+    Runs(#[from] manent_runs::Error),
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}
+
+impl SkillRuns {
+    pub(super) fn new(store: Store, project_root: String) -> SkillRuns {
+        SkillRuns { store, project_root, writes: JobQueue::new("the skills", 1) }
+    }
+
+    /// Records the begin of a run. Returns `None` if the store has no place for runs.
+    async fn begin(&self, session: SessionKey, run: NewRun) -> Result<Option<StartedRun>, RecordingError> {
+        let store = self.store.clone();
+        let job = move || match Runs::open(&store) {
+            Ok(runs) => runs.begin(&session, run).map(Some),
+            // A store of another program's sessions has no place for them.
+            Err(e) if e.is_unsupported() => Ok(None),
+            Err(error) => Err(error),
+        };
+        Ok(self.writes.run(WRITE_WITHIN, job).await??)
+    }
+
+    async fn finish(&self, started: StartedRun, end: RunEnd) -> Result<(), RecordingError> {
+        let store = self.store.clone();
+        let job = move || Runs::open(&store).and_then(|runs| runs.finish(&started, &end).map(drop));
+        Ok(self.writes.run(WRITE_WITHIN, job).await??)
+    }
+}
+
+/// The runs of skills in one answer.
+#[derive(Debug)]
+pub(super) struct AnswerRuns {
+    session: SessionKey,
+    session_id: String,
+    open: Vec<OpenRun>,
+    /// The last record that the model wrote.
+    last: Option<u64>,
+    usage: TokenUsage,
+}
+
+#[derive(Debug)]
+struct OpenRun {
+    started: StartedRun,
+    begun: Instant,
+    /// The number of the record with the instructions.
+    instructions: u64,
+}
+
+impl AnswerRuns {
+    pub(super) fn new(session: SessionKey, session_id: String) -> AnswerRuns {
+        AnswerRuns { session, session_id, open: Vec::new(), last: None, usage: TokenUsage::default() }
+    }
+
+    /// Notes that the model wrote record `seq`.
+    pub(super) fn wrote(&mut self, seq: u64, usage: TokenUsage) {
+        let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))));
+        self.last = Some(seq);
+        self.usage = TokenUsage {
+            input: sum(self.usage.input, usage.input),
+            output: sum(self.usage.output, usage.output),
+        };
+    }
+
+    /// Records the begin of a run, before the model gets the instructions. Returns true if one began: a model that
+    /// reads the same instructions twice for one question is at one run.
+    pub(super) async fn begin(
+        &mut self,
+        runs: &SkillRuns,
+        skill: &SkillText,
+        question: &str,
+        events: &mpsc::Sender<Event>,
+    ) -> bool {
+        if self.open.iter().any(|open| open.started.skill() == skill.skill) {
+            return false;
+        }
+        let run = NewRun {
+            skill: skill.skill.clone(),
+            skill_hash: skill.hash.clone(),
+            phase: CHAT_PHASE.to_owned(),
+            project_root: runs.project_root.clone(),
+            input: to_raw_value(&json!({"question": question})).ok(),
+            ..NewRun::default()
+        };
+        match runs.begin(self.session.clone(), run).await {
+            Ok(Some(started)) => {
+                self.open.push(OpenRun { started, begun: Instant::now(), instructions: 0 });
+                return true;
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let note = format!("the run of the skill {} is not recorded: {error}", skill.skill);
+                let _ = events.send(Event::Note(note)).await;
+            }
+        }
+        false
+    }
+
+    /// Notes that the instructions of the run that began last are record `seq`.
+    pub(super) fn instructed(&mut self, seq: u64) {
+        if let Some(open) = self.open.last_mut() {
+            open.instructions = seq;
+        }
+    }
+
+    /// Records the ends of all runs.
+    pub(super) async fn end(
+        self,
+        runs: &SkillRuns,
+        answer: &Result<Answer, TurnError>,
+        events: &mpsc::Sender<Event>,
+    ) {
+        for open in &self.open {
+            if let Err(error) = runs.finish(open.started.clone(), self.run_end(open, answer)).await {
+                let skill = open.started.skill();
+                let note = format!("how the run of the skill {skill} ended is not recorded: {error}");
+                let _ = events.send(Event::Note(note)).await;
+            }
+        }
+    }
+
+    fn run_end(&self, open: &OpenRun, answer: &Result<Answer, TurnError>) -> RunEnd {
+        let (status, error_class) = match answer {
+            Ok(answer) if answer.stopped => (Status::Unknown, INTERRUPTED),
+            Ok(_) => (Status::Success, ""),
+            Err(TurnError::Model(_)) => (Status::Failure, "model"),
+            Err(TurnError::Rounds { .. }) => (Status::Failure, "rounds"),
+            Err(TurnError::Store(_)) => (Status::Failure, "store"),
+            Err(TurnError::Kernel(_)) => (Status::Failure, "kernel"),
+        };
+        let passage = |first, last| RecordRange {
+            session: self.session.to_string(),
+            id: self.session_id.clone(),
+            seq: (first, last),
+        };
+        let answer = answer.as_ref().ok();
+        let model = answer.map(|answer| answer.model.clone()).unwrap_or_default();
+        let usage = json!({"input": self.usage.input, "output": self.usage.output});
+        let wrote = self.last.filter(|last| *last > open.instructions);
+        let attempt = NewAttempt {
+            model: model.clone(),
+            output_summary: answer.map(|a| one_line(&a.text, SUMMARY_CHARS)).unwrap_or_default(),
+            // All that it saw: the context up to the instructions, from wherever that began.
+            prompt_ref: Some(passage(1, open.instructions)),
+            output_ref: wrote.map(|last| passage(open.instructions + 1, last)),
+            usage: to_raw_value(&usage).ok(),
+            error_class: error_class.to_owned(),
+            duration: Some(open.begun.elapsed()),
+            ..NewAttempt::default()
+        };
+        RunEnd { attempts: vec![attempt], status, model_used: model, duration: open.begun.elapsed() }
+    }
+}
+
+/// The phase of runs of skills in conversations.
+pub const CHAT_PHASE: &str = "chat";
+/// The results of this tool stay in a context as they are: a compaction knows them by its name.
+pub(super) const USE_SKILL: &str = "use_skill";
+const WRITE_WITHIN: Duration = Duration::from_secs(30);
+const SUMMARY_CHARS: usize = 400;

@@ -1,0 +1,337 @@
+//! The tools of all conversations, and their calls: each is prepared, decided on, and run.
+//!
+//! Preparing, previewing and running block, and go to a queue with so many places; a call that waits for a person takes
+//! none of them. A tool that panics ends one call. One that does not end is waited for no longer than a limit, or than a
+//! stop and some seconds; then its outcome is unknown, and the conversation goes on.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use manent::log::fs::Disk;
+use manent::{NewTurn, RecordError, SessionKey, Store, turn};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::actor::{JobQueue, KernelError};
+use super::model_call::stopped;
+use super::skill_runs::{self, SkillRuns, SkillText, USE_SKILL};
+use super::turn::Event;
+use crate::policy::{ApprovalScope, Approver, Grant, Permission, Prefix, ToolPolicy};
+use crate::providers::ToolCall;
+use crate::skills::Skills;
+use crate::tools::{MemorySink, PreparedCall, Shell, ToolContext, ToolEffect, ToolError, ToolResult, Tools};
+
+/// The tools of all conversations, and their limits.
+#[derive(Debug)]
+pub struct Toolbox {
+    /// The file system.
+    pub disk: Arc<dyn Disk>,
+    /// The directory whose files a model may see and change.
+    pub workspace: PathBuf,
+    /// Paths that models never see, inside of the workspace or not.
+    pub hidden: Vec<PathBuf>,
+    /// The shell that runs commands; without one, none are run.
+    pub shell: Option<Arc<dyn Shell>>,
+    /// Permissions.
+    pub policy: Mutex<ToolPolicy>,
+    /// Tells if a person can be asked for permission.
+    pub asking: Approver,
+    /// Patterns of files that no tool reads.
+    pub unreadable: Vec<String>,
+    /// Skills that models may call.
+    pub skills: Skills,
+    /// The way in which the model calls tools.
+    pub calling: CallStyle,
+}
+
+/// The way in which a model calls tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallStyle {
+    /// Its server knows of tools.
+    Native,
+    /// By text, with [`crate::text_tools`].
+    Text,
+}
+
+impl CallStyle {
+    /// The word in records.
+    pub fn word(self) -> &'static str {
+        match self {
+            CallStyle::Native => "native",
+            CallStyle::Text => "text",
+        }
+    }
+}
+
+impl Toolbox {
+    /// The tools of one conversation.
+    pub(super) fn tools(
+        &self,
+        store: &Store,
+        keeper: Arc<dyn MemorySink>,
+        session: &SessionKey,
+    ) -> Result<Tools, ToolError> {
+        let surroundings = ToolContext {
+            disk: self.disk.clone(),
+            workspace: self.workspace.clone(),
+            hidden: self.hidden.clone(),
+            store: store.clone(),
+            keeper,
+            session: session.clone(),
+            shell: self.shell.clone(),
+        };
+        Tools::new(surroundings)?.without(&self.unreadable)
+    }
+}
+
+/// Runs calls of tools.
+#[derive(Debug)]
+pub(super) struct ToolRunner {
+    pub(super) toolbox: Arc<Toolbox>,
+    pub(super) skill_runs: SkillRuns,
+    calls: JobQueue,
+}
+
+impl ToolRunner {
+    pub(super) fn new(store: Store, toolbox: Toolbox) -> ToolRunner {
+        let skill_runs = SkillRuns::new(store, toolbox.workspace.to_string_lossy().into_owned());
+        ToolRunner { toolbox: Arc::new(toolbox), skill_runs, calls: JobQueue::new(NAME, CALLS_MAX) }
+    }
+
+    /// Returns the schemas of all tools, with the one that gives skills.
+    pub(super) fn schemas(&self, tools: &Tools) -> String {
+        let all = tools.schemas();
+        let Some(skill) = skill_runs::schema(&self.toolbox.skills) else { return all };
+        let Ok(mut list) = serde_json::from_str::<Vec<Value>>(&all) else { return all };
+        list.push(skill);
+        Value::Array(list).to_string()
+    }
+
+    /// Decides on a call and runs it.
+    pub(super) async fn run(
+        &self,
+        tools: &Tools,
+        call: &ToolCall,
+        events: &mpsc::Sender<Event>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> ToolOutcome {
+        if call.name == USE_SKILL {
+            return self.use_skill(call).await;
+        }
+        let (tools, written) = (tools.clone(), call.clone());
+        let prepared = match self.calls.run(LOOK_WITHIN, move || tools.prepare(&written)).await {
+            Ok(Ok(prepared)) => prepared,
+            Ok(Err(error)) => return refused(error.to_string(), "refused: the call is not right"),
+            Err(error) => return broke(error, "refused: it broke"),
+        };
+        let (prepared, decision) = match self.decide(prepared, events, stop).await {
+            Ok(allowed) => allowed,
+            Err(outcome) => return outcome,
+        };
+        let _ = events.send(Event::ToolStarted { what: prepared.what.clone() }).await;
+        let within = if prepared.effect == ToolEffect::Run { COMMAND_WITHIN } else { RUN_WITHIN };
+        let told = stop.clone();
+        let stopped_for_long = async {
+            stopped(stop).await;
+            tokio::time::sleep(STOP_WITHIN).await;
+        };
+        let done = tokio::select! {
+            done = self.calls.run(within, move || prepared.run(&|| *told.borrow())) => done,
+            // It was told to end too, and mostly does.
+            () = stopped_for_long => Err(KernelError::Late { actor: NAME, after: STOP_WITHIN }),
+        };
+        match done {
+            Ok(result) => ToolOutcome { result, decision, skill: None },
+            Err(error) => broke(error, &decision),
+        }
+    }
+
+    /// Gives the instructions of a skill, or a file of it.
+    async fn use_skill(&self, call: &ToolCall) -> ToolOutcome {
+        let (toolbox, arguments) = (self.toolbox.clone(), call.arguments.clone());
+        let reading = move || skill_runs::read_skill(&toolbox.skills, &arguments);
+        let skill = match self.calls.run(LOOK_WITHIN, reading).await {
+            Ok(Ok(skill)) => skill,
+            Ok(Err(error)) => return refused(error.to_string(), "refused: no such skill"),
+            Err(error) => return broke(error, "refused: it broke"),
+        };
+        let decision =
+            format!("allowed: skill {} ({})", skill.skill, &skill.hash[..skill.hash.len().min(16)]);
+        let mut outcome = refused(skill.text.clone(), &decision);
+        outcome.result.failed = false;
+        outcome.skill = Some(skill).filter(|skill| skill.is_instructions);
+        outcome
+    }
+
+    /// Decides whether a call may be run. Where a person must allow it, that person is asked.
+    async fn decide(
+        &self,
+        prepared: PreparedCall,
+        events: &mpsc::Sender<Event>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Result<(PreparedCall, String), ToolOutcome> {
+        let decision = lock(&self.toolbox.policy).decide(&prepared, self.toolbox.asking);
+        match decision.verdict {
+            Permission::Allow => return Ok((prepared, format!("allowed: {}", decision.why))),
+            Permission::Deny => {
+                let told = format!("not allowed: {}", decision.why);
+                return Err(refused(told, &format!("denied: {}", decision.why)));
+            }
+            Permission::Ask => {}
+        }
+        let previewing = move || {
+            let preview = prepared.preview();
+            (prepared, preview)
+        };
+        let previewed = self.calls.run(LOOK_WITHIN, previewing).await;
+        let (prepared, preview) = previewed.map_err(|error| broke(error, "refused: it broke"))?;
+        let preview = preview.map_err(|e| refused(e.to_string(), "refused: the call is not right"))?;
+        let (reply, replied) = oneshot::channel();
+        let approval = Approval {
+            what: prepared.what.clone(),
+            why: decision.why,
+            preview,
+            prefix: ToolPolicy::prefix_of(&prepared).filter(|_| prepared.once_because.is_none()),
+            is_for_once: prepared.once_because.is_some(),
+            reply: Arc::new(Mutex::new(Some(reply))),
+        };
+        let _ = events.send(Event::Approve(approval)).await;
+        let replied = tokio::select! {
+            replied = replied => replied.unwrap_or(ApprovalReply::No(None)),
+            () = stopped(stop) => ApprovalReply::No(Some("it was stopped".to_owned())),
+        };
+        match replied {
+            ApprovalReply::Yes(answer, grant) => {
+                let kept = lock(&self.toolbox.policy).remember(&prepared, answer, &grant);
+                if let Err(error) = kept {
+                    let note = format!("that was allowed this time only: {error}");
+                    let _ = events.send(Event::Note(note)).await;
+                }
+                Ok((prepared, "allowed by the user".to_owned()))
+            }
+            ApprovalReply::No(why) => {
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                Err(refused(format!("the user did not allow it{why}"), "denied by the user"))
+            }
+        }
+    }
+}
+
+/// Something that a model wants to do and a person must allow.
+#[derive(Clone)]
+pub struct Approval {
+    /// The call in one line: `edit src/main.rs`.
+    pub what: String,
+    /// The reason for asking.
+    pub why: String,
+    /// The change that the call would make.
+    pub preview: Option<String>,
+    /// The prefix that can be allowed with it; `None`: only the very same can be.
+    pub prefix: Option<Prefix>,
+    /// True if permission counts for this call only, whatever is replied.
+    pub is_for_once: bool,
+    reply: Arc<Mutex<Option<oneshot::Sender<ApprovalReply>>>>,
+}
+
+/// The reply of a person to an [`Approval`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApprovalReply {
+    /// Allows the call, and more like it as far as the scope and the grant go.
+    Yes(ApprovalScope, Grant),
+    /// Refuses the call, with the reason for the model, if there is one.
+    No(Option<String>),
+}
+
+impl Approval {
+    /// Replies. The first reply counts; if all clones are dropped without one, the call is refused.
+    pub fn answer(&self, reply: ApprovalReply) {
+        if let Some(sender) = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = sender.send(reply);
+        }
+    }
+}
+
+impl fmt::Debug for Approval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Approval").field("what", &self.what).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Approval {
+    fn eq(&self, other: &Approval) -> bool {
+        Arc::ptr_eq(&self.reply, &other.reply)
+    }
+}
+
+impl Eq for Approval {}
+
+/// The result of a call, and the decision on it.
+pub(super) struct ToolOutcome {
+    pub(super) result: ToolResult,
+    pub(super) decision: String,
+    /// The skill whose instructions were given.
+    pub(super) skill: Option<SkillText>,
+}
+
+/// Makes the record of a result.
+pub(super) fn result_record(call: &ToolCall, outcome: &ToolOutcome) -> Result<NewTurn, RecordError> {
+    let result = &outcome.result;
+    let ms = u64::try_from(result.duration.as_millis()).unwrap_or(u64::MAX);
+    let mut record = turn("tool", &result.content)
+        .string("tool_call_id", &call.id)
+        .string("name", &call.name)
+        .json("duration_ms", &ms.to_string())?
+        .string("decision", &outcome.decision);
+    if result.failed {
+        record = record.json("failed", "true")?;
+    }
+    if let Some(code) = result.exit_code {
+        record = record.json("exit_code", &code.to_string())?;
+    }
+    if let Some(sandbox) = &result.sandbox {
+        record = record.string("sandbox", sandbox);
+    }
+    Ok(record)
+}
+
+/// Returns the outcome of a call where there are no tools.
+pub(super) fn no_tools(call: &ToolCall) -> ToolOutcome {
+    refused(
+        format!("there is no tool {:?} here, nor any other: answer without one", call.name),
+        "refused: no tools",
+    )
+}
+
+fn refused(content: String, decision: &str) -> ToolOutcome {
+    let result =
+        ToolResult { content, failed: true, exit_code: None, sandbox: None, duration: Duration::ZERO };
+    ToolOutcome { result, decision: decision.to_owned(), skill: None }
+}
+
+/// Returns the outcome of a call that panicked, or does not end.
+fn broke(error: KernelError, decision: &str) -> ToolOutcome {
+    let content = match error {
+        KernelError::Late { .. } => LATE,
+        KernelError::Broke { .. } => BROKE,
+    };
+    refused(content.to_owned(), decision)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const BROKE: &str = "the tool broke off; its outcome is unknown: look before doing it again";
+const LATE: &str = "the tool does not come to an end, and was left alone; its outcome is unknown: look before doing \
+                    it again";
+const NAME: &str = "the tool";
+/// More calls than this wait for others to end.
+const CALLS_MAX: usize = 32;
+/// Bounds a file system that hangs.
+const LOOK_WITHIN: Duration = Duration::from_secs(30);
+const RUN_WITHIN: Duration = Duration::from_mins(2);
+/// Commands have a limit of their own, at most ten minutes.
+const COMMAND_WITHIN: Duration = Duration::from_mins(11);
+const STOP_WITHIN: Duration = Duration::from_secs(3);
