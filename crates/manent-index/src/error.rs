@@ -1,8 +1,4 @@
 //! Errors of the index.
-//!
-//! What is wrong with an index file. Nobody outside ever sees it: an index that is broken is made anew.
-
-use std::io;
 
 /// The result of an operation on an index.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -28,33 +24,21 @@ impl Error {
     }
 }
 
-/// Why an index file cannot be used.
-#[derive(Debug)]
+/// The reason why an index file cannot be used.
+///
+/// It never leaves the crate as such: a damaged index is built again.
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum IndexDamage {
-    /// Its bytes are not what was written.
+    /// The bytes are not those that were written.
+    #[error("{0}")]
     Wrong(&'static str),
-    /// The disk does not give it.
-    Disk(io::Error),
+    #[error(transparent)]
+    Disk(#[from] std::io::Error),
 }
 
-/// What reading the index gives.
+/// The result of reading an index file.
 pub(crate) type IndexResult<T> = std::result::Result<T, IndexDamage>;
 
 pub(crate) fn broken(why: &'static str) -> IndexDamage {
     IndexDamage::Wrong(why)
-}
-
-impl From<io::Error> for IndexDamage {
-    fn from(e: io::Error) -> IndexDamage {
-        IndexDamage::Disk(e)
-    }
-}
-
-impl std::fmt::Display for IndexDamage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            IndexDamage::Wrong(why) => f.write_str(why),
-            IndexDamage::Disk(e) => e.fmt(f),
-        }
-    }
 }

@@ -18,6 +18,7 @@ use manent_store::Blob;
 use manent_store::sync::lock;
 
 use crate::error::{IndexDamage, IndexResult, broken};
+use crate::segment::RecordRef;
 
 /// Bytes of an index file, wherever they are.
 #[derive(Debug, Clone)]
@@ -263,6 +264,10 @@ impl<'a> VarintReader<'a> {
 
     pub(crate) fn next_u32(&mut self) -> IndexResult<u32> {
         u32::try_from(self.next()?).map_err(|_| broken("a number is too large"))
+    }
+
+    pub(crate) fn record_ref(&mut self) -> IndexResult<RecordRef> {
+        Ok(RecordRef { offset: self.next()?, seq: self.next()?, crc: self.next_u32()? })
     }
 
     pub(crate) fn take(&mut self, len: usize) -> IndexResult<&'a [u8]> {

@@ -23,7 +23,7 @@ use crate::segment::{RecordRef, Segment};
 struct Turn {
     role: String,
     second: u32,
-    spot: RecordRef,
+    record: RecordRef,
     text: String,
 }
 
@@ -50,7 +50,7 @@ fn any_read(rng: &mut Rng, session: u64, turns: u64) -> Read {
     let turn = |rng: &mut Rng| Turn {
         role: ["user", "assistant", "tool"][rng.below(3) as usize].to_owned(),
         second: 1_700_000_000 + rng.below(1_000_000) as u32,
-        spot: RecordRef { offset: rng.below(1 << 40), seq: rng.below(1 << 30), crc: rng.next_u64() as u32 },
+        record: RecordRef { offset: rng.below(1 << 40), seq: rng.below(1 << 30), crc: rng.next_u64() as u32 },
         text: any_text(rng, 12),
     };
     let turns: Vec<Turn> = (0..turns).map(|_| turn(rng)).collect();
@@ -63,7 +63,7 @@ fn segment_bytes(reads: &[Read]) -> Vec<u8> {
     for read in reads {
         builder.begin_run(read.session, read.echo);
         for turn in &read.turns {
-            let said = TurnInfo { role: &turn.role, second: turn.second, spot: turn.spot };
+            let said = TurnInfo { role: &turn.role, second: turn.second, record: turn.record };
             builder.add(said, &turn.text);
         }
     }

@@ -150,11 +150,6 @@ impl Index {
         Ok(made)
     }
 
-    /// How the index on the disk is. Nothing is changed by execution.
-    pub fn index_state(&self) -> Result<IndexState> {
-        self.state_on_disk()
-    }
-
     /// Of a session that lacks its end: how many bytes it had when it was last seen with it, and the number of the last
     /// record then. Only what was noted before is asked for: nothing is swept.
     pub fn once(&self, at: &StreamId) -> Result<Option<(u64, u64)>> {
@@ -168,21 +163,19 @@ impl Index {
         if row.once_seq > 0 {
             return Ok(Some((row.once_bytes, row.once_seq)));
         }
-        if !row.native || !row.last.is_set {
-            return Ok(None);
-        }
+        let Some(last) = row.last.filter(|_| row.native) else { return Ok(None) };
         // By its number: in a fork that was given a copy of what it shares, it lies elsewhere now.
-        let mut records = self.corpus.open_at(at, Seek::Seq(row.last.seq))?;
+        let mut records = self.corpus.open_at(at, Seek::Seq(last.seq))?;
         while let Some(item) = records.next()? {
             if let LogItem::Entry(entry) = item {
-                if entry.seq == row.last.seq && crc32c::crc32c(entry.bytes) == row.last.crc {
+                if entry.seq == last.seq && crc32c::crc32c(entry.bytes) == last.crc {
                     return Ok(None);
                 }
                 break;
             }
         }
         let is_set_aside = is_set_aside(&*self.corpus, at, &row, records.end())?;
-        Ok((!is_set_aside).then_some((row.bytes, row.last.seq)))
+        Ok((!is_set_aside).then_some((row.bytes, last.seq)))
     }
 }
 

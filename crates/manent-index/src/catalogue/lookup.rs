@@ -55,9 +55,9 @@ impl Index {
 
     /// Asks the catalogue on the disk; `None` if there is none that can be read.
     fn by_key<T>(&self, ask: impl FnOnce(&ByKey) -> T) -> Option<T> {
-        let kept = self.kept()?;
+        let dir = self.dir.as_ref()?;
         let mut shared = lock(&self.by_key);
-        let by_key = shared.take().filter(|by_key| by_key.is_of(kept)).or_else(|| ByKey::open(kept));
+        let by_key = shared.take().filter(|by_key| by_key.is_of(dir)).or_else(|| ByKey::open(dir));
         *shared = by_key;
         shared.as_ref().map(ask)
     }
@@ -94,9 +94,9 @@ pub(crate) struct ByKey {
 
 impl ByKey {
     /// Of the catalogue that is there now; nothing if there is none that can be read.
-    pub(crate) fn open(kept: &IndexDir) -> Option<ByKey> {
-        let edition = kept.edition()?;
-        let (head, filed) = kept.catalogue().ok().flatten()?;
+    pub(crate) fn open(dir: &IndexDir) -> Option<ByKey> {
+        let edition = dir.edition()?;
+        let (head, filed) = dir.catalogue().ok().flatten()?;
         let mut rows: HashMap<String, Vec<usize>, foldhash::fast::RandomState> = HashMap::default();
         for at in 0..filed.len() {
             if let Ok(row) = filed.row(at) {
@@ -106,8 +106,8 @@ impl ByKey {
         Some(ByKey { edition, filed, rows, gone: head.gone })
     }
 
-    pub(crate) fn is_of(&self, kept: &IndexDir) -> bool {
-        kept.edition() == Some(self.edition)
+    pub(crate) fn is_of(&self, dir: &IndexDir) -> bool {
+        dir.edition() == Some(self.edition)
     }
 
     /// The rows of a key.

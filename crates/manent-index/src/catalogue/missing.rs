@@ -12,15 +12,17 @@ use manent_store::sync::lock;
 use manent_store::{ListDetail, Place, Position, Selector, SessionKey, StreamId};
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{RecordMark, Row, RowRef};
+use crate::catalogue::{Row, RowRef};
 use crate::corpus::{Corpus, LossPolicy};
 use crate::error::{IndexResult, Result};
 use crate::pages::{VarintReader, put, put_text};
+use crate::query::search::stream_of;
 use crate::refresh::changes::survey;
 use crate::refresh::index_dir::IndexDir;
 use crate::refresh::ingest::ChangedStream;
 use crate::refresh::loaded::LoadedIndex;
 use crate::refresh::{Index, RefreshError, RefreshResult, Save, TRIES};
+use crate::segment::RecordRef;
 
 /// A session that the catalogue once read, and that is nowhere any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,56 +37,47 @@ pub struct MissingSession {
     pub ours: bool,
 }
 
-/// What the catalogue remembers of a session that is gone.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and all combinations occur")]
+/// A session that is gone, as the catalogue remembers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LostSession {
-    place: u8,
-    name: String,
-    key: String,
-    id: String,
-    bytes: u64,
-    last: RecordMark,
-    ours: bool,
-    /// KnownRows for everywhere, while nothing moved.
+    /// The row that a copy of the session which comes back is compared with. It is `native` if the log was ours.
+    row: Row,
+    last: RecordRef,
+    /// The session was looked for everywhere, while nothing moved.
     sure: bool,
     /// A command mentioned it.
     told: bool,
-    /// A file without a readable header is in its place, which may be it. Not kept: it is looked at before it is sure.
+    /// A file without a readable header is in its place, and may be the session. Not saved: the file is looked at
+    /// before the loss is sure.
     replaced: bool,
 }
 
 impl LostSession {
-    /// Nothing if no record of it was ever read.
+    /// Returns `None` if no record of the session was ever read.
     fn of(row: &Row) -> Option<LostSession> {
-        let Row { place, name, key, id, bytes, last, .. } = row;
-        let (name, key, id) = (name.clone(), key.clone(), id.clone());
-        let gone = LostSession { place: *place, name, key, id, bytes: *bytes, ..LostSession::default() };
-        last.is_set.then_some(LostSession { last: *last, ours: row.native || row.headed, ..gone })
+        let Row { place, bytes, last, .. } = *row;
+        let (name, key, id) = (row.name.clone(), row.key.clone(), row.id.clone());
+        let native = row.native || row.headed;
+        // All of a copy is read.
+        let row = Row { place, name, key, id, bytes, last, native, stale: true, ..Row::default() };
+        Some(LostSession { row, last: last?, sure: false, told: false, replaced: false })
     }
 
     fn replaced(self) -> LostSession {
         LostSession { replaced: true, ..self }
     }
 
-    /// What a copy of it that comes back is compared with. All of the copy is read.
-    fn to_row(&self) -> Row {
-        let LostSession { place, name, key, id, bytes, last, ours: native, .. } = self.clone();
-        Row { place, name, key, id, bytes, last, native, stale: true, ..Row::default() }
+    fn is_ours(&self) -> bool {
+        self.row.native
     }
 
     pub(crate) fn is_of(&self, key: &SessionKey) -> bool {
-        self.key == key.as_str()
-    }
-
-    fn place(&self) -> Place {
-        Place::ALL.get(usize::from(self.place)).copied().unwrap_or(Place::Trash)
+        self.row.key == key.as_str()
     }
 
     fn missing(&self) -> Option<MissingSession> {
-        let key = SessionKey::new(self.key.as_str()).ok()?;
-        let id = StreamId::session(self.place(), &key, self.id.as_str());
-        Some(MissingSession { id, bytes: self.bytes, last_seq: self.last.seq, ours: self.ours })
+        let id = stream_of(&self.row)?;
+        Some(MissingSession { id, bytes: self.row.bytes, last_seq: self.last.seq, ours: self.is_ours() })
     }
 
     /// Whether its last record still lies where it lay: then only its header is damaged, which is named elsewhere. What
@@ -93,32 +86,33 @@ impl LostSession {
         if !self.replaced {
             return false;
         }
-        match corpus.line_at(self.place(), &self.name, Position::new(self.last.offset)) {
+        match corpus.line_at(self.row.place(), &self.row.name, Position::new(self.last.offset)) {
             Ok(line) => line.is_some_and(|line| crc32c::crc32c(&line) == self.last.crc),
             Err(e) => e.is_refusal(),
         }
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        let flags = [self.ours, self.sure, self.told];
+        let flags = [self.is_ours(), self.sure, self.told];
         let flags = flags.iter().rev().fold(0, |all, flag| all << 1 | u64::from(*flag));
-        let RecordMark { offset, seq, crc, .. } = self.last;
-        for number in [u64::from(self.place), flags, self.bytes, offset, seq, u64::from(crc)] {
+        let RecordRef { offset, seq, crc } = self.last;
+        for number in [u64::from(self.row.place), flags, self.row.bytes, offset, seq, u64::from(crc)] {
             put(out, number);
         }
-        for text in [&self.name, &self.key, &self.id] {
+        for text in [&self.row.name, &self.row.key, &self.row.id] {
             put_text(out, text);
         }
     }
 
     pub(crate) fn take(from: &mut VarintReader<'_>) -> IndexResult<LostSession> {
         let (place, flags, bytes) = (from.next()? as u8, from.next()?, from.next()?);
-        let last =
-            RecordMark { offset: from.next()?, seq: from.next()?, crc: from.next_u32()?, is_set: true };
+        let last = from.record_ref()?;
         let flag = |at: u32| flags >> at & 1 == 1;
-        let (ours, sure, told) = (flag(0), flag(1), flag(2));
+        let (native, sure, told) = (flag(0), flag(1), flag(2));
         let (name, key, id) = (from.text()?.to_owned(), from.text()?.to_owned(), from.text()?.to_owned());
-        Ok(LostSession { place, name, key, id, bytes, last, ours, sure, told, replaced: false })
+        let row =
+            Row { place, name, key, id, bytes, last: Some(last), native, stale: true, ..Row::default() };
+        Ok(LostSession { row, last, sure, told, replaced: false })
     }
 }
 
@@ -130,11 +124,7 @@ pub(crate) struct PendingPurge {
 }
 
 impl PendingPurge {
-    fn is(&self, gone: &LostSession) -> bool {
-        if self.id.is_empty() { gone.id.is_empty() && self.key == gone.key } else { self.id == gone.id }
-    }
-
-    /// Whether a row still counts on it.
+    /// Returns true if `row` is of this session.
     pub(crate) fn is_row(&self, row: &Row) -> bool {
         if self.id.is_empty() { row.id.is_empty() && self.key == row.key } else { self.id == row.id }
     }
@@ -165,8 +155,8 @@ impl Present {
     /// id while it is live, or one that cannot be a name, and gets one when it is put away.
     fn holds(&self, gone: &LostSession) -> bool {
         let is_name = |id: &str| !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        let by_id = gone.ours && is_name(&gone.id);
-        if by_id { self.ids.contains(&gone.id) } else { self.keys.contains(&gone.key) }
+        let by_id = gone.is_ours() && is_name(&gone.row.id);
+        if by_id { self.ids.contains(&gone.row.id) } else { self.keys.contains(&gone.row.key) }
     }
 }
 
@@ -175,7 +165,7 @@ pub(crate) fn known_by_id(
     gone: &[LostSession],
     went: &[Arc<Row>],
 ) -> impl Iterator<Item = (String, Arc<Row>)> {
-    let rows = gone.iter().map(|gone| Arc::new(gone.to_row())).chain(went.iter().cloned());
+    let rows = gone.iter().map(|gone| Arc::new(gone.row.clone())).chain(went.iter().cloned());
     rows.filter(|row| !row.id.is_empty()).map(|row| (row.id.clone(), row))
 }
 
@@ -202,7 +192,7 @@ pub(crate) fn replace_rows(
         }
         let replaced = olds().filter_map(|old| {
             let gone = LostSession::of(old)?;
-            let by_other = others.contains(&(gone.place, gone.name.clone()));
+            let by_other = others.contains(&(gone.row.place, gone.row.name.clone()));
             Some(if by_other { gone } else { gone.replaced() })
         });
         known.gone.extend(replaced.filter(|gone| !present.holds(gone)));
@@ -233,7 +223,7 @@ impl Index {
         let before = known.gone.clone();
         // One that was restored and purged, while nobody looked, is no longer a loss.
         let leaving = self.leaving();
-        let leaves = |gone: &LostSession| leaving.iter().any(|leaving| leaving.is(gone));
+        let leaves = |gone: &LostSession| leaving.iter().any(|leaving| leaving.is_row(&gone.row));
         known.gone.retain(|gone| !found.holds(gone) && !leaves(gone));
         if known.gone.iter().any(|gone| !gone.sure) {
             let mut present = Present::default();
@@ -248,7 +238,7 @@ impl Index {
 
     /// The sessions that are being purged, by this or another process.
     fn leaving(&self) -> Vec<PendingPurge> {
-        let mut leaving = self.kept().map(IndexDir::leaving).unwrap_or_default();
+        let mut leaving = self.dir.as_ref().map(IndexDir::leaving).unwrap_or_default();
         leaving.extend(lock(&self.purged).iter().cloned());
         leaving
     }
@@ -258,8 +248,8 @@ impl Index {
     pub fn announce_purge(&self, sessions: &[StreamId]) {
         let leaving = |at: &StreamId| PendingPurge { key: at.key.as_str().to_owned(), id: at.id.clone() };
         let leaving: Vec<PendingPurge> = sessions.iter().map(leaving).collect();
-        if let Some(kept) = self.kept() {
-            let _ = kept.add_leaving(&leaving);
+        if let Some(dir) = self.dir.as_ref() {
+            let _ = dir.add_leaving(&leaving);
         }
         lock(&self.purged).extend(leaving);
     }
@@ -270,11 +260,11 @@ impl Index {
         let mut lost = Vec::new();
         for _ in 0..TRIES {
             let loaded;
-            let edition = self.kept().and_then(IndexDir::edition);
-            let known = match (&state.known, self.kept()) {
+            let edition = self.dir.as_ref().and_then(IndexDir::edition);
+            let known = match (&state.known, self.dir.as_ref()) {
                 (Some(known), _) if edition.is_none() || known.edition == edition => known,
-                (_, Some(kept)) => {
-                    loaded = LoadedIndex::load(kept)?;
+                (_, Some(dir)) => {
+                    loaded = LoadedIndex::load(dir)?;
                     &loaded
                 }
                 (_, None) => return Ok(Vec::new()),
@@ -282,7 +272,7 @@ impl Index {
             let settled;
             (lost, settled) = self.lost_of(known)?;
             // Somebody who purges may have finished between our looks.
-            if settled && self.kept().and_then(IndexDir::edition) == edition {
+            if settled && self.dir.as_ref().and_then(IndexDir::edition) == edition {
                 break;
             }
         }
@@ -291,7 +281,7 @@ impl Index {
 
     /// What is lost of what is known; false if sessions moved meanwhile.
     fn lost_of(&self, known: &LoadedIndex) -> RefreshResult<(Vec<LostSession>, bool)> {
-        let (changed, went) = survey(known, &*self.corpus, self.kept(), false)?.differences;
+        let (changed, went) = survey(known, &*self.corpus, self.dir.as_ref(), false)?.differences;
         let olds = changed.iter().filter_map(|changed| changed.old.as_ref());
         let stale: HashSet<u64> = olds.clone().chain(&went).map(|row| row.number).collect();
         let mut lost = known.gone.clone();
@@ -319,96 +309,83 @@ impl Index {
         }
         let leaving = self.leaving();
         lost.retain(|gone| {
-            let leaves = leaving.iter().any(|leaving| leaving.is(gone));
+            let leaves = leaving.iter().any(|leaving| leaving.is_row(&gone.row));
             !(leaves || present.holds(gone) || gone.lies_there(&*self.corpus))
         });
         drop_repeated(&mut lost);
         Ok((lost, settled))
     }
 
-    /// Forgets losses that somebody has taken note of: of a key, or all of them. Gives what is forgotten.
-    fn acknowledge_lost(&self, which: Selector<'_>) -> Result<Vec<LostSession>> {
+    /// Sessions that the catalogue once read, and that are nowhere now although no purge removed them: their logs were
+    /// removed, emptied, or replaced by something else. Only what the catalogue knows can be missed: after
+    /// [`Index::reindex`], nothing is.
+    pub fn missing(&self) -> Result<Vec<MissingSession>> {
+        Ok(readable(self.lost())?.iter().filter_map(LostSession::missing).collect())
+    }
+
+    /// Acknowledges missing sessions, so that they are no longer reported, and returns them.
+    pub fn acknowledge_missing(&self, which: Selector<'_>) -> Result<Vec<MissingSession>> {
+        let is_meant = |key: &str, id: &str| match which {
+            Selector::All => true,
+            Selector::Key(wanted) => wanted.as_str() == key,
+            Selector::Id(begin) => id.starts_with(begin),
+            Selector::Name(_) => false,
+        };
+        // Without anything missing, nothing is read or written.
+        if !self.missing()?.iter().any(|missing| is_meant(missing.id.key.as_str(), &missing.id.id)) {
+            return Ok(Vec::new());
+        }
         self.refresh(Save::Sometimes, &mut |_, _| {})?;
         let mut state = lock(&self.state);
         let known = state.known.get_or_insert_default();
-        let is_meant = |gone: &LostSession| is_meant(which, &gone.key, &gone.id);
-        let (meant, others): (Vec<LostSession>, Vec<LostSession>) =
-            std::mem::take(&mut known.gone).into_iter().partition(is_meant);
+        let (meant, others) = std::mem::take(&mut known.gone)
+            .into_iter()
+            .partition(|gone| is_meant(&gone.row.key, &gone.row.id));
         known.gone = others;
+        let meant: Vec<LostSession> = meant;
         known.unsaved_rows += meant.len();
         drop(state);
         if !meant.is_empty() {
             self.refresh(Save::Now, &mut |_, _| {})?;
         }
-        Ok(meant)
+        Ok(meant.iter().filter_map(LostSession::missing).collect())
     }
 
-    /// The losses of which no command has told yet. From now on they are told.
-    fn untold(&self) -> Vec<LostSession> {
+    /// Returns the missing sessions of ours that the last search or list came upon and that were never returned by
+    /// this before, by any process.
+    pub fn newly_missing(&self) -> Vec<MissingSession> {
         let mut state = lock(&self.state);
         let Some(known) = &mut state.known else { return Vec::new() };
-        let is_news = |gone: &&mut LostSession| gone.ours && gone.sure && !gone.told;
-        let mut untold = Vec::new();
-        for gone in known.gone.iter_mut().filter(is_news) {
+        let is_new = |gone: &&mut LostSession| gone.is_ours() && gone.sure && !gone.told;
+        let mut new = Vec::new();
+        for gone in known.gone.iter_mut().filter(is_new) {
             gone.told = true;
-            untold.push(gone.clone());
+            new.push(gone.clone());
         }
-        known.unsaved_rows += untold.len();
+        known.unsaved_rows += new.len();
         drop(state);
-        if !untold.is_empty() {
-            // Where it cannot be written down, the next command tells again.
+        if !new.is_empty() {
+            // If this cannot be saved, the next command reports the losses again.
             let _ = self.refresh(Save::Now, &mut |_, _| {});
         }
-        untold
+        new.iter().filter_map(LostSession::missing).collect()
     }
 
-    /// Looks for losses of which no command has told yet, and marks them as told. Unless there is one, no record is
-    /// read and nothing is written.
-    fn look_for_untold(&self) -> RefreshResult<Vec<LostSession>> {
-        if !self.lost()?.iter().any(|gone| gone.ours && !gone.told) {
+    /// Looks for the missing sessions that [`Index::newly_missing`] would return after a search or a list, for a
+    /// program that does neither. Compares names and time stamps; records are read only if a session is missing.
+    pub fn look_for_newly_missing(&self) -> Result<Vec<MissingSession>> {
+        if !readable(self.lost())?.iter().any(|gone| gone.is_ours() && !gone.told) {
             return Ok(Vec::new());
         }
         self.refresh(Save::Sometimes, &mut |_, _| {})?;
-        Ok(self.untold())
-    }
-}
-
-impl Index {
-    /// Sessions that the catalogue once read, and that are nowhere now although no purge removed them: their logs were
-    /// removed, emptied, or replaced by something else. Only what the catalogue knows can be missed: after
-    /// [`Index::reindex`], nothing is.
-    pub fn missing(&self) -> Result<Vec<MissingSession>> {
-        missing_in(self.lost())
-    }
-
-    /// Takes note of missing sessions: they are no longer reported. Gives those sessions.
-    pub fn acknowledge_missing(&self, which: Selector<'_>) -> Result<Vec<MissingSession>> {
-        let is_meant = |missing: &MissingSession| is_meant(which, missing.id.key.as_str(), &missing.id.id);
-        // Without anything missing, nothing is read or written.
-        if !self.missing()?.iter().any(is_meant) {
-            return Ok(Vec::new());
-        }
-        let gone = self.acknowledge_lost(which)?;
-        Ok(gone.iter().filter_map(LostSession::missing).collect())
-    }
-
-    /// The missing sessions of ours that the last search or list came upon and that were never given by this before, by
-    /// any process.
-    pub fn newly_missing(&self) -> Vec<MissingSession> {
-        self.untold().iter().filter_map(LostSession::missing).collect()
-    }
-
-    /// Looks for the missing sessions that [`Index::newly_missing`] would give after a search or a list, for a program
-    /// that does neither. Compares names and time stamps; records are read only if a session is missing.
-    pub fn look_for_newly_missing(&self) -> Result<Vec<MissingSession>> {
-        missing_in(self.look_for_untold())
+        Ok(self.newly_missing())
     }
 
     /// A live session of a key that the catalogue knows, and that is nowhere now. Asks for one key alone, so that it
     /// can be asked whenever a session is begun or not found.
     pub fn missing_of(&self, key: &SessionKey) -> Result<Option<MissingSession>> {
         let (rows, gone) = self.noted_of(key);
-        let mut gone: Vec<LostSession> = gone.into_iter().filter(|gone| gone.ours).collect();
+        let mut gone: Vec<LostSession> = gone.into_iter().filter(LostSession::is_ours).collect();
         let live = self.corpus.live_outside(key)?;
         let has_header = self.corpus.list(Place::Live, Selector::Key(key), ListDetail::Header)?;
         let has_header = has_header.iter().any(|listed| !listed.id.id.is_empty());
@@ -431,30 +408,18 @@ impl Index {
         }
         gone.retain(|gone| {
             !present.holds(gone)
-                && !leaving.iter().any(|leaving| leaving.is(gone))
+                && !leaving.iter().any(|leaving| leaving.is_row(&gone.row))
                 && !gone.lies_there(&*self.corpus)
         });
         Ok(gone.iter().find_map(LostSession::missing))
     }
 }
 
-fn missing_in(gone: RefreshResult<Vec<LostSession>>) -> Result<Vec<MissingSession>> {
-    match gone {
-        Ok(gone) => Ok(gone.iter().filter_map(LostSession::missing).collect()),
-        // A catalogue that cannot be read knows of nothing; the next search makes it anew.
-        Err(RefreshError::IndexDamage(_) | RefreshError::Outdated | RefreshError::Unsettled) => {
-            Ok(Vec::new())
-        }
+/// Takes a catalogue that cannot be read for an empty one: it knows of no session, and the next search builds it again.
+fn readable(lost: RefreshResult<Vec<LostSession>>) -> Result<Vec<LostSession>> {
+    match lost {
         Err(RefreshError::Failed(e)) => Err(e),
-    }
-}
-
-fn is_meant(which: Selector<'_>, key: &str, id: &str) -> bool {
-    match which {
-        Selector::All => true,
-        Selector::Key(wanted) => wanted.as_str() == key,
-        Selector::Id(begin) => id.starts_with(begin),
-        Selector::Name(_) => false,
+        lost => Ok(lost.unwrap_or_default()),
     }
 }
 
@@ -464,9 +429,9 @@ fn drop_repeated(gone: &mut Vec<LostSession>) {
     let mut foreign = 0;
     gone.reverse();
     gone.retain(|gone| {
-        foreign += usize::from(!gone.ours);
-        let is_new = seen.insert((gone.place, gone.name.clone(), gone.id.clone()));
-        is_new && (gone.ours || foreign <= FOREIGN_MAX)
+        foreign += usize::from(!gone.is_ours());
+        let is_new = seen.insert((gone.row.place, gone.row.name.clone(), gone.row.id.clone()));
+        is_new && (gone.is_ours() || foreign <= FOREIGN_MAX)
     });
     gone.reverse();
 }

@@ -24,6 +24,7 @@ use manent_store::{Cursor, Place, ScanTime, Version};
 use crate::catalogue::missing::LostSession;
 use crate::error::{IndexResult, broken};
 use crate::pages::{Bytes, Pages, VarintReader, put, put_text, u32_at, u64_at};
+use crate::segment::RecordRef;
 
 /// A row, read or still as it stands in the file.
 #[derive(Debug, Clone)]
@@ -251,9 +252,9 @@ pub(crate) struct Row {
     /// Its length then.
     pub(crate) bytes: u64,
     /// The last record that was read.
-    pub(crate) last: RecordMark,
+    pub(crate) last: Option<RecordRef>,
     /// The last turns that were read, which are neighbours of what comes.
-    pub(crate) recent: Vec<RecordMark>,
+    pub(crate) recent: Vec<RecordRef>,
     /// Its own turns; a fork's parent has the others.
     pub(crate) turns: u64,
     pub(crate) tokens: u64,
@@ -291,17 +292,6 @@ pub(crate) struct Row {
     pub(crate) read_at: ScanTime,
 }
 
-/// A record that was read, by which the stream is known again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct RecordMark {
-    pub(crate) offset: u64,
-    pub(crate) seq: u64,
-    /// Of the line as it stands.
-    pub(crate) crc: u32,
-    /// False: there is none.
-    pub(crate) is_set: bool,
-}
-
 impl Row {
     pub(crate) fn place(&self) -> Place {
         Place::ALL.get(usize::from(self.place)).copied().unwrap_or(Place::Trash)
@@ -317,14 +307,15 @@ impl Row {
 
     /// All but what stands in front: see [`rows`].
     fn put(&self, out: &mut Vec<u8>) {
-        let flags = [self.damaged, self.torn, self.native, self.last.is_set, self.stale, self.headed];
+        let flags = [self.damaged, self.torn, self.native, self.last.is_some(), self.stale, self.headed];
         let flags = flags.iter().rev().fold(0, |all, flag| all << 1 | u64::from(*flag));
+        let last = self.last.unwrap_or_default();
         let numbers = [
             u64::from(self.from),
             flags,
-            self.last.offset,
-            self.last.seq,
-            u64::from(self.last.crc),
+            last.offset,
+            last.seq,
+            u64::from(last.crc),
             self.turns,
             self.tokens,
             self.shared_turns,
@@ -369,10 +360,8 @@ impl Row {
         let flag = |at: u32| flags >> at & 1 == 1;
         (row.damaged, row.torn, row.native, row.stale) = (flag(0), flag(1), flag(2), flag(4));
         row.headed = flag(5);
-        let mark = |from: &mut VarintReader<'_>, is_set| -> IndexResult<RecordMark> {
-            Ok(RecordMark { offset: from.next()?, seq: from.next()?, crc: from.next_u32()?, is_set })
-        };
-        row.last = mark(&mut from, flag(3))?;
+        let last = from.record_ref()?;
+        row.last = flag(3).then_some(last);
         (row.turns, row.tokens) = (from.next()?, from.next()?);
         (row.shared_turns, row.shared_tokens) = (from.next()?, from.next()?);
         (row.upto, row.lineage) = (from.next()?, from.next()?);
@@ -380,7 +369,7 @@ impl Row {
         (row.once_bytes, row.once_seq) = (from.next()?, from.next()?);
         row.read_at = ScanTime::new(from.next()?.cast_signed());
         for _ in 0..from.next()? {
-            row.recent.push(mark(&mut from, true)?);
+            row.recent.push(from.record_ref()?);
         }
         let texts = [
             &mut row.key,
@@ -481,7 +470,7 @@ mod tests {
 
     #[test]
     fn every_member_of_a_row_comes_back() {
-        let mark = |n| RecordMark { offset: n, seq: n + 1, crc: n as u32 + 2, is_set: true };
+        let mark = |n| RecordRef { offset: n, seq: n + 1, crc: n as u32 + 2 };
         let text = |s: &str| s.to_owned();
         let row = Row {
             number: 7,
@@ -492,7 +481,7 @@ mod tests {
             id: text("0192"),
             version: Version::new([1, u64::MAX, 3, 4, 5]),
             bytes: 3,
-            last: mark(10),
+            last: Some(mark(10)),
             recent: vec![mark(20), mark(21)],
             turns: 30,
             tokens: 31,

@@ -28,7 +28,7 @@ pub(crate) struct RecentlyWritten {
 
 impl RecentlyWritten {
     /// Notes that a session was written. Nothing that goes wrong here matters: the next look at all streams sees it.
-    pub(crate) fn written(&self, kept: &IndexDir, key: &SessionKey) {
+    pub(crate) fn written(&self, dir: &IndexDir, key: &SessionKey) {
         let mut keys = lock(&self.keys);
         let keys = keys.get_or_insert_default();
         if keys.contains(key) {
@@ -39,11 +39,11 @@ impl RecentlyWritten {
             keys.clear();
         }
         keys.insert(key.clone());
-        if kept.catalogue_bytes() >= LARGE_BYTES
+        if dir.catalogue_bytes() >= LARGE_BYTES
             && let Ok(mut line) = serde_json::to_vec(key.as_str())
         {
             line.push(b'\n');
-            let _ = kept.add_news(&line);
+            let _ = dir.add_news(&line);
         }
     }
 }
@@ -54,11 +54,11 @@ impl Index {
     /// Nothing where the store is not so large that this would help, or where that cannot be told: ask
     /// [`Index::sessions`].
     pub fn sessions_at_once(&self, since_ms: Option<i64>, limit: usize) -> Result<Option<Listing>> {
-        let Some(kept) = self.kept() else { return Ok(None) };
-        if kept.catalogue_bytes() < LARGE_BYTES || limit > PAGE_MAX {
+        let Some(dir) = self.dir.as_ref() else { return Ok(None) };
+        if dir.catalogue_bytes() < LARGE_BYTES || limit > PAGE_MAX {
             return Ok(None);
         }
-        match at_once(&*self.corpus, kept, since_ms, limit) {
+        match at_once(&*self.corpus, dir, since_ms, limit) {
             Ok(listing) => Ok(listing),
             Err(RefreshError::Failed(e)) => Err(e),
             // The index is built again by whoever looks at everything.
@@ -69,16 +69,16 @@ impl Index {
 
 fn at_once(
     corpus: &dyn Corpus,
-    kept: &IndexDir,
+    dir: &IndexDir,
     since_ms: Option<i64>,
     limit: usize,
 ) -> RefreshResult<Option<Listing>> {
-    let Some((head, filed)) = kept.catalogue()? else { return Ok(None) };
+    let Some((head, filed)) = dir.catalogue()? else { return Ok(None) };
     let filed = Arc::new(filed);
     let mut rows: Vec<RowRef> = (0..filed.len() as u32).map(|at| RowRef::OnDisk(filed.clone(), at)).collect();
     rows.retain(|row| row.place() == Place::Live);
     let mut noted = Vec::new();
-    for key in kept.news().map_err(IndexDamage::from)? {
+    for key in dir.news().map_err(IndexDamage::from)? {
         noted.extend(corpus.live_outside(&key)?);
     }
     if noted.len() > PAGE_MAX {

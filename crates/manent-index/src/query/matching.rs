@@ -495,30 +495,14 @@ impl DocIter {
     /// How often in this turn. Turns are asked for in order.
     #[inline]
     pub(crate) fn times_in(&mut self, doc: u32) -> IndexResult<u32> {
-        Ok(match self {
-            DocIter::Dense(times) => times.get(doc as usize).copied().map_or(0, u32::from),
-            DocIter::Postings(list) => {
-                if list.seek(doc)? == doc {
-                    list.times()
-                } else {
-                    0
-                }
-            }
-            DocIter::Merged(_) => {
-                if self.seek(doc)? == doc {
-                    self.times()
-                } else {
-                    0
-                }
-            }
-        })
-    }
-
-    fn times(&self) -> u32 {
         match self {
-            DocIter::Postings(list) => list.times(),
-            DocIter::Merged(made) => made.times.get(made.at).copied().unwrap_or(0),
-            DocIter::Dense(_) => 0,
+            DocIter::Dense(times) => Ok(times.get(doc as usize).copied().map_or(0, u32::from)),
+            DocIter::Postings(list) => Ok(if list.seek(doc)? == doc { list.times() } else { 0 }),
+            DocIter::Merged(_) => {
+                let is_there = self.seek(doc)? == doc;
+                let DocIter::Merged(docs) = self else { return Ok(0) };
+                Ok(if is_there { docs.times.get(docs.at).copied().unwrap_or(0) } else { 0 })
+            }
         }
     }
 

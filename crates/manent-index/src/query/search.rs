@@ -295,12 +295,12 @@ impl QueryExecution<'_> {
     ) -> RefreshResult<(Vec<Hit>, Vec<u64>)> {
         let (mut hits, mut stale) = (Vec::with_capacity(best.len()), Vec::new());
         for scored in best {
-            let (row, spot) = self.place_of(scored)?;
+            let (row, record) = self.place_of(scored)?;
             let line = match lines.kept.remove(&(scored.segment, scored.doc)) {
                 Some(line) => Some(line),
-                None => self.line(&row, spot)?,
+                None => self.line(&row, record)?,
             };
-            match line.and_then(|line| self.hit(&row, spot, scored.score, &line, matcher)) {
+            match line.and_then(|line| self.hit(&row, record, scored.score, &line, matcher)) {
                 Some(hit) => hits.push(hit),
                 None => stale.push(row.number),
             }
@@ -328,9 +328,9 @@ impl QueryExecution<'_> {
             return seq_b.cmp(&seq_a);
         }
         match (self.place_of(a), self.place_of(b)) {
-            (Ok((row_a, spot_a)), Ok((row_b, spot_b))) => {
+            (Ok((row_a, record_a)), Ok((row_b, record_b))) => {
                 let name = |row: &Row| (row.id.clone(), row.key.clone(), row.place);
-                name(&row_b).cmp(&name(&row_a)).then(spot_b.seq.cmp(&spot_a.seq))
+                name(&row_b).cmp(&name(&row_a)).then(record_b.seq.cmp(&record_a.seq))
             }
             _ => Ordering::Equal,
         }
@@ -363,15 +363,15 @@ impl QueryExecution<'_> {
     }
 
     /// What is shown of a turn. Nothing if its line is not what was indexed.
-    fn hit(&self, row: &Row, spot: RecordRef, score: f32, line: &[u8], matcher: &Matcher) -> Option<Hit> {
-        let (id, document) = (stream_of(row)?, self.document_in(line, spot)?);
+    fn hit(&self, row: &Row, record: RecordRef, score: f32, line: &[u8], matcher: &Matcher) -> Option<Hit> {
+        let (id, document) = (stream_of(row)?, self.document_in(line, record)?);
         let ts = document.ts.clone().unwrap_or_default().into_owned();
         let (role, text) = document.searched()?;
         Some(Hit {
             id,
             title: row.title().to_owned(),
-            seq: spot.seq,
-            position: Position::new(spot.offset),
+            seq: record.seq,
+            position: Position::new(record.offset),
             role: role.into_owned(),
             ts,
             snippet: snippet(&text, matcher, SNIPPET_CHARS, &|text| self.corpus.redactions(text)),
@@ -380,32 +380,32 @@ impl QueryExecution<'_> {
     }
 
     /// Reads the line of a turn where it lies. Nothing if that is not what was indexed.
-    fn line(&self, row: &Row, spot: RecordRef) -> Result<Option<Vec<u8>>> {
-        let line = self.corpus.line_at(row.place(), &row.name, Position::new(spot.offset))?;
-        match line.filter(|line| crc32c::crc32c(line) == spot.crc) {
+    fn line(&self, row: &Row, record: RecordRef) -> Result<Option<Vec<u8>>> {
+        let line = self.corpus.line_at(row.place(), &row.name, Position::new(record.offset))?;
+        match line.filter(|line| crc32c::crc32c(line) == record.crc) {
             Some(line) => Ok(Some(line)),
             // Two records on one line, perhaps: a reader takes them apart.
-            None => self.line_by_reading(row, spot),
+            None => self.line_by_reading(row, record),
         }
     }
 
     /// Returns the document of the line that was read for a record.
-    fn document_in<'l>(&self, line: &'l [u8], spot: RecordRef) -> Option<Document<'l>> {
+    fn document_in<'l>(&self, line: &'l [u8], record: RecordRef) -> Option<Document<'l>> {
         let verified = manent_log::frame::verify(line).is_some();
-        let entry = manent_log::Entry { seq: spot.seq, offset: spot.offset, bytes: line, verified };
+        let entry = manent_log::Entry { seq: record.seq, offset: record.offset, bytes: line, verified };
         self.corpus.document(&entry)
     }
 
-    fn line_by_reading(&self, row: &Row, spot: RecordRef) -> Result<Option<Vec<u8>>> {
+    fn line_by_reading(&self, row: &Row, record: RecordRef) -> Result<Option<Vec<u8>>> {
         let Some(id) = stream_of(row) else { return Ok(None) };
-        let seek = Seek::Position { position: Position::new(spot.offset), seq: spot.seq };
+        let seek = Seek::Position { position: Position::new(record.offset), seq: record.seq };
         let id = StreamId { space: self.corpus.space(), ..id };
         let mut records = match self.corpus.open_at(&id, seek) {
             Err(e) if e.is_not_found() => return Ok(None),
             read => read?,
         };
         Ok(match records.next()? {
-            Some(LogItem::Entry(entry)) if crc32c::crc32c(entry.bytes) == spot.crc => {
+            Some(LogItem::Entry(entry)) if crc32c::crc32c(entry.bytes) == record.crc => {
                 Some(entry.bytes.to_vec())
             }
             _ => None,

@@ -26,20 +26,25 @@ pub(crate) struct Survey {
     written_log_bytes: u64,
 }
 
-/// What is known, as the backend asks for it.
+/// The rows that are known, as a backend compares them with its streams.
 struct KnownRows<'a> {
-    known: &'a LoadedIndex,
-    /// Whether all that is not told of may be taken for unchanged.
+    rows: &'a [RowRef],
+    /// Streams that the backend does not report may be taken for unchanged.
     is_complete: bool,
 }
 
 impl KnownStreams for KnownRows<'_> {
     fn each(&self, take: &mut dyn FnMut(Place, &str, Version)) {
-        self.known.each(take);
+        for row in self.rows {
+            // A name that cannot be read is noticed by whoever reads the row.
+            if let Ok(name) = row.name() {
+                take(row.place(), name, row.version());
+            }
+        }
     }
 
     fn version(&self, place: Place, name: &str) -> Option<Version> {
-        self.known.version(place, name)
+        row_of(self.rows, place, name).map(RowRef::version)
     }
 
     fn is_complete(&self) -> bool {
@@ -57,7 +62,7 @@ pub(crate) fn survey(
     let checked_ms = clock::now_ms();
     let written_log_bytes = dir.map_or(0, IndexDir::written_log_bytes);
     // What could not be read may be readable now, without having changed.
-    let looked = KnownRows { known, is_complete: known.is_checked && all_read };
+    let looked = KnownRows { rows: &known.rows, is_complete: known.is_checked && all_read };
     let answer = corpus.changes(&looked, &known.cursor)?;
     let (mut changed, mut gone) = (Vec::new(), Vec::new());
     if !answer.streams.is_empty() {
@@ -104,7 +109,8 @@ impl Survey {
 
 /// Whether every session that is known is still where it was.
 pub(crate) fn is_all_there(known: &mut LoadedIndex, corpus: &dyn Corpus) -> RefreshResult<bool> {
-    let changes = corpus.changes(&*known, &known.cursor)?;
+    let rows = KnownRows { rows: &known.rows, is_complete: false };
+    let changes = corpus.changes(&rows, &known.cursor)?;
     if changes.streams.is_empty() {
         known.cursor = changes.cursor;
         return Ok(true);

@@ -15,7 +15,7 @@ use manent_store::{
 };
 
 use crate::catalogue::listing::shorten;
-use crate::catalogue::{RecordMark, Row, RowRef};
+use crate::catalogue::{Row, RowRef};
 use crate::corpus::{Content, Corpus, Document};
 use crate::error::{Error, Result};
 use crate::query::related::NEIGHBOURS;
@@ -42,7 +42,7 @@ pub(crate) struct SegmentSink<'a> {
 struct Before {
     role: String,
     second: u32,
-    spot: RecordRef,
+    record: RecordRef,
     text: String,
 }
 
@@ -57,27 +57,27 @@ impl<'a> SegmentSink<'a> {
     }
 
     /// A turn that was taken in before: only its neighbours need it.
-    fn remember(&mut self, role: &str, second: u32, spot: RecordRef, text: &str) {
+    fn remember(&mut self, role: &str, second: u32, record: RecordRef, text: &str) {
         // The oldest makes room, and lends its memory.
         let full = self.before.len() >= NEIGHBOURS;
         let mut before = if full { self.before.pop_front() } else { None }.unwrap_or_default();
         role.clone_into(&mut before.role);
         text.clone_into(&mut before.text);
-        (before.second, before.spot) = (second, spot);
+        (before.second, before.record) = (second, record);
         self.before.push_back(before);
     }
 
-    fn take(&mut self, number: u64, role: &str, second: u32, spot: RecordRef, text: &str) -> Result<()> {
+    fn take(&mut self, number: u64, role: &str, second: u32, record: RecordRef, text: &str) -> Result<()> {
         if !self.begun {
             self.begun = true;
             self.builder.begin_run(number, self.before.len() as u32);
             for before in &self.before {
-                let said = TurnInfo { role: &before.role, second: before.second, spot: before.spot };
+                let said = TurnInfo { role: &before.role, second: before.second, record: before.record };
                 self.builder.add(said, &before.text);
             }
         }
-        self.builder.add(TurnInfo { role, second, spot }, text);
-        self.remember(role, second, spot, text);
+        self.builder.add(TurnInfo { role, second, record }, text);
+        self.remember(role, second, record, text);
         if self.builder.memory() > self.memory_max {
             self.finish()?;
         }
@@ -130,11 +130,10 @@ pub(crate) fn ingest(
             return Ok(row);
         }
     }
-    let read = match old {
-        Some(old) if old.last.is_set && old.unreadable.is_empty() && only_grew(old, changed) => {
-            gathering.go_on(&at, old, &mut row)
-        }
-        _ => Ok(false),
+    let grown = old.filter(|old| old.unreadable.is_empty() && only_grew(old, changed));
+    let read = match grown.and_then(|old| Some((old, old.last?))) {
+        Some((old, last)) => gathering.go_on(&at, old, last, &mut row),
+        None => Ok(false),
     };
     let read = match read {
         Ok(true) => Ok(()),
@@ -184,15 +183,15 @@ struct StreamIngest<'a, 'b> {
     /// Something was taken in.
     taken: bool,
     /// The last record that was read before, until it is met again.
-    sought: Option<RecordMark>,
+    sought: Option<RecordRef>,
     /// The index could not be written: not the stream's fault.
     trouble: Option<Error>,
 }
 
 impl StreamIngest<'_, '_> {
     /// Reads what was appended. Returns false if the stream is not what it was, and must be read as a whole.
-    fn go_on(&mut self, at: &StreamId, old: &Row, row: &mut Row) -> Result<bool> {
-        let from = old.recent.first().copied().unwrap_or(old.last);
+    fn go_on(&mut self, at: &StreamId, old: &Row, last: RecordRef, row: &mut Row) -> Result<bool> {
+        let from = old.recent.first().copied().unwrap_or(last);
         let seek = Seek::Position { position: Position::new(from.offset), seq: from.seq };
         let mut records = self.corpus.open_at(at, seek)?;
         let parent = self.corpus.origin_of(&*records).and_then(|origin| origin.parent);
@@ -200,19 +199,20 @@ impl StreamIngest<'_, '_> {
             return Ok(false);
         }
         // From the last searched records to the last record, nothing may have changed.
-        let mut here = RecordMark::default();
-        while here != old.last {
+        let mut here = None;
+        while here != Some(last) {
             match records.next()? {
                 Some(LogItem::Entry(entry)) => {
-                    here = mark(&entry);
-                    if entry.seq > old.last.seq || (entry.seq == from.seq && here != from) {
+                    let record = record_ref(&entry);
+                    here = Some(record);
+                    if entry.seq > last.seq || (entry.seq == from.seq && record != from) {
                         return Ok(false);
                     }
-                    if old.recent.contains(&here) {
+                    if old.recent.contains(&record) {
                         self.remember(&entry);
                     }
                 }
-                Some(LogItem::Damage(_)) if here.is_set => {}
+                Some(LogItem::Damage(_)) if here.is_some() => {}
                 _ => return Ok(false),
             }
         }
@@ -245,7 +245,7 @@ impl StreamIngest<'_, '_> {
             row.lineage = 0;
             self.read_shared(at, row)?;
         }
-        self.sought = old.filter(|old| old.native && old.last.is_set && old.id == row.id).map(|old| old.last);
+        self.sought = old.filter(|old| old.native && old.id == row.id).and_then(|old| old.last);
         self.read_on(&mut *records, row)?;
         // Ours only grow. One that no longer has the last record that was read has lost it.
         if let Some(old) = old.filter(|_| row.native) {
@@ -293,10 +293,11 @@ impl StreamIngest<'_, '_> {
                 }
             };
             // A line without a checksum is another program's, which may change it.
-            let ours = if row.last.is_set { row.native } else { entry.seq == 0 };
+            let ours = if row.last.is_some() { row.native } else { entry.seq == 0 };
             row.native = ours && entry.verified;
-            row.last = mark(&entry);
-            if self.sought.is_some_and(|sought| sought.seq == entry.seq && sought.crc == row.last.crc) {
+            let record = record_ref(&entry);
+            row.last = Some(record);
+            if self.sought.is_some_and(|sought| sought.seq == entry.seq && sought.crc == record.crc) {
                 self.sought = None;
             }
             let Some(document) = self.corpus.document(&entry) else { continue };
@@ -307,10 +308,9 @@ impl StreamIngest<'_, '_> {
             if row.recent.len() >= NEIGHBOURS {
                 row.recent.remove(0);
             }
-            row.recent.push(row.last);
+            row.recent.push(record);
             self.taken = true;
-            let spot = RecordRef { offset: entry.offset, seq: entry.seq, crc: row.last.crc };
-            if let Err(e) = self.intake.take(row.number, &role, second, spot, &text) {
+            if let Err(e) = self.intake.take(row.number, &role, second, record, &text) {
                 self.trouble = Some(e);
                 return Ok(());
             }
@@ -329,7 +329,7 @@ impl StreamIngest<'_, '_> {
 /// Returns whether the last record that was read of a stream, and that is no longer there, stands in its torn end, or
 /// in what was set aside of that since. Then it is named there, and did not vanish without a trace.
 pub(crate) fn is_set_aside(corpus: &dyn Corpus, at: &StreamId, old: &Row, end: LogEnd) -> Result<bool> {
-    let RecordMark { offset, seq, .. } = old.last;
+    let Some(RecordRef { offset, seq, .. }) = old.last else { return Ok(false) };
     match end {
         LogEnd::Torn(torn) if torn.offset <= offset && offset - torn.offset < torn.length => Ok(true),
         _ => Ok(corpus.was_set_aside(at, Position::new(offset), seq, old.read_at)?),
@@ -361,10 +361,6 @@ fn note(corpus: &dyn Corpus, entry: &Entry<'_>, document: &Document<'_>, row: &m
 /// Returns about how many tokens a text has: four bytes each.
 fn estimated_tokens(text: &str) -> u64 {
     text.len().div_ceil(4) as u64
-}
-
-fn mark(entry: &Entry<'_>) -> RecordMark {
-    RecordMark { offset: entry.offset, seq: entry.seq, crc: crc32c::crc32c(entry.bytes), is_set: true }
 }
 
 fn record_ref(entry: &Entry<'_>) -> RecordRef {
@@ -399,7 +395,7 @@ pub(crate) struct ChangedStream {
 impl ChangedStream {
     /// How much of it is to be read.
     pub(crate) fn unread_bytes(&self) -> u64 {
-        let read = self.old.as_ref().map_or(0, |old| old.last.offset);
+        let read = self.old.as_ref().and_then(|old| old.last).map_or(0, |last| last.offset);
         if self.bytes >= read { self.bytes - read } else { self.bytes }
     }
 
@@ -546,10 +542,10 @@ impl Reading<'_> {
 
     /// On the disk if there is much, else in memory; in memory too if the disk does not take it.
     fn keep(&self, mut bytes: Vec<u8>) -> Result<SegmentHandle> {
-        if let Some(kept) = self.onto
+        if let Some(dir) = self.onto
             && bytes.len() as u64 >= SAVE_BYTES
-            && let Ok(named) = kept.put_segment(&mut bytes)
-            && let Ok(segment) = kept.segment(&named)
+            && let Ok(named) = dir.put_segment(&mut bytes)
+            && let Ok(segment) = dir.segment(&named)
         {
             return Ok(SegmentHandle { segment: Arc::new(segment), named: Some(named) });
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use manent_store::{Blob, Cursor, KnownStreams, Place, Version};
+use manent_store::{Blob, Cursor, Place};
 
 use crate::catalogue::missing::LostSession;
 use crate::catalogue::{self, Head, RowRef, SegmentFile};
@@ -84,16 +84,16 @@ impl SegmentHandle {
 
 impl LoadedIndex {
     /// What is on the disk; nothing known if there is nothing.
-    pub(crate) fn load(kept: &IndexDir) -> IndexResult<LoadedIndex> {
-        let (edition, catalogue) = kept.hold_edition();
-        let Some((head, filed)) = kept.catalogue()? else {
-            let has_strays = kept.strays(&[]).is_ok_and(|strays| !strays.is_empty());
+    pub(crate) fn load(dir: &IndexDir) -> IndexResult<LoadedIndex> {
+        let (edition, catalogue) = dir.hold_edition();
+        let Some((head, filed)) = dir.catalogue()? else {
+            let has_strays = dir.strays(&[]).is_ok_and(|strays| !strays.is_empty());
             return Ok(LoadedIndex { has_strays, ..LoadedIndex::default() });
         };
-        let has_strays = kept.strays(&head.segments).is_ok_and(|strays| !strays.is_empty());
+        let has_strays = dir.strays(&head.segments).is_ok_and(|strays| !strays.is_empty());
         let mut segments = Vec::with_capacity(head.segments.len());
         for named in head.segments {
-            segments.push(SegmentHandle { segment: Arc::new(kept.segment(&named)?), named: Some(named) });
+            segments.push(SegmentHandle { segment: Arc::new(dir.segment(&named)?), named: Some(named) });
         }
         let filed = Arc::new(filed);
         let rows = (0..filed.len() as u32).map(|at| RowRef::OnDisk(filed.clone(), at)).collect();
@@ -132,28 +132,28 @@ impl LoadedIndex {
 
     /// Puts everything on the disk that is not there yet, and nothing that is gone. The caller has the right to write,
     /// and knows that the catalogue there is still the one that this goes on from.
-    pub(crate) fn save(&mut self, kept: &IndexDir) -> IndexResult<()> {
-        let saved = self.try_save(kept);
+    pub(crate) fn save(&mut self, dir: &IndexDir) -> IndexResult<()> {
+        let saved = self.try_save(dir);
         if saved.is_err() {
             // What was written for it counts for nothing, and takes room that may be wanted for better.
-            self.take_back(kept);
+            self.take_back(dir);
         }
         saved
     }
 
     /// Removes what no catalogue names. What is open here can be read all the same.
-    fn take_back(&mut self, kept: &IndexDir) {
-        let named = match kept.catalogue() {
+    fn take_back(&mut self, dir: &IndexDir) {
+        let named = match dir.catalogue() {
             Ok(catalogue) => catalogue.map(|(head, _)| head.segments).unwrap_or_default(),
             Err(_) => return,
         };
         for held in &mut self.segments {
             held.named.take_if(|name| !named.contains(name));
         }
-        let _ = kept.tidy(&named);
+        let _ = dir.tidy(&named);
     }
 
-    fn try_save(&mut self, kept: &IndexDir) -> IndexResult<()> {
+    fn try_save(&mut self, dir: &IndexDir) -> IndexResult<()> {
         let mut stay = Vec::new();
         let mut small = Vec::new();
         for (held, view) in self.segments.iter().zip(self.views()) {
@@ -162,31 +162,31 @@ impl LoadedIndex {
             }
             match &held.named {
                 Some(_) if !view.holds_gone() => stay.push((held.clone(), view)),
-                Some(_) => stay.push(rewritten(kept, &[view], self)?),
+                Some(_) => stay.push(rewritten(dir, &[view], self)?),
                 None => small.push(view),
             }
         }
         for views in in_portions(small) {
-            stay.push(rewritten(kept, &views, self)?);
+            stay.push(rewritten(dir, &views, self)?);
         }
         while let Some(crowd) = crowded(&stay) {
             let (together, apart): (Vec<_>, Vec<_>) =
                 stay.into_iter().partition(|(held, _)| class_of(held) == Some(crowd));
             let views: Vec<SegmentView> = together.into_iter().map(|(_, view)| view).collect();
             stay = apart;
-            stay.push(rewritten(kept, &views, self)?);
+            stay.push(rewritten(dir, &views, self)?);
         }
         let segments: Vec<SegmentHandle> = stay.into_iter().map(|(held, _)| held).collect();
         let named: Vec<SegmentFile> = segments.iter().filter_map(|held| held.named.clone()).collect();
         let rows = self.rows.iter().map(RowRef::row).collect::<IndexResult<Vec<_>>>()?;
         let (next_number, cursor, checked_ms) = (self.next_number, self.cursor.clone(), self.checked_ms);
         let head = Head { next_number, segments: named, cursor, checked_ms, gone: self.gone.clone() };
-        kept.put_catalogue(catalogue::encode(&rows, &head), &head.segments)?;
+        dir.put_catalogue(catalogue::encode(&rows, &head), &head.segments)?;
         self.saved_cursor = head.cursor;
         self.segments = segments;
-        (self.edition, self.catalogue) = kept.hold_edition();
-        kept.drop_news(self.written_log_bytes);
-        kept.drop_leaving(&rows);
+        (self.edition, self.catalogue) = dir.hold_edition();
+        dir.drop_news(self.written_log_bytes);
+        dir.drop_leaving(&rows);
         (self.unsaved_bytes, self.unsaved_rows, self.has_strays) = (0, 0, false);
         Ok(())
     }
@@ -194,22 +194,6 @@ impl LoadedIndex {
     fn view_of(&self, segment: Arc<Segment>) -> SegmentView {
         let places = Places::new(&self.rows);
         SegmentView::new(segment, |number| places.of(number))
-    }
-}
-
-impl KnownStreams for LoadedIndex {
-    fn each(&self, take: &mut dyn FnMut(Place, &str, Version)) {
-        for row in &self.rows {
-            // A name that cannot be read is found out by whoever reads the row.
-            if let Ok(name) = row.name() {
-                take(row.place(), name, row.version());
-            }
-        }
-    }
-
-    fn version(&self, place: Place, name: &str) -> Option<Version> {
-        let is_it = |row: &&RowRef| row.place() == place && row.name().is_ok_and(|other| other == name);
-        self.rows.iter().find(is_it).map(RowRef::version)
     }
 }
 
@@ -250,12 +234,12 @@ impl Places {
 
 /// One segment on the disk out of several, without what is gone.
 fn rewritten(
-    kept: &IndexDir,
+    dir: &IndexDir,
     views: &[SegmentView],
     known: &LoadedIndex,
 ) -> IndexResult<(SegmentHandle, SegmentView)> {
-    let named = kept.put_segment(&mut merge(views)?)?;
-    let segment = Arc::new(kept.segment(&named)?);
+    let named = dir.put_segment(&mut merge(views)?)?;
+    let segment = Arc::new(dir.segment(&named)?);
     let view = known.view_of(segment.clone());
     Ok((SegmentHandle { segment, named: Some(named) }, view))
 }

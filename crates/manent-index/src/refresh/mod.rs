@@ -38,7 +38,7 @@ use crate::refresh::loaded::{LoadedIndex, SegmentHandle, Snapshot};
 #[derive(Debug)]
 pub struct Index {
     pub(crate) corpus: Arc<dyn Corpus>,
-    kept: Option<IndexDir>,
+    pub(crate) dir: Option<IndexDir>,
     /// Locked by the thread that refreshes the index, for as long as that takes.
     pub(crate) state: Mutex<State>,
     /// The part that was read so far, while a thread reads much. Never locked for long.
@@ -48,7 +48,8 @@ pub struct Index {
     /// The streams that this process purges.
     pub(crate) purged: Mutex<Vec<PendingPurge>>,
     noted: RecentlyWritten,
-    appends: WriteCounter,
+    /// The number of writes of this process.
+    writes: AtomicU64,
     background: Background,
     /// How long another process that writes the index is waited for. It may be stopped: then memory must do.
     wait: Duration,
@@ -145,33 +146,30 @@ impl Index {
     ) -> Arc<Index> {
         Arc::new(Index {
             corpus,
-            kept: dir,
+            dir,
             state: Mutex::default(),
             reading: Mutex::default(),
             by_key: Mutex::default(),
             purged: Mutex::default(),
             noted: RecentlyWritten::default(),
-            appends: WriteCounter::default(),
+            writes: AtomicU64::default(),
             background,
             wait,
         })
     }
 
-    pub(crate) fn kept(&self) -> Option<&IndexDir> {
-        self.kept.as_ref()
-    }
-
-    pub(crate) fn appends(&self) -> &WriteCounter {
-        &self.appends
-    }
-
     /// Notes that a stream was written by this process. Starts a thread that keeps the index near the streams, if that
     /// is allowed and the process has written enough.
     pub fn note_written(self: &Arc<Self>, key: &SessionKey) {
-        if let Some(kept) = &self.kept {
-            self.noted.written(kept, key);
-            if self.background == Background::Allowed {
-                self.appends.count(self);
+        if let Some(dir) = &self.dir {
+            self.noted.written(dir, key);
+            let written = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+            if self.background == Background::Allowed && written == ENOUGH {
+                let index = Arc::downgrade(self);
+                // Without a thread, the next search catches up.
+                let _ = std::thread::Builder::new()
+                    .name("manent-index".to_owned())
+                    .spawn(move || keep_up(&index));
             }
         }
     }
@@ -190,7 +188,7 @@ impl Index {
         let mut state = lock(&self.state);
         self.load(&mut state);
         let known = state.known.get_or_insert_default();
-        let survey = survey(known, &*self.corpus, self.kept(), false).ok()?;
+        let survey = survey(known, &*self.corpus, self.dir.as_ref(), false).ok()?;
         let total = survey.differences.0.iter().map(ChangedStream::unread_bytes).sum();
         if total < MUCH_BYTES {
             return None;
@@ -220,15 +218,15 @@ impl Index {
         state.known.iter().flat_map(|known| &known.segments).map(|held| held.segment.bytes()).sum()
     }
 
-    /// Compares the index on the disk with the streams.
-    pub(crate) fn state_on_disk(&self) -> Result<IndexState> {
-        let Some(kept) = &self.kept else { return Ok(IndexState::default()) };
-        let mut told = IndexState { dir: kept.dir(), ..IndexState::default() };
-        let looked = LoadedIndex::load(kept).map(|known| {
+    /// Compares the index on the disk with the streams. Changes nothing.
+    pub fn index_state(&self) -> Result<IndexState> {
+        let Some(dir) = &self.dir else { return Ok(IndexState::default()) };
+        let mut told = IndexState { dir: dir.dir(), ..IndexState::default() };
+        let looked = LoadedIndex::load(dir).map(|known| {
             told.sessions = known.rows.len();
             told.bytes = known.segments.iter().map(|held| held.segment.bytes()).sum();
             told.written_ms = known.edition.map(index_dir::Edition::written_ms);
-            survey(&known, &*self.corpus, Some(kept), false)
+            survey(&known, &*self.corpus, Some(dir), false)
         });
         match looked {
             Err(broken) => told.broken = Some(broken.to_string()),
@@ -246,7 +244,10 @@ impl Index {
         for left in (0..TRIES).rev() {
             let this = if left > 0 { Attempt::Early } else { Attempt::Last };
             self.load(&mut state);
-            let looked = self.look(&mut state);
+            let all_read = state.snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read);
+            let known = state.known.get_or_insert_default();
+            let looked = survey(known, &*self.corpus, self.dir.as_ref(), all_read)
+                .map(|survey| survey.noted_in(known));
             match looked.and_then(|found| self.refresh_once(&mut state, save, this, found, &mut *progress)) {
                 Ok(()) => {
                     let State { known, snapshot, .. } = &mut *state;
@@ -255,7 +256,7 @@ impl Index {
                 }
                 Err(RefreshError::Outdated) => state.known = None,
                 Err(RefreshError::Unsettled) => {}
-                Err(RefreshError::IndexDamage(_)) => self.discard(&mut state),
+                Err(RefreshError::Damaged(_)) => self.discard(&mut state),
                 Err(RefreshError::Failed(e)) => return Err(e),
             }
             state.snapshot = None;
@@ -271,15 +272,15 @@ impl Index {
     /// Removes what is gone from the disk, at once. Where that cannot be done, all of the index goes: it can be made
     /// anew, and what was purged must not be found in it.
     pub fn forget(&self) -> Result<()> {
-        let Some(kept) = &self.kept else { return Ok(()) };
+        let Some(dir) = &self.dir else { return Ok(()) };
         // Whoever writes now may have read it before. Whoever begins later looks first whether everything is there.
-        if !kept.wait_for_writer(self.wait).map_err(|e| Error::Index(e.to_string()))? {
+        if !dir.wait_for_writer(self.wait).map_err(|e| Error::Index(e.to_string()))? {
             return Err(Error::Index(BEING_WRITTEN.to_owned()));
         }
-        if kept.is_empty()? {
+        if dir.is_empty()? {
             lock(&self.state).known = None;
             // Whoever emptied it may have died before that was sure to last.
-            return kept.sync().map_err(|e| Error::Index(e.to_string()));
+            return dir.sync().map_err(|e| Error::Index(e.to_string()));
         }
         let Err(e) = self.refresh(Save::Anyway, &mut |_, _| {}) else {
             lock(&self.purged).clear();
@@ -287,10 +288,10 @@ impl Index {
         };
         let mut state = lock(&self.state);
         (state.known, state.snapshot) = (None, None);
-        match kept.write(Duration::ZERO) {
-            Ok(Some(_writing)) => kept.clear().map_err(|_| e),
+        match dir.write(Duration::ZERO) {
+            Ok(Some(_writing)) => dir.clear().map_err(|_| e),
             // Where others can write, none of us does: there is nobody to wait for.
-            Err(_) if !kept.is_ours().unwrap_or(true) => kept.clear().map_err(|_| e),
+            Err(_) if !dir.is_ours().unwrap_or(true) => dir.clear().map_err(|_| e),
             _ => Err(e),
         }
     }
@@ -315,15 +316,15 @@ impl Index {
     }
 
     fn discard(&self, state: &mut State) {
-        let edition = self.kept.as_ref().and_then(IndexDir::edition);
+        let edition = self.dir.as_ref().and_then(IndexDir::edition);
         (state.known, state.snapshot) = (Some(LoadedIndex { edition, ..LoadedIndex::default() }), None);
-        if let Some(kept) = &self.kept
+        if let Some(dir) = &self.dir
             // Where there is nothing, nothing is made, not even the store.
-            && !kept.is_empty().unwrap_or(false)
-            && let Ok(Some(_writing)) = kept.write(self.wait)
+            && !dir.is_empty().unwrap_or(false)
+            && let Ok(Some(_writing)) = dir.write(self.wait)
             // Whoever wrote while we waited has mended it.
-            && kept.edition() == edition
-            && let Err(e) = kept.clear()
+            && dir.edition() == edition
+            && let Err(e) = dir.clear()
         {
             state.unsaved_because = Some(e.to_string());
         }
@@ -331,11 +332,11 @@ impl Index {
 
     /// Takes over what another process put on the disk.
     fn load(&self, state: &mut State) {
-        let Some(kept) = &self.kept else {
+        let Some(dir) = &self.dir else {
             state.known.get_or_insert_default();
             return;
         };
-        let edition = kept.edition();
+        let edition = dir.edition();
         if state.known.as_ref().is_some_and(|known| known.edition == edition) {
             return;
         }
@@ -344,13 +345,13 @@ impl Index {
             return;
         }
         for _ in 0..TRIES {
-            match LoadedIndex::load(kept) {
+            match LoadedIndex::load(dir) {
                 Ok(known) => {
                     (state.known, state.snapshot) = (Some(known), None);
                     return;
                 }
                 // Another process replaced it between our looks.
-                Err(_) if kept.edition() != edition => {}
+                Err(_) if dir.edition() != edition => {}
                 Err(_) => break,
             }
         }
@@ -389,7 +390,7 @@ impl Index {
         let (mut done, mut lost, mut found) = (0, false, Present::default());
         for batch in in_batches(changed) {
             let bytes: u64 = batch.iter().map(ChangedStream::unread_bytes).sum();
-            let onto = self.kept.as_ref().filter(|_| writing.is_some());
+            let onto = self.dir.as_ref().filter(|_| writing.is_some());
             let mut tell = |now: u64| {
                 self.note_read(done + now);
                 progress(done + now, total);
@@ -405,9 +406,9 @@ impl Index {
             known.unsaved_bytes += bytes;
             known.unsaved_rows += batch.len();
             done += bytes;
-            if let (Some(kept), true) = (&self.kept, writing.is_some() && bytes >= BATCH_BYTES) {
+            if let (Some(dir), true) = (&self.dir, writing.is_some() && bytes >= BATCH_BYTES) {
                 // A step that need not be done again if somebody kills us. If it fails, the last one says so.
-                let _ = known.save(kept);
+                let _ = known.save(dir);
             }
         }
         drop_gone(known, &gone);
@@ -428,17 +429,10 @@ impl Index {
         if !known.gone.is_empty() && this == Attempt::Early && self.is_outdated(known) {
             return Err(RefreshError::Outdated);
         }
-        if let (Some(kept), Some(writing)) = (&self.kept, writing) {
-            return write_down(state, &*self.corpus, kept, &writing, save);
+        if let (Some(dir), Some(writing)) = (&self.dir, writing) {
+            return write_down(state, &*self.corpus, dir, &writing, save);
         }
         self.save(state, save, this)
-    }
-
-    /// Finds out what changed.
-    fn look(&self, state: &mut State) -> RefreshResult<Differences> {
-        let all_read = state.snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read);
-        let known = state.known.get_or_insert_default();
-        Ok(survey(known, &*self.corpus, self.kept(), all_read)?.noted_in(known))
     }
 
     /// Tells callers that take a partial answer how many bytes were read.
@@ -457,19 +451,19 @@ impl Index {
     }
 
     fn is_outdated(&self, known: &LoadedIndex) -> bool {
-        let edition = self.kept.as_ref().and_then(IndexDir::edition);
+        let edition = self.dir.as_ref().and_then(IndexDir::edition);
         edition.is_some() && edition != known.edition
     }
 
     /// Takes the right to write. Nothing if another process has it, or the disk does not let us: then everything is
     /// done in memory.
     fn begin_writing(&self, state: &mut State, wait: Duration) -> RefreshResult<Option<Writing>> {
-        let Some(kept) = &self.kept else { return Ok(None) };
-        match kept.write(wait) {
+        let Some(dir) = &self.dir else { return Ok(None) };
+        match dir.write(wait) {
             Ok(Some(writing)) => {
                 let edition = state.known.as_ref().and_then(|known| known.edition);
                 // Somebody else was here first, and has perhaps done the work.
-                match kept.edition() {
+                match dir.edition() {
                     Some(now) if edition != Some(now) => return Err(RefreshError::Outdated),
                     Some(_) => {}
                     // Removed by hand, perhaps with its segments: what we hold open is written again.
@@ -486,7 +480,7 @@ impl Index {
     }
 
     fn save(&self, state: &mut State, save: Save, this: Attempt) -> RefreshResult<()> {
-        let (Some(kept), Some(known)) = (&self.kept, &state.known) else { return Ok(()) };
+        let (Some(dir), Some(known)) = (&self.dir, &state.known) else { return Ok(()) };
         let just_now = state.saved_at.is_some_and(|at| at.elapsed() < SAVE_PAUSE);
         let wanted = match save {
             Save::Anyway => true,
@@ -512,7 +506,7 @@ impl Index {
                 (Save::Now | Save::Anyway, None) => Err(Error::Index(BEING_WRITTEN.to_owned()).into()),
             };
         };
-        write_down(state, &*self.corpus, kept, &writing, save)
+        write_down(state, &*self.corpus, dir, &writing, save)
     }
 }
 
@@ -521,7 +515,7 @@ impl Index {
 fn write_down(
     state: &mut State,
     corpus: &dyn Corpus,
-    kept: &IndexDir,
+    dir: &IndexDir,
     _writing: &Writing,
     save: Save,
 ) -> RefreshResult<()> {
@@ -530,16 +524,7 @@ fn write_down(
         known.is_checked = false;
         return Err(RefreshError::Unsettled);
     }
-    let saved = known.save(kept);
-    note_saved(state, saved, save)
-}
-
-/// A save that failed changes no answer: everything is still in memory.
-fn note_saved(
-    state: &mut State,
-    saved: std::result::Result<(), IndexDamage>,
-    save: Save,
-) -> RefreshResult<()> {
+    let saved = known.save(dir);
     state.snapshot = None;
     state.saved_at = Some(Instant::now());
     match saved {
@@ -547,7 +532,7 @@ fn note_saved(
             state.unsaved_because = None;
             Ok(())
         }
-        Err(IndexDamage::Wrong(why)) => Err(RefreshError::IndexDamage(why)),
+        Err(IndexDamage::Wrong(why)) => Err(RefreshError::Damaged(why)),
         Err(IndexDamage::Disk(e)) if save != Save::Sometimes => Err(Error::Index(e.to_string()).into()),
         Err(IndexDamage::Disk(e)) => {
             state.unsaved_because = Some(e.to_string());
@@ -576,35 +561,13 @@ pub enum Background {
     Never,
 }
 
-/// Counts the writes of this process.
-#[derive(Debug, Default)]
-pub(crate) struct WriteCounter {
-    records: AtomicU64,
-}
-
-impl WriteCounter {
-    /// Counts a write, and starts the thread with the [`ENOUGH`]th.
-    pub(crate) fn count(&self, index: &Arc<Index>) {
-        if self.records.fetch_add(1, Ordering::Relaxed) + 1 == ENOUGH {
-            let index = Arc::downgrade(index);
-            // Without a thread, the next search does it.
-            let _ =
-                std::thread::Builder::new().name("manent-index".to_owned()).spawn(move || keep_up(&index));
-        }
-    }
-
-    fn so_far(&self) -> u64 {
-        self.records.load(Ordering::Relaxed)
-    }
-}
-
 /// Refreshes the index until the program has dropped it.
 fn keep_up(index: &Weak<Index>) {
     let mut read = 0;
     loop {
         std::thread::sleep(PAUSE);
         let Some(index) = index.upgrade() else { return };
-        let written = index.appends().so_far();
+        let written = index.writes.load(Ordering::Relaxed);
         if written != read {
             // An error is told to the next caller that searches.
             let _ = index.refresh(Save::Sometimes, &mut |_, _| {});
@@ -621,31 +584,27 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub(crate) type RefreshResult<T> = std::result::Result<T, RefreshError>;
 
 /// The reason why a refresh was not completed.
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum RefreshError {
-    /// Another process put something newer on the disk.
+    /// Another process wrote a newer index to the disk.
+    #[error("another process is writing it")]
     Outdated,
     /// The records that were read change the rows of other streams, which must be read again.
+    #[error("another process is writing it")]
     Unsettled,
     /// The files on the disk do not hold what was written.
-    IndexDamage(&'static str),
-    Failed(Error),
+    #[error("{0}")]
+    Damaged(&'static str),
+    #[error(transparent)]
+    Failed(#[from] Error),
 }
 
 impl RefreshError {
     pub(crate) fn into_error(self) -> Error {
         match self {
             RefreshError::Failed(e) => e,
-            RefreshError::IndexDamage(why) => Error::Index(why.to_owned()),
-            RefreshError::Outdated | RefreshError::Unsettled => {
-                Error::Index("another process is writing it".to_owned())
-            }
+            other => Error::Index(other.to_string()),
         }
-    }
-}
-
-impl From<Error> for RefreshError {
-    fn from(e: Error) -> RefreshError {
-        RefreshError::Failed(e)
     }
 }
 
@@ -658,9 +617,9 @@ impl From<manent_store::Error> for RefreshError {
 impl From<IndexDamage> for RefreshError {
     fn from(broken: IndexDamage) -> RefreshError {
         match broken {
-            IndexDamage::Wrong(why) => RefreshError::IndexDamage(why),
+            IndexDamage::Wrong(why) => RefreshError::Damaged(why),
             // An index that the disk does not give is as good as none.
-            IndexDamage::Disk(_) => RefreshError::IndexDamage("the disk does not give it"),
+            IndexDamage::Disk(_) => RefreshError::Damaged("the disk does not give it"),
         }
     }
 }

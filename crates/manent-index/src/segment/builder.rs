@@ -39,7 +39,7 @@ pub(crate) struct TurnInfo<'a> {
     pub(crate) role: &'a str,
     /// Seconds since 1970.
     pub(crate) second: u32,
-    pub(crate) spot: RecordRef,
+    pub(crate) record: RecordRef,
 }
 
 impl Builder {
@@ -79,7 +79,7 @@ impl Builder {
         self.seconds.push(said.second);
         let role = self.parts.role(said.role);
         self.parts.role_of.push(role);
-        put_record_ref(&mut self.parts.record_refs, said.spot);
+        put_record_ref(&mut self.parts.record_refs, said.record);
         if let Some(run) = self.parts.runs.last_mut() {
             run.count += 1;
         }

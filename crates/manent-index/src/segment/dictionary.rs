@@ -165,19 +165,12 @@ impl Dictionary {
         prefix: &str,
         mut each: impl FnMut(&[u8], TermEntry),
     ) -> IndexResult<()> {
-        self.walk(prefix.as_bytes(), |word, entry| {
-            if word.starts_with(prefix.as_bytes()) {
-                each(word, entry);
-            }
-            word < prefix.as_bytes() || word.starts_with(prefix.as_bytes())
-        })
-    }
-
-    /// Words in order, from the block on in which `from` would stand, as long as `each` wants more.
-    fn walk(&self, from: &[u8], mut each: impl FnMut(&[u8], TermEntry) -> bool) -> IndexResult<()> {
-        let mut cursor = Cursor::new(self, self.block_of(from));
+        let prefix = prefix.as_bytes();
+        let mut cursor = Cursor::new(self, self.block_of(prefix));
         while let Some(entry) = cursor.next()? {
-            if !each(cursor.word(), entry) {
+            if cursor.word().starts_with(prefix) {
+                each(cursor.word(), entry);
+            } else if cursor.word() > prefix {
                 break;
             }
         }

@@ -269,11 +269,11 @@ impl Seconds<'_> {
     }
 }
 
-pub(crate) fn put_record_ref(out: &mut Vec<u8>, spot: RecordRef) {
+pub(crate) fn put_record_ref(out: &mut Vec<u8>, record: RecordRef) {
     // Six bytes each: a number beyond that is no number of a record that anybody wrote, and leads nowhere.
-    out.extend_from_slice(&spot.offset.min(RECORD_REF_MAX).to_le_bytes()[..6]);
-    out.extend_from_slice(&spot.seq.min(RECORD_REF_MAX).to_le_bytes()[..6]);
-    out.extend_from_slice(&spot.crc.to_le_bytes());
+    out.extend_from_slice(&record.offset.min(RECORD_REF_MAX).to_le_bytes()[..6]);
+    out.extend_from_slice(&record.seq.min(RECORD_REF_MAX).to_le_bytes()[..6]);
+    out.extend_from_slice(&record.crc.to_le_bytes());
 }
 
 fn runs_of(bytes: &[u8], turns: u32) -> IndexResult<Vec<Run>> {

@@ -163,16 +163,16 @@ impl SegmentFilter<'_> {
             && self.roles.as_ref().is_none_or(by)
             && !self.view.is_dead(doc)
             && self.runs.as_ref().is_none_or(|runs| self.is_wanted(runs, doc))
-            && self
-                .alive
-                .is_none_or(|alive| self.view.segment.record_ref(doc).is_ok_and(|spot| alive(spot.offset)))
+            && self.alive.is_none_or(|alive| {
+                self.view.segment.record_ref(doc).is_ok_and(|record| alive(record.offset))
+            })
     }
 
     fn is_wanted(&self, runs: &[u64], doc: u32) -> bool {
         match self.view.segment.run_of(doc).map_or(NONE, |run| runs[run]) {
             ALL => true,
             NONE => false,
-            upto => self.view.segment.record_ref(doc).is_ok_and(|spot| spot.seq <= upto),
+            upto => self.view.segment.record_ref(doc).is_ok_and(|record| record.seq <= upto),
         }
     }
 

@@ -7,7 +7,7 @@ use bitpacking::{BitPacker, BitPacker4x};
 use manent_sim::{Rng, SimDisk};
 
 use super::{any_read, in_memory, open, sealed, segment_bytes};
-use crate::catalogue::{self, Head, RecordMark, Row, RowRef, SegmentFile};
+use crate::catalogue::{self, Head, Row, RowRef, SegmentFile};
 use crate::error::IndexResult;
 use crate::pages::put;
 use crate::pages::u64_at;
@@ -15,6 +15,7 @@ use crate::query::Query;
 use crate::query::matching::matching;
 use crate::query::related::related;
 use crate::query::score::{Scored, TopK};
+use crate::segment::RecordRef;
 use crate::segment::builder::merge;
 use crate::segment::dictionary::DictionaryWriter;
 use crate::segment::view::{Filter, SegmentView};
@@ -222,13 +223,13 @@ fn runs_roles_and_turns_that_do_not_fit_are_noticed() {
 
 #[test]
 fn a_catalogue_in_which_anything_changed_can_be_read() {
-    let mark = |n: u64| RecordMark { offset: n, seq: n, crc: 1, is_set: true };
+    let mark = |n: u64| RecordRef { offset: n, seq: n, crc: 1 };
     let row = |n: u64| {
         let name = format!("session {n}.jsonl");
         Row {
             number: n,
             name,
-            last: mark(n),
+            last: Some(mark(n)),
             recent: vec![mark(1); 3],
             said: "what".into(),
             ..Row::default()

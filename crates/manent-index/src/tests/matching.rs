@@ -12,7 +12,7 @@ fn segment_of(session: u64, turns: u64) -> SegmentView {
     let turn = |seq: u64| Turn {
         role: "user".to_owned(),
         second: 1_700_000_000 + seq as u32,
-        spot: RecordRef { offset: seq * 100, seq, crc: seq as u32 },
+        record: RecordRef { offset: seq * 100, seq, crc: seq as u32 },
         text: "alpha bravo".to_owned(),
     };
     let turns = (1..=turns).map(turn).collect();

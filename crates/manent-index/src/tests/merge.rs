@@ -77,7 +77,7 @@ fn a_merge_keeps_nothing_of_what_is_gone() {
     let turn = |role: &str, text: &str| Turn {
         role: role.to_owned(),
         second: 1,
-        spot: RecordRef { offset: 0x1122_3344_5566, seq: 7, crc: 0xdead_beef },
+        record: RecordRef { offset: 0x1122_3344_5566, seq: 7, crc: 0xdead_beef },
         text: text.to_owned(),
     };
     let read = |session, turns| Read { session, echo: 0, turns };
