@@ -1,23 +1,32 @@
 //! A catalogue and a full-text index over the streams of a [`Corpus`]: derived from them, disposable, never the truth.
 //!
 //! An answer is always that of the streams. Before each query the index asks which streams changed, reads what was
-//! appended to them (or the whole stream, if it is not what it was), and only then answers. The new part stays in memory
-//! and is written to the disk when enough has accumulated. No text is stored: a hit points into its stream, and the
-//! text that is shown is read there and compared with the checksum that was indexed.
+//! appended to them (or the whole stream, if it is not what it was), and only then answers. The new part stays in
+//! memory and is written to the disk when enough has accumulated. No text is stored: a hit points into its stream, and
+//! the text that is shown is read there and compared with the checksum that was indexed.
 //!
 //! An index that is missing, cut short, damaged, on a full or read-only disk, or being written by another process,
 //! changes no answer: it is built again, in memory if need be.
 //!
 //! # Layout
 //!
-//! | module | contents |
+//! | file | contents |
 //! |---|---|
 //! | `corpus.rs` | [`Corpus`]: everything the index knows about the streams and their records |
 //! | `words.rs` | text to terms, stems and stop words |
-//! | `query/` | [`Query`] and its parser (`mod.rs`), [`Index::search`] (`search.rs`), records that hold all words (`matching.rs`) or fit best (`related.rs`), BM25 and the top K (`score.rs`), [`Snippet`] |
-//! | `segment/` | one immutable piece of the index: its file (`mod.rs`), its live records (`view.rs`), writing and merging (`builder.rs`), the term dictionary and the posting lists |
-//! | `refresh/` | [`Index`] and its refresh (`mod.rs`): comparing with the streams (`changes.rs`), reading them (`ingest.rs`), the index in memory (`loaded.rs`) and on disk (`index_dir.rs`) |
-//! | `catalogue/` | one row per stream (`mod.rs`), lists and statistics (`listing.rs`), single rows (`lookup.rs`), the first page of a large store (`recently_written.rs`), streams that vanished (`missing.rs`) |
+//! | `query/mod.rs` | [`Query`], and its parser |
+//! | `query/search.rs` | [`Index::search`]: runs a query, reads the hits |
+//! | `query/matching.rs`, `related.rs` | records that hold all words; records that fit best otherwise |
+//! | `query/score.rs`, `snippet.rs` | BM25 and the top K; [`Snippet`] |
+//! | `segment/mod.rs`, `view.rs` | one immutable piece of the index; its live records |
+//! | `segment/builder.rs` | writes and merges segments |
+//! | `segment/dictionary.rs`, `postings.rs` | the words of a segment; their posting lists |
+//! | `refresh/mod.rs` | [`Index`], and the refresh that precedes every answer |
+//! | `refresh/changes.rs`, `ingest.rs` | compares with the streams; reads them |
+//! | `refresh/loaded.rs`, `index_dir.rs` | the index in memory; its files |
+//! | `catalogue/mod.rs`, `lookup.rs` | a row for every stream; single rows |
+//! | `catalogue/listing.rs`, `recently_written.rs` | lists and counts; the first page of a large store |
+//! | `catalogue/missing.rs` | streams that vanished, until the loss is acknowledged |
 //! | `pages.rs` | checksummed pages and varints, of which every index file consists |
 
 mod catalogue;

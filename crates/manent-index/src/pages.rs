@@ -8,7 +8,7 @@
 //! page … page | crc32c of each page (4 bytes each) | MAGIC | length of the pages (8) | crc32c of all behind the pages
 //! ```
 //!
-//! VarintReader as the index writes them: few bytes for small ones.
+//! Numbers and texts inside the pages are varints and length-prefixed: [`VarintReader`].
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use manent_store::sync::lock;
 use crate::error::{IndexDamage, IndexResult, broken};
 use crate::segment::RecordRef;
 
-/// Bytes of an index file, wherever they are.
+/// The contents of an index file, in memory or on the disk.
 #[derive(Debug, Clone)]
 pub(crate) enum Pages {
     /// Not on a disk (yet).
@@ -35,7 +35,7 @@ pub(crate) struct Paged {
     len: u64,
     /// The checksums of the pages, as they stand in the file.
     crcs: Vec<u8>,
-    /// What was read and checked cache: in a process that stays, most questions ask for the same again.
+    /// Ranges that were read and checked before: in a long-running process, most queries read the same ones again.
     cache: Mutex<PageCache>,
 }
 
@@ -45,7 +45,7 @@ struct PageCache {
     bytes: usize,
 }
 
-/// Puts the checksums behind the bytes, for a file. In place, because the bytes may be many.
+/// Appends the checksums of all pages and the trailer of a file. In place, because the bytes may be many.
 pub(crate) fn seal(bytes: &mut Vec<u8>) {
     let len = bytes.len() as u64;
     let crcs: Vec<u32> = bytes.chunks(PAGE_BYTES).map(crc32c::crc32c).collect();
@@ -90,7 +90,7 @@ impl Pages {
         }
     }
 
-    /// The bytes of a range, checked.
+    /// Returns the bytes of a range after checking their pages.
     pub(crate) fn read(&self, range: Range<u64>) -> IndexResult<Bytes> {
         if range.start > range.end || range.end > self.len() {
             return Err(broken("points beyond its end"));
@@ -171,25 +171,25 @@ fn fill(file: &dyn Blob, buffer: &mut [u8], offset: u64) -> IndexResult<()> {
     Ok(())
 }
 
-/// Whole numbers of bytes whose length was checked.
+/// Reads a little-endian `u32` at an offset, or 0 beyond the end: callers check the length before.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
-/// As [`u32_at`].
+/// Reads a little-endian `u64`; see [`u32_at`].
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
 /// Small enough that one record's whereabouts cost little, large enough that checksums take little room.
 pub(crate) const PAGE_BYTES: usize = 8192;
-/// How much of a file is kept in memory.
+/// The number of bytes of a file that are kept in memory.
 const CACHE_BYTES: usize = 2 * 1024 * 1024;
 /// Changes with everything that is kept in pages: an index of another version is made anew.
 const MAGIC: &[u8; 8] = b"manidx03";
 const END_BYTES: usize = MAGIC.len() + 8 + 4;
 
-/// Seven bits a byte, the low ones first; the last byte has no high bit.
+/// Appends a varint (LEB128): seven bits a byte, the low ones first; the last byte has no high bit.
 pub(crate) fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -203,7 +203,7 @@ pub(crate) fn put_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-/// Reads along.
+/// Reads varints and texts from a byte slice, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct VarintReader<'a> {
     bytes: &'a [u8],
@@ -234,7 +234,7 @@ impl<'a> VarintReader<'a> {
         }
     }
 
-    /// Some numbers at once: most are small, and that they all are is known by one look.
+    /// Reads several numbers at once: most take one byte each, which one comparison finds out for all of them.
     #[inline]
     pub(crate) fn next_few<const N: usize>(&mut self) -> IndexResult<[u64; N]> {
         let few = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<N>);

@@ -1,14 +1,11 @@
-//! Text to terms: the one place that says what a word is, for what is indexed and for what is looked up alike.
+//! Text to terms: the definition of a word, for indexing and for queries alike.
 //!
 //! A word is a run of letters and digits; everything else separates. A term is the word as people type it when they
-//! search: lower case, without accents. Scripts that write no spaces give one term a character, so that any part of
-//! a sentence is found as a phrase. Terms are bounded, or one line of base64 would be a term of a megabyte.
+//! search: lower case, without accents. Scripts that write no spaces give one term a character, so that any part of a
+//! sentence is found as a phrase. Terms are bounded, or one line of base64 would be a term of a megabyte.
 //!
-//! Characters: which of them are parts of words, and as what people type them when they search.
-//!
-//! English words that differ only in their ending: stems, and the words that carry no meaning of their own.
-//!
-//! Indexes hold words as they are; stems are made when a query asks for them. So a better stemmer needs no new index.
+//! Indexes hold words as they are. Stems of English words are computed when a query asks for them, so that a better
+//! stemmer needs no new index.
 
 #[cfg(test)]
 mod tests;
@@ -21,13 +18,13 @@ use frostem::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{compose, decompose_compatible, is_combining_mark};
 
-/// No term is longer. A longer word is kept as its head and a hash of the whole.
+/// The maximum length of a term. A longer word becomes its head and a hash of the whole.
 pub(crate) const TERM_BYTES_MAX: usize = 64;
 /// A longer prefix must be cut to this at a character boundary before it is looked up: so much is left of a word that
 /// was too long for a term, whatever its characters are.
 pub(crate) const PREFIX_BYTES_MAX: usize = HEAD_BYTES - 3;
 
-/// What is kept in clear of a word that is too long, cut down to a character boundary.
+/// The bytes of a word that is too long which stay readable, cut down to a character boundary.
 const HEAD_BYTES: usize = 40;
 /// A buffer that one huge word has blown up is given back.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
@@ -79,7 +76,7 @@ impl Words {
         }
     }
 
-    /// Whatever begins with a character beyond ASCII; returns where it ends.
+    /// Splits off whatever begins with a character beyond ASCII, and returns where it ends.
     fn wide(&mut self, text: &str, start: usize, each: &mut impl FnMut(&str, Range<usize>)) -> usize {
         let Some(c) = char_at(text, start) else { return start + 1 };
         match class(c) {
@@ -89,7 +86,7 @@ impl Words {
         }
     }
 
-    /// A word that is not all ASCII.
+    /// Splits off a word that is not all ASCII, and returns where it ends.
     fn word(&mut self, text: &str, start: usize, each: &mut impl FnMut(&str, Range<usize>)) -> usize {
         self.folded.clear();
         let mut end = start;
@@ -127,7 +124,7 @@ const PLAIN: u8 = 1;
 const UPPER: u8 = 2;
 const WIDE: u8 = 4;
 
-/// What each byte is: most text is ASCII, and never needs a look into the tables of Unicode.
+/// The kind of each byte: most text is ASCII and needs no lookup in the tables of Unicode.
 static KINDS: [u8; 256] = {
     let mut kinds = [GAP; 256];
     let mut byte = 0_u8;
@@ -169,10 +166,10 @@ fn char_at(text: &str, at: usize) -> Option<char> {
     text[at..].chars().next()
 }
 
-/// What the tables of Unicode say of a character.
+/// The properties of a character in the tables of Unicode.
 struct Letter {
     class: Class,
-    /// What it folds to, filled up with zeros. Nothing: it is longer.
+    /// The characters it folds to, filled up with zeros; `None` if there are more than two.
     folded: Option<[char; 2]>,
 }
 
@@ -182,7 +179,7 @@ static SHORT: [OnceLock<Vec<Letter>>; 16] = [const { OnceLock::new() }; 16];
 /// So many are looked up at once: few texts have letters of more than one or two scripts.
 const SHORT_EACH: usize = 0x80;
 
-/// What [`SHORT`] says of a character.
+/// Returns the entry of a character in [`SHORT`], or `None` for a character of three or four bytes.
 fn short(c: char) -> Option<&'static Letter> {
     let part = c as usize / SHORT_EACH;
     SHORT.get(part)?.get_or_init(|| letters_of(part)).get(c as usize % SHORT_EACH)
@@ -245,7 +242,7 @@ fn class_by_tables(c: char) -> Class {
     }
 }
 
-/// Whether the character is of a script that does not put spaces between words.
+/// Returns true if the script of a character does not put spaces between words.
 fn is_spaceless(c: char) -> bool {
     matches!(c,
         // Thai and Lao; Myanmar; Hangul letters; Khmer; Tai scripts.
@@ -260,7 +257,7 @@ fn is_spaceless(c: char) -> bool {
         | '\u{17000}'..='\u{18DFF}' | '\u{1AFF0}'..='\u{1B2FF}' | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// Whether the character is of a script without spaces and has no other form nor part: all but a few of a text.
+/// Returns true if a character is of a script without spaces and does not decompose or combine: nearly all of them.
 pub(super) fn is_whole(c: char) -> bool {
     matches!(c,
         '\u{3041}'..='\u{3096}' | '\u{30A1}'..='\u{30FA}' | '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}'
@@ -324,7 +321,7 @@ fn fold_by_tables(c: char, folded: &mut String) {
     });
 }
 
-/// Returns the stem of an English word, by Snowball. VarintReader, names with digits and other scripts stay as they are.
+/// Returns the stem of an English word, by Snowball. Numbers, names with digits and other scripts stay as they are.
 pub fn stem(term: &str) -> Cow<'_, str> {
     if !term.is_empty() && term.bytes().all(|b| b.is_ascii_lowercase()) {
         Stemmer::new(Algorithm::English).stem(term)
@@ -333,7 +330,7 @@ pub fn stem(term: &str) -> Cow<'_, str> {
     }
 }
 
-/// The beginning that every word with this stem has: look these up, then compare their stems.
+/// Returns a prefix that all words with this stem share: look up the words with it, then compare their stems.
 ///
 /// The stemmer mostly cuts, but it also writes a few endings of its own; here these are taken off again.
 pub(crate) fn stem_prefix(stem: &str) -> &str {

@@ -1,6 +1,4 @@
-//! Lists and counts, from the catalogue.
-//!
-//! What a list of sessions shows of each.
+//! Lists of sessions, counts over the store, and the state of the index, all from the catalogue.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +20,7 @@ use crate::refresh::{Index, IndexProgress, Save};
 pub struct Listing {
     /// The sessions, the one that was written last first.
     pub sessions: Vec<Summary>,
-    /// How many there are in this place in all.
+    /// The number of all sessions in this place.
     pub total: usize,
     /// The time at which all of them were last looked at, in milliseconds since 1970; `None` if that was just now.
     pub as_of_ms: Option<i64>,
@@ -31,24 +29,24 @@ pub struct Listing {
     pub partial: Option<IndexProgress>,
 }
 
-/// What a store holds.
+/// Counts over a whole store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreStats {
-    /// What is in each place.
+    /// The counts of each place.
     pub places: Vec<(Place, PlaceStats)>,
     /// Turns on each day, by the number of days since 1970.
     pub turns_by_day: BTreeMap<i64, u64>,
     /// Sessions begun on each day.
     pub sessions_by_day: BTreeMap<i64, u64>,
-    /// How many turns each role has.
+    /// The number of turns of each role.
     pub turns_by_role: BTreeMap<String, u64>,
     /// Every session, the largest first.
     pub largest: Vec<Summary>,
-    /// What the index takes on the disk.
+    /// The size of the index in bytes.
     pub index_bytes: u64,
 }
 
-/// How much of something there is.
+/// The counts of one place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlaceStats {
     /// Sessions.
@@ -61,7 +59,7 @@ pub struct PlaceStats {
     pub bytes: u64,
 }
 
-/// What a new index holds.
+/// The contents of an index that was built anew.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReindexReport {
     /// Sessions.
@@ -74,20 +72,20 @@ pub struct ReindexReport {
     pub index_bytes: u64,
 }
 
-/// How the index is.
+/// The state of an index on the disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IndexState {
-    /// Where it is kept; nothing: in memory.
+    /// The directory; `None` if the index is not in files.
     pub dir: Option<PathBuf>,
-    /// Why what is there cannot be used, if so. It is made anew by the next search.
+    /// The reason why the files cannot be used, if so. The next search builds the index again.
     pub broken: Option<String>,
-    /// How many sessions it knows, of how many that are there.
+    /// The number of sessions that it knows.
     pub sessions: usize,
-    /// How many sessions changed, came or went since it was written.
+    /// The number of sessions that changed, came or went since it was written.
     pub behind: usize,
     /// Bytes that it takes.
     pub bytes: u64,
-    /// When it was written, in milliseconds since 1970; nothing if never.
+    /// The time at which it was written, in milliseconds since 1970; `None` if never.
     pub written_ms: Option<i64>,
 }
 
@@ -131,7 +129,7 @@ impl Index {
         ask(&snapshot).map_err(|broken| Error::Index(broken.to_string()))
     }
 
-    /// What the store holds.
+    /// Counts what the store holds.
     pub fn stats(&self, progress: ProgressFn<'_>) -> Result<StoreStats> {
         let stats = self.asked(progress, stats_of)?;
         Ok(StoreStats { index_bytes: self.bytes(), ..stats })
@@ -150,8 +148,8 @@ impl Index {
         Ok(made)
     }
 
-    /// Of a session that lacks its end: how many bytes it had when it was last seen with it, and the number of the last
-    /// record then. Only what was noted before is asked for: nothing is swept.
+    /// Returns the length in bytes that a session had when it was last seen with an end that it lacks now, and the
+    /// number of its last record then. Only what was noted before is asked for: nothing is swept.
     pub fn once(&self, at: &StreamId) -> Result<Option<(u64, u64)>> {
         let Some(row) = self.noted(at) else { return Ok(None) };
         // By its key alone, another may be meant than was noted: one that was begun since.
@@ -189,7 +187,7 @@ fn listing_of(
     Ok(Listing { sessions: page(&here, since_ms, limit)?, total: here.len(), ..Listing::default() })
 }
 
-/// What the store holds, but for what the index takes.
+/// Counts what the store holds, except the size of the index.
 fn stats_of(snapshot: &Snapshot) -> IndexResult<StoreStats> {
     let mut stats = StoreStats::default();
     let rows = all_rows(snapshot)?;
@@ -265,27 +263,27 @@ const DAY_SECONDS: i64 = DAY_MS / 1000;
 /// One line of a list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Which session it is.
+    /// The id of the session.
     pub id: StreamId,
     /// In the trash: where it was before.
     pub from: Place,
     /// The title that was set, or the first thing the user said, shortened.
     pub title: String,
-    /// How many turns there are, those that a fork shares with its parent included.
+    /// The number of turns, including those that a fork shares with its parent.
     pub turns: u64,
     /// About how many tokens its turns have.
     pub tokens: u64,
-    /// When it began, in milliseconds since 1970: as its first record says, else as its file does.
+    /// The time of the first record, else of the file, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When it was last written, in milliseconds since 1970: as its last record says, else as its file does.
+    /// The time of the last record, else of the file, in milliseconds since 1970.
     pub updated_ms: i64,
-    /// Its length in bytes.
+    /// The length of the file in bytes.
     pub bytes: u64,
-    /// Whether any of it cannot be read.
+    /// Some of it cannot be read.
     pub damaged: bool,
-    /// Why none of it, or nothing more of it, can be read.
+    /// The reason why it, or anything more of it, cannot be read.
     pub unread: Option<String>,
-    /// It is shorter than it once was: how many bytes it had, and the number of its last record then.
+    /// The length in bytes and the number of the last record that it once had, if it is shorter now.
     pub once: Option<(u64, u64)>,
 }
 

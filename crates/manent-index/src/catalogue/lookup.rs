@@ -1,6 +1,4 @@
-//! Single sessions as the catalogue last knew them, without looking whether that still holds.
-//!
-//! The rows of a catalogue file by their key: for whoever asks for one session after the other.
+//! Looks up single streams in the catalogue, as they were last read, without comparing them with the streams.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -83,7 +81,7 @@ impl Index {
     }
 }
 
-/// Where the rows of each key are, in one edition of the catalogue.
+/// The rows of one edition of the catalogue, by their keys.
 #[derive(Debug)]
 pub(crate) struct ByKey {
     edition: Edition,
@@ -93,7 +91,7 @@ pub(crate) struct ByKey {
 }
 
 impl ByKey {
-    /// Of the catalogue that is there now; nothing if there is none that can be read.
+    /// Opens the current catalogue; `None` if there is none that can be read.
     pub(crate) fn open(dir: &IndexDir) -> Option<ByKey> {
         let edition = dir.edition()?;
         let (head, filed) = dir.catalogue().ok().flatten()?;

@@ -1,9 +1,9 @@
 //! Sessions that vanished without a move of ours, remembered by the catalogue until somebody acknowledges the loss.
 //!
 //! A session that is archived, deleted, restored or forked keeps its id, and is found by it wherever it went. One that
-//! is purged is announced first, in a file beside the catalogue ([`PendingPurge`]), so that a purge that crashed, or that
-//! another process is in the middle of, is not taken for a loss. What is left vanished: the log was removed, emptied or
-//! replaced by something else.
+//! is purged is announced first, in a file beside the catalogue ([`PendingPurge`]), so that a purge that crashed, or
+//! that another process is in the middle of, is not taken for a loss. All other sessions that are gone vanished: their
+//! log was removed, emptied or replaced by something else.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::segment::RecordRef;
 /// A session that the catalogue once read, and that is nowhere any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingSession {
-    /// Where it was, and what it was called.
+    /// The place, key and id of the session.
     pub id: StreamId,
-    /// How many bytes it had when it was last seen.
+    /// The length in bytes when it was last seen.
     pub bytes: u64,
     /// The number of its last record then.
     pub last_seq: u64,
-    /// Whether it was a log of ours, which nobody else may remove. Other programs may remove their own files.
+    /// The session was a log of ours, which nobody else may remove. Other programs may remove their own files.
     pub ours: bool,
 }
 
@@ -80,8 +80,8 @@ impl LostSession {
         Some(MissingSession { id, bytes: self.row.bytes, last_seq: self.last.seq, ours: self.is_ours() })
     }
 
-    /// Whether its last record still lies where it lay: then only its header is damaged, which is named elsewhere. What
-    /// the disk does not give may be there.
+    /// Returns true if the last record is still in its place: then only the header is damaged, which is reported
+    /// elsewhere. What the disk does not give may be there.
     fn lies_there(&self, corpus: &dyn Corpus) -> bool {
         if !self.replaced {
             return false;
@@ -160,7 +160,8 @@ impl Present {
     }
 }
 
-/// What was known of sessions that went earlier or just now, by their ids, for whoever finds them elsewhere.
+/// Returns the rows of sessions that vanished earlier or just now, by their ids, to go on from if they are found
+/// elsewhere.
 pub(crate) fn known_by_id(
     gone: &[LostSession],
     went: &[Arc<Row>],
@@ -279,7 +280,7 @@ impl Index {
         Ok(lost)
     }
 
-    /// What is lost of what is known; false if sessions moved meanwhile.
+    /// Returns the lost sessions of an index, and false if sessions moved meanwhile.
     fn lost_of(&self, known: &LoadedIndex) -> RefreshResult<(Vec<LostSession>, bool)> {
         let (changed, went) = survey(known, &*self.corpus, self.dir.as_ref(), false)?.differences;
         let olds = changed.iter().filter_map(|changed| changed.old.as_ref());

@@ -1,14 +1,11 @@
-//! Rows of the catalogue that are taken apart only when somebody looks at them: a search among ten thousand sessions
-//! needs the name and the version of each, and all the rest of twenty.
+//! The catalogue: a row for every stream, with the position up to which it was read and what a list shows of it.
 //!
-//! What is known of every session: the catalogue, as rows and as a file.
-//!
-//! A row says how far the session was read, and holds what a list shows of it. What is asked of every row stands in
-//! front of all of them ([`rows`](super::rows)), so that the rest need not be read for a page, or for a search.
+//! The fields that are needed of every row precede all rows at a fixed size, so that the rest is read only for the rows
+//! of a page or of a hit ([`RowRef`]).
 //!
 //! ```text
-//! number of rows, next number, when swept, segments, cursor, sessions that are gone
-//! | front (80 bytes) × rows | name × rows | body × rows | where fronts begin
+//! number of rows, next number, time of the last comparison, segments, cursor, lost sessions
+//! | front (80 bytes) × rows | name × rows | body × rows | offset of the fronts
 //! ```
 
 pub(crate) mod listing;
@@ -26,7 +23,8 @@ use crate::error::{IndexResult, broken};
 use crate::pages::{Bytes, Pages, VarintReader, put, put_text, u32_at, u64_at};
 use crate::segment::RecordRef;
 
-/// A row, read or still as it stands in the file.
+/// A row, loaded or still in the catalogue file: a search among ten thousand sessions needs the name and the version of
+/// each, and the rest of twenty.
 #[derive(Debug, Clone)]
 pub(crate) enum RowRef {
     OnDisk(Arc<CatalogueFile>, u32),
@@ -37,10 +35,10 @@ pub(crate) enum RowRef {
 #[derive(Debug)]
 pub(crate) struct CatalogueFile {
     pages: Pages,
-    /// What every row has in front, of one length each.
+    /// The fronts of all rows, of one length each.
     fronts: Bytes,
     rows: usize,
-    /// Where the names lie, one behind the other, and behind them the rest of the rows.
+    /// The offset of the names, one behind the other, and behind them of the bodies of the rows.
     names_at: u64,
     bodies_at: u64,
     bodies_end: u64,
@@ -122,7 +120,7 @@ impl CatalogueFile {
         at.checked_sub(1).map_or(0, |before| self.number(before, BODY_END))
     }
 
-    /// Where the body of a row lies in the file.
+    /// Returns the range of the body of a row in the file.
     fn body(&self, at: usize) -> IndexResult<Range<u64>> {
         let (begin, end) = (self.begin(at), self.number(at, BODY_END));
         let fits = begin <= end && end <= self.bodies_end - self.bodies_at;
@@ -137,7 +135,7 @@ impl CatalogueFile {
         u64::from(u32_at(&self.fronts, at * FRONT_BYTES + NAME_END_AT))
     }
 
-    /// Where the name of a row lies among the names.
+    /// Returns the range of the name of a row among the names.
     fn name_range(&self, at: usize) -> Range<usize> {
         let begin = at.checked_sub(1).map_or(0, |before| self.name_end(before));
         begin as usize..self.name_end(at) as usize
@@ -234,37 +232,37 @@ impl RowRef {
     }
 }
 
-/// One session.
+/// A session, or another stream, as it was last read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Row {
-    /// What the runs of its turns are marked with. Never used again, also not for a session that is read anew.
+    /// The number that marks the runs of its records. Never reused, not even for a session that is read anew.
     pub(crate) number: u64,
     pub(crate) place: u8,
     /// In the trash: where it was before.
     pub(crate) from: u8,
-    /// What the backend calls it there.
+    /// The backend's name of the stream.
     pub(crate) name: String,
     pub(crate) key: String,
     pub(crate) id: String,
     /// The state that the stream was seen in before it was read; [`Version::UNKNOWN`] if it must be read again.
     pub(crate) version: Version,
-    /// Its length then.
+    /// The length in bytes in that state.
     pub(crate) bytes: u64,
     /// The last record that was read.
     pub(crate) last: Option<RecordRef>,
     /// The last turns that were read, which are neighbours of what comes.
     pub(crate) recent: Vec<RecordRef>,
-    /// Its own turns; a fork's parent has the others.
+    /// The number of its own turns; a fork's parent has the others.
     pub(crate) turns: u64,
     pub(crate) tokens: u64,
-    /// What a fork shares with its parent.
+    /// The counts of the records that a fork shares with its parent.
     pub(crate) shared_turns: u64,
     pub(crate) shared_tokens: u64,
     /// The id of what it was forked from, and up to which record.
     pub(crate) parent: String,
     pub(crate) upto: u64,
-    /// Of a fork: which sessions it was forked from, by their numbers. 0: not looked for yet.
+    /// A hash of the numbers of the sessions that a fork descends from; 0 if it was not computed yet.
     pub(crate) lineage: u64,
     /// The first and the last time that its records give, as they give it.
     pub(crate) created: String,
@@ -277,18 +275,18 @@ pub(crate) struct Row {
     pub(crate) given: String,
     pub(crate) damaged: bool,
     pub(crate) torn: bool,
-    /// WriteCounter by us: it only grows.
+    /// Written by us: it only grows.
     pub(crate) native: bool,
     /// Begun by us, whoever wrote to it since.
     pub(crate) headed: bool,
-    /// It is not what it was: all of it must be read again.
+    /// The stream is not what it was: all of it must be read again.
     pub(crate) stale: bool,
-    /// Why it cannot be read.
+    /// The reason why it cannot be read; empty if it can.
     pub(crate) unreadable: String,
-    /// How long it was once, where it was found shorter than it had been.
+    /// The length and the last number that it once had, if it was found shorter.
     pub(crate) once_bytes: u64,
     pub(crate) once_seq: u64,
-    /// When it was last read, by the clock of its backend.
+    /// The time of the survey before it was last read, by the clock of the backend.
     pub(crate) read_at: ScanTime,
 }
 
@@ -395,14 +393,14 @@ pub(crate) struct SegmentFile {
     pub(crate) bytes: u64,
 }
 
-/// What a catalogue says besides its rows.
+/// The part of a catalogue besides its rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) next_number: u64,
     pub(crate) segments: Vec<SegmentFile>,
-    /// How far was heard of changes when every stream was last looked at.
+    /// The backend's cursor when all streams were last compared.
     pub(crate) cursor: Cursor,
-    /// When every stream was last looked at, in milliseconds since 1970.
+    /// The time at which all streams were last compared, in milliseconds since 1970.
     pub(crate) checked_ms: i64,
     /// Sessions that are nowhere any more.
     pub(crate) gone: Vec<LostSession>,

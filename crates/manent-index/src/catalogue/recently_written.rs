@@ -1,9 +1,9 @@
-//! Who was written cache, in a large store: so that a first page can be shown before every stream was looked at.
+//! Recently written sessions of a large store, so that a first page is shown before every stream was compared.
 //!
-//! Looking at a hundred thousand streams takes a quarter of a second, and a page of a list should take none. So each
-//! writer of ours notes once which session it writes, in a file beside the catalogue. A page shows what the catalogue
-//! knows, brought up to date for the sessions that are noted or on the page; what other programs wrote meanwhile is
-//! looked for afterwards. In a store of ordinary size nothing is noted and everything is looked at.
+//! Comparing a hundred thousand streams takes a quarter of a second, too long for a page of a list. So each of our
+//! writers notes once which session it writes, in a file beside the catalogue (`news`). A page shows the rows of the
+//! catalogue, refreshed for the sessions that are noted or on the page; what other programs wrote meanwhile is looked
+//! for afterwards. In a store of ordinary size nothing is noted and every stream is compared.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -19,10 +19,10 @@ use crate::refresh::index_dir::IndexDir;
 use crate::refresh::ingest::{ChangedStream, MovedStreams, read_batch};
 use crate::refresh::{Index, RefreshError, RefreshResult};
 
-/// What this process noted.
+/// The sessions that this process noted as written.
 #[derive(Debug, Default)]
 pub(crate) struct RecentlyWritten {
-    /// Nothing: whether the store is large was not looked at yet.
+    /// `None` if no session was written yet.
     keys: Mutex<Option<HashSet<SessionKey>>>,
 }
 

@@ -1,9 +1,7 @@
-//! Which turns hold all the words of a question, and which of them fit best.
+//! Finds the records that hold all words of a query, and ranks them.
 //!
-//! Weights come from all segments together, scores from one formula with fixed numbers: how the index happens to be
-//! cut into segments changes no answer.
-//!
-//! The turns of one clause of a question, in one segment.
+//! Weights come from all segments together, and scores from one formula with constant parameters: how the index is cut
+//! into segments changes no answer.
 
 use std::ops::Range;
 
@@ -16,11 +14,11 @@ use crate::segment::dictionary::TermEntry;
 use crate::segment::postings::{self, END, PostingList};
 use crate::segment::view::{Filter, SegmentFilter, SegmentView};
 
-/// What was found, and of how many.
+/// The best records of a query that hold all of it.
 #[derive(Debug)]
 pub(crate) struct Matched {
     pub(crate) best: Vec<Scored>,
-    /// How many turns match in all; nothing where counting them would have taken longer than finding the best.
+    /// The number of all matches; `None` where counting them would take longer than finding the best.
     pub(crate) total: Option<u64>,
     /// The weight of each clause that must be there.
     pub(crate) weights: Vec<f32>,
@@ -68,7 +66,7 @@ pub(crate) fn matching(
     Ok(Matched { best: best.into_kept(), total: total.filter(|_| exact), weights })
 }
 
-/// About how many turns have to be looked at.
+/// Estimates how many records have to be looked at.
 fn work(query: &Query, must: &[ResolvedClause], not: &[ResolvedClause]) -> u64 {
     // One word is looked for block by block, and most blocks are passed over.
     if must.len() == 1 && not.is_empty() && query.must.iter().all(is_one_word) {
@@ -85,12 +83,12 @@ fn is_one_word(clause: &Clause) -> bool {
     matches!(clause.any.as_slice(), [phrase] if phrase.terms.len() == 1 && !phrase.prefix)
 }
 
-/// Whether the index alone knows in which turns a clause is, and how often.
+/// Returns true if the posting lists alone tell which records hold a clause, and how often.
 pub(crate) fn is_exact(clause: &Clause) -> bool {
     clause.any.iter().all(|phrase| phrase.terms.len() < 2)
 }
 
-/// Gives how many turns of a segment match, where that was counted.
+/// Offers the matches of a segment to `best`. Returns their number where that was counted.
 fn search_segment(
     view: &SegmentView,
     number: usize,
@@ -111,7 +109,7 @@ fn search_segment(
     best_of_all(view, number, &mut sources, &mut without, &filtered, best).map(Some)
 }
 
-/// Where to cut so that there is about as much on both sides.
+/// Returns the segment at which to split, so that both halves have about as many bytes.
 fn halves(views: &[SegmentView]) -> usize {
     let all: u64 = views.iter().map(|view| view.segment.bytes()).sum();
     let mut before = 0;
@@ -122,7 +120,7 @@ fn halves(views: &[SegmentView]) -> usize {
     views.iter().position(reaches).map_or(views.len(), |at| at + 1).min(views.len() - 1)
 }
 
-/// The turns of a segment for each of the clauses; nothing if one of them is nowhere in it.
+/// Returns the records of each clause in a segment, or `None` if one clause is nowhere in it.
 fn sources(view: &SegmentView, number: usize, must: &[ResolvedClause]) -> IndexResult<Option<Vec<Source>>> {
     let mut sources = Vec::with_capacity(must.len());
     for sought in must {
@@ -234,18 +232,18 @@ fn best_of_all(
 /// A clause, looked up in every segment.
 struct ResolvedClause {
     any: Vec<ResolvedPhrase>,
-    /// That of the rarest.
+    /// The weight of the rarest phrase.
     weight: f32,
 }
 
 struct ResolvedPhrase {
     weight: f32,
-    /// In how many turns its words stand.
+    /// The number of records with its words, added up over the words.
     turns: u64,
     /// For each segment and each word of the phrase: where its lists are. Several for a prefix, none if it is not
     /// there.
     entries: Vec<Vec<Vec<TermEntry>>>,
-    /// Of each word.
+    /// The tag of each word.
     tags: Vec<u8>,
     prefix: bool,
 }
@@ -429,7 +427,7 @@ pub(crate) struct Source {
 pub(crate) enum DocIter {
     Postings(Box<PostingList>),
     Merged(MergedDocs),
-    /// How often in each turn of the segment: where many turns are asked for, looking there is faster than going along.
+    /// The number of occurrences in every record of the segment: faster than seeking where many records are asked for.
     Dense(Vec<u16>),
 }
 
@@ -492,7 +490,7 @@ impl DocIter {
         }
     }
 
-    /// How often in this turn. Turns are asked for in order.
+    /// Returns the number of occurrences in a record. Records must be asked for in order.
     #[inline]
     pub(crate) fn times_in(&mut self, doc: u32) -> IndexResult<u32> {
         match self {
@@ -540,5 +538,5 @@ impl DocIter {
 
 /// A list with one of so many turns is long.
 const DENSE: usize = 16;
-/// How many tags there are.
+/// The number of different tags.
 const TAGS: usize = 16;

@@ -1,9 +1,7 @@
-//! The query language: what someone types, as what an index can be asked.
+//! The query language.
 //!
-//! Nothing that is typed is a mistake unless it would look for something else than was meant: text from anywhere can be
-//! pasted, and is looked for.
-//!
-//! Reads a query from left to right, once.
+//! Everything that is typed is valid unless it would search for something other than was meant: text from anywhere can
+//! be pasted, and is searched for its words. The parser reads a query once, from left to right.
 
 pub(crate) mod matching;
 pub(crate) mod related;
@@ -25,10 +23,10 @@ pub const QUERY_BYTES_MAX: usize = 4096;
 /// The most words, phrases and filters of one query.
 pub const QUERY_CLAUSES_MAX: usize = 64;
 
-/// What a question of many pages asks is in its first words, or in none.
+/// The number of words of a question that are searched: those of a question of many pages are at its beginning.
 const QUESTION_WORDS_MAX: usize = 48;
 
-/// What to look for.
+/// A parsed query.
 ///
 /// | typed | finds records |
 /// |---|---|
@@ -51,9 +49,9 @@ const QUESTION_WORDS_MAX: usize = 48;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
-    /// What a record must hold: all of these.
+    /// A record must hold all of these.
     pub(crate) must: Vec<Clause>,
-    /// What it must not hold: none of these.
+    /// A record must hold none of these.
     pub(crate) not: Vec<Clause>,
     /// Any of these roles, in lower case; none: of every role.
     pub(crate) roles: Vec<String>,
@@ -67,9 +65,9 @@ pub struct Query {
     pub(crate) since_ms: Option<i64>,
     /// Earlier than this.
     pub(crate) until_ms: Option<i64>,
-    /// Whether what is looked for are words alone, which may be looked for one by one if no record has them all.
+    /// The query consists of bare words, which may be searched one by one if no record has them all.
     pub(crate) plain: bool,
-    /// Whether records that hold only some of the words are as welcome as those that hold them all.
+    /// Records that hold only some of the words are as welcome as those that hold them all.
     pub(crate) loose: bool,
     words: Vec<String>,
 }
@@ -84,18 +82,16 @@ pub(crate) struct Clause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Phrase {
     pub(crate) terms: Vec<String>,
-    /// Whether the last term is only the beginning of one.
+    /// The last term is a prefix.
     pub(crate) prefix: bool,
 }
 
-/// Which sessions.
+/// A filter by session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionMatch {
-    /// Of this key.
     Key(String),
-    /// Of a key that begins so.
     KeyPrefix(String),
-    /// Of an id that begins so.
+    /// A prefix of the id.
     Id(String),
 }
 
@@ -114,7 +110,7 @@ pub enum QueryError {
         "the query has {bytes} bytes, and at most {QUERY_BYTES_MAX} are read; look for a few words of it"
     )]
     TooLong {
-        /// How long it is.
+        /// The length of the query in bytes.
         bytes: usize,
     },
     /// More than [`QUERY_CLAUSES_MAX`] words, phrases and filters.
@@ -126,15 +122,15 @@ pub enum QueryError {
     /// A filter by time without a time.
     #[error("{filter}: {source}; or put it in quotes to look for the words")]
     Time {
-        /// Which one: `since`, `until`, `after` or `before`.
+        /// The name of the filter: `since`, `until`, `after` or `before`.
         filter: &'static str,
-        /// What is wrong with it.
+        /// The reason why the value is not a time.
         source: TimeError,
     },
 }
 
 impl Query {
-    /// The same, for what fits best, whether it holds all the words or some of them.
+    /// Returns the query for the records that fit best, whether they hold all of the words or some.
     pub(crate) fn loosely(self) -> Query {
         Query { loose: true, ..self }
     }
@@ -217,14 +213,14 @@ fn parse_query(text: &str, now_ms: i64) -> Result<Query, QueryError> {
 
 /// One thing that was typed, as it stands between spaces or quotes.
 struct Item<'a> {
-    /// Whether a hyphen says that it must not occur.
+    /// A hyphen before it says that it must not occur.
     excluded: bool,
     /// The name and the colon before a value: `role`.
     filter: Option<Filter>,
     /// The text, without quotes.
     text: &'a str,
     quoted: bool,
-    /// Whether a star follows the closing quote.
+    /// A star follows the closing quote.
     star: bool,
 }
 
@@ -232,7 +228,7 @@ struct Item<'a> {
 enum Filter {
     Role,
     Session,
-    /// Its name, what it means with a hyphen before it, and without.
+    /// The name of the filter, and its bound with a hyphen before it and without.
     Time(&'static str, Bound, Bound),
 }
 
@@ -319,7 +315,7 @@ enum Joint {
 enum Case {
     Lower,
     Upper,
-    /// VarintReader, other scripts.
+    /// Numbers, other scripts.
     None,
 }
 
@@ -471,7 +467,7 @@ fn session(item: &Item<'_>) -> SessionMatch {
     session_match(text)
 }
 
-/// What is meant by a session's name without quotes.
+/// Parses the value of `session:` without quotes.
 fn session_match(text: &str) -> SessionMatch {
     match (text.strip_prefix('@'), text.strip_suffix('*')) {
         (Some(id), _) if !id.is_empty() => SessionMatch::Id(id.trim_end_matches('*').to_owned()),

@@ -1,8 +1,8 @@
-//! The turns that fit a question best when none holds all its words.
+//! Finds the records that fit a query best when none holds all its words.
 //!
-//! Words count by their stems, and those that every sentence has do not count. A turn is taken together with those just
-//! before it, the nearer the more, because a question and its answer seldom share their words; what the rest of the
-//! session speaks of counts a little, and so does the day on which something was said, where a question names one.
+//! Words count by their stems, without stop words. A record is taken together with those just before it, with
+//! decreasing weight, because a question and its answer seldom share their words. Words elsewhere in the session count
+//! a little, and so does the day of a record if the query names a date: that is part of no text.
 
 use crate::corpus::ScoreScope;
 use crate::error::IndexResult;
@@ -22,7 +22,7 @@ impl ScoreScope {
     }
 }
 
-/// The best turns, and the stems that were looked for.
+/// Returns the best records, and the stems that were searched.
 pub(crate) fn related(
     views: &[SegmentView],
     query: &Query,
@@ -51,7 +51,7 @@ pub(crate) fn related(
     Ok((best.into_kept(), stems))
 }
 
-/// What tells something, by its stem, each once. Where nothing does, everything.
+/// Returns the stems of all words but stop words, each once. If all are stop words, of all words.
 fn stems_of(words: &[String]) -> Vec<String> {
     let telling: Vec<&String> = words.iter().filter(|word| !is_stop(word)).collect();
     let telling = if telling.is_empty() { words.iter().collect() } else { telling };
@@ -67,7 +67,7 @@ fn stems_of(words: &[String]) -> Vec<String> {
 
 /// A stem, looked up in every segment.
 struct ResolvedStem {
-    /// Where the lists of all words of this stem are, for each segment.
+    /// The posting lists of all words with this stem, for each segment.
     entries: Vec<Vec<TermEntry>>,
     /// In how many turns any of them stands, about.
     count: u64,
@@ -109,11 +109,11 @@ impl ResolvedStem {
     }
 }
 
-/// SegmentParts of a date that a question names, and how many turns were said on a day that has all of them.
+/// Parts of a date that the query names, and the number of records that were written on such a day.
 struct Dates {
     parts: Vec<DatePart>,
     turns: u64,
-    /// How much it counts.
+    /// The weight compared with a word.
     factor: f32,
 }
 
@@ -159,7 +159,7 @@ impl Days {
     }
 }
 
-/// The score of every turn of a segment.
+/// Returns the score of every record of a segment.
 fn scores_in(
     view: &SegmentView,
     number: usize,
@@ -202,13 +202,13 @@ fn scores_in(
     Ok(scores)
 }
 
-/// Of every turn of a segment: how often it holds a word, and how long it is.
+/// The occurrences of a word in each record of a segment, and the lengths of the records.
 struct Counted<'a> {
     times: &'a [f32],
     lengths: &'a [f32],
 }
 
-/// Adds what a word brings to each turn.
+/// Adds the contribution of a word to the score of each record.
 fn add_word(
     view: &SegmentView,
     stem: &ResolvedStem,
@@ -234,7 +234,7 @@ fn add_word(
     }
 }
 
-/// How long each turn is, taken together with the one before it.
+/// Returns the length of each record, taken together with the one before it.
 fn lengths_with_neighbours(view: &SegmentView, scope: ScoreScope) -> IndexResult<Vec<f32>> {
     let norms = view.segment.norms()?;
     let mut lengths = Vec::with_capacity(norms.len());
@@ -249,13 +249,13 @@ fn lengths_with_neighbours(view: &SegmentView, scope: ScoreScope) -> IndexResult
     Ok(lengths)
 }
 
-/// How many turns before a turn are taken together with it.
+/// The number of preceding records that count towards the score of a record.
 pub(crate) const NEIGHBOURS: usize = 4;
-/// How much a word counts in the turn itself, the one before it, and so on.
+/// The weights of a word in the record itself, the one before it, and so on.
 const NEARNESS: [f32; NEIGHBOURS + 1] = [1.0, 0.6, 0.36, 0.22, 0.13];
-/// How much a word counts that is somewhere in the session.
+/// The weight of a word that is somewhere in the session.
 const SESSION: f32 = 0.2;
-/// How much a part of a date counts that a question names, compared with a word of the turn; and all parts together.
+/// The weights of one part of a date that the query names, and of all parts together, compared with a word.
 const DATE_PART: f32 = 0.5;
 const DATE_WHOLE: f32 = 2.0;
 const DAY_SECONDS: u32 = 24 * 60 * 60;
@@ -352,7 +352,7 @@ fn is_ambiguous(word: &str) -> bool {
 /// Words after which “may” is a month.
 const LEADING: [&str; 9] = ["in", "since", "until", "last", "this", "of", "during", "im", "en"];
 
-/// As people write them in English, German, French and Spanish, without accents.
+/// The names of the months in English, German, French and Spanish, without accents.
 const MONTHS: [[&str; 5]; 12] = [
     ["january", "jan", "januar", "janvier", "enero"],
     ["february", "feb", "februar", "fevrier", "febrero"],

@@ -1,25 +1,23 @@
-//! The best hits so far: by score, then the newest, then by session and number, so that an answer is the same however
-//! the index is cut into segments.
+//! Scores (BM25) and the top K.
 //!
-//! How well a turn fits: BM25, with one length for the average turn, the same in every store.
-//!
-//! A fixed average makes the best score within a block of postings a number that can be written down when the block
-//! is, and a score the same before and after the index was made anew.
+//! The average length in BM25 is a constant. So the best score within a block of a posting list can be stored when the
+//! block is written, and a score is the same before and after the index was rebuilt. Equal scores are ordered by time,
+//! then by session and number, so that an answer does not depend on how the index is cut into segments.
 
 use std::cmp::Ordering;
 
-/// A turn that fits.
+/// A record and its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scored {
     pub(crate) score: f32,
-    /// When it was said, in seconds since 1970.
+    /// The time of the record, in seconds since 1970.
     pub(crate) second: u32,
-    /// Where it is: in which segment, and which turn there.
+    /// The number of the segment, and of the record in it.
     pub(crate) segment: u32,
     pub(crate) doc: u32,
 }
 
-/// Keeps the best of many, best first.
+/// Keeps the best `limit` records, best first.
 pub(crate) struct TopK<'a> {
     kept: Vec<Scored>,
     limit: usize,
@@ -44,7 +42,7 @@ impl<'a> TopK<'a> {
         other.kept.into_iter().for_each(|scored| self.offer(scored));
     }
 
-    /// Whether anything of this score, said at this second or before, could still come among the best.
+    /// Returns true if a record with this score and time, or an older one, could still be among the best.
     #[inline]
     pub(crate) fn could_take(&self, score: f32, second: u32) -> bool {
         match self.kept.last() {
@@ -76,7 +74,7 @@ impl<'a> TopK<'a> {
     }
 }
 
-/// How many words a turn has, in one byte: exact up to 16, then within 6 %.
+/// Encodes the number of words of a record in one byte: exact up to 16, then within 6 %.
 pub(crate) fn norm_of(words: u32) -> u8 {
     LENGTHS.partition_point(|length| *length <= words).saturating_sub(1) as u8
 }
@@ -85,7 +83,7 @@ pub(crate) fn length_of(norm: u8) -> u32 {
     LENGTHS[usize::from(norm)]
 }
 
-/// What a word that comes so often in a turn of this length adds to its score, before the word's weight.
+/// Returns what a word with so many occurrences adds to the score of a record of this length, before its weight.
 #[inline]
 pub(crate) fn impact(times: u32, norm: u8) -> f32 {
     let times = rounded(times);
@@ -99,7 +97,7 @@ pub(crate) const fn rounded(number: u32) -> f32 {
     number as f32
 }
 
-/// As [`impact`], for a length that is no norm.
+/// Computes [`impact`] for a length that is not encoded.
 #[inline]
 pub(crate) fn impact_of_length(times: f32, length: f32) -> f32 {
     times * (K1 + 1.0) / (times + penalty(length))
@@ -140,9 +138,9 @@ const PENALTIES: [f32; 256] = {
 
 /// No word adds more, whatever its number.
 pub(crate) const IMPACT_MAX: f32 = K1 + 1.0;
-/// How soon more of the same word stops mattering.
+/// BM25's k1: how soon more occurrences of a word stop mattering.
 const K1: f32 = 1.2;
-/// How much longer turns are held back.
+/// BM25's b: how much long records are held back.
 const B: f32 = 0.75;
 /// The length of a turn that is neither held back nor put forward.
 const AVERAGE_WORDS: f32 = 60.0;

@@ -1,4 +1,6 @@
-//! Asks the index, and lets the logs answer.
+//! Answers queries: finds records by the index, and reads each hit from its stream.
+//!
+//! A hit whose line is not what was indexed marks its stream as stale, and the query is repeated after a refresh.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -23,12 +25,12 @@ use crate::refresh::{Index, IndexProgress, RefreshError, RefreshResult, Save};
 use crate::segment::RecordRef;
 use crate::segment::view::{ALL, Filter, NONE, OffsetFilter};
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SearchResults {
-    /// The best, best first.
+    /// The best hits, best first.
     pub hits: Vec<Hit>,
-    /// How many turns match in all, where that was counted.
+    /// The number of all records that match, where that was counted.
     pub total: Option<u64>,
     /// No turn held all the words, so these are the turns that fit the question best, whatever of it they hold.
     pub related: bool,
@@ -43,19 +45,19 @@ pub struct SearchResults {
 pub struct Hit {
     /// The session.
     pub id: StreamId,
-    /// Its title.
+    /// The title of the session.
     pub title: String,
     /// The turn's number.
     pub seq: u64,
-    /// Where it lies in the stream.
+    /// The position of the record in the stream.
     pub position: Position,
-    /// Who spoke.
+    /// The role of the speaker.
     pub role: String,
-    /// When, as the record says; empty if it does not.
+    /// The time as the record gives it; empty if it gives none.
     pub ts: String,
-    /// What was said there.
+    /// The text around the words that were searched.
     pub snippet: Snippet,
-    /// How well it fits: higher is better, and only comparable within one answer.
+    /// The score. Higher is better; scores are comparable within one answer only.
     pub score: f32,
 }
 
@@ -65,8 +67,8 @@ pub enum Coverage {
     /// Everything that the streams hold at this moment. Waits until the index has read it.
     #[default]
     Full,
-    /// The part that is known at once. Where much is still to be read, a thread reads it, and [`SearchResults::partial`] says
-    /// how far that thread is.
+    /// The part that is known at once. Where much is still to be read, a thread reads it, and
+    /// [`SearchResults::partial`] says how far that thread is.
     Partial,
 }
 
@@ -209,7 +211,7 @@ impl QueryExecution<'_> {
         Ok((found, stale))
     }
 
-    /// The best turns that hold all of the question.
+    /// Finds the best records that hold all of the query.
     ///
     /// Where the index knows only nearly whether they do, more of them are read until those that are left out cannot be
     /// better: none scores higher than the index said.
@@ -269,7 +271,7 @@ impl QueryExecution<'_> {
         }
     }
 
-    /// Whether the index alone tells the roles that are asked for.
+    /// Returns true if the index alone tells the roles of all records, as far as a role is asked for.
     fn knows_roles(&self, filter: &Filter<'_>) -> IndexResult<bool> {
         for view in self.snapshot.views.iter().filter(|_| filter.role.is_some()) {
             if !view.knows_roles()? {
@@ -336,7 +338,7 @@ impl QueryExecution<'_> {
         }
     }
 
-    /// Up to which number turns are asked for, by row. Nothing: all of all sessions.
+    /// Returns for each row up to which number its records are searched, or `None` if all are.
     ///
     /// What is in the trash is not found, but for what a session that is not in the trash was forked from, and shows.
     fn wanted_sessions(&self) -> IndexResult<Option<Vec<u64>>> {
@@ -362,7 +364,7 @@ impl QueryExecution<'_> {
         rows.iter().map(wanted).collect::<IndexResult<_>>().map(Some)
     }
 
-    /// What is shown of a turn. Nothing if its line is not what was indexed.
+    /// Makes the hit of a record, or `None` if its line is not what was indexed.
     fn hit(&self, row: &Row, record: RecordRef, score: f32, line: &[u8], matcher: &Matcher) -> Option<Hit> {
         let (id, document) = (stream_of(row)?, self.document_in(line, record)?);
         let ts = document.ts.clone().unwrap_or_default().into_owned();
@@ -379,7 +381,7 @@ impl QueryExecution<'_> {
         })
     }
 
-    /// Reads the line of a turn where it lies. Nothing if that is not what was indexed.
+    /// Reads the line of a record, or returns `None` if it is not what was indexed.
     fn line(&self, row: &Row, record: RecordRef) -> Result<Option<Vec<u8>>> {
         let line = self.corpus.line_at(row.place(), &row.name, Position::new(record.offset))?;
         match line.filter(|line| crc32c::crc32c(line) == record.crc) {

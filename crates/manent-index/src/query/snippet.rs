@@ -1,9 +1,7 @@
-//! What of a text is shown for a hit: the words around the densest group of matches, on one line, without secrets.
+//! Snippets: the words around the densest group of matches in a text, on one line, without secrets.
 //!
-//! A text can have megabytes and any content. It is read once to find the place; all else looks at a few kilobytes
-//! around it.
-//!
-//! Finds in a text what a query asks for, by the same words as the index: one pass, whatever the text and the query.
+//! A text can have megabytes and any content. One pass finds the place, splitting words as the index does
+//! ([`Matcher`]); everything else looks at a few kilobytes around it.
 
 #[cfg(test)]
 mod tests;
@@ -15,16 +13,16 @@ use crate::corpus::REDACTED;
 use crate::query::{Clause, Phrase, Query};
 use crate::words::{Words, stem, stem_prefix};
 
-/// How many characters of a text are shown, if nobody says otherwise.
+/// The default length of a snippet in characters.
 pub const SNIPPET_CHARS: usize = 160;
 
 /// However much someone asks for: a snippet is no way to read a text.
 const CHARS_MAX: usize = 10_000;
 /// So much of a group of matches is looked at: a phrase can have any number of blanks between its words.
 const CORE_BYTES_MAX: usize = 16 << 10;
-/// How far around the shown part secrets are looked for, so that none is cut in two before it is seen.
+/// The number of bytes around the shown part that are searched for secrets, so that none is cut in two unseen.
 const SECRET_BYTES_MAX: usize = 16 << 10;
-/// How many characters of a word may be left out to end at its boundary. A longer one is cut.
+/// The number of characters of a word that may be left out to end at its boundary. A longer word is cut.
 const WORD_CHARS_MAX: usize = 24;
 
 /// Finds the parts of a text that are not shown; see [`Corpus::redactions`](crate::Corpus::redactions).
@@ -38,7 +36,7 @@ pub(crate) type Redactions<'a> = &'a dyn Fn(&str) -> Vec<Range<usize>>;
 pub struct Snippet {
     /// The text.
     pub text: String,
-    /// What was looked for: byte ranges in the text, in order, that do not overlap.
+    /// The matches: byte ranges in the text, in order, that do not overlap.
     pub marks: Vec<Range<usize>>,
 }
 
@@ -103,7 +101,7 @@ fn densest(text: &str, matcher: &Matcher, chars_max: usize) -> Range<usize> {
     best.1
 }
 
-/// How good a group of matches is to show: different ones first, then such that follow each other, then many.
+/// The quality of a group of matches: different patterns first, then adjacent matches, then many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Score {
     /// The terms of all different patterns in it: a long phrase is worth more than a word.
@@ -116,7 +114,7 @@ struct Score {
 #[derive(Debug, Default)]
 struct Group {
     matches: VecDeque<Hit>,
-    /// How often each pattern is in it.
+    /// The number of matches of each pattern.
     counts: Vec<usize>,
     score: Score,
 }
@@ -125,7 +123,7 @@ struct Group {
 struct Hit {
     pattern: usize,
     range: Range<usize>,
-    /// Whether it follows the one before it, with nothing but a space or a sign between.
+    /// The match follows the one before it, with at most a space or a sign between.
     follows: bool,
 }
 
@@ -168,7 +166,7 @@ struct Line {
     text: String,
     /// Every character of the line; a secret is one.
     pieces: Vec<Piece>,
-    /// Where the part stands in the whole text.
+    /// The range of the part in the whole text.
     raw: Range<usize>,
     /// The length of the whole text.
     text_len: usize,
@@ -176,11 +174,11 @@ struct Line {
 
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    /// Where it begins in the whole text.
+    /// The offset in the whole text.
     raw: usize,
-    /// Where it begins in the line.
+    /// The offset in the line.
     at: usize,
-    /// How many characters it shows.
+    /// The number of characters that it shows.
     chars: usize,
     kind: Kind,
 }
@@ -229,7 +227,7 @@ impl Line {
         self.text.push_str(shown);
     }
 
-    /// Where a piece begins in the line; its end for the one after the last.
+    /// Returns the offset of a piece in the line, or the end of the line for the one after the last.
     fn at(&self, piece: usize) -> usize {
         self.pieces.get(piece).map_or(self.text.len(), |piece| piece.at)
     }
@@ -250,7 +248,7 @@ impl Line {
         self.whole_words(shown, &core)
     }
 
-    /// Whether there is enough on both sides, or no more in the text.
+    /// Returns true if the line has enough text on both sides, or all that there is.
     fn is_enough(&self, core: &Range<usize>, chars_max: usize) -> bool {
         let (shown, _) = self.fill(core, chars_max);
         (shown.start > 0 || self.raw.start == 0)
@@ -318,7 +316,7 @@ impl Line {
             || text[self.raw.end..].contains(is_shown)
     }
 
-    /// Where a match stands in the line, if it is shown. Nothing of a secret is marked.
+    /// Returns the range of a match in the line, if it is shown and not part of a secret.
     fn mark(&self, raw: &Range<usize>, shown: &Range<usize>) -> Option<Range<usize>> {
         let first = self.piece_of(raw.start);
         let end = self.piece_from(raw.end);
@@ -340,11 +338,11 @@ fn take(room: &mut usize, chars: usize) -> bool {
     left.is_some()
 }
 
-/// What to find, prepared for any number of texts.
+/// The patterns of a query, prepared to be found in any number of texts.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     patterns: Vec<Pattern>,
-    /// How many clauses must be satisfied.
+    /// The number of clauses that must be satisfied.
     clauses: usize,
     /// Every term that stands in a pattern as it is.
     terms: HashMap<String, usize>,
@@ -388,7 +386,7 @@ impl Pattern {
         self.body.len() + usize::from(!matches!(self.tail, Tail::None))
     }
 
-    /// How many terms of the body are found with one more (Knuth, Morris and Pratt).
+    /// Advances the number of matched terms of the body by one more term (Knuth, Morris and Pratt).
     fn step(&self, mut found: usize, term: Option<usize>) -> usize {
         let Some(term) = term else { return 0 };
         loop {
@@ -431,8 +429,8 @@ impl Matcher {
         matcher
     }
 
-    /// How often each clause that must be satisfied is in a text; nothing if one of them is not, or anything is that
-    /// must not occur.
+    /// Counts the occurrences of each required clause in a text. Returns `None` if one is missing, or anything is there
+    /// that must not occur.
     pub(crate) fn times(&self, text: &str) -> Option<Vec<u32>> {
         let mut times = vec![0_u32; self.clauses];
         let mut excluded = false;
@@ -454,12 +452,11 @@ impl Matcher {
         }
     }
 
-    /// How many patterns there are.
     pub(super) fn patterns(&self) -> usize {
         self.patterns.len()
     }
 
-    /// How many terms a pattern has.
+    /// Returns the number of terms of a pattern.
     pub(super) fn length(&self, pattern: usize) -> usize {
         self.patterns[pattern].length()
     }

@@ -18,7 +18,7 @@ fn shown(clauses: &[Clause]) -> String {
     clauses.iter().map(clause).collect::<Vec<_>>().join(", ")
 }
 
-/// What must occur, and after a minus what must not.
+/// The clauses that must occur, and after a minus those that must not.
 fn read(text: &str) -> String {
     let query = query(text);
     let not = shown(&query.not);
@@ -139,7 +139,7 @@ fn times_include_the_day_that_is_named() {
     assert_eq!(bounds("-before:today"), bounds("since:today"));
 }
 
-/// Where nothing matches exactly, a question is asked again by its words; a phrase or an exclusion was meant.
+/// A query that matches nothing exactly is repeated by its words, but not one with a phrase or an exclusion.
 #[test]
 fn only_bare_words_may_be_looked_for_one_by_one() {
     for plain in ["what did we decide?", "foo_bar x", "database since:7d role:user", "NOT SO"] {

@@ -1,4 +1,4 @@
-//! What is new, changed or gone since the index last looked.
+//! Finds the streams that are new, changed or gone since the last refresh, and settles rows that depend on others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::refresh::index_dir::IndexDir;
 use crate::refresh::ingest::ChangedStream;
 use crate::refresh::loaded::LoadedIndex;
 
-/// What is new or changed since last time, and what is gone.
+/// The streams that are new or changed since the last refresh, and the rows of those that are gone.
 pub(crate) type Differences = (Vec<ChangedStream>, Vec<Arc<Row>>);
 
-/// What a look at the streams brought.
+/// The result of comparing the index with the streams.
 pub(crate) struct Survey {
     pub(crate) differences: Differences,
     cursor: Cursor,
@@ -52,7 +52,8 @@ impl KnownStreams for KnownRows<'_> {
     }
 }
 
-/// Asks what changed. `all_read`: whether every row is of a session that could be read.
+/// Compares the known rows with the streams. `all_read` says that every row is of a stream that could be read: one that
+/// could not may be readable now, without having changed.
 pub(crate) fn survey(
     known: &LoadedIndex,
     corpus: &dyn Corpus,
@@ -99,7 +100,7 @@ fn by_name(rows: &[RowRef]) -> IndexResult<HashMap<(Place, &str), &RowRef>> {
 }
 
 impl Survey {
-    /// Notes when the look was, and gives what it brought.
+    /// Stores the cursor and the times of the survey in `known`, and returns the differences.
     pub(crate) fn noted_in(self, known: &mut LoadedIndex) -> Differences {
         (known.cursor, known.checked_ms, known.written_log_bytes) =
             (self.cursor, self.checked_ms, self.written_log_bytes);
@@ -107,7 +108,7 @@ impl Survey {
     }
 }
 
-/// Whether every session that is known is still where it was.
+/// Returns true if every known stream is still where it was.
 pub(crate) fn is_all_there(known: &mut LoadedIndex, corpus: &dyn Corpus) -> RefreshResult<bool> {
     let rows = KnownRows { rows: &known.rows, is_complete: false };
     let changes = corpus.changes(&rows, &known.cursor)?;
@@ -156,8 +157,8 @@ fn is_listed_in_archive(corpus: &dyn Corpus, key: &str, id: &str) -> RefreshResu
     Ok(listed.iter().any(|listed| listed.id.id == id))
 }
 
-/// What a list shows of a fork depends on what it was forked from. Where that was read anew, so must the fork be.
-/// False: some must.
+/// Marks forks whose parent was read anew as stale, because a list shows records of the parent as theirs. Returns
+/// false if any fork must be read again.
 pub(crate) fn settle_forks(rows: &mut [RowRef]) -> IndexResult<bool> {
     if !rows.iter().any(RowRef::is_fork) {
         return Ok(true);
@@ -204,7 +205,7 @@ pub(crate) fn settle_forks(rows: &mut [RowRef]) -> IndexResult<bool> {
     Ok(settled)
 }
 
-/// So few changes are looked for one by one.
+/// Up to so many changes are looked up by scanning the rows; beyond that, a map is built.
 const FEW: usize = 8;
-/// How many sessions a fork may descend from; beyond that nobody looks.
+/// The maximum number of ancestors of a fork that are compared.
 const LINEAGE_MAX: usize = 64;

@@ -1,15 +1,15 @@
-//! The blobs of an index.
+//! The files of an index.
 //!
 //! ```text
 //! catalogue        which segments count, and a row for every session; replaced as a whole
 //! <uuid>.words     a segment; never changed
-//! news             who was written since, in large stores
+//! news             sessions that were written recently, in large stores
 //! leaving          sessions that are being purged
-//! lock             held by whoever writes here, for as long as that lives
+//! lock             held by the process that writes the index
 //! ```
 //!
-//! A segment counts as soon as a catalogue that names it is there. What no catalogue names is left from somebody who
-//! died, and goes with the next write.
+//! A segment is valid as soon as the catalogue names it. Segments that the catalogue does not name are left from a
+//! process that died, and the next write removes them.
 
 use std::collections::HashSet;
 use std::io;
@@ -26,7 +26,7 @@ use crate::error::{Error, IndexResult, Result, broken};
 use crate::pages::{self, Pages};
 use crate::segment::Segment;
 
-/// Where an index is kept.
+/// The folder of blobs in which an index is stored.
 #[derive(Debug, Clone)]
 pub struct IndexDir {
     blobs: Arc<dyn Blobs>,
@@ -42,7 +42,7 @@ pub(crate) struct Edition {
 }
 
 impl Edition {
-    /// When it was written, in milliseconds since 1970.
+    /// Returns the time at which it was written, in milliseconds since 1970.
     pub(crate) fn written_ms(self) -> i64 {
         self.written_ms
     }
@@ -69,13 +69,13 @@ impl IndexDir {
         if self.folder.is_empty() { name.to_owned() } else { format!("{}/{name}", self.folder) }
     }
 
-    /// Which catalogue is there.
+    /// Returns the edition of the catalogue on the disk.
     pub(crate) fn edition(&self) -> Option<Edition> {
         let stat = self.blobs.stat(&self.name(CATALOGUE)).ok()??;
         Some(Edition { version: stat.version, bytes: stat.bytes, written_ms: stat.modified_ms })
     }
 
-    /// As [`IndexDir::edition`], with the catalogue held open: until it is closed, no other one can be taken for it.
+    /// Returns the edition and the open catalogue: while that is open, its file number is not used for another one.
     pub(crate) fn hold_edition(&self) -> (Option<Edition>, Option<Box<dyn Blob>>) {
         let blob = self.blobs.open(&self.name(CATALOGUE)).ok().flatten();
         let held = blob.as_ref().map(|blob| blob.version());
@@ -83,12 +83,12 @@ impl IndexDir {
         (self.edition().filter(is_held), blob)
     }
 
-    /// How long the catalogue is; 0 if there is none.
+    /// Returns the length of the catalogue in bytes, or 0 if there is none.
     pub(crate) fn catalogue_bytes(&self) -> u64 {
         self.edition().map_or(0, |edition| edition.bytes)
     }
 
-    /// The lines of news or of what is leaving, as far as they can be read, and their length.
+    /// Reads the JSON lines of a blob, without those that are not valid, and returns the length that was read.
     fn lines<T: serde::de::DeserializeOwned>(&self, name: &str) -> io::Result<(Vec<T>, u64)> {
         let Some(blob) = self.blobs.open(&self.name(name))? else { return Ok((Vec::new(), 0)) };
         let mut bytes = vec![0; blob.len().min(LINES_BYTES_MAX) as usize];
@@ -103,17 +103,17 @@ impl IndexDir {
         Ok((lines.filter_map(|line| serde_json::from_slice(line).ok()).collect(), len as u64))
     }
 
-    /// How long such a blob is.
+    /// Returns the length of a blob in bytes, or 0 if there is none.
     fn lines_bytes(&self, name: &str) -> u64 {
         self.blobs.stat(&self.name(name)).ok().flatten().map_or(0, |stat| stat.bytes)
     }
 
-    /// Adds a line to the news.
+    /// Appends a line to the list of recently written sessions.
     pub(crate) fn add_news(&self, line: &[u8]) -> io::Result<()> {
         self.blobs.append(&self.name(NEWS), line, Durability::Flush)
     }
 
-    /// The sessions that were written since everything was last looked at, each once.
+    /// Returns the sessions that were written since all streams were last compared, each once.
     pub(crate) fn news(&self) -> io::Result<Vec<SessionKey>> {
         let (keys, _) = self.lines::<String>(NEWS)?;
         let mut seen = HashSet::new();
@@ -121,12 +121,12 @@ impl IndexDir {
         Ok(keys.filter(|key| seen.insert(key.clone())).collect())
     }
 
-    /// How long the news are.
+    /// Returns the length of the list of recently written sessions in bytes.
     pub(crate) fn written_log_bytes(&self) -> u64 {
         self.lines_bytes(NEWS)
     }
 
-    /// Removes the news if nothing was added to them: everything was looked at since.
+    /// Removes the list of recently written sessions if it still has this length: all streams were compared since.
     pub(crate) fn drop_news(&self, bytes: u64) {
         if bytes > 0 && self.written_log_bytes() == bytes {
             let _ = self.remove(NEWS);
@@ -148,12 +148,12 @@ impl IndexDir {
         self.blobs.sync(&self.folder)
     }
 
-    /// The sessions that are being purged.
+    /// Returns the sessions that are being purged.
     pub(crate) fn leaving(&self) -> Vec<PendingPurge> {
         self.lines(LEAVING).map(|(leaving, _)| leaving).unwrap_or_default()
     }
 
-    /// Forgets them once the catalogue no longer knows any of them.
+    /// Removes the list of pending purges once the catalogue has a row of none of them.
     pub(crate) fn drop_leaving(&self, rows: &[Arc<Row>]) {
         let Ok((leaving, bytes)) = self.lines::<PendingPurge>(LEAVING) else { return };
         let is_known = |leaving: &PendingPurge| rows.iter().any(|row| leaving.is_row(row));
@@ -162,7 +162,7 @@ impl IndexDir {
         }
     }
 
-    /// Whether what is there may be believed: nobody else can write it.
+    /// Returns true if no other user can write the folder, so that its contents can be trusted.
     pub(crate) fn is_ours(&self) -> io::Result<bool> {
         self.blobs.is_trustworthy(&self.folder)
     }
@@ -201,7 +201,7 @@ impl IndexDir {
         Ok(lock.map(|lock| Writing { _lock: lock }))
     }
 
-    /// Waits for whoever is writing. False: that takes longer than we wait. Nothing is made for it.
+    /// Waits until no process writes the index. Returns false if that takes longer than `wait`. Creates nothing.
     pub(crate) fn wait_for_writer(&self, wait: Duration) -> io::Result<bool> {
         self.blobs.wait_for(&self.folder, LOCK, wait)
     }
@@ -228,12 +228,12 @@ impl IndexDir {
         self.blobs.put(&self.name(name), bytes)
     }
 
-    /// Removes what is left from others, but for what is named.
+    /// Removes the files of interrupted writes, except those that `segments` names.
     pub(crate) fn tidy(&self, segments: &[SegmentFile]) -> io::Result<()> {
         self.strays(segments)?.iter().try_for_each(|name| self.remove(name))
     }
 
-    /// What is there of ours and not named: somebody is writing it, or died while writing it.
+    /// Lists files of ours that the catalogue does not name: a process is writing them, or died while writing them.
     pub(crate) fn strays(&self, segments: &[SegmentFile]) -> io::Result<Vec<String>> {
         let is_stray = |name: &String| {
             let ours = name.ends_with(SEGMENT) || name.ends_with(UNFINISHED);
@@ -242,13 +242,13 @@ impl IndexDir {
         Ok(self.blobs.list(&self.folder)?.into_iter().filter(is_stray).collect())
     }
 
-    /// Whether nothing is there.
+    /// Returns true if there is nothing but the lock.
     pub(crate) fn is_empty(&self) -> Result<bool> {
         let names = self.blobs.list(&self.folder).map_err(|e| Error::Index(e.to_string()))?;
         Ok(names.iter().all(|name| name == LOCK))
     }
 
-    /// Makes what was removed stay so.
+    /// Makes removals durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.blobs.sync(&self.folder)
     }
@@ -272,8 +272,8 @@ const CATALOGUE: &str = "catalogue";
 const LOCK: &str = "lock";
 const NEWS: &str = "news";
 const LEAVING: &str = "leaving";
-/// Nobody reads more of news or of what is leaving.
+/// The number of bytes that are read of a blob of lines.
 const LINES_BYTES_MAX: u64 = 1024 * 1024;
 const SEGMENT: &str = ".words";
-/// What [`Blobs::put`] leaves if it dies.
+/// The suffix of the files that an interrupted [`Blobs::put`] leaves.
 const UNFINISHED: &str = ".tmp";

@@ -1,6 +1,5 @@
-//! Reads sessions for the index: what was appended since last time, or everything where that cannot be told.
-//!
-//! Reads many sessions for the index, on several threads where there is much to read.
+//! Reads streams for the index, on several threads where there is much to read: the records that were appended since
+//! the last refresh, or the whole stream where its earlier part may have changed.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -25,16 +24,16 @@ use crate::refresh::loaded::SegmentHandle;
 use crate::segment::RecordRef;
 use crate::segment::builder::{Builder, TurnInfo};
 
-/// Takes turns in and gives segments out, each of a size that fits in memory.
+/// Collects records and emits segments, each of a size that fits in memory.
 pub(crate) struct SegmentSink<'a> {
     builder: Builder,
-    /// How much memory a segment may take while it is made.
+    /// The number of bytes of memory that a segment may take while it is built.
     memory_max: usize,
-    /// Where finished segments go.
+    /// Receives the bytes of each finished segment.
     give: &'a mut dyn FnMut(Vec<u8>) -> Result<()>,
-    /// The turns before the next one, for which they are neighbours.
+    /// The last records of the stream: neighbours of the next one.
     before: VecDeque<Before>,
-    /// The run of this session was begun.
+    /// The run of this stream was begun in the current segment.
     begun: bool,
 }
 
@@ -56,7 +55,7 @@ impl<'a> SegmentSink<'a> {
         self.begun = false;
     }
 
-    /// A turn that was taken in before: only its neighbours need it.
+    /// Remembers a record that was indexed before, as a neighbour of the next ones.
     fn remember(&mut self, role: &str, second: u32, record: RecordRef, text: &str) {
         // The oldest makes room, and lends its memory.
         let full = self.before.len() >= NEIGHBOURS;
@@ -84,7 +83,7 @@ impl<'a> SegmentSink<'a> {
         Ok(())
     }
 
-    /// Gives out what is left.
+    /// Emits the last segment.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.begun = false;
         let builder = std::mem::take(&mut self.builder);
@@ -367,7 +366,7 @@ fn record_ref(entry: &Entry<'_>) -> RecordRef {
     RecordRef { offset: entry.offset, seq: entry.seq, crc: crc32c::crc32c(entry.bytes) }
 }
 
-/// In what a segment has room for: 1970 to 2106.
+/// Converts a time to seconds, clamped to the range of a segment: 1970 to 2106.
 pub(crate) fn seconds(ms: i64) -> u32 {
     u32::try_from((ms.div_euclid(1000)).max(0)).unwrap_or(u32::MAX)
 }
@@ -376,30 +375,30 @@ pub(crate) fn place_number(place: Place) -> u8 {
     Place::ALL.iter().position(|other| *other == place).unwrap_or_default() as u8
 }
 
-/// Why a session is not read.
+/// The reason that is given for a file that is not read.
 const SHADOWED: &str = "another file of the same key is read in its place; give one of them another name";
 
-/// A session that changed, or is new.
+/// A stream that changed, or is new.
 pub(crate) struct ChangedStream {
     pub(crate) place: Place,
     pub(crate) name: String,
     pub(crate) version: Version,
     pub(crate) bytes: u64,
-    /// When it was seen.
+    /// The time of the survey that reported it.
     pub(crate) seen_at: ScanTime,
-    /// Whether it is the same stream and not shorter, so that what was read of it may still stand.
+    /// The stream is the same and not shorter, so that the part that was read before may be unchanged.
     pub(crate) grew: bool,
     pub(crate) old: Option<Arc<Row>>,
 }
 
 impl ChangedStream {
-    /// How much of it is to be read.
+    /// Returns the number of bytes that are to be read.
     pub(crate) fn unread_bytes(&self) -> u64 {
         let read = self.old.as_ref().and_then(|old| old.last).map_or(0, |last| last.offset);
         if self.bytes >= read { self.bytes - read } else { self.bytes }
     }
 
-    /// What the stream is; `None` if it is gone since it was seen.
+    /// Returns the stream as its header describes it, or `None` if it is gone since the survey.
     pub(crate) fn identify(&self, corpus: &dyn Corpus) -> Result<Option<StreamStat>> {
         Ok(corpus.list(self.place, Selector::Name(&self.name), ListDetail::Header)?.into_iter().next())
     }
@@ -421,12 +420,12 @@ pub(crate) fn in_batches(changed: Vec<ChangedStream>) -> Vec<Vec<ChangedStream>>
     batches
 }
 
-/// What came of reading a batch.
+/// The rows and segments of a batch of streams.
 pub(crate) struct BatchResult {
     pub(crate) rows: Vec<RowRef>,
     pub(crate) segments: Vec<SegmentHandle>,
     pub(crate) next_number: u64,
-    /// Some were no longer where they had been seen: they may be elsewhere.
+    /// Some streams were no longer where the survey saw them, and may be elsewhere.
     pub(crate) lost: bool,
 }
 
@@ -470,7 +469,7 @@ pub(crate) fn read_batch(
     Ok(BatchResult { rows, segments, next_number, lost })
 }
 
-/// What one thread has read.
+/// The rows and segments of one thread.
 type Part = RefreshResult<(Vec<RowRef>, Vec<SegmentHandle>)>;
 
 struct Reading<'a> {
@@ -486,7 +485,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Takes one session after the other, until there are none.
+    /// Reads one stream after the other until none is left.
     fn work(&self, progress: &mut dyn FnMut(u64)) -> Part {
         // Shared with the closure that publishes them.
         let rows: RefCell<Vec<RowRef>> = RefCell::default();
@@ -506,7 +505,7 @@ impl Reading<'_> {
         while let Some(changed) = self.batch.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             let listed = match changed.identify(self.corpus) {
                 Ok(Some(listed)) => listed,
-                // LostSession since it was seen.
+                // Gone since the survey.
                 Ok(None) => {
                     self.lost.store(true, Ordering::Relaxed);
                     continue;
@@ -532,15 +531,15 @@ impl Reading<'_> {
         Ok((rows.into_inner(), segments))
     }
 
-    /// What was known of a session that came from elsewhere. Of several copies, one goes on with its turns: a number
-    /// belongs to one row.
+    /// Takes the row of a session that was moved here. Of several copies, only one keeps the indexed turns, because a
+    /// number belongs to one row.
     fn take_moved(&self, at: &StreamId) -> Option<Arc<Row>> {
         let mut moved = lock(self.moved);
         moved.get(at.id.as_str()).filter(|row| row.key == at.key.as_str())?;
         moved.remove(at.id.as_str())
     }
 
-    /// On the disk if there is much, else in memory; in memory too if the disk does not take it.
+    /// Stores a segment on the disk if it is large, else in memory; in memory too if the disk does not take it.
     fn keep(&self, mut bytes: Vec<u8>) -> Result<SegmentHandle> {
         if let Some(dir) = self.onto
             && bytes.len() as u64 >= SAVE_BYTES
@@ -553,9 +552,9 @@ impl Reading<'_> {
     }
 }
 
-/// So many bytes of logs are not read again by the next process.
+/// From so many bytes of logs on, the index is saved, so that the next process does not read them again.
 pub(crate) const SAVE_BYTES: u64 = 256 * 1024;
-/// What is read between two saves when everything is read anew.
+/// The number of bytes that are read between two saves when everything is read anew.
 pub(crate) const BATCH_BYTES: u64 = 1024 * 1024 * 1024;
 /// Less than this is read sooner than threads are begun.
 const ALONE_BYTES: u64 = 4 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! What the index knows now: rows and segments, in memory and on the disk.
+//! The rows and segments of the index in memory, and how they are loaded, saved and merged.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::segment::Segment;
 use crate::segment::builder::merge;
 use crate::segment::view::SegmentView;
 
-/// Everything that is known.
+/// The rows and segments of the index, in memory and on the disk.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedIndex {
     pub(crate) rows: Vec<RowRef>,
@@ -27,19 +27,19 @@ pub(crate) struct LoadedIndex {
     /// Bytes of logs, and rows, that are not on the disk yet.
     pub(crate) unsaved_bytes: u64,
     pub(crate) unsaved_rows: usize,
-    /// How long the news were before everything was last looked at.
+    /// The length of the list of recently written sessions before all streams were last compared.
     pub(crate) written_log_bytes: u64,
-    /// How far was heard of changes. The default: everything must be looked at.
+    /// The backend's cursor of the last comparison. With the default, all streams are compared.
     pub(crate) cursor: Cursor,
     /// The cursor in the catalogue on the disk.
     pub(crate) saved_cursor: Cursor,
-    /// When everything was last looked at, in milliseconds since 1970.
+    /// The time at which all streams were last compared, in milliseconds since 1970.
     pub(crate) checked_ms: i64,
     /// Sessions that are nowhere any more.
     pub(crate) gone: Vec<LostSession>,
-    /// Everything was looked at since it was loaded: what changed since then is told.
+    /// All streams were compared since it was loaded, so that the backend reports all later changes.
     pub(crate) is_checked: bool,
-    /// There are files beside it that no catalogue names, which go with the next save.
+    /// There are files that the catalogue does not name. The next save removes them.
     pub(crate) has_strays: bool,
 }
 
@@ -50,12 +50,12 @@ pub(crate) struct SegmentHandle {
     pub(crate) named: Option<SegmentFile>,
 }
 
-/// What questions are asked of. It never changes.
+/// An immutable view of the index, which queries read.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) rows: Vec<RowRef>,
     pub(crate) views: Vec<SegmentView>,
-    /// Whether all rows are of sessions that could be read, and whether any is of one in the trash: looked for once,
+    /// All rows are of streams that could be read, and any is of one in the trash: computed once,
     /// and not with every question.
     pub(crate) all_read: bool,
     pub(crate) has_trash: bool,
@@ -83,7 +83,7 @@ impl SegmentHandle {
 }
 
 impl LoadedIndex {
-    /// What is on the disk; nothing known if there is nothing.
+    /// Loads the index from the disk; an empty one if there is none.
     pub(crate) fn load(dir: &IndexDir) -> IndexResult<LoadedIndex> {
         let (edition, catalogue) = dir.hold_edition();
         let Some((head, filed)) = dir.catalogue()? else {
@@ -111,7 +111,7 @@ impl LoadedIndex {
         Ok(LoadedIndex { catalogue, checked_ms, gone, has_strays, ..found })
     }
 
-    /// What was on the disk is there no longer.
+    /// Forgets the names of the segments, because their files are gone from the disk.
     pub(crate) fn forget_names(&mut self) {
         self.edition = None;
         self.segments.iter_mut().for_each(|held| held.named = None);
@@ -125,7 +125,7 @@ impl LoadedIndex {
         Snapshot::new(self.rows.clone(), &self.segments)
     }
 
-    /// Whether anything that is gone is still in a segment.
+    /// Returns true if a segment holds records of a stream that is gone.
     pub(crate) fn holds_gone(&self) -> bool {
         self.views().iter().any(SegmentView::holds_gone)
     }
@@ -197,9 +197,9 @@ impl LoadedIndex {
     }
 }
 
-/// Where each session stands, by its number.
+/// Maps the numbers of streams to their rows.
 enum Places {
-    /// VarintReader that lie close together, as they do unless most sessions were read again and again: by their distance
+    /// Numbers that lie close together, as they do unless most sessions were read again and again: by their distance
     /// from the lowest.
     Close(u64, Vec<u32>),
     Far(HashMap<u64, u32, foldhash::fast::RandomState>),
@@ -232,7 +232,7 @@ impl Places {
     }
 }
 
-/// One segment on the disk out of several, without what is gone.
+/// Merges segments into one on the disk, without the records of streams that are gone.
 fn rewritten(
     dir: &IndexDir,
     views: &[SegmentView],
@@ -244,7 +244,7 @@ fn rewritten(
     Ok((SegmentHandle { segment, named: Some(named) }, view))
 }
 
-/// Segments that were made in memory, in portions of which each makes one of a good size.
+/// Groups segments that were built in memory so that each group makes one segment of a good size.
 fn in_portions(views: Vec<SegmentView>) -> Vec<Vec<SegmentView>> {
     let mut portions: Vec<Vec<SegmentView>> = Vec::new();
     let mut bytes = 0;
@@ -262,13 +262,13 @@ fn in_portions(views: Vec<SegmentView>) -> Vec<Vec<SegmentView>> {
     portions
 }
 
-/// Segments of about one size. Those that are large enough are in none: nothing is gained by rewriting them.
+/// Returns the size class of a segment, or `None` if it is large: nothing is gained by merging it.
 fn class_of(held: &SegmentHandle) -> Option<u32> {
     let bytes = held.segment.bytes();
     (bytes < SEGMENT_BYTES_MAX / CROWD as u64).then(|| (bytes / SMALLEST_BYTES).max(1).ilog(CROWD as u64))
 }
 
-/// A class with so many segments that one should be made of them.
+/// Returns a size class with so many segments that they should be merged.
 fn crowded(segments: &[(SegmentHandle, SegmentView)]) -> Option<u32> {
     let mut counts: HashMap<u32, usize> = HashMap::new();
     for class in segments.iter().filter_map(|(held, _)| class_of(held)) {

@@ -1,11 +1,11 @@
-//! Brings the index up to what the logs say.
+//! [`Index`], and its refresh: the one path by which the index catches up with the streams.
 //!
-//! Keeps the index near the streams while a program writes them: a thread that reads, now and then, what was appended.
+//! A refresh loads the index if another process replaced it, compares every row with the streams (`changes.rs`), reads
+//! what changed (`ingest.rs`), and saves the result if enough accumulated (`loaded.rs`). It is repeated if streams or
+//! index change meanwhile.
 //!
-//! No caller waits for it and no answer needs it: a search catches up first. The thread only makes that short. A
-//! program that writes a little and ends never starts it.
-//!
-//! Why bringing the index up to the logs did not come to its end.
+//! A program that writes much also gets a background thread that refreshes now and then ([`Background`]). No caller
+//! waits for it and no answer needs it, because every search refreshes first; it only makes that refresh short.
 
 pub(crate) mod changes;
 pub(crate) mod index_dir;
@@ -51,7 +51,8 @@ pub struct Index {
     /// The number of writes of this process.
     writes: AtomicU64,
     background: Background,
-    /// How long another process that writes the index is waited for. It may be stopped: then memory must do.
+    /// The time to wait for another process that writes the index. It may be stopped, so that afterwards everything is
+    /// done in memory.
     wait: Duration,
 }
 
@@ -61,14 +62,14 @@ pub(crate) struct State {
     pub(crate) known: Option<LoadedIndex>,
     pub(crate) snapshot: Option<Arc<Snapshot>>,
     saved_at: Option<Instant>,
-    /// Why the last attempt to save failed.
+    /// The error of the last save.
     unsaved_because: Option<String>,
 }
 
 /// Selects when a refresh writes the index to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Save {
-    /// When enough has come together.
+    /// Writes when enough has accumulated.
     Sometimes,
     /// All changes, now; it is an error if that cannot be done.
     Now,
@@ -76,10 +77,10 @@ pub(crate) enum Save {
     Anyway,
 }
 
-/// Says whether a refresh can be tried again.
+/// Selects what a refresh does when the streams changed meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
-    /// It can be tried again.
+    /// A failed attempt can be repeated.
     Early,
     /// This is the last try. Programs that change streams or index all the time keep nobody from an answer: it is
     /// made of what was read, which need not be saved.
@@ -489,7 +490,7 @@ impl Index {
             Save::Sometimes => {
                 let small = known.rows.len() <= SMALL_STORE_ROWS && known.unsaved_rows > 0;
                 let soon = (small || known.has_strays) && !just_now;
-                // WriteCounter once more when the directories have come to rest: until then, every process lists them.
+                // Written once more when the directories have come to rest: until then, every process lists them.
                 let at_rest = !known.saved_cursor.is_settled() && known.cursor.is_settled() && !just_now;
                 let gone = known.unsaved_rows > 0 && known.holds_gone();
                 known.unsaved_bytes >= SAVE_BYTES || soon || at_rest || gone
@@ -543,9 +544,9 @@ fn write_down(
 
 /// From so many unread bytes on, reading takes so long that a caller may prefer a partial answer.
 const MUCH_BYTES: u64 = 4 * 1024 * 1024;
-/// Why it could not be written.
+/// The message for an index that another process is writing.
 const BEING_WRITTEN: &str = "another process is writing it";
-/// How often to begin again when other processes write the index meanwhile.
+/// The number of attempts when other processes write the index meanwhile.
 pub(crate) const TRIES: u32 = 5;
 /// A catalogue of so few rows is written in a moment: it is kept up with every change.
 const SMALL_STORE_ROWS: usize = 2000;

@@ -1,9 +1,9 @@
-//! Makes a segment out of turns.
+//! Writes segments: from records, and from other segments.
 //!
 //! Words are only numbered as they come; the numbers are sorted when the segment is finished. That touches memory in
 //! order, which is several times faster than keeping a growing list for every word.
 //!
-//! Makes one segment of several, without the sessions that are gone: what they said leaves the disk with it.
+//! A merge leaves out the records of streams that are gone: that is how the words of a purged session leave the disk.
 
 use std::collections::HashMap;
 
@@ -15,25 +15,25 @@ use crate::segment::view::SegmentView;
 use crate::segment::{RECORD_REF_BYTES, RecordRef, Run, Segment, SegmentParts, UNNAMED_ROLE, put_record_ref};
 use crate::words::Words;
 
-/// Turns on their way into a segment.
+/// Builds a segment from records.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     words: Words,
     known: HashMap<Box<str>, u32, foldhash::fast::RandomState>,
     /// The tag of every word.
     tags: Vec<u8>,
-    /// How often every word was met.
+    /// The number of occurrences of every word.
     counts: Vec<u32>,
     /// The numbers of all words, as they were said.
     said: Vec<u32>,
-    /// Where in `said` each turn ends.
+    /// The end of each record in `said`.
     ends: Vec<u32>,
     seconds: Vec<u32>,
     parts: SegmentParts,
     word_bytes: usize,
 }
 
-/// What is kept of a turn besides its words.
+/// The properties of a record that are indexed besides its words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TurnInfo<'a> {
     pub(crate) role: &'a str,
@@ -43,7 +43,7 @@ pub(crate) struct TurnInfo<'a> {
 }
 
 impl Builder {
-    /// What follows belongs to this session; the first `echo` turns of it were indexed before.
+    /// Begins the records of a session, of which the first `echo` were indexed before.
     pub(crate) fn begin_run(&mut self, session: u64, echo: u32) {
         self.parts.runs.push(Run { first: self.ends.len() as u32, count: 0, session, echo });
     }
@@ -85,7 +85,7 @@ impl Builder {
         }
     }
 
-    /// The bytes of the segment.
+    /// Returns the bytes of the segment.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let (begins, met) = self.sorted();
         let Builder { known, seconds, mut parts, .. } = self;
@@ -190,7 +190,7 @@ const TURN_BYTES: usize = 40;
 const TAG_BITS: u32 = 4;
 const TAG_MASK: u32 = 15;
 
-/// The bytes of a segment that holds what is still there of these, in their order.
+/// Merges segments, without the records of streams that are gone, in their order. Returns the bytes of the segment.
 pub(crate) fn merge(views: &[SegmentView]) -> IndexResult<Vec<u8>> {
     let mut parts = SegmentParts::default();
     let mut sources = Vec::with_capacity(views.len());
@@ -224,7 +224,7 @@ pub(crate) fn merge(views: &[SegmentView]) -> IndexResult<Vec<u8>> {
     Ok(parts.bytes())
 }
 
-/// For each run of a segment that stays, where its turns go: first, end, and its new first.
+/// The runs of a segment that stay: first record, end, and the new number of the first.
 type Shifts = Vec<(u32, u32, u32)>;
 
 fn take_over(view: &SegmentView, parts: &mut SegmentParts, seconds: &mut Vec<u32>) -> IndexResult<Shifts> {
@@ -261,7 +261,7 @@ fn take_over(view: &SegmentView, parts: &mut SegmentParts, seconds: &mut Vec<u32
     Ok(shifts)
 }
 
-/// One of the segments, word by word.
+/// A segment to merge, read word by word.
 struct Source<'a> {
     segment: &'a Segment,
     cursor: Cursor<'a>,

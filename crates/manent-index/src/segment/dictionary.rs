@@ -14,14 +14,14 @@ use std::ops::Range;
 use crate::error::{IndexResult, broken};
 use crate::pages::{Bytes, Pages, VarintReader, put};
 
-/// Where the list of a word lies.
+/// The posting list of a word, as the dictionary describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TermEntry {
-    /// In how many turns it stands.
+    /// The number of records with the word.
     pub(crate) count: u32,
-    /// Its list, in the lists of the segment.
+    /// The range of the posting list in the file.
     pub(crate) list: Range<u64>,
-    /// Its tags, in the tags of the segment.
+    /// The range of the tags in the file.
     pub(crate) tags: Range<u64>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Dictionary {
 
 #[derive(Debug)]
 struct Head {
-    /// Where the first word stands.
+    /// The range of the first word in the written heads.
     first: Range<u32>,
     block: Range<u64>,
     list: u64,
@@ -124,7 +124,7 @@ impl Dictionary {
         self.heads.partition_point(|head| first(head) <= word).saturating_sub(1)
     }
 
-    /// Where the list of a word lies.
+    /// Finds the entry of a word.
     pub(crate) fn find(&self, word: &str) -> IndexResult<Option<TermEntry>> {
         let word = word.as_bytes();
         let Some(head) = self.heads.get(self.block_of(word)) else { return Ok(None) };
@@ -159,7 +159,7 @@ impl Dictionary {
         Ok(None)
     }
 
-    /// Every word that begins so.
+    /// Calls `each` for every word with a prefix.
     pub(crate) fn with_prefix(
         &self,
         prefix: &str,

@@ -1,14 +1,14 @@
-//! One immutable piece of the index: turns, and in which of them each word stands.
+//! One immutable piece of the index: records, and a posting list for each word.
 //!
-//! Turns have numbers of their own here, one after the other; those of one session that were read in one go are a
-//! [`Run`]. Of a turn the index keeps where its record lies and what it takes to rank it; its text stays in the log.
+//! Records have consecutive numbers within a segment; those of one stream that were read in one go are a [`Run`]. The
+//! index keeps the place of a record in its stream and the numbers that rank it; its text stays in the stream.
 //!
 //! ```text
-//! lists | tags | words | heads of the words | norms | roles | seconds | whereabouts | runs | names of roles | end
+//! lists | tags | words | heads of the words | norms | roles | seconds | places | runs | names of roles | end
 //! ```
 //!
-//! One value for every turn of a segment, read page by page as turns are asked for: a question that finds twenty turns
-//! among a million looks at few of them.
+//! Norms, roles and seconds are [`Column`]s, read page by page: a query that finds twenty records among a million looks
+//! at few of them.
 
 pub(crate) mod builder;
 pub(crate) mod dictionary;
@@ -22,7 +22,7 @@ use crate::pages::{Bytes, PAGE_BYTES, Pages, VarintReader, put, put_text, u32_at
 use crate::segment::dictionary::{Dictionary, TermEntry};
 use crate::segment::postings::PostingList;
 
-/// A segment that can be asked.
+/// An immutable piece of the index, opened for queries.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pages: Pages,
@@ -36,14 +36,13 @@ pub(crate) struct Segment {
     seconds: Column<4>,
 }
 
-/// Turns of one session, next to each other.
+/// Adjacent records of one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Its first turn here.
+    /// The number of the first record.
     pub(crate) first: u32,
-    /// How many there are.
     pub(crate) count: u32,
-    /// Whose turns they are, as the catalogue counts sessions.
+    /// The number of the stream in the catalogue.
     pub(crate) session: u64,
     /// So many of the first were indexed before, in another run, and are here again only as neighbours of the next.
     pub(crate) echo: u32,
@@ -55,7 +54,7 @@ impl Run {
     }
 }
 
-/// Where the record of a turn lies.
+/// The place of a record in its stream, and its checksum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RecordRef {
     pub(crate) offset: u64,
@@ -64,7 +63,7 @@ pub(crate) struct RecordRef {
 }
 
 pub(crate) const RECORD_REF_BYTES: usize = 16;
-/// Of a role that has no name in the segment.
+/// The number of a role that has no name in the segment.
 pub(crate) const UNNAMED_ROLE: u8 = u8::MAX;
 
 /// The parts of a segment before they are written.
@@ -205,17 +204,17 @@ impl Segment {
         &self.roles
     }
 
-    /// Which run a turn belongs to.
+    /// Returns the run of a record.
     pub(crate) fn run_of(&self, doc: u32) -> Option<usize> {
         self.runs.partition_point(|run| run.first <= doc).checked_sub(1)
     }
 
-    /// How long each turn is.
+    /// Returns the encoded length of every record; see [`norm_of`](crate::query::score::norm_of).
     pub(crate) fn norms(&self) -> IndexResult<&[u8]> {
         self.norms.whole()
     }
 
-    /// How long a turn is. A list that was not made by us may lead beyond the turns.
+    /// Returns the encoded length of a record; the longest beyond the end, where a damaged list may lead.
     #[inline]
     pub(crate) fn norm(&self, doc: u32) -> IndexResult<u8> {
         Ok(self.norms.get(doc)?.map_or(u8::MAX, |[norm]| norm))
@@ -226,18 +225,18 @@ impl Segment {
         self.role_of.whole()
     }
 
-    /// When each turn was said.
+    /// Returns the times of all records.
     pub(crate) fn seconds(&self) -> IndexResult<Seconds<'_>> {
         self.seconds.whole().map(Seconds)
     }
 
-    /// When a turn was said, in seconds since 1970.
+    /// Returns the time of a record, in seconds since 1970.
     #[inline]
     pub(crate) fn second(&self, doc: u32) -> IndexResult<u32> {
         Ok(self.seconds.get(doc)?.map_or(0, u32::from_le_bytes))
     }
 
-    /// Where the record of a turn lies.
+    /// Returns the place of a record in its stream.
     pub(crate) fn record_ref(&self, doc: u32) -> IndexResult<RecordRef> {
         if doc >= self.turns {
             return Err(broken("there is no such turn"));
@@ -258,7 +257,7 @@ impl Segment {
     }
 }
 
-/// When each turn was said, in seconds since 1970.
+/// The times of all records, in seconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seconds<'a>(&'a [u8]);
 
@@ -300,7 +299,7 @@ fn names_of(bytes: &[u8]) -> IndexResult<Vec<String>> {
 }
 
 const RECORD_REF_MAX: u64 = (1 << 48) - 1;
-/// As many as fill a page.
+/// The number of entries that fill a page.
 const RECORD_REFS_AT_ONCE: u32 = (PAGE_BYTES / RECORD_REF_BYTES) as u32;
 const END_NUMBERS: usize = 11;
 const END_BYTES: usize = END_NUMBERS * 8;
@@ -311,7 +310,7 @@ pub(crate) struct Column<const N: usize> {
     pages: Pages,
     begin: u64,
     end: u64,
-    /// What was read of each page that it touches.
+    /// The part of each page that belongs to the column, once it was read.
     parts: Vec<OnceLock<Bytes>>,
     whole: OnceLock<Bytes>,
 }
@@ -339,7 +338,7 @@ impl<const N: usize> Column<N> {
         self.get_first(at, number)
     }
 
-    /// As [`Column::get`], of a page that was not read, or of two.
+    /// Reads a value from a page that was not read yet, or across two pages.
     #[cold]
     fn get_first(&self, at: u64, number: usize) -> IndexResult<Option<[u8; N]>> {
         if at + N as u64 > self.end {
@@ -362,7 +361,7 @@ impl<const N: usize> Column<N> {
         ((self.begin / PAGE_BYTES as u64 + part as u64) * PAGE_BYTES as u64).max(self.begin)
     }
 
-    /// All of them, for whoever looks at every turn.
+    /// Returns the whole column.
     pub(crate) fn whole(&self) -> IndexResult<&[u8]> {
         if self.whole.get().is_none() {
             let _ = self.whole.set(self.pages.read(self.begin..self.end)?);

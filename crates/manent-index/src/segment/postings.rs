@@ -1,4 +1,4 @@
-//! In which turns a word stands, how often, and what it is followed by.
+//! Posting lists: the records with a word, the number of its occurrences in each, and a tag of each following word.
 //!
 //! A list of turns is cut into blocks of 128, packed with as many bits as the widest number of the block needs. In
 //! front stands, for each block, its last turn, where it begins, and the best it can score: whole blocks are skipped
@@ -11,7 +11,7 @@
 //! [bits of gaps, bits of times, gaps, times - 1] × whole blocks | (2 × gap + (times > 1), times - 1 if so) × rest
 //! ```
 //!
-//! Where exactly a word stands is not written: that alone would take as much room as all the rest. WriteCounter apart is,
+//! Where exactly a word stands is not written: that alone would take as much room as all the rest. Written apart is,
 //! for every occurrence, a [`tag`] of four bits of the word behind it. A phrase is looked for by these tags, which
 //! lose none and let a few others through; the text of the turn, which is read anyway to be shown, decides.
 
@@ -32,11 +32,11 @@ const SKIP_BYTES: usize = 16;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bound {
     pub(crate) impact: f32,
-    /// When its newest turn was said, in seconds since 1970.
+    /// The time of its newest record, in seconds since 1970.
     pub(crate) newest: u32,
 }
 
-/// What is kept of the word that follows: four bits.
+/// Returns the tag of a word: four bits of a hash, stored for each occurrence of the word before it.
 pub(crate) fn tag(word: &str) -> u8 {
     (crc32c::crc32c(word.as_bytes()) >> 9) as u8 & 15
 }
@@ -120,22 +120,22 @@ pub(crate) fn tag_at(tags: &[u8], at: usize) -> Option<u8> {
     tags.get(at / 2).map(|pair| if at.is_multiple_of(2) { pair & 15 } else { pair >> 4 })
 }
 
-/// The turns of one word, in order, in one segment.
+/// The posting list of a word: an iterator over the records with it, in order.
 #[derive(Debug)]
 pub(crate) struct PostingList {
     bytes: Bytes,
     pages: Pages,
-    /// Where its tags lie, and what was read of them.
+    /// The range of the tags in the file, and their bytes once they were read.
     tags_at: Range<u64>,
     tags: Option<Bytes>,
     count: u32,
-    /// Which block is unpacked.
+    /// The number of the unpacked block.
     block: usize,
     docs: [u32; BLOCK],
     times: [u32; BLOCK],
     filled: usize,
     at: usize,
-    /// How often the word stands in the turns before one of the block, and in all of them. Nothing: not added up yet.
+    /// The occurrences before a record of the block and in the whole block; `None` if they were not added up yet.
     passed: Option<Passed>,
 }
 
@@ -311,7 +311,7 @@ impl PostingList {
         Ok(true)
     }
 
-    /// How often the word is followed by one with this tag, in the turn that is looked at.
+    /// Counts the occurrences in the current record that are followed by a word with this tag.
     pub(crate) fn followed_by(&mut self, tag: u8) -> IndexResult<u32> {
         let before = if self.has_skips() { self.skip(self.block, 2) as usize } else { 0 };
         let first =
@@ -395,7 +395,7 @@ fn find_tag(tags: &[u8], among: Range<usize>, tag: u8) -> Option<usize> {
     None
 }
 
-/// How many of some occurrences have a tag.
+/// Counts the occurrences with a tag among `times` of them, from `first` on.
 #[inline]
 fn tags_among(tags: &[u8], first: usize, times: usize, tag: u8) -> IndexResult<u32> {
     let mut count = 0;

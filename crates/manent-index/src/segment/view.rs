@@ -1,4 +1,4 @@
-//! A segment as a question sees it: whose turns its runs are now, and which of them may be shown.
+//! A segment together with the current catalogue: which of its records are live, and which a query selects.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::segment::dictionary::TermEntry;
 use crate::segment::postings::PostingList;
 use crate::segment::{Seconds, Segment, UNNAMED_ROLE};
 
-/// A segment, and the catalogue's word on its runs.
+/// A segment, and the rows of its runs in the current catalogue.
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentView {
     pub(crate) segment: Arc<Segment>,
@@ -39,22 +39,22 @@ impl SegmentView {
         SegmentView { segment, rows, dead, dead_turns }
     }
 
-    /// Whether the segment tells the role of every turn.
+    /// Returns true if the segment has the role of every record.
     pub(crate) fn knows_roles(&self) -> IndexResult<bool> {
         Ok(memchr::memchr(UNNAMED_ROLE, self.segment.role_of()?).is_none())
     }
 
-    /// How many turns are there.
+    /// Returns the number of live records.
     pub(crate) fn turns(&self) -> u64 {
         u64::from(self.segment.turns()) - self.dead_turns
     }
 
-    /// Whether any session of it is gone, so that it holds words that nobody should find.
+    /// Returns true if any stream of the segment is gone, so that it holds words that must not be found.
     pub(crate) fn holds_gone(&self) -> bool {
         self.rows.contains(&None)
     }
 
-    /// In how many turns that are there a word stands.
+    /// Returns the number of live records with a word.
     pub(crate) fn count_of(&self, entry: &TermEntry) -> IndexResult<u64> {
         if self.dead.is_empty() {
             Ok(u64::from(entry.count))
@@ -90,7 +90,7 @@ impl SegmentView {
     }
 }
 
-/// Which turns a question wants, apart from their words.
+/// The conditions of a query apart from its words.
 pub(crate) struct Filter<'a> {
     /// By the row of the session in the catalogue: up to which number its turns are wanted. Nothing: all of all.
     pub(crate) sessions: Option<&'a [u64]>,
@@ -103,7 +103,7 @@ pub(crate) struct Filter<'a> {
     pub(crate) alive: Option<OffsetFilter<'a>>,
 }
 
-/// Whether what begins at an offset of a file is wanted.
+/// Selects records by their offset in the file.
 pub type OffsetFilter<'a> = &'a (dyn Fn(u64) -> bool + Sync);
 
 /// All turns of a session are wanted, or none.
@@ -176,7 +176,7 @@ impl SegmentFilter<'_> {
         }
     }
 
-    /// Whether turns that are there are left out, so that the length of a list does not tell how many match.
+    /// Returns true if live records may be left out, so that the length of a list is not the number of matches.
     pub(crate) fn hides_any(&self) -> bool {
         self.runs.is_some() || self.roles.is_some() || self.seconds.is_some() || self.alive.is_some()
     }

@@ -71,7 +71,7 @@ fn a_merge_is_what_would_have_been_made_at_once() {
     }
 }
 
-/// Nothing of a session that is gone is left in the bytes: no word of it, and no role.
+/// A merge leaves nothing of a session that is gone in the bytes: no word of it, and no role.
 #[test]
 fn a_merge_keeps_nothing_of_what_is_gone() {
     let turn = |role: &str, text: &str| Turn {

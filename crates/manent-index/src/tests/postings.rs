@@ -30,7 +30,7 @@ impl MergedDocs {
         MergedDocs { docs, times, tags }
     }
 
-    /// How long the turn is, and when it was said: anything that depends on nothing but its number.
+    /// A length and a time for a record: anything that depends on its number alone.
     fn norm(doc: u32) -> u8 {
         (doc.wrapping_mul(2_654_435_761) >> 24) as u8
     }

@@ -137,7 +137,7 @@ impl Life {
         file.set_len(len).map_err(said)
     }
 
-    /// As after a power cut: the last records are gone, and others come in their place.
+    /// Replaces the last records by others, as after a power cut.
     fn cut_and_grown(&mut self) -> Done {
         let Some(path) = self.log("k") else { return Ok(()) };
         let bytes = fs::read(&path).map_err(said)?;
@@ -288,7 +288,7 @@ impl Life {
     }
 }
 
-/// Whether it begins with a header.
+/// Returns true if the file begins with a header.
 fn is_ours(log: &[u8]) -> bool {
     log.starts_with(b"{\"seq\":0,")
 }

@@ -7,10 +7,10 @@ use manent::{Hit, Query, SearchResults, Store};
 use super::NOW_MS;
 use super::oracle::{Ask, Spot, Truth, Turn, spot};
 
-/// As much as there is.
+/// A limit that no answer reaches.
 pub(crate) const ALL: usize = 1_000_000;
 
-/// How closely two answers are compared.
+/// Selects how closely two answers are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Like {
     /// To the last bit: hits, their order, scores, titles, snippets.
@@ -62,12 +62,12 @@ fn told(turn: &Turn) -> Told {
     (spot(&turn.id, turn.seq), turn.role.clone(), turn.ts.clone())
 }
 
-/// What is in one more often than in the other.
+/// Returns the turns that are in one answer more often than in the other.
 fn beyond<'a>(these: &'a Counted, those: &Counted) -> Vec<&'a Told> {
     these.iter().filter(|(turn, n)| those.get(*turn).is_none_or(|m| m < n)).map(|(turn, _)| turn).collect()
 }
 
-/// As [`check`], without asking for a few.
+/// Checks like [`check`], but asks for all hits only.
 pub(crate) fn check_all(store: &Store, truth: &Truth, ask: &Ask) -> Result<SearchResults, String> {
     let found = search(store, ask, ALL)?;
     compare(&found, truth, ask).map_err(|what| format!("{:?}: {what}", ask.text()))?;

@@ -9,7 +9,7 @@ use super::check::{ALL, search};
 use super::oracle::{Ask, Part};
 use super::scenes::{find, open, say};
 
-/// What is asked of an index: all that it can be asked.
+/// Everything that an index can be asked.
 #[derive(Debug, PartialEq)]
 struct Told {
     found: Vec<SearchResults>,

@@ -24,7 +24,7 @@ fn purge(store: &Store) -> manent::Result<()> {
     store.purge(&[at], true).map(drop)
 }
 
-/// Of sessions that say what the secret one says too, as its forks do: they get a copy.
+/// The sessions that also hold the secret text, as forks do: they get a copy.
 fn purge_parent(store: &Store) -> manent::Result<()> {
     let at = store.find_in(Place::Live, &key("work"))?.id;
     store.purge(&[at], false).map(drop)
@@ -37,7 +37,7 @@ fn scenes() -> [(&'static str, SimDisk); 3] {
 const ACTS: [(&str, Act); 4] =
     [("search", search), ("reindex", reindex), ("purge", purge), ("purge a parent", purge_parent)];
 
-/// Whether the operation that was struck was one that changes the disk.
+/// The operation that was struck changes the disk.
 fn struck_a_change(disk: &SimDisk) -> bool {
     let changing =
         ["append", "set_len", "sync", "sync_dir", "rename", "rename_new", "remove", "create_dir_all"];
@@ -220,7 +220,7 @@ fn a_purge_holds_against_a_search_of_another_process() {
     assert!(purged > 100, "purged {purged} times only");
 }
 
-/// What could not be finished for want of room takes none.
+/// A write that failed for want of room leaves nothing behind.
 #[test]
 fn a_full_disk_is_not_made_fuller_by_an_index_that_finds_no_room() {
     for (scene, image) in scenes() {

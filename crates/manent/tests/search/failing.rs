@@ -14,7 +14,7 @@ use super::scenes::{
     HOME, SECRETS, behind, expect_right, expect_right_of, files_with, find, logs, say, untold,
 };
 
-/// What does not work on files of the index.
+/// The operation that fails on files of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
     Everything,

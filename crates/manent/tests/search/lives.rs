@@ -17,17 +17,17 @@ pub(crate) struct Life {
     pub(crate) dir: tempfile::TempDir,
     /// Each is a program of its own, as far as the index is concerned.
     pub(crate) handles: Vec<Store>,
-    /// What was done, for whoever has to find out.
+    /// A log of the steps, to explain a failure.
     pub(crate) did: Vec<String>,
     /// The files of the index, as a backup has them.
     pub(crate) backup: Option<Vec<(PathBuf, Vec<u8>)>>,
-    /// How closely answers must agree. Bytes that rot in a log of ours are only noticed where a hit is looked at.
+    /// Selects how closely answers must agree. Bytes that rot in a log are only noticed where a hit is read.
     pub(crate) like: Like,
     second: i64,
     pub(crate) stats: Stats,
 }
 
-/// What happened, to show that lives are worth living.
+/// Counts of what happened, to show that the lives cover every case.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     pub(crate) steps: u64,
@@ -114,7 +114,7 @@ impl Life {
         text
     }
 
-    /// When the next turn is said: often in the same second as the one before it.
+    /// Returns the time of the next turn: often the same second as the one before it.
     pub(crate) fn ts(&mut self) -> String {
         self.second += [0, 0, 1, 1, 60, 90_000][self.rng.below(6) as usize];
         let ms = self.second * 1000 + self.rng.below(1000) as i64;

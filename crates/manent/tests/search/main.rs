@@ -54,5 +54,5 @@ fn key(text: &str) -> manent::SessionKey {
     manent::SessionKey::new(text).unwrap()
 }
 
-/// When all questions are asked: 2026-11-15T18:07:00Z.
+/// The time at which all queries are asked: 2026-11-15T18:07:00Z.
 const NOW_MS: i64 = 1_794_766_020_000;

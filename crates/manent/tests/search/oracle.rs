@@ -6,7 +6,7 @@ use manent::backend::{Seek, Target};
 use manent::{LogItem, Place, Record, Start, Store, StreamId};
 use manent_sim::Rng;
 
-/// Of five letters mostly, so that one can take another's place in a file; with beginnings that they share, and with
+/// Words of five letters mostly, so that one can take another's place in a file; with common prefixes, and with
 /// forms of one word.
 pub(crate) const WORDS: [&str; 32] = [
     "alpha", "alpin", "alpes", "bravo", "brave", "brand", "carol", "cargo", "delta", "delay", "extra",
@@ -16,7 +16,7 @@ pub(crate) const WORDS: [&str; 32] = [
 
 pub(crate) const ROLES: [&str; 4] = ["user", "assistant", "tool", "system"];
 
-/// Where a turn is, in a form that can be sorted.
+/// The place of a turn, in a form that can be sorted.
 pub(crate) type Spot = (Place, String, String, u64);
 
 pub(crate) fn spot(at: &StreamId, seq: u64) -> Spot {
@@ -33,7 +33,7 @@ pub(crate) struct Turn {
     pub(crate) words: Vec<String>,
 }
 
-/// What a store holds.
+/// All turns of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Truth {
     pub(crate) turns: Vec<Turn>,
@@ -86,7 +86,7 @@ impl Truth {
             .filter(|turn| turn.id.place != Place::Trash || self.is_shown(&turn.id.id, turn.seq, 0))
     }
 
-    /// Whether a session that is not in the trash shows a record of this one as its own.
+    /// Returns true if a session that is not in the trash shows a record of this one as its own.
     fn is_shown(&self, id: &str, seq: u64, depth: u32) -> bool {
         let mut forks = self.forks.iter().filter(|(_, _, parent, upto)| parent == id && seq <= *upto);
         !id.is_empty()
@@ -153,7 +153,7 @@ pub(crate) struct Ask {
     pub(crate) not: Vec<Part>,
     pub(crate) roles: Vec<String>,
     pub(crate) not_roles: Vec<String>,
-    /// As `session:` takes them.
+    /// Values of the filter `session:`.
     pub(crate) sessions: Vec<String>,
     pub(crate) not_sessions: Vec<String>,
     /// Seconds since 1970.
@@ -184,21 +184,21 @@ impl Ask {
         items.join(" ")
     }
 
-    /// Whether a search falls back to what is near.
+    /// Returns true if a search falls back to related turns.
     pub(crate) fn is_plain(&self) -> bool {
         let bare =
             |any: &Vec<Part>| any.len() == 1 && !any[0].prefix && (any[0].joined || any[0].words.len() == 1);
         !self.must.is_empty() && self.not.is_empty() && self.must.iter().all(bare)
     }
 
-    /// Whether a turn is meant; nothing where that depends on when it was said and it does not say so.
+    /// Returns true if a query selects a turn; `None` if that depends on a time that the turn does not give.
     pub(crate) fn takes(&self, turn: &Turn) -> Option<bool> {
         let all = self.must.iter().all(|any| any.iter().any(|part| part.is_in(&turn.words)));
         let none = self.not.iter().all(|part| !part.is_in(&turn.words));
         if !all || !none { Some(false) } else { self.admits(turn) }
     }
 
-    /// As [`Ask::takes`], whatever was said.
+    /// Applies the filters of [`Ask::takes`] without its words.
     pub(crate) fn admits(&self, turn: &Turn) -> Option<bool> {
         let role = turn.role.to_lowercase();
         let by = (self.roles.is_empty() || self.roles.contains(&role)) && !self.not_roles.contains(&role);

@@ -28,7 +28,7 @@ pub(crate) fn try_open(disk: &SimDisk) -> manent::Result<Store> {
     Ok(Store::on_files(files, options))
 }
 
-/// What the logs say.
+/// The turns of the logs.
 pub(crate) fn truth(disk: &SimDisk) -> Truth {
     Truth::of(&fresh_on(Files::open_on(Arc::new(disk.clone()), HOME.into()).unwrap())).unwrap()
 }
@@ -61,7 +61,7 @@ pub(crate) fn logs() -> SimDisk {
     disk
 }
 
-/// As [`logs`], with an index on the disk that is behind: sessions grew, moved and came since.
+/// Builds [`logs`] with an index on the disk that is behind: sessions grew, moved and came since.
 pub(crate) fn behind() -> SimDisk {
     let disk = logs();
     open(&disk).reindex(&mut |_, _| {}).unwrap();
@@ -74,7 +74,7 @@ pub(crate) fn behind() -> SimDisk {
     disk
 }
 
-/// As [`logs`], with an index of several segments that knows everything but the secret, which was said since.
+/// Builds [`logs`] with an index of several segments that knows everything but the secret, which was added since.
 pub(crate) fn untold() -> SimDisk {
     let disk = SimDisk::new(0);
     let store = open(&disk);
@@ -94,7 +94,7 @@ pub(crate) fn expect_right(disk: &SimDisk, store: &Store, what: &str) {
     expect_right_of(disk, &[store, &open(disk)], what);
 }
 
-/// As [`expect_right`], of some stores.
+/// Checks some stores like [`expect_right`].
 #[track_caller]
 pub(crate) fn expect_right_of(disk: &SimDisk, stores: &[&Store], what: &str) {
     let truth = truth(disk);

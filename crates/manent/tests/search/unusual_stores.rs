@@ -234,7 +234,7 @@ fn a_store_whose_index_cannot_be_kept_does_everything() {
     assert_eq!(store.sessions(Place::Live, None, 5).unwrap().total, 1);
 }
 
-/// What a link leads to is somebody else's.
+/// The target of a symbolic link belongs to somebody else.
 #[test]
 fn a_link_in_place_of_the_index_is_not_followed() {
     let (dir, store) = scene();

@@ -12,7 +12,7 @@ use super::scenes::open;
 /// A session of ours: its id and its key.
 type Session = (String, String);
 
-/// Who acted.
+/// The program that acted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     Us,
@@ -94,7 +94,7 @@ impl Life {
         Ok(())
     }
 
-    /// What one of the programs says is missing must be that.
+    /// Every session that a program reports as missing must be missing.
     pub(crate) fn check_losses(&self, at: usize) -> Done {
         let missing = self.handles[at].missing().map_err(said)?;
         let ours = missing.into_iter().filter(|missing| missing.ours);

@@ -9,7 +9,7 @@ pub(crate) fn fresh(home: &std::path::Path) -> Store {
     fresh_on(Files::open(home).unwrap())
 }
 
-/// As [`fresh`], on what another store stands on.
+/// Opens a store like [`fresh`] on the backend of another store.
 pub(crate) fn fresh_on(files: Files) -> Store {
     Store::on(Arc::new(files), None, StoreOptions::default())
 }
