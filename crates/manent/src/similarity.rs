@@ -1,4 +1,4 @@
-//! MinHash signatures: estimates of how much two sets have in common, and candidates for comparison in a large
+//! `MinHash` signatures: estimates of how much two sets have in common, and candidates for comparison in a large
 //! collection.
 //!
 //! A set is reduced to 32 bytes by one-permutation hashing: every element is hashed into one of 32 bins, and the
@@ -80,7 +80,7 @@ impl MinHash {
     }
 }
 
-/// The MinHash signature of a set, one byte per bin.
+/// The [`MinHash`] signature of a set, one byte per bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signature([u8; BINS]);
 

@@ -409,7 +409,7 @@ mod tests {
 }
 
 #[cfg(test)]
-mod tests_1 {
+mod negation_tests {
     use super::*;
 
     #[test]

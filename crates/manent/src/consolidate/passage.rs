@@ -354,7 +354,7 @@ mod tests {
 }
 
 #[cfg(test)]
-mod tests_1 {
+mod sentence_tests {
     use super::*;
 
     fn texts(text: &str) -> Vec<String> {

@@ -148,9 +148,9 @@ impl Session {
         let Some(part) = self.take_part()? else { return Ok(None) };
         let setting = part.setting().map(|(setting, _)| setting);
         let planner = CompactionPlanner { part: &part, setting: setting.as_ref(), tokens };
-        let planned = planned(&planner, limits, asked, summariser);
+        let record = plan_record(&planner, limits, asked, summariser);
         self.keep_part(part);
-        let Some((body, compacted)) = planned? else { return Ok(None) };
+        let Some((body, compacted)) = record? else { return Ok(None) };
         let seq = self.append(body)?.seq;
         Ok(Some(CompactedContext { seq, ..compacted }))
     }
@@ -169,7 +169,7 @@ impl Session {
 }
 
 /// Plans a compaction if one is needed. Returns its record, and what it does once that has a number.
-fn planned(
+fn plan_record(
     planner: &CompactionPlanner<'_>,
     limits: Limits,
     asked: bool,
@@ -187,16 +187,16 @@ fn planned(
             target.max_tokens.min(Limits { max_tokens: before.tokens, ..limits }.target().max_tokens);
     }
     let mut tried = Vec::new();
-    let Some((way, planned)) = planner.plan(before.tokens, target, summariser, &mut tried) else {
+    let Some((way, plan)) = planner.plan(before.tokens, target, summariser, &mut tried) else {
         if reason == CompactionReason::Manual {
             return Ok(None);
         }
         let least = planner.least();
         return Err(Error::CannotCompact { tokens: least, limit: limits.max_tokens });
     };
-    let after = planner.render(Some(&planned.compaction)).tokens;
-    let body = planned.body(reason, way, before.tokens, after);
-    let kept_from = planned.compaction.kept_from;
+    let after = planner.render(Some(&plan.compaction)).tokens;
+    let body = plan.body(reason, way, before.tokens, after);
+    let kept_from = plan.compaction.kept_from;
     let before = before.tokens;
     Ok(Some((body, CompactedContext { seq: 0, reason, way, before, after, kept_from, tried })))
 }

@@ -237,7 +237,7 @@ impl PassageReader {
             match held {
                 ContextRecord::Compaction(compaction) => self.compactions.push(compaction.clone()),
                 ContextRecord::Undo(target) => {
-                    self.compactions.retain(|compaction| compaction.seq != *target)
+                    self.compactions.retain(|compaction| compaction.seq != *target);
                 }
                 ContextRecord::PromptConfig(noted) => self.noted = Some(noted.clone()),
                 _ => {}
