@@ -132,12 +132,12 @@ impl PendingPurge {
 
 /// The sessions that are there.
 #[derive(Debug, Default)]
-pub(crate) struct Present {
+pub(crate) struct PresentSessions {
     ids: HashSet<String>,
     keys: HashSet<String>,
 }
 
-impl Present {
+impl PresentSessions {
     pub(crate) fn note_rows(&mut self, rows: &[RowRef]) -> IndexResult<()> {
         for row in rows {
             let row = row.row()?;
@@ -176,13 +176,13 @@ pub(crate) fn replace_rows(
     known: &mut LoadedIndex,
     batch: &[ChangedStream],
     rows: Vec<RowRef>,
-    found: &mut Present,
+    found: &mut PresentSessions,
 ) -> IndexResult<()> {
     let olds = || batch.iter().filter_map(|changed| changed.old.as_ref());
     let done_with: HashSet<u64> = olds().map(|old| old.number).collect();
     known.rows.retain(|row| !done_with.contains(&row.number()));
     if !done_with.is_empty() {
-        let mut present = Present::default();
+        let mut present = PresentSessions::default();
         present.note_rows(&rows)?;
         let mut others = HashSet::new();
         for row in &rows {
@@ -214,7 +214,7 @@ pub(crate) fn drop_gone(known: &mut LoadedIndex, gone: &[Arc<Row>]) {
 impl Index {
     /// Decides which of the sessions that went are lost, when everything was looked at. `found`: what was read in this
     /// sweep.
-    pub(crate) fn settle_gone(&self, known: &mut LoadedIndex, found: &Present) -> IndexResult<()> {
+    pub(crate) fn settle_gone(&self, known: &mut LoadedIndex, found: &PresentSessions) -> IndexResult<()> {
         if self.corpus.losses() == LossPolicy::Ignored {
             known.gone.clear();
         }
@@ -227,7 +227,7 @@ impl Index {
         let leaves = |gone: &LostSession| leaving.iter().any(|leaving| leaving.is_row(&gone.row));
         known.gone.retain(|gone| !found.holds(gone) && !leaves(gone));
         if known.gone.iter().any(|gone| !gone.sure) {
-            let mut present = Present::default();
+            let mut present = PresentSessions::default();
             present.note_rows(&known.rows)?;
             known.gone.retain(|gone| gone.sure || !(present.holds(gone) || gone.lies_there(&*self.corpus)));
             known.gone.iter_mut().for_each(|gone| gone.sure = true);
@@ -287,7 +287,7 @@ impl Index {
         let stale: HashSet<u64> = olds.clone().chain(&went).map(|row| row.number).collect();
         let mut lost = known.gone.clone();
         lost.extend(went.iter().filter_map(|row| LostSession::of(row)));
-        let (mut present, mut settled) = (Present::default(), true);
+        let (mut present, mut settled) = (PresentSessions::default(), true);
         let is_any = !lost.is_empty() || olds.clone().any(|row| LostSession::of(row).is_some());
         for changed in changed.iter().filter(|_| is_any) {
             let gone = changed.old.as_ref().and_then(|row| LostSession::of(row));
@@ -401,7 +401,7 @@ impl Index {
             return Ok(None);
         }
         let leaving = self.leaving();
-        let mut present = Present::default();
+        let mut present = PresentSessions::default();
         for place in Place::ALL {
             for listed in self.corpus.list(place, Selector::Key(key), ListDetail::Header)? {
                 present.note(&listed.id.id, key.as_str());

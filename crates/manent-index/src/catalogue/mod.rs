@@ -303,7 +303,7 @@ impl Row {
         if self.given.is_empty() { &self.said } else { &self.given }
     }
 
-    /// All but what stands in front: see [`rows`].
+    /// Writes all fields but those of the front.
     fn put(&self, out: &mut Vec<u8>) {
         let flags = [self.damaged, self.torn, self.native, self.last.is_some(), self.stale, self.headed];
         let flags = flags.iter().rev().fold(0, |all, flag| all << 1 | u64::from(*flag));
@@ -395,7 +395,7 @@ pub(crate) struct SegmentFile {
 
 /// The part of a catalogue besides its rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct CatalogueHead {
     pub(crate) next_number: u64,
     pub(crate) segments: Vec<SegmentFile>,
     /// The backend's cursor when all streams were last compared.
@@ -407,7 +407,7 @@ pub(crate) struct Head {
 }
 
 /// The bytes of a catalogue file.
-pub(crate) fn encode(rows: &[Arc<Row>], head: &Head) -> Vec<u8> {
+pub(crate) fn encode(rows: &[Arc<Row>], head: &CatalogueHead) -> Vec<u8> {
     let mut out = Vec::new();
     let checked_ms = head.checked_ms.cast_unsigned();
     for number in [rows.len() as u64, head.next_number, checked_ms, head.segments.len() as u64] {
@@ -439,14 +439,17 @@ pub(crate) fn encode(rows: &[Arc<Row>], head: &Head) -> Vec<u8> {
 }
 
 /// Opens a catalogue file.
-pub(crate) fn decode(pages: Pages) -> IndexResult<(Head, CatalogueFile)> {
+pub(crate) fn decode(pages: Pages) -> IndexResult<(CatalogueHead, CatalogueFile)> {
     let end = pages.len().checked_sub(8).ok_or_else(|| broken("too short"))?;
     let fronts_at = u64_at(&pages.read(end..end + 8)?, 0);
     let bytes = pages.read(0..fronts_at.min(end))?;
     let mut from = VarintReader::new(&bytes);
     let rows = from.next()? as usize;
-    let mut head =
-        Head { next_number: from.next()?, checked_ms: from.next()?.cast_signed(), ..Head::default() };
+    let mut head = CatalogueHead {
+        next_number: from.next()?,
+        checked_ms: from.next()?.cast_signed(),
+        ..CatalogueHead::default()
+    };
     for _ in 0..from.next()? {
         head.segments.push(SegmentFile { name: from.text()?.to_owned(), bytes: from.next()? });
     }
@@ -506,12 +509,12 @@ mod tests {
         };
         let rows = [Arc::new(row), Arc::new(Row { number: 8, ..Row::default() })];
         let segments = vec![SegmentFile { name: text("s"), bytes: 5 }];
-        let head = Head {
+        let head = CatalogueHead {
             next_number: 9,
             segments,
             cursor: Cursor::new(vec![1, u64::MAX]),
             checked_ms: -3,
-            ..Head::default()
+            ..CatalogueHead::default()
         };
         let (same_head, filed) = decode(Pages::Memory(Arc::new(encode(&rows, &head)))).unwrap();
         assert_eq!(same_head, head);

@@ -108,22 +108,11 @@ fn bring_up(
         return Ok(());
     }
     let names: HashSet<&str> = noted.iter().map(|stat| stat.name.as_str()).collect();
-    let mut old = Vec::new();
-    let mut failed = None;
-    rows.retain(|row| match row.name() {
-        Ok(name) if names.contains(name) => {
-            old.push(row.clone());
-            false
-        }
-        Ok(_) => true,
-        Err(broken) => {
-            failed = Some(broken);
-            true
-        }
-    });
-    if let Some(broken) = failed {
-        return Err(broken.into());
+    let (mut old, mut others) = (Vec::new(), Vec::with_capacity(rows.len()));
+    for row in rows.drain(..) {
+        if names.contains(row.name()?) { old.push(row) } else { others.push(row) }
     }
+    *rows = others;
     let mut changed = Vec::with_capacity(noted.len());
     for StreamStat { name, version, bytes, .. } in noted {
         let known = old.iter().find(|row| row.name().is_ok_and(|other| other == name));

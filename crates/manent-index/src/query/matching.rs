@@ -12,7 +12,7 @@ use crate::query::score::{Scored, TopK};
 use crate::query::{Clause, Phrase, Query, score};
 use crate::segment::dictionary::TermEntry;
 use crate::segment::postings::{self, END, PostingList};
-use crate::segment::view::{Filter, SegmentFilter, SegmentView};
+use crate::segment::view::{QueryFilter, SegmentFilter, SegmentView};
 
 /// The best records of a query that hold all of it.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Matched {
 pub(crate) fn matching(
     all_views: &[SegmentView],
     query: &Query,
-    filter: &Filter<'_>,
+    filter: &QueryFilter<'_>,
     mut best: TopK<'_>,
 ) -> IndexResult<Matched> {
     let views = all_views;
@@ -94,7 +94,7 @@ fn search_segment(
     number: usize,
     must: &[ResolvedClause],
     not: &[ResolvedClause],
-    filter: &Filter<'_>,
+    filter: &QueryFilter<'_>,
     best: &mut TopK<'_>,
 ) -> IndexResult<Option<u64>> {
     let Some(mut sources) = sources(view, number, must)? else { return Ok(Some(0)) };

@@ -9,7 +9,7 @@ use crate::error::IndexResult;
 use crate::query::score::{Scored, TopK};
 use crate::query::{Query, score};
 use crate::segment::dictionary::TermEntry;
-use crate::segment::view::{Filter, SegmentView};
+use crate::segment::view::{QueryFilter, SegmentView};
 use crate::words::{is_stop, stem, stem_prefix};
 
 impl ScoreScope {
@@ -26,7 +26,7 @@ impl ScoreScope {
 pub(crate) fn related(
     views: &[SegmentView],
     query: &Query,
-    filter: &Filter<'_>,
+    filter: &QueryFilter<'_>,
     rows: usize,
     scope: ScoreScope,
     mut best: TopK<'_>,

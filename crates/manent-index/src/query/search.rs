@@ -23,7 +23,7 @@ use crate::refresh::ingest::seconds;
 use crate::refresh::loaded::Snapshot;
 use crate::refresh::{Index, IndexProgress, RefreshError, RefreshResult, Save};
 use crate::segment::RecordRef;
-use crate::segment::view::{ALL, Filter, NONE, OffsetFilter};
+use crate::segment::view::{ALL, NONE, OffsetFilter, QueryFilter};
 
 /// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -103,7 +103,8 @@ impl Index {
             // Streams that are moved all the time are kept where they are for once, if a program of ours moves them.
             let _still = if left == 0 { self.corpus.lock_moves() } else { None };
             let snapshot = self.refresh(Save::Sometimes, &mut *progress)?;
-            match self.execution(&snapshot, query, alive).ask(limit) {
+            let execution = QueryExecution { corpus: &*self.corpus, snapshot: &snapshot, query, alive };
+            match execution.ask(limit) {
                 Ok((answer, stale)) if stale.is_empty() => return Ok(answer),
                 Ok((answer, stale)) => {
                     self.mark_stale(&stale);
@@ -123,21 +124,13 @@ impl Index {
             return self.search_alive(query, limit, &mut |_, _| {}, None);
         };
         // Hits that are not where they were are left out: whoever reads the streams now finds them again.
-        let found = match self.execution(&snapshot, query, None).ask(limit) {
+        let execution = QueryExecution { corpus: &*self.corpus, snapshot: &snapshot, query, alive: None };
+        let found = match execution.ask(limit) {
             Ok((found, _)) => found,
             Err(RefreshError::Failed(e)) => return Err(e),
             Err(_) => SearchResults::default(),
         };
         Ok(SearchResults { total: None, partial: Some(reading), ..found })
-    }
-
-    fn execution<'a>(
-        &'a self,
-        snapshot: &'a Snapshot,
-        query: &'a Query,
-        alive: Option<OffsetFilter<'a>>,
-    ) -> QueryExecution<'a> {
-        QueryExecution { corpus: &*self.corpus, snapshot, query, alive }
     }
 }
 
@@ -167,7 +160,7 @@ impl QueryExecution<'_> {
             (roles.is_empty() || roles.contains(&role)) && !not_roles.contains(&role)
         };
         let asks_for_role = !roles.is_empty() || !not_roles.is_empty();
-        let filter = Filter {
+        let filter = QueryFilter {
             sessions: wanted.as_deref(),
             role: asks_for_role.then_some(&wants_role as &(dyn Fn(&str) -> bool + Sync)),
             since: self.query.since_ms.map(seconds),
@@ -215,7 +208,7 @@ impl QueryExecution<'_> {
     ///
     /// Where the index knows only nearly whether they do, more of them are read until those that are left out cannot be
     /// better: none scores higher than the index said.
-    fn matched(&self, filter: &Filter<'_>, limit: usize) -> RefreshResult<Matched> {
+    fn matched(&self, filter: &QueryFilter<'_>, limit: usize) -> RefreshResult<Matched> {
         let tie = |a: &Scored, b: &Scored| self.tie(a, b);
         let views = &self.snapshot.views;
         let matcher = Matcher::of_query(self.query);
@@ -272,7 +265,7 @@ impl QueryExecution<'_> {
     }
 
     /// Returns true if the index alone tells the roles of all records, as far as a role is asked for.
-    fn knows_roles(&self, filter: &Filter<'_>) -> IndexResult<bool> {
+    fn knows_roles(&self, filter: &QueryFilter<'_>) -> IndexResult<bool> {
         for view in self.snapshot.views.iter().filter(|_| filter.role.is_some()) {
             if !view.knows_roles()? {
                 return Ok(false);

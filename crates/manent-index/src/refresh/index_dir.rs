@@ -21,7 +21,7 @@ use manent_log::Durability;
 use manent_store::{Blob, Blobs, Lock, SessionKey, Version};
 
 use crate::catalogue::missing::PendingPurge;
-use crate::catalogue::{self, CatalogueFile, Head, Row, SegmentFile};
+use crate::catalogue::{self, CatalogueFile, CatalogueHead, Row, SegmentFile};
 use crate::error::{Error, IndexResult, Result, broken};
 use crate::pages::{self, Pages};
 use crate::segment::Segment;
@@ -168,7 +168,7 @@ impl IndexDir {
     }
 
     /// Opens the catalogue; `None` if there is none.
-    pub(crate) fn catalogue(&self) -> IndexResult<Option<(Head, CatalogueFile)>> {
+    pub(crate) fn catalogue(&self) -> IndexResult<Option<(CatalogueHead, CatalogueFile)>> {
         match self.is_ours() {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(e.into()),

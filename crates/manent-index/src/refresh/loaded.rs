@@ -6,7 +6,7 @@ use std::sync::Arc;
 use manent_store::{Blob, Cursor, Place};
 
 use crate::catalogue::missing::LostSession;
-use crate::catalogue::{self, Head, RowRef, SegmentFile};
+use crate::catalogue::{self, CatalogueHead, RowRef, SegmentFile};
 use crate::error::IndexResult;
 use crate::pages::Pages;
 use crate::refresh::index_dir::{Edition, IndexDir};
@@ -97,18 +97,20 @@ impl LoadedIndex {
         }
         let filed = Arc::new(filed);
         let rows = (0..filed.len() as u32).map(|at| RowRef::OnDisk(filed.clone(), at)).collect();
-        let Head { next_number, cursor, checked_ms, gone, .. } = head;
-        let saved_cursor = cursor.clone();
-        let found = LoadedIndex {
+        let CatalogueHead { next_number, cursor, checked_ms, gone, .. } = head;
+        Ok(LoadedIndex {
             rows,
             next_number,
             segments,
             edition,
+            catalogue,
+            saved_cursor: cursor.clone(),
             cursor,
-            saved_cursor,
+            checked_ms,
+            gone,
+            has_strays,
             ..LoadedIndex::default()
-        };
-        Ok(LoadedIndex { catalogue, checked_ms, gone, has_strays, ..found })
+        })
     }
 
     /// Forgets the names of the segments, because their files are gone from the disk.
@@ -180,7 +182,8 @@ impl LoadedIndex {
         let named: Vec<SegmentFile> = segments.iter().filter_map(|held| held.named.clone()).collect();
         let rows = self.rows.iter().map(RowRef::row).collect::<IndexResult<Vec<_>>>()?;
         let (next_number, cursor, checked_ms) = (self.next_number, self.cursor.clone(), self.checked_ms);
-        let head = Head { next_number, segments: named, cursor, checked_ms, gone: self.gone.clone() };
+        let head =
+            CatalogueHead { next_number, segments: named, cursor, checked_ms, gone: self.gone.clone() };
         dir.put_catalogue(catalogue::encode(&rows, &head), &head.segments)?;
         self.saved_cursor = head.cursor;
         self.segments = segments;

@@ -23,7 +23,7 @@ use manent_store::{ProgressFn, SessionKey, Version};
 use crate::catalogue::RowRef;
 use crate::catalogue::listing::IndexState;
 use crate::catalogue::lookup::ByKey;
-use crate::catalogue::missing::{PendingPurge, Present, drop_gone, known_by_id, replace_rows};
+use crate::catalogue::missing::{PendingPurge, PresentSessions, drop_gone, known_by_id, replace_rows};
 use crate::catalogue::recently_written::RecentlyWritten;
 use crate::corpus::Corpus;
 use crate::error::{Error, IndexDamage, IndexResult, Result};
@@ -370,7 +370,7 @@ impl Index {
         if changed.is_empty() && gone.is_empty() {
             let known = state.known.get_or_insert_default();
             known.is_checked = true;
-            self.settle_gone(known, &Present::default())?;
+            self.settle_gone(known, &PresentSessions::default())?;
             return self.save(state, save, this);
         }
         state.snapshot = None;
@@ -388,7 +388,7 @@ impl Index {
         // Until everything was read, nobody may believe that nothing else came.
         let cursor = std::mem::take(&mut known.cursor);
         let moved: MovedStreams = Mutex::new(known_by_id(&known.gone, &gone).collect());
-        let (mut done, mut lost, mut found) = (0, false, Present::default());
+        let (mut done, mut lost, mut found) = (0, false, PresentSessions::default());
         for batch in in_batches(changed) {
             let bytes: u64 = batch.iter().map(ChangedStream::unread_bytes).sum();
             let onto = self.dir.as_ref().filter(|_| writing.is_some());

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 
 use crate::error::{IndexResult, broken};
 use crate::query::score;
-use crate::segment::dictionary::{Cursor, DictionaryWriter, TermEntry};
-use crate::segment::postings::{self, Bound, tag_at};
+use crate::segment::dictionary::{DictionaryWriter, TermCursor, TermEntry};
+use crate::segment::postings::{self, BlockBound, tag_at};
 use crate::segment::view::SegmentView;
 use crate::segment::{RECORD_REF_BYTES, RecordRef, Run, Segment, SegmentParts, UNNAMED_ROLE, put_record_ref};
 use crate::words::Words;
@@ -171,7 +171,7 @@ impl SegmentParts {
     ) {
         let (lists, before) = (self.lists.len(), self.tags.len());
         let norms = &self.norms;
-        let bound = |doc: u32, times: u32| Bound {
+        let bound = |doc: u32, times: u32| BlockBound {
             impact: score::impact(times, norms.get(doc as usize).copied().unwrap_or_default()),
             newest: seconds.get(doc as usize).copied().unwrap_or_default(),
         };
@@ -264,7 +264,7 @@ fn take_over(view: &SegmentView, parts: &mut SegmentParts, seconds: &mut Vec<u32
 /// A segment to merge, read word by word.
 struct Source<'a> {
     segment: &'a Segment,
-    cursor: Cursor<'a>,
+    cursor: TermCursor<'a>,
     entry: Option<TermEntry>,
     shifts: Shifts,
 }

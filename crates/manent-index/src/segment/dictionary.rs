@@ -166,7 +166,7 @@ impl Dictionary {
         mut each: impl FnMut(&[u8], TermEntry),
     ) -> IndexResult<()> {
         let prefix = prefix.as_bytes();
-        let mut cursor = Cursor::new(self, self.block_of(prefix));
+        let mut cursor = TermCursor::new(self, self.block_of(prefix));
         while let Some(entry) = cursor.next()? {
             if cursor.word().starts_with(prefix) {
                 each(cursor.word(), entry);
@@ -178,14 +178,14 @@ impl Dictionary {
     }
 
     /// All words in order.
-    pub(crate) fn cursor(&self) -> Cursor<'_> {
-        Cursor::new(self, 0)
+    pub(crate) fn cursor(&self) -> TermCursor<'_> {
+        TermCursor::new(self, 0)
     }
 }
 
 /// Goes through the words in order.
 #[derive(Debug)]
-pub(crate) struct Cursor<'a> {
+pub(crate) struct TermCursor<'a> {
     dictionary: &'a Dictionary,
     /// The block to be read next.
     next_block: usize,
@@ -196,12 +196,12 @@ pub(crate) struct Cursor<'a> {
     tags: u64,
 }
 
-impl<'a> Cursor<'a> {
-    fn new(dictionary: &'a Dictionary, next_block: usize) -> Cursor<'a> {
-        Cursor { dictionary, next_block, block: None, at: 0, word: Vec::new(), list: 0, tags: 0 }
+impl<'a> TermCursor<'a> {
+    fn new(dictionary: &'a Dictionary, next_block: usize) -> TermCursor<'a> {
+        TermCursor { dictionary, next_block, block: None, at: 0, word: Vec::new(), list: 0, tags: 0 }
     }
 
-    /// The word to which [`Cursor::next`] went.
+    /// The word to which [`TermCursor::next`] went.
     pub(crate) fn word(&self) -> &[u8] {
         &self.word
     }

@@ -30,7 +30,7 @@ const SKIP_BYTES: usize = 16;
 
 /// The best that a block can bring.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bound {
+pub(crate) struct BlockBound {
     pub(crate) impact: f32,
     /// The time of its newest record, in seconds since 1970.
     pub(crate) newest: u32,
@@ -42,7 +42,7 @@ pub(crate) fn tag(word: &str) -> u8 {
 }
 
 /// Writes the list of a word; `bound` tells what a turn brings.
-pub(crate) fn encode(out: &mut Vec<u8>, docs: &[u32], times: &[u32], bound: impl Fn(u32, u32) -> Bound) {
+pub(crate) fn encode(out: &mut Vec<u8>, docs: &[u32], times: &[u32], bound: impl Fn(u32, u32) -> BlockBound) {
     let mut previous = 0;
     if docs.len() < BLOCK {
         put_rest(out, docs, times, &mut previous);
@@ -53,10 +53,10 @@ pub(crate) fn encode(out: &mut Vec<u8>, docs: &[u32], times: &[u32], bound: impl
     let mut data = Vec::new();
     let mut before = 0_u32;
     for (docs, times) in docs.chunks(BLOCK).zip(times.chunks(BLOCK)) {
-        let mut best = Bound { impact: 0.0, newest: 0 };
+        let mut best = BlockBound { impact: 0.0, newest: 0 };
         for (doc, times) in docs.iter().zip(times) {
             let one = bound(*doc, *times);
-            best = Bound { impact: best.impact.max(one.impact), newest: best.newest.max(one.newest) };
+            best = BlockBound { impact: best.impact.max(one.impact), newest: best.newest.max(one.newest) };
         }
         let last = docs.last().copied().unwrap_or_default();
         for number in [last, data.len() as u32, before] {
@@ -183,7 +183,7 @@ impl PostingList {
     }
 
     /// The best that a block can bring; nothing where that was not written down.
-    pub(crate) fn bound(&self, block: usize) -> Option<Bound> {
+    pub(crate) fn bound(&self, block: usize) -> Option<BlockBound> {
         if !self.has_skips() {
             return None;
         }
@@ -191,7 +191,7 @@ impl PostingList {
         let impact = f32::from(both as u16) / f32::from(u16::MAX) * IMPACT_MAX;
         let end = (u64::from(both >> 16) + 1) * u64::from(DAY_SECONDS);
         let newest = u32::try_from(end - 1).unwrap_or(u32::MAX);
-        Some(Bound { impact, newest })
+        Some(BlockBound { impact, newest })
     }
 
     fn last_of(&self, block: usize) -> u32 {

@@ -91,7 +91,7 @@ impl SegmentView {
 }
 
 /// The conditions of a query apart from its words.
-pub(crate) struct Filter<'a> {
+pub(crate) struct QueryFilter<'a> {
     /// By the row of the session in the catalogue: up to which number its turns are wanted. Nothing: all of all.
     pub(crate) sessions: Option<&'a [u64]>,
     pub(crate) role: Option<&'a (dyn Fn(&str) -> bool + Sync)>,
@@ -110,7 +110,7 @@ pub type OffsetFilter<'a> = &'a (dyn Fn(u64) -> bool + Sync);
 pub(crate) const ALL: u64 = u64::MAX;
 pub(crate) const NONE: u64 = 0;
 
-/// A [`Filter`] on one segment.
+/// A [`QueryFilter`] on one segment.
 pub(crate) struct SegmentFilter<'a> {
     view: &'a SegmentView,
     /// By run, up to which number its turns are wanted. Nothing: every run that is there.
@@ -120,7 +120,7 @@ pub(crate) struct SegmentFilter<'a> {
     alive: Option<OffsetFilter<'a>>,
 }
 
-impl<'f> Filter<'f> {
+impl<'f> QueryFilter<'f> {
     pub(crate) fn of_segment<'a>(&self, view: &'a SegmentView) -> IndexResult<SegmentFilter<'a>>
     where
         'f: 'a,

@@ -7,7 +7,7 @@ use bitpacking::{BitPacker, BitPacker4x};
 use manent_sim::{Rng, SimDisk};
 
 use super::{any_read, in_memory, open, sealed, segment_bytes};
-use crate::catalogue::{self, Head, Row, RowRef, SegmentFile};
+use crate::catalogue::{self, CatalogueHead, Row, RowRef, SegmentFile};
 use crate::error::IndexResult;
 use crate::pages::put;
 use crate::pages::u64_at;
@@ -18,7 +18,7 @@ use crate::query::score::{Scored, TopK};
 use crate::segment::RecordRef;
 use crate::segment::builder::merge;
 use crate::segment::dictionary::DictionaryWriter;
-use crate::segment::view::{Filter, SegmentView};
+use crate::segment::view::{QueryFilter, SegmentView};
 use crate::segment::{Run, Segment, SegmentParts};
 use crate::{Coverage, ScoreScope};
 
@@ -54,7 +54,7 @@ fn ask_all(bytes: Vec<u8>) -> IndexResult<()> {
         for text in QUESTIONS {
             let query = Query::parse(text, 1_794_766_020_000).unwrap();
             let has_role = |role: &str| query.roles.iter().any(|other| other == role);
-            let filter = Filter {
+            let filter = QueryFilter {
                 alive: None,
                 sessions: Some(&[u64::MAX, 0, 5, u64::MAX, 1 << 40, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, u64::MAX]),
                 role: (!query.roles.is_empty()).then_some(&has_role as &(dyn Fn(&str) -> bool + Sync)),
@@ -238,8 +238,13 @@ fn a_catalogue_in_which_anything_changed_can_be_read() {
     let rows: Vec<Arc<Row>> = (0..5).map(|n| Arc::new(row(n))).collect();
     let named = SegmentFile { name: "x.words".into(), bytes: 1 };
     let segments = vec![named; 3];
-    let head =
-        Head { next_number: 9, segments, cursor: Cursor::new(vec![1; 6]), checked_ms: 1, ..Head::default() };
+    let head = CatalogueHead {
+        next_number: 9,
+        segments,
+        cursor: Cursor::new(vec![1; 6]),
+        checked_ms: 1,
+        ..CatalogueHead::default()
+    };
     let sound = catalogue::encode(&rows, &head);
     let read_all = |bytes: Vec<u8>| -> IndexResult<usize> {
         let (_, filed) = catalogue::decode(in_memory(bytes))?;

@@ -4,7 +4,7 @@ use super::{Read, RecordRef, SegmentView, Turn, open, segment_bytes, view};
 use crate::query::Query;
 use crate::query::matching::matching;
 use crate::query::score::TopK;
-use crate::segment::view::Filter;
+use crate::segment::view::QueryFilter;
 use manent_store::threads::without_threads;
 
 /// A segment of one session whose turns all hold the same two words.
@@ -23,7 +23,7 @@ fn segment_of(session: u64, turns: u64) -> SegmentView {
 fn matching_without_threads_finds_the_same_turns() {
     let views = [segment_of(0, 40_000), segment_of(1, 40_000)];
     let query = Query::parse("alpha bravo", 0).unwrap();
-    let filter = Filter { alive: None, sessions: None, role: None, since: None, until: None };
+    let filter = QueryFilter { alive: None, sessions: None, role: None, since: None, until: None };
     let tie = |_: &_, _: &_| std::cmp::Ordering::Equal;
     let found = || {
         let found = matching(&views, &query, &filter, TopK::new(5, &tie)).unwrap();

@@ -4,7 +4,7 @@ use manent_sim::Rng;
 
 use super::in_memory;
 use crate::query::score;
-use crate::segment::postings::{BLOCK, Bound, END, PostingList, encode, put_tags, tag_at};
+use crate::segment::postings::{BLOCK, BlockBound, END, PostingList, encode, put_tags, tag_at};
 
 /// A list, as whoever made it knows it.
 struct MergedDocs {
@@ -39,8 +39,8 @@ impl MergedDocs {
         doc.wrapping_mul(40_503)
     }
 
-    fn bound(doc: u32, times: u32) -> Bound {
-        Bound { impact: score::impact(times, MergedDocs::norm(doc)), newest: MergedDocs::second(doc) }
+    fn bound(doc: u32, times: u32) -> BlockBound {
+        BlockBound { impact: score::impact(times, MergedDocs::norm(doc)), newest: MergedDocs::second(doc) }
     }
 
     fn list(&self) -> PostingList {
@@ -174,7 +174,7 @@ fn no_bound_is_rounded_down() {
             let impact = score::impact(times, norm);
             let mut bytes = Vec::new();
             let docs: Vec<u32> = (0..128).collect();
-            encode(&mut bytes, &docs, &[1; 128], |_, _| Bound { impact, newest: u32::MAX });
+            encode(&mut bytes, &docs, &[1; 128], |_, _| BlockBound { impact, newest: u32::MAX });
             let pages = in_memory(bytes);
             let list = PostingList::new(pages.read(0..pages.len()).unwrap(), 128, pages, 0..0).unwrap();
             let bound = list.bound(0).unwrap();
