@@ -8,7 +8,7 @@ use crate::providers::{Reply, ToolCall};
 /// The end of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnswerEnd {
-    /// It is complete.
+    /// Complete.
     Whole,
     /// Somebody stopped it.
     Stopped,

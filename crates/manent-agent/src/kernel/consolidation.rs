@@ -18,7 +18,7 @@ use crate::providers::Model;
 
 /// The handle of the actor.
 #[derive(Debug, Clone)]
-pub(super) struct Consolidation {
+pub(super) struct ConsolidationActor {
     mailbox: Mailbox<Command>,
     waiting: Arc<Sessions>,
 }
@@ -36,9 +36,9 @@ enum Command {
     End(oneshot::Sender<()>),
 }
 
-impl Consolidation {
+impl ConsolidationActor {
     /// Starts the actor; `None` if consolidation is off, or if there is no model that could do it.
-    pub(super) fn start(shared: &Arc<Shared>) -> Option<Consolidation> {
+    pub(super) fn start(shared: &Arc<Shared>) -> Option<ConsolidationActor> {
         let off = shared.config.consolidate == ConsolidationTrigger::Off
             || matches!(shared.model, Model::Recall(_));
         // A store of another program's sessions has no memory.
@@ -50,7 +50,7 @@ impl Consolidation {
         let mailbox = Mailbox::start(&shared.runtime.clone(), "consolidation", move |inbox| {
             serve(inbox, shared.clone(), known.clone())
         });
-        Some(Consolidation { mailbox, waiting })
+        Some(ConsolidationActor { mailbox, waiting })
     }
 
     /// Notes an answer. Never waits: if the mailbox is full, the actor is about to look anyway.

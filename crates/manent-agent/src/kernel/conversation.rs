@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Shared;
 use super::actor::{Inbox, KernelError, Mailbox};
-use super::consolidation::Consolidation;
+use super::consolidation::ConsolidationActor;
 use super::turn::{Answer, ConversationActor, Event, TurnError};
 
 /// A conversation that can be asked from anywhere. Clones are the same conversation.
@@ -41,7 +41,7 @@ impl Conversation {
     pub(super) fn begin(
         shared: &Arc<Shared>,
         key: SessionKey,
-        consolidation: Option<Consolidation>,
+        consolidation: Option<ConsolidationActor>,
     ) -> Conversation {
         let (shared, of) = (shared.clone(), key.clone());
         let mailbox = Mailbox::start(&shared.runtime.clone(), "the conversation", move |inbox| {
@@ -93,7 +93,11 @@ impl AnswerStream {
     }
 }
 
-async fn serve(inbox: Inbox<Command>, mut actor: ConversationActor, consolidation: Option<Consolidation>) {
+async fn serve(
+    inbox: Inbox<Command>,
+    mut actor: ConversationActor,
+    consolidation: Option<ConsolidationActor>,
+) {
     let mut inbox = inbox.lock().await;
     while let Some(command) = inbox.recv().await {
         match command {

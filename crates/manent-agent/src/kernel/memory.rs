@@ -14,17 +14,17 @@ use super::actor::{JobQueue, KernelError};
 use crate::tools::{MemorySink, RememberOutcome};
 
 #[derive(Debug, Clone)]
-pub(super) struct Memory {
+pub(super) struct KernelMemory {
     store: Store,
     runtime: Handle,
     reads: JobQueue,
     writes: JobQueue,
 }
 
-impl Memory {
-    pub(super) fn new(runtime: &Handle, store: &Store) -> Memory {
+impl KernelMemory {
+    pub(super) fn new(runtime: &Handle, store: &Store) -> KernelMemory {
         let (reads, writes) = (JobQueue::new(NAME, READS_MAX), JobQueue::new(NAME, 1));
-        Memory { store: store.clone(), runtime: runtime.clone(), reads, writes }
+        KernelMemory { store: store.clone(), runtime: runtime.clone(), reads, writes }
     }
 
     /// Selects the items that fit `question` and take no more than so many tokens. The error says why that cannot be
@@ -47,7 +47,7 @@ impl Memory {
     }
 }
 
-impl MemorySink for Memory {
+impl MemorySink for KernelMemory {
     /// Writes an item. Called by a tool, on a blocking thread.
     fn keep(&self, item: &NewItem) -> Result<RememberOutcome, String> {
         let (store, item) = (self.store.clone(), item.clone());

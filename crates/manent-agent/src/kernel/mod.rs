@@ -52,8 +52,8 @@ pub use skill_runs::CHAT_PHASE;
 pub use tool_runner::{Approval, ApprovalReply, CallStyle, Toolbox};
 pub use turn::{Answer, Event, TurnError};
 
-use consolidation::Consolidation;
-use memory::Memory;
+use consolidation::ConsolidationActor;
+use memory::KernelMemory;
 use model_call::ModelCalls;
 use retro_worker::RetroWorker;
 use tool_runner::ToolRunner;
@@ -68,7 +68,7 @@ pub struct Kernel {
 struct Core {
     shared: Arc<Shared>,
     open: Mutex<HashMap<SessionKey, Conversation>>,
-    consolidation: Option<Consolidation>,
+    consolidation: Option<ConsolidationActor>,
     retro: Option<RetroWorker>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Shared {
     pub(crate) memory_tokens: u64,
     pub(crate) config: Config,
     models: Arc<ModelCalls>,
-    memory: Memory,
+    memory: KernelMemory,
     /// The tools; `None` if models are told of none.
     tools: Option<ToolRunner>,
 }
@@ -104,7 +104,7 @@ impl Kernel {
         Kernel::start_with(runtime, store, model, config, system, None)
     }
 
-    /// As [`Kernel::start`], with tools.
+    /// Starts a kernel like [`Kernel::start`], with tools.
     pub fn start_with(
         runtime: &Handle,
         store: Store,
@@ -120,7 +120,7 @@ impl Kernel {
         let shared = Arc::new(Shared {
             runtime: runtime.clone(),
             models: ModelCalls::new(model.clone(), config.background_timeout),
-            memory: Memory::new(runtime, &store),
+            memory: KernelMemory::new(runtime, &store),
             tools: tools.map(|toolbox| ToolRunner::new(store.clone(), toolbox)),
             store,
             model,
@@ -129,7 +129,7 @@ impl Kernel {
             memory_tokens,
             config,
         });
-        let consolidation = Consolidation::start(&shared);
+        let consolidation = ConsolidationActor::start(&shared);
         let retro = RetroWorker::start(&shared);
         Kernel { core: Arc::new(Core { shared, open: Mutex::default(), consolidation, retro }) }
     }

@@ -49,7 +49,7 @@ pub struct Toolbox {
 /// The way in which a model calls tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallStyle {
-    /// Its server knows of tools.
+    /// By the interface of its server.
     Native,
     /// By text, with [`crate::text_tools`].
     Text,

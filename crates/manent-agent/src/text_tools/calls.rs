@@ -17,7 +17,7 @@ pub(super) struct ParsedCall {
 
 /// The strictness with which JSON is taken for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Context {
+pub(super) enum CallContext {
     /// Between marks, where only calls stand: arguments may be missing.
     Marked,
     /// In plain text, where it may be an example or data: the arguments must be there, and nothing else.
@@ -42,7 +42,7 @@ pub(super) fn from_body(text: &str, name: Option<&str>, tools: &[String]) -> Cal
     let text = text.trim();
     let text = FENCES.iter().find_map(|fence| text.strip_prefix(fence)).unwrap_or(text).trim_start();
     if name.is_none() && text.starts_with(['{', '[']) {
-        return from_json(text, Context::Marked, tools);
+        return from_json(text, CallContext::Marked, tools);
     }
     let (name, rest) = name.map_or_else(
         || {
@@ -55,7 +55,7 @@ pub(super) fn from_body(text: &str, name: Option<&str>, tools: &[String]) -> Cal
         return Err(Reject::Malformed("a call names no tool".to_owned()));
     }
     if rest.starts_with('(') {
-        return from_json(text, Context::Marked, tools);
+        return from_json(text, CallContext::Marked, tools);
     }
     let name = known(name, tools).map_err(Reject::Malformed)?;
     let rest = rest.trim_start();
@@ -71,11 +71,11 @@ pub(super) fn from_body(text: &str, name: Option<&str>, tools: &[String]) -> Cal
 }
 
 /// Returns the calls in JSON. All of its values must be calls.
-pub(super) fn from_json(text: &str, context: Context, tools: &[String]) -> Calls {
+pub(super) fn from_json(text: &str, context: CallContext, tools: &[String]) -> Calls {
     let found = values(text).map_err(|error| match (tool_in(text, tools), context) {
         (Some(name), _) => malformed(name, &error),
-        (None, Context::Marked) => Reject::Malformed(format!("a call is not valid JSON: {error}")),
-        (None, Context::Unmarked) => Reject::NotACall,
+        (None, CallContext::Marked) => Reject::Malformed(format!("a call is not valid JSON: {error}")),
+        (None, CallContext::Unmarked) => Reject::NotACall,
     })?;
     let mut calls = Vec::new();
     for json in &found {
@@ -136,14 +136,14 @@ fn tool_in<'a>(text: &str, tools: &'a [String]) -> Option<&'a String> {
 
 fn collect(
     json: &str,
-    context: Context,
+    context: CallContext,
     tools: &[String],
     wrappers: u8,
     calls: &mut Vec<ParsedCall>,
 ) -> Result<(), Reject> {
     let bad = |why: &str| match context {
-        Context::Marked => Reject::Malformed(why.to_owned()),
-        Context::Unmarked => Reject::NotACall,
+        CallContext::Marked => Reject::Malformed(why.to_owned()),
+        CallContext::Unmarked => Reject::NotACall,
     };
     let wrappers = wrappers.checked_sub(1).ok_or(Reject::NotACall)?;
     if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(json) {
@@ -164,7 +164,7 @@ fn collect(
     let written = strings.into_iter().next().ok_or_else(|| bad("a call has no name"))?;
     let name = known(&written, tools).map_err(|why| bad(&why))?;
     let arguments = ARGUMENTS.iter().find_map(|key| members.get(*key));
-    if context == Context::Unmarked && arguments.is_none() {
+    if context == CallContext::Unmarked && arguments.is_none() {
         return Err(Reject::NotACall);
     }
     let arguments = object(name, arguments.map_or("", |arguments| arguments.get()))?;

@@ -10,7 +10,7 @@ use super::calls::{ParsedCall, Reject};
 use crate::providers::ToolCall;
 
 #[derive(Debug, Default)]
-pub(super) struct Output {
+pub(super) struct AnswerOutput {
     /// The names of the tools that may be called.
     pub(super) tools: Arc<[String]>,
     text: String,
@@ -37,9 +37,9 @@ struct UnmarkedCalls {
     calls: Vec<ParsedCall>,
 }
 
-impl Output {
-    pub(super) fn new(tools: Arc<[String]>) -> Output {
-        Output { tools, ..Output::default() }
+impl AnswerOutput {
+    pub(super) fn new(tools: Arc<[String]>) -> AnswerOutput {
+        AnswerOutput { tools, ..AnswerOutput::default() }
     }
 
     pub(super) fn put_text(&mut self, text: &str) {
@@ -188,7 +188,7 @@ impl Output {
         self.gap = Some(has_line_end);
     }
 
-    /// Nothing else came: what waits are calls.
+    /// Takes what waits as calls, because nothing else came.
     fn accept_waiting(&mut self) {
         self.waiting_bytes = 0;
         for waiting in std::mem::take(&mut self.waiting) {
@@ -199,7 +199,7 @@ impl Output {
         }
     }
 
-    /// Something else came: what waits is text.
+    /// Takes what waits as text, because something else came.
     fn release_waiting(&mut self) {
         self.waiting_bytes = 0;
         if self.waiting.is_empty() {

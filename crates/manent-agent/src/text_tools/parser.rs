@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use super::ParsedAnswer;
 use super::block::{Block, Step};
-use super::calls::{self, Context};
+use super::calls::{self, CallContext};
 use super::lenient_json::Scanner;
 use super::marks::{MarkMatch, match_mark};
-use super::output::{HOLD_MAX, Output};
+use super::output::{AnswerOutput, HOLD_MAX};
 
 /// Parses an answer while it is streamed.
 ///
@@ -27,7 +27,7 @@ use super::output::{HOLD_MAX, Output};
 /// ```
 #[derive(Debug)]
 pub struct AnswerParser {
-    output: Output,
+    output: AnswerOutput,
     state: State,
     /// Characters of the current state that may turn out to be text.
     held: String,
@@ -60,7 +60,7 @@ impl AnswerParser {
     }
 
     fn with_tools(tools: Arc<[String]>) -> AnswerParser {
-        let output = Output::new(tools);
+        let output = AnswerOutput::new(tools);
         let line = LineContext::default();
         AnswerParser { output, state: State::Text, held: String::new(), line, is_nested: false }
     }
@@ -287,7 +287,7 @@ impl AnswerParser {
     }
 
     fn json_ended(&mut self, held: String) {
-        let calls = calls::from_json(&held, Context::Unmarked, &self.output.tools);
+        let calls = calls::from_json(&held, CallContext::Unmarked, &self.output.tools);
         self.output.unmarked(held, calls);
     }
 }
@@ -317,7 +317,7 @@ impl Fence {
         !self.is_text && line.len() >= self.count && line.chars().all(|c| c == self.mark)
     }
 
-    fn push(&mut self, c: char, output: &mut Output) {
+    fn push(&mut self, c: char, output: &mut AnswerOutput) {
         self.is_text |= !c.is_whitespace() && c != self.mark;
         self.line.push(c);
         let line = if c == '\n' || self.is_text { std::mem::take(&mut self.line) } else { String::new() };
@@ -333,7 +333,7 @@ impl Fence {
     }
 
     /// Ends the fence, behind its closing line or with the answer.
-    fn end(mut self, output: &mut Output) {
+    fn end(mut self, output: &mut AnswerOutput) {
         let is_closed = self.is_closing_line();
         if let Some((raw, mut inner)) = self.candidate.take() {
             if !is_closed {

@@ -45,7 +45,7 @@ async fn until_compacted(scene: &Scene, config: &Config) -> CompactedContext {
     panic!("it never was compacted");
 }
 
-/// What was told is what the record says, and what was sent.
+/// Asserts that the events, the record and the request agree.
 fn assert_true(scene: &Scene, told: &CompactedContext) {
     let store = &scene.store;
     let lines = log(store, &key("a"));

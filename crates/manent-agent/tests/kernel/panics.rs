@@ -46,7 +46,7 @@ impl Trap {
     }
 }
 
-/// What a trap panics with; such a panic is not printed.
+/// The payload of a trap's panic, which is not printed.
 struct Sprung;
 
 fn be_quiet() {
@@ -61,7 +61,7 @@ fn be_quiet() {
     });
 }
 
-/// What the trap is laid in.
+/// The part in which the trap is laid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Model,
@@ -255,7 +255,7 @@ async fn live(part: Part, at: usize) -> bool {
     is_sprung
 }
 
-/// What the results of calls say is so.
+/// Asserts that the results of calls are true.
 fn assert_results(life: &Life, store: &Store, what: &str) {
     if !store.exists(&key("a")).unwrap() {
         return;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
-/// What a model is told first, in all of these tests.
+/// The system text in all of these tests.
 pub(crate) const SYSTEM: &str = "You are a test.";
 
 /// Longer than anything here takes.
@@ -59,7 +59,7 @@ impl Scene {
         start(self.store.clone(), self.model(), config)
     }
 
-    /// What was asked for the conversation itself, in order.
+    /// Returns the requests of conversations, in order.
     pub(crate) fn chats(&self) -> Vec<Vec<(String, String)>> {
         self.server.requests().iter().filter(|request| is_chat(request)).map(messages).collect()
     }
@@ -78,7 +78,7 @@ pub(crate) fn open_waiting(dir: &Path, wait: Duration) -> Store {
     Store::open_with(dir.join("home"), StoreOptions { wait, ..StoreOptions::default() }).unwrap()
 }
 
-/// Nothing happens that was not asked for.
+/// Returns a configuration without background work.
 pub(crate) fn quiet() -> Config {
     let mut config = Config::default();
     config.consolidate = ConsolidationTrigger::Off;
@@ -144,7 +144,7 @@ pub(crate) fn log(store: &Store, key: &SessionKey) -> Vec<Line> {
     lines
 }
 
-/// Who said what, without the rest of the log.
+/// Returns the turns of the log as role and text.
 pub(crate) fn said(store: &Store, key: &SessionKey) -> Vec<(String, String)> {
     let is_turn = |line: &Line| line.role == "user" || line.role == "assistant";
     log(store, key).into_iter().filter(is_turn).map(|line| (line.role, line.content)).collect()
@@ -162,12 +162,12 @@ pub(crate) fn messages(request: &Request) -> Vec<(String, String)> {
     all.iter().map(|message| (text(&message["role"]), text(&message["content"]))).collect()
 }
 
-/// What the model is told to do.
+/// Returns the system text of a request.
 pub(crate) fn task(request: &Request) -> String {
     messages(request).into_iter().next().map(|(_, text)| text).unwrap_or_default()
 }
 
-/// Whether it belongs to a conversation, and not to what is done with it.
+/// Returns true if a request belongs to a conversation, and not to background work.
 pub(crate) fn is_chat(request: &Request) -> bool {
     task(request) == SYSTEM
 }

@@ -19,12 +19,12 @@ use crate::hooked::Hooked;
 use crate::scene::{LONG, SYSTEM, Scene, ask, hear, key, quiet, start};
 use crate::tools::{calls, result, toolbox};
 
-/// What happens to whoever touches the file of the memory.
+/// The behaviour of the disk under the file of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Fine,
     Fails,
-    /// It waits until that is over.
+    /// Blocks until the switch is set again.
     Hangs,
 }
 
@@ -62,7 +62,7 @@ fn notes(events: &[Event]) -> Vec<&str> {
     notes.map(String::as_str).collect()
 }
 
-/// Whether something remembered was sent with the last question; what was sent is what the log says.
+/// Returns true if the remembered item was sent with the last question, and asserts that the log agrees.
 fn was_remembered(scene: &Scene, store: &Store) -> bool {
     assert_exact(scene, store, &key("a"));
     scene.chats().pop().unwrap().iter().any(|(_, text)| text.contains("The harbour is in Lisbon."))

@@ -7,7 +7,7 @@ use manent_sim::Rng;
 use super::streaming::pieces;
 use super::{KNOWN, cases, parse_pieces};
 
-/// What breaks readers.
+/// Pieces that break parsers.
 const PIECES: [&str; 40] = [
     "<tool_call>",
     "</tool_call>",
