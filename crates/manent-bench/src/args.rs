@@ -19,7 +19,7 @@ Groups: append, sync, create, group, sessions, load, tail, archive, fork, search
   --dir DIR   make the data in a directory under DIR instead of target/
 ";
 
-/// What to do.
+/// The command to run.
 #[derive(Debug)]
 pub(crate) enum Command {
     Run(Args),
@@ -27,7 +27,7 @@ pub(crate) enum Command {
     Help,
 }
 
-/// How to run.
+/// Arguments of a benchmark run.
 #[derive(Debug)]
 pub(crate) struct Args {
     pub(crate) groups: Vec<Topic>,
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// How rows are shown.
+/// The form in which rows are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
     Table,

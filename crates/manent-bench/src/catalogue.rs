@@ -107,7 +107,7 @@ fn page(store: &Store, total: usize) -> Result<Listing> {
     if is_right { Ok(listing) } else { Err(format!("only {} sessions are listed", listing.total).into()) }
 }
 
-/// What the naive list reads of a line.
+/// The members of a line that the naive list reads.
 #[derive(Debug, Deserialize)]
 struct Line {
     #[serde(default)]

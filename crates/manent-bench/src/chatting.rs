@@ -148,7 +148,7 @@ fn python_with_sdk() -> Option<PathBuf> {
     has.then_some(python)
 }
 
-/// What a turn takes besides the model, beside what it may.
+/// The time that a turn takes besides the model, beside what it may.
 fn turns(bench: &Bench, dir: &Path, server: &ModelServer, name: &str, tokens: u64) -> Result<Row> {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let home = dir.join(format!("turns-{tokens}"));
@@ -236,7 +236,7 @@ fn fill(store: &Store, key: &SessionKey, tokens: u64) -> Result<()> {
     Ok(())
 }
 
-/// What a durable append costs without us: a write and a sync.
+/// The cost of a durable append without us: a write and a sync.
 fn one_sync(home: &Path) -> Result<impl FnMut() -> Result<()>> {
     std::fs::create_dir_all(home)?;
     let mut file = OpenOptions::new().create(true).append(true).open(home.join("bare"))?;

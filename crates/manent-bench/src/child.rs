@@ -18,7 +18,7 @@ use crate::measure::median;
 use crate::session::Made;
 use crate::{Result, peers, remembered, runs};
 
-/// What a child does.
+/// The task of a child process.
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
     /// Loads a session, decoded.
@@ -49,7 +49,7 @@ pub(crate) enum Task {
     NaiveRuns { home: PathBuf },
 }
 
-/// What a child found out.
+/// The result of a child process.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     /// The first time, in a process that has done nothing else.
@@ -170,7 +170,7 @@ pub(crate) fn run(task: &Task) -> Result<()> {
     Ok(())
 }
 
-/// How many turns, and how many bytes of text: proof that both sides read the same.
+/// The number of turns, and of bytes of text: proof that both sides read the same.
 pub(crate) type Seen = (u64, u64);
 
 fn once(work: impl FnOnce() -> Result<Seen>) -> Result<Outcome> {
@@ -268,6 +268,6 @@ fn resident(name: &str) -> u64 {
 }
 
 const TAIL_TURNS: u64 = 50;
-/// Where resuming a session begins to read.
+/// The record at which resuming a session begins to read.
 pub(crate) const TAIL: Start = Start::Tail { count: TAIL_TURNS, before: None };
 const REPEATS: usize = 51;

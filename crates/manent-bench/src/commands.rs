@@ -18,7 +18,7 @@ pub(crate) struct Manent {
 }
 
 impl Manent {
-    /// Nothing, and a word about it, if there is none or it lacks a command.
+    /// Returns `None`, and a note about it, if there is no binary or it lacks a command.
     pub(crate) fn with_command(name: &str, home: &Path) -> Result<Option<Manent>> {
         let path = std::env::current_exe()?.with_file_name("manent");
         let shown = path.display();
@@ -34,12 +34,12 @@ impl Manent {
         Ok(Some(Manent { path, home: home.to_owned() }))
     }
 
-    /// What a command takes, in milliseconds.
+    /// Runs a command and returns its time in milliseconds.
     pub(crate) fn ms(&self, words: &[&str]) -> Result<f64> {
         timed(&mut self.command(words))
     }
 
-    /// What it takes until a command has shown so many lines, and until it has ended, in milliseconds.
+    /// Returns the time until a command has shown so many lines, and until it has ended, in milliseconds.
     pub(crate) fn ms_until_shown(&self, words: &[&str], lines: usize) -> Result<[f64; 2]> {
         let mut command = self.command(words);
         quiet(&mut command).stdout(Stdio::piped());
@@ -74,7 +74,7 @@ pub(crate) struct Ripgrep {
 }
 
 impl Ripgrep {
-    /// Nothing, and a word about it, if there is none.
+    /// Returns `None`, and a note about it, if there is none.
     pub(crate) fn over(dir: PathBuf) -> Option<Ripgrep> {
         if is_well(Command::new("rg").arg("--version")) {
             return Some(Ripgrep { dir });
@@ -83,7 +83,7 @@ impl Ripgrep {
         None
     }
 
-    /// What it takes to find the lines with all of these, in milliseconds. The rarest comes first; a pipe is how
+    /// Returns the time to find the lines with all of these, in milliseconds. The rarest comes first; a pipe is how
     /// one asks for several.
     pub(crate) fn ms(&self, parts: &[&str]) -> Result<f64> {
         match parts {

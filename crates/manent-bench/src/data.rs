@@ -35,7 +35,7 @@ pub(crate) struct Turns {
     tail: Tail,
 }
 
-/// Whether there are words beside those of the lexicon.
+/// Selects words beside those of the lexicon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tail {
     None,
@@ -95,7 +95,7 @@ impl Turns {
         self.session_of(turns)
     }
 
-    /// As [`Turns::session`], with so many turns.
+    /// Makes a session of so many turns. See [`Turns::session`].
     pub(crate) fn session_of(&mut self, turns: usize) -> Vec<Turn> {
         let mut at = self.random.below(TWO_YEARS_MS) as u64;
         let mut session = Vec::with_capacity(turns);
@@ -204,13 +204,13 @@ impl Planted {
         number >= self.first && (number - self.first).is_multiple_of(self.every)
     }
 
-    /// How many of the first `turns` turns have them.
+    /// Returns the number of the first `turns` turns that have them.
     pub(crate) fn hits(&self, turns: u64) -> u64 {
         if turns < self.first { 0 } else { (turns - self.first) / self.every + 1 }
     }
 }
 
-/// What a search can be measured with. The single words are no others' beginnings either; those of the phrase are
+/// The words that a search is measured with. The single words are no others' beginnings either; those of the phrase are
 /// common, but stand nowhere else side by side. Common words need no planting: `session` is in more than a quarter of
 /// the turns.
 pub(crate) const PLANTED: &[Planted] = &[
@@ -221,7 +221,7 @@ pub(crate) const PLANTED: &[Planted] = &[
     Planted { words: "unused cache", first: 7, every: 950 },
 ];
 
-/// How many bytes of a text a JSON string must escape.
+/// Returns the number of bytes of a text that a JSON string must escape.
 pub(crate) fn escapes_in(text: &str) -> usize {
     text.bytes().filter(|b| matches!(b, b'"' | b'\\' | 0..=0x1F)).count()
 }

@@ -143,7 +143,7 @@ struct SyncState {
     running: bool,
     /// The sync that takes newcomers.
     open: u64,
-    /// How many syncs are over.
+    /// The number of syncs that are over.
     over: u64,
 }
 

@@ -65,7 +65,7 @@ use crate::row::{Goal, Row};
 /// Any failure; the bench only reports it.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// What every group needs to know.
+/// The parameters that every group of benchmarks needs.
 #[derive(Debug)]
 pub(crate) struct Bench {
     /// A directory of this run's own.
@@ -73,7 +73,7 @@ pub(crate) struct Bench {
     pub(crate) effort: Effort,
 }
 
-/// How long a run may take.
+/// The effort of a run, which bounds its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effort {
     Quick,

@@ -48,7 +48,7 @@ pub(crate) fn naive_load(path: &Path) -> Result<Vec<Message>> {
     Ok(messages)
 }
 
-/// As [`naive_load`], of a file of ours: its header is no message, and is passed over.
+/// Loads a file of ours as [`naive_load`] does: its header is no message, and is passed over.
 pub(crate) fn naive_lines(path: &Path) -> Result<Vec<Message>> {
     let mut messages = Vec::new();
     for line in BufReader::new(File::open(path)?).lines().skip(1) {
@@ -88,7 +88,7 @@ pub(crate) fn naive_memory(path: &Path) -> Result<Vec<Remembered>> {
     Ok(items)
 }
 
-/// When `SQLite` waits for the disk.
+/// The `synchronous` setting of `SQLite`: when it waits for the disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Synchronous {
     /// Only at a checkpoint: a power cut may lose the last commits, as our Flush may.

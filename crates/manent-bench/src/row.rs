@@ -5,14 +5,14 @@
 
 use serde::Serialize;
 
-/// What a row hopes for.
+/// The goal of a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal {
     /// Ours takes at most an n-th of what the peer takes.
     FasterBy(f64),
     /// Ours takes at most n times what the peer takes.
     Within(f64),
-    /// Nothing: the row is there to be known. Its ratio reads as for `FasterBy`.
+    /// No goal: the row is there to be known. Its ratio reads as for `FasterBy`.
     Inform,
 }
 

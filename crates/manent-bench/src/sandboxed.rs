@@ -79,5 +79,5 @@ fn fill(root: &Path, files: usize) -> Result<()> {
 
 const FILES: usize = 50_000;
 const FILES_A_DIRECTORY: usize = 20;
-/// What a command may take more in a workspace of that size.
+/// The time that a command may take more in a workspace of that size.
 const MORE_MS_MAX: f64 = 100.0;

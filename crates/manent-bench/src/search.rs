@@ -120,7 +120,7 @@ fn warm_ms(store: &Store, query: &Query) -> Result<f64> {
     Ok(median((0..ANSWERS).map(once).collect::<Result<Vec<f64>>>()?))
 }
 
-/// What is fast and wrong is not measured.
+/// Refuses to measure answers that are fast and wrong.
 fn check(question: &Question, found: &SearchResults, turns: u64) -> Result<()> {
     let Question { name, .. } = question;
     eprintln!("{name}: {} hits shown, {:?} in all", found.hits.len(), found.total);
@@ -139,7 +139,7 @@ fn check(question: &Question, found: &SearchResults, turns: u64) -> Result<()> {
     Ok(())
 }
 
-/// What it costs to make the index, to keep it, and to have it. Making it is slow, so there are few rounds; as ever,
+/// Measures making the index, keeping it, and having it. Making it is slow, so there are few rounds; as ever,
 /// the first one only warms up.
 fn upkeep(bench: &Bench, corpus: &mut Corpus) -> Result<Vec<Row>> {
     let home = corpus.many.home.clone();
@@ -217,7 +217,7 @@ fn ms_since(start: Instant) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
 }
 
-/// What the files of a directory take.
+/// Returns the size of the files of a directory.
 fn bytes_in(dir: &Path) -> Result<u64> {
     std::fs::read_dir(dir)?.map(|entry| Ok(entry?.metadata()?.len())).sum()
 }

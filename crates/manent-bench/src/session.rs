@@ -49,7 +49,7 @@ pub(crate) fn make(home: &Path, name: &str, bytes: u64, twin: Option<&Path>) -> 
     make_of(Turns::new(4), home, name, bytes, twin)
 }
 
-/// As [`make`], of turns of one's own.
+/// Makes a session of the caller's turns. See [`make`].
 pub(crate) fn make_of(
     mut all: Turns,
     home: &Path,
@@ -97,7 +97,7 @@ pub(crate) struct Many {
 }
 
 impl Many {
-    /// Where their files are.
+    /// The directory of their files.
     pub(crate) fn dir(&self) -> Result<PathBuf> {
         let first = self.keys.first().ok_or("there are no sessions")?;
         let path = file_of(&self.home, first)?;

@@ -38,7 +38,7 @@ enum Kind {
     Gone,
 }
 
-/// What happened to a stream, by its place.
+/// The changes of streams, by their place.
 type News = Vec<(Place, Kind)>;
 
 impl Known {
@@ -67,7 +67,7 @@ impl Known {
 
     #[track_caller]
     fn take_one(&mut self, StreamChange { place, name, kind }: StreamChange) -> Option<(Place, Kind)> {
-        let before = match kind.seen() {
+        let before = match kind.state() {
             Some(seen) => self.seen.insert((place, name.clone()), seen),
             None => self.seen.remove(&(place, name.clone())),
         };

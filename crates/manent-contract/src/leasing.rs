@@ -15,7 +15,7 @@ use crate::subject::{
     LONG, Subject, TS, assert_held, assert_not_found, assert_not_live, header, how, key, let_others_run, said,
 };
 
-/// As long as a lease is held, whoever does not want to wait for another is refused: a lease, for a new
+/// A held lease refuses whoever does not want to wait for another: a lease, for a new
 /// stream or one that exists, and an append of any durability. Afterwards everything goes on.
 pub fn second_writer_without_wait_is_refused(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);

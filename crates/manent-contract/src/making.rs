@@ -175,7 +175,7 @@ pub fn deleted_stream_is_gone(make: Make<'_>, space: Space) {
     }
 }
 
-/// Where nothing is damaged, repairing writes nothing.
+/// Repairing a stream without damage writes nothing.
 pub fn repair_of_sound_stream_writes_nothing(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();

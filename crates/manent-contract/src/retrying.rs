@@ -34,7 +34,7 @@ pub fn known_key_gets_its_first_receipt(make: Make<'_>, space: Space) {
     }
 }
 
-/// What a record with a new key may expect is what any record may; one that is known has got its number.
+/// A record with a new key may expect what any record may; one that is known has got its number.
 pub fn expectation_of_a_known_key_is_not_checked(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();
@@ -94,7 +94,7 @@ pub fn empty_or_oversized_key_is_refused(make: Make<'_>, space: Space) {
     subject.append(&work, &[keyed(&"k".repeat(KEY_BYTES_MAX), "one")], Expect::Any).expect("taken");
 }
 
-/// What is there can be made to stay, by whoever holds the lease.
+/// The holder of the lease can make records that are there survive power loss.
 pub fn keep_from_changes_nothing_that_is_read(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();

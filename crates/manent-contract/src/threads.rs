@@ -72,7 +72,7 @@ pub fn threads_on_many_streams_lose_nothing(make: Make<'_>, space: Space) {
     all_at_once(&subject, &subject.keys(7));
 }
 
-/// Of threads that expect the same number at the same time exactly one gets it, the others a conflict.
+/// Exactly one of several threads that expect the same number at the same time gets it, the others a conflict.
 pub fn threads_expecting_one_number_get_it_once(make: Make<'_>, space: Space) {
     let subject = Subject::within(make, space);
     let work = subject.work();

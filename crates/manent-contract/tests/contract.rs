@@ -187,7 +187,7 @@ mod other_programs {
         std::fs::OpenOptions::new().append(true).open(path).unwrap().write_all(LINE.as_bytes()).unwrap();
     }
 
-    /// What the caller of `replace` did not see is not thrown away.
+    /// Lines that the caller of `replace` did not see are not thrown away.
     #[test]
     fn replace_after_a_write_of_another_program_is_refused() {
         let dir = tempfile::tempdir().unwrap();
@@ -300,7 +300,7 @@ mod other_programs {
                 if (change.place, change.name.as_str()) == (Place::Live, name) {
                     told = Some(change.kind != ChangeKind::Gone);
                 }
-                match change.kind.seen() {
+                match change.kind.state() {
                     Some(seen) => self.versions.insert((change.place, change.name), seen.version),
                     None => self.versions.remove(&(change.place, change.name)),
                 };
@@ -309,7 +309,7 @@ mod other_programs {
         }
     }
 
-    /// What other processes and other programs do is told as what we do ourselves.
+    /// Changes by other processes and other programs are told as our own are.
     #[test]
     fn changes_of_other_programs_are_told() {
         let dir = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
-use crate::file_lock::{Attempt, FileLock, LockMode};
+use crate::file_lock::{FileLock, LockAttempt, LockMode};
 use crate::fs::{self, Access, Disk, DiskFile, FileId, write_fully};
 use crate::lock::directory_of;
 
@@ -39,7 +39,7 @@ pub struct AtomicFile<'d> {
     is_synced: bool,
 }
 
-/// What a commit waits for.
+/// The syncs that a commit waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CommitSync {
     /// The content before the rename, and the directory after it: the new file survives power loss.
@@ -47,7 +47,7 @@ pub enum CommitSync {
     FileAndDirectory,
     /// The content before the rename: a power cut leaves the old file or the new one. The caller syncs the directory.
     File,
-    /// Nothing: the file is atomic for other processes and for a killed one, not for a power cut.
+    /// No sync at all: the file is atomic for other processes and for a killed one, not for a power cut.
     None,
 }
 
@@ -99,11 +99,11 @@ impl<'d> AtomicFile<'d> {
             };
             let id = file.id().map_err(Error::io("inspect", target))?;
             match FileLock::attempt(disk, file, &temporary, LockMode::Exclusive) {
-                Ok(Attempt::Locked(lock)) => {
+                Ok(LockAttempt::Locked(lock)) => {
                     return Ok(AtomicFile::new(disk, target, temporary, lock.into_file()));
                 }
                 // Taken for a leftover before it was locked, and removed.
-                Ok(Attempt::Moved | Attempt::Held(_)) => {}
+                Ok(LockAttempt::Moved | LockAttempt::Held(_)) => {}
                 Err(e) => {
                     // Nothing was written to it. Should its name lead to the file of another process by now, that
                     // process finds its name gone and starts over.
@@ -118,12 +118,6 @@ impl<'d> AtomicFile<'d> {
             }
         }
         Err(Error::io("create", target)(io::ErrorKind::AlreadyExists.into()))
-    }
-
-    /// Takes over a temporary file that was written by other means. Dropped without a commit, it is removed.
-    pub fn adopt(disk: &'d dyn Disk, target: &Path, temporary: PathBuf) -> io::Result<AtomicFile<'d>> {
-        let file = disk.open(&temporary, Access::Read)?;
-        Ok(AtomicFile::new(disk, target, temporary, file))
     }
 
     fn new(disk: &'d dyn Disk, target: &Path, temporary: PathBuf, file: Box<dyn DiskFile>) -> AtomicFile<'d> {
@@ -245,9 +239,9 @@ impl Drop for Temporary<'_> {
 fn remove_leftover(disk: &dyn Disk, path: &Path) -> bool {
     let Ok(file) = disk.open(path, Access::Read) else { return false };
     match FileLock::attempt(disk, file, path, LockMode::Exclusive) {
-        Ok(Attempt::Locked(_lock)) => disk.remove(path).is_ok(),
-        Ok(Attempt::Moved) => true,
-        Ok(Attempt::Held(_)) | Err(_) => false,
+        Ok(LockAttempt::Locked(_lock)) => disk.remove(path).is_ok(),
+        Ok(LockAttempt::Moved) => true,
+        Ok(LockAttempt::Held(_)) | Err(_) => false,
     }
 }
 

@@ -7,7 +7,8 @@
 
 use serde_json::value::RawValue;
 
-use crate::error::BodyError;
+use crate::error::{BodyError, Error};
+use crate::frame::{self, RECORD_BYTES_MAX};
 use crate::members;
 
 /// The longest idempotency key, in bytes.
@@ -105,9 +106,17 @@ impl Body {
         self
     }
 
-    /// Whether a record of it is short enough for a log, and its key too.
-    pub fn check_size(&self) -> Result<(), crate::Error> {
-        crate::log::check_size(self)
+    /// Refuses a body whose record would be too long for a log, or whose key is empty or too long. Checked before any
+    /// byte is written.
+    pub fn check_size(&self) -> Result<(), Error> {
+        if let Some(bytes) = self.key().map(str::len).filter(|bytes| !(1..=KEY_BYTES_MAX).contains(bytes)) {
+            return Err(BodyError::Key { bytes, max: KEY_BYTES_MAX }.into());
+        }
+        let bytes = frame::encoded_len_max(self.as_bytes());
+        if bytes > RECORD_BYTES_MAX {
+            return Err(Error::TooLarge { bytes: bytes as u64, max: RECORD_BYTES_MAX as u64 });
+        }
+        Ok(())
     }
 
     /// Takes a whole JSON object apart into a body.
@@ -127,7 +136,7 @@ impl Body {
         if let Some(name) = first_duplicate(&members) {
             return Err(BodyError::DuplicateMember { name });
         }
-        if has_lone_surrogate(text.as_bytes()) {
+        if lone_surrogate(text.as_bytes(), 0).is_some() {
             return Err(BodyError::LoneSurrogate);
         }
         members.sort_by_key(|(name, _)| match name.as_ref() {
@@ -178,7 +187,7 @@ pub fn idempotency_key(line: &[u8]) -> Option<String> {
     serde_json::from_str(json).ok()
 }
 
-/// Whether a body without a key may have a member of that name all the same.
+/// Returns true if a body without a key may have a member of that name all the same.
 pub(crate) fn may_hide_a_key(body: &Body) -> bool {
     body.key.is_none() && memchr::memmem::find(body.as_bytes(), KEY_MEMBER.as_bytes()).is_some()
 }
@@ -248,7 +257,7 @@ fn push_escape(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'\\', letter]);
 }
 
-/// Which of the eight bytes of a word is the first that needs an escape in a JSON string.
+/// Returns the index of the first of the eight bytes of a word that needs an escape in a JSON string.
 fn first_to_escape(word: u64) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -274,10 +283,6 @@ pub fn without_lone_surrogates(json: &str) -> std::borrow::Cow<'_, str> {
             None => return mended.into(),
         }
     }
-}
-
-fn has_lone_surrogate(json: &[u8]) -> bool {
-    lone_surrogate(json, 0).is_some()
 }
 
 /// Looks for `\uD800`..`\uDFFF` that is not part of a pair. The text is JSON already, and no escape begins before

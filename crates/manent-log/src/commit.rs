@@ -13,9 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::body::Body;
 use crate::error::{Error, Result};
-use crate::log::{self, Expect, Log, LogReceipt};
+use crate::log::{Expect, Log, LogReceipt};
 
-/// What a receipt promises.
+/// The durability that a receipt promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// On stable storage before the receipt. Survives power loss.
@@ -45,11 +45,11 @@ pub type SharedLog = GroupCommit<Log>;
 
 /// Something that takes a row of records with one write and one sync.
 pub trait Commit {
-    /// What stands for one record that was taken.
+    /// The receipt of one record that was taken.
     type Receipt: Clone + fmt::Debug;
-    /// What can go wrong.
+    /// The error of a commit that failed.
     type Error: fmt::Debug + From<Error> + From<Arc<Self::Error>>;
-    /// What a commit needs to know besides. The leader's counts for everyone it takes along.
+    /// The parameters of a commit. The leader's count for everyone it takes along.
     type Context<'a>: Copy;
     /// Appends records in order.
     fn commit(
@@ -107,7 +107,7 @@ struct BatchState<T: Commit> {
     outcome: Option<Outcome<T>>,
 }
 
-/// What everyone in a batch gets: his receipt, or the error they share.
+/// The outcome of a batch for its members: a receipt for each, or the error they share.
 type Outcome<T> = std::result::Result<Vec<<T as Commit>::Receipt>, Arc<<T as Commit>::Error>>;
 
 impl GroupCommit<Log> {
@@ -131,11 +131,11 @@ impl<T: Commit> GroupCommit<T> {
         durability: Durability,
     ) -> std::result::Result<T::Receipt, T::Error> {
         if durability != Durability::Group {
-            let outcome = self.lock().commit_all(context, std::slice::from_ref(&body), durability)?;
+            let outcome = commit_all(&mut *self.lock(), context, std::slice::from_ref(&body), durability)?;
             return Ok(outcome[0].clone());
         }
         // Here and not in the batch, where it would fail for everyone.
-        log::check_size(&body)?;
+        body.check_size()?;
         let (batch, place) = self.join(body);
         if place == 0 {
             self.lead(context, &batch);
@@ -197,7 +197,7 @@ impl<T: Commit> GroupCommit<T> {
         let mut target = self.lock();
         self.close(batch);
         let bodies = std::mem::take(&mut lock(&batch.state).bodies);
-        let outcome = target.commit_all(context, &bodies, Durability::Group).map_err(Arc::new);
+        let outcome = commit_all(&mut *target, context, &bodies, Durability::Group).map_err(Arc::new);
         drop(target);
         batch.end(outcome);
         drop(leader);
@@ -247,20 +247,16 @@ impl<T: Commit> Batch<T> {
     }
 }
 
-/// [`Commit::commit`], with a receipt for each record or an error.
-trait CommitAll: Commit {
-    fn commit_all(
-        &mut self,
-        context: Self::Context<'_>,
-        bodies: &[Body],
-        durability: Durability,
-    ) -> std::result::Result<Vec<Self::Receipt>, Self::Error> {
-        let receipts = self.commit(context, bodies, durability, Expect::Any)?;
-        if receipts.len() == bodies.len() { Ok(receipts) } else { Err(self.abandon()) }
-    }
+/// Calls [`Commit::commit`] and insists on a receipt for each record.
+fn commit_all<T: Commit>(
+    target: &mut T,
+    context: T::Context<'_>,
+    bodies: &[Body],
+    durability: Durability,
+) -> std::result::Result<Vec<T::Receipt>, T::Error> {
+    let receipts = target.commit(context, bodies, durability, Expect::Any)?;
+    if receipts.len() == bodies.len() { Ok(receipts) } else { Err(target.abandon()) }
 }
-
-impl<T: Commit> CommitAll for T {}
 
 /// Locks what a panic in another thread cannot leave half done, so that its poison is no reason to stop. The target is
 /// locked by [`GroupCommit::lock`] instead.

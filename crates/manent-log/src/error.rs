@@ -16,17 +16,17 @@ pub enum Error {
     /// The operating system refused.
     #[error("cannot {action} {}: {source}{}", path.display(), hint(source))]
     Io {
-        /// What was tried, as a verb.
+        /// The operation that was tried, as a verb.
         action: &'static str,
         /// On which file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// There is no such file.
     #[error("there is no log at {}", path.display())]
     NotFound {
-        /// Where it was looked for.
+        /// The path at which it was looked for.
         path: PathBuf,
     },
     /// Another writer holds the lease.
@@ -42,7 +42,7 @@ pub enum Error {
     NotALog {
         /// The path.
         path: PathBuf,
-        /// What was found.
+        /// The kind of thing that was found instead.
         what: &'static str,
     },
     /// The disk is full. Nothing of the record remains in the file.
@@ -53,9 +53,9 @@ pub enum Error {
     NoSpace {
         /// The log.
         path: PathBuf,
-        /// How many bytes were to be written.
+        /// The number of bytes to be written.
         needed: u64,
-        /// How many are free.
+        /// The number of bytes that are free.
         free: u64,
     },
     /// The record did not get the number the caller insisted on.
@@ -66,9 +66,9 @@ pub enum Error {
     Conflict {
         /// The log.
         path: PathBuf,
-        /// What the caller expected.
+        /// The number that the caller expected.
         expected: u64,
-        /// What the record would have got.
+        /// The number that the record would have got.
         next: u64,
     },
     /// The record is too long.
@@ -76,7 +76,7 @@ pub enum Error {
         "a record of {bytes} bytes is over the limit of {max}; keep large things in files and refer to them"
     )]
     TooLarge {
-        /// Its length.
+        /// The length of the record, in bytes.
         bytes: u64,
         /// The limit.
         max: u64,
@@ -108,13 +108,13 @@ pub enum Error {
     Unknown {
         /// The log.
         path: PathBuf,
-        /// What happened.
+        /// The failure that left the outcome unknown.
         why: String,
     },
     /// The file was deleted, moved or replaced while it was open.
     #[error("{} was {how} while it was open; nothing was written, open it again", path.display())]
     Gone {
-        /// Where it was.
+        /// The path at which it was.
         path: PathBuf,
         /// Deleted, moved or replaced.
         how: &'static str,
@@ -124,9 +124,9 @@ pub enum Error {
     Shrunk {
         /// The log.
         path: PathBuf,
-        /// Its length after the last record.
+        /// The length after the last record.
         was: u64,
-        /// Its length now.
+        /// The length now.
         now: u64,
     },
     /// The handle came here through fork(2).
@@ -153,7 +153,7 @@ pub enum Error {
     UnsafeFileSystem {
         /// The log.
         path: PathBuf,
-        /// Which one.
+        /// A description of the file system.
         file_system: String,
     },
     /// The record itself is at fault.
@@ -177,13 +177,13 @@ pub enum BodyError {
     /// Not a JSON object.
     #[error("a record must be one JSON object; this is not: {why}")]
     NotAnObject {
-        /// What the parser said.
+        /// The message of the parser.
         why: String,
     },
     /// The same member twice.
     #[error("a record may not have the member {name:?} twice")]
     DuplicateMember {
-        /// Its name.
+        /// The name of the member.
         name: String,
     },
     /// Half a surrogate pair in a string.
@@ -192,7 +192,7 @@ pub enum BodyError {
     /// An idempotency key that is empty or too long.
     #[error("an idempotency key has 1 to {max} bytes, and this one has {bytes}; choose another")]
     Key {
-        /// Its length.
+        /// The length of the key.
         bytes: usize,
         /// The limit.
         max: usize,
@@ -205,7 +205,7 @@ impl Error {
         move |source| Error::Io { action, path: path.to_owned(), source }
     }
 
-    /// Whether nobody can tell if the record is kept: it may be there.
+    /// Returns true if nobody can tell whether the record is kept: it may be there.
     pub fn is_unknown(&self) -> bool {
         matches!(self.root(), Error::Unknown { .. })
     }

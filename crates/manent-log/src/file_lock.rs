@@ -34,7 +34,7 @@ pub struct FileLock {
 }
 
 /// The outcome of one attempt to lock a file.
-pub(crate) enum Attempt {
+pub(crate) enum LockAttempt {
     /// The lock is held, and the path leads to the locked file.
     Locked(FileLock),
     /// The lock was granted, but the path leads elsewhere by now: open it again.
@@ -62,13 +62,13 @@ impl FileLock {
             let dir = disk.open(path, access).map_err(Error::io("open", path))?;
             return FileLock::acquire_open(dir, path, mode, wait);
         }
-        let mut patience = Patience::new(wait);
+        let mut waiting = LockWait::new(wait);
         loop {
             let file = disk.open(path, access).map_err(Error::io("open", path))?;
             match FileLock::attempt(disk, file, path, mode)? {
-                Attempt::Locked(lock) => return Ok(lock),
-                Attempt::Moved => {}
-                Attempt::Held(file) => patience.pause_or_give_up(file, path)?,
+                LockAttempt::Locked(lock) => return Ok(lock),
+                LockAttempt::Moved => {}
+                LockAttempt::Held(file) => waiting.pause_or_give_up(file, path)?,
             }
         }
     }
@@ -102,12 +102,12 @@ impl FileLock {
         file: Box<dyn DiskFile>,
         path: &Path,
         mode: LockMode,
-    ) -> Result<Attempt> {
+    ) -> Result<LockAttempt> {
         if !try_lock(&*file, mode).map_err(Error::io("lock", path))? {
-            return Ok(Attempt::Held(file));
+            return Ok(LockAttempt::Held(file));
         }
         let lock = FileLock::new(file, path, mode)?;
-        Ok(if lock.is_at_path(disk)? { Attempt::Locked(lock) } else { Attempt::Moved })
+        Ok(if lock.is_at_path(disk)? { LockAttempt::Locked(lock) } else { LockAttempt::Moved })
     }
 
     /// Returns whether the path still leads to the locked file.
@@ -127,12 +127,12 @@ impl FileLock {
     /// Takes the lock of the same open file again, waiting at most `wait` for other holders. The path may lead
     /// elsewhere by now; [`FileLock::is_at_path`] tells.
     pub fn reacquire(&self, wait: Duration) -> Result<()> {
-        let mut patience = Patience::new(wait);
+        let mut waiting = LockWait::new(wait);
         while !try_lock(&*self.file, self.mode).map_err(Error::io("lock", &self.path))? {
-            if patience.is_over() {
+            if waiting.is_over() {
                 return Err(Error::Held { path: self.path.clone(), pid: self.file.lock_holder() });
             }
-            patience.pause();
+            waiting.pause();
         }
         Ok(())
     }
@@ -166,16 +166,16 @@ fn try_lock(file: &dyn DiskFile, mode: LockMode) -> io::Result<bool> {
 }
 
 /// Limits how long another holder is waited for, and how often the lock is tried.
-pub(crate) struct Patience {
+pub(crate) struct LockWait {
     /// `None` means longer than any clock runs.
     deadline: Option<Instant>,
     pause: Duration,
     pause_max: Duration,
 }
 
-impl Patience {
-    pub(crate) fn new(wait: Duration) -> Patience {
-        Patience {
+impl LockWait {
+    pub(crate) fn new(wait: Duration) -> LockWait {
+        LockWait {
             deadline: Instant::now().checked_add(wait),
             pause: PAUSE_MIN,
             pause_max: (wait / ATTEMPTS_MIN).clamp(PAUSE_MIN, PAUSE_MAX),
@@ -204,7 +204,7 @@ impl Patience {
 }
 
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// How often a lock is tried at least while it is waited for. Somebody who takes it again and again, as one who moves
+/// The least number of attempts while a lock is waited for. Somebody who takes it again and again, as one who moves
 /// sessions does, leaves it free for moments only.
 const ATTEMPTS_MIN: u32 = 40;
 /// The longest pause between two attempts. Holders write for milliseconds, and whoever waits waits for a person or a

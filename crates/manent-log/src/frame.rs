@@ -30,10 +30,10 @@ pub enum FileKind {
     Foreign,
 }
 
-/// What one line is.
+/// The judgement on one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Nothing but spaces, tabs or a carriage return. Takes no number.
+    /// Only spaces, tabs or a carriage return. Takes no number.
     Blank,
     /// A record whose checksum holds.
     Record {
@@ -46,7 +46,7 @@ pub enum Class {
     Damaged(DamageReason),
 }
 
-/// Why bytes are reported as damage.
+/// The reason why bytes are reported as damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DamageReason {
@@ -81,7 +81,7 @@ pub enum DamageReason {
 }
 
 impl DamageReason {
-    /// Whether it is about what a session was forked from, and not about a place in its own file.
+    /// Returns true if the damage is in the session this one was forked from, and not at a place in its own file.
     pub fn is_about_parent(self) -> bool {
         matches!(self, DamageReason::NoParent | DamageReason::OtherParent)
     }
@@ -116,11 +116,11 @@ impl std::fmt::Display for DamageReason {
 /// Judges one line (without its newline).
 ///
 /// ```
-/// use manent_log::frame::{Class, FileKind, Reason, classify};
+/// use manent_log::frame::{Class, DamageReason, FileKind, classify};
 /// let line = br#"{"seq":1,"role":"user","content":"hello","crc":"5ebdaa2e"}"#;
 /// assert_eq!(classify(line, FileKind::Native), Class::Record { seq: 1 });
 /// let line = br#"{"seq":1,"role":"user","content":"hellO","crc":"5ebdaa2e"}"#;
-/// assert_eq!(classify(line, FileKind::Native), Class::Damaged(Reason::Checksum));
+/// assert_eq!(classify(line, FileKind::Native), Class::Damaged(DamageReason::Checksum));
 /// let line = br#"{"role":"user","content":"hello"}"#;
 /// assert_eq!(classify(line, FileKind::Native), Class::Foreign);
 /// ```
@@ -143,9 +143,9 @@ pub fn classify(line: &[u8], kind: FileKind) -> Class {
         return Class::Damaged(DamageReason::NotUtf8);
     };
     let marked = match members::marks(text) {
-        members::Marks::NotJson => return Class::Damaged(DamageReason::NotJson),
-        members::Marks::NotObject => return Class::Damaged(DamageReason::NotObject),
-        members::Marks::Object { seq, crc } => seq || crc,
+        members::MemberMarks::NotJson => return Class::Damaged(DamageReason::NotJson),
+        members::MemberMarks::NotObject => return Class::Damaged(DamageReason::NotObject),
+        members::MemberMarks::Object { seq, crc } => seq || crc,
     };
     let damaged = match kind {
         FileKind::Native => marked,
@@ -177,7 +177,7 @@ pub fn body_of(record: &[u8]) -> &[u8] {
     record.get(body_range(record)).unwrap_or_default()
 }
 
-/// Where [`body_of`] stands in its record.
+/// Returns the range of [`body_of`] in its record.
 pub fn body_range(record: &[u8]) -> Range<usize> {
     let digits = record.iter().skip(HEAD.len()).take_while(|b| b.is_ascii_digit()).count();
     let start = HEAD.len() + digits + 1;
@@ -209,7 +209,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, seq: u64, body: &[u8]) {
     debug_assert_eq!(verify(&out[start..out.len() - 1]), Some(seq), "what is written can be read");
 }
 
-/// How long the record of `body` will be, newline included, at most.
+/// Returns an upper bound for the length of the record of `body`, newline included.
 pub(crate) fn encoded_len_max(body: &[u8]) -> usize {
     HEAD.len() + 16 + 1 + body.len() + TAIL_BYTES + 1
 }
@@ -363,7 +363,7 @@ const HEADER_HEAD: &[u8] = br#"{"seq":0,"#;
 const TAIL_HEAD: &[u8] = br#","crc":""#;
 const TAIL_BYTES: usize = 18;
 const BOM: &[u8] = b"\xef\xbb\xbf";
-/// How many beginnings are tried in one damaged line; more is not an accident but an attack on our time.
+/// The number of beginnings tried in one damaged line; more is not an accident but an attack on our time.
 const SALVAGE_STARTS_MAX: usize = 1 << 16;
 
 #[cfg(test)]

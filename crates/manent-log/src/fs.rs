@@ -20,7 +20,7 @@ pub use real::RealDisk;
 pub use settling::Settling;
 pub use watch::Watch;
 
-/// How a file is opened.
+/// The access with which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Read only. The file must exist.
@@ -38,7 +38,7 @@ pub enum Access {
     Directory,
 }
 
-/// What tells one file from another, whatever it is called.
+/// Identity of a file, whatever it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileId {
     /// Device number.
@@ -47,12 +47,12 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// What a path leads to, without following a symbolic link in its last component.
+/// Metadata of the file at a path, without following a symbolic link in its last component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathInfo {
     /// Identity of the file.
     pub id: FileId,
-    /// What kind of thing it is.
+    /// The kind of file.
     pub shape: Shape,
     /// Length in bytes.
     pub len: u64,
@@ -92,7 +92,7 @@ pub struct FileState {
     pub links: u64,
 }
 
-/// Whether append, lock and sync mean what the engine needs them to mean on a file system.
+/// The kind of file system: append, lock and sync have the semantics that the engine needs on local ones only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSystem {
     /// A local file system known to keep our assumptions.
@@ -108,7 +108,7 @@ pub enum FileSystem {
 pub struct DirEntry {
     /// The name, without the directory.
     pub name: OsString,
-    /// What it is.
+    /// The kind of file that it names.
     pub shape: Shape,
 }
 
@@ -126,7 +126,7 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
     }
-    /// Whether a file of this owner belongs to whoever runs this process.
+    /// Returns true if files of this owner belong to the user of this process.
     fn is_own(&self, owner: u32) -> bool;
     /// The names in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
@@ -159,7 +159,7 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     }
     /// Makes creations, renames and removals in `dir` survive power loss.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// What kind of file system `path` lies on.
+    /// Returns the kind of file system that `path` lies on.
     fn file_system(&self, path: &Path) -> io::Result<FileSystem>;
     /// Another process that has this file open, as far as the system tells. For files of programs that know nothing of
     /// our lease, and might go on writing to one that is about to be removed.
@@ -168,7 +168,7 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     }
     /// Bytes that an ordinary user can still write at `path`.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
-    /// What would be in the way of making files in a directory, as far as that can be told without trying.
+    /// Reports obstacles to making files in a directory, as far as these can be told without trying.
     fn check_writable(&self, _dir: &Path) -> io::Result<()> {
         Ok(())
     }
@@ -252,20 +252,40 @@ pub fn read_whole(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Ve
     Ok(bytes)
 }
 
+/// Fills `buffer` from an offset; `UnexpectedEof` if the file ends before that.
+pub fn read_exactly(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    if read_fully(file, buffer, offset)? == buffer.len() {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"))
+}
+
+/// Reads a range block by block and calls `take` with the offset and the bytes of each block. Returns how many bytes
+/// were read, which is less than the range where the file ends before it.
+pub fn read_blocks(
+    file: &dyn DiskFile,
+    range: std::ops::Range<u64>,
+    mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<u64> {
+    let mut block = vec![0; BLOCK_BYTES.min(range.end.saturating_sub(range.start) as usize)];
+    let mut offset = range.start;
+    while offset < range.end {
+        let want = (range.end - offset).min(block.len() as u64) as usize;
+        let n = read_fully(file, &mut block[..want], offset)?;
+        if n == 0 {
+            break;
+        }
+        take(offset, &block[..n])?;
+        offset += n as u64;
+    }
+    Ok(offset - range.start)
+}
+
 /// Copies a range of one file to the end of another. A range that ends behind the file is `UnexpectedEof`.
 pub fn copy_range(from: &dyn DiskFile, offset: u64, length: u64, to: &dyn DiskFile) -> io::Result<()> {
-    let mut block = vec![0; COPY_BLOCK_BYTES.min(length as usize)];
-    let mut done = 0;
-    while done < length {
-        let want = (length - done).min(block.len() as u64) as usize;
-        let n = read_fully(from, &mut block[..want], offset + done)?;
-        if n == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        write_fully(to, &block[..n]).map_err(|(_, e)| e)?;
-        done += n as u64;
-    }
-    Ok(())
+    let copied =
+        read_blocks(from, offset..offset + length, |_, bytes| write_fully(to, bytes).map_err(|(_, e)| e))?;
+    if copied == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 /// Writes the bytes of a range again where they stand, through a file opened with [`Access::Overwrite`].
@@ -273,26 +293,20 @@ pub fn copy_range(from: &dyn DiskFile, offset: u64, length: u64, to: &dyn DiskFi
 /// After a failed sync Linux takes the pages that it could not write for clean, and no later sync writes them; written
 /// again, they are dirty again.
 pub fn rewrite(file: &dyn DiskFile, range: std::ops::Range<u64>) -> io::Result<()> {
-    let mut block = vec![0; COPY_BLOCK_BYTES.min((range.end - range.start) as usize)];
-    let mut offset = range.start;
-    while offset < range.end {
-        let want = (range.end - offset).min(block.len() as u64) as usize;
-        let n = read_fully(file, &mut block[..want], offset)?;
-        if n == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+    let length = range.end - range.start;
+    let rewritten = read_blocks(file, range, |offset, bytes| {
         let mut written = 0;
-        while written < n {
-            match file.write_at(&block[written..n], offset + written as u64) {
+        while written < bytes.len() {
+            match file.write_at(&bytes[written..], offset + written as u64) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => written += count,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
         }
-        offset += n as u64;
-    }
-    Ok(())
+        Ok(())
+    })?;
+    if rewritten == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-const COPY_BLOCK_BYTES: usize = 256 << 10;
+const BLOCK_BYTES: usize = 256 << 10;

@@ -12,7 +12,7 @@ use crate::members;
 /// The format this version writes. A file keeps its format for life.
 pub const FORMAT: u64 = 1;
 
-/// What the engine knows of a header.
+/// The members of a header that the engine knows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Header {
     /// `meta.format`; 0 if the header does not say.

@@ -84,7 +84,7 @@ impl KeyRule {
 pub struct RecordPlace {
     /// The record's number.
     pub seq: u64,
-    /// Where it lies.
+    /// The offset at which it begins.
     pub offset: u64,
 }
 
@@ -147,12 +147,12 @@ impl KeyIndex {
     }
 }
 
-/// What becomes of one body of an append.
+/// The decision on one body of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DedupOutcome {
     /// There is a record with one of its keys, at this place.
     Known(RecordPlace),
-    /// It is this one of those that are written.
+    /// The body is written, as this one of those that are.
     Written(usize),
 }
 

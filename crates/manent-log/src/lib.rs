@@ -12,8 +12,7 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `log.rs` | the story of a write |
-//! | `log/rest.rs` | letting others write in between |
+//! | `log.rs` | the story of a write; letting others write in between |
 //! | `keys.rs` | keys under which records are known: rules, an index, what is written of an append |
 //! | `log/keys.rs` | appending by keys; writing again what a failed sync may have lost |
 //! | `frame.rs` | a record and its bytes: the validity rule, `classify` |
@@ -62,11 +61,10 @@ pub use header::{FORMAT, Header};
 pub use keys::{
     DedupOutcome, KEY_RECORDS, KeyIndex, KeyRule, KeysOf, Occurrence, Reach, RecordPlace, deduplicate,
 };
-pub use lines::line_at;
 pub use lock::FileSystemTrust;
 pub use log::{Expect, KeyedLine, Log, LogKeys, LogReceipt, Options, RestingLog, SharedKeys};
 pub use members::{list as members_of, lists as members_of_each};
 pub use reader::{Damage, Entry, FileChange, LogEnd, LogItem, Reader};
 pub use recover::SetAside;
 pub use reverse::ReverseReader;
-pub use verify::{DamageFinding, TailState, VerifyReport, acknowledge_gaps, verify, verify_with};
+pub use verify::{DamageFinding, TailState, VerifyReport, acknowledge_gaps, verify, verify_reader};

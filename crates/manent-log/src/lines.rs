@@ -7,24 +7,20 @@
 use std::cell::Cell;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
-use std::sync::Arc;
 
-use crate::error::{Error, Result};
 use crate::frame::RECORD_BYTES_MAX;
-use crate::fs::{Disk, DiskFile, read_fully};
-use crate::lock;
+use crate::fs::{DiskFile, read_exactly};
 
 /// One line: where it stands in the file, and where its bytes are in the buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     /// Offset of its first byte in the file.
     pub(crate) offset: u64,
-    /// Its bytes in the buffer, without the newline. Empty if the line is too long to be held.
+    /// The bytes in the buffer, without the newline. Empty if the line is too long to be held.
     pub(crate) range: Range<usize>,
-    /// Its length in the file, without the newline.
+    /// The length in the file, without the newline.
     pub(crate) length: u64,
-    /// Whether a newline ends it.
+    /// True if a newline ends the line.
     pub(crate) terminated: bool,
 }
 
@@ -104,7 +100,7 @@ impl Lines {
         Ok(true)
     }
 
-    /// What was read and not given out.
+    /// Returns the bytes that were read and not given out.
     pub(crate) fn held(&self) -> &[u8] {
         self.bytes(self.unread.clone())
     }
@@ -161,43 +157,23 @@ impl Lines {
         line
     }
 
-    /// A line that does not fit. A run of NULs is cut off as a line of its own, so that a record behind a hole of
-    /// any size is still found; anything else is passed over up to its newline.
+    /// Passes over a line that does not fit. A run of NULs is cut off as a line of its own, so that a record behind a
+    /// hole of any size is still found; anything else ends with its newline.
     fn give_too_long(&mut self, file: &dyn DiskFile) -> io::Result<Line> {
-        let held = &self.buffer.as_slice()[self.unread.clone()];
-        let nuls = held.iter().position(|b| *b != 0).unwrap_or(held.len());
-        if nuls > 0 {
-            return self.give_hole(file);
-        }
+        let is_hole = self.held().first() == Some(&0);
         let (offset, mut length) = (self.offset, 0);
         loop {
-            let held = &self.buffer.as_slice()[self.unread.clone()];
-            let newline = memchr::memchr(b'\n', held);
-            let passed = newline.unwrap_or(held.len());
+            let held = self.held();
+            let end = if is_hole { held.iter().position(|b| *b != 0) } else { memchr::memchr(b'\n', held) };
+            let terminated = end.is_some() && !is_hole;
+            let passed = end.unwrap_or(held.len());
             length += passed as u64;
-            self.unread.start += passed + usize::from(newline.is_some());
-            self.offset = offset + length + u64::from(newline.is_some());
+            self.unread.start += passed + usize::from(terminated);
+            self.offset = offset + length + u64::from(terminated);
             self.scanned = self.unread.start;
-            if newline.is_some() || self.fill(file)? == 0 {
-                self.ended = newline.is_none();
-                return Ok(Line { offset, range: 0..0, length, terminated: newline.is_some() });
-            }
-        }
-    }
-
-    /// All NULs from here on, as one line, however many.
-    fn give_hole(&mut self, file: &dyn DiskFile) -> io::Result<Line> {
-        let (offset, mut length) = (self.offset, 0);
-        loop {
-            let held = &self.buffer.as_slice()[self.unread.clone()];
-            let text = held.iter().position(|b| *b != 0);
-            let passed = text.unwrap_or(held.len());
-            length += passed as u64;
-            self.unread.start += passed;
-            self.offset = offset + length;
-            self.scanned = self.unread.start;
-            if text.is_some() || self.fill(file)? == 0 {
-                return Ok(Line { offset, range: 0..0, length, terminated: false });
+            if end.is_some() || self.fill(file)? == 0 {
+                self.ended = !is_hole && !terminated;
+                return Ok(Line { offset, range: 0..0, length, terminated });
             }
         }
     }
@@ -310,7 +286,7 @@ impl LinesBack {
     }
 }
 
-/// Where the line begins that goes on at `at`.
+/// Returns the offset at which the line begins that goes on at `at`.
 fn line_start(file: &dyn DiskFile, mut at: u64) -> io::Result<u64> {
     let mut block = vec![0; BACK_BLOCK_BYTES];
     while at > 0 {
@@ -347,13 +323,6 @@ fn read_once(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<
             result => return result,
         }
     }
-}
-
-fn read_exactly(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    if read_fully(file, buffer, offset)? == buffer.len() {
-        return Ok(());
-    }
-    Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"))
 }
 
 /// Bytes on a page boundary, without unsafe code: a little more is allocated, and the start is chosen in it.
@@ -407,13 +376,13 @@ impl Buffer {
     }
 }
 
-/// How much a stream reads at a time.
+/// The size of a block when a log is read as a stream.
 pub(crate) const STREAM_BLOCK_BYTES: usize = 256 << 10;
 /// The least that is read at a time.
 pub(crate) const MIN_BLOCK_BYTES: usize = 512;
-/// How much is read where a few records are wanted.
+/// The size of a block where a few records are wanted.
 pub(crate) const SMALL_BLOCK_BYTES: usize = 16 << 10;
-/// How much is held where the last records are wanted: fifty turns, most of the time.
+/// The size of the buffer where the last records are wanted: fifty turns, most of the time.
 pub(crate) const TAIL_BYTES: usize = 128 << 10;
 /// Longer tails are not held whole.
 const HELD_BACK_BYTES_MAX: usize = 1 << 20;
@@ -425,12 +394,3 @@ const BUFFER_BYTES_MAX: usize = RECORD_BYTES_MAX + STREAM_BLOCK_BYTES;
 const READ_BYTES_MIN: usize = 8 << 10;
 const ALIGN: usize = 64;
 const PAGE: usize = 4096;
-
-/// The line at an offset, as it stands, without its newline; nothing at the end of the file. One call to open and one
-/// to read it, for a caller that knows what stands there and will compare.
-pub fn line_at(disk: &Arc<dyn Disk>, path: &Path, offset: u64) -> Result<Option<Vec<u8>>> {
-    let file = lock::open_for_reading(&**disk, path)?;
-    let mut lines = Lines::new(offset, SMALL_BLOCK_BYTES);
-    let line = lines.next(&*file).map_err(Error::io("read", path))?;
-    Ok(line.filter(|line| !line.too_long()).map(|line| lines.bytes(line.range).to_vec()))
-}

@@ -10,27 +10,27 @@ use std::time::Duration;
 
 use crate::atomic_file::AtomicFile;
 use crate::error::{Error, Result};
-use crate::file_lock::{Attempt, FileLock, LockMode, Patience};
+use crate::file_lock::{FileLock, LockAttempt, LockMode, LockWait};
 use crate::fs::{Access, Disk, DiskFile, FileId, FileSystem, Shape};
 
 /// The right to write one log, for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Lease {
     lock: FileLock,
-    /// Whether the file was made by taking this lease.
+    /// True if the file was made by taking this lease.
     pub(crate) created: bool,
     pub(crate) trust: FileSystemTrust,
     opener: u32,
 }
 
-/// What to do when there is no file at the path.
+/// Selects what happens if there is no file at the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IfMissing {
+pub(crate) enum MissingLog {
     Create,
     Refuse,
 }
 
-/// Whether to write on file systems that are not known to be safe.
+/// Selects the file systems on which logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileSystemTrust {
     /// Only on local file systems known to keep our assumptions.
@@ -45,36 +45,36 @@ impl Lease {
     pub(crate) fn take(
         disk: &dyn Disk,
         path: &Path,
-        missing: IfMissing,
+        missing: MissingLog,
         trust: FileSystemTrust,
         wait: Duration,
     ) -> Result<Lease> {
-        let mut patience = Patience::new(wait);
+        let mut waiting = LockWait::new(wait);
         refuse_unsafe(disk, path, trust)?;
         loop {
             let file = match disk.open(path, Access::Append) {
                 Ok(file) => file,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                    if missing == IfMissing::Refuse {
+                    if missing == MissingLog::Refuse {
                         return Err(Error::NotFound { path: path.to_owned() });
                     }
                     match create(disk, path)? {
-                        Some(lock) => return Ok(Lease::new(lock, Made::Now, trust)),
+                        Some(lock) => return Ok(Lease { created: true, ..Lease::new(lock, trust) }),
                         None => continue,
                     }
                 }
                 Err(e) => return Err(open_error(disk, path, "open", e)),
             };
             match FileLock::attempt(disk, file, path, LockMode::Exclusive)? {
-                Attempt::Locked(lock) => return Ok(Lease::new(lock, Made::Before, trust)),
-                Attempt::Moved => {}
-                Attempt::Held(file) => patience.pause_or_give_up(file, path)?,
+                LockAttempt::Locked(lock) => return Ok(Lease::new(lock, trust)),
+                LockAttempt::Moved => {}
+                LockAttempt::Held(file) => waiting.pause_or_give_up(file, path)?,
             }
         }
     }
 
-    fn new(lock: FileLock, made: Made, trust: FileSystemTrust) -> Lease {
-        Lease { lock, created: made == Made::Now, trust, opener: std::process::id() }
+    fn new(lock: FileLock, trust: FileSystemTrust) -> Lease {
+        Lease { lock, created: false, trust, opener: std::process::id() }
     }
 
     /// The log, open for appending.
@@ -132,13 +132,6 @@ impl Lease {
         }
         Err(Error::Gone { path: self.path().to_owned(), how: "moved or replaced" })
     }
-}
-
-/// When the file of a lease was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Made {
-    Before,
-    Now,
 }
 
 /// Makes an empty log and locks it before it gets its name. `None`: the name was taken meanwhile.
@@ -210,7 +203,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("log.jsonl");
         let lease =
-            Lease::take(&RealDisk, &path, IfMissing::Create, FileSystemTrust::LocalOnly, Duration::ZERO)
+            Lease::take(&RealDisk, &path, MissingLog::Create, FileSystemTrust::LocalOnly, Duration::ZERO)
                 .expect("free");
         assert!(lease.check_process().is_ok());
         let opener = std::process::id() + 1;

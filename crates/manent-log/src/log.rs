@@ -4,40 +4,38 @@
 //! clean; [`Log::append`] builds the lines in memory, writes them in one call, waits as long as the durability level
 //! asks, and only then gives a receipt. Whatever goes wrong in between is undone, or, where that cannot be known,
 //! ends the handle for good. Closing is dropping: nothing is buffered, so nothing can be lost by it. Between appends a
-//! log can rest ([`Log::rest`], in `log/rest.rs`), so that others may write.
+//! log can rest ([`Log::rest`]), so that others may write.
 
 mod keys;
-mod rest;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::body::{Body, KEY_BYTES_MAX};
+use crate::body::Body;
 use crate::commit::Durability;
-use crate::error::{BodyError, Error, Result, hint};
-use crate::frame::{self, FileKind, RECORD_BYTES_MAX, SEQ_MAX};
+use crate::error::{Error, Result, hint};
+use crate::frame::{self, FileKind, SEQ_MAX};
 use crate::fs::{Disk, FileId, write_fully};
 use crate::header::Header;
 use crate::keys::KeyRule;
-use crate::lock::{FileSystemTrust, IfMissing, Lease, directory_of};
+use crate::lock::{FileSystemTrust, Lease, MissingLog, directory_of};
 use crate::reader::{Entry, LogEnd, Reader};
-use crate::recover::{self, STUB_BYTES, SetAside};
+use crate::recover::{self, ReadyLog, STUB_BYTES, SetAside};
 
 use keys::next_mark;
 pub use keys::{KeyedLine, LogKeys, SharedKeys};
-pub use rest::RestingLog;
 
-/// How a log is opened for writing.
+/// Options for opening a log for writing.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The header to write if the log does not exist yet; without one a missing log is an error. It is written
     /// together with the first record, so that no log is ever without records, or by [`Log::write_header`].
     pub header: Option<Body>,
-    /// How long to wait for another writer. Default: not at all.
+    /// The longest wait for another writer. Default: no waiting.
     pub wait: Duration,
-    /// Which file systems to trust.
+    /// The file systems to trust.
     pub trust: FileSystemTrust,
     /// The caller knows that the name of the file survives power loss already, which spares the first synced append
     /// the sync of the directory. Means nothing for a file that opening has to create.
@@ -49,13 +47,13 @@ pub struct Options {
 pub struct LogReceipt {
     /// The record's number.
     pub seq: u64,
-    /// Where its line begins in the file.
+    /// The offset of its line in the file.
     pub offset: u64,
-    /// What it survives.
+    /// The durability that was reached.
     pub durability: Durability,
 }
 
-/// What the caller insists on about the number of the next record.
+/// The caller's expectation of the number of the next record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     /// Any number is right.
@@ -91,22 +89,22 @@ pub struct Log {
     /// The header that is still to be written, before the first record.
     header: Option<Body>,
     header_line: Option<Vec<u8>>,
-    /// Where the next line begins, if nobody else appends.
+    /// The offset of the next line, if nobody else appends.
     len: u64,
     /// A place from which everything can be read again, and the number there. What stands behind may be another
     /// program's line that is not finished, or one that slipped in before our last commit.
     settled: (u64, u64),
     next_seq: u64,
     newline_first: bool,
-    /// Whether bytes that cannot be read stand at the end. As long as nothing readable follows them, the next writer
+    /// True if bytes that cannot be read stand at the end. As long as nothing readable follows them, the next writer
     /// may find that they are torn and cut them.
     torn_end: bool,
-    /// Whether the name of the file is known to survive power loss.
+    /// True if the name of the file is known to survive power loss.
     name_is_durable: bool,
     set_aside: Option<SetAside>,
     poison: Option<String>,
-    at: Stage,
-    /// Where records with keys lie, once somebody looked for one; and the id of the log that these are the keys of.
+    at: LogStage,
+    /// The places of records with keys, once somebody looked for one; and the id of the log that these are the keys of.
     keys: SharedKeys,
     stream: Arc<str>,
     /// Tells this state of the file from those before others wrote to it, and from those of other handles.
@@ -116,10 +114,10 @@ pub struct Log {
     starts: Vec<u64>,
 }
 
-/// What a log is doing. One that is found in the middle of a commit at the beginning of another was broken off by a
+/// The stage a log is in. One that is found in the middle of a commit at the beginning of another was broken off by a
 /// panic, and nobody knows what it wrote: the handle is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum LogStage {
     Rest,
     Commit,
 }
@@ -127,7 +125,7 @@ enum Stage {
 impl Log {
     /// Takes the lease, checks the end of the file, and sets aside and cuts what a crash left there.
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, options: &Options) -> Result<Log> {
-        let missing = if options.header.is_some() { IfMissing::Create } else { IfMissing::Refuse };
+        let missing = if options.header.is_some() { MissingLog::Create } else { MissingLog::Refuse };
         let lease = Lease::take(&**disk, path, missing, options.trust, options.wait)?;
         let ready = recover::make_ready(&**disk, &lease, missing).inspect_err(|_| {
             lease.remove_untouched(&**disk);
@@ -147,7 +145,7 @@ impl Log {
             torn_end: ready.torn_end,
             set_aside: ready.set_aside,
             poison: None,
-            at: Stage::Rest,
+            at: LogStage::Rest,
             keys: SharedKeys::default(),
             stream: Arc::default(),
             mark: next_mark(),
@@ -202,7 +200,7 @@ impl Log {
         self.len
     }
 
-    /// Whether the header is still to be written: there is nothing in the file yet.
+    /// Returns true if the header is still to be written: there is nothing in the file yet.
     pub fn is_new(&self) -> bool {
         self.header.is_some()
     }
@@ -214,7 +212,7 @@ impl Log {
         Some(Entry { seq: 0, offset: 0, bytes, verified: true })
     }
 
-    /// How many names (hard links) the file has: with more than one, it can be reached from elsewhere too.
+    /// Returns the number of names (hard links) of the file: with more than one, it can be reached from elsewhere too.
     pub fn names(&self) -> Result<u64> {
         Ok(self.lease.file().state().map_err(Error::io("inspect", self.path()))?.links)
     }
@@ -229,7 +227,7 @@ impl Log {
         self.lease.path()
     }
 
-    /// Which file it is, whatever it is called.
+    /// Returns the identity of the file, whatever it is called.
     pub fn file_id(&self) -> FileId {
         self.lease.id()
     }
@@ -244,12 +242,12 @@ impl Log {
         self.kind
     }
 
-    /// Why this handle will not write again, if it will not.
+    /// Returns the reason why this handle will not write again, or `None` if it will.
     pub fn poisoned(&self) -> Option<&str> {
-        self.poison.as_deref().or((self.at == Stage::Commit).then_some(BROKEN_OFF))
+        self.poison.as_deref().or((self.at == LogStage::Commit).then_some(BROKEN_OFF))
     }
 
-    /// What opening the log, or waking it, had to cut off its end, and where it is kept.
+    /// Returns the bytes that opening the log, or waking it, had to cut off its end, and where they are kept.
     pub fn set_aside(&self) -> Option<&SetAside> {
         self.set_aside.as_ref()
     }
@@ -263,9 +261,9 @@ impl Log {
         if let Some(why) = self.poisoned() {
             return Err(Error::Poisoned { path: self.path().to_owned(), why: why.to_owned() });
         }
-        self.at = Stage::Commit;
+        self.at = LogStage::Commit;
         let outcome = commit(self);
-        self.at = Stage::Rest;
+        self.at = LogStage::Rest;
         if self.buffer.capacity() > BUFFER_KEPT_BYTES {
             self.buffer = Vec::new();
         }
@@ -394,11 +392,11 @@ impl Log {
             self.buffer.push(b'\n');
         }
         if let Some(header) = &self.header {
-            check_size(header)?;
+            header.check_size()?;
             frame::encode(&mut self.buffer, 0, header.as_bytes());
         }
         for (seq, body) in (self.next_seq..).zip(bodies) {
-            check_size(body)?;
+            body.check_size()?;
             if seq > SEQ_MAX {
                 return Err(Error::Full { path: self.lease.path().to_owned(), max: SEQ_MAX });
             }
@@ -481,18 +479,6 @@ impl Log {
     }
 }
 
-/// The limits on lengths, checked before any byte is written.
-pub(crate) fn check_size(body: &Body) -> Result<()> {
-    if let Some(bytes) = body.key().map(str::len).filter(|bytes| !(1..=KEY_BYTES_MAX).contains(bytes)) {
-        return Err(BodyError::Key { bytes, max: KEY_BYTES_MAX }.into());
-    }
-    let bytes = frame::encoded_len_max(body.as_bytes());
-    if bytes > RECORD_BYTES_MAX {
-        return Err(Error::TooLarge { bytes: bytes as u64, max: RECORD_BYTES_MAX as u64 });
-    }
-    Ok(())
-}
-
 impl Drop for Log {
     fn drop(&mut self) {
         self.remove_untouched();
@@ -509,12 +495,127 @@ impl Log {
     }
 }
 
+/// A log that is open and does not hold the lease. Dropping it closes it.
+#[derive(Debug)]
+pub struct RestingLog {
+    log: Log,
+}
+
+/// Letting others write in between: a log lets go of its lease, stays open, and takes the lease again later.
+///
+/// A program that keeps a session open for hours writes to it for moments. Closing and opening again would do, but
+/// costs a look at the end of the file each time (at all of it, where it is another program's). A log that rested
+/// knows where it was; if nobody wrote, it goes on at once. A resting log cannot be written to: [`Log::rest`] consumes
+/// the log, and only [`RestingLog::wake`] gives it back.
+impl Log {
+    /// Lets go of the lease. A log that was made and never written to leaves no file behind meanwhile, as if it were
+    /// closed. If this fails, the log is closed.
+    pub fn rest(mut self) -> Result<RestingLog> {
+        self.remove_untouched();
+        // From here on an empty file at the path may be another's, who is about to write: not ours to remove.
+        self.lease.created = false;
+        self.lease.let_go()?;
+        Ok(RestingLog { log: self })
+    }
+
+    /// Takes over what was found at the end of the file.
+    fn refresh(&mut self, ready: ReadyLog) {
+        let ReadyLog {
+            kind,
+            header_line,
+            unborn,
+            len,
+            next_seq,
+            settled,
+            newline_first,
+            torn_end,
+            set_aside,
+        } = ready;
+        if !unborn {
+            self.header = None;
+        }
+        self.mark = next_mark();
+        self.next_seq = self.header.as_ref().map_or(next_seq, first_seq_of);
+        self.kind = kind;
+        self.header_line = header_line;
+        self.len = len;
+        self.settled = settled;
+        self.newline_first = newline_first;
+        self.torn_end = torn_end;
+        self.set_aside = set_aside;
+    }
+
+    /// Begins again where nothing was written before the rest: whatever is at the path now is as good, and if there is
+    /// nothing, a new file is.
+    fn begin_again(&mut self, wait: Duration) -> Result<()> {
+        self.lease.check_process()?;
+        let (path, trust) = (self.lease.path(), self.lease.trust);
+        self.lease = Lease::take(&*self.disk, path, MissingLog::Create, trust, wait)?;
+        self.name_is_durable &= !self.lease.created;
+        let ready = recover::make_ready(&*self.disk, &self.lease, MissingLog::Create)?;
+        self.refresh(ready);
+        Ok(())
+    }
+
+    /// Takes the lease of the same file again and looks what became of it.
+    fn go_on(&mut self, wait: Duration) -> Result<()> {
+        self.lease.retake(wait)?;
+        let state = self.lease.file().state().map_err(Error::io("inspect", self.path()))?;
+        if state.links == 0 {
+            return Err(Error::Gone { path: self.path().to_owned(), how: "deleted" });
+        }
+        self.lease.check_path(&*self.disk)?;
+        if self.poisoned().is_some() {
+            // It will not write again, and so must not cut anything either.
+            return Ok(());
+        }
+        // Another writer may have cut an end that could not be read, and nothing else.
+        let kept = if self.torn_end { self.settled.0 } else { self.len };
+        if state.len < kept {
+            return Err(Error::Shrunk { path: self.path().to_owned(), was: kept, now: state.len });
+        }
+        if state.len == self.len && !self.torn_end {
+            // Nobody wrote. Files only grow, but for ends that cannot be read, which recovery cuts; ours could be read
+            // to its last byte, so nobody cut it and filled the place with other bytes. What else happened to the
+            // file (damage, an overwritten byte) would not have been noticed on an open log either.
+            self.set_aside = None;
+            return Ok(());
+        }
+        let ready = recover::make_ready(&*self.disk, &self.lease, MissingLog::Refuse)?;
+        self.refresh(ready);
+        Ok(())
+    }
+}
+
+impl RestingLog {
+    /// Takes the lease again, waiting for another writer at most `wait`, and goes on behind what others wrote
+    /// meanwhile. If it fails, the log is closed: whoever wants it opens it again.
+    ///
+    /// A file that was deleted, moved or replaced is [`Error::Gone`]; one that became shorter is [`Error::Shrunk`]. A
+    /// log to which nothing had been written begins again at its path instead. A handle that was closed for writing
+    /// ([`Log::poisoned`]) stays so.
+    pub fn wake(self, wait: Duration) -> Result<Log> {
+        let mut log = self.log;
+        if log.is_new() && log.poisoned().is_none() {
+            log.begin_again(wait)?;
+        } else {
+            log.go_on(wait)?;
+        }
+        Ok(log)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.log.path()
+    }
+}
+
 /// The number of the first record under a header that is about to be written.
 fn first_seq_of(header: &Body) -> u64 {
     Header::parse(format!("{{{}}}", header.as_str()).as_bytes()).first_seq
 }
 
-/// Why a handle is finished on which a commit began and did not come back.
+/// The reason why a handle is finished on which a commit began and did not come back.
 const BROKEN_OFF: &str = "a panic broke off a commit";
 
 /// One huge record must not keep its memory for ever.

@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 
 use crate::body::without_lone_surrogates;
 
-/// Which of the two marks of a record a line carries as members.
+/// The marks of a record, `seq` and `crc`, that a line carries as members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Marks {
+pub(crate) enum MemberMarks {
     /// Not JSON at all.
     NotJson,
     /// JSON, but not an object.
@@ -28,30 +28,30 @@ pub(crate) enum Marks {
 }
 
 /// Looks for `seq` and `crc` among the members of a line.
-pub(crate) fn marks(line: &str) -> Marks {
+pub(crate) fn marks(line: &str) -> MemberMarks {
     if !line.trim_start().starts_with('{') {
         return if serde_json::from_str::<IgnoredAny>(line).is_ok() {
-            Marks::NotObject
+            MemberMarks::NotObject
         } else {
-            Marks::NotJson
+            MemberMarks::NotJson
         };
     }
     match marks_of_object(line) {
-        Marks::NotJson => match without_lone_surrogates(line) {
+        MemberMarks::NotJson => match without_lone_surrogates(line) {
             Cow::Owned(mended) => marks_of_object(&mended),
-            Cow::Borrowed(_) => Marks::NotJson,
+            Cow::Borrowed(_) => MemberMarks::NotJson,
         },
         marks => marks,
     }
 }
 
-fn marks_of_object(line: &str) -> Marks {
+fn marks_of_object(line: &str) -> MemberMarks {
     let (mut seq, mut crc) = (false, false);
     let visited = visit::<Name<'_>, _, _>(line, |Name(name), _: IgnoredAny| {
         seq |= name == "seq";
         crc |= name == "crc";
     });
-    if visited { Marks::Object { seq, crc } } else { Marks::NotJson }
+    if visited { MemberMarks::Object { seq, crc } } else { MemberMarks::NotJson }
 }
 
 /// Members with their names, values as they are written.
@@ -66,7 +66,7 @@ pub fn list(object: &str) -> Option<Listed<'_>> {
     // A name may hold half a surrogate pair, as any string of another program's may. The parser gives such names only
     // as bytes, without its other checks, so that the text is checked first with the halves replaced.
     let Cow::Owned(mended) = without_lone_surrogates(object) else { return None };
-    if matches!(marks_of_object(&mended), Marks::NotJson) {
+    if matches!(marks_of_object(&mended), MemberMarks::NotJson) {
         return None;
     }
     members.clear();
@@ -179,18 +179,18 @@ mod tests {
 
     #[test]
     fn marks_are_members_of_the_object_itself_not_of_what_is_in_it() {
-        assert_eq!(marks(r#"{"a":{"seq":1,"crc":""}}"#), Marks::Object { seq: false, crc: false });
-        assert_eq!(marks(r#"{"s\u0065q":1}"#), Marks::Object { seq: true, crc: false });
-        assert_eq!(marks(r#"{"\ud800":1,"crc":2}"#), Marks::Object { seq: false, crc: true });
-        assert_eq!(marks("[1]"), Marks::NotObject);
-        assert_eq!(marks("{} {}"), Marks::NotJson);
-        assert_eq!(marks("{\"a\":\"\u{1}\"}"), Marks::NotJson, "a raw control character is not JSON");
+        assert_eq!(marks(r#"{"a":{"seq":1,"crc":""}}"#), MemberMarks::Object { seq: false, crc: false });
+        assert_eq!(marks(r#"{"s\u0065q":1}"#), MemberMarks::Object { seq: true, crc: false });
+        assert_eq!(marks(r#"{"\ud800":1,"crc":2}"#), MemberMarks::Object { seq: false, crc: true });
+        assert_eq!(marks("[1]"), MemberMarks::NotObject);
+        assert_eq!(marks("{} {}"), MemberMarks::NotJson);
+        assert_eq!(marks("{\"a\":\"\u{1}\"}"), MemberMarks::NotJson, "a raw control character is not JSON");
     }
 
     #[test]
     fn deep_nesting_is_walked_without_recursion() {
         let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(marks(&deep), Marks::Object { seq: false, crc: false });
+        assert_eq!(marks(&deep), MemberMarks::Object { seq: false, crc: false });
         assert_eq!(list(&deep).map(|m| m.len()), Some(1));
     }
 
@@ -199,7 +199,7 @@ mod tests {
         let line = r#"{"\ud800":1,"role":"user"}"#;
         assert_eq!(list(line).map(|m| m[1].1), Some("\"user\""));
         assert_eq!(list("{\"\\ud800\":1,\"a\tb\":2}"), None, "a raw tab in a name");
-        assert_eq!(marks("{\"\\ud800\":1,\"a\tb\":2}"), Marks::NotJson);
+        assert_eq!(marks("{\"\\ud800\":1,\"a\tb\":2}"), MemberMarks::NotJson);
     }
 
     #[test]

@@ -13,46 +13,45 @@ use crate::lines::Line;
 pub(crate) struct Piece {
     /// Offset of its first byte in the file.
     pub(crate) offset: u64,
-    /// Its bytes in the buffer, without blanks around them.
+    /// The bytes in the buffer, without blanks around them.
     pub(crate) range: Range<usize>,
     /// Offset of the first byte after it, newline included if it ends the line.
     pub(crate) end: u64,
-    /// What it is.
-    pub(crate) what: What,
+    pub(crate) kind: PieceKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum PieceKind {
     Record { seq: u64 },
     Foreign,
     Damaged(DamageReason),
 }
 
 /// Takes a line apart. `bytes` are those of `line.range`. Nothing comes of a blank line.
-pub(crate) fn of_line(line: &Line, bytes: &[u8], kind: FileKind, out: &mut Vec<Piece>) {
+pub(crate) fn of_line(line: &Line, bytes: &[u8], file_kind: FileKind, out: &mut Vec<Piece>) {
     out.clear();
     if line.too_long() {
-        out.push(whole(line, bytes, What::Damaged(DamageReason::TooLong)));
+        out.push(whole(line, bytes, PieceKind::Damaged(DamageReason::TooLong)));
         return;
     }
-    match frame::classify(bytes, kind) {
+    match frame::classify(bytes, file_kind) {
         Class::Blank => {}
-        Class::Record { seq } => out.push(whole(line, bytes, What::Record { seq })),
-        Class::Foreign => out.push(whole(line, bytes, What::Foreign)),
+        Class::Record { seq } => out.push(whole(line, bytes, PieceKind::Record { seq })),
+        Class::Foreign => out.push(whole(line, bytes, PieceKind::Foreign)),
         Class::Damaged(reason) => match frame::salvage(bytes).as_slice() {
-            [] => out.push(whole(line, bytes, What::Damaged(reason))),
-            found => salvaged(line, bytes, kind, found, out),
+            [] => out.push(whole(line, bytes, PieceKind::Damaged(reason))),
+            found => salvaged(line, bytes, file_kind, found, out),
         },
     }
 }
 
-fn whole(line: &Line, bytes: &[u8], what: What) -> Piece {
-    let range = match what {
+fn whole(line: &Line, bytes: &[u8], kind: PieceKind) -> Piece {
+    let range = match kind {
         // Damage is reported with every byte it takes.
-        What::Damaged(_) => line.range.clone(),
-        What::Record { .. } | What::Foreign => trimmed(line.range.start, bytes),
+        PieceKind::Damaged(_) => line.range.clone(),
+        PieceKind::Record { .. } | PieceKind::Foreign => trimmed(line.range.start, bytes),
     };
-    Piece { offset: line.offset + (range.start - line.range.start) as u64, range, end: line.end(), what }
+    Piece { offset: line.offset + (range.start - line.range.start) as u64, range, end: line.end(), kind }
 }
 
 fn trimmed(start: usize, bytes: &[u8]) -> Range<usize> {
@@ -61,36 +60,42 @@ fn trimmed(start: usize, bytes: &[u8]) -> Range<usize> {
     start + lead..start + lead + inner.len()
 }
 
-fn salvaged(line: &Line, bytes: &[u8], kind: FileKind, found: &[(Range<usize>, u64)], out: &mut Vec<Piece>) {
-    let piece = |part: Range<usize>, what| Piece {
+fn salvaged(
+    line: &Line,
+    bytes: &[u8],
+    file_kind: FileKind,
+    found: &[(Range<usize>, u64)],
+    out: &mut Vec<Piece>,
+) {
+    let piece = |part: Range<usize>, kind| Piece {
         offset: line.offset + part.start as u64,
         range: line.range.start + part.start..line.range.start + part.end,
         end: if part.end == bytes.len() { line.end() } else { line.offset + part.end as u64 },
-        what,
+        kind,
     };
     let mut from = 0;
     for (range, seq) in found {
-        rest(bytes, from..range.start, kind, &piece, out);
-        out.push(piece(range.clone(), What::Record { seq: *seq }));
+        rest(bytes, from..range.start, file_kind, &piece, out);
+        out.push(piece(range.clone(), PieceKind::Record { seq: *seq }));
         from = range.end;
     }
-    rest(bytes, from..bytes.len(), kind, &piece, out);
+    rest(bytes, from..bytes.len(), file_kind, &piece, out);
 }
 
-/// What stands between salvaged records: nothing, another program's whole line, or damage.
+/// Adds the piece between salvaged records: none, another program's whole line, or damage.
 fn rest(
     bytes: &[u8],
     part: Range<usize>,
-    kind: FileKind,
-    piece: &impl Fn(Range<usize>, What) -> Piece,
+    file_kind: FileKind,
+    piece: &impl Fn(Range<usize>, PieceKind) -> Piece,
     out: &mut Vec<Piece>,
 ) {
-    let what = match frame::classify(&bytes[part.clone()], kind) {
+    let kind = match frame::classify(&bytes[part.clone()], file_kind) {
         Class::Blank => return,
-        Class::Damaged(reason) => return out.push(piece(part, What::Damaged(reason))),
-        Class::Foreign => What::Foreign,
-        Class::Record { seq } => What::Record { seq },
+        Class::Damaged(reason) => return out.push(piece(part, PieceKind::Damaged(reason))),
+        Class::Foreign => PieceKind::Foreign,
+        Class::Record { seq } => PieceKind::Record { seq },
     };
-    let end = piece(part.clone(), what).end;
-    out.push(Piece { end, ..piece(trimmed(part.start, &bytes[part]), what) });
+    let end = piece(part.clone(), kind).end;
+    out.push(Piece { end, ..piece(trimmed(part.start, &bytes[part]), kind) });
 }

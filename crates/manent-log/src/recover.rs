@@ -11,25 +11,25 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::frame::{self, FileKind};
 use crate::fs::{Access, Disk, DiskFile, copy_range, read_fully, rewrite};
-use crate::lock::{IfMissing, Lease, directory_of};
+use crate::lock::{Lease, MissingLog, directory_of};
 use crate::reader::Damage;
-use crate::tail::{self, Tail};
+use crate::tail::{self, LogTail};
 
 /// A log that can be appended to.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyLog {
     pub(crate) kind: FileKind,
     /// The header as it stands, if there is one and nothing damaged before it.
     pub(crate) header_line: Option<Vec<u8>>,
-    /// Whether nothing was ever written: a header is due.
+    /// True if nothing was ever written: a header is due.
     pub(crate) unborn: bool,
     pub(crate) len: u64,
     pub(crate) next_seq: u64,
-    /// Where the last line that can be read ends, and the number after it.
+    /// The end of the last line that can be read, and the number after it.
     pub(crate) settled: (u64, u64),
-    /// Whether the last line lacks its newline, which must then go before the next record.
+    /// True if the last line lacks its newline, which must then go before the next record.
     pub(crate) newline_first: bool,
-    /// Whether bytes that cannot be read stay at the end: another program's line, cut short or in flight.
+    /// True if bytes that cannot be read stay at the end: another program's line, cut short or in flight.
     pub(crate) torn_end: bool,
     pub(crate) set_aside: Option<SetAside>,
 }
@@ -37,18 +37,18 @@ pub(crate) struct Ready {
 /// Torn bytes that were cut off the end of a log and kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
-    /// Where in the log they stood.
+    /// The offset in the log at which they stood.
     pub offset: u64,
-    /// How many.
+    /// The number of bytes.
     pub length: u64,
     /// The file that holds them now.
     pub copy: PathBuf,
 }
 
 /// Checks the end of the log under this lease and makes it ready.
-pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: IfMissing) -> Result<Ready> {
-    let Tail { origin, len, good_end, good_seq, torn } = tail::inspect(lease.file(), lease.path())?;
-    if origin.is_none() && missing == IfMissing::Refuse {
+pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: MissingLog) -> Result<ReadyLog> {
+    let LogTail { origin, len, good_end, good_seq, torn } = tail::inspect(lease.file(), lease.path())?;
+    if origin.is_none() && missing == MissingLog::Refuse {
         return Err(Error::NotFound { path: lease.path().to_owned() });
     }
     let kind = origin.as_ref().map_or(FileKind::Native, |o| o.kind);
@@ -58,7 +58,7 @@ pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: IfMissing) -> 
     if kind == FileKind::Foreign && good_end == 0 {
         refuse_what_is_no_log(lease)?;
     }
-    let mut ready = Ready {
+    let mut ready = ReadyLog {
         kind,
         unborn: origin.is_none(),
         header_line: origin.and_then(|o| o.header_line),
@@ -83,7 +83,7 @@ pub(crate) fn make_ready(disk: &dyn Disk, lease: &Lease, missing: IfMissing) -> 
     Ok(ready)
 }
 
-/// Whether the last byte before `len` is a newline (or there is none).
+/// Returns true if the last byte before `len` is a newline (or there is none).
 pub(crate) fn ends_with_newline(file: &dyn DiskFile, path: &Path, len: u64) -> Result<bool> {
     let mut last = [b'\n'];
     if len > 0 {

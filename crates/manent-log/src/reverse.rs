@@ -3,24 +3,22 @@
 //! It gives the same entries as a forward reader, in reverse; `pieces.rs` judges the lines for both.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::frame::DamageReason;
-use crate::fs::{Disk, DiskFile};
+use crate::fs::DiskFile;
 use crate::lines::LinesBack;
-use crate::lock;
-use crate::pieces::{self, Piece, What};
+use crate::pieces::{self, Piece, PieceKind};
 use crate::reader::{Damage, Entry, LogItem};
-use crate::tail::{self, Origin, Tail};
+use crate::tail::{self, FileOrigin, LogTail};
 
 /// A backward reader: the newest entry first.
 #[derive(Debug)]
 pub struct ReverseReader<'f> {
-    file: FileRef<'f>,
+    file: &'f dyn DiskFile,
     path: PathBuf,
     lines: LinesBack,
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<FileOrigin>,
     queue: Vec<Piece>,
     pending: Option<Damage>,
     /// The number of the line that follows the one to be given next.
@@ -28,65 +26,32 @@ pub struct ReverseReader<'f> {
     pub(crate) end_offset: u64,
 }
 
-#[derive(Debug)]
-enum FileRef<'f> {
-    Own(Box<dyn DiskFile>),
-    Borrowed(&'f dyn DiskFile),
-}
-
-impl FileRef<'_> {
-    fn get(&self) -> &dyn DiskFile {
-        match self {
-            FileRef::Own(file) => &**file,
-            FileRef::Borrowed(file) => *file,
-        }
-    }
-}
-
-impl ReverseReader<'static> {
-    /// Opens a log and stands at its end, before anything torn.
-    pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<ReverseReader<'static>> {
-        let file = lock::open_for_reading(&**disk, path)?;
-        ReverseReader::with(FileRef::Own(file), path)
-    }
-}
-
 impl<'f> ReverseReader<'f> {
-    pub(crate) fn of_file(file: &'f dyn DiskFile, path: &Path) -> Result<ReverseReader<'f>> {
-        ReverseReader::with(FileRef::Borrowed(file), path)
+    /// Reads an open log from its end on, before anything torn. `path` is for messages.
+    pub fn new(file: &'f dyn DiskFile, path: &Path) -> Result<ReverseReader<'f>> {
+        let LogTail { origin, good_end, good_seq, .. } = tail::inspect(file, path)?;
+        Ok(ReverseReader::at(file, path, origin, good_end, good_seq))
     }
 
-    /// Stands behind a place where an entry ends and the next has the number `next_seq`.
+    /// Reads from a place where an entry ends and the next has the number `next_seq`.
     pub(crate) fn before(
         file: &'f dyn DiskFile,
         path: &Path,
         offset: u64,
         next_seq: u64,
     ) -> Result<ReverseReader<'f>> {
-        Ok(ReverseReader {
-            origin: tail::detect(file, path)?,
-            file: FileRef::Borrowed(file),
-            path: path.to_owned(),
-            lines: LinesBack::new(offset),
-            queue: Vec::new(),
-            pending: None,
-            next_seq,
-            end_offset: offset,
-        })
+        Ok(ReverseReader::at(file, path, tail::detect(file, path)?, offset, next_seq))
     }
 
-    fn with(file: FileRef<'f>, path: &Path) -> Result<ReverseReader<'f>> {
-        let Tail { origin, good_end, good_seq, .. } = tail::inspect(file.get(), path)?;
-        Ok(ReverseReader {
-            file,
-            path: path.to_owned(),
-            lines: LinesBack::new(good_end),
-            origin,
-            queue: Vec::new(),
-            pending: None,
-            next_seq: good_seq,
-            end_offset: good_end,
-        })
+    fn at(
+        file: &'f dyn DiskFile,
+        path: &Path,
+        origin: Option<FileOrigin>,
+        end_offset: u64,
+        next_seq: u64,
+    ) -> ReverseReader<'f> {
+        let (path, lines) = (path.to_owned(), LinesBack::new(end_offset));
+        ReverseReader { file, path, lines, origin, queue: Vec::new(), pending: None, next_seq, end_offset }
     }
 
     /// The entry or damage before the one given last; nothing at the beginning.
@@ -98,13 +63,13 @@ impl<'f> ReverseReader<'f> {
         let Some(kind) = self.origin.as_ref().map(|o| o.kind) else { return Ok(None) };
         loop {
             if self.queue.is_empty() {
-                let read = self.lines.next(self.file.get()).map_err(Error::io("read", &self.path))?;
+                let read = self.lines.next(self.file).map_err(Error::io("read", &self.path))?;
                 let Some(line) = read else { return Ok(self.pending.take().map(LogItem::Damage)) };
                 pieces::of_line(&line, self.lines.bytes(line.range.clone()), kind, &mut self.queue);
                 continue;
             }
             let Some(piece) = self.queue.last().cloned() else { continue };
-            if let What::Damaged(reason) = piece.what {
+            if let PieceKind::Damaged(reason) = piece.kind {
                 self.queue.pop();
                 self.hold(&piece, reason);
                 continue;
@@ -113,8 +78,8 @@ impl<'f> ReverseReader<'f> {
                 return Ok(Some(LogItem::Damage(damage)));
             }
             self.queue.pop();
-            let (seq, verified) = match piece.what {
-                What::Record { seq } => (seq, true),
+            let (seq, verified) = match piece.kind {
+                PieceKind::Record { seq } => (seq, true),
                 _ => (self.next_seq.saturating_sub(1), false),
             };
             self.next_seq = seq;

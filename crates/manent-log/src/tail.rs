@@ -9,46 +9,47 @@ use crate::error::{Error, Result};
 use crate::frame::{self, Class, DamageReason, FileKind};
 use crate::fs::{DiskFile, read_fully};
 use crate::header::Header;
+use crate::keys::RecordPlace;
 use crate::lines::{Lines, LinesBack, SMALL_BLOCK_BYTES, STREAM_BLOCK_BYTES};
-use crate::pieces::{self, Piece, What};
+use crate::pieces::{self, Piece, PieceKind};
 use crate::reader::Damage;
 
 /// Whose file it is, and the header if it has one that verifies as its first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Origin {
+pub(crate) struct FileOrigin {
     pub(crate) kind: FileKind,
     pub(crate) header: Option<Header>,
     /// The header as it stands, if it is the first thing in the file: nothing damaged before it.
     pub(crate) header_line: Option<Vec<u8>>,
 }
 
-impl Origin {
-    pub(crate) fn of(kind: FileKind) -> Origin {
-        Origin { kind, header: None, header_line: None }
+impl FileOrigin {
+    pub(crate) fn of(kind: FileKind) -> FileOrigin {
+        FileOrigin { kind, header: None, header_line: None }
     }
 
     /// A native file whose first readable line is this record.
-    pub(crate) fn native(record: &[u8], seq: u64) -> Origin {
+    pub(crate) fn native(record: &[u8], seq: u64) -> FileOrigin {
         if seq != 0 {
-            return Origin::of(FileKind::Native);
+            return FileOrigin::of(FileKind::Native);
         }
         let (header, header_line) = (Some(Header::parse(record)), Some(record.to_vec()));
-        Origin { kind: FileKind::Native, header, header_line }
+        FileOrigin { kind: FileKind::Native, header, header_line }
     }
 }
 
 /// The end of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tail {
+pub(crate) struct LogTail {
     /// Whose file it is. Nothing if the file is empty or holds only the beginning of a header: it was never born.
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<FileOrigin>,
     /// Length of the file when it was looked at.
     pub(crate) len: u64,
-    /// Where the last entry ends, its newline included.
+    /// The end of the last entry, its newline included.
     pub(crate) good_end: u64,
     /// The number after the last entry.
     pub(crate) good_seq: u64,
-    /// What stands behind the last entry, if anything does.
+    /// The damage behind the last entry, if there is any.
     pub(crate) torn: Option<Damage>,
 }
 
@@ -56,17 +57,17 @@ pub(crate) struct Tail {
 ///
 /// The first line that can be read decides: if it is a record the file is native; if it is another program's, the
 /// file is adopted where any record verifies, else foreign.
-pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>> {
+pub(crate) fn detect(file: &dyn DiskFile, path: &Path) -> Result<Option<FileOrigin>> {
     detect_until(file, path, true)
 }
 
-/// As [`detect`], but of a file that begins with another program's line nothing more is read: it counts as foreign
-/// until a record is met.
-pub(crate) fn detect_at_once(file: &dyn DiskFile, path: &Path) -> Result<Option<Origin>> {
+/// Does what [`detect`] does, but of a file that begins with another program's line nothing more is read: it counts as
+/// foreign until a record is met.
+pub(crate) fn detect_at_once(file: &dyn DiskFile, path: &Path) -> Result<Option<FileOrigin>> {
     detect_until(file, path, false)
 }
 
-fn detect_until(file: &dyn DiskFile, path: &Path, to_the_end: bool) -> Result<Option<Origin>> {
+fn detect_until(file: &dyn DiskFile, path: &Path, to_the_end: bool) -> Result<Option<FileOrigin>> {
     let failed = |e| Error::io("read", path)(e);
     let mut lines = Lines::new(0, SMALL_BLOCK_BYTES);
     let mut first_bytes: Option<(Vec<u8>, bool)> = None;
@@ -85,29 +86,30 @@ fn detect_until(file: &dyn DiskFile, path: &Path, to_the_end: bool) -> Result<Op
         if plain {
             // Only a record can change the answer now, and most lines are plainly none.
             if frame::holds_a_record(bytes) {
-                return Ok(Some(Origin::of(FileKind::Adopted)));
+                return Ok(Some(FileOrigin::of(FileKind::Adopted)));
             }
             continue;
         }
         match frame::classify(bytes, FileKind::Adopted) {
             Class::Record { seq } => {
-                let origin = Origin::native(frame::trim(bytes), seq);
+                let origin = FileOrigin::native(frame::trim(bytes), seq);
                 let header_line = origin.header_line.filter(|_| !damaged);
-                return Ok(Some(Origin { header_line, ..origin }));
+                return Ok(Some(FileOrigin { header_line, ..origin }));
             }
-            Class::Foreign if !to_the_end => return Ok(Some(Origin::of(FileKind::Foreign))),
+            Class::Foreign if !to_the_end => return Ok(Some(FileOrigin::of(FileKind::Foreign))),
             Class::Foreign => {
                 plain = true;
-                lines = restart_wide(line.end());
+                // It is read to its end: larger blocks for that.
+                lines = Lines::new(line.end(), STREAM_BLOCK_BYTES);
             }
             Class::Blank => {}
             Class::Damaged(_) => {
                 // Two records on one line are still records, and a header among them still a header.
                 if let Some((range, seq)) = frame::salvage(bytes).first() {
                     damaged |= !frame::trim(&bytes[..range.start]).is_empty();
-                    let origin = Origin::native(&bytes[range.clone()], *seq);
+                    let origin = FileOrigin::native(&bytes[range.clone()], *seq);
                     let header_line = origin.header_line.filter(|_| !damaged);
-                    return Ok(Some(Origin { header_line, ..origin }));
+                    return Ok(Some(FileOrigin { header_line, ..origin }));
                 }
                 damaged = true;
             }
@@ -120,7 +122,7 @@ fn detect_until(file: &dyn DiskFile, path: &Path, to_the_end: bool) -> Result<Op
     if !plain && unborn {
         return Ok(None);
     }
-    Ok(Some(Origin::of(FileKind::Foreign)))
+    Ok(Some(FileOrigin::of(FileKind::Foreign)))
 }
 
 /// Says what a file is in which nothing can be read, instead of listing its every line as damage. A log whose first
@@ -136,26 +138,28 @@ fn refuse_other_formats(first: &[u8], path: &Path) -> Result<()> {
     Err(Error::NotALog { path: path.to_owned(), what })
 }
 
-/// A foreign file is read to its end: larger blocks for that.
-fn restart_wide(offset: u64) -> Lines {
-    Lines::new(offset, STREAM_BLOCK_BYTES)
-}
-
 /// Looks at the end of a log.
-pub(crate) fn inspect(file: &dyn DiskFile, path: &Path) -> Result<Tail> {
+pub(crate) fn inspect(file: &dyn DiskFile, path: &Path) -> Result<LogTail> {
     let len = file.state().map_err(Error::io("inspect", path))?.len;
     let Some(origin) = detect(file, path)? else {
-        return Ok(Tail { origin: None, len, good_end: 0, good_seq: 0, torn: torn_header(file, path, len)? });
+        return Ok(LogTail {
+            origin: None,
+            len,
+            good_end: 0,
+            good_seq: 0,
+            torn: torn_header(file, path, len)?,
+        });
     };
     let mut search = TailSearch::new(len);
     // Where there is no record anywhere, the numbers begin with the first line, at 1.
     let good_seq = search.run(file, path, origin.kind)?.unwrap_or(1) + search.unnumbered;
     let good_end = search.good_end.unwrap_or(0);
     let torn = search.torn.map(|torn| Damage { length: len - torn.offset, seq: good_seq, ..torn });
-    Ok(Tail { origin: Some(origin), len, good_end, good_seq, torn })
+    Ok(LogTail { origin: Some(origin), len, good_end, good_seq, torn })
 }
 
-/// What stands in a file that was never born: the beginning of a header, all of it torn; or nothing but blanks.
+/// Returns the damage in a file that was never born: the beginning of a header, all of it torn; `None` for nothing but
+/// blanks.
 pub(crate) fn torn_header(file: &dyn DiskFile, path: &Path, len: u64) -> Result<Option<Damage>> {
     let mut lines = Lines::new(0, SMALL_BLOCK_BYTES);
     while let Some(line) = lines.next(file).map_err(Error::io("read", path))? {
@@ -175,7 +179,7 @@ pub(crate) fn torn_header(file: &dyn DiskFile, path: &Path, len: u64) -> Result<
 /// A walk back from the end to the last record.
 struct TailSearch {
     len: u64,
-    /// Where the last entry ends, once it is found.
+    /// The end of the last entry, once it is found.
     good_end: Option<u64>,
     /// Damage behind it, as far back as it was met.
     torn: Option<Damage>,
@@ -211,17 +215,17 @@ impl TailSearch {
     }
 
     fn step(&mut self, piece: &Piece) -> Option<u64> {
-        match piece.what {
-            What::Damaged(reason) if self.good_end.is_none() => {
+        match piece.kind {
+            PieceKind::Damaged(reason) if self.good_end.is_none() => {
                 let lines = self.torn.map_or(0, |torn| torn.lines) + 1;
                 self.torn = Some(Damage { offset: piece.offset, length: 0, reason, lines, seq: 0 });
             }
-            What::Damaged(_) => self.unnumbered += 1,
-            What::Foreign | What::Record { .. } => {
+            PieceKind::Damaged(_) => self.unnumbered += 1,
+            PieceKind::Foreign | PieceKind::Record { .. } => {
                 // Blank lines behind the last entry belong to nobody and are no damage.
                 let end = if self.torn.is_some() { piece.end } else { self.len };
                 self.good_end.get_or_insert(end);
-                if let What::Record { seq } = piece.what {
+                if let PieceKind::Record { seq } = piece.kind {
                     return Some(seq);
                 }
                 self.unnumbered += 1;
@@ -231,18 +235,11 @@ impl TailSearch {
     }
 }
 
-/// A record's place and number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) offset: u64,
-    pub(crate) seq: u64,
-}
-
 /// A place at or before the record with this number, found by halving; nothing if reading from the start is as good.
 ///
 /// Relies on numbers that rise. Where a damaged file breaks that, the place may lie too early or be none at all, and
 /// the caller reads on from it to the first number that is large enough.
-pub(crate) fn place_before(file: &dyn DiskFile, path: &Path, seq: u64) -> Result<Option<Place>> {
+pub(crate) fn place_before(file: &dyn DiskFile, path: &Path, seq: u64) -> Result<Option<RecordPlace>> {
     if detect_at_once(file, path)?.is_none_or(|o| o.kind != FileKind::Native) {
         return Ok(None);
     }
@@ -263,7 +260,7 @@ pub(crate) fn place_before(file: &dyn DiskFile, path: &Path, seq: u64) -> Result
 }
 
 /// The first record that begins on a line of its own behind `from` and before `until`.
-fn record_after(file: &dyn DiskFile, path: &Path, from: u64, until: u64) -> Result<Option<Place>> {
+fn record_after(file: &dyn DiskFile, path: &Path, from: u64, until: u64) -> Result<Option<RecordPlace>> {
     let mut lines = Lines::new(from, SMALL_BLOCK_BYTES);
     let mut partial = true;
     while let Some(line) = lines.next(file).map_err(Error::io("read", path))? {
@@ -274,7 +271,7 @@ fn record_after(file: &dyn DiskFile, path: &Path, from: u64, until: u64) -> Resu
         if !std::mem::take(&mut partial) {
             let bytes = lines.bytes(line.range.clone());
             if let Some(seq) = frame::verify(frame::trim(bytes)) {
-                return Ok(Some(Place { offset: line.offset, seq }));
+                return Ok(Some(RecordPlace { offset: line.offset, seq }));
             }
         }
     }

@@ -12,22 +12,22 @@ use crate::body::Body;
 use crate::commit::Durability;
 use crate::error::{Error, Result};
 use crate::frame::FileKind;
-use crate::fs::{Disk, DiskFile, read_fully};
+use crate::fs::{Disk, DiskFile, read_blocks};
 use crate::lock;
 use crate::log::{Expect, Log};
 use crate::reader::{Damage, Entry, LogEnd, LogItem, Reader};
 use crate::recover;
 
-/// What a full check found.
+/// The result of a full check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifyReport {
     /// Records and lines of other programs that can be read, the header not counted.
     pub records: u64,
-    /// How many of them carry no checksum.
+    /// The number of those that carry no checksum.
     pub unverified: u64,
     /// Each damaged place, in the order of the file.
     pub damage: Vec<DamageFinding>,
-    /// How the file ends.
+    /// The end of the file.
     pub tail: TailState,
     /// Whose file it is; nothing if it was never born.
     pub kind: Option<FileKind>,
@@ -36,13 +36,13 @@ pub struct VerifyReport {
 /// One damaged place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DamageFinding {
-    /// Where and why.
+    /// The place and the reason.
     pub damage: Damage,
-    /// Whether a `gap` record says that somebody knows.
+    /// True if a `gap` record says that somebody knows.
     pub acknowledged: bool,
 }
 
-/// How a file ends.
+/// The end of a file, as a full check finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TailState {
     /// With a record.
@@ -54,7 +54,7 @@ pub enum TailState {
 }
 
 impl VerifyReport {
-    /// Whether there is anything a person has not been told and taken note of.
+    /// Returns true if there is nothing that a person has not been told and taken note of.
     pub fn is_sound(&self) -> bool {
         !matches!(self.tail, TailState::Torn(_)) && self.damage.iter().all(|d| d.acknowledged)
     }
@@ -62,12 +62,12 @@ impl VerifyReport {
 
 /// Reads a whole log and checks every byte of it.
 pub fn verify(disk: &Arc<dyn Disk>, path: &Path) -> Result<VerifyReport> {
-    verify_with(disk, path, |_| {})
+    verify_reader(Reader::open(disk, path)?, |_| {})
 }
 
-/// As [`verify`], telling how far it is, in bytes.
-pub fn verify_with(disk: &Arc<dyn Disk>, path: &Path, mut progress: impl FnMut(u64)) -> Result<VerifyReport> {
-    let mut reader = Reader::open(disk, path)?;
+/// Checks every byte of the log that a reader has open. `progress` is called with the offset of each entry.
+pub fn verify_reader(mut reader: Reader, mut progress: impl FnMut(u64)) -> Result<VerifyReport> {
+    reader.seek_start();
     let (mut records, mut unverified) = (0, 0);
     let (mut damage, mut acknowledged) = (Vec::new(), Vec::new());
     while let Some(item) = reader.next()? {
@@ -83,7 +83,7 @@ pub fn verify_with(disk: &Arc<dyn Disk>, path: &Path, mut progress: impl FnMut(u
         }
     }
     // Through the file that was read: the path may lead to another one by now.
-    let file = reader.file();
+    let (file, path) = reader.file();
     let mut found = Vec::with_capacity(damage.len());
     for damage in damage {
         let gap = Gap::of(file, path, &damage, Ending::AsItStands)?;
@@ -133,7 +133,7 @@ fn unacknowledged(log: &Log) -> Result<Vec<(Damage, Gap)>> {
     Ok(found)
 }
 
-/// Whether a place is taken as it stands, or as it will when a newline was put behind it.
+/// The ending with which a damaged place is hashed: as it stands, or with the newline that will be put behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     AsItStands,
@@ -150,18 +150,12 @@ struct Gap {
 
 impl Gap {
     fn of(file: &dyn DiskFile, path: &Path, damage: &Damage, ending: Ending) -> Result<Gap> {
-        let mut block = vec![0; HASH_BLOCK_BYTES];
-        let (mut crc, mut done) = (0, 0);
-        while done < damage.length {
-            let want = (damage.length - done).min(block.len() as u64) as usize;
-            let n = read_fully(file, &mut block[..want], damage.offset + done)
-                .map_err(Error::io("read", path))?;
-            if n == 0 {
-                break;
-            }
-            crc = crc32c::crc32c_append(crc, &block[..n]);
-            done += n as u64;
-        }
+        let mut crc = 0;
+        read_blocks(file, damage.offset..damage.offset + damage.length, |_, bytes| {
+            crc = crc32c::crc32c_append(crc, bytes);
+            Ok(())
+        })
+        .map_err(Error::io("read", path))?;
         let newline: &[u8] = if ending == Ending::WithNewline { b"\n" } else { b"" };
         let hash = format!("crc32c:{:08x}", crc32c::crc32c_append(crc, newline));
         Ok(Gap { offset: damage.offset, length: damage.length + newline.len() as u64, hash })
@@ -193,6 +187,5 @@ impl Gap {
     }
 }
 
-const HASH_BLOCK_BYTES: usize = 256 << 10;
 const ACKNOWLEDGE_ROUNDS_MAX: usize = 4;
 const GAP_HEAD_BYTES: usize = 128;

@@ -37,7 +37,7 @@ pub(crate) struct Edit {
     synced: bool,
 }
 
-/// What a power cut leaves of the pending changes.
+/// The part of the pending changes that a power cut leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamesCut {
     Lost,

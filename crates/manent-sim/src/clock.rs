@@ -12,7 +12,7 @@ use crate::disk::SimDisk;
 pub struct Clock {
     /// The time now, in nanoseconds since 1970.
     pub now_ns: i64,
-    /// How long each operation takes.
+    /// The time that each operation takes.
     pub step_ns: i64,
     /// Time stamps are rounded down to a multiple of this: 1 for an exact file system, 2 s for FAT.
     pub tick_ns: i64,
@@ -36,7 +36,7 @@ impl Default for Clock {
 }
 
 impl SimDisk {
-    /// What the machine's clock says.
+    /// Returns the time of the machine's clock.
     pub fn clock(&self) -> Clock {
         self.world().clock
     }
@@ -66,5 +66,5 @@ impl SimDisk {
     }
 }
 
-/// How long a machine takes to start again after its power failed.
+/// The time that a machine takes to start again after its power failed.
 pub(crate) const REBOOT_NS: i64 = 10_000_000_000;

@@ -32,7 +32,7 @@ pub struct SimDisk {
     visit: Arc<Mutex<Option<Visit>>>,
 }
 
-/// What another process does in the middle of what this one does.
+/// An operation of another process in the middle of one of this process.
 struct Visit {
     operation: u64,
     pid: u32,
@@ -88,12 +88,12 @@ impl SimDisk {
         Self { who: Who { incarnation, ..self.who }, ..self.clone() }
     }
 
-    /// How the incarnation of this view ended, if it has.
+    /// Returns the end of the incarnation of this view, if it has ended.
     pub fn crashed(&self) -> Option<CrashKind> {
         self.world().end_of(self.who)
     }
 
-    /// How many operations have begun, which is the number of the next one.
+    /// Returns the number of operations that have begun, which is the number of the next one.
     pub fn op_count(&self) -> u64 {
         self.world().operations
     }
@@ -122,7 +122,7 @@ impl SimDisk {
         self.world().capacity_bytes = capacity_bytes;
     }
 
-    /// What `file_system` is going to answer.
+    /// Sets the answer of `file_system`.
     pub fn set_file_system(&self, file_system: FileSystem) {
         self.world().file_system = file_system;
     }
@@ -185,7 +185,7 @@ impl SimDisk {
         self.world().trace.lines()
     }
 
-    /// Whether the last operation that a fault struck was one that changes the disk.
+    /// Returns true if the last operation that a fault struck was one that changes the disk.
     pub fn struck_a_change(&self) -> bool {
         let struck = self.trace().into_iter().rfind(|line| line.starts_with('#') && line.ends_with(']'));
         struck.is_some_and(|line| crate::trace::is_change(&line))

@@ -12,7 +12,7 @@ use std::io;
 
 use crate::disk::SimDisk;
 
-/// How a simulated machine stops.
+/// The way in which a simulated machine stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashKind {
     /// All processes die (kill -9). What they had written is in the cache, and the cache lives on.
@@ -40,13 +40,13 @@ pub enum Fault {
     /// The operation does nothing and returns this error. A failed sync also gives up its data: it stays
     /// readable, but no later sync writes it.
     Fail(Errno),
-    /// As [`Fault::Fail`] with EIO, of the next sync of a file.
+    /// Fails the next sync of a file with EIO. See [`Fault::Fail`].
     FailSync,
     /// The operation does nothing and returns `Interrupted`.
     Interrupted,
     /// A write writes a part, at least one byte and not all, and returns that count.
     ShortWrite,
-    /// As `ShortWrite`, and the next append to any file fails with ENOSPC: the way a disk fills up.
+    /// Writes short as `ShortWrite` does, and fails the next append to any file with ENOSPC: the way a disk fills up.
     PartialThenFail,
     /// All processes die inside the operation, which may be done, not done, or done in part.
     CrashKill,
@@ -74,7 +74,7 @@ pub struct FaultPlan {
     next_append_fails: bool,
 }
 
-/// What becomes of an operation.
+/// The decision on an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Go,
@@ -100,7 +100,7 @@ impl FaultPlan {
         self
     }
 
-    /// How many faults have not struck yet.
+    /// Returns the number of faults that have not struck yet.
     pub fn left(&self) -> usize {
         self.queue.len() + usize::from(self.next_append_fails)
     }
@@ -171,7 +171,7 @@ impl From<Errno> for io::Error {
     }
 }
 
-/// Whether an error says that the simulated machine stopped under the caller.
+/// Returns true if an error says that the simulated machine stopped under the caller.
 pub fn is_crash(error: &io::Error) -> bool {
     matches!(error.get_ref(), Some(inner) if inner.is::<SimulatedCrash>())
 }
@@ -201,7 +201,7 @@ impl SimDisk {
         self.world().plan.add(operation, fault);
     }
 
-    /// How many faults have not struck yet.
+    /// Returns the number of faults that have not struck yet.
     pub fn faults_left(&self) -> usize {
         self.world().plan.left()
     }

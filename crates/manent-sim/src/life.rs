@@ -20,7 +20,7 @@ use manent_log::{Body, Durability, Error, Expect, Log, LogItem, Options, Reader,
 use crate::model::{Model, Written};
 use crate::{CrashKind, Errno, Fault, Rng, SimDisk};
 
-/// What happened in a life, to show that lives are worth living.
+/// Counts of what happened in the lives, to show that they cover the cases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Records with a receipt.
@@ -292,7 +292,7 @@ impl Life {
         }
     }
 
-    /// What was cut once is there for ever, whatever happens later.
+    /// Checks that bytes which were cut once are kept for ever, whatever happens later.
     fn copies_are_there(&self) -> Result<(), String> {
         let lost = self.aside.iter().find(|(copy, bytes)| self.disk.peek(copy).as_ref() != Some(bytes));
         lost.map_or(Ok(()), |(copy, _)| Err(format!("{} is gone or changed", copy.display())))

@@ -10,16 +10,16 @@ use crate::CrashKind;
 /// A record as it was handed to the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Its number.
+    /// The record's number.
     pub seq: u64,
-    /// Its members.
+    /// The members of the record.
     pub body: Vec<u8>,
 }
 
 /// The worst that a record is promised to survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Promise {
-    /// Nothing: no receipt was given.
+    /// No promise: no receipt was given.
     Nothing,
     /// The end of the process.
     Kill,

@@ -54,17 +54,17 @@ impl ModelServer {
         })
     }
 
-    /// Where it is.
+    /// Returns the address of the server.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What it was asked so far, in order.
+    /// Returns the requests so far, in order.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.seen().requests.clone()
     }
 
-    /// How many connections were opened to it so far.
+    /// Returns the number of connections that were opened so far.
     pub fn connections(&self) -> usize {
         self.shared.seen().connections
     }

@@ -16,10 +16,10 @@ use std::ops::Range;
 
 use crate::rng::Rng;
 
-/// What a power cut leaves of the unsynced content of a file. Each is a shape that real disks have left.
+/// The part of the unsynced content of a file that a power cut leaves. Each is a shape that real disks have left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutStyle {
-    /// Nothing since the last sync reached the disk: the common case on ext4.
+    /// Keeps nothing since the last sync: the common case on ext4.
     Lost,
     /// Everything did.
     Kept,
@@ -60,7 +60,7 @@ impl Pages {
         Self { durable_len: bytes.len(), live: bytes, ..Self::default() }
     }
 
-    /// What readers see.
+    /// The bytes that readers see.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.live
     }

@@ -13,7 +13,7 @@ use manent_log::fs::Access;
 
 use crate::faults::Verdict;
 
-/// What is being called.
+/// A call of the disk, for the trace.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) verb: &'static str,
@@ -33,7 +33,7 @@ pub(crate) enum Detail {
     Write { offset: u64, bytes: usize },
 }
 
-/// Whether a line of a trace tells of an operation that changes the disk.
+/// Returns true if a line of a trace tells of an operation that changes the disk.
 pub(crate) fn is_change(line: &str) -> bool {
     let changing = [
         "append",

@@ -72,7 +72,7 @@ impl Tree {
         tree
     }
 
-    /// What a path leads to.
+    /// Returns the inode that a path leads to.
     pub(crate) fn resolve(&self, path: &Path) -> io::Result<Ino> {
         // The parent of `log` is the empty path, which no system call accepts.
         if path.as_os_str().is_empty() {
@@ -349,7 +349,7 @@ impl Tree {
         }
     }
 
-    /// Whether `dir` is `top` or lies somewhere below it.
+    /// Returns true if `dir` is `top` or lies somewhere below it.
     fn within(&self, top: Ino, dir: Ino) -> bool {
         top == dir || self.names(top).is_ok_and(|names| names.values().any(|&child| self.within(child, dir)))
     }

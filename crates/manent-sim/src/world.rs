@@ -33,7 +33,7 @@ pub(crate) struct World {
     pub(crate) clock: Clock,
     /// Operations begun.
     pub(crate) operations: u64,
-    /// How each incarnation ended, so the present one is number `ends.len()`.
+    /// The ends of all incarnations, so the present one is number `ends.len()`.
     pub(crate) ends: Vec<CrashKind>,
     /// Total bytes that all files together may have.
     pub(crate) capacity_bytes: Option<u64>,
@@ -46,14 +46,14 @@ pub(crate) struct World {
     handles: u64,
 }
 
-/// Who calls: a process of an incarnation.
+/// The caller: a process of an incarnation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Who {
     pub(crate) incarnation: usize,
     pub(crate) pid: u32,
 }
 
-/// How much of an operation happens.
+/// The part of an operation that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// All of it.
@@ -113,7 +113,7 @@ impl World {
         self.run_or(who, call, effect, |_| ())
     }
 
-    /// As [`Self::run`], for an operation that leaves something behind when it fails.
+    /// Runs an operation that leaves something behind when it fails. See [`Self::run`].
     pub(crate) fn run_or<T>(
         &mut self,
         who: Who,
@@ -184,7 +184,7 @@ impl World {
         self.ends.push(kind);
     }
 
-    /// How the incarnation of a caller ended, if it has.
+    /// Returns the end of the incarnation of a caller, if it has ended.
     pub(crate) fn end_of(&self, who: Who) -> Option<CrashKind> {
         self.ends.get(who.incarnation).copied()
     }
@@ -281,8 +281,8 @@ impl World {
         (inode.modified_ns, inode.changed_ns) = (stamp_ns, stamp_ns);
     }
 
-    /// Where a write of `len` bytes at `start` breaks off. Kernels stop at the border of a page; other places
-    /// are here because nothing promises that.
+    /// Returns the place where a write of `len` bytes at `start` breaks off. Kernels stop at the border of a page;
+    /// other places are here because nothing promises that.
     fn torn_at(&mut self, start: u64, len: u64) -> u64 {
         let any = self.rng.range(0..=len);
         match self.rng.below(4) {
@@ -305,7 +305,7 @@ impl Call {
 
 /// The user who runs all simulated processes.
 pub(crate) const USER: u32 = 1000;
-/// What a thread panics with that a fault strikes.
+/// The payload with which a thread panics that a fault strikes.
 pub(crate) const PANIC: &str = "simulated panic";
 const PAGE_BYTES: u64 = 4096;
 const FREE_BYTES_UNLIMITED: u64 = 1 << 40;

@@ -58,7 +58,7 @@ fn operation_of(verb: &str) -> u64 {
     number.parse().unwrap_or_else(|_| panic!("{line}"))
 }
 
-/// What the other process does in the instant between two operations.
+/// The operation of the other process in the instant between two operations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Other {
     WritesAndCloses,

@@ -211,7 +211,7 @@ fn keyed_retry_that_fails_itself_can_be_tried_again() {
     assert!(failed > 10 && unknown >= 4, "{failed} failed, {unknown} of them unknown");
 }
 
-/// What a failed sync gave up may be gone from the cache before anybody tries again: then it is appended anew.
+/// A record that a failed sync gave up may be gone from the cache before anybody tries again: then it is appended anew.
 #[test]
 fn keyed_retry_of_a_record_that_is_gone_appends_it() {
     let disk = disk(1);
@@ -506,7 +506,7 @@ fn keys_that_a_panic_left_are_forgotten() {
     assert_eq!((append_by(&mut log, "one"), append_by(&mut log, "two")), (1, 2));
 }
 
-/// What was only flushed is in the cache, from which a failed sync of what followed may take it.
+/// A record that was only flushed is in the cache, from which a failed sync of what followed may take it.
 #[test]
 fn flushed_record_that_another_handle_finds_is_written_again() {
     let (disk, keys) = (disk(1), SharedKeys::default());

@@ -48,7 +48,7 @@ fn keys(disk: &SimDisk) -> BTreeSet<String> {
     keys
 }
 
-/// What one thread appended, and what it was told.
+/// The records that one thread appended, and their outcomes.
 type Told = Vec<(String, Option<Result<()>>)>;
 
 /// Threads that append to one log in groups, and each for itself. A panic ends what it struck, and not its thread.

@@ -61,7 +61,7 @@ fn seqs(disk: &SimDisk) -> Vec<u64> {
     seqs
 }
 
-/// Where nobody wrote, waking costs a lock and three looks, however long the file is and whoever's.
+/// Waking a log to which nobody wrote costs a lock and three looks, however long the file is and whoever's.
 #[test]
 fn a_log_that_nobody_touched_wakes_without_reading() {
     let disk = disk(1);
@@ -121,7 +121,7 @@ fn an_empty_file_is_not_removed_without_the_lease() {
     assert_eq!(seqs(&disk), [0, 42]);
 }
 
-/// What a failed sync lost cannot be known, not even after a rest.
+/// A record that a failed sync lost cannot be known, not even after a rest.
 #[test]
 fn a_log_whose_sync_failed_stays_poisoned_over_a_rest() {
     let disk = disk(1);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use manent_log::fs::{Access, Disk, DiskFile, Shape, write_fully};
 use manent_log::{AtomicFile, CommitSync, Durability, FileLock, LockMode};
 
-use crate::streams::{Lock, LockGuard, Version};
+use crate::streams::{Lock, Version};
 
 /// A blob that is open for reading. It stays what it was when it was opened, whatever takes its name.
 pub trait Blob: fmt::Debug + Send + Sync {
@@ -35,13 +35,13 @@ pub trait Blob: fmt::Debug + Send + Sync {
 /// A blob as it is seen without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobStat {
-    /// Which blob it is.
+    /// The version of the blob, which tells it from others of its name.
     pub version: Version,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub bytes: u64,
-    /// When it last changed, in milliseconds since 1970.
+    /// The time of the last change, in milliseconds since 1970.
     pub modified_ms: i64,
-    /// Whether it is ours: a blob that somebody else put there tells nothing.
+    /// True if the blob is ours: one that somebody else put there tells nothing.
     pub is_own: bool,
 }
 
@@ -273,7 +273,7 @@ impl Blobs for FileBlobs {
                 _ => {}
             }
         }
-        Ok(self.acquire(&path, access, wait)?.map(|lock| Box::new(BlobLock(lock)) as Lock))
+        Ok(self.acquire(&path, access, wait)?.map(|lock| Box::new(lock) as Lock))
     }
 
     fn wait_for(&self, folder: &str, name: &str, wait: Duration) -> io::Result<bool> {
@@ -318,11 +318,6 @@ impl Blob for FileBlob {
         self.file.read_at(&mut buffer[..want], offset)
     }
 }
-
-#[derive(Debug)]
-struct BlobLock(#[expect(dead_code, reason = "held, not used")] FileLock);
-
-impl LockGuard for BlobLock {}
 
 /// The end of the names of files that are not finished.
 const TEMPORARY: &str = ".tmp";

@@ -17,11 +17,10 @@ pub fn parse_ms(ts: &str) -> Option<i64> {
 
 /// Parses the time of a record as [`parse_ms`] does, from bytes that need not be UTF-8.
 pub fn parse_bytes_ms(ts: &[u8]) -> Option<i64> {
-    parse_own_ms(ts).or_else(|| parse_any_ms(std::str::from_utf8(ts).ok()?))
-}
-
-fn parse_any_ms(ts: &str) -> Option<i64> {
-    ts.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+    parse_own_ms(ts).or_else(|| {
+        let time: jiff::Timestamp = std::str::from_utf8(ts).ok()?.parse().ok()?;
+        Some(time.as_millisecond())
+    })
 }
 
 /// Parses a time in the one layout that [`now`] writes; `None` for every other layout and for days after the 28th. Much

@@ -19,7 +19,7 @@ pub enum Error {
     /// There is no such stream.
     #[error("there is no {}{} {name:?} in {store}", adjective(*place), noun(*space))]
     NotFound {
-        /// Its key, or `@` and its id.
+        /// The key of the stream, or `@` and its id.
         name: String,
         /// The space it was looked for in.
         space: Space,
@@ -33,17 +33,17 @@ pub enum Error {
     InTheWay {
         /// The key they share.
         key: String,
-        /// Where it is.
+        /// The place of the stream that is in the way.
         place: Place,
-        /// What to do.
+        /// A hint for the user.
         hint: &'static str,
     },
     /// The stream is in a place where it is only read.
     #[error("the session {key:?} is {}, and is only read there", whereabouts(*place))]
     NotLive {
-        /// Its key.
+        /// The key of the stream.
         key: String,
-        /// Where it is.
+        /// The place it is in.
         place: Place,
     },
     /// The file that the key leads to says in its header that it is another session.
@@ -65,7 +65,7 @@ pub enum Error {
     Archive {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage that was met.
         source: io::Error,
     },
     /// The directory is open to others.
@@ -73,17 +73,17 @@ pub enum Error {
     Exposed {
         /// The directory.
         path: PathBuf,
-        /// Who else may write there.
+        /// A description of who else may write there.
         why: String,
-        /// What to do.
+        /// A hint for the user.
         hint: &'static str,
     },
     /// Somebody holds a lock that excludes this.
     #[error("the store {} is busy: {} is moving sessions; try again, or wait longer", path.display(), holder(*pid))]
     Busy {
-        /// What is locked.
+        /// The directory or file that is locked.
         path: PathBuf,
-        /// Who holds it, if the system can tell.
+        /// The holder's process, if the system can tell.
         pid: Option<u32>,
     },
     /// This backend does not keep streams of this space, or the space has no such place.
@@ -105,11 +105,11 @@ pub enum Error {
     /// The operating system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The operation that was tried, as a verb.
         action: &'static str,
         /// On what.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A commit shared with other threads failed; all of them get the same error.

@@ -10,7 +10,7 @@ use manent_log::{Entry, members_of};
 pub struct HeaderNames {
     /// The stream's id; empty if the header gives none.
     pub id: String,
-    /// Its key; empty if the header gives none.
+    /// The stream's key; empty if the header gives none.
     pub key: String,
 }
 

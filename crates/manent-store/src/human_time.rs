@@ -11,7 +11,7 @@ use jiff::{Timestamp, ToSpan};
 /// A stretch of time: a day where a day was written, empty where a point was. In milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeRange {
-    /// Where it begins.
+    /// The first millisecond of the range.
     pub start_ms: i64,
     /// The first millisecond that is no more in it; its beginning if it is a point.
     pub end_ms: i64,
@@ -21,13 +21,13 @@ pub struct TimeRange {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TimeError {
-    /// Nothing that we read as a time.
+    /// Text that is not a length of time.
     #[error("{0:?} is no time; write 500ms, 5s, 2m, 12h, 7d or 2w")]
     NoLength(String),
     /// A number, but of what?
     #[error("{0:?} is no unit of time; use ms, s, m, h, d or w")]
     NoUnit(String),
-    /// Nothing that we read as a point in time.
+    /// Text that is not a point in time.
     #[error("{0:?} is no point in time; write 7d, 2026-11-01, 2026-11-01T10:00, today or yesterday")]
     NoPoint(String),
     /// More than can be counted.
@@ -122,7 +122,7 @@ fn ms(time: DateTime) -> Option<i64> {
     time.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp().as_millisecond())
 }
 
-/// As much of a text as an error may repeat.
+/// Returns the part of a text that an error may repeat, with control characters replaced.
 fn brief(text: &str) -> String {
     const CHARS_MAX: usize = 24;
     let shown = |c: char| if c.is_alphanumeric() || c.is_ascii_graphic() || c == ' ' { c } else { '?' };
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(start("18446744073709551s"), Ok(NOW - i64::MAX));
     }
 
-    /// Who asks for a day wants all of it.
+    /// A day that is asked for is the whole of it.
     #[test]
     fn days_months_and_years_last_points_do_not() {
         let length = |text: &str| parse_time(text, NOW).map(|range| range.end_ms - range.start_ms);

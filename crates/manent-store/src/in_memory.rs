@@ -1,17 +1,20 @@
-//! A backend that keeps everything in memory: for tests, and for programs that keep nothing.
+//! Streams and blobs that are kept in memory: for tests, and for programs that keep nothing.
 //!
 //! A stream holds the very lines that a file would, so that whatever is read looks the same and can be checked. Streams
 //! only grow: whatever else changes one puts another in its place. A lease is a lock with the name of a stream, whether
 //! the stream exists or not. Whoever makes, moves or removes a stream holds its lease meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use manent_log::{Body, Damage, Entry, KeyIndex, KeyRule, KeyedLine, Occurrence, VerifyReport};
+use manent_log::{Body, Damage, Durability, Entry, KeyIndex, KeyRule, KeyedLine, Occurrence, VerifyReport};
 
+use crate::blobs::{Blob, BlobStat, Blobs};
+use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::header::HeaderNames;
 use crate::key::SessionKey;
@@ -20,7 +23,7 @@ use crate::streams::{
     AppendOptions, Changes, Cursor, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
     NewHeader, Place, Position, ProgressFn, Receipt, Repaired, Replaced, Space, StreamFilter, StreamHeader,
     StreamId, StreamParts, StreamReader, StreamStat, StreamState, StreamWriter, Streams, Target, Version,
-    compare_streams, now_ms,
+    compare_streams,
 };
 use crate::sync::lock;
 use crate::thread_locks::{ThreadLockGuard, ThreadLocks};
@@ -31,43 +34,43 @@ use crate::thread_locks::{ThreadLockGuard, ThreadLocks};
 /// the level that was asked for, and no level survives the process.
 #[derive(Default)]
 pub struct InMemory {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryStore>,
 }
 
-/// What the backend, its writers and its readers share.
+/// The state that the backend, its writers and its readers share.
 #[derive(Default)]
-struct Shared {
+struct MemoryStore {
     /// Every stream, wherever it is, by its space and key.
-    streams: Mutex<BTreeMap<(Space, SessionKey), Vec<Kept>>>,
+    streams: Mutex<BTreeMap<(Space, SessionKey), Vec<StoredStream>>>,
     /// Leases and locks.
     holders: Arc<ThreadLocks>,
 }
 
 /// A stream, and where it is.
 #[derive(Clone)]
-struct Kept {
+struct StoredStream {
     place: Place,
     /// In the trash: where it was before.
     from: Place,
     id: Arc<str>,
-    /// When it was put here, in milliseconds since 1970.
+    /// The time it was put here, in milliseconds since 1970.
     moved_ms: i64,
-    stream: Arc<Stream>,
+    stream: Arc<MemoryStream>,
 }
 
 /// One stream. It only grows; whatever else changes it makes another one.
-struct Stream {
+struct MemoryStream {
     /// Tells it from every other one.
     number: u64,
     id: Arc<str>,
     header: Option<StoredLine>,
-    lines: Mutex<Lines>,
+    lines: Mutex<StreamLines>,
     /// Used by whoever has the lease.
     keys: Mutex<KeyIndex>,
 }
 
 #[derive(Default)]
-struct Lines {
+struct StreamLines {
     /// The header, then the records.
     all: Vec<StoredLine>,
     bytes: u64,
@@ -81,11 +84,11 @@ impl InMemory {
     }
 }
 
-impl Stream {
-    fn new(id: Arc<str>, lines: Vec<StoredLine>) -> Stream {
+impl MemoryStream {
+    fn new(id: Arc<str>, lines: Vec<StoredLine>) -> MemoryStream {
         let header = lines.first().filter(|line| line.seq == 0).cloned();
         let number = STREAMS.fetch_add(1, Ordering::Relaxed);
-        let stream = Stream { number, id, header, lines: Mutex::default(), keys: Mutex::default() };
+        let stream = MemoryStream { number, id, header, lines: Mutex::default(), keys: Mutex::default() };
         stream.push(lines);
         stream
     }
@@ -94,13 +97,13 @@ impl Stream {
     fn push(&self, lines: Vec<StoredLine>) -> u64 {
         let mut now = lock(&self.lines);
         let first = now.all.len() as u64;
-        now.bytes += lines.iter().map(StoredLine::len).sum::<u64>();
+        now.bytes += lines.iter().map(StoredLine::file_bytes).sum::<u64>();
         now.written_ms = now.written_ms.max(now_ms());
         now.all.extend(lines);
         first
     }
 
-    fn seen(&self) -> StreamState {
+    fn state(&self) -> StreamState {
         let lines = lock(&self.lines);
         let version = Version::new([self.number, lines.all.len() as u64, 0, 0, 0]);
         StreamState { version, bytes: lines.bytes }
@@ -127,9 +130,9 @@ impl Stream {
     }
 }
 
-impl Kept {
-    fn live(stream: Arc<Stream>) -> Kept {
-        Kept { place: Place::Live, from: Place::Live, id: stream.id.clone(), moved_ms: 0, stream }
+impl StoredStream {
+    fn live(stream: Arc<MemoryStream>) -> StoredStream {
+        StoredStream { place: Place::Live, from: Place::Live, id: stream.id.clone(), moved_ms: 0, stream }
     }
 
     /// Returns whether this stream is meant. A live one may be named by its key alone: there is only one.
@@ -139,7 +142,7 @@ impl Kept {
     }
 
     fn stat(&self, space: Space, key: &SessionKey) -> StreamStat {
-        let StreamState { version, bytes } = self.stream.seen();
+        let StreamState { version, bytes } = self.stream.state();
         let written_ms = lock(&self.stream.lines).written_ms;
         StreamStat {
             id: StreamId { space, place: self.place, key: key.clone(), id: self.id.to_string() },
@@ -153,9 +156,9 @@ impl Kept {
     }
 }
 
-impl Shared {
+impl MemoryStore {
     /// Finds a stream and does something with it, in the row of those of its key.
-    fn with<T>(&self, at: &StreamId, act: impl FnOnce(&mut Vec<Kept>, usize) -> T) -> Result<T> {
+    fn with<T>(&self, at: &StreamId, act: impl FnOnce(&mut Vec<StoredStream>, usize) -> T) -> Result<T> {
         let mut streams = lock(&self.streams);
         let not_found = || Error::not_found(at, NAME);
         let all = streams.get_mut(&(at.space, at.key.clone())).ok_or_else(not_found)?;
@@ -163,16 +166,16 @@ impl Shared {
         Ok(act(all, index))
     }
 
-    fn find(&self, at: &StreamId) -> Result<Kept> {
+    fn find(&self, at: &StreamId) -> Result<StoredStream> {
         self.with(at, |all, index| all[index].clone())
     }
 
-    fn put(&self, space: Space, key: &SessionKey, kept: Kept) {
+    fn put(&self, space: Space, key: &SessionKey, kept: StoredStream) {
         lock(&self.streams).entry((space, key.clone())).or_default().push(kept);
     }
 
     /// Returns every stream of a space.
-    fn stats(&self, space: Space) -> Vec<(StreamStat, Kept)> {
+    fn stats(&self, space: Space) -> Vec<(StreamStat, StoredStream)> {
         let streams = lock(&self.streams);
         let of_space = streams.iter().filter(|((of, _), _)| *of == space);
         of_space
@@ -201,11 +204,16 @@ impl Shared {
         if self.find(&at).is_ok() { Err(in_the_way()) } else { Ok(held) }
     }
 
-    fn of_parts(&self, at: &StreamId, header: Option<&Body>, parts: StreamParts<'_>) -> Result<Arc<Stream>> {
+    fn of_parts(
+        &self,
+        at: &StreamId,
+        header: Option<&Body>,
+        parts: StreamParts<'_>,
+    ) -> Result<Arc<MemoryStream>> {
         let lines = rows::write_parts(at, header, parts, |of| Ok(self.find(of)?.stream.all()))?;
         let names =
             lines.first().filter(|_| header.is_some()).and_then(|line| HeaderNames::of_line(&line.bytes));
-        Ok(Arc::new(Stream::new(names.unwrap_or_default().id.into(), lines)))
+        Ok(Arc::new(MemoryStream::new(names.unwrap_or_default().id.into(), lines)))
     }
 }
 
@@ -264,7 +272,7 @@ impl Streams for InMemory {
         id.check_key()?;
         let _lease = self.shared.hold_free(&id.key, id.space)?;
         let stream = self.shared.of_parts(id, Some(&header.body), parts)?;
-        self.shared.put(id.space, &id.key, Kept::live(stream));
+        self.shared.put(id.space, &id.key, StoredStream::live(stream));
         Ok(())
     }
 
@@ -289,7 +297,7 @@ impl Streams for InMemory {
         shared.with(id, |all, index| {
             let from = if to == Place::Trash { id.place } else { to };
             let moved_ms = now_ms();
-            all[index] = Kept { place: to, from, moved_ms, id: new_id, stream: found.stream };
+            all[index] = StoredStream { place: to, from, moved_ms, id: new_id, stream: found.stream };
         })?;
         Ok(at)
     }
@@ -326,7 +334,7 @@ impl Maintenance for InMemory {
     }
 
     fn pack(&self, id: &StreamId, progress: ProgressFn<'_>) -> Result<()> {
-        let StreamState { bytes, .. } = self.shared.find(id)?.stream.seen();
+        let StreamState { bytes, .. } = self.shared.find(id)?.stream.state();
         progress(bytes, bytes);
         Ok(())
     }
@@ -341,9 +349,9 @@ impl fmt::Debug for InMemory {
 
 /// A stream being read.
 struct MemoryRows {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryStore>,
     id: StreamId,
-    stream: Arc<Stream>,
+    stream: Arc<MemoryStream>,
 }
 
 impl Rows for MemoryRows {
@@ -376,17 +384,17 @@ impl fmt::Debug for MemoryRows {
 
 /// The right to write a stream.
 struct MemoryWriter {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryStore>,
     at: StreamId,
-    stream: Arc<Stream>,
-    /// Whether the stream has no record yet, so that nobody may see it.
+    stream: Arc<MemoryStream>,
+    /// True if the stream has no record yet, so that nobody may see it.
     is_new: bool,
     _lease: ThreadLockGuard,
 }
 
 impl MemoryWriter {
     fn take(
-        shared: &Arc<Shared>,
+        shared: &Arc<MemoryStore>,
         at: &StreamId,
         missing: IfMissing<'_>,
         wait: Duration,
@@ -397,7 +405,7 @@ impl MemoryWriter {
             (Ok(kept), _) => (kept.stream, false),
             (Err(_), IfMissing::Create(new)) if at.place == Place::Live && at.id.is_empty() => {
                 let StreamHeader { id, body } = new();
-                (Arc::new(Stream::new(id.into(), vec![StoredLine::record(at, 0, &body)?])), true)
+                (Arc::new(MemoryStream::new(id.into(), vec![StoredLine::record(at, 0, &body)?])), true)
             }
             (Err(e), _) => return Err(e),
         };
@@ -414,7 +422,7 @@ impl StreamWriter for MemoryWriter {
         let begins = self.is_new && !lines.is_empty();
         let first = self.stream.push(lines);
         if begins {
-            self.shared.put(self.at.space, &self.at.key, Kept::live(self.stream.clone()));
+            self.shared.put(self.at.space, &self.at.key, StoredStream::live(self.stream.clone()));
             self.is_new = false;
         }
         Ok(planned.receipts(&self.stream.id, first))
@@ -440,7 +448,7 @@ impl StreamWriter for MemoryWriter {
         _left_out: &[Damage],
     ) -> Result<Replaced> {
         let whole = self.shared.of_parts(&self.at, header, parts)?;
-        let bytes = whole.seen().bytes;
+        let bytes = whole.state().bytes;
         // Another stream in its place: whoever reads the old one goes on reading that, and hears of it.
         self.shared.with(&self.at, |all, index| {
             let kept = &mut all[index];
@@ -487,7 +495,149 @@ impl fmt::Debug for MemoryWriter {
     }
 }
 
-/// How many streams were made, in all backends of this process.
+/// Blobs that are gone with the last `Arc` of this.
+#[derive(Default)]
+pub struct InMemoryBlobs {
+    state: Mutex<BlobState>,
+    locks: Arc<ThreadLocks>,
+}
+
+#[derive(Default)]
+struct BlobState {
+    folders: BTreeSet<String>,
+    blobs: BTreeMap<String, MemoryBlob>,
+    /// The number of times that a blob was put or appended to.
+    changes: u64,
+}
+
+/// One state of a blob.
+#[derive(Clone)]
+struct MemoryBlob {
+    bytes: Arc<[u8]>,
+    version: Version,
+    modified_ms: i64,
+}
+
+impl InMemoryBlobs {
+    /// Makes an empty place for blobs.
+    pub fn new() -> InMemoryBlobs {
+        InMemoryBlobs::default()
+    }
+}
+
+impl BlobState {
+    fn set(&mut self, name: &str, bytes: Arc<[u8]>) -> io::Result<()> {
+        let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+        if !self.folders.contains(folder) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        self.changes += 1;
+        let version = Version::new([self.changes, 0, 0, 0, 0]);
+        self.blobs.insert(name.to_owned(), MemoryBlob { bytes, version, modified_ms: now_ms() });
+        Ok(())
+    }
+}
+
+impl Blobs for InMemoryBlobs {
+    fn name(&self, folder: &str) -> String {
+        format!("memory/{folder}")
+    }
+
+    fn open(&self, name: &str) -> io::Result<Option<Box<dyn Blob>>> {
+        Ok(lock(&self.state).blobs.get(name).map(|blob| Box::new(blob.clone()) as Box<dyn Blob>))
+    }
+
+    fn stat(&self, name: &str) -> io::Result<Option<BlobStat>> {
+        let stat = |blob: &MemoryBlob| BlobStat {
+            version: blob.version,
+            bytes: blob.len(),
+            modified_ms: blob.modified_ms,
+            is_own: true,
+        };
+        Ok(lock(&self.state).blobs.get(name).map(stat))
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        lock(&self.state).set(name, bytes.into())
+    }
+
+    fn put_all(&self, blobs: &[(&str, &[u8])]) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        blobs.iter().try_for_each(|(name, bytes)| state.set(name, (*bytes).into()))
+    }
+
+    fn append(&self, name: &str, bytes: &[u8], _durability: Durability) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        let before = state.blobs.get(name).map(|blob| blob.bytes.to_vec()).unwrap_or_default();
+        state.set(name, [&before, bytes].concat().into())
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        let inside = |name: &String| match name.rsplit_once('/') {
+            Some((of, name)) => (of == folder).then(|| name.to_owned()),
+            None => folder.is_empty().then(|| name.clone()),
+        };
+        Ok(lock(&self.state).blobs.keys().filter_map(inside).collect())
+    }
+
+    fn delete(&self, name: &str) -> io::Result<()> {
+        lock(&self.state).blobs.remove(name);
+        Ok(())
+    }
+
+    fn sync(&self, _folder: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn lock(&self, folder: &str, name: &str, wait: Duration) -> io::Result<Option<Lock>> {
+        lock(&self.state).folders.insert(folder.to_owned());
+        let held = self.locks.take(&format!("{folder}/{name}"), LockMode::Exclusive, wait);
+        Ok(held.map(|held| Box::new(held) as Lock))
+    }
+
+    fn wait_for(&self, folder: &str, name: &str, wait: Duration) -> io::Result<bool> {
+        Ok(self.locks.wait_until_free(&format!("{folder}/{name}"), wait))
+    }
+
+    fn is_trustworthy(&self, folder: &str) -> io::Result<bool> {
+        if lock(&self.state).folders.contains(folder) {
+            Ok(true)
+        } else {
+            Err(io::ErrorKind::NotFound.into())
+        }
+    }
+}
+
+impl fmt::Debug for InMemoryBlobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InMemoryBlobs").finish_non_exhaustive()
+    }
+}
+
+impl Blob for MemoryBlob {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let rest = self.bytes.get(offset as usize..).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+}
+
+impl fmt::Debug for MemoryBlob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryBlob").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+/// The number of streams that were made, in all backends of this process.
 static STREAMS: AtomicU64 = AtomicU64::new(1);
 
 const NAME: &str = "memory";

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 1024;
 
-/// What a session is called.
+/// The name of a session.
 ///
 /// ```
 /// use manent_store::SessionKey;
@@ -23,7 +23,7 @@ pub const KEY_BYTES_MAX: usize = 1024;
 #[derive(Debug, Clone)]
 pub struct SessionKey {
     text: Arc<str>,
-    /// What it was made of; for the header alone, the text tells keys apart.
+    /// The parts that the key was made of; for the header alone, the text tells keys apart.
     parts: Option<Arc<KeyParts>>,
 }
 
@@ -53,7 +53,7 @@ impl Ord for SessionKey {
     }
 }
 
-/// What a key is made of where it comes from a chat: kept apart in the header of a session, and joined so that two
+/// The parts of a key that comes from a chat: kept apart in the header of a session, and joined so that two
 /// different sets of parts never make one key.
 ///
 /// ```
@@ -66,7 +66,7 @@ impl Ord for SessionKey {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct KeyParts {
-    /// Where the conversation takes place: telegram, slack, cli.
+    /// The service on which the conversation takes place: telegram, slack, cli.
     pub channel: String,
     /// The room in it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ pub struct KeyParts {
     /// The thread in the room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
-    /// Who it is with.
+    /// The person it is with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
 }
@@ -116,13 +116,13 @@ pub enum KeyError {
     /// The empty string.
     #[error("a session key cannot be empty; give it a name, such as 'work'")]
     Empty,
-    /// It holds a NUL.
+    /// A string with a NUL byte.
     #[error("a session key cannot hold a NUL byte")]
     Nul,
-    /// It is too long.
+    /// A string over [`KEY_BYTES_MAX`].
     #[error("a session key can have {KEY_BYTES_MAX} bytes, this one has {bytes}")]
     TooLong {
-        /// Its length.
+        /// The length of the string, in bytes.
         bytes: usize,
     },
 }
@@ -153,7 +153,7 @@ impl SessionKey {
         &self.text
     }
 
-    /// What it was made of, if it was made of parts.
+    /// Returns the parts that the key was made of, if it was made of parts.
     pub fn parts(&self) -> Option<&KeyParts> {
         self.parts.as_deref()
     }
@@ -184,7 +184,7 @@ impl SessionKey {
         }
     }
 
-    /// Whether the name of a file may not tell the key that it was made of: that was too long, and was cut.
+    /// Returns true if the key may not be recoverable from the name of its file: it was too long, and was cut.
     pub(crate) fn may_be_shortened(name: &str) -> bool {
         let stem = name.strip_suffix(SUFFIX).unwrap_or(name);
         stem.len() >= STEM_BYTES_MAX - 2 && stem.contains('~')

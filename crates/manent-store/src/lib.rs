@@ -11,10 +11,10 @@
 //! | `streams.rs` | [`Streams`], [`StreamReader`], [`StreamWriter`], [`Maintenance`], and the types they share |
 //! | `blobs.rs` | [`Blobs`] and [`FileBlobs`]: derived data in files |
 //! | `files/` | [`Files`]: one plain JSONL file for each stream, the default backend |
-//! | `in_memory.rs`, `in_memory_blobs.rs` | [`InMemory`] and [`InMemoryBlobs`]: nothing outlives the process |
+//! | `in_memory.rs` | [`InMemory`] and [`InMemoryBlobs`]: nothing outlives the process |
 //! | `rows.rs` | helpers for backends that keep a stream as a row of lines |
 //! | `thread_locks.rs` | leases and locks between threads, for backends that have nothing better |
-//! | `pack.rs`, `unpacking.rs` | archived files: compressed (feature `archive`), and read as if they were plain |
+//! | `pack.rs` | archived files: compressed (feature `archive`), and read as if they were plain |
 //! | `key.rs` | [`SessionKey`]: the name of a stream, and its file name |
 //! | `header.rs` | [`HeaderNames`]: what a backend reads of a header |
 //! | `clock.rs`, `human_time.rs` | [`clock`]: the time as records write it; [`human_time`]: times as people write them |
@@ -27,7 +27,6 @@ mod files;
 mod header;
 pub mod human_time;
 mod in_memory;
-mod in_memory_blobs;
 mod key;
 #[cfg(feature = "archive")]
 mod pack;
@@ -39,14 +38,12 @@ pub mod streams;
 pub mod sync;
 pub mod thread_locks;
 pub mod threads;
-mod unpacking;
 
 pub use blobs::{Blob, BlobStat, Blobs, FileBlobs, is_temporary};
 pub use error::{Error, Result, io_error};
 pub use files::{Files, is_plain_id};
 pub use header::HeaderNames;
-pub use in_memory::InMemory;
-pub use in_memory_blobs::InMemoryBlobs;
+pub use in_memory::{InMemory, InMemoryBlobs};
 pub use key::{KEY_BYTES_MAX, KeyError, KeyParts, SessionKey};
 pub use streams::{
     AppendOptions, ChangeKind, Changes, Cursor, IfMissing, KnownStreams, ListDetail, Lock, LockGuard,

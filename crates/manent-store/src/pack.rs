@@ -9,9 +9,8 @@
 //! | file | about |
 //! |---|---|
 //! | `pack.rs` | packing, and comparing what was packed with what it was made of |
-//! | `table.rs` | the seek table, and why its numbers can be relied on |
-//! | `walk.rs` | finding the frames of a file whose table is lost |
-//! | `packed.rs` | [`Packed`], a packed file read as a plain one; [`Unpacking`], a disk of such files |
+//! | `table.rs` | the seek table, why its numbers can be relied on, and finding the frames without it |
+//! | `packed.rs` | [`Packed`], a packed file read as a plain one |
 //!
 //! Nothing here syncs, renames or removes: when the plain file may go is decided elsewhere.
 
@@ -19,22 +18,33 @@ mod packed;
 mod table;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use std::io;
 
-use manent_log::fs::{DiskFile, read_fully, write_fully};
+use manent_log::fs::{DiskFile, read_exactly, read_fully, write_fully};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
 use crate::threads::spawn_scoped;
-use packed::Unpacker;
-pub(crate) use packed::{Packed, open_strict};
-use table::{FRAMES_MAX, Table, packed_bytes_max, read_exactly};
+pub(crate) use packed::open_strict;
+use packed::{Packed, Unpacker};
+use table::{FRAMES_MAX, Table, packed_bytes_max};
 
 /// Opens a packed file, to be read as what it holds.
 pub(crate) fn open(file: Box<dyn DiskFile>) -> io::Result<Box<dyn DiskFile>> {
     Ok(Box::new(Packed::open(file)?))
+}
+
+/// Writes all that a packed file holds to the end of another. Damage is an error, not a hole.
+pub(crate) fn unpack_into(file: Box<dyn DiskFile>, target: &dyn DiskFile) -> io::Result<()> {
+    let packed = Packed::open(file)?;
+    packed.refuse_lost_end()?;
+    let (mut unpacker, mut plain) = (Unpacker::new()?, Vec::new());
+    for frame in 0..packed.table.frames() {
+        packed.unpack(&mut unpacker, frame, &mut plain)?;
+        write_fully(target, &plain).map_err(|(_, e)| e)?;
+    }
+    Ok(())
 }
 
 /// Compresses the first `len` bytes of `source` into `target`, which must be empty. Not synced here.
@@ -155,7 +165,7 @@ fn next_frame<'a>(
     Ok(&buffer[..newline.map_or(longer, |at| wanted + at + 1)])
 }
 
-/// How many bytes the frame that begins at `offset` should hold at most; only a longer line takes more.
+/// Returns the number of bytes that the frame at `offset` should hold at most; only a longer line takes more.
 fn frame_bytes(offset: u64, len: u64) -> usize {
     if len <= FRAME_BYTES_MAX as u64 {
         return FRAME_BYTES_MAX;
@@ -167,8 +177,8 @@ fn frame_bytes(offset: u64, len: u64) -> usize {
     bytes.max(TAIL_FRAME_BYTES)
 }
 
-/// Whether the table of a packed file is as it was written. Where it is not, the file can be read all the same, most
-/// often; but somebody should know.
+/// Returns true if the table of a packed file is as it was written. Where it is not, the file can be read all the same,
+/// most often; but somebody should know.
 pub(crate) fn has_sound_table(file: &dyn DiskFile) -> io::Result<bool> {
     Table::is_sound(file)
 }
@@ -178,11 +188,12 @@ pub(crate) fn has_sound_table(file: &dyn DiskFile) -> io::Result<bool> {
 ///
 /// Where they differ, the error is [`io::ErrorKind::InvalidData`] and says where.
 pub(crate) fn compare(
-    packed: &Packed,
+    packed: Box<dyn DiskFile>,
     plain: &dyn DiskFile,
     len: u64,
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
+    let packed = Packed::open(packed)?;
     packed.refuse_lost_end()?;
     let table = &packed.table;
     if table.plain_len() != len {
@@ -235,10 +246,6 @@ fn not_ours(what: &str) -> io::Error {
     ))
 }
 
-fn cut_short() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read")
-}
-
 fn unsupported() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "a packed session cannot be written to; unpack it first")
 }
@@ -246,8 +253,8 @@ fn unsupported() -> io::Error {
 const WORKERS_FROM_BYTES: u64 = 4 << 20;
 const WORKERS_MAX: usize = 4;
 
-/// How much of the plain file a frame holds at most. Larger frames compress better, smaller ones are read
-/// sooner.
+/// The number of bytes of the plain file that a frame holds at most. Larger frames compress better, smaller ones are
+/// read sooner.
 pub(crate) const FRAME_BYTES_MAX: usize = 1 << 20;
 
 /// The header is read at every open, and a frame of 1 MiB would take a millisecond for it. As much as the
@@ -270,7 +277,7 @@ const FAST_LEVEL: i32 = 3;
 /// all of its own. They cost no time worth naming and win half a percent.
 const HASH_LOG: u32 = 19;
 const CHAIN_LOG: u32 = 18;
-/// How much of the end is compressed with more effort. It makes up for the small frames there, and costs at
+/// The part of the end that is compressed with more effort. It makes up for the small frames there, and costs at
 /// most some 70 milliseconds a file.
 const FINE_BYTES: u64 = 4 << 20;
 const FINE_LEVEL: i32 = 9;

@@ -1,32 +1,19 @@
 //! Stands for `pack.rs` in a build without the feature `archive`: every packed file is an error that says so.
 
 use std::io;
-use std::path::Path;
 
-use manent_log::fs::{Access, Disk, DiskFile};
+use manent_log::fs::DiskFile;
 
-use crate::unpacking::is_packed;
-
-/// A packed file. Without the feature there is none.
-#[derive(Debug)]
-pub(crate) enum Packed {}
-
-impl Packed {
-    pub(crate) fn open(_file: Box<dyn DiskFile>) -> io::Result<Packed> {
-        Err(unavailable())
-    }
-
-    pub(crate) fn unpack_into(&self, _target: &dyn DiskFile) -> io::Result<()> {
-        match *self {}
-    }
+pub(crate) fn unpack_into(_file: Box<dyn DiskFile>, _target: &dyn DiskFile) -> io::Result<()> {
+    Err(unavailable())
 }
 
 pub(crate) fn open(_file: Box<dyn DiskFile>) -> io::Result<Box<dyn DiskFile>> {
     Err(unavailable())
 }
 
-pub(crate) fn open_strict(disk: &dyn Disk, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-    if is_packed(path) { Err(unavailable()) } else { disk.open(path, Access::Read) }
+pub(crate) fn open_strict(_file: Box<dyn DiskFile>) -> io::Result<Box<dyn DiskFile>> {
+    Err(unavailable())
 }
 
 pub(crate) fn pack(
@@ -43,12 +30,12 @@ pub(crate) fn has_sound_table(_file: &dyn DiskFile) -> io::Result<bool> {
 }
 
 pub(crate) fn compare(
-    packed: &Packed,
+    _packed: Box<dyn DiskFile>,
     _plain: &dyn DiskFile,
     _len: u64,
     _progress: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
-    match *packed {}
+    Err(unavailable())
 }
 
 fn unavailable() -> io::Error {

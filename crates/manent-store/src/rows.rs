@@ -23,11 +23,12 @@ use crate::streams::{
 /// A line as a file would hold it, without its newline. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredLine {
-    /// Its number: 0 for the header. A line of another program has the number after that of the line before it.
+    /// The record's number: 0 for the header. A line of another program has the number after that of the line before
+    /// it.
     pub seq: u64,
-    /// Its bytes.
+    /// The line, without its newline.
     pub bytes: Arc<[u8]>,
-    /// Whether it carries its number and a checksum that holds.
+    /// True if the line carries its number and a checksum that holds.
     pub verified: bool,
 }
 
@@ -61,13 +62,8 @@ impl StoredLine {
     }
 
     /// Returns how many bytes a file would need for it.
-    pub fn len(&self) -> u64 {
+    pub fn file_bytes(&self) -> u64 {
         self.bytes.len() as u64 + 1
-    }
-
-    /// Returns false: a line has at least its newline.
-    pub fn is_empty(&self) -> bool {
-        false
     }
 }
 
@@ -104,9 +100,9 @@ pub struct RowReader<R> {
     rows: R,
     header: Option<StoredLine>,
     id: String,
-    /// Where the next line is.
+    /// The place of the next line in the row.
     next: u64,
-    /// Nothing smaller is given.
+    /// The smallest number that is given.
     from_seq: u64,
     until: u64,
     current: Option<(u64, StoredLine)>,
@@ -226,7 +222,7 @@ pub fn catch_up(
     Ok(())
 }
 
-/// What an append writes, and the receipts it gives.
+/// The lines that an append writes, and the receipts it gives.
 #[derive(Debug)]
 pub struct AppendPlan {
     outcomes: Vec<DedupOutcome>,
@@ -312,7 +308,7 @@ pub fn next_seq(first: Option<&StoredLine>, last: Option<&StoredLine>) -> u64 {
 
 /// Checks lines as [`manent_log::verify()`] checks a file of them.
 pub fn verify_rows(lines: &[StoredLine], progress: ProgressFn<'_>) -> VerifyReport {
-    let all = lines.iter().map(StoredLine::len).sum();
+    let all = lines.iter().map(StoredLine::file_bytes).sum();
     let (mut done, mut records, mut unverified, mut damage) = (0, 0, 0, Vec::new());
     let mut expected = lines.first().map_or(1, |line| line.seq);
     progress(0, all);
@@ -330,7 +326,7 @@ pub fn verify_rows(lines: &[StoredLine], progress: ProgressFn<'_>) -> VerifyRepo
             damage.push(DamageFinding { damage: damage_here, acknowledged: false });
         }
         expected = next_seq(lines.first(), Some(line));
-        done += line.len();
+        done += line.file_bytes();
         progress(done, all);
     }
     let kind = lines.first().map(|first| match first.verified {

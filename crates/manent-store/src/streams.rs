@@ -73,7 +73,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 pub use manent_log::LockMode;
 use manent_log::{
@@ -84,7 +84,7 @@ use manent_log::{
 use crate::error::{Error, Result};
 use crate::key::SessionKey;
 
-/// What kind of records a stream holds. Each space has its own keys.
+/// The kind of records that a stream holds. Each space has its own keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
     /// Conversations. The only space whose streams can be archived and deleted to the trash.
@@ -95,7 +95,7 @@ pub enum Space {
     Memory,
     /// Items that wait for somebody to accept them: one stream.
     Inbox,
-    /// What consolidation looked at: one stream.
+    /// Progress of consolidation: one stream.
     Journal,
     /// Lists that the agent keeps, such as approvals and trusted folders: one stream for each.
     Ledger,
@@ -149,7 +149,7 @@ impl Space {
     }
 }
 
-/// Where a stream is in its life. Streams of spaces other than [`Space::Sessions`] are always live.
+/// The stage of a stream's life. Streams of spaces other than [`Space::Sessions`] are always live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// Being written to. One for each key.
@@ -181,12 +181,12 @@ pub struct StreamId {
     pub space: Space,
     /// The place it is in.
     pub place: Place,
-    /// Its key.
+    /// The key of the stream.
     pub key: SessionKey,
-    /// Its id, which its header carries, unless [`Streams::relocate`] had to give it another one. Empty in live streams
-    /// of other programs, where key and place identify a stream;
-    /// and where the live stream of a key is meant whatever its id. Any other id means that very stream: where it is
-    /// no longer there, nothing is, even if another stream of the same key is.
+    /// The id that the header carries, unless [`Streams::relocate`] had to give the stream another one. Empty in live
+    /// streams of other programs, where key and place identify a stream; and where the live stream of a key is meant
+    /// whatever its id. Any other id means that very stream: where it is no longer there, nothing is, even if another
+    /// stream of the same key is.
     pub id: String,
 }
 
@@ -249,11 +249,11 @@ pub enum Target<'a> {
     Id(&'a StreamId),
     /// The stream that [`Streams::changes`] or [`Streams::list`] named so, without checking what its header says.
     Name {
-        /// Its space.
+        /// The space of the stream.
         space: Space,
         /// The place it was in.
         place: Place,
-        /// Its [`StreamStat::name`].
+        /// The [`StreamStat::name`] of the stream.
         name: &'a str,
     },
 }
@@ -265,9 +265,9 @@ pub struct StreamFilter<'a> {
     pub space: Space,
     /// The place.
     pub place: Place,
-    /// Which streams there.
+    /// The streams to select there.
     pub which: Selector<'a>,
-    /// How much to find out about each.
+    /// The amount of detail to find out about each.
     pub detail: ListDetail,
     /// At most so many, those that changed last first; of the same millisecond, the one with the larger key first.
     /// Without a limit, all of them in no order.
@@ -307,7 +307,7 @@ impl<'a> StreamFilter<'a> {
     }
 }
 
-/// Which streams of a space and place are meant.
+/// Selects streams of a space and place.
 #[derive(Debug, Clone, Copy)]
 pub enum Selector<'a> {
     /// Every one.
@@ -320,7 +320,7 @@ pub enum Selector<'a> {
     Name(&'a str),
 }
 
-/// How much [`Streams::list`] finds out about each stream.
+/// The amount of detail that [`Streams::list`] finds out about each stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListDetail {
     /// Everything, which may mean to open each stream.
@@ -340,9 +340,9 @@ pub struct StreamStat {
     pub name: String,
     /// The state it was seen in, as [`Streams::changes`] would give it.
     pub version: Version,
-    /// How much space it takes, in bytes.
+    /// The space it takes, in bytes.
     pub bytes: u64,
-    /// When it last changed, in milliseconds since 1970.
+    /// The time of its last change, in milliseconds since 1970.
     pub modified_ms: i64,
     /// In the trash: the place it was in before, to which [`Streams::relocate`] can bring it back.
     pub from: Place,
@@ -351,8 +351,8 @@ pub struct StreamStat {
 }
 
 impl StreamStat {
-    /// Returns the state it was seen in, as [`Streams::changes`] gives it.
-    pub fn seen(&self) -> StreamState {
+    /// Returns the state the stream was seen in, as [`Streams::changes`] gives it.
+    pub fn state(&self) -> StreamState {
         StreamState { version: self.version, bytes: self.bytes }
     }
 }
@@ -384,7 +384,7 @@ impl fmt::Display for Position {
 pub struct Version([u64; Version::WORDS]);
 
 impl Version {
-    /// How many numbers a version is made of.
+    /// The number of words that a version is made of.
     pub const WORDS: usize = 5;
     /// A version that no stream has: a caller that knows only this one is always told that the stream was rewritten.
     /// All of its words are 0, so no backend makes such a version; [`compare_streams`] handles it.
@@ -456,10 +456,10 @@ impl ScanTime {
     }
 }
 
-/// What [`Streams::changes`] found.
+/// The answer of [`Streams::changes`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// When the look at the streams began.
+    /// The time at which the look at the streams began.
     pub moment: ScanTime,
     /// The streams that are not as they were known. Those that are, are left out.
     pub streams: Vec<StreamChange>,
@@ -472,31 +472,31 @@ pub struct Changes {
 pub struct StreamChange {
     /// The place it is in.
     pub place: Place,
-    /// Its [`StreamStat::name`].
+    /// The [`StreamStat::name`] of the stream.
     pub name: String,
-    /// What happened to it.
+    /// The kind of change.
     pub kind: ChangeKind,
 }
 
-/// What happened to a stream since it was last seen.
+/// The kind of a change since a stream was last seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It was not known.
+    /// The stream was not known.
     New(StreamState),
-    /// It is the same stream and not shorter, so what was read of it may still stand: compare its last record. Where
+    /// The stream is the same and not shorter, so what was read of it may still stand: compare its last record. Where
     /// the last change is so young that a clock does not tell it from the next one, a stream that did not change may be
     /// told of so too, with the same length; a fraction of a second later it is not any more.
     Appended(StreamState),
-    /// It is another stream, or what was read of it may have changed; always where the known version is
+    /// The stream is another one, or what was read of it may have changed; always where the known version is
     /// [`Version::UNKNOWN`].
     Rewritten(StreamState),
-    /// It is not there any more. It may be in another place.
+    /// The stream is not there any more. It may be in another place.
     Gone,
 }
 
 impl ChangeKind {
     /// Returns the state the stream is in now, or `None` if it is gone.
-    pub fn seen(self) -> Option<StreamState> {
+    pub fn state(self) -> Option<StreamState> {
         match self {
             ChangeKind::New(seen) | ChangeKind::Appended(seen) | ChangeKind::Rewritten(seen) => Some(seen),
             ChangeKind::Gone => None,
@@ -509,7 +509,7 @@ impl ChangeKind {
 pub struct StreamState {
     /// To be kept with what is read after this.
     pub version: Version,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub bytes: u64,
 }
 
@@ -520,7 +520,7 @@ pub fn compare_streams(
     now: impl IntoIterator<Item = StreamStat>,
     grew: impl Fn(Version, Version) -> bool,
 ) -> Vec<StreamChange> {
-    let seen = |stat: StreamStat| ((stat.id.place, stat.name.clone()), stat.seen());
+    let seen = |stat: StreamStat| ((stat.id.place, stat.name.clone()), stat.state());
     let mut now: HashMap<(Place, String), StreamState> = now.into_iter().map(seen).collect();
     let mut streams = Vec::new();
     known.each(&mut |place, name, was| {
@@ -538,12 +538,6 @@ pub fn compare_streams(
     streams
 }
 
-/// For backends: returns the time, in milliseconds since 1970.
-pub fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
-}
-
 /// Proof that a record is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
@@ -551,13 +545,13 @@ pub struct Receipt {
     pub id: Arc<str>,
     /// The record's number.
     pub seq: u64,
-    /// Where it lies.
+    /// The position of the record.
     pub position: Position,
-    /// What it survives.
+    /// The durability that was reached.
     pub durability: Durability,
 }
 
-/// Where [`StreamReader::seek`] moves to.
+/// A target of [`StreamReader::seek`].
 #[derive(Clone, Copy)]
 pub enum Seek<'a> {
     /// The header, for a caller that wants little more than that.
@@ -570,15 +564,15 @@ pub enum Seek<'a> {
     /// The record that lay at this position and had this number, which the header has not. For a caller that read there
     /// before: where the stream is another one by now, what comes first is something else, or damage, or nothing.
     Position {
-        /// Where it lay.
+        /// The position at which the record lay.
         position: Position,
-        /// Its number.
+        /// The number of the record.
         seq: u64,
     },
     /// The last `count` lines that match, of those before the number `before`, and everything between and behind them.
     /// With a count of 0, what begins at `before`, or what comes later. Where fewer lines match, the header.
     Last {
-        /// How many lines.
+        /// The number of lines.
         count: u64,
         /// Only records with a smaller number count.
         before: Option<u64>,
@@ -599,14 +593,14 @@ impl fmt::Debug for Seek<'_> {
     }
 }
 
-/// How [`Streams::append`] and [`StreamWriter::append`] append.
+/// Options of [`Streams::append`] and [`StreamWriter::append`].
 #[derive(Debug, Clone, Copy)]
 pub struct AppendOptions<'a> {
-    /// What the receipt promises.
+    /// The durability that the receipt promises.
     pub durability: Durability,
     /// The number the (first) record must get. The first of a new stream gets 1, or that after what a fork shares.
     pub expect: Expect,
-    /// How long to wait for another writer. Of no meaning to [`StreamWriter::append`].
+    /// The longest wait for another writer. Of no meaning to [`StreamWriter::append`].
     pub wait: Duration,
     /// The keys by which a record is known that is there already, and how far back they count.
     pub keys: &'a KeyRule,
@@ -624,14 +618,14 @@ impl AppendOptions<'static> {
 pub struct StreamHeader {
     /// The stream's id, which the body names too.
     pub id: String,
-    /// Its members.
+    /// The members of the header.
     pub body: Body,
 }
 
 /// Makes the header of a stream that does not exist yet.
 pub type NewHeader<'a> = &'a dyn Fn() -> StreamHeader;
 
-/// What [`Streams::lease`] does where there is no stream.
+/// Selects what [`Streams::lease`] does where there is no stream.
 #[derive(Clone, Copy)]
 pub enum IfMissing<'a> {
     /// Begins one with this header, which is written together with the first record: until then there is no stream,
@@ -641,32 +635,23 @@ pub enum IfMissing<'a> {
     Refuse,
 }
 
-impl fmt::Debug for IfMissing<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            IfMissing::Create(_) => "Create",
-            IfMissing::Refuse => "Refuse",
-        })
-    }
-}
-
 /// A part of a stream that is written as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamPart {
-    /// What stands behind the header of a stream, as it stands, damage included: all of it, or up to and with the
+    /// The lines behind the header of a stream, as they stand, damage included: all of them, or up to and with the
     /// record `upto`. It may be the very stream that is replaced, as it was before. A stream that is not there is
     /// [`Error::NotFound`].
     Lines {
-        /// Which stream.
+        /// The stream to copy from.
         of: StreamId,
         /// The last record to copy.
         upto: Option<u64>,
     },
     /// A record, with this number. A record that is too large is [`manent_log::Error::TooLarge`].
     Record {
-        /// Its number.
+        /// The number of the record.
         seq: u64,
-        /// Its members.
+        /// The members of the record.
         body: Body,
     },
     /// A line without number and checksum, as another program would write it: a JSON object without a newline. Whatever
@@ -680,7 +665,7 @@ pub type StreamParts<'a> = &'a mut dyn Iterator<Item = Result<StreamPart>>;
 /// Told how much of a long piece of work is done: bytes done, which only grow, and bytes in all.
 pub type ProgressFn<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// What [`Maintenance::repair`] did.
+/// The outcome of [`Maintenance::repair`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Repaired {
     /// Torn bytes that were cut off the end, and where they are kept.
@@ -689,7 +674,7 @@ pub struct Repaired {
     pub acknowledged: Vec<Damage>,
 }
 
-/// What [`StreamWriter::replace`] did.
+/// The outcome of [`StreamWriter::replace`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Replaced {
     /// The new length of the stream, in bytes: that of its lines, each with a newline, however they are kept.
@@ -713,6 +698,10 @@ pub enum LockName<'a> {
 
 /// A lock that is held until this is dropped. It ends with its holder, however that ends.
 pub trait LockGuard: fmt::Debug + Send {}
+
+impl LockGuard for manent_log::FileLock {}
+impl LockGuard for manent_log::Log {}
+impl LockGuard for Box<dyn manent_log::fs::DiskFile> {}
 
 /// A lock that is held until this is dropped.
 pub type Lock = Box<dyn LockGuard>;

@@ -23,14 +23,13 @@ use manent_log::{
 use manent_store::rows::{
     RowReader, Rows, StoredLine, catch_up, next_seq, path_of, plan_append, verify_rows, write_parts,
 };
-use manent_store::streams::{compare_streams, now_ms};
 use manent_store::sync::lock;
 use manent_store::thread_locks::{ThreadLockGuard, ThreadLocks};
 use manent_store::{
     AppendOptions, Changes, Cursor, Error, HeaderNames, IfMissing, KnownStreams, Lock, LockMode, LockName,
     Maintenance, NewHeader, Place, Position, ProgressFn, Receipt, Repaired, Replaced, Result, ScanTime,
     SessionKey, Space, StreamFilter, StreamHeader, StreamId, StreamParts, StreamReader, StreamStat,
-    StreamWriter, Streams, Target, Version,
+    StreamWriter, Streams, Target, Version, clock::now_ms, streams::compare_streams,
 };
 use rusqlite::Error::InvalidColumnType;
 use rusqlite::types::Type;
@@ -340,7 +339,7 @@ impl StreamWriter for Writer {
         left_out: &[Damage],
     ) -> Result<Replaced> {
         let lines = write_parts(&self.at, header, parts, |of| self.shared.lines_of(of))?;
-        let bytes = lines.iter().map(StoredLine::len).sum();
+        let bytes = lines.iter().map(StoredLine::file_bytes).sum();
         self.shared.write(&self.at, Durability::Sync, |tx, readers| {
             let header_id = names(lines.first()).id;
             let Some(found) = &self.found else {
@@ -656,7 +655,7 @@ fn insert_lines(tx: &Transaction<'_>, content: i64, first: u64, lines: &[StoredL
     }
     let sql = "UPDATE contents SET lines = lines + ?2, bytes = bytes + ?3, modified_ms = max(modified_ms, ?4)
         WHERE content = ?1";
-    let bytes = signed(lines.iter().map(StoredLine::len).sum());
+    let bytes = signed(lines.iter().map(StoredLine::file_bytes).sum());
     tx.prepare_cached(sql)?.execute([content, signed(lines.len() as u64), bytes, now_ms()])?;
     Ok(())
 }

@@ -39,7 +39,7 @@ fn live(store: &Store, session: &str) -> StreamId {
     store.live(&key(session)).expect("looked for").expect("a live session").id
 }
 
-/// What is left to read, and that nothing of it is damaged.
+/// Reads the rest of a stream, and asserts that nothing of it is damaged.
 #[track_caller]
 fn rest_of(reader: &mut Reader) -> Vec<(u64, String)> {
     let mut all = Vec::new();
@@ -164,7 +164,7 @@ pub(crate) fn forks_share_what_they_continue(make: Make<'_>) {
     assert_eq!(say(&store, "third", "and on"), 6);
 }
 
-/// What is purged leaves its forks with a copy of what they shared, wherever they are, and names them.
+/// Purging a session leaves its forks with a copy of what they shared, wherever they are, and names them.
 pub(crate) fn a_purged_parent_leaves_its_forks_whole(make: Make<'_>) {
     let store = store(make);
     for n in 1..=2 {

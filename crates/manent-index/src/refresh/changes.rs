@@ -74,7 +74,7 @@ pub(crate) fn survey(
                 None => row_of(&known.rows, change.place, &change.name),
             };
             let old = old.map(RowRef::row).transpose()?;
-            match change.kind.seen() {
+            match change.kind.state() {
                 None => gone.extend(old),
                 Some(StreamState { version, bytes }) => changed.push(ChangedStream {
                     place: change.place,

@@ -3,17 +3,14 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{AtFlags, CWD, FlockOperation, OFlags};
 #[cfg(target_os = "linux")]
-use {
-    rustix::fs::{AtFlags, StatxFlags},
-    std::os::fd::AsFd,
-};
+use {rustix::fs::StatxFlags, std::os::fd::AsFd};
 
 use super::{Access, DirEntry, Disk, DiskFile, FileId, FileState, FileSystem, PathInfo, Shape};
 
@@ -91,21 +88,12 @@ impl Disk for RealDisk {
     }
 
     fn inspect(&self, path: &Path) -> io::Result<PathInfo> {
-        let meta = std::fs::symlink_metadata(path)?;
-        Ok(PathInfo {
-            id: FileId { device: meta.dev(), inode: meta.ino() },
-            shape: shape_of(meta.file_type()),
-            len: meta.len(),
-            mode: meta.mode() & 0o7777,
-            owner: meta.uid(),
-            links: meta.nlink(),
-            modified_ms: meta.mtime().saturating_mul(1000).saturating_add(meta.mtime_nsec() / 1_000_000),
-            changed_ns: nanoseconds(meta.ctime(), meta.ctime_nsec()),
-        })
+        let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(path_info(&stat))
     }
 
     fn look(&self, dir: &Path, names: &[&str]) -> io::Result<Vec<Option<PathInfo>>> {
-        use rustix::fs::{CWD, Mode};
+        use rustix::fs::Mode;
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -185,7 +173,7 @@ impl Disk for RealDisk {
 
     #[cfg(any(target_os = "linux", target_vendor = "apple"))]
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        use rustix::fs::{CWD, RenameFlags};
+        use rustix::fs::RenameFlags;
         use rustix::io::Errno;
         match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
             // The kernel or this file system does not know the flag. EINVAL can mean other things too; then the
@@ -241,7 +229,6 @@ impl Disk for RealDisk {
     }
 
     fn check_writable(&self, dir: &Path) -> io::Result<()> {
-        use rustix::fs::{AtFlags, CWD};
         let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         Ok(rustix::fs::accessat(CWD, dir, wanted, AtFlags::EACCESS)?)
     }
@@ -325,7 +312,6 @@ impl DiskFile for RealFile {
 /// name so, without any lock that keeps others from making one of the same name. A crash in between leaves both names,
 /// of which the first is that of a temporary file.
 fn rename_new_in_steps(from: &Path, to: &Path) -> io::Result<()> {
-    use rustix::fs::{AtFlags, CWD};
     if from.parent() != to.parent() {
         return look_then_rename(from, to);
     }
@@ -355,27 +341,29 @@ fn look_then_rename(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Looks at a name in an open directory, which costs less than at a whole path.
 fn look_at(dir: &OwnedFd, name: &str) -> io::Result<Option<PathInfo>> {
-    use rustix::fs::{AtFlags, FileType};
-    let stat = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
-        looked => looked?,
-    };
-    let shape = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Shape::File,
-        FileType::Directory => Shape::Directory,
-        FileType::Symlink => Shape::Link,
+    match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        looked => Ok(Some(path_info(&looked?))),
+    }
+}
+
+fn path_info(stat: &rustix::fs::Stat) -> PathInfo {
+    let shape = match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+        rustix::fs::FileType::RegularFile => Shape::File,
+        rustix::fs::FileType::Directory => Shape::Directory,
+        rustix::fs::FileType::Symlink => Shape::Link,
         _ => Shape::Special,
     };
-    Ok(Some(PathInfo {
+    PathInfo {
         id: FileId { device: stat.st_dev, inode: stat.st_ino },
         shape,
         len: stat.st_size.cast_unsigned(),
         mode: stat.st_mode & 0o7777,
         owner: stat.st_uid,
-        links: links_of(&stat),
+        links: links_of(stat),
         modified_ms: nanoseconds(stat.st_mtime, stat.st_mtime_nsec.cast_signed()) / 1_000_000,
         changed_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec.cast_signed()),
-    }))
+    }
 }
 
 #[allow(clippy::unnecessary_cast, reason = "its type is not the same on every machine")]
@@ -389,10 +377,10 @@ fn nanoseconds(seconds: i64, rest: i64) -> i64 {
 
 /// So few names are looked at faster than a thread is begun.
 const LOOK_ALONE_MAX: usize = 1000;
-/// How many names a thread takes from the rest each time.
+/// The number of names that a thread takes from the rest each time.
 const LOOK_AT_ONCE: usize = 128;
 
-/// Whether a process has a file open. One that we may not look into counts as not.
+/// Returns true if a process has a file open. One that we may not look into counts as not.
 #[cfg(target_os = "linux")]
 fn has_open(pid: u32, device: u64, inode: u64) -> bool {
     let Ok(handles) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
@@ -426,10 +414,6 @@ fn shape_of(kind: std::fs::FileType) -> Shape {
     } else if kind.is_symlink() {
         Shape::Link
     } else {
-        debug_assert!(
-            kind.is_fifo() || kind.is_socket() || kind.is_block_device() || kind.is_char_device(),
-            "unheard-of file type"
-        );
         Shape::Special
     }
 }

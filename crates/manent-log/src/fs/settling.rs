@@ -41,7 +41,7 @@ impl Settling {
         self.now_ns
     }
 
-    /// Whether every change from now on sets another time stamp than this one.
+    /// Returns true if every change from now on sets another time stamp than this one.
     ///
     /// A time stamp in the future is not settled: the clock was set back, and will show that time again. Nor is one
     /// from before 1970 or 1970 itself, which file systems give to directories that have none.
@@ -59,7 +59,7 @@ const TICK_NS: i64 = 100_000_000;
 /// other second (FAT).
 const COARSE_NS: i64 = 100_000_000;
 const COARSE_TICK_NS: i64 = 2_000_000_000 + TICK_NS;
-/// How far the clock of another machine may be behind.
+/// The most that the clock of another machine may be behind.
 const OTHER_CLOCK_NS: i64 = 600_000_000_000;
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub(super) fn watch(dirs: &[&Path]) -> io::Result<Option<Box<dyn Watch>>> {
 #[derive(Debug)]
 struct Queue {
     queue: std::os::fd::OwnedFd,
-    /// What the system calls each directory.
+    /// The watch descriptor of each directory.
     watched: Vec<i32>,
 }
 

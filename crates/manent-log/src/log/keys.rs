@@ -42,13 +42,13 @@ pub struct LogKeys {
 /// A record that was found by a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyedLine {
-    /// Its number.
+    /// The number of the record.
     pub seq: u64,
-    /// Where it begins in the file; elsewhere, its position.
+    /// The offset in the file; elsewhere, the position.
     pub offset: u64,
-    /// Its line, without a newline.
+    /// The line, without a newline.
     pub bytes: Vec<u8>,
-    /// Whether this process made sure that it survives power loss.
+    /// True if this process made sure that the record survives power loss.
     pub is_kept: bool,
 }
 
@@ -223,7 +223,7 @@ impl Log {
             Ok::<_, Error>(found.map(|line| RecordPlace { seq: line.seq, offset: line.offset }))
         })?;
         for body in &written {
-            super::check_size(body)?;
+            body.check_size()?;
         }
         let unsure = outcomes.iter().filter_map(|outcome| match outcome {
             DedupOutcome::Known(place) => {
@@ -361,5 +361,5 @@ impl Log {
 const READS_MAX: u32 = 8;
 /// Up to here a log is written again from its beginning: no header is longer.
 const REWRITTEN_WHOLE_BYTES: u64 = 64 << 10;
-/// What is not remembered is made sure of again.
+/// The number of ranges remembered as kept. Records outside of them are made sure of again.
 const RANGES_MAX: usize = 1000;

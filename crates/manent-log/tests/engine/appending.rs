@@ -295,7 +295,7 @@ fn a_log_is_private_whatever_the_umask() {
     }
 }
 
-/// What a reader gives is what the file holds: offset and bytes agree.
+/// The offset and bytes that a reader gives are those of the file.
 #[test]
 fn entries_stand_where_they_say() {
     let scene = Scene::new();

@@ -7,7 +7,7 @@ use crate::support::{
     with_header,
 };
 
-/// What a session that goes on where another was at record 41 begins with.
+/// The header of a fork that goes on where another session was at record 41.
 fn fork() -> Options {
     let mut header = Body::new();
     header.json("meta", serde_json::from_str(r#"{"format":1,"parent":{"id":"p","upto":41}}"#).unwrap());
@@ -114,7 +114,7 @@ fn a_file_that_has_no_header_gets_none() {
     assert_eq!(scene.bytes(), theirs);
 }
 
-/// What holds for records holds for a header: not into a file that was deleted.
+/// A header is not written into a file that was deleted, as records are not.
 #[test]
 fn a_header_is_not_written_into_a_file_that_is_gone() {
     let scene = Scene::new();
@@ -126,7 +126,7 @@ fn a_header_is_not_written_into_a_file_that_is_gone() {
     assert!(RealDisk.inspect(&scene.path).is_err());
 }
 
-/// Who waits while the header is written alone finds a log and no reason to write another.
+/// A writer that waits while the header is written alone finds a log and no reason to write another.
 #[test]
 fn the_next_writer_finds_the_header() {
     let scene = Scene::new();

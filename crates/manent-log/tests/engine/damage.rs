@@ -26,7 +26,7 @@ fn corpus() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Where each line stands, its newline included.
+/// The range of each line, its newline included.
 fn spans(all: &[Vec<u8>]) -> Vec<Range<u64>> {
     let mut at = 0;
     all.iter()

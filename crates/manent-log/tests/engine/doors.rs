@@ -89,7 +89,7 @@ fn nothing_is_read_or_written_through_a_directory() {
     dir.set_len(0).unwrap_err();
 }
 
-/// What is no directory is refused without waiting for anybody.
+/// A lock on something that is not a directory is refused without waiting.
 #[test]
 fn what_is_no_directory_is_not_opened_as_one() {
     let scene = Scene::with("x");

@@ -156,7 +156,7 @@ fn a_newline_that_another_program_adds_later_is_no_line() {
     assert_eq!((seqs(&got), damages(&got)), (vec![1, 2, 3], vec![]));
 }
 
-/// What we append to another program's file, that program reads as its own; our header and marks do not disturb it.
+/// Another program reads the lines that we append to its file as its own; our header and marks do not disturb it.
 #[test]
 fn a_simple_reader_of_another_program_reads_all_turns() {
     let scene = Scene::with([plain_line("one"), b"\n".to_vec(), plain_line("two")].concat());

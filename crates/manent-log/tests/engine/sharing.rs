@@ -190,7 +190,7 @@ impl Commit for Target {
     }
 }
 
-/// What each of some threads got that commit in one batch, the leader first. Nothing: it panicked.
+/// The outcomes of threads that commit in one batch, the leader first. `None`: the thread panicked.
 fn one_batch(group: &GroupCommit<Target>, act: Act, threads: usize) -> Vec<Option<Result<usize, Error>>> {
     std::thread::scope(|scope| {
         // As long as the target is held, all join the batch of the first.

@@ -56,7 +56,7 @@ impl Scene {
         std::fs::write(&self.path, bytes).unwrap();
     }
 
-    /// What a program does that knows nothing of leases.
+    /// Appends as a program does that knows nothing of leases.
     pub(crate) fn append_raw(&self, bytes: impl AsRef<[u8]>) {
         let mut file = std::fs::OpenOptions::new().append(true).open(&self.path).unwrap();
         file.write_all(bytes.as_ref()).unwrap();
@@ -101,7 +101,8 @@ impl Scene {
     }
 
     pub(crate) fn read_back(&self) -> Vec<Got> {
-        let mut reader = ReverseReader::open(&RealDisk::shared(), &self.path).unwrap();
+        let file = RealDisk.open(&self.path, Access::Read).unwrap();
+        let mut reader = ReverseReader::new(&*file, &self.path).unwrap();
         let mut got = Vec::new();
         while let Some(item) = reader.next().unwrap() {
             got.push(Got::of(&item));
@@ -131,7 +132,7 @@ impl Scene {
     }
 }
 
-/// What a reader gave, kept.
+/// An item that a reader gave, owned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Got {
     Entry { seq: u64, offset: u64, bytes: Vec<u8>, verified: bool },
@@ -278,7 +279,7 @@ pub(crate) fn at_once<T: Sync>(cases: &[T], run: impl Fn(&T) + Sync) {
     });
 }
 
-/// When another program meddles with a file on a [`GrowingDisk`].
+/// The moment at which another program meddles with a file on a [`GrowingDisk`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// Right after a reader was told that the file ends.
@@ -404,7 +405,7 @@ impl DiskFile for GrowingFile {
     }
 }
 
-/// Who a child process runs as.
+/// The user that a child process runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunAs {
     Us,

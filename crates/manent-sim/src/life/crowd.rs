@@ -51,7 +51,7 @@ impl Life {
     }
 }
 
-/// What each thread was told, the leader first. Nothing: it panicked.
+/// The outcome of each thread, the leader first. `None`: it panicked.
 fn commit_together(shared: &SharedLog, bodies: &[Body]) -> Vec<Option<manent_log::Result<LogReceipt>>> {
     std::thread::scope(|scope| {
         let held = shared.lock();

@@ -109,6 +109,6 @@ fn line(value: &Value) -> String {
     format!("{value}\n")
 }
 
-/// What the model of these answers is called.
+/// The name of the model in these answers.
 pub const MODEL: &str = "llama3.2:3b";
 const TIME: &str = "2026-03-04T19:22:45.499127Z";

@@ -11,11 +11,11 @@ use serde_json::Value;
 pub struct Request {
     /// `GET` or `POST`.
     pub method: String,
-    /// As `/api/chat`.
+    /// The path, such as `/api/chat`.
     pub path: String,
     /// Names in lower case, in order.
     pub headers: Vec<(String, String)>,
-    /// What was sent.
+    /// The body that was sent.
     pub body: Vec<u8>,
 }
 

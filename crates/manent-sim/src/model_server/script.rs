@@ -5,7 +5,7 @@ use std::time::Duration;
 /// One thing that the server does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Of HTTP; 200 if there is none. Sent before the first chunk, wherever it stands.
+    /// The HTTP status; 200 if there is none. Sent before the first chunk, wherever it stands.
     Status(u16),
     /// One more header; the same.
     Header(String, String),
@@ -21,12 +21,12 @@ pub enum Step {
     Close(Closing),
 }
 
-/// How a connection is closed.
+/// The way in which a connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// As who has nothing more to say.
+    /// An orderly end: there is nothing more to send.
     Fin,
-    /// As who died.
+    /// An abort, as of a server that died.
     Rst,
 }
 
@@ -37,7 +37,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Nothing yet: status 200, and no body.
+    /// Makes an empty script: status 200, and no body.
     pub fn new() -> Script {
         Script::default()
     }
@@ -98,12 +98,12 @@ impl Script {
         &self.steps
     }
 
-    /// Whether it says everything itself.
+    /// Returns true if the script sends everything itself.
     pub(super) fn is_raw(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Raw(_)))
     }
 
-    /// What comes before the body.
+    /// Returns the bytes before the body.
     pub(super) fn head(&self) -> Vec<u8> {
         let status = self.steps.iter().find_map(|step| match step {
             Step::Status(status) => Some(*status),

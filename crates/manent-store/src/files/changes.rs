@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use manent_log::LockMode;
 use manent_log::fs::{Disk, FileId, FileSystem, PathInfo, Settling, Shape, Watch};
 
-use super::hold::DirLock;
-use super::names::{Form, Kept, Layout, fixed_files, may_be_file_of};
+use super::locks::{LOOK_WAIT_MAX, lock_dir};
+use super::names::{FileForm, Layout, StoredName, may_be_file_of};
 use super::store_dir::StoreDir;
 use super::{Files, MARK};
 use crate::error::{Result, io_error};
@@ -24,11 +25,10 @@ use crate::key::SessionKey;
 use crate::streams::{
     ChangeKind, Changes, Cursor, KnownStreams, Place, ScanTime, Space, StreamChange, StreamState, Version,
 };
-use crate::sync::lock;
 
 /// The state of listening to one space, for the next call of `changes`.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct WatchState {
     watch: Option<DirWatch>,
     /// The token of the last answer; 0 if the next call must look at everything.
     token: u64,
@@ -66,29 +66,12 @@ fn compare(known: Version, now: Version, bytes: u64) -> Option<ChangeKind> {
 }
 
 impl Files {
-    pub(super) fn changes_in(
+    pub(super) fn hear(
         &self,
         space: Space,
         known: &dyn KnownStreams,
         since: &Cursor,
-    ) -> Result<Changes> {
-        if !self.dir.supports(space) {
-            return Ok(Changes::default());
-        }
-        // Taken out for the time of the look, so that nobody waits for it. Whoever looks at the same time looks at
-        // everything, and the last of them is heard of next.
-        let mut heard = lock(&self.heard).remove(&space).unwrap_or_default();
-        let changes = self.hear(space, known, since, &mut heard);
-        lock(&self.heard).insert(space, heard);
-        changes
-    }
-
-    fn hear(
-        &self,
-        space: Space,
-        known: &dyn KnownStreams,
-        since: &Cursor,
-        heard: &mut Heard,
+        heard: &mut WatchState,
     ) -> Result<Changes> {
         let asked_token = since.words().last().copied().unwrap_or(0);
         if let Some(watch) = &mut heard.watch {
@@ -142,7 +125,8 @@ impl Files {
         }
         // Places are looked at one after the other: what was moved meanwhile may have been seen nowhere. Nobody of ours
         // moves anything as long as we have the lock; without it, two looks must do.
-        let _still = DirLock::take_soon(&*self.dir.disk, &self.dir.layout.sessions, self.dir.lock_wait_min);
+        let (sessions, wait) = (&self.dir.layout.sessions, self.dir.lock_wait_min.min(LOOK_WAIT_MAX));
+        let _still = lock_dir(&*self.dir.disk, sessions, LockMode::Exclusive, wait).ok();
         self.look_once(space, known, note, settling)
     }
 
@@ -169,7 +153,7 @@ impl Files {
                 seen.iter().filter(|(p, name, _)| is_in(*p, name, place)).collect();
             let mut names: Vec<&str> = Vec::with_capacity(here.len());
             names.extend(here.iter().map(|(_, name, _)| file_name(name)));
-            let listed = if quiet { Vec::new() } else { self.dir.stream_names(space, dir)? };
+            let listed = if quiet { Vec::new() } else { self.dir.file_names(space, place)? };
             if !listed.is_empty() {
                 let others: HashSet<&str> = names.iter().copied().collect();
                 names.extend(listed.iter().map(String::as_str).filter(|name| !others.contains(name)));
@@ -250,15 +234,6 @@ impl StoreDir {
         let is_known = info.shape == Shape::Directory && settling.is_settled(info.changed_ns);
         Ok(if is_known { [info.id.inode, info.changed_ns.cast_unsigned()] } else { UNSETTLED })
     }
-
-    /// The names of the regular files in which streams of a space may be.
-    fn stream_names(&self, space: Space, dir: &Path) -> Result<Vec<String>> {
-        if let Some(files) = fixed_files(space) {
-            return Ok(files);
-        }
-        let files = self.entries(dir)?.into_iter().filter(|entry| entry.shape == Shape::File);
-        Ok(files.filter_map(|entry| entry.name.into_string().ok()).collect())
-    }
 }
 
 /// Makes changes of the names of which the kernel told, with what each leads to now.
@@ -286,13 +261,14 @@ fn told(
     last.into_iter().filter_map(change).collect()
 }
 
-/// Whether a stream may have gone from one place to another between two looks at their directories: it changes both.
+/// Returns true if a stream may have gone from one place to another between two looks at their directories: it changes
+/// both.
 fn may_have_moved(before: &[[u64; 2]], after: &[[u64; 2]]) -> bool {
     let changed = before.iter().zip(after).filter(|(before, after)| before != after || **after == UNSETTLED);
     changed.count() > 1
 }
 
-/// Whether a stream that was seen lies in the directory of a place.
+/// Returns true if a stream that was seen lies in the directory of a place.
 fn is_in(place: Place, name: &str, dir: Place) -> bool {
     if name.starts_with(AMONG_LIVE) { dir == Place::Live } else { place == dir }
 }
@@ -302,9 +278,13 @@ pub(super) fn file_name(name: &str) -> &str {
     name.strip_prefix(AMONG_LIVE).unwrap_or(name)
 }
 
-/// Whether a file of this name is one of a stream.
+/// Returns true if a file of this name is one of a stream.
 fn is_stream(space: Space, dir: Place, name: &str) -> bool {
-    if dir == Place::Live { named_among_live(space, name).is_some() } else { Kept::parse(name).is_some() }
+    if dir == Place::Live {
+        named_among_live(space, name).is_some()
+    } else {
+        StoredName::parse(name).is_some()
+    }
 }
 
 /// A file in the directory of the live streams, by its name: where it counts as being, and what it is called there.
@@ -321,7 +301,7 @@ fn named_among_live(space: Space, name: &str) -> Option<(Place, String)> {
 /// No name of a file holds a slash.
 pub(super) const AMONG_LIVE: &str = "sessions/";
 
-/// What is a stream among the files of a directory. `there`: the names of all files in it.
+/// Returns the new streams among the files of a directory. `there`: the names of all files in it.
 fn new_streams(
     space: Space,
     dir: Place,
@@ -336,12 +316,12 @@ fn new_streams(
         return files.into_iter().filter_map(among).collect();
     }
     // Where packing was interrupted, two files are one session, and the plain one is it.
-    let is_double = |kept: &Kept| {
-        kept.form == Form::Packed
-            && there.contains(Kept { form: Form::Plain, ..kept.clone() }.name().as_str())
+    let is_double = |kept: &StoredName| {
+        kept.form == FileForm::Packed
+            && there.contains(StoredName { form: FileForm::Plain, ..kept.clone() }.name().as_str())
     };
-    let is_one = |kept: Kept| kept.key().is_some() && !is_double(&kept);
-    let kept = files.into_iter().filter(|(name, _)| Kept::parse(name).is_some_and(is_one));
+    let is_one = |kept: StoredName| kept.key().is_some() && !is_double(&kept);
+    let kept = files.into_iter().filter(|(name, _)| StoredName::parse(name).is_some_and(is_one));
     kept.map(|(name, seen)| StreamChange { place: dir, name: name.to_owned(), kind: ChangeKind::New(seen) })
         .collect()
 }
@@ -358,7 +338,7 @@ struct DirWatch {
     watch: Box<dyn Watch>,
     /// The directories that are watched; the first is that of the live streams.
     dirs: Vec<PathBuf>,
-    /// What they were when that began.
+    /// The identities of the directories when the watch began.
     ids: Vec<FileId>,
 }
 
@@ -393,19 +373,19 @@ impl DirWatch {
         Some(changed)
     }
 
-    /// Whether a name says that streams came or went elsewhere: in archive or trash, or one of these directories
-    /// itself.
+    /// Returns true if a name says that streams came or went elsewhere: in archive or trash, or one of these
+    /// directories itself.
     fn concerns(&self, dir: usize, name: &str) -> bool {
         let Some(dir) = self.dirs.get(dir) else { return true };
         let path = dir.join(name);
         let places = self.space.places().iter().map(|place| self.layout.dir(self.space, *place));
         let itself = places.into_iter().any(|place| place == path);
         let live = self.layout.dir(self.space, Place::Live);
-        itself || (*dir != self.layout.home && dir != live && Kept::parse(name).is_some())
+        itself || (*dir != self.layout.home && dir != live && StoredName::parse(name).is_some())
     }
 }
 
-/// What some directories are, through whatever links they are reached.
+/// Returns the identities of directories, through whatever links they are reached.
 fn ids_of(disk: &dyn Disk, dirs: &[PathBuf]) -> Option<Vec<FileId>> {
     dirs.iter().map(|dir| disk.inspect(&dir.join(".")).ok().map(|info| info.id)).collect()
 }

@@ -4,27 +4,20 @@
 //! |---|---|
 //! | `mod.rs` | [`Files`], and the seam it implements |
 //! | `names.rs` | directories and file names |
-//! | `store_dir.rs` | which file a stream is in; making, checking and syncing directories |
-//! | `lists.rs` | what is there |
-//! | `changes.rs` | what changed since somebody looked |
-//! | `reader.rs`, `writer.rs` | one file that is read; one whose lease is held |
-//! | `writers.rs` | appending through a bounded number of open files |
-//! | `moves.rs` | archive, trash, restore, delete: what changes where a session is |
-//! | `forms.rs` | what changes the form of a file: packing, unpacking, replacing it |
-//! | `hold.rs` | the locks that both take |
-//! | `mention.rs` | searching the bytes of a file |
+//! | `store_dir.rs` | which file a stream is in; listing; making, checking and syncing directories |
+//! | `changes.rs` | which streams changed since a caller looked |
+//! | `reader.rs` | one file that is read |
+//! | `writer.rs` | one file whose lease is held; appending through a bounded number of open files |
+//! | `moves.rs` | archive, trash, restore, delete, pack, unpack, replace |
+//! | `locks.rs` | the locks that these take |
 
 mod changes;
-mod forms;
-mod hold;
-mod lists;
-mod mention;
+mod locks;
 mod moves;
 mod names;
 mod reader;
 mod store_dir;
 mod writer;
-mod writers;
 
 use std::collections::HashMap;
 use std::io;
@@ -34,11 +27,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use manent_log::frame::DamageReason;
-use manent_log::fs::{Access, Disk, Shape};
+use manent_log::fs::{Access, Disk, Shape, read_fully};
 use manent_log::{
     Body, Damage, DamageFinding, FileSystemTrust, KeyRule, LogKeys, Reach, Reader, RealDisk, TailState,
     VerifyReport,
 };
+
+use memchr::memmem::Finder;
 
 use crate::blobs::FileBlobs;
 use crate::error::{Error, Result, io_error};
@@ -46,30 +41,30 @@ use crate::header::HeaderNames;
 use crate::key::SessionKey;
 use crate::pack;
 use crate::streams::{
-    AppendOptions, Changes, Cursor, IfMissing, KnownStreams, Lock, LockMode, LockName, Maintenance,
-    NewHeader, Place, Position, ProgressFn, Receipt, Repaired, ScanTime, Space, StreamFilter, StreamHeader,
-    StreamId, StreamParts, StreamReader, StreamStat, StreamWriter, Streams, Target,
+    AppendOptions, Changes, Cursor, IfMissing, KnownStreams, ListDetail, Lock, LockMode, LockName,
+    Maintenance, NewHeader, Place, Position, ProgressFn, Receipt, Repaired, ScanTime, Selector, Space,
+    StreamFilter, StreamHeader, StreamId, StreamParts, StreamReader, StreamStat, StreamWriter, Streams,
+    Target,
 };
-use crate::unpacking::Unpacking;
-use hold::{DirLock, NamedLock, STORE_WAIT_MIN, lock_file};
+use crate::sync::lock;
+use locks::{NamedLock, STORE_WAIT_MIN, lock_dir, lock_file};
 pub use names::is_plain_id;
-use names::{Form, Layout, fixed_files, may_be_file_of};
+use names::{FileForm, Layout, fixed_files, may_be_file_of};
 use reader::FileReader;
-use store_dir::{Spot, StoreDir, right_key};
-use writer::{FileWriter, Hold};
-use writers::Writers;
+use store_dir::{StoreDir, StreamFile, right_key, stat};
+use writer::{FileWriter, WriteAccess, WriterPool};
 
 /// Streams as files in a directory.
 #[derive(Debug)]
 pub struct Files {
     dir: StoreDir,
-    writers: Arc<Writers>,
+    writers: Arc<WriterPool>,
     /// The directories of a space were checked, and their names made durable. Once for each store that is opened.
     prepared: AtomicBool,
     prepared_runs: AtomicBool,
     /// A file was seen that has other names too: whoever writes it under one of those is not heard.
     has_linked: AtomicBool,
-    heard: Mutex<HashMap<Space, changes::Heard>>,
+    heard: Mutex<HashMap<Space, changes::WatchState>>,
     tokens: AtomicU64,
 }
 
@@ -79,7 +74,7 @@ impl Files {
         Files::open_on(RealDisk::shared(), home.into())
     }
 
-    /// As [`Files::open`], on any disk.
+    /// Opens the files in a directory as [`Files::open`] does, on any disk.
     ///
     /// A directory that holds session files itself and has no `sessions` in it is a flat store of another program, and
     /// is used as it is. It stays one when its last file was archived: we make `sessions` before anything else.
@@ -105,7 +100,6 @@ impl Files {
             },
         };
         let dir = StoreDir {
-            reading: Arc::new(Unpacking(disk.clone())),
             disk,
             layout: Arc::new(Layout::new(home, flat)),
             trust: FileSystemTrust::LocalOnly,
@@ -113,7 +107,7 @@ impl Files {
         };
         Ok(Files {
             dir,
-            writers: Arc::new(Writers::new(OPEN_FILES_MAX)),
+            writers: Arc::new(WriterPool::new(OPEN_FILES_MAX)),
             prepared: AtomicBool::new(false),
             prepared_runs: AtomicBool::new(false),
             has_linked: AtomicBool::new(false),
@@ -132,7 +126,7 @@ impl Files {
     /// Sets how many files [`Streams::append`] keeps open, at most.
     #[must_use]
     pub fn keeping_open(mut self, files: usize) -> Files {
-        self.writers = Arc::new(Writers::new(files.max(1)));
+        self.writers = Arc::new(WriterPool::new(files.max(1)));
         self
     }
 
@@ -188,7 +182,7 @@ impl Files {
         Ok(())
     }
 
-    /// As [`Files::prepare`], for a stream that is to be written.
+    /// Checks the key of a stream that is to be written, and calls [`Files::prepare`].
     fn prepare_for(&self, id: &StreamId) -> Result<()> {
         if self.dir.supports(id.space) {
             id.check_key()?;
@@ -220,19 +214,19 @@ impl Files {
             return Err(self.dir.not_found(id));
         }
         lease.log.use_keys(&self.writers.keys(&self.dir, &key), &lease.id);
-        let spot = Spot { path: lease.log.path().to_owned(), form: Form::Plain };
-        if let Some(leftover) = forms::replacement(&spot.path, id) {
+        let spot = StreamFile { path: lease.log.path().to_owned(), form: FileForm::Plain };
+        if let Some(leftover) = moves::replacement(&spot.path, id) {
             // Whoever died while replacing it may have left what was forgotten since.
             moves::remove(&self.dir, &leftover)?;
         }
         let at = StreamId { id: lease.id.to_string(), ..id.clone() };
         let (dir, writers) = (self.dir.clone(), self.writers.clone());
-        Ok(FileWriter { dir, writers, at, spot, hold: Hold::Lease(Some(Box::new(lease))) })
+        Ok(FileWriter { dir, writers, at, spot, access: WriteAccess::Append(Some(Box::new(lease))) })
     }
 
     /// Opens the file at a path for reading; `None` if it is another stream than the one that is meant.
     fn open_at(&self, path: &Path, at: Option<&StreamId>) -> Result<Option<FileReader>> {
-        let reader = Reader::open_to_seek(&self.dir.reading, path)?;
+        let reader = self.dir.reader(path)?;
         let Some(at) = at else { return Ok(Some(FileReader::new(reader))) };
         // Through the same open file: the header of one and the records of another would mix two streams, or a fork's
         // with its parent's.
@@ -315,8 +309,8 @@ impl Streams for Files {
         let len = lock.file().state().map_err(io_error("inspect", &spot.path))?.len;
         let own_id = self.dir.names_at(&spot.path)?.map(|names| names.id).unwrap_or_default();
         let (dir, writers) = (self.dir.clone(), self.writers.clone());
-        let hold = Hold::Lock { _held: lock, len, id: own_id.into(), needs };
-        Ok(Box::new(FileWriter { dir, writers, at: id.clone(), spot, hold }))
+        let access = WriteAccess::ReplaceOnly { _held: lock, len, id: own_id.into(), needs };
+        Ok(Box::new(FileWriter { dir, writers, at: id.clone(), spot, access }))
     }
 
     fn append(
@@ -354,17 +348,42 @@ impl Streams for Files {
         Ok(keys.read(rule, &names.unwrap_or_default().id.into(), reader)?)
     }
 
-    fn list(&self, which: &StreamFilter<'_>) -> Result<Vec<StreamStat>> {
-        self.dir.list(which)
+    fn list(&self, filter: &StreamFilter<'_>) -> Result<Vec<StreamStat>> {
+        let StreamFilter { space, place, which, detail, newest: _ } = *filter;
+        let is_other_key = matches!(which, Selector::Key(key) if !space.has_key(key));
+        if !self.dir.supports(space) || !space.places().contains(&place) || is_other_key {
+            return Ok(Vec::new());
+        }
+        let all = match (which, detail) {
+            (Selector::Name(name), _) => self.dir.named(space, place, name)?.into_iter().collect(),
+            (Selector::All, ListDetail::Outside) if place == Place::Live => self.dir.live_outside(space)?,
+            (Selector::Key(key), ListDetail::Outside) if place == Place::Live => {
+                let (path, info) = self.dir.look_for_live(space, key, "")?;
+                let info = info.filter(|info| info.shape == Shape::File && info.len > 0);
+                let id = StreamId::live_in(space, key);
+                info.map(|info| stat(id, &path, info, self.dir.settling())).into_iter().collect()
+            }
+            _ if place == Place::Live => self.dir.live(space, which)?,
+            _ => self.dir.put_away(place, which)?,
+        };
+        Ok(filter.arrange(all))
     }
 
     fn changes(&self, space: Space, known: &dyn KnownStreams, since: &Cursor) -> Result<Changes> {
-        self.changes_in(space, known, since)
+        if !self.dir.supports(space) {
+            return Ok(Changes::default());
+        }
+        // Taken out for the time of the look, so that nobody waits for it. Whoever looks at the same time looks at
+        // everything, and the last of them is heard of next.
+        let mut heard = lock(&self.heard).remove(&space).unwrap_or_default();
+        let changes = self.hear(space, known, since, &mut heard);
+        lock(&self.heard).insert(space, heard);
+        changes
     }
 
     fn create(&self, id: &StreamId, header: &StreamHeader, parts: StreamParts<'_>) -> Result<()> {
         self.prepare_for(id)?;
-        forms::create(&self.dir, id, header, parts)
+        moves::create(&self.dir, id, header, parts)
     }
 
     fn relocate(&self, id: &StreamId, to: Place, wait: Duration) -> Result<StreamId> {
@@ -393,7 +412,7 @@ impl Streams for Files {
             LockName::Moves(space) => {
                 // Others hold it for a few renames, so a caller who wants no waiting means writers, not this.
                 let wait = wait.max(self.dir.lock_wait_min);
-                Box::new(DirLock::take(&**disk, self.dir.moves_dir(space), mode, wait)?)
+                Box::new(lock_dir(&**disk, self.dir.moves_dir(space), mode, wait)?)
             }
             LockName::Named(space, name) => {
                 let path = self.dir.layout.dir(space, Place::Live).join(name);
@@ -410,8 +429,34 @@ impl Streams for Files {
         }))
     }
 
+    /// Searches the bytes of the file as they are, without reading records. That is many times faster, for a caller that
+    /// seldom finds what it looks for.
     fn may_contain(&self, id: &StreamId, bytes: &[u8]) -> Result<bool> {
-        self.dir.mentions(id, bytes)
+        let (path, found) = self.dir.look_for_live(id.space, &id.key, "")?;
+        let Some(info) = found else { return Ok(false) };
+        let file = match self.dir.disk.open(&path, Access::Read) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            opened => opened.map_err(io_error("open", &path))?,
+        };
+        let finder = Finder::new(bytes);
+        let mut block = vec![0; BLOCK_BYTES.min(info.len as usize) + bytes.len()];
+        // The end of the block before: the bytes may begin there.
+        let mut kept = 0;
+        let mut offset = 0;
+        loop {
+            let read = read_fully(&*file, &mut block[kept..], offset).map_err(io_error("read", &path))?;
+            let filled = kept + read;
+            if finder.find(&block[..filled]).is_some() {
+                return Ok(true);
+            }
+            if filled < block.len() {
+                return Ok(false);
+            }
+            offset += read as u64;
+            let from = filled - bytes.len().saturating_sub(1);
+            block.copy_within(from..filled, 0);
+            kept = filled - from;
+        }
     }
 
     fn path(&self, id: &StreamId) -> Option<PathBuf> {
@@ -425,11 +470,11 @@ impl Streams for Files {
 
 impl Maintenance for Files {
     fn verify(&self, id: &StreamId, progress: ProgressFn<'_>) -> Result<VerifyReport> {
-        let Spot { path, form } = self.dir.locate(id)?;
+        let StreamFile { path, form } = self.dir.locate(id)?;
         let all = self.dir.file_at(&path)?.map_or(0, |info| info.len);
         let mut report =
-            manent_log::verify_with(&self.dir.reading, &path, |offset| progress(offset, all.max(offset)))?;
-        if form == Form::Packed {
+            manent_log::verify_reader(self.dir.reader(&path)?, |offset| progress(offset, all.max(offset)))?;
+        if form == FileForm::Packed {
             let file = self.dir.disk.open(&path, Access::Read).map_err(io_error("read", &path))?;
             if !pack::has_sound_table(&*file).map_err(io_error("read", &path))? {
                 let damage =
@@ -456,7 +501,7 @@ impl Maintenance for Files {
     }
 
     fn pack(&self, id: &StreamId, progress: ProgressFn<'_>) -> Result<()> {
-        forms::condense(&self.dir, id, progress)
+        moves::condense(&self.dir, id, progress)
     }
 
     fn was_set_aside(&self, id: &StreamId, position: Position, seq: u64, since: ScanTime) -> Result<bool> {
@@ -464,12 +509,28 @@ impl Maintenance for Files {
     }
 
     fn obstructed(&self, space: Space) -> Result<Vec<SessionKey>> {
-        self.dir.obstructed_keys(space)
+        if !matches!(space, Space::Sessions | Space::Runs) {
+            return Ok(Vec::new());
+        }
+        let dir = self.dir.layout.dir(space, Place::Live);
+        let mut keys = Vec::new();
+        for entry in self.dir.entries(dir)?.into_iter().filter(|entry| entry.shape != Shape::File) {
+            let key = entry.name.to_str().and_then(SessionKey::of_file_name);
+            // Where the key leads to another file, this one is in nobody's place.
+            if let Some(key) = key
+                && self.dir.find_live(space, &key, "")? == dir.join(&entry.name)
+            {
+                keys.push(key);
+            }
+        }
+        Ok(keys)
     }
 }
 
-/// What another program puts behind the name of a file that it archived.
+/// The suffix that another program puts behind the name of a file that it archived.
 const MARK: &str = ".archived";
 /// Half of what many systems allow a process, so that the program has some left for itself.
 const OPEN_FILES_MAX: usize = 256;
 const LOOKS_MAX: u32 = 8;
+/// The size of a block that fits into the cache of a processor, so that it is searched where it was just read to.
+const BLOCK_BYTES: usize = 256 << 10;

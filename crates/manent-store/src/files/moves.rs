@@ -1,31 +1,33 @@
-//! What changes where a session is: archive, trash, restore, delete.
+//! Changing where a session's file is (archive, trash, restore, delete) and its form (packing, unpacking, replacing it).
 //!
-//! Each is one rename, which happens wholly or not at all, under the lock of the store and the lock of the file. What
+//! A move is one rename, which happens wholly or not at all, under the lock of the store and the lock of the file. What
 //! comes before it can be repeated, and what comes after it can be missed. A rename that would replace something does
 //! not happen. Both directories are synced before the caller hears of success.
+//!
+//! A change of form writes, syncs and checks a temporary file, and then renames it into place. Until that rename the
+//! old file counts, from it on the new one does; what is left over from a crash in between is either a temporary file,
+//! or a second form of the same session, of which the plain one counts.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use manent_log::fs::{Access, DiskFile, Settling, read_fully};
-use manent_log::{Body, Log, Options};
+use manent_log::fs::{Access, DiskFile, Settling, read_blocks, read_fully};
+use manent_log::{AtomicFile, Body, FileLock, Log, LogItem, Options, frame};
 
-use super::hold::lock_file;
-use super::names::{Form, Kept, is_plain_id, packed_beside, stem_of, torn_offset, torn_suffix};
-use super::store_dir::{Spot, StoreDir};
-use super::{MARK, forms};
+use super::MARK;
+use super::locks::lock_file;
+use super::names::{
+    FileForm, StoredName, is_packed, is_plain_id, packed_beside, stem_of, torn_offset, torn_suffix,
+};
+use super::store_dir::{StoreDir, StreamFile};
 use crate::blobs::is_temporary;
 use crate::error::{Error, Result, io_error};
 use crate::key::SessionKey;
-use crate::streams::{Place, ScanTime, Space, StreamId};
-
-/// Whatever keeps others off a file: the writer's lease, or a lock.
-#[derive(Debug)]
-pub(super) enum Guard {
-    Lease(#[expect(dead_code, reason = "held, not used")] Box<Log>),
-    Lock(#[expect(dead_code, reason = "held, not used")] Box<dyn DiskFile>),
-}
+use crate::pack;
+use crate::streams::{
+    Lock, Place, ProgressFn, ScanTime, Space, StreamHeader, StreamId, StreamPart, StreamParts,
+};
 
 /// Brings a session to another place. See [`crate::Streams::relocate`].
 pub(super) fn relocate(files: &StoreDir, at: &StreamId, to: Place, wait: Duration) -> Result<StreamId> {
@@ -71,7 +73,7 @@ pub(super) fn delete(files: &StoreDir, at: &StreamId, wait: Duration) -> Result<
         sweep(files, files.layout.dir(at.space, *place))?;
     }
     let mut last = spot.path.clone();
-    if at.place == Place::Archive && spot.form == Form::Plain {
+    if at.place == Place::Archive && spot.form == FileForm::Plain {
         // Of an archive that was being packed or unpacked there are two files.
         let packed = packed_beside(&spot.path);
         if files.file_at(&packed)?.is_some() {
@@ -84,11 +86,11 @@ pub(super) fn delete(files: &StoreDir, at: &StreamId, wait: Duration) -> Result<
 }
 
 /// Keeps writers and other movers off a file. A live one is made ready first, so that a torn end is set aside here.
-pub(super) fn guard(files: &StoreDir, spot: &Spot, place: Place, wait: Duration) -> Result<Guard> {
+pub(super) fn guard(files: &StoreDir, spot: &StreamFile, place: Place, wait: Duration) -> Result<Lock> {
     if place == Place::Live {
         let options = Options { wait, trust: files.trust, ..Options::default() };
         match Log::open(&files.disk, &spot.path, &options) {
-            Ok(log) => return Ok(Guard::Lease(Box::new(log))),
+            Ok(log) => return Ok(Box::new(log)),
             // Written by a newer version: not to be written, but it can be moved as it is.
             Err(manent_log::Error::Newer { .. }) => {}
             // Empty, as a crash before the first record leaves it: there is nothing to make ready.
@@ -96,11 +98,17 @@ pub(super) fn guard(files: &StoreDir, spot: &Spot, place: Place, wait: Duration)
             Err(e) => return Err(e.into()),
         }
     }
-    Ok(Guard::Lock(lock_file(&*files.disk, &spot.path, wait)?.into_file()))
+    Ok(Box::new(lock_file(&*files.disk, &spot.path, wait)?))
 }
 
 /// Live to archive or trash.
-fn put_away(files: &StoreDir, at: &StreamId, spot: &Spot, to: Place, wait: Duration) -> Result<StreamId> {
+fn put_away(
+    files: &StoreDir,
+    at: &StreamId,
+    spot: &StreamFile,
+    to: Place,
+    wait: Duration,
+) -> Result<StreamId> {
     let dir = files.layout.dir(Space::Sessions, to);
     files.make_durable_dir(dir)?;
     let _guard = guard(files, spot, Place::Live, wait)?;
@@ -108,11 +116,11 @@ fn put_away(files: &StoreDir, at: &StreamId, spot: &Spot, to: Place, wait: Durat
     files.locate(at)?;
     // It may have been named by its key alone.
     let id = files.check_key(&at.key, &spot.path)?.map_or_else(|| at.id.clone(), |names| names.id);
-    let mut kept = Kept { stem: stem_of(&spot.path), id: name_id(&id), form: Form::Plain };
+    let mut kept = StoredName { stem: stem_of(&spot.path), id: name_id(&id), form: FileForm::Plain };
     if to == Place::Archive {
         // A copy of this session is there: this one goes on, the copy makes way, and nothing is thrown away.
-        for form in [Form::Plain, Form::Packed] {
-            let copy = Kept { form, ..kept.clone() };
+        for form in [FileForm::Plain, FileForm::Packed] {
+            let copy = StoredName { form, ..kept.clone() };
             if files.file_at(&dir.join(copy.name()))?.is_some() {
                 set_aside(files, dir, &copy)?;
             }
@@ -128,16 +136,16 @@ fn put_away(files: &StoreDir, at: &StreamId, spot: &Spot, to: Place, wait: Durat
 }
 
 /// Archive to trash.
-fn throw_away(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> Result<StreamId> {
+fn throw_away(files: &StoreDir, at: &StreamId, spot: &StreamFile, wait: Duration) -> Result<StreamId> {
     let dir = &files.layout.trash;
     files.make_durable_dir(dir)?;
     let _guard = guard(files, spot, at.place, wait)?;
     drop_second_form(files, spot)?;
     let stem = match spot.form {
-        Form::Marked => stem_of(&spot.path.with_extension("")),
+        FileForm::Marked => stem_of(&spot.path.with_extension("")),
         _ => kept_at(&spot.path).map(|kept| kept.stem).unwrap_or_default(),
     };
-    let mut kept = Kept { stem, id: name_id(&at.id), form: spot.form };
+    let mut kept = StoredName { stem, id: name_id(&at.id), form: spot.form };
     if is_taken(files, dir, &kept)? {
         kept.id = new_id();
     }
@@ -149,12 +157,12 @@ fn throw_away(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> R
 }
 
 /// Trash to archive.
-fn bring_back(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> Result<StreamId> {
+fn bring_back(files: &StoreDir, at: &StreamId, spot: &StreamFile, wait: Duration) -> Result<StreamId> {
     let Some(kept) = kept_at(&spot.path) else { return Err(files.not_found(at)) };
     let _guard = guard(files, spot, at.place, wait)?;
     let (dir, name, id) = match kept.form {
-        Form::Marked => (&files.layout.sessions, format!("{}.jsonl{MARK}", kept.stem), String::new()),
-        Form::Plain | Form::Packed => (&files.layout.archive, kept.name(), kept.id.clone()),
+        FileForm::Marked => (&files.layout.sessions, format!("{}.jsonl{MARK}", kept.stem), String::new()),
+        FileForm::Plain | FileForm::Packed => (&files.layout.archive, kept.name(), kept.id.clone()),
     };
     files.make_durable_dir(dir)?;
     let target = dir.join(name);
@@ -164,7 +172,7 @@ fn bring_back(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> R
         hint: "it has the same name or id, and is listed among the archived sessions",
     };
     // One of another form would be taken for what interrupted packing left of this one, and be removed.
-    if kept.form != Form::Marked && is_taken(files, dir, &kept)? {
+    if kept.form != FileForm::Marked && is_taken(files, dir, &kept)? {
         return Err(in_the_way());
     }
     rename_or(files, &spot.path, &target, in_the_way)?;
@@ -174,7 +182,7 @@ fn bring_back(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> R
 }
 
 /// Archive or trash to live.
-fn revive(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> Result<StreamId> {
+fn revive(files: &StoreDir, at: &StreamId, spot: &StreamFile, wait: Duration) -> Result<StreamId> {
     let in_the_way = || Error::InTheWay {
         key: at.key.to_string(),
         place: Place::Live,
@@ -185,8 +193,8 @@ fn revive(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> Resul
     }
     let (spot, _guard) = match spot.form {
         // First it becomes plain where it is, and only then it moves: at any time there is one file that counts.
-        Form::Packed => forms::unpack(files, spot, wait)?,
-        Form::Plain | Form::Marked => {
+        FileForm::Packed => unpack(files, spot, wait)?,
+        FileForm::Plain | FileForm::Marked => {
             let guard = guard(files, spot, at.place, wait)?;
             if at.place == Place::Archive {
                 drop_second_form(files, spot)?;
@@ -196,10 +204,10 @@ fn revive(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> Resul
     };
     let from = spot.path.parent().unwrap_or(&files.layout.archive);
     let (stem, id) = match kept_at(&spot.path) {
-        Some(kept) if spot.form != Form::Marked || at.place == Place::Trash => (kept.stem, kept.id),
+        Some(kept) if spot.form != FileForm::Marked || at.place == Place::Trash => (kept.stem, kept.id),
         _ => (stem_of(&spot.path.with_extension("")), String::new()),
     };
-    let target = files.layout.sessions.join(format!("{stem}{}", Form::Plain.suffix()));
+    let target = files.layout.sessions.join(format!("{stem}{}", FileForm::Plain.suffix()));
     let _reserved = reserve(files, &at.key, &target, in_the_way)?;
     claim(files, &spot.path, &target, in_the_way)?;
     sync_both(files, &files.layout.sessions, from)?;
@@ -212,9 +220,9 @@ fn revive(files: &StoreDir, at: &StreamId, spot: &Spot, wait: Duration) -> Resul
 
 /// Packing or unpacking an archive was interrupted, and there are two files, of which the plain one counts. Before that
 /// one leaves, the other has to go: it would be taken for the session.
-fn drop_second_form(files: &StoreDir, spot: &Spot) -> Result<()> {
+fn drop_second_form(files: &StoreDir, spot: &StreamFile) -> Result<()> {
     let packed = packed_beside(&spot.path);
-    if spot.form != Form::Plain || files.file_at(&packed)?.is_none() {
+    if spot.form != FileForm::Plain || files.file_at(&packed)?.is_none() {
         return Ok(());
     }
     // Whoever unpacked it may have died before the plain one's name was durable.
@@ -224,10 +232,10 @@ fn drop_second_form(files: &StoreDir, spot: &Spot) -> Result<()> {
     files.sync_dir(dir)
 }
 
-/// Whether a directory holds a session of this key and id already, in any form: two would be listed as one.
-fn is_taken(files: &StoreDir, dir: &Path, kept: &Kept) -> Result<bool> {
-    for form in Form::ALL {
-        if files.file_at(&dir.join(Kept { form, ..kept.clone() }.name()))?.is_some() {
+/// Returns true if a directory holds a session of this key and id already, in any form: two would be listed as one.
+fn is_taken(files: &StoreDir, dir: &Path, kept: &StoredName) -> Result<bool> {
+    for form in FileForm::ALL {
+        if files.file_at(&dir.join(StoredName { form, ..kept.clone() }.name()))?.is_some() {
             return Ok(true);
         }
     }
@@ -297,10 +305,10 @@ fn sync_both(files: &StoreDir, to: &Path, from: &Path) -> Result<()> {
 }
 
 /// Moves a file of the archive to the trash under a new id.
-fn set_aside(files: &StoreDir, dir: &Path, copy: &Kept) -> Result<()> {
+fn set_aside(files: &StoreDir, dir: &Path, copy: &StoredName) -> Result<()> {
     let trash = &files.layout.trash;
     files.make_durable_dir(trash)?;
-    let kept = Kept { id: new_id(), ..copy.clone() };
+    let kept = StoredName { id: new_id(), ..copy.clone() };
     rename(files, &dir.join(copy.name()), &trash.join(kept.name()))?;
     sync_both(files, trash, dir)
 }
@@ -333,8 +341,8 @@ fn torn_copies(files: &StoreDir, dir: &Path, owner: &str) -> Result<Vec<(String,
         .collect())
 }
 
-/// Whether a record is in torn bytes that were set aside of a session since a time. Older copies are of other records:
-/// a number is used again after its record was cut.
+/// Returns true if a record is in torn bytes that were set aside of a session since a time. Older copies are of other
+/// records: a number is used again after its record was cut.
 pub(super) fn is_set_aside(
     files: &StoreDir,
     at: &StreamId,
@@ -388,7 +396,7 @@ fn move_torn(files: &StoreDir, from: &Path, owner: &str, to: &Path, new_owner: &
 }
 
 /// Whose torn copies belong to a session: its file's name while it is live, its id afterwards.
-fn owner_of(at: &StreamId, spot: &Spot) -> String {
+fn owner_of(at: &StreamId, spot: &StreamFile) -> String {
     match at.place {
         Place::Live => live_name(&spot.path),
         Place::Archive | Place::Trash => at.id.clone(),
@@ -399,8 +407,8 @@ fn live_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn kept_at(path: &Path) -> Option<Kept> {
-    Kept::parse(path.file_name()?.to_str()?)
+fn kept_at(path: &Path) -> Option<StoredName> {
+    StoredName::parse(path.file_name()?.to_str()?)
 }
 
 /// Removes what writers that died left half written in a directory.
@@ -426,3 +434,257 @@ fn new_id() -> String {
 }
 
 const COPIES_MAX: u32 = 1000;
+
+/// Makes a live stream as a whole. See [`crate::Streams::create`].
+pub(super) fn create(
+    files: &StoreDir,
+    id: &StreamId,
+    header: &StreamHeader,
+    parts: StreamParts<'_>,
+) -> Result<()> {
+    let in_the_way = || Error::InTheWay {
+        key: id.key.to_string(),
+        place: Place::Live,
+        hint: "choose another key, or archive that session first",
+    };
+    let dir = files.layout.dir(id.space, Place::Live);
+    let target = files.find_live(id.space, &id.key, "")?;
+    if files.file_at(&target)?.is_some_and(|info| info.len > 0) {
+        return Err(in_the_way());
+    }
+    let mut temp = AtomicFile::create_locked(&*files.disk, &target)?;
+    write_parts(files, &mut temp, &target, Some(&header.body), parts)?;
+    temp.sync().map_err(io_error("sync", &target))?;
+    temp.rename_with(|path| claim(files, path, &target, in_the_way))?;
+    files.sync_dir(dir)
+}
+
+/// Writes a header and parts to a new file.
+pub(super) fn write_parts(
+    files: &StoreDir,
+    to: &mut AtomicFile<'_>,
+    to_path: &Path,
+    header: Option<&Body>,
+    parts: StreamParts<'_>,
+) -> Result<()> {
+    let failed = |e: io::Error| io_error("write", to_path)(e);
+    let mut buffer = Vec::new();
+    if let Some(header) = header {
+        header.check_size()?;
+        buffer.extend_from_slice(&frame::line(0, header));
+    }
+    for part in parts {
+        match part? {
+            StreamPart::Record { seq, body } => {
+                body.check_size()?;
+                if seq > frame::SEQ_MAX {
+                    let path = to_path.to_owned();
+                    return Err(manent_log::Error::Full { path, max: frame::SEQ_MAX }.into());
+                }
+                buffer.extend_from_slice(&frame::line(seq, &body));
+            }
+            StreamPart::Line(line) => {
+                buffer.extend_from_slice(&line);
+                buffer.push(b'\n');
+            }
+            StreamPart::Lines { of, upto } => {
+                to.write_all(&buffer).map_err(failed)?;
+                buffer.clear();
+                copy(files, &files.locate(&of)?.path, to, upto)?;
+            }
+        }
+        if buffer.len() > COPY_BLOCK_BYTES {
+            to.write_all(&buffer).map_err(failed)?;
+            buffer.clear();
+        }
+    }
+    to.write_all(&buffer).map_err(failed)
+}
+
+/// Packs an archived session that is still plain; nothing to do for any other.
+pub(super) fn condense(files: &StoreDir, at: &StreamId, progress: ProgressFn<'_>) -> Result<()> {
+    for _ in 0..PACKINGS_MAX {
+        let spot = files.locate(at)?;
+        if at.place != Place::Archive || spot.form != FileForm::Plain {
+            return Ok(());
+        }
+        match pack_at(files, &spot, &mut *progress) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            // Packed or moved by somebody else between our look and our open: look again.
+            Err(e) if e.is_not_found() => {}
+            Err(e) => return Err(e),
+        }
+    }
+    // Somebody who has the file open writes into it all the time. It is archived, and stays as it is.
+    let why =
+        io::Error::other("another program keeps writing to it; close that program, then archive it again");
+    Err(Error::Io { action: "pack", path: files.locate(at)?.path, source: why })
+}
+
+/// Packs a file. Returns false if it grew meanwhile, so that it is still plain.
+fn pack_at(files: &StoreDir, spot: &StreamFile, progress: ProgressFn<'_>) -> Result<bool> {
+    let held = lock_file(&*files.disk, &spot.path, Duration::ZERO)?;
+    sweep(files, &files.layout.archive)?;
+    refuse_if_open_elsewhere(files, &spot.path)?;
+    pack_held(files, spot, &held, progress)
+}
+
+/// A program that knows nothing of our lease may have its file open, and would go on writing to one that is gone. Such
+/// a file stays plain, where nothing that is written to it is lost. Our own writers need the lease, which we hold.
+fn refuse_if_open_elsewhere(files: &StoreDir, path: &Path) -> Result<()> {
+    if files.names_at(path)?.is_some_and(|names| !names.id.is_empty()) {
+        return Ok(());
+    }
+    let Some(pid) = files.disk.opened_by(path) else { return Ok(()) };
+    let why = format!("another program (pid {pid}) has it open and may write to it; close it there");
+    Err(Error::Io { action: "pack", path: path.to_owned(), source: io::Error::other(why) })
+}
+
+/// Packs a file that is locked by the caller. See [`pack_at`].
+fn pack_held(files: &StoreDir, spot: &StreamFile, held: &FileLock, progress: ProgressFn<'_>) -> Result<bool> {
+    let dir = &files.layout.archive;
+    let len = held.file().state().map_err(io_error("inspect", &spot.path))?.len;
+    let packed = packed_beside(&spot.path);
+    let mut temp = AtomicFile::create_locked(&*files.disk, &packed)?;
+    pack_into(files, held.file(), len, &mut temp, progress)?;
+    let _store = files.lock_moves(Space::Sessions, Duration::ZERO)?;
+    if held.file().state().map_err(io_error("inspect", &spot.path))?.len != len {
+        return Ok(false);
+    }
+    let _lock =
+        temp.rename_with(|path| files.disk.rename(path, &packed).map_err(io_error("rename", path)))?;
+    files.sync_dir(dir)?;
+    remove(files, &spot.path)?;
+    files.sync_dir(dir)?;
+    Ok(true)
+}
+
+/// Packs a plain file into a new one, and reads it back: only what was compared byte for byte counts as packed.
+fn pack_into(
+    files: &StoreDir,
+    plain: &dyn DiskFile,
+    len: u64,
+    target: &mut AtomicFile<'_>,
+    progress: ProgressFn<'_>,
+) -> Result<()> {
+    let path = target.temporary_path().to_owned();
+    pack::pack(plain, len, target.file(), &mut |done| progress(done / 2, len))
+        .map_err(io_error("pack", &path))?;
+    target.sync().map_err(io_error("sync", &path))?;
+    let read = files.disk.open(&path, Access::Read).map_err(io_error("read", &path))?;
+    pack::compare(read, plain, len, &mut |done| progress(len / 2 + done / 2, len))
+        .map_err(io_error("check", &path))
+}
+
+/// Makes a packed file plain, in its own directory.
+pub(super) fn unpack(files: &StoreDir, spot: &StreamFile, wait: Duration) -> Result<(StreamFile, Lock)> {
+    let held = lock_file(&*files.disk, &spot.path, wait)?;
+    let dir = spot.path.parent().unwrap_or(&files.layout.archive);
+    sweep(files, dir)?;
+    // Without `.zst` it ends as a plain one does.
+    let plain = spot.path.with_extension("");
+    let mut target = AtomicFile::create_locked(&*files.disk, &plain)?;
+    let read = files.disk.open(&spot.path, Access::Read).map_err(io_error("read", &spot.path))?;
+    // A disk that is full or fails is not a damaged archive.
+    let damaged = |source: io::Error| match source.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+            Error::Archive { path: spot.path.clone(), source }
+        }
+        _ => io_error("unpack", &spot.path)(source),
+    };
+    pack::unpack_into(read, target.file()).map_err(damaged)?;
+    target.sync().map_err(io_error("sync", &plain))?;
+    let locked =
+        target.rename_with(|path| files.disk.rename_new(path, &plain).map_err(io_error("rename", path)))?;
+    files.sync_dir(dir)?;
+    remove(files, &spot.path)?;
+    files.sync_dir(dir)?;
+    drop(held);
+    Ok((StreamFile { path: plain, form: FileForm::Plain }, Box::new(locked)))
+}
+
+/// Replaces a file that is held by a header and parts, in the form it has. Returns the new length of what it holds,
+/// and the new file with its lock, which nobody else may have before its name is durable.
+pub(super) fn replace(
+    files: &StoreDir,
+    at: &StreamId,
+    spot: &StreamFile,
+    header: Option<&Body>,
+    parts: StreamParts<'_>,
+    before_rename: impl FnOnce() -> Result<()>,
+) -> Result<(u64, Box<dyn DiskFile>)> {
+    let mut target = match replacement(&spot.path, at) {
+        Some(temporary) => {
+            let file = AtomicFile::create_as(&*files.disk, &spot.path, temporary);
+            let mut file = file.map_err(io_error("create", &spot.path))?;
+            file.lock()?;
+            file
+        }
+        None => AtomicFile::create_locked(&*files.disk, &spot.path)?,
+    };
+    write_parts(files, &mut target, &spot.path, header, parts)?;
+    target.sync().map_err(io_error("sync", &spot.path))?;
+    let len = target.file().state().map_err(io_error("inspect", &spot.path))?.len;
+    before_rename()?;
+    let rename = |path: &Path| files.disk.rename(path, &spot.path).map_err(io_error("rename", path));
+    if spot.form == FileForm::Packed {
+        let mut packed = AtomicFile::create_locked(&*files.disk, &spot.path)?;
+        pack_into(files, target.file(), len, &mut packed, &mut |_, _| {})?;
+        return Ok((len, packed.rename_with(rename)?));
+    }
+    Ok((len, target.rename_with(rename)?))
+}
+
+/// The name under which the replacement of the only stream of a space is written; `None` for any other. It is always
+/// the same, so that the next writer can remove what a crash left: it may hold what was forgotten since.
+pub(super) fn replacement(path: &Path, at: &StreamId) -> Option<PathBuf> {
+    at.space.single_key()?;
+    let mut name = path.to_owned().into_os_string();
+    name.push(".new");
+    Some(PathBuf::from(name))
+}
+
+/// Copies what stands behind the header, up to and with the record `upto`, as it stands: damage too.
+fn copy(files: &StoreDir, from: &Path, to: &mut AtomicFile<'_>, upto: Option<u64>) -> Result<()> {
+    let mut reader = files.reader(from)?;
+    reader.seek_header();
+    let start = match reader.next()? {
+        Some(LogItem::Entry(entry)) if entry.seq == 0 && entry.verified => {
+            entry.offset + entry.bytes.len() as u64 + 1
+        }
+        _ => 0,
+    };
+    // A frame that is damaged would be copied as NULs, and what it was made of would be gone with the original.
+    let source = files.disk.open(from, Access::Read);
+    let source = if is_packed(from) { source.and_then(pack::open_strict) } else { source };
+    let source = source.map_err(io_error("read", from))?;
+    let mut end = source.state().map_err(io_error("inspect", from))?.len;
+    if let Some(upto) = upto {
+        reader.seek_seq(upto)?;
+        if let Some(LogItem::Entry(entry)) = reader.next()? {
+            // Where there is no such record, what stands before the next one is all there is.
+            let shared = if entry.seq > upto { 0 } else { entry.bytes.len() as u64 };
+            end = end.min(entry.offset + shared);
+        }
+    }
+    let (mut last, mut failed) = (b'\n', false);
+    let copied = read_blocks(&*source, start..end, |_, bytes| {
+        last = bytes.last().copied().unwrap_or(last);
+        to.write_all(bytes).inspect_err(|_| failed = true)
+    });
+    if let Err(e) = copied {
+        return Err(if failed {
+            io_error("write", to.temporary_path())(e)
+        } else {
+            io_error("read", from)(e)
+        });
+    }
+    if last != b'\n' {
+        to.write_all(b"\n").map_err(io_error("write", to.temporary_path()))?;
+    }
+    Ok(())
+}
+
+const COPY_BLOCK_BYTES: usize = 1 << 20;
+const PACKINGS_MAX: u32 = 3;

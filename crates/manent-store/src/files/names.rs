@@ -34,8 +34,8 @@ pub(super) struct Layout {
 
 /// In what form a file lies, which its name ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// As it was live.
+pub(super) enum FileForm {
+    /// The form of a live file: plain lines.
     Plain,
     /// Compressed by us.
     Packed,
@@ -43,16 +43,16 @@ pub(super) enum Form {
     Marked,
 }
 
-impl Form {
-    pub(super) const ALL: [Form; 3] = [Form::Plain, Form::Packed, Form::Marked];
+impl FileForm {
+    pub(super) const ALL: [FileForm; 3] = [FileForm::Plain, FileForm::Packed, FileForm::Marked];
 }
 
 /// A file in archive or trash, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct StoredName {
     pub(super) stem: String,
     pub(super) id: String,
-    pub(super) form: Form,
+    pub(super) form: FileForm,
 }
 
 impl Layout {
@@ -79,41 +79,46 @@ impl Layout {
     }
 }
 
-impl Form {
+impl FileForm {
     pub(super) fn suffix(self) -> &'static str {
         match self {
-            Form::Plain => ".jsonl",
-            Form::Packed => ".jsonl.zst",
-            Form::Marked => ".jsonl.archived",
+            FileForm::Plain => ".jsonl",
+            FileForm::Packed => ".jsonl.zst",
+            FileForm::Marked => ".jsonl.archived",
         }
     }
 }
 
-impl Kept {
+impl StoredName {
     pub(super) fn name(&self) -> String {
         format!("{}.{}{}", self.stem, self.id, self.form.suffix())
     }
 
     /// Reads a name in archive or trash; nothing if it is not one of ours.
-    pub(super) fn parse(name: &str) -> Option<Kept> {
-        let (rest, form) = [Form::Plain, Form::Packed, Form::Marked]
+    pub(super) fn parse(name: &str) -> Option<StoredName> {
+        let (rest, form) = [FileForm::Plain, FileForm::Packed, FileForm::Marked]
             .into_iter()
             .find_map(|form| Some((name.strip_suffix(form.suffix())?, form)))?;
         let (stem, id) = rest.rsplit_once('.')?;
         let whole = !stem.is_empty() && is_plain_id(id);
-        whole.then(|| Kept { stem: stem.to_owned(), id: id.to_owned(), form })
+        whole.then(|| StoredName { stem: stem.to_owned(), id: id.to_owned(), form })
     }
 
     /// The key, as far as the name tells.
     pub(super) fn key(&self) -> Option<SessionKey> {
-        SessionKey::of_file_name(&format!("{}{}", self.stem, Form::Plain.suffix()))
+        SessionKey::of_file_name(&format!("{}{}", self.stem, FileForm::Plain.suffix()))
     }
 }
 
 /// The stem of a live file's name.
 pub(super) fn stem_of(live: &Path) -> String {
     let name = live.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    name.strip_suffix(Form::Plain.suffix()).unwrap_or(&name).to_owned()
+    name.strip_suffix(FileForm::Plain.suffix()).unwrap_or(&name).to_owned()
+}
+
+/// Returns whether a file is a packed one, by its name.
+pub(super) fn is_packed(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "zst")
 }
 
 /// The packed form of a plain file in the archive.
@@ -126,7 +131,8 @@ pub fn is_plain_id(id: &str) -> bool {
     (8..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
-/// What the name of torn bytes begins with, beside the file they were cut from; and what stands behind.
+/// Returns the part of a name behind its owner's, if the name is that of torn bytes that were cut from the owner's
+/// file.
 pub(super) fn torn_suffix<'a>(name: &'a str, owner: &str) -> Option<&'a str> {
     let rest = name.strip_prefix(owner)?;
     let numbers = rest.strip_prefix(TORN)?;
@@ -142,13 +148,13 @@ pub(super) fn torn_offset(suffix: &str) -> Option<u64> {
 /// The names of the files of a space with fixed keys, which stand side by side in the home of a store; `None` where
 /// files may have any name.
 pub(super) fn fixed_files(space: Space) -> Option<Vec<String>> {
-    let file = |key: &&str| format!("{key}{}", Form::Plain.suffix());
+    let file = |key: &&str| format!("{key}{}", FileForm::Plain.suffix());
     space.fixed_keys().map(|keys| keys.iter().map(file).collect())
 }
 
-/// Whether a file of this name may hold a live stream of a space. No name leads out of its directory.
+/// Returns true if a file of this name may hold a live stream of a space. No name leads out of its directory.
 pub(super) fn may_be_file_of(space: Space, name: &str) -> bool {
-    let stem = name.strip_suffix(Form::Plain.suffix());
+    let stem = name.strip_suffix(FileForm::Plain.suffix());
     !name.contains('/') && space.fixed_keys().is_none_or(|keys| stem.is_some_and(|stem| keys.contains(&stem)))
 }
 
@@ -162,13 +168,13 @@ mod tests {
     fn a_kept_name_is_read_as_it_was_made() {
         let id = "01a1e14d-2382-722e-bd10-b9f468ff6bed";
         for stem in ["work", "a.b.c", "telegram%3aalice", "Alice", "x~0123abcd", ".hidden"] {
-            for form in [Form::Plain, Form::Packed, Form::Marked] {
-                let kept = Kept { stem: stem.to_owned(), id: id.to_owned(), form };
-                assert_eq!(Kept::parse(&kept.name()), Some(kept));
+            for form in [FileForm::Plain, FileForm::Packed, FileForm::Marked] {
+                let kept = StoredName { stem: stem.to_owned(), id: id.to_owned(), form };
+                assert_eq!(StoredName::parse(&kept.name()), Some(kept));
             }
         }
         for name in ["work.jsonl", "notes.txt", ".01a1e14d.jsonl", "x.y.jsonl", "a.01a1e14d/../x.jsonl"] {
-            assert_eq!(Kept::parse(name), None, "{name}");
+            assert_eq!(StoredName::parse(name), None, "{name}");
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) struct FileReader {
     reader: Reader,
     /// The header line and the id in it, read when somebody asks: a search opens a file for one line of it.
     header: OnceLock<(Option<Vec<u8>>, String)>,
-    /// Nothing smaller is given: where this number is not there yet, the reader itself goes on at the end.
+    /// The smallest number that is given: where it is not there yet, the reader itself goes on at the end.
     from_seq: u64,
 }
 

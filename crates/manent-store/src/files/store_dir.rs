@@ -1,39 +1,41 @@
-//! The directories of a store: which file a stream is in, and making, checking and syncing directories.
+//! The directories of a store: which file a stream is in; making, checking and syncing directories; listing the streams
+//! of each place by the names of their files.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use manent_log::fs::{Disk, PathInfo, Settling, Shape};
-use manent_log::{FileSystemTrust, LockMode, Log, Options, Reader};
+use manent_log::fs::{Access, DirEntry, Disk, DiskFile, PathInfo, Settling, Shape, read_fully};
+use manent_log::{FileLock, FileSystemTrust, LockMode, Log, Options, Reader};
 
 use super::MARK;
-use super::hold::DirLock;
-use super::names::{Form, Layout};
-use super::writers::FileLease;
+use super::changes::{AMONG_LIVE, version};
+use super::locks::lock_dir;
+use super::names::{FileForm, Layout, StoredName, fixed_files, is_packed, may_be_file_of};
+use super::writer::FileLease;
 use crate::error::{Error, Result, io_error};
 use crate::header::HeaderNames;
 use crate::key::SessionKey;
-use crate::streams::{Place, Selector, Space, StreamHeader, StreamId};
+use crate::pack;
+use crate::streams::{Place, Selector, Space, StreamHeader, StreamId, StreamStat};
 
 /// The disk and the directories of a store. Clones are cheap.
 #[derive(Debug, Clone)]
 pub(super) struct StoreDir {
     pub(super) disk: Arc<dyn Disk>,
-    /// The same disk, on which packed files read as what they hold.
-    pub(super) reading: Arc<dyn Disk>,
     pub(super) layout: Arc<Layout>,
     pub(super) trust: FileSystemTrust,
-    /// How long the right to move streams is waited for at least.
+    /// The least time that the right to move streams is waited for.
     pub(super) lock_wait_min: Duration,
 }
 
 /// A file that exists.
 #[derive(Debug, Clone)]
-pub(super) struct Spot {
+pub(super) struct StreamFile {
     pub(super) path: PathBuf,
-    pub(super) form: Form,
+    pub(super) form: FileForm,
 }
 
 impl StoreDir {
@@ -57,7 +59,7 @@ impl StoreDir {
         Ok(self.look_for_live(space, key, mark)?.0)
     }
 
-    /// As [`StoreDir::find_live`], with what is there.
+    /// Does what [`StoreDir::find_live`] does, and returns the metadata of the file, if there is one, too.
     pub(super) fn look_for_live(
         &self,
         space: Space,
@@ -83,7 +85,7 @@ impl StoreDir {
     }
 
     /// Returns the file of a stream.
-    pub(super) fn locate(&self, at: &StreamId) -> Result<Spot> {
+    pub(super) fn locate(&self, at: &StreamId) -> Result<StreamFile> {
         if !self.may_hold(at) {
             return Err(self.not_found(at));
         }
@@ -93,11 +95,11 @@ impl StoreDir {
                 let path = self.find_live(at.space, &at.key, "")?;
                 // The stream that is meant may have been put away, and another of its key begun.
                 if id.is_empty() || self.id_at(&path)? == id {
-                    candidates.push((path, Form::Plain));
+                    candidates.push((path, FileForm::Plain));
                 }
             }
             (Place::Archive, "") => {
-                candidates.push((self.find_live(at.space, &at.key, MARK)?, Form::Marked));
+                candidates.push((self.find_live(at.space, &at.key, MARK)?, FileForm::Marked));
             }
             (place, _) => {
                 for kept in self.kept_in(place, Selector::Id(&at.id))? {
@@ -106,14 +108,12 @@ impl StoreDir {
                     }
                 }
                 // Where both are there, packing was interrupted, and the plain one is whole.
-                candidates.sort_by_key(|(_, form)| *form != Form::Plain);
+                candidates.sort_by_key(|(_, form)| *form != FileForm::Plain);
             }
         }
         for (path, form) in candidates {
-            match self.disk.inspect(&path) {
-                Ok(_) => return Ok(Spot { path, form }),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(io_error("inspect", &path)(e)),
+            if self.file_at(&path)?.is_some() {
+                return Ok(StreamFile { path, form });
             }
         }
         Err(self.not_found(at))
@@ -123,9 +123,20 @@ impl StoreDir {
         Error::not_found(at, &self.name())
     }
 
-    /// Returns what the header of a file names; `None` if it has no header of ours.
+    /// Opens a reader of a file. A packed one reads as what it holds.
+    pub(super) fn reader(&self, path: &Path) -> Result<Reader> {
+        Ok(Reader::open_with(&self.disk, path, |file| unpacked(path, file))?)
+    }
+
+    /// Opens a file for reading. A packed one reads as what it holds.
+    pub(super) fn open_unpacked(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        unpacked(path, self.disk.open(path, Access::Read)?)
+    }
+
+    /// Returns what the header of a file names; `None` if it has no header of ours. Of another program's file one line
+    /// is read and no more.
     pub(super) fn names_at(&self, path: &Path) -> Result<Option<HeaderNames>> {
-        names_of(&Reader::open_small(&self.reading, path)?)
+        Ok(self.reader(path)?.header_line()?.and_then(|line| HeaderNames::of_line(&line)))
     }
 
     /// Returns the id in the header of a file; empty if there is none.
@@ -188,9 +199,9 @@ impl StoreDir {
     }
 
     /// Takes the right to move streams of a space.
-    pub(super) fn lock_moves(&self, space: Space, wait: Duration) -> Result<DirLock> {
+    pub(super) fn lock_moves(&self, space: Space, wait: Duration) -> Result<FileLock> {
         // Others hold it for a few renames, so a caller who wants no waiting means writers, not this.
-        DirLock::take(&*self.disk, self.moves_dir(space), LockMode::Exclusive, wait.max(self.lock_wait_min))
+        lock_dir(&*self.disk, self.moves_dir(space), LockMode::Exclusive, wait.max(self.lock_wait_min))
     }
 
     /// Returns the directory whose lock is the right to move streams of a space.
@@ -260,9 +271,9 @@ impl StoreDir {
     }
 }
 
-/// Returns what the header of a log names. Of another program's file, which has none, one line is read and no more.
-pub(super) fn names_of(reader: &Reader) -> Result<Option<HeaderNames>> {
-    Ok(reader.header_line()?.and_then(|line| HeaderNames::of_line(&line)))
+/// Reads a packed file as what it holds, and any other as it is.
+fn unpacked(path: &Path, file: Box<dyn DiskFile>) -> io::Result<Box<dyn DiskFile>> {
+    if is_packed(path) { pack::open(file) } else { Ok(file) }
 }
 
 /// Refuses a file whose header names another stream.
@@ -277,4 +288,270 @@ pub(super) fn right_key(
         }
         other => Ok(other),
     }
+}
+
+/// Listing.
+impl StoreDir {
+    /// The stream in a file of this name.
+    pub(super) fn named(&self, space: Space, place: Place, name: &str) -> Result<Option<StreamStat>> {
+        match place {
+            _ if !may_be_file_of(space, name.strip_prefix(AMONG_LIVE).unwrap_or(name)) => Ok(None),
+            Place::Live => self.live_named(space, name, None),
+            place => match (name.strip_prefix(AMONG_LIVE), StoredName::parse(name)) {
+                (Some(name), _) => self.marked_named(name),
+                (None, Some(kept)) => self.kept_named(kept, place),
+                (None, None) => Ok(None),
+            },
+        }
+    }
+
+    /// The streams that are archived or in the trash.
+    pub(super) fn put_away(&self, place: Place, which: Selector<'_>) -> Result<Vec<StreamStat>> {
+        let mut all = self.kept(place, which)?;
+        if place == Place::Archive {
+            all.extend(self.marked(which)?);
+            // What an interrupted move left of a session that is live: the live one is the session.
+            let mut archived = Vec::with_capacity(all.len());
+            for listed in all {
+                let live = self.live(Space::Sessions, Selector::Key(&listed.id.key))?;
+                let is_live = live.iter().any(|live| live.id.id == listed.id.id);
+                if listed.id.id.is_empty() || !is_live || !self.is_in_live(&listed.id)? {
+                    archived.push(listed);
+                }
+            }
+            return Ok(archived);
+        }
+        Ok(all)
+    }
+
+    pub(super) fn live(&self, space: Space, which: Selector<'_>) -> Result<Vec<StreamStat>> {
+        if let Selector::Key(key) = which {
+            let path = self.find_live(space, key, "")?;
+            let Some(info) = self.file_at(&path)?.filter(was_written) else { return Ok(Vec::new()) };
+            let id = match self.names_at(&path) {
+                // Archived or removed between our two looks.
+                Err(e) if e.is_not_found() => return Ok(Vec::new()),
+                Err(e) if e.is_refusal() => return Err(e),
+                told => told.ok().flatten().map(|names| names.id).unwrap_or_default(),
+            };
+            let id = StreamId { id, ..StreamId::live_in(space, key) };
+            return Ok(vec![stat(id, &path, info, self.settling())]);
+        }
+        let mut all = Vec::new();
+        let id = if let Selector::Id(id) = which { Some(id) } else { None };
+        for name in self.file_names(space, Place::Live)? {
+            all.extend(self.live_named(space, &name, id)?);
+        }
+        Ok(all)
+    }
+
+    /// The live streams by the names of their files: only where a name was shortened is the file opened.
+    pub(super) fn live_outside(&self, space: Space) -> Result<Vec<StreamStat>> {
+        let dir = self.layout.dir(space, Place::Live);
+        let names = self.file_names(space, Place::Live)?;
+        let (names, keys): (Vec<&str>, Vec<SessionKey>) =
+            names.iter().filter_map(|name| Some((name.as_str(), SessionKey::of_file_name(name)?))).unzip();
+        let infos = match self.disk.look(dir, &names) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            infos => infos.map_err(io_error("list", dir))?,
+        };
+        let settling = self.settling();
+        let mut all = Vec::with_capacity(names.len());
+        for ((name, key), info) in names.iter().zip(keys).zip(infos) {
+            // Gone since it was listed, or never written.
+            let Some(info) = info.filter(was_written) else { continue };
+            if SessionKey::may_be_shortened(name) {
+                all.extend(self.live_named(space, name, None)?);
+                continue;
+            }
+            all.push(stat(StreamId::live_in(space, &key), Path::new(name), info, settling));
+        }
+        Ok(all)
+    }
+
+    /// The live stream in a file; `None` if it is not one, or not one whose id begins with `id`.
+    fn live_named(&self, space: Space, name: &str, id: Option<&str>) -> Result<Option<StreamStat>> {
+        let Some(by_name) = SessionKey::of_file_name(name) else { return Ok(None) };
+        let path = self.layout.dir(space, Place::Live).join(name);
+        // Gone since it was listed: another process archived or removed it.
+        let Some(info) = self.file_at(&path)?.filter(was_written) else { return Ok(None) };
+        let names = match id {
+            None => match self.names_at(&path) {
+                // Archived or removed between our two looks.
+                Err(e) if e.is_not_found() => return Ok(None),
+                // One that cannot be read hides no other.
+                told => told.ok().flatten(),
+            },
+            Some(_) => self.told_by(&path)?,
+        };
+        let HeaderNames { id: own_id, key } = names.unwrap_or_default();
+        if id.is_some_and(|id| !own_id.starts_with(id)) {
+            return Ok(None);
+        }
+        let by_header = SessionKey::new(key).ok().filter(|key| *key != by_name);
+        Ok(Some(match by_header {
+            // A long key is only in the header.
+            Some(key) if self.find_live(space, &key, "")? == path => {
+                stat(StreamId { id: own_id, ..StreamId::live_in(space, &key) }, &path, info, self.settling())
+            }
+            header_key => {
+                let id = StreamId { id: own_id, ..StreamId::live_in(space, &by_name) };
+                StreamStat { header_key, ..stat(id, &path, info, self.settling()) }
+            }
+        }))
+    }
+
+    fn kept(&self, place: Place, which: Selector<'_>) -> Result<Vec<StreamStat>> {
+        let mut all: HashMap<StreamId, StreamStat> = HashMap::new();
+        for kept in self.kept_in(place, which)? {
+            let plain = kept.form == FileForm::Plain;
+            let Some(found) = self.kept_named(kept, place)? else { continue };
+            if matches!(which, Selector::Key(wanted) if *wanted != found.id.key) {
+                continue;
+            }
+            // Packing was interrupted: one session, and the plain file is it.
+            if plain || !all.contains_key(&found.id) {
+                all.insert(found.id.clone(), found);
+            }
+        }
+        Ok(all.into_values().collect())
+    }
+
+    /// Returns true if the live session of the same key holds all that an archived one does, at the same offsets. Where
+    /// it does not, another program restored an older copy of it, and neither file may hide the other. The ends are
+    /// compared: each record there carries its number and its checksum.
+    fn is_in_live(&self, archived: &StreamId) -> Result<bool> {
+        let path = match self.locate(archived) {
+            // Moved since it was listed: it is the live one now.
+            Err(e) if e.is_not_found() => return Ok(true),
+            spot => spot?.path,
+        };
+        let live_path = self.find_live(Space::Sessions, &archived.key, "")?;
+        let compare = || -> io::Result<bool> {
+            let old = match self.open_unpacked(&path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
+                old => old?,
+            };
+            let live = self.open_unpacked(&live_path)?;
+            let (len, live_len) = (old.state()?.len, live.state()?.len);
+            if live_len < len {
+                return Ok(false);
+            }
+            let compared = len.min(COMPARED_BYTES);
+            let mut ends = [(); 2].map(|()| vec![0; compared as usize]);
+            for (file, end) in [old, live].iter().zip(&mut ends) {
+                let read = read_fully(&**file, end, len - compared)?;
+                end.truncate(read);
+            }
+            Ok(ends[0] == ends[1])
+        };
+        match compare() {
+            // The archived one is damaged, and whoever reads it is told; or the live one was moved away.
+            Err(e) if matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) => Ok(false),
+            compared => compared.map_err(io_error("read", &path)),
+        }
+    }
+
+    /// The session in a file of archive or trash.
+    pub(super) fn kept_named(&self, kept: StoredName, place: Place) -> Result<Option<StreamStat>> {
+        let path = self.layout.dir(Space::Sessions, place).join(kept.name());
+        let Some(info) = self.file_at(&path)? else { return Ok(None) };
+        let Some(key) = self.key_of(&kept, place) else { return Ok(None) };
+        // What was archived goes to the trash in another form than what was live.
+        let was_live = place == Place::Trash && kept.form == FileForm::Plain;
+        let from = if was_live { Place::Live } else { Place::Archive };
+        let id = StreamId::session(place, &key, kept.id);
+        Ok(Some(StreamStat { from, ..stat(id, &path, info, self.settling()) }))
+    }
+
+    /// Returns the sessions that another program archived by renaming.
+    fn marked(&self, which: Selector<'_>) -> Result<Vec<StreamStat>> {
+        let mut all = Vec::new();
+        if matches!(which, Selector::Id(_)) {
+            return Ok(all);
+        }
+        for name in self.file_names(Space::Sessions, Place::Live)? {
+            let found = self.marked_named(&name)?;
+            all.extend(found.filter(|found| !matches!(which, Selector::Key(key) if *key != found.id.key)));
+        }
+        Ok(all)
+    }
+
+    pub(super) fn marked_named(&self, name: &str) -> Result<Option<StreamStat>> {
+        let Some(key) = name.strip_suffix(MARK).and_then(SessionKey::of_file_name) else { return Ok(None) };
+        let path = self.layout.sessions.join(name);
+        let stat = |info: PathInfo| StreamStat {
+            name: format!("{AMONG_LIVE}{name}"),
+            ..stat(StreamId::session(Place::Archive, &key, ""), &path, info, self.settling())
+        };
+        Ok(self.file_at(&path)?.map(stat))
+    }
+
+    /// Reads the names in a header where the answer decides something: then a disk that does not answer is not a header
+    /// that says nothing.
+    fn told_by(&self, path: &Path) -> Result<Option<HeaderNames>> {
+        match self.names_at(path) {
+            Err(e) if e.is_refusal() => Err(e),
+            told => Ok(told.ok().flatten()),
+        }
+    }
+
+    /// Returns the names of the regular files in which streams of a space and place may be.
+    pub(super) fn file_names(&self, space: Space, place: Place) -> Result<Vec<String>> {
+        if let Some(files) = fixed_files(space) {
+            return Ok(files);
+        }
+        let entries = self.entries(self.layout.dir(space, place))?;
+        let files = entries.into_iter().filter(|entry| entry.shape == Shape::File);
+        Ok(files.filter_map(|entry| entry.name.into_string().ok()).collect())
+    }
+
+    /// Returns the entries of a directory; none if it was not made yet.
+    pub(super) fn entries(&self, dir: &Path) -> Result<Vec<DirEntry>> {
+        match self.disk.list(dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed.map_err(io_error("list", dir)),
+        }
+    }
+
+    /// Files in archive or trash, by their names.
+    pub(super) fn kept_in(&self, place: Place, which: Selector<'_>) -> Result<Vec<StoredName>> {
+        let dir = self.layout.dir(Space::Sessions, place);
+        self.refuse_link(dir)?;
+        let entries = self.entries(dir)?;
+        let wanted = |kept: &StoredName| match which {
+            Selector::Id(id) => kept.id.starts_with(id),
+            Selector::All | Selector::Key(_) | Selector::Name(_) => true,
+        };
+        let names = entries.iter().filter(|entry| entry.shape == Shape::File);
+        Ok(names.filter_map(|e| StoredName::parse(e.name.to_str()?)).filter(wanted).collect())
+    }
+
+    /// The key of a file in archive or trash: by its name, or where that was shortened, by its header.
+    pub(super) fn key_of(&self, kept: &StoredName, place: Place) -> Option<SessionKey> {
+        let by_name = kept.key()?;
+        if by_name.file_name() == format!("{}{}", kept.stem, FileForm::Plain.suffix())
+            || !kept.stem.contains('~')
+        {
+            return Some(by_name);
+        }
+        let names = self.names_at(&self.layout.dir(Space::Sessions, place).join(kept.name())).ok().flatten();
+        Some(names.and_then(|names| SessionKey::new(names.key).ok()).unwrap_or(by_name))
+    }
+}
+
+/// Returns the entry of a file in a list. `settling` is of before the file was looked at.
+pub(super) fn stat(id: StreamId, path: &Path, info: PathInfo, settling: Settling) -> StreamStat {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let (version, from) = (version(&info, settling), id.place);
+    StreamStat { id, name, version, bytes: info.len, modified_ms: info.modified_ms, from, header_key: None }
+}
+
+/// So much of the ends of two files is compared.
+const COMPARED_BYTES: u64 = 64 * 1024;
+
+/// Returns false for the empty file that a crash leaves of a session that was never written.
+fn was_written(info: &PathInfo) -> bool {
+    // What is no file at all has no length, and says what it is when it is read.
+    info.len > 0 || info.shape != Shape::File
 }

@@ -7,26 +7,24 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use manent_log::fs::{Access, Disk, DiskFile, FileId, FileState, write_fully};
+use manent_log::fs::{DiskFile, FileId, FileState, read_exactly};
 use zstd::bulk::Decompressor;
 
-use super::table::{Ending, Table, WHAT_TO_DO, packed_bytes_max, read_exactly};
+use super::table::{Table, TableEnd, WHAT_TO_DO, packed_bytes_max};
 use super::{FRAME_BYTES_MAX, invalid, unsupported};
-use crate::unpacking::is_packed;
 
 /// A packed file, read as what it holds.
 #[derive(Debug)]
-pub(crate) struct Packed {
+pub(super) struct Packed {
     file: Box<dyn DiskFile>,
     pub(super) table: Table,
     on_damage: OnDamage,
-    kept: Mutex<Kept>,
+    cache: Mutex<FrameCache>,
 }
 
-/// What a reader gets where a frame cannot be decompressed.
+/// Selects what a reader gets where a frame cannot be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnDamage {
     /// A line of NULs, as long as what the frame held. The engine calls that damage, with its place, and
@@ -41,30 +39,30 @@ enum OnDamage {
 /// More than one, because a reader that goes backwards takes blocks that lie across a border and needs the
 /// frames on both sides by turns; and because whoever wants the last turns first looks for them backwards and
 /// then reads them forwards.
-struct Kept {
+struct FrameCache {
     unpacker: Unpacker,
-    frames: Vec<Frame>,
+    frames: Vec<CachedFrame>,
 }
 
 /// A frame, decompressed.
-struct Frame {
+struct CachedFrame {
     number: usize,
     bytes: Vec<u8>,
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for FrameCache {
     /// Says nothing of what it holds: that is content.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").finish_non_exhaustive()
+        f.debug_struct("FrameCache").finish_non_exhaustive()
     }
 }
 
 impl Packed {
     /// Looks at the seek table. No frame is decompressed before one is read.
-    pub(crate) fn open(file: Box<dyn DiskFile>) -> io::Result<Packed> {
+    pub(super) fn open(file: Box<dyn DiskFile>) -> io::Result<Packed> {
         let table = Table::read(&*file)?;
-        let kept = Kept { unpacker: Unpacker::new()?, frames: Vec::new() };
-        Ok(Packed { file, table, on_damage: OnDamage::Nuls, kept: Mutex::new(kept) })
+        let cache = FrameCache { unpacker: Unpacker::new()?, frames: Vec::new() };
+        Ok(Packed { file, table, on_damage: OnDamage::Nuls, cache: Mutex::new(cache) })
     }
 
     /// Decompresses one frame from the file, whatever is kept. Damage is an error.
@@ -75,28 +73,16 @@ impl Packed {
         plain: &mut Vec<u8>,
     ) -> io::Result<()> {
         match unpacker.unpack(&*self.file, &self.table, number, plain)? {
-            State::Whole => Ok(()),
-            State::Damaged => Err(damaged(&self.table, number)),
+            FrameState::Whole => Ok(()),
+            FrameState::Damaged => Err(damaged(&self.table, number)),
         }
-    }
-
-    /// Writes all that it holds to the end of a file. Damage is an error, not a hole.
-    pub(crate) fn unpack_into(&self, target: &dyn DiskFile) -> io::Result<()> {
-        self.refuse_lost_end()?;
-        let mut unpacker = Unpacker::new()?;
-        let mut plain = Vec::new();
-        for frame in 0..self.table.frames() {
-            self.unpack(&mut unpacker, frame, &mut plain)?;
-            write_fully(target, &plain).map_err(|(_, e)| e)?;
-        }
-        Ok(())
     }
 
     /// An error if not all that was packed is there.
     pub(super) fn refuse_lost_end(&self) -> io::Result<()> {
-        match self.table.ending() {
-            Ending::Whole => Ok(()),
-            Ending::Lost => Err(invalid(format!(
+        match self.table.ending {
+            TableEnd::Whole => Ok(()),
+            TableEnd::Lost => Err(invalid(format!(
                 "its end is lost: only the first {} bytes of the plain file are there; {WHAT_TO_DO}",
                 self.table.plain_len()
             ))),
@@ -106,32 +92,28 @@ impl Packed {
     /// Length of the plain file. Where its end is lost, one more, for a NUL: without that byte a file of
     /// which records are missing would look whole, with it the engine finds a torn end.
     fn len(&self) -> u64 {
-        self.table.plain_len() + u64::from(self.table.ending() == Ending::Lost)
+        self.table.plain_len() + u64::from(self.table.ending == TableEnd::Lost)
     }
 
     #[cfg(test)]
     pub(super) fn unpacked_so_far(&self) -> usize {
-        self.kept.lock().expect("no reader panics").unpacker.unpacked
+        self.cache.lock().expect("no reader panics").unpacker.unpacked
     }
 
     #[cfg(test)]
     pub(super) fn kept_bytes(&self) -> usize {
-        self.kept.lock().expect("no reader panics").held()
+        self.cache.lock().expect("no reader panics").held()
     }
 }
 
-/// Opens a file to be copied: a packed one reads as what it holds, and damage in it is an error.
-pub(crate) fn open_strict(disk: &dyn Disk, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-    let file = disk.open(path, Access::Read)?;
-    if !is_packed(path) {
-        return Ok(file);
-    }
+/// Opens a packed file to be copied: it reads as what it holds, and damage in it is an error.
+pub(crate) fn open_strict(file: Box<dyn DiskFile>) -> io::Result<Box<dyn DiskFile>> {
     let packed = Packed { on_damage: OnDamage::Error, ..Packed::open(file)? };
     packed.refuse_lost_end()?;
     Ok(Box::new(packed))
 }
 
-impl Kept {
+impl FrameCache {
     /// The bytes of a frame, decompressed unless they are here already.
     fn frame(
         &mut self,
@@ -146,11 +128,11 @@ impl Kept {
             let place = table.plain(number);
             let mut bytes = self.make_room((place.end - place.start) as usize);
             match (self.unpacker.unpack(file, table, number, &mut bytes)?, on_damage) {
-                (State::Whole, _) => {}
-                (State::Damaged, OnDamage::Nuls) => fill_with_nuls(&mut bytes),
-                (State::Damaged, OnDamage::Error) => return Err(damaged(table, number)),
+                (FrameState::Whole, _) => {}
+                (FrameState::Damaged, OnDamage::Nuls) => fill_with_nuls(&mut bytes),
+                (FrameState::Damaged, OnDamage::Error) => return Err(damaged(table, number)),
             }
-            Frame { number, bytes }
+            CachedFrame { number, bytes }
         };
         self.frames.push(frame);
         Ok(self.frames.last().map_or(&[], |frame| &frame.bytes))
@@ -160,13 +142,13 @@ impl Kept {
     /// last one that was let go if it fits, because fresh memory costs as much as filling it.
     fn make_room(&mut self, bytes: usize) -> Vec<u8> {
         let mut buffer = Vec::new();
-        while self.frames.len() >= KEPT_FRAMES_MAX || self.held() + bytes > KEPT_BYTES_MAX {
+        while self.frames.len() >= CACHED_FRAMES_MAX || self.held() + bytes > CACHED_BYTES_MAX {
             if self.frames.is_empty() {
                 break;
             }
             buffer = self.frames.remove(0).bytes;
         }
-        let fits = buffer.capacity() >= bytes && self.held() + buffer.capacity() <= KEPT_BYTES_MAX;
+        let fits = buffer.capacity() >= bytes && self.held() + buffer.capacity() <= CACHED_BYTES_MAX;
         if fits { buffer } else { Vec::with_capacity(bytes) }
     }
 
@@ -175,7 +157,7 @@ impl Kept {
     }
 }
 
-/// What a frame reads as that cannot be decompressed. A newline ends it, as it ended the frame, or the first
+/// Fills in for a frame that cannot be decompressed. A newline ends it, as it ended the frame, or the first
 /// line of the next frame would be a part of the damage.
 fn fill_with_nuls(bytes: &mut [u8]) {
     bytes.fill(0);
@@ -192,14 +174,14 @@ fn damaged(table: &Table, number: usize) -> io::Error {
     ))
 }
 
-/// What became of a frame.
+/// The outcome of decompressing a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum FrameState {
     Whole,
     Damaged,
 }
 
-/// What decompressing takes, kept from frame to frame.
+/// The context and buffer for decompressing, kept from frame to frame.
 pub(super) struct Unpacker {
     context: Decompressor<'static>,
     packed: Vec<u8>,
@@ -225,7 +207,7 @@ impl Unpacker {
         table: &Table,
         number: usize,
         plain: &mut Vec<u8>,
-    ) -> io::Result<State> {
+    ) -> io::Result<FrameState> {
         #[cfg(test)]
         {
             self.unpacked += 1;
@@ -239,11 +221,11 @@ impl Unpacker {
         plain.resize(plain_bytes, 0);
         let whole = has_checksum(&self.packed)
             && self.context.decompress_to_buffer(&self.packed, &mut plain[..]).ok() == Some(plain_bytes);
-        Ok(if whole { State::Whole } else { State::Damaged })
+        Ok(if whole { FrameState::Whole } else { FrameState::Damaged })
     }
 }
 
-/// Whether a frame says that it ends with a checksum of its content. One without it could be wrong and
+/// Returns true if a frame says that it ends with a checksum of its content. One without it could be wrong and
 /// unpack.
 fn has_checksum(frame: &[u8]) -> bool {
     frame.starts_with(&FRAME_MAGIC) && frame.get(FRAME_MAGIC.len()).is_some_and(|flags| flags & 4 != 0)
@@ -260,8 +242,8 @@ impl DiskFile for Packed {
             return Ok(1);
         };
         // Whoever panicked with the lock left only frames that are whole.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let frame = kept.frame(&*self.file, &self.table, number, self.on_damage)?;
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let frame = cache.frame(&*self.file, &self.table, number, self.on_damage)?;
         let rest = &frame[(offset - self.table.plain(number).start) as usize..];
         let n = rest.len().min(buffer.len());
         buffer[..n].copy_from_slice(&rest[..n]);
@@ -306,7 +288,7 @@ impl DiskFile for Packed {
     }
 }
 
-/// How much is kept: two of the largest frames, or all the small ones at the end of a file.
-const KEPT_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
-const KEPT_FRAMES_MAX: usize = 32;
+/// The limit of the cache: two of the largest frames, or all the small ones at the end of a file.
+const CACHED_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
+const CACHED_FRAMES_MAX: usize = 32;
 const FRAME_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];

@@ -14,49 +14,52 @@
 //!
 //! All numbers are little endian. With the checksum the table is taken at its word, and opening costs nothing
 //! but reading it. Without one (another tool made the file, or it is damaged) each size is compared with what
-//! the frame itself says; where that fails too, the frames are looked for without the table (`walk.rs`).
+//! the frame itself says; where that fails too, the frames are looked for without the table.
 //!
 //! In any case the sizes must make up the file to the byte and none may be larger than ours are, so what is
 //! held in memory is bounded by what is in the file, and by [`FRAMES_MAX`].
+//!
+//! Where the table is lost, the frames are found without it: each zstd frame says how long it is, so they can be
+//! followed from the beginning of the file to the first one that is not whole. Every byte is looked at once; memory is
+//! bounded by the largest frame and, for the places found, by [`FRAMES_MAX`].
 
 use std::io;
 use std::ops::Range;
 
-use manent_log::fs::{DiskFile, read_fully};
+use manent_log::fs::{DiskFile, read_exactly};
 use zstd::zstd_safe;
 
-use super::walk::walk;
-use super::{FRAME_BYTES_MAX, cut_short, invalid, not_ours};
+use super::{FRAME_BYTES_MAX, invalid, not_ours};
 
-/// Where each frame lies, in both files.
+/// The places of all frames, in both files.
 #[derive(Debug)]
 pub(super) struct Table {
-    places: Vec<Place>,
-    ending: Ending,
+    places: Vec<FrameRange>,
+    pub(super) ending: TableEnd,
 }
 
-/// Where one frame lies.
+/// The place of one frame, in both files.
 #[derive(Debug)]
-struct Place {
+struct FrameRange {
     packed: Range<u64>,
     plain: Range<u64>,
 }
 
-/// Whether all that was packed is in the table.
+/// The completeness of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// It is.
+pub(super) enum TableEnd {
+    /// The table has all that was packed.
     Whole,
     /// Something stood behind the last frame that was found, or may have stood there.
     Lost,
 }
 
-/// How far a table that could be read is to be relied on.
+/// The degree to which a table that could be read is to be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proof {
-    /// Its checksum holds.
+    /// The checksum of the table holds.
     Checked,
-    /// It has none, or a wrong one, and all frames agree with it.
+    /// The table has no checksum, or a wrong one, and all frames agree with it.
     Sure,
     /// Some frames cannot be asked, the others agree with it.
     Likely,
@@ -65,7 +68,7 @@ enum Proof {
 impl Table {
     /// A table without frames.
     pub(super) fn empty() -> Table {
-        Table { places: Vec::new(), ending: Ending::Whole }
+        Table { places: Vec::new(), ending: TableEnd::Whole }
     }
 
     /// Adds a frame right behind the last one.
@@ -74,22 +77,14 @@ impl Table {
     }
 
     /// Adds a frame that begins at a place of the packed file.
-    pub(super) fn push_at(&mut self, at: u64, packed_bytes: usize, plain_bytes: usize) {
+    fn push_at(&mut self, at: u64, packed_bytes: usize, plain_bytes: usize) {
         let plain = self.plain_len();
-        let place = Place { packed: at..at + packed_bytes as u64, plain: plain..plain + plain_bytes as u64 };
+        let place =
+            FrameRange { packed: at..at + packed_bytes as u64, plain: plain..plain + plain_bytes as u64 };
         self.places.push(place);
     }
 
-    pub(super) fn set_ending(&mut self, ending: Ending) {
-        self.ending = ending;
-    }
-
-    /// Whether it has all that was packed.
-    pub(super) fn ending(&self) -> Ending {
-        self.ending
-    }
-
-    /// How many frames there are.
+    /// Returns the number of frames.
     pub(super) fn frames(&self) -> usize {
         self.places.len()
     }
@@ -99,17 +94,17 @@ impl Table {
         self.places.last().map_or(0, |last| last.plain.end)
     }
 
-    /// Where the last frame ends in the packed file.
+    /// Returns the end of the last frame in the packed file.
     fn packed_len(&self) -> u64 {
         self.places.last().map_or(0, |last| last.packed.end)
     }
 
-    /// Where a frame lies in the packed file.
+    /// Returns the range of a frame in the packed file.
     pub(super) fn packed(&self, frame: usize) -> Range<u64> {
         self.places[frame].packed.clone()
     }
 
-    /// Where the bytes of a frame lie in the plain file.
+    /// Returns the range of a frame's bytes in the plain file.
     pub(super) fn plain(&self, frame: usize) -> Range<u64> {
         self.places[frame].plain.clone()
     }
@@ -156,13 +151,14 @@ impl Table {
         match by_table {
             // What cannot be asked is damaged, and only the table leads past it; or the table leads astray,
             // and all frames are there.
-            Ok((table, _)) if walked.ending == Ending::Lost => Ok(table),
+            Ok((table, _)) if walked.ending == TableEnd::Lost => Ok(table),
             Err(refusal) if walked.frames() == 0 => Err(refusal),
             _ => Ok(walked),
         }
     }
 
-    /// Whether the table of a packed file is there and its checksum holds. Without that it can be read, most often.
+    /// Returns true if the table of a packed file is there and its checksum holds. Without that it can be read, most
+    /// often.
     pub(super) fn is_sound(file: &dyn DiskFile) -> io::Result<bool> {
         Ok(matches!(Table::parse(file, file.state()?.len)?, Ok((_, Proof::Checked))))
     }
@@ -210,7 +206,7 @@ impl Table {
         if u32_at(bytes, 0) != Some(SEEK_MAGIC) || u32_at(bytes, 4) != Some(length) {
             return Err("has a seek table that does not begin where it should");
         }
-        let mut table = Table { places: Vec::with_capacity(frames), ending: Ending::Whole };
+        let mut table = Table { places: Vec::with_capacity(frames), ending: TableEnd::Whole };
         let entries = bytes[HEADER_BYTES as usize..].chunks_exact(ENTRY_BYTES as usize);
         for sizes in entries.take(frames) {
             let (packed, plain) = (u32_at(sizes, 0).unwrap_or(0), u32_at(sizes, 4).unwrap_or(0));
@@ -228,7 +224,7 @@ impl Table {
     fn compare_with_frames(&self, file: &dyn DiskFile) -> io::Result<Result<Proof, io::Error>> {
         let mut head = [0; FRAME_HEAD_BYTES_MAX];
         let mut proof = Proof::Sure;
-        for Place { packed, plain } in &self.places {
+        for FrameRange { packed, plain } in &self.places {
             let head = &mut head[..(packed.end - packed.start).min(FRAME_HEAD_BYTES_MAX as u64) as usize];
             read_exactly(file, head, packed.start)?;
             match zstd_safe::get_frame_content_size(head) {
@@ -257,19 +253,14 @@ fn crc_frame(table: &[u8]) -> [u8; CRC_FRAME_BYTES as usize] {
     frame
 }
 
-/// Whether what ends the file can be the seek table of so many frames, going by its length (its head not
+/// Returns true if what ends the file can be the seek table of so many frames, going by its length (its head not
 /// counted). That of other tools may have a checksum for each frame.
-pub(super) fn is_table_of(file: &dyn DiskFile, len: u64, length: u32, frames: usize) -> io::Result<bool> {
+fn is_table_of(file: &dyn DiskFile, len: u64, length: u32, frames: usize) -> io::Result<bool> {
     let Some(footer_at) = len.checked_sub(FOOTER_BYTES) else { return Ok(false) };
     let mut footer = [0; FOOTER_BYTES as usize];
     read_exactly(file, &mut footer, footer_at)?;
     let entry_bytes = if footer[4] & HAS_CHECKSUMS == 0 { ENTRY_BYTES } else { ENTRY_BYTES + 4 };
     Ok(u64::from(length) == frames as u64 * entry_bytes + FOOTER_BYTES)
-}
-
-/// Reads all of `buffer`: the numbers say that it is there.
-pub(super) fn read_exactly(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    if read_fully(file, buffer, offset)? == buffer.len() { Ok(()) } else { Err(cut_short()) }
 }
 
 /// The longest that a frame can become: what cannot be compressed grows a little.
@@ -282,20 +273,109 @@ fn table_bytes(frames: usize) -> u64 {
     HEADER_BYTES + frames as u64 * ENTRY_BYTES + FOOTER_BYTES
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// Returns as many whole frames as there are from the beginning on.
+///
+/// The end counts as lost unless a seek table for just as many frames stands there: a file that was cut
+/// between two frames has nothing else to tell it from a whole one.
+fn walk(file: &dyn DiskFile, len: u64) -> io::Result<Table> {
+    let mut table = Table::empty();
+    let mut window = Window::new(file, len);
+    let mut frames = 0;
+    let ending = loop {
+        let at = window.at;
+        let bytes = window.ahead()?;
+        if let Some((magic, length)) = skippable(bytes) {
+            let size = HEADER_BYTES + u64::from(length);
+            if magic == SEEK_MAGIC {
+                let is_it = at + size == len && is_table_of(file, len, length, frames)?;
+                break if is_it { TableEnd::Whole } else { TableEnd::Lost };
+            }
+            if at + size > len {
+                break TableEnd::Lost;
+            }
+            window.pass(size);
+            continue;
+        }
+        let Some((packed, plain)) = frame_sizes(bytes).filter(|_| frames < FRAMES_MAX) else {
+            break TableEnd::Lost;
+        };
+        frames += 1;
+        // Some tools end with an empty frame. There is nothing in it to be read.
+        if plain > 0 {
+            table.push_at(at, packed, plain);
+        }
+        window.pass(packed as u64);
+    };
+    table.ending = ending;
+    Ok(table)
+}
+
+/// Magic and length of a skippable frame.
+fn skippable(bytes: &[u8]) -> Option<(u32, u32)> {
+    let magic = u32_at(bytes, 0).filter(|magic| magic & !0xF == SKIPPABLE_MAGICS)?;
+    Some((magic, u32_at(bytes, 4)?))
+}
+
+/// Returns the length of the frame at the beginning of `bytes`, packed and plain; `None` unless it is whole, tells its
+/// size, and is no larger than one of ours. That bounds what a hostile one can cost.
+fn frame_sizes(bytes: &[u8]) -> Option<(usize, usize)> {
+    let plain = zstd_safe::get_frame_content_size(bytes).ok()??;
+    let packed = zstd_safe::find_frame_compressed_size(bytes).ok()?;
+    (plain <= FRAME_BYTES_MAX as u64 && packed <= packed_bytes_max()).then_some((packed, plain as usize))
+}
+
+/// The part of a file that is looked at.
+struct Window<'a> {
+    file: &'a dyn DiskFile,
+    len: u64,
+    /// The offset in the file.
+    at: u64,
+    buffer: Vec<u8>,
+    /// The bytes of the buffer from `at` on.
+    start: usize,
+    end: usize,
+}
+
+impl<'a> Window<'a> {
+    fn new(file: &'a dyn DiskFile, len: u64) -> Window<'a> {
+        // Twice the largest frame: the bytes that are kept when it is filled again are moved about once.
+        let capacity = len.min(2 * packed_bytes_max() as u64) as usize;
+        Window { file, len, at: 0, buffer: vec![0; capacity], start: 0, end: 0 }
+    }
+
+    /// At least as many bytes as the largest frame has, or all up to the end of the file.
+    fn ahead(&mut self) -> io::Result<&[u8]> {
+        let (held, left) = (self.end - self.start, self.len - self.at);
+        if (held as u64) < left.min(packed_bytes_max() as u64) {
+            self.buffer.copy_within(self.start..self.end, 0);
+            let end = left.min(self.buffer.len() as u64) as usize;
+            read_exactly(self.file, &mut self.buffer[held..end], self.at + held as u64)?;
+            (self.start, self.end) = (0, end);
+        }
+        Ok(&self.buffer[self.start..self.end])
+    }
+
+    /// Goes on, at most to the end of the file; what is passed over need not have been looked at.
+    fn pass(&mut self, bytes: u64) {
+        self.at += bytes;
+        self.start += bytes.min((self.end - self.start) as u64) as usize;
+    }
 }
 
 /// No table is longer. As two neighbouring frames are nearly always longer than one may be, this is enough
 /// for 511 GiB.
 pub(super) const FRAMES_MAX: usize = 1 << 20;
-/// What to do about damage.
+/// A hint about damage, for messages.
 pub(super) const WHAT_TO_DO: &str = "take the file from a backup, or save what `zstd -d` can still unpack";
 
 /// The skippable frame that is the seek table.
-pub(super) const SEEK_MAGIC: u32 = 0x184D_2A5E;
+const SEEK_MAGIC: u32 = 0x184D_2A5E;
 /// Magic and length of a skippable frame.
-pub(super) const HEADER_BYTES: u64 = 8;
+const HEADER_BYTES: u64 = 8;
 const FOOTER_MAGIC: u32 = 0x8F92_EAB1;
 /// No checksums of frames in the table: each frame has its own.
 const DESCRIPTOR: u8 = 0;
@@ -307,3 +387,5 @@ const CRC_BYTES: u32 = 4;
 const CRC_FRAME_BYTES: u64 = HEADER_BYTES + CRC_BYTES as u64;
 /// The longest head of a zstd frame.
 const FRAME_HEAD_BYTES_MAX: usize = 18;
+/// The magic numbers of skippable frames: this and the 15 that follow.
+const SKIPPABLE_MAGICS: u32 = 0x184D_2A50;

@@ -29,16 +29,16 @@ enum Op {
     Delete,
 }
 
-/// How the stream is before.
+/// The state of the stream before the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
     /// Not there.
     None,
-    /// It holds records.
+    /// The stream holds records.
     Whole,
-    /// It holds records, and a torn end.
+    /// The stream holds records, and a torn end.
     Torn,
-    /// As `Whole`, in this place.
+    /// The same as `Whole`, in this place.
     In(Place),
 }
 

@@ -16,7 +16,7 @@ use manent_store::{
 
 use super::scene::{Content, TEXTS, at, disk, header, list, moves, open, read};
 
-/// What happened in a life, to show that lives are worth living.
+/// Counts of what happened in the lives, to show that they cover the cases.
 #[derive(Debug, Default)]
 struct Stats {
     acknowledged: u64,
@@ -37,7 +37,7 @@ struct Life {
     rng: Rng,
     disk: SimDisk,
     model: Model,
-    /// What the stream holds if an interrupted act was done all the same.
+    /// The content of the stream if an interrupted operation was done all the same.
     otherwise: Option<Model>,
     processes: Vec<Files>,
     bodies: Vec<Body>,
@@ -47,7 +47,7 @@ struct Life {
     stats: Stats,
 }
 
-/// Whether an epoch goes on.
+/// The decision whether an epoch goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     GoOn,

@@ -5,7 +5,7 @@ use super::*;
 
 /// The table of three frames, and the frame with its checksum.
 const TABLE_BYTES: usize = 12 + 8 + 3 * 8 + 9;
-/// What the three small frames hold.
+/// The lengths of what the three small frames hold.
 const PIECES: [usize; 3] = [300, 90, 400];
 
 /// Three small frames, and what they hold.
@@ -16,7 +16,7 @@ fn small() -> (Vec<u8>, Vec<u8>) {
     (bytes, pieces.concat())
 }
 
-/// What a frame of this length reads as that is damaged.
+/// The bytes as which a damaged frame of this length reads.
 fn nuls(length: usize) -> Vec<u8> {
     let mut line = vec![0; length];
     line[length - 1] = b'\n';
@@ -28,7 +28,7 @@ fn nuls(length: usize) -> Vec<u8> {
 fn check_reads(bytes: &[u8], plain: &[u8]) -> usize {
     let Ok(file) = open(bytes) else { return plain.len() };
     let mut read = &all_of(&file).unwrap()[..];
-    if file.table.ending() == Ending::Lost {
+    if file.table.ending == TableEnd::Lost {
         read = read.strip_suffix(&[0]).expect("a NUL says that the end is lost");
         assert!(file.refuse_lost_end().is_err());
     } else {
@@ -79,7 +79,7 @@ fn no_flipped_bit_in_the_head_of_a_large_frame_or_in_the_table_changes_what_is_r
         flipped[at as usize] ^= 1 << (at % 8);
         let file = open(&flipped).unwrap();
         let read = all_of(&file).unwrap();
-        assert_eq!(read.len() - plain.len(), usize::from(file.table.ending() == Ending::Lost), "byte {at}");
+        assert_eq!(read.len() - plain.len(), usize::from(file.table.ending == TableEnd::Lost), "byte {at}");
         for frame in 0..table.frames() {
             let place = table.plain(frame).start as usize..table.plain(frame).end as usize;
             let hurt = table.packed(frame).contains(&at);
@@ -98,10 +98,10 @@ fn damage_in_one_frame_hides_no_other() {
         let mut harmed = bytes.clone();
         harmed[harm.start as usize..harm.end as usize].fill(0);
         assert_eq!(check_reads(&harmed, &plain), 90);
-        let file = open(&harmed).unwrap();
         let target = Memory::default();
-        let unpacked = file.unpack_into(&target).unwrap_err();
-        let compared = compare(&file, &Memory::of(&plain), plain.len() as u64, &mut |_| {}).unwrap_err();
+        let unpacked = unpack_into(boxed(&harmed), &target).unwrap_err();
+        let compared =
+            compare(boxed(&harmed), &Memory::of(&plain), plain.len() as u64, &mut |_| {}).unwrap_err();
         for error in [unpacked, compared] {
             assert_eq!(error.kind(), ErrorKind::InvalidData);
             assert!(error.to_string().contains("bytes 300 to 390 of the plain file"), "{error}");
@@ -127,17 +127,17 @@ fn of_a_file_that_was_cut_the_whole_frames_are_read_and_the_end_is_known_to_be_l
             continue;
         }
         let file = open(cut).unwrap();
-        assert_eq!(file.table.ending(), Ending::Lost, "cut at {len}");
+        assert_eq!(file.table.ending, TableEnd::Lost, "cut at {len}");
         let there: usize = PIECES[..frames].iter().sum();
         assert_eq!(check_reads(cut, &plain), plain.len() - there);
-        let error = file.unpack_into(&Memory::default()).unwrap_err().to_string();
+        let error = unpack_into(boxed(cut), &Memory::default()).unwrap_err().to_string();
         assert!(error.contains(&format!("only the first {there} bytes")), "{error}");
-        assert!(compare(&file, &Memory::of(&plain[..there]), there as u64, &mut |_| {}).is_err());
+        assert!(compare(boxed(cut), &Memory::of(&plain[..there]), there as u64, &mut |_| {}).is_err());
     }
     for more in [&b"\n"[..], &bytes] {
         let more = [&bytes, more].concat();
         assert_eq!(check_reads(&more, &plain), 0);
-        assert_eq!(open(&more).unwrap().table.ending(), Ending::Lost);
+        assert_eq!(open(&more).unwrap().table.ending, TableEnd::Lost);
     }
     let nothing = packed(b"");
     assert_eq!(nothing.len(), 29, "a table without frames, and its checksum");
@@ -155,7 +155,7 @@ fn a_frame_that_is_missing_is_not_overlooked_because_the_table_is_damaged_too() 
         harmed.drain(table.packed(frame).start as usize..table.packed(frame).end as usize);
         let at = harmed.len() - 20;
         harmed[at] ^= 1;
-        assert_eq!(open(&harmed).unwrap().table.ending(), Ending::Lost);
+        assert_eq!(open(&harmed).unwrap().table.ending, TableEnd::Lost);
     }
 }
 
@@ -172,7 +172,7 @@ fn what_other_tools_put_between_frames_is_passed_over() {
     }
     other.extend(empty);
     assert_eq!(check_reads(&other, &plain), 0);
-    assert_eq!(open(&other).unwrap().table.ending(), Ending::Lost);
+    assert_eq!(open(&other).unwrap().table.ending, TableEnd::Lost);
     // With the table of such a tool, which has a checksum for each frame.
     other.extend(0x184D_2A5E_u32.to_le_bytes());
     other.extend((4_u32 * 12 + 9).to_le_bytes());
@@ -181,14 +181,14 @@ fn what_other_tools_put_between_frames_is_passed_over() {
     other.push(0x80);
     other.extend(0x8F92_EAB1_u32.to_le_bytes());
     assert_eq!(check_reads(&other, &plain), 0);
-    assert_eq!(open(&other).unwrap().table.ending(), Ending::Whole);
+    assert_eq!(open(&other).unwrap().table.ending, TableEnd::Whole);
 }
 
 #[test]
 fn any_number_of_frames_is_bounded() {
     let frame = fast_compressor().unwrap().compress(b"\n").unwrap();
     let file = open(&frame.repeat(FRAMES_MAX + 1)).unwrap();
-    assert_eq!((file.table.frames(), file.table.ending()), (FRAMES_MAX, Ending::Lost));
+    assert_eq!((file.table.frames(), file.table.ending), (FRAMES_MAX, TableEnd::Lost));
     assert_eq!(file.state().unwrap().len, FRAMES_MAX as u64 + 1);
 }
 
@@ -292,9 +292,9 @@ fn a_bomb_is_stopped_at_the_length_that_the_table_says() {
 #[test]
 fn a_frame_without_a_checksum_is_refused() {
     let frame = Compressor::new(3).unwrap().compress(b"a line\n").unwrap();
-    let file = open(&claiming(&frame, &[(frame.len() as u32, 7)], 1, 0)).unwrap();
-    assert_eq!(all_of(&file).unwrap(), nuls(7));
-    assert_eq!(file.unpack_into(&Memory::default()).unwrap_err().kind(), ErrorKind::InvalidData);
+    let bytes = claiming(&frame, &[(frame.len() as u32, 7)], 1, 0);
+    assert_eq!(all_of(&open(&bytes).unwrap()).unwrap(), nuls(7));
+    assert_eq!(unpack_into(boxed(&bytes), &Memory::default()).unwrap_err().kind(), ErrorKind::InvalidData);
 }
 
 #[test]

@@ -2,19 +2,17 @@
 //! that is not is named, and nothing that lost its end looks whole.
 
 use manent_log::frame::DamageReason;
-use manent_log::{Damage, LogEnd};
+use manent_log::{Damage, LogEnd, VerifyReport};
 use tempfile::TempDir;
 
 use super::*;
-use crate::unpacking::Unpacking;
 
 /// A place for packed logs.
 struct PackedDir {
-    disk: Arc<dyn Disk>,
     dir: TempDir,
 }
 
-/// What a reader gave: numbers and lines, damage, and how it ended.
+/// The items that a reader gave: numbers and lines, damage, and the end.
 #[derive(Debug, PartialEq)]
 struct Found {
     entries: Vec<(u64, Vec<u8>)>,
@@ -30,7 +28,7 @@ impl Found {
         }
     }
 
-    /// Whether it looks as if nothing were wrong.
+    /// Returns true if it looks as if nothing were wrong.
     fn looks_whole(&self) -> bool {
         self.damage.is_empty() && self.end == LogEnd::Clean
     }
@@ -38,7 +36,7 @@ impl Found {
 
 impl PackedDir {
     fn new() -> PackedDir {
-        PackedDir { disk: Arc::new(Unpacking(RealDisk::shared())), dir: tempfile::tempdir().unwrap() }
+        PackedDir { dir: tempfile::tempdir().unwrap() }
     }
 
     fn path(&self) -> std::path::PathBuf {
@@ -52,12 +50,22 @@ impl PackedDir {
         write_fully(&*file, bytes).unwrap();
     }
 
+    fn reader(&self) -> manent_log::Result<Reader> {
+        Reader::open_with(&RealDisk::shared(), &self.path(), super::super::open)
+    }
+
+    fn verify(&self) -> VerifyReport {
+        manent_log::verify_reader(self.reader().unwrap(), |_| {}).unwrap()
+    }
+
     fn forwards(&self) -> manent_log::Result<Found> {
-        PackedDir::read(Reader::open(&self.disk, &self.path())?)
+        PackedDir::read(self.reader()?)
     }
 
     fn tail(&self, count: u64) -> manent_log::Result<Found> {
-        PackedDir::read(Reader::open_tail(&self.disk, &self.path(), count, |_| true)?)
+        let mut reader = self.reader()?;
+        reader.seek_last(None, count, |_| true)?;
+        PackedDir::read(reader)
     }
 
     fn read(mut reader: Reader) -> manent_log::Result<Found> {
@@ -71,7 +79,8 @@ impl PackedDir {
 
     /// In the order of the file.
     fn backwards(&self) -> manent_log::Result<Found> {
-        let mut reader = ReverseReader::open(&self.disk, &self.path())?;
+        let file = super::super::open(RealDisk.open(&self.path(), Access::Read).unwrap()).unwrap();
+        let mut reader = ReverseReader::new(&*file, &self.path())?;
         let mut found = Found { entries: Vec::new(), damage: Vec::new(), end: LogEnd::Clean };
         while let Some(item) = reader.next()? {
             found.add(item);
@@ -123,7 +132,7 @@ fn a_damaged_frame_is_one_named_place_and_all_else_is_read() {
             let newest = &expected[expected.len() - count..];
             assert!(shelf.tail(count as u64).unwrap().entries == newest, "the last {count}, frame {frame}");
         }
-        let report = manent_log::verify(&shelf.disk, &shelf.path()).unwrap();
+        let report = shelf.verify();
         assert!(!report.is_sound() && report.damage.len() == 1);
     }
 }
@@ -140,7 +149,7 @@ fn the_last_frame_is_a_torn_end_if_it_is_damaged() {
     let found = shelf.forwards().unwrap();
     assert!(found.entries == lines_of(&plain, 0, |offset| offset < table.plain(last).start));
     assert!(matches!(found.end, LogEnd::Torn(torn) if torn.offset == table.plain(last).start));
-    assert!(!manent_log::verify(&shelf.disk, &shelf.path()).unwrap().is_sound());
+    assert!(!shelf.verify().is_sound());
 }
 
 #[test]
@@ -180,7 +189,7 @@ fn check(shelf: &PackedDir, bytes: &[u8], all: &[(u64, Vec<u8>)], how: &str) {
     let Ok(found) = shelf.forwards() else { return };
     assert!(found.entries.iter().all(|entry| all.contains(entry)), "{how}: something was made up");
     assert!(found.entries == all || !found.looks_whole(), "{how}: it looks whole");
-    let report = manent_log::verify(&shelf.disk, &shelf.path()).unwrap();
+    let report = shelf.verify();
     assert_eq!(report.is_sound(), found.looks_whole(), "{how}");
     assert_eq!(shelf.backwards().unwrap().entries, found.entries, "{how}");
     let last = shelf.tail(2).unwrap().entries;
@@ -218,7 +227,7 @@ fn what_is_copied_is_whole_or_not_copied() {
     let (mut bytes, plain) = small_log();
     let shelf = PackedDir::new();
     shelf.put(&bytes);
-    let strict = || open_strict(&RealDisk, &shelf.path());
+    let strict = || open_strict(RealDisk.open(&shelf.path(), Access::Read)?);
     assert_eq!(all_of(&*strict().unwrap()).unwrap(), plain);
     shelf.put(&bytes[..bytes.len() - 1]);
     assert_eq!(strict().unwrap_err().kind(), ErrorKind::InvalidData);

@@ -19,27 +19,12 @@ pub(super) fn lock_file(disk: &dyn Disk, path: &Path, wait: Duration) -> Result<
     FileLock::acquire(disk, path, Access::Read, LockMode::Exclusive, wait).map_err(lock_error)
 }
 
-/// A lock on a directory: of the sessions, the right to move them.
-#[derive(Debug)]
-pub(super) struct DirLock {
-    _dir: FileLock,
-}
-
-impl LockGuard for DirLock {}
-
-impl DirLock {
-    /// Takes the lock for somebody who only looks; `None` if it is not to be had soon.
-    pub(super) fn take_soon(disk: &dyn Disk, dir: &Path, wait_min: Duration) -> Option<DirLock> {
-        DirLock::take(disk, dir, LockMode::Exclusive, wait_min.min(SOON)).ok()
-    }
-
-    /// Takes the lock, waiting for another holder at most `wait`.
-    pub(super) fn take(disk: &dyn Disk, dir: &Path, mode: LockMode, wait: Duration) -> Result<DirLock> {
-        match FileLock::acquire(disk, dir, Access::Directory, mode, wait) {
-            Ok(dir) => Ok(DirLock { _dir: dir }),
-            Err(manent_log::Error::Held { path, pid }) => Err(Error::Busy { path, pid }),
-            Err(e) => Err(lock_error(e)),
-        }
+/// Locks a directory, waiting for another holder at most `wait`. The lock of the sessions' directory is the right to
+/// move them.
+pub(super) fn lock_dir(disk: &dyn Disk, dir: &Path, mode: LockMode, wait: Duration) -> Result<FileLock> {
+    match FileLock::acquire(disk, dir, Access::Directory, mode, wait) {
+        Err(manent_log::Error::Held { path, pid }) => Err(Error::Busy { path, pid }),
+        locked => locked.map_err(lock_error),
     }
 }
 
@@ -96,6 +81,6 @@ fn lock_error(error: manent_log::Error) -> Error {
     }
 }
 
-/// Whoever moves sessions holds the lock for a few renames and their syncs.
-const SOON: Duration = Duration::from_millis(200);
+/// The longest wait of somebody who only looks. Whoever moves sessions holds the lock for a few renames and their syncs.
+pub(super) const LOOK_WAIT_MAX: Duration = Duration::from_millis(200);
 pub(super) const STORE_WAIT_MIN: Duration = Duration::from_secs(10);
