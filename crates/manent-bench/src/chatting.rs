@@ -236,7 +236,7 @@ fn fill(store: &Store, key: &SessionKey, tokens: u64) -> Result<()> {
     Ok(())
 }
 
-/// The cost of a durable append without us: a write and a sync.
+/// Makes the baseline of a durable append without us: a write and a sync.
 fn one_sync(home: &Path) -> Result<impl FnMut() -> Result<()>> {
     std::fs::create_dir_all(home)?;
     let mut file = OpenOptions::new().create(true).append(true).open(home.join("bare"))?;

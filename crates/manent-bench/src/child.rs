@@ -268,6 +268,6 @@ fn resident(name: &str) -> u64 {
 }
 
 const TAIL_TURNS: u64 = 50;
-/// The record at which resuming a session begins to read.
+/// The start from which resuming a session reads: its last turns.
 pub(crate) const TAIL: Start = Start::Tail { count: TAIL_TURNS, before: None };
 const REPEATS: usize = 51;

@@ -35,7 +35,7 @@ pub(crate) struct Turns {
     tail: Tail,
 }
 
-/// Selects words beside those of the lexicon.
+/// The words of a text beside those of the lexicon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tail {
     None,
@@ -204,7 +204,7 @@ impl Planted {
         number >= self.first && (number - self.first).is_multiple_of(self.every)
     }
 
-    /// Returns the number of the first `turns` turns that have them.
+    /// Returns the number of turns that have them, of the first `turns`.
     pub(crate) fn hits(&self, turns: u64) -> u64 {
         if turns < self.first { 0 } else { (turns - self.first) / self.every + 1 }
     }

@@ -60,7 +60,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
     ])
 }
 
-/// Returns the growth of the resident set at its peak, by reading.
+/// Returns the peak growth of the resident set while reading, in megabytes.
 fn grown_mb(outcome: &Outcome) -> f64 {
     outcome.peak_bytes.saturating_sub(outcome.before_bytes) as f64 / 1e6
 }

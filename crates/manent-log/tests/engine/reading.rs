@@ -85,7 +85,7 @@ pub(crate) fn random_file(dice: &mut Dice, whose: Whose) -> Vec<u8> {
     out
 }
 
-/// The items that a reader gives from some entry on: entries and damage behind it.
+/// Returns the items from the `nth` entry on: entries and damage behind it.
 fn from_entry(all: &[Got], nth: usize) -> &[Got] {
     let at = all.iter().enumerate().filter(|(_, g)| g.is_entry()).nth(nth).map_or(all.len(), |(at, _)| at);
     &all[at..]

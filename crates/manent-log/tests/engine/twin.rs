@@ -17,7 +17,7 @@ use manent_log::frame::{Class, FileKind, SEQ_MAX, classify};
 
 use crate::support::{Dice, header_line, plain_line, record, turn_line};
 
-/// The class of a line in the twin's notation.
+/// Writes a class in the notation of the twin.
 fn word(class: Class) -> String {
     match class {
         Class::Blank => "blank".to_owned(),
@@ -84,7 +84,7 @@ fn others() -> Vec<Vec<u8>> {
     all
 }
 
-/// Characters that editors and other programs leave around a line.
+/// Adds what editors and other programs leave around a line.
 fn dressed(line: &[u8], dice: &mut Dice) -> Vec<u8> {
     let before: [&[u8]; 7] = [b"", b" ", b"\t", b"\xef\xbb\xbf", b"\xef\xbb\xbf \t", b" \xef\xbb\xbf", b"\r"];
     let after: [&[u8]; 6] = [b"", b"\r", b"  ", b"\t\r", b"\x0b", b"\xef\xbb\xbf"];

@@ -124,7 +124,7 @@ fn hurt(mut bytes: Vec<u8>, wholes: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-/// The file after a person acknowledged its damage; unchanged if the engine will not write to it.
+/// Returns the file after its damage was acknowledged; unchanged if the engine will not write to it.
 fn acknowledged(bytes: Vec<u8>) -> Vec<u8> {
     let scene = Scene::with(&bytes);
     let Ok(mut log) = scene.try_open() else { return bytes };
@@ -149,7 +149,7 @@ fn beginnings(dice: &mut Dice) -> Vec<u8> {
     [before, &header[..dice.below(20)], after, last].concat()
 }
 
-/// Lengths around the one at which a line becomes too long.
+/// Makes files with lines around the length at which a line becomes too long.
 fn too_long() -> Vec<Vec<u8>> {
     let [first, last] = [turn_line(1, "first"), turn_line(2, "last")].map(|line| file_of(&[line]));
     let header = file_of(&[header_line()]);

@@ -47,7 +47,7 @@ struct Life {
     stats: Stats,
 }
 
-/// The decision whether an epoch goes on.
+/// The next step of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     GoOn,
