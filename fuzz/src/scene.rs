@@ -42,7 +42,8 @@ impl Scene {
 
     /// Reads backward, newest first; nothing if the file is refused as a whole.
     pub fn read_back(&self) -> Option<Vec<Seen>> {
-        let mut reader = ReverseReader::open(&self.disk, Path::new(LOG)).ok()?;
+        let file = self.disk.open(Path::new(LOG), manent_log::fs::Access::Read).ok()?;
+        let mut reader = ReverseReader::new(&*file, Path::new(LOG)).ok()?;
         let (mut seen, len) = (Vec::new(), self.bytes().len());
         while let Some(item) = reader.next().ok()? {
             seen.push(Seen::of(item));
