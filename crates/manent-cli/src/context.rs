@@ -21,7 +21,7 @@ use crate::term;
 
 /// The options that every command has, and what follows from them.
 pub(crate) struct Context<'a> {
-    global: &'a GlobalArgs,
+    pub(crate) global: &'a GlobalArgs,
 }
 
 impl<'a> Context<'a> {
@@ -43,23 +43,8 @@ impl<'a> Context<'a> {
         Ok(Store::open_with(home, options)?)
     }
 
-    /// Returns true if file systems are written to on which appends and locks may not be safe.
-    pub(crate) fn any_filesystem(&self) -> bool {
-        self.global.any_filesystem
-    }
-
     pub(crate) fn output(&self) -> Output {
         Output::new(self.global)
-    }
-
-    /// Returns true if `--json` was given.
-    pub(crate) fn is_json(&self) -> bool {
-        self.global.json
-    }
-
-    /// Returns the value of `--color`.
-    pub(crate) fn color(&self) -> Color {
-        self.global.color
     }
 
     /// Returns true if text on standard output may have styles.

@@ -90,6 +90,12 @@ impl From<StoreError> for Failure {
     }
 }
 
+impl From<manent::log::Error> for Failure {
+    fn from(error: manent::log::Error) -> Failure {
+        manent::Error::from(error).into()
+    }
+}
+
 impl From<manent::Error> for Failure {
     fn from(error: manent::Error) -> Failure {
         Failure::new(exit_of(&error), hints::message(&error))
@@ -123,12 +129,6 @@ fn exit_of_runs(error: &manent_runs::Error) -> Exit {
         manent_runs::Error::NoRun { .. } | manent_runs::Error::NoAttempt { .. } => Exit::NotFound,
         manent_runs::Error::Running { .. } => Exit::Held,
         _ => Exit::Failed,
-    }
-}
-
-impl From<manent::log::Error> for Failure {
-    fn from(error: manent::log::Error) -> Failure {
-        manent::Error::from(error).into()
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn run(context: &Context<'_>, args: &ChatArgs) -> Result<Exit, Failur
         context.note("nothing was asked: standard input is empty; give a question there, or with -p");
         return Ok(Exit::Done);
     }
-    output::color_choice(context.color()).write_global();
+    output::color_choice(context.global.color).write_global();
     let runtime = Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
     let shutdown = Shutdown::listen(&runtime)?;
     let SelectedModel { model, why } = model::select(&runtime, &config, &store)?;

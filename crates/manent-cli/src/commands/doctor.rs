@@ -223,7 +223,8 @@ impl Doctor<'_> {
     }
 
     fn file_system(&mut self, home: &Path) -> io::Result<()> {
-        let refused = if self.context.any_filesystem() { Health::Warn } else { Health::Bad(Exit::Failed) };
+        let refused =
+            if self.context.global.any_filesystem { Health::Warn } else { Health::Bad(Exit::Failed) };
         let (health, found, advice) = match RealDisk.file_system(home) {
             Ok(FileSystem::Local) => (Health::Ok, "local".to_owned(), ""),
             Ok(FileSystem::Network(name)) => {

@@ -38,7 +38,7 @@ pub(crate) enum ExportForm {
 
 pub(crate) fn run(context: &Context<'_>, args: &ExportArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
-    let form = if context.is_json() { ExportForm::Json } else { args.to };
+    let form = if context.global.json { ExportForm::Json } else { args.to };
     match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
         None => {
             let mut output = context.output();

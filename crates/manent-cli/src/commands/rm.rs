@@ -52,7 +52,7 @@ fn purge(
     text: &str,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let sessions = match doomed(store, text) {
+    let sessions = match sessions_to_purge(store, text) {
         // Of a session that was never there, or is gone already, skills may have been run.
         Err(failure) if failure.exit == Exit::NotFound => {
             return purge_runs_alone(context, store, args, text, output)?.then_some(()).ok_or(failure);
@@ -71,11 +71,7 @@ fn purge(
             print_place(output, "purged", at)?;
         }
     }
-    for key in &purged.runs {
-        tell_of_runs(output, key)?;
-    }
-    note_report(context, &purged);
-    lessons.warn(context, &purged.runs);
+    tell_of_runs(context, output, &purged, &lessons)?;
     note_kept_runs(context, store, &purged.removed);
     for fork in &purged.forks {
         let (key, id) = (&fork.key, &fork.id);
@@ -85,12 +81,12 @@ fn purge(
         context.note("`manent rm --purge --with-forks` would have taken them too");
     }
     warn_of_memory(context, store, &purged.removed);
-    forget_what_was_typed(context);
+    forget_history(context);
     Ok(())
 }
 
 /// Removes the history of lines that were typed in chats. It does not tell sessions apart, so all of it goes.
-fn forget_what_was_typed(context: &Context<'_>) {
+fn forget_history(context: &Context<'_>) {
     match context.home().map(|home| history::forget(&*RealDisk::shared(), &home)) {
         Ok(Ok(true)) => context.note("what was typed in chats is no longer offered again either"),
         Ok(Ok(false)) | Err(_) => {}
@@ -98,7 +94,7 @@ fn forget_what_was_typed(context: &Context<'_>) {
     }
 }
 
-/// Removes the runs of a key that has no session. False: it has no runs either, or they are to stay.
+/// Removes the runs of a key that has no session. Returns false if it has no runs either.
 fn purge_runs_alone(
     context: &Context<'_>,
     store: &Store,
@@ -120,29 +116,32 @@ fn purge_runs_alone(
     }
     let lessons = LessonsByRun::by(store, [key.clone()]);
     let purged = store.purge_runs_of(&key)?;
-    for key in &purged.runs {
-        tell_of_runs(output, key)?;
-    }
-    note_report(context, &purged);
-    lessons.warn(context, &purged.runs);
+    tell_of_runs(context, output, &purged, &lessons)?;
     Ok(!purged.runs.is_empty())
 }
 
-/// Says that the report is gone that may have shown what went.
-fn note_report(context: &Context<'_>, purged: &Purged) {
+/// Prints the sessions whose runs are gone, and what may still tell of these runs.
+fn tell_of_runs(
+    context: &Context<'_>,
+    output: &mut Output,
+    purged: &Purged,
+    lessons: &LessonsByRun,
+) -> io::Result<()> {
+    for key in &purged.runs {
+        if output.json {
+            output.json(&json!({"runs": key.as_str(), "status": "purged"}))?;
+        } else {
+            output.plain(&format!("purged the runs of {}", term::line(key.as_str())))?;
+        }
+    }
     if purged.report {
         context.note("the latest retrospective is gone too: it may have told of them");
     }
+    lessons.warn(context, &purged.runs);
+    Ok(())
 }
 
-fn tell_of_runs(output: &mut Output, key: &SessionKey) -> io::Result<()> {
-    if output.json {
-        return output.json(&json!({"runs": key.as_str(), "status": "purged"}));
-    }
-    output.line(&[(Style::new(), &format!("purged the runs of {}", term::line(key.as_str())))])
-}
-
-/// Says which runs stay, because another session of their key does.
+/// Warns of runs that stay, because another session of their key does.
 fn note_kept_runs(context: &Context<'_>, store: &Store, gone: &[StreamId]) {
     let Ok(runs) = Runs::open(store) else { return };
     let mut keys: Vec<&SessionKey> = gone.iter().map(|at| &at.key).collect();
@@ -159,7 +158,7 @@ fn note_kept_runs(context: &Context<'_>, store: &Store, gone: &[StreamId]) {
     }
 }
 
-/// Says what of sessions that are gone is remembered. They are gone already: what goes wrong here undoes nothing.
+/// Warns of items in the memory that came from sessions which are gone. An error here undoes nothing.
 fn warn_of_memory(context: &Context<'_>, store: &Store, gone: &[StreamId]) {
     if store.memory().is_err_and(|e| e.is_unsupported()) {
         return;
@@ -169,7 +168,7 @@ fn warn_of_memory(context: &Context<'_>, store: &Store, gone: &[StreamId]) {
         ("the inbox", store.inbox(), "reject", " takes that out"),
     ];
     for (place, memory, verb, rest) in places {
-        match memory.map_err(Failure::from).and_then(|memory| remembered_of(&memory, gone)) {
+        match memory.map_err(Failure::from).and_then(|memory| items_from(&memory, gone)) {
             Ok(ids) if ids.is_empty() => {}
             Ok(ids) => {
                 let items = if ids.len() == 1 { "an item" } else { "items" };
@@ -186,8 +185,8 @@ fn warn_of_memory(context: &Context<'_>, store: &Store, gone: &[StreamId]) {
     }
 }
 
-/// The items that came from sessions which are gone.
-fn remembered_of(memory: &Memory, gone: &[StreamId]) -> Result<Vec<u64>, Failure> {
+/// Returns the items that came from sessions which are gone.
+fn items_from(memory: &Memory, gone: &[StreamId]) -> Result<Vec<u64>, Failure> {
     let is_from = |source: &Source| match (&source.session_id, &source.session) {
         (Some(id), _) => gone.iter().any(|at| at.id == *id),
         (None, Some(key)) => gone.iter().any(|at| at.key.as_str() == key),
@@ -261,8 +260,8 @@ fn lessons(
     Ok(found)
 }
 
-/// Everything that a name means to a purge: with an id one session, with a key every session it ever had.
-fn doomed(store: &Store, text: &str) -> Result<Vec<StreamId>, Failure> {
+/// Returns the sessions that a purge removes: for an id one session, for a key every session it ever had.
+fn sessions_to_purge(store: &Store, text: &str) -> Result<Vec<StreamId>, Failure> {
     if let Some(id) = id_prefix(text) {
         match store.find_id(id) {
             // A key may look like that too.
@@ -282,7 +281,7 @@ fn doomed(store: &Store, text: &str) -> Result<Vec<StreamId>, Failure> {
     Ok(all)
 }
 
-/// Asks, if there is somebody to ask.
+/// Asks whether to remove sessions for good, if a person is there to ask.
 fn confirmed(text: &str, sessions: &[StreamId]) -> Result<bool, Failure> {
     let count = |place| sessions.iter().filter(|at| at.place == place).count();
     let part = |place| format!("{} {}", count(place), place_words(place));
@@ -291,7 +290,7 @@ fn confirmed(text: &str, sessions: &[StreamId]) -> Result<bool, Failure> {
     is_yes(&what)
 }
 
-/// The answer of whoever is there; yes if nobody is.
+/// Asks a question. Returns true for yes, or if nobody is there.
 fn is_yes(what: &str) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(true);

@@ -36,7 +36,7 @@ pub(crate) fn run(context: &Context<'_>, args: &SessionsArgs) -> Result<Exit, Fa
     let wanted = Wanted { place, since_ms, limit };
     // In a store of many thousands a page is shown at once, and what other programs did is looked for behind it.
     if place == Place::Live
-        && !context.output().json
+        && !context.global.json
         && let Some(page) = store.sessions_at_once(since_ms, limit)?
     {
         show(context, &store, &wanted, &page)?;

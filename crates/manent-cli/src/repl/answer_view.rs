@@ -45,7 +45,7 @@ pub(crate) struct AnswerView<'a> {
 
 impl<'a> AnswerView<'a> {
     pub(crate) fn plain(context: &'a Context<'a>) -> AnswerView<'a> {
-        let manner = if context.output().json { Manner::Json } else { Manner::Plain };
+        let manner = if context.global.json { Manner::Json } else { Manner::Plain };
         let styled = io::stdout().is_terminal() && context.colored();
         AnswerView {
             context,

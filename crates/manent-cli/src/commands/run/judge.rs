@@ -2,7 +2,7 @@
 
 use manent_runs::{NewVerdict, RunName, Status};
 
-use super::lookup::find;
+use super::find_run;
 use crate::commands::prelude::*;
 use crate::output::receipt_json;
 
@@ -39,7 +39,7 @@ pub(crate) enum Worth {
 pub(crate) fn run(context: &Context<'_>, args: &RunJudgeArgs) -> Result<Exit, Failure> {
     let runs = super::runs(context, args.wait.time)?;
     let only = args.session.as_deref().map(session_key).transpose()?;
-    let found = find(context, &runs, &args.run, only.as_ref())?;
+    let found = find_run(context, &runs, &args.run, only.as_ref())?;
     let name =
         if found.run_id.is_empty() { RunName::Seq(found.seq) } else { RunName::Id(found.run_id.clone()) };
     let verified = match args.worth {

@@ -43,7 +43,7 @@ impl<'a> LiveOutput<'a> {
     /// Makes a output of standard output; with `--json`, what a command writes is not shown. Fails if no thread can be
     /// started.
     pub(super) fn new(context: &'a Context<'a>) -> io::Result<LiveOutput<'a>> {
-        let is_shown = !context.is_json();
+        let is_shown = !context.global.json;
         let terminal = io::stdout().is_terminal();
         let shared = Arc::new(Shared::default());
         let (sender, pieces) = channel();

@@ -87,7 +87,7 @@ fn ended_before(context: &Context<'_>, runs: &Runs, started: &StartedRun) -> Res
         status = run.status;
         ControlFlow::Break(())
     })?;
-    if context.is_json() {
+    if context.global.json {
         let session = started.session().as_str();
         let told = json!({"session": session, "run_id": id, "repeated": true, "status": status.word()});
         let mut output = context.output();
@@ -157,15 +157,12 @@ struct Work<'a> {
     signal: Arc<AtomicUsize>,
 }
 
+/// The result of a run.
 struct Done {
     ended: RunEnd,
     recorded: RunReceipt,
-    /// The reason why the last attempt could not be made.
-    refused: Option<SandboxError>,
-    /// The reason why nothing is known of the last attempt.
-    unchecked: Option<Unchecked>,
-    /// The option that would have helped the last attempt.
-    hint: Option<String>,
+    /// The outcome of the last attempt.
+    last: Tried,
     /// The exit code, if a signal interrupted the run.
     interrupted: Option<Exit>,
     /// The time at which the last attempt would have been out of time.
@@ -174,16 +171,16 @@ struct Done {
     notes: Vec<GuardNote>,
 }
 
-/// One attempt, and whether it is the last.
+/// The outcome of one attempt, besides its record.
+#[derive(Default)]
 struct Tried {
-    attempt: NewAttempt,
     is_good: bool,
     /// The option that helps, if the sandbox hides the program.
     hint: Option<String>,
+    /// The reason why the command or its verification could not be started.
     refused: Option<SandboxError>,
+    /// The reason why nothing is known of the attempt.
     unchecked: Option<Unchecked>,
-    /// The changes that were undone.
-    notes: Vec<GuardNote>,
 }
 
 /// A verification that said nothing.
@@ -199,29 +196,27 @@ impl Work<'_> {
         &self,
         runs: &Runs,
         started: &StartedRun,
-        screen: &mut LiveOutput<'_>,
+        output: &mut LiveOutput<'_>,
     ) -> Result<Done, Failure> {
         let begun = Instant::now();
         let mut ended = RunEnd { status: Status::Failure, ..RunEnd::default() };
-        let (mut refused, mut unchecked, mut hint) = (None, None, None);
-        let (mut deadline, mut notes) = (begun, Vec::new());
+        let (mut last, mut deadline, mut notes) = (Tried::default(), begun, Vec::new());
         for _ in 0..self.args.attempts {
             deadline = Instant::now() + self.policy.limits.wall;
-            let tried = self.attempt(screen);
-            ended.attempts.push(tried.attempt);
-            notes.extend(tried.notes);
-            (refused, unchecked, hint) = (tried.refused, tried.unchecked, tried.hint);
+            let mut attempt = NewAttempt { sandbox: self.sandbox.to_string(), ..NewAttempt::default() };
+            last = self.attempt(&mut attempt, &mut notes, output);
+            ended.attempts.push(attempt);
             // An interrupt, a verifier that was not there and a sandbox that did not start say nothing of the skill.
-            let is_unknown = self.is_interrupted() || unchecked.is_some() || refused.is_some();
-            ended.status = match tried.is_good {
+            let is_unknown = self.is_interrupted() || last.unchecked.is_some() || last.refused.is_some();
+            ended.status = match last.is_good {
                 true => Status::Success,
                 false if is_unknown => Status::Unknown,
                 false => Status::Failure,
             };
             // What the sandbox refuses it refuses again, and a program that is missing stays so.
-            let is_unchecked = unchecked.as_ref().is_some_and(|unchecked| unchecked.is_missing);
-            let is_hopeless = refused.is_some() || hint.is_some() || is_unchecked;
-            if tried.is_good || is_hopeless || self.is_interrupted() {
+            let is_unchecked = last.unchecked.as_ref().is_some_and(|unchecked| unchecked.is_missing);
+            let is_hopeless = last.refused.is_some() || last.hint.is_some() || is_unchecked;
+            if last.is_good || is_hopeless || self.is_interrupted() {
                 break;
             }
         }
@@ -232,53 +227,63 @@ impl Work<'_> {
             Failure::new(failure.exit, format!("{what}: {}", failure.message))
         })?;
         let interrupted = self.exit_by_signal();
-        Ok(Done { ended, recorded, refused, unchecked, hint, interrupted, deadline, notes })
+        Ok(Done { ended, recorded, last, interrupted, deadline, notes })
     }
 
-    fn attempt(&self, screen: &mut LiveOutput<'_>) -> Tried {
-        let mut attempt = NewAttempt { sandbox: self.sandbox.to_string(), ..NewAttempt::default() };
-        let outcome = match self.run(&CommandLine::Program(self.args.line.clone()), screen) {
+    /// Runs the command once, and its verification if it went well.
+    fn attempt(
+        &self,
+        attempt: &mut NewAttempt,
+        notes: &mut Vec<GuardNote>,
+        output: &mut LiveOutput<'_>,
+    ) -> Tried {
+        let outcome = match self.run(&CommandLine::Program(self.args.line.clone()), output) {
             Ok(outcome) => outcome,
             Err(error) => {
                 attempt.output_summary = error.to_string();
-                return refused(attempt, error, NOT_RUN);
+                NOT_RUN.clone_into(&mut attempt.error_class);
+                return Tried { refused: Some(error), ..Tried::default() };
             }
         };
-        let output = outcome.stdout.text();
+        let text = outcome.stdout.text();
         attempt.duration = Some(outcome.duration);
         attempt.cut = (outcome.stdout.cut_bytes, outcome.stdout.cut_lines);
-        attempt.output_summary = summary(&outcome, &output);
-        attempt.runner_output = output;
-        record_notes(&mut attempt, &outcome.notes);
+        attempt.output_summary = summary(&outcome, &text);
+        attempt.runner_output = text;
+        record_notes(attempt, &outcome.notes);
         attempt.exit_code = code_of(&outcome);
         self.class_of(&outcome, "exit").clone_into(&mut attempt.error_class);
+        notes.extend(outcome.notes);
         let is_missing = matches!(outcome.ending, CommandEnd::Exit(126 | 127));
         let program = self.args.line.first().filter(|_| is_missing);
         let hint = program.and_then(|program| hidden_hint(&self.policy, program));
         let is_good = outcome.ending == CommandEnd::Exit(0);
         match &self.args.verify {
-            Some(verify) if is_good => {
-                let mut tried = self.check(attempt, verify, screen);
-                tried.notes.splice(0..0, outcome.notes);
-                tried
-            }
+            Some(verify) if is_good => self.check(attempt, verify, notes, output),
             verify => {
-                // Of what was broken off nothing is known.
+                // Nothing is known of a command that was interrupted.
                 let is_bad = verify.is_some() && attempt.error_class != INTERRUPTED;
                 attempt.verified = is_bad.then_some(false);
-                Tried { attempt, is_good, hint, refused: None, unchecked: None, notes: outcome.notes }
+                Tried { is_good, hint, ..Tried::default() }
             }
         }
     }
 
-    /// Has an attempt that went well verified.
-    fn check(&self, mut attempt: NewAttempt, verify: &str, screen: &mut LiveOutput<'_>) -> Tried {
-        let checked = match self.run(&CommandLine::Shell(verify.to_owned()), screen) {
+    /// Verifies an attempt that went well.
+    fn check(
+        &self,
+        attempt: &mut NewAttempt,
+        verify: &str,
+        notes: &mut Vec<GuardNote>,
+        output: &mut LiveOutput<'_>,
+    ) -> Tried {
+        let checked = match self.run(&CommandLine::Shell(verify.to_owned()), output) {
             Ok(checked) => checked,
             Err(error) => {
                 end_line(&mut attempt.runner_output);
                 let _ = writeln!(attempt.runner_output, "[verification: {error}]");
-                return refused(attempt, error, NOT_CHECKED);
+                NOT_CHECKED.clone_into(&mut attempt.error_class);
+                return Tried { refused: Some(error), ..Tried::default() };
             }
         };
         attempt.duration = attempt.duration.map(|duration| duration + checked.duration);
@@ -287,7 +292,7 @@ impl Work<'_> {
         end_line(&mut attempt.runner_output);
         let (ending, said) = (checked.ending, checked.stdout.text());
         let _ = write!(attempt.runner_output, "[verification: {ending}]\n{said}");
-        record_notes(&mut attempt, &checked.notes);
+        record_notes(attempt, &checked.notes);
         let mut unchecked = unchecked(ending);
         if let Some(unchecked) = unchecked.as_mut().filter(|unchecked| unchecked.is_missing)
             && let Some(program) = verify.split_whitespace().next()
@@ -297,10 +302,11 @@ impl Work<'_> {
         }
         let class = if unchecked.is_some() { NOT_CHECKED } else { self.class_of(&checked, "verify") };
         class.clone_into(&mut attempt.error_class);
+        notes.extend(checked.notes);
         let is_good = ending == CommandEnd::Exit(0);
         let says_something = unchecked.is_none() && class != INTERRUPTED;
         attempt.verified = says_something.then_some(is_good);
-        Tried { attempt, is_good, hint: None, refused: None, unchecked, notes: checked.notes }
+        Tried { is_good, unchecked, ..Tried::default() }
     }
 
     fn run(&self, line: &CommandLine, screen: &mut LiveOutput<'_>) -> Result<CommandOutcome, SandboxError> {
@@ -350,12 +356,6 @@ fn unchecked(ending: CommandEnd) -> Option<Unchecked> {
     Some(Unchecked { why, is_missing })
 }
 
-/// An attempt whose command, or whose verification, the sandbox did not start.
-fn refused(mut attempt: NewAttempt, error: SandboxError, class: &str) -> Tried {
-    class.clone_into(&mut attempt.error_class);
-    Tried { attempt, is_good: false, hint: None, refused: Some(error), unchecked: None, notes: Vec::new() }
-}
-
 fn code_of(outcome: &CommandOutcome) -> Option<i64> {
     match outcome.ending {
         CommandEnd::Exit(code) => Some(code.into()),
@@ -391,7 +391,7 @@ fn tell(
     done: Done,
     shown: Result<(), String>,
 ) -> Result<Exit, Failure> {
-    let Done { ended, recorded, refused, unchecked, hint, interrupted, notes, .. } = done;
+    let Done { ended, recorded, last, interrupted, notes, .. } = done;
     for note in &notes {
         context.warn(&note.text);
     }
@@ -403,7 +403,7 @@ fn tell(
         (_, Some(exit)) => exit,
         (_, None) => Exit::Failed,
     };
-    if context.is_json() {
+    if context.global.json {
         let mut output = context.output();
         match output.json(&json_of(started, &ended, &recorded)).and_then(|()| output.flush()) {
             // Whoever listened has left; the exit code is of the command all the same.
@@ -411,7 +411,7 @@ fn tell(
             told => told?,
         }
     }
-    if let Some(error) = refused {
+    if let Some(error) = last.refused {
         return Err(error.into());
     }
     let tries = match ended.attempts.len() {
@@ -436,7 +436,7 @@ fn tell(
             Err(Failure::new(exit, format!("interrupted; recorded as {id}")))
         }
         _ => {
-            if let Some(Unchecked { why, .. }) = unchecked {
+            if let Some(Unchecked { why, .. }) = last.unchecked {
                 let what = format!("the command ran{tries}, but its verification says nothing of it: {why}");
                 let hint = format!("recorded as {id}, with an unknown outcome");
                 return Err(Failure::new(exit, format!("{what}; {hint}")));
@@ -445,7 +445,7 @@ fn tell(
                 Some(code) if attempt.error_class == "exit" => format!("exit code {code}"),
                 _ => attempt.error_class.clone(),
             });
-            let hint = hint.unwrap_or_else(|| format!("`manent run show {id}` shows it"));
+            let hint = last.hint.unwrap_or_else(|| format!("`manent run show {id}` shows it"));
             Err(Failure::new(exit, format!("it failed{tries} ({why}); {hint}")))
         }
     }

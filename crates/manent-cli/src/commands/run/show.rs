@@ -7,7 +7,7 @@ use manent::SessionKey;
 use manent_runs::{Attempt, Oddity, RecordRange, Run, Runs, Status, Verdict, VerdictRef};
 use serde_json::value::RawValue;
 
-use super::lookup::{FoundRun, find};
+use super::{FoundRun, find_run};
 use crate::commands::prelude::*;
 
 /// Show everything of one run
@@ -20,7 +20,7 @@ pub(crate) struct RunShowArgs {
 
 pub(crate) fn run(context: &Context<'_>, args: &RunShowArgs) -> Result<Exit, Failure> {
     let runs = super::runs(context, Duration::ZERO)?;
-    let found = find(context, &runs, &args.run, None)?;
+    let found = find_run(context, &runs, &args.run, None)?;
     print_found(context, &runs, &found, &mut context.output())
 }
 
