@@ -1,4 +1,4 @@
-//! What a chat may do on this machine: tools in the current directory, rules, and the sandbox for commands.
+//! The tools of a chat: those of the current directory, the rules for them, and the sandbox for commands.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};

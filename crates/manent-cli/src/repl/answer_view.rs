@@ -1,4 +1,4 @@
-//! What is shown while an answer comes, and around it.
+//! The terminal while an answer comes: its text, a spinner, notes, and the lines before and after a chat.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What the tab key offers: commands and their words, keys of sessions, names of files.
+//! Completion by the tab key: commands and their words, keys of sessions, names of files.
 //!
 //! A name that a terminal would obey is not offered: it could not be shown as it is.
 

@@ -1,25 +1,19 @@
-//! Choosing a session: a list that narrows while one types, by titles and keys and by what was said.
-//!
-//! | file | about |
-//! |---|---|
-//! | `session_picker.rs` | the loop: draw, wait for keys, obey |
-//! | `session_picker/keys.rs` | bytes of a terminal become keys |
-//! | `session_picker/session_list.rs` | what is listed, and which line is chosen |
+//! Choosing a session: a list that narrows while one types, by titles and keys and by what was said. [`pick`] draws,
+//! waits for keys and obeys them; [`KeyDecoder`] makes keys of the bytes of a terminal; [`SessionList`] has the rows.
 
-mod keys;
-mod session_list;
-
+use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use manent::{SessionKey, Store};
+use anstyle::Style;
+use manent::{Place, Query, SessionKey, Store, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use unicode_width::UnicodeWidthStr;
 
 use crate::context::Context;
 use crate::exit::Failure;
-use keys::{Key, KeyDecoder};
-use session_list::SessionList;
+use crate::{term, when};
 
 pub(super) enum Choice {
     Session(SessionKey),
@@ -163,8 +157,359 @@ impl Screen {
     }
 }
 
+/// A key that means something to a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Enter,
+    /// Escape, Ctrl-C, Ctrl-D.
+    Leave,
+    Back,
+    /// Ctrl-U.
+    Clear,
+    Char(char),
+    Other,
+}
+
+/// Decodes keys from bytes, and holds the bytes that are not a whole key yet.
+#[derive(Debug, Default)]
+struct KeyDecoder {
+    bytes: Vec<u8>,
+}
+
+impl KeyDecoder {
+    fn take(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Returns true if there are bytes that may be the beginning of a key.
+    fn is_waiting(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
+    /// Decodes the bytes that are left, because no more follow soon.
+    fn flush(&mut self) -> Key {
+        let lone = self.bytes == [ESCAPE];
+        self.bytes.clear();
+        if lone { Key::Leave } else { Key::Other }
+    }
+
+    fn next(&mut self) -> Option<Key> {
+        let (key, used) = read(&self.bytes)?;
+        self.bytes.drain(..used);
+        Some(key)
+    }
+}
+
+/// The first key, and how many bytes it takes; nothing if more must come.
+fn read(bytes: &[u8]) -> Option<(Key, usize)> {
+    let first = *bytes.first()?;
+    Some(match first {
+        b'\r' | b'\n' => (Key::Enter, 1),
+        0x03 | 0x04 => (Key::Leave, 1),
+        0x08 | 0x7f => (Key::Back, 1),
+        0x0e => (Key::Down, 1),
+        0x10 => (Key::Up, 1),
+        0x15 => (Key::Clear, 1),
+        ESCAPE => return sequence(bytes),
+        0..0x20 => (Key::Other, 1),
+        _ => return character(bytes),
+    })
+}
+
+fn sequence(bytes: &[u8]) -> Option<(Key, usize)> {
+    match *bytes.get(1)? {
+        b'[' | b'O' => {
+            let end = bytes[2..].iter().position(|byte| (0x40..=0x7e).contains(byte));
+            let Some(end) = end else {
+                // No sequence is as long.
+                return (bytes.len() > SEQUENCE_BYTES_MAX).then_some((Key::Other, bytes.len()));
+            };
+            let key = match &bytes[2..=2 + end] {
+                b"A" => Key::Up,
+                b"B" => Key::Down,
+                b"5~" => Key::PageUp,
+                b"6~" => Key::PageDown,
+                _ => Key::Other,
+            };
+            Some((key, end + 3))
+        }
+        ESCAPE => Some((Key::Leave, 1)),
+        _ => Some((Key::Other, 2)),
+    }
+}
+
+fn character(bytes: &[u8]) -> Option<(Key, usize)> {
+    let wanted = match bytes[0] {
+        0..0x80 => 1,
+        0xc0..0xe0 => 2,
+        0xe0..0xf0 => 3,
+        0xf0..0xf8 => 4,
+        _ => return Some((Key::Other, 1)),
+    };
+    let bytes = bytes.get(..wanted)?;
+    let c = std::str::from_utf8(bytes).ok().and_then(|text| text.chars().next());
+    Some(c.map_or((Key::Other, 1), |c| (Key::Char(c), wanted)))
+}
+
+const ESCAPE: u8 = 0x1b;
+const SEQUENCE_BYTES_MAX: usize = 32;
+
+/// Sessions, and the one that is chosen.
+struct SessionList {
+    all: Vec<Summary>,
+    query: String,
+    rows: Vec<Row>,
+    chosen: usize,
+    now_ms: i64,
+}
+
+/// A line of the list.
+struct Row {
+    /// The index in `all`.
+    at: usize,
+    /// The words that were found in the session, if its title and key do not match.
+    said: Option<String>,
+}
+
+impl SessionList {
+    fn of(store: &Store) -> Result<SessionList, Failure> {
+        let all = store.sessions(Place::Live, None, SESSIONS_MAX)?.sessions;
+        let mut list =
+            SessionList { all, query: String::new(), rows: Vec::new(), chosen: 0, now_ms: when::now_ms() };
+        list.look(store);
+        Ok(list)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    fn chosen(&self) -> Option<SessionKey> {
+        self.rows.get(self.chosen).map(|row| self.all[row.at].id.key.clone())
+    }
+
+    fn up(&mut self, lines: usize) {
+        self.chosen = self.chosen.saturating_sub(lines);
+    }
+
+    fn down(&mut self, lines: usize) {
+        self.chosen = (self.chosen + lines).min(self.rows.len().saturating_sub(1));
+    }
+
+    fn typed(&mut self, c: char) {
+        if self.query.chars().count() < QUERY_CHARS_MAX && !c.is_control() {
+            self.query.push(c);
+            self.chosen = 0;
+        }
+    }
+
+    fn back(&mut self) {
+        self.query.pop();
+        self.chosen = 0;
+    }
+
+    fn clear(&mut self) {
+        self.query.clear();
+        self.chosen = 0;
+    }
+
+    /// Finds what fits what was typed.
+    fn look(&mut self, store: &Store) {
+        let words: Vec<String> = self.query.split_whitespace().map(str::to_lowercase).collect();
+        let fits = |summary: &Summary| {
+            let text = format!("{} {}", summary.id.key, summary.title).to_lowercase();
+            words.iter().all(|word| text.contains(word))
+        };
+        let by_name = (0..self.all.len()).filter(|at| fits(&self.all[*at]));
+        self.rows = by_name.map(|at| Row { at, said: None }).collect();
+        if !words.is_empty() {
+            self.look_inside(store);
+        }
+        self.chosen = self.chosen.min(self.rows.len().saturating_sub(1));
+    }
+
+    /// By what was said. The last word may not be at its end yet.
+    fn look_inside(&mut self, store: &Store) {
+        let plain: String = self.query.chars().map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect();
+        let text = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+        if text.is_empty() {
+            return;
+        }
+        let Ok(query) = Query::parse(&format!("{text}*"), self.now_ms) else { return };
+        let Ok(found) = store.search(&query, HITS_MAX) else { return };
+        let mut listed: HashSet<usize> = self.rows.iter().map(|row| row.at).collect();
+        for hit in found.hits.iter().filter(|hit| hit.id.place == Place::Live) {
+            let at = self.all.iter().position(|summary| summary.id.key == hit.id.key);
+            if let Some(at) = at.filter(|at| listed.insert(*at)) {
+                self.rows.push(Row { at, said: Some(hit.snippet.text.clone()) });
+            }
+        }
+    }
+
+    /// The list in so many columns and rows: first what is typed, then as many sessions as there is room for.
+    fn lines(&self, columns: usize, rows: usize, colored: bool) -> Vec<String> {
+        let count = term::counted(self.rows.len() as u64, "session");
+        let help = "type to search, ↑↓ and Enter to go on with one, Esc to stay";
+        let head = format!("session: {}▏ ({count}; {help})", term::line(&self.query));
+        let mut lines = vec![styled(&term::fit(&head, columns), Style::new().bold(), colored)];
+        let room = rows.saturating_sub(1).max(1);
+        let from = (self.chosen + 1).saturating_sub(room);
+        for (at, row) in self.rows.iter().enumerate().skip(from).take(room) {
+            let is_chosen = at == self.chosen;
+            let mark = if is_chosen { "❯ " } else { "  " };
+            let text = format!("{mark}{}", self.text(row));
+            let style = if is_chosen { Style::new().bold().invert() } else { Style::new() };
+            lines.push(styled(&term::fit(&text, columns), style, colored));
+        }
+        if self.rows.is_empty() {
+            lines.push(styled(&term::fit("  nothing fits", columns), term::FAINT, colored));
+        }
+        lines
+    }
+
+    fn text(&self, row: &Row) -> String {
+        let summary = &self.all[row.at];
+        let key = term::line(summary.id.key.as_str());
+        let key = term::fit(&key, KEY_COLUMNS).into_owned();
+        let widest = self.all.iter().map(|one| term::line(one.id.key.as_str()).width()).max();
+        let key = term::pad(&key, widest.unwrap_or(0).min(KEY_COLUMNS));
+        let ago = term::pad(&when::ago(summary.updated_ms, self.now_ms), AGO_COLUMNS);
+        let plural = if summary.turns == 1 { " " } else { "s" };
+        let front =
+            format!("{key}  {ago}  {:>5} turn{plural}  {}", summary.turns, term::line(&summary.title));
+        match &row.said {
+            Some(said) => format!("{front}  … {}", term::one_line(said, usize::MAX)),
+            None => front,
+        }
+    }
+}
+
+fn styled(text: &str, style: Style, colored: bool) -> String {
+    if colored { format!("{style}{text}{style:#}") } else { text.to_owned() }
+}
+
+const SESSIONS_MAX: usize = 2000;
+const HITS_MAX: usize = 50;
+const QUERY_CHARS_MAX: usize = 200;
+const KEY_COLUMNS: usize = 24;
+const AGO_COLUMNS: usize = 10;
 const PAGE: usize = 10;
 const ROWS_MIN: usize = 3;
 const ROWS_MAX: usize = 16;
 const ESCAPE_WITHIN: Duration = Duration::from_millis(60);
 const LOOK_AT_SIZE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(bytes: &[u8]) -> Vec<Key> {
+        let mut keys = KeyDecoder::default();
+        let mut found = Vec::new();
+        // One byte at a time: a slow line.
+        for byte in bytes {
+            keys.take(&[*byte]);
+            found.extend(std::iter::from_fn(|| keys.next()));
+        }
+        if keys.is_waiting() {
+            found.push(keys.flush());
+        }
+        found
+    }
+
+    #[test]
+    fn keys_are_read_in_pieces() {
+        let typed = "aé日\x1b[A\x1bOB\x1b[5~\x1b[1;5C\x7f\x15\r\x1b";
+        let wanted = [
+            Key::Char('a'),
+            Key::Char('é'),
+            Key::Char('日'),
+            Key::Up,
+            Key::Down,
+            Key::PageUp,
+            Key::Other,
+            Key::Back,
+            Key::Clear,
+            Key::Enter,
+            Key::Leave,
+        ];
+        assert_eq!(all(typed.as_bytes()), wanted);
+    }
+
+    #[test]
+    fn whatever_bytes_come_an_end_comes_too() {
+        for byte in 0..=255_u8 {
+            for tail in [&b""[..], b"x", b"[", b"\xff\xff", &[0x1b; 40], &[b'1'; 80]] {
+                let bytes = [&[byte][..], tail, b"\r"].concat();
+                let keys = all(&bytes);
+                assert!(keys.len() <= bytes.len(), "{bytes:?}: {keys:?}");
+            }
+        }
+    }
+
+    fn store(dir: &std::path::Path) -> Store {
+        let store = Store::open(dir).unwrap();
+        for (key, said) in [
+            ("work", "We chose the database with the blue logo"),
+            ("play", "A game of chess"),
+            ("evil\u{1b}[2J", "x \u{1b}]0;owned\u{7} zebra"),
+        ] {
+            let key = SessionKey::new(key).unwrap();
+            store.append(&key, manent::turn("user", said)).unwrap();
+            store.append(&key, manent::turn("assistant", format!("about {}", said.len()))).unwrap();
+        }
+        store
+    }
+
+    fn typed(store: &Store, text: &str) -> SessionList {
+        let mut list = SessionList::of(store).unwrap();
+        for c in text.chars() {
+            list.typed(c);
+            list.look(store);
+        }
+        list
+    }
+
+    #[test]
+    fn it_narrows_by_titles_and_by_what_was_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        assert_eq!(typed(&store, "").rows.len(), 3);
+        assert_eq!(typed(&store, "PLAY").chosen().unwrap().as_str(), "play");
+        assert_eq!(typed(&store, "chess").rows.len(), 1, "the title is what was first said");
+        let list = typed(&store, "about 40");
+        assert_eq!(list.chosen().unwrap().as_str(), "work", "said by the other");
+        assert!(list.rows[0].said.is_some());
+        let mut list = typed(&store, "nothing like this");
+        assert_eq!(list.chosen(), None);
+        list.clear();
+        list.look(&store);
+        list.down(100);
+        assert_eq!(list.chosen, 2);
+        list.up(100);
+        assert_eq!(list.chosen, 0);
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_and_none_drives_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        for query in ["", "zebra", "\u{202e}", "\" OR ( -"] {
+            let list = typed(&store, query);
+            for columns in [1, 2, 10, 79, 300] {
+                for rows in [1, 3, 24] {
+                    let lines = list.lines(columns, rows, false);
+                    assert!(lines.len() <= rows.max(2), "{lines:?}");
+                    for line in lines {
+                        assert!(line.width() <= columns, "{columns}: {line:?}");
+                        assert!(!line.contains(['\u{1b}', '\u{7}', '\u{202e}', '\n']), "{line:?}");
+                    }
+                }
+            }
+        }
+    }
+}

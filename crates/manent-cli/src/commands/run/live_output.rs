@@ -1,4 +1,4 @@
-//! What a command writes, shown while it runs.
+//! The output of a command, shown while it runs.
 //!
 //! A thread of its own shows it: whoever stands still there holds up neither the clock nor the record. On a terminal,
 //! what comes faster than it can be shown is left out and counted. In a pipe or a file it is data, of which nothing may

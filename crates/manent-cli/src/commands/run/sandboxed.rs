@@ -344,8 +344,8 @@ impl Work<'_> {
     }
 }
 
-/// Why a verification that ended so says nothing of what it was to verify: a shell gives 126 and 127 for a program that
-/// it cannot start.
+/// Returns the reason why a verification with this ending says nothing of the attempt. A shell exits with 126 and 127
+/// for a program that it cannot start.
 fn unchecked(ending: CommandEnd) -> Option<Unchecked> {
     let is_missing = matches!(ending, CommandEnd::Exit(126 | 127));
     let why = match ending {
