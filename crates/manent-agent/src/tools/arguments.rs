@@ -7,21 +7,32 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::error::ToolError;
-use super::text;
+use super::{CallSubject, Job, PreparedCall, ToolEffect, text};
 
 /// A tool as a model is told of it.
 pub(super) struct ToolSpec {
     pub(super) name: &'static str,
+    pub(super) effect: ToolEffect,
     pub(super) about: &'static str,
-    pub(super) members: &'static [Argument],
+    pub(super) arguments: &'static [Argument],
 }
 
-/// One argument.
+/// One argument of a tool.
 pub(super) struct Argument {
-    pub(super) name: &'static str,
-    pub(super) form: ArgumentType,
-    pub(super) need: Need,
-    pub(super) about: &'static str,
+    name: &'static str,
+    form: ArgumentType,
+    is_required: bool,
+    about: &'static str,
+}
+
+impl Argument {
+    pub(super) const fn required(name: &'static str, form: ArgumentType, about: &'static str) -> Argument {
+        Argument { name, form, is_required: true, about }
+    }
+
+    pub(super) const fn optional(name: &'static str, form: ArgumentType, about: &'static str) -> Argument {
+        Argument { name, form, is_required: false, about }
+    }
 }
 
 /// The type of an argument.
@@ -33,17 +44,10 @@ pub(super) enum ArgumentType {
     OneOf(&'static [&'static str]),
 }
 
-/// Tells required arguments from optional ones.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
-    Needed,
-    Optional,
-}
-
 impl ToolSpec {
     pub(super) fn schema(&self) -> Value {
         let mut properties = Map::new();
-        for member in self.members {
+        for member in self.arguments {
             let mut property = match member.form {
                 ArgumentType::Text => json!({"type": "string"}),
                 ArgumentType::Number { .. } => json!({"type": "integer"}),
@@ -53,8 +57,7 @@ impl ToolSpec {
             property["description"] = member.about.into();
             properties.insert(member.name.to_owned(), property);
         }
-        let needed: Vec<&str> =
-            self.members.iter().filter(|m| m.need == Need::Needed).map(|m| m.name).collect();
+        let needed: Vec<&str> = self.arguments.iter().filter(|a| a.is_required).map(|a| a.name).collect();
         json!({"type": "function", "function": {
             "name": self.name,
             "description": self.about,
@@ -71,9 +74,9 @@ impl ToolSpec {
     pub(super) fn read<T: DeserializeOwned>(&self, raw: &str) -> Result<T, ToolError> {
         let mut given = self.object(raw)?;
         let mut read = Map::new();
-        for member in self.members {
+        for member in self.arguments {
             match given.remove(member.name) {
-                None | Some(Value::Null) if member.need == Need::Optional => {}
+                None | Some(Value::Null) if !member.is_required => {}
                 None | Some(Value::Null) => {
                     return Err(self.wrong(format!("{:?} is missing", member.name)));
                 }
@@ -86,7 +89,7 @@ impl ToolSpec {
             }
         }
         if let Some((name, _)) = given.into_iter().next() {
-            let nearest = nearest(&name, self.members.iter().map(|m| m.name));
+            let nearest = nearest(&name, self.arguments.iter().map(|m| m.name));
             let meant = nearest.map(|n| format!(", did you mean {n:?}?")).unwrap_or_default();
             return Err(self.wrong(format!("nobody knows {:?}{meant}", text::shown(&name))));
         }
@@ -95,12 +98,23 @@ impl ToolSpec {
 
     /// Returns the error for wrong arguments, with a description of the right ones.
     pub(super) fn wrong(&self, what: String) -> ToolError {
-        let member = |m: &Argument| match m.need {
-            Need::Needed => format!("{:?} ({})", m.name, m.form.words()),
-            Need::Optional => format!("{:?} ({}, may be left out)", m.name, m.form.words()),
+        let member = |m: &Argument| {
+            let optional = if m.is_required { "" } else { ", may be left out" };
+            format!("{:?} ({}{optional})", m.name, m.form.words())
         };
-        let takes = self.members.iter().map(member).collect::<Vec<_>>().join(", ");
+        let takes = self.arguments.iter().map(member).collect::<Vec<_>>().join(", ");
         ToolError::Arguments { tool: self.name, what, takes: format!("a JSON object with {takes}") }
+    }
+
+    /// Returns a call of this tool that is ready to be decided on and run.
+    pub(super) fn prepared(
+        &self,
+        subject: CallSubject,
+        what: String,
+        job: impl Job + 'static,
+    ) -> PreparedCall {
+        let (tool, effect) = (self.name, self.effect);
+        PreparedCall { tool, effect, subject, what, once_because: None, job: Box::new(job) }
     }
 
     fn object(&self, raw: &str) -> Result<Map<String, Value>, ToolError> {

@@ -4,42 +4,27 @@
 //! beginning, line ends. A model writes line feeds; in a file whose lines end with CRLF, it means that.
 
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use memchr::memmem;
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
-use super::change::FileEdit;
+use super::arguments::{Argument, ArgumentType, ToolSpec};
 use super::error::ToolError;
-use super::text;
+use super::file_edit::{self, EditJob, FileEdit};
 use super::workspace::{FILE_BYTES_MAX, ResolvedPath, Workspace};
-use super::{CallSubject, Job, Output, PreparedCall, ToolEffect, replacing};
+use super::{CallSubject, PreparedCall, ToolEffect, text};
 
 pub(super) const NAME: &str = "edit_file";
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
+    effect: ToolEffect::Write,
     about: "Replace a text in a file. The old text must stand there exactly once, to the blank.",
-    members: &[
-        Argument {
-            name: "path",
-            form: ArgumentType::Text,
-            need: Need::Needed,
-            about: "Path from the workspace",
-        },
-        Argument {
-            name: "old",
-            form: ArgumentType::Text,
-            need: Need::Needed,
-            about: "The text as it stands",
-        },
-        Argument { name: "new", form: ArgumentType::Text, need: Need::Needed, about: "The text instead" },
-        Argument {
-            name: "all",
-            form: ArgumentType::Truth,
-            need: Need::Optional,
-            about: "Replace it everywhere",
-        },
+    arguments: &[
+        Argument::required("path", ArgumentType::Text, "Path from the workspace"),
+        Argument::required("old", ArgumentType::Text, "The text as it stands"),
+        Argument::required("new", ArgumentType::Text, "The text instead"),
+        Argument::optional("all", ArgumentType::Truth, "Replace it everywhere"),
     ],
 };
 
@@ -53,14 +38,6 @@ struct Arguments {
     all: bool,
 }
 
-struct Editing {
-    workspace: Arc<Workspace>,
-    spot: ResolvedPath,
-    arguments: Arguments,
-    /// Found out once: what is done is what was shown.
-    change: OnceLock<Result<FileEdit, ToolError>>,
-}
-
 pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedCall, ToolError> {
     let arguments: Arguments = SPEC.read(raw)?;
     if arguments.old.is_empty() {
@@ -70,67 +47,43 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedC
         return Err(SPEC.wrong("\"old\" and \"new\" are the same".to_owned()));
     }
     let (mut spot, _) = workspace.existing(&arguments.path)?;
-    replacing::check(workspace, &mut spot)?;
+    file_edit::check(workspace, &mut spot)?;
     let what = text::what("edit", &spot.shown);
     let subject = CallSubject::Path(spot.shown.clone());
     let once_because = spot.once_because;
-    let job = Editing { workspace: Arc::clone(workspace), spot, arguments, change: OnceLock::new() };
-    Ok(PreparedCall {
-        tool: NAME,
-        effect: ToolEffect::Write,
-        subject,
-        what,
-        once_because,
-        job: Box::new(job),
-    })
+    let job = EditJob::new(workspace, spot, move |workspace, file| edit(workspace, file, &arguments));
+    Ok(PreparedCall { once_because, ..SPEC.prepared(subject, what, job) })
 }
 
-impl Editing {
-    fn change(&self) -> Result<&FileEdit, ToolError> {
-        self.change.get_or_init(|| self.find_change()).as_ref().map_err(Clone::clone)
+/// Computes the edit, or the message about a text that occurs not at all or too often.
+fn edit(workspace: &Workspace, file: &ResolvedPath, arguments: &Arguments) -> Result<FileEdit, ToolError> {
+    let before = workspace.read(file)?;
+    let unfit = |why: String| ToolError::Unfit { path: file.shown.clone(), why };
+    if let Some(what) = text::binary(&before) {
+        return Err(unfit(format!("is {what} and cannot be edited; run a command")));
     }
-
-    fn find_change(&self) -> Result<FileEdit, ToolError> {
-        let before = self.workspace.read(&self.spot)?;
-        let unfit = |why: String| ToolError::Unfit { path: self.spot.shown.clone(), why };
-        if let Some(what) = text::binary(&before) {
-            return Err(unfit(format!("is {what} and cannot be edited; run a command")));
-        }
-        let Arguments { old, new, all, .. } = &self.arguments;
-        let (old, new, places) = find(&before, old, new);
-        match places.len() {
-            0 => return Err(unfit(missed(&before, &self.arguments.old))),
-            1 => {}
-            _ if *all => {}
-            count => {
-                let lines = numbers(&before, &places);
-                return Err(unfit(format!(
-                    "holds \"old\" {count} times, at the lines {lines}; add lines around it until it stands there \
+    let Arguments { old, new, all, .. } = arguments;
+    let (old, new, places) = find(&before, old, new);
+    match places.len() {
+        0 => return Err(unfit(missed(&before, &arguments.old))),
+        1 => {}
+        _ if *all => {}
+        count => {
+            let lines = numbers(&before, &places);
+            return Err(unfit(format!(
+                "holds \"old\" {count} times, at the lines {lines}; add lines around it until it stands there \
                      once, or set \"all\" to true"
-                )));
-            }
+            )));
         }
-        let grown = places.len().saturating_mul(new.len()).saturating_add(before.len());
-        if grown as u64 > FILE_BYTES_MAX * 2 {
-            return Err(unfit(format!("would have up to {grown} bytes then; replace less at once")));
-        }
-        let after = replaced(&before, &places, old.len(), new.as_bytes());
-        let lines = numbers(&before, &places);
-        let told = format!("edited {} at line {lines}", self.spot.shown);
-        Ok(FileEdit { before: Some(before), after, told })
     }
-}
-
-impl Job for Editing {
-    fn preview(&self) -> Result<Option<String>, ToolError> {
-        Ok(Some(self.change()?.shown(&self.spot.shown)))
+    let grown = places.len().saturating_mul(new.len()).saturating_add(before.len());
+    if grown as u64 > FILE_BYTES_MAX * 2 {
+        return Err(unfit(format!("would have up to {grown} bytes then; replace less at once")));
     }
-
-    fn run(&self, _: &dyn Fn() -> bool) -> Result<Output, ToolError> {
-        let change = self.change()?;
-        change.apply(&self.workspace, &self.spot)?;
-        Ok(Output::of(change.told.clone()))
-    }
+    let after = replaced(&before, &places, old.len(), new.as_bytes());
+    let lines = numbers(&before, &places);
+    let message = format!("edited {} at line {lines}", file.shown);
+    Ok(FileEdit { before: Some(before), after, message })
 }
 
 /// Both texts with the line ends of the file, and where the old one stands.

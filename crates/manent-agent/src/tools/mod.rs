@@ -15,19 +15,18 @@
 //! | `mod.rs` | [`Tools`], [`PreparedCall`], [`ToolResult`]; [`Shell`], who runs commands |
 //! | `arguments.rs` | the members of a call: their schema, and reading them |
 //! | `workspace.rs` | which files there are for a model |
-//! | `replacing.rs`, `change.rs` | a file made anew as a whole or not at all; what would change |
+//! | `file_edit.rs` | the change of a file: shown as a diff, then applied as a whole or not at all |
 //! | `text.rs` | bytes as text, and no more of it than a model can take |
 //! | `read_file.rs` … `remember.rs` | one tool each |
 //! | `error.rs` | [`ToolError`] |
 
 mod arguments;
-mod change;
 mod edit_file;
 mod error;
+mod file_edit;
 mod read_file;
 mod recall;
 mod remember;
-mod replacing;
 mod run_command;
 mod search_files;
 mod text;
@@ -46,8 +45,8 @@ use crate::providers::ToolCall;
 use arguments::ToolSpec;
 use workspace::Workspace;
 
-pub(crate) use change::unified_diff;
 pub use error::ToolError;
+pub(crate) use file_edit::unified_diff;
 pub use remember::{MemorySink, RememberOutcome};
 pub(crate) use text::{beginning, one_line};
 pub(crate) use workspace::glob;
@@ -176,20 +175,14 @@ trait Job: Send + Sync {
         Ok(None)
     }
 
-    fn run(&self, stop: &dyn Fn() -> bool) -> Result<Output, ToolError>;
+    fn run(&self, stop: &dyn Fn() -> bool) -> Result<ToolResult, ToolError>;
 }
 
-/// The result of a job.
-struct Output {
-    content: String,
-    failed: bool,
-    exit_code: Option<i32>,
-    sandbox: Option<String>,
-}
-
-impl Output {
-    fn of(content: impl Into<String>) -> Output {
-        Output { content: content.into(), failed: false, exit_code: None, sandbox: None }
+impl ToolResult {
+    /// Returns the result of a call that succeeded.
+    fn of(content: impl Into<String>) -> ToolResult {
+        let (failed, duration) = (false, Duration::ZERO);
+        ToolResult { content: content.into(), failed, exit_code: None, sandbox: None, duration }
     }
 }
 
@@ -272,13 +265,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Returns the effect of a tool, or `None` if there is no such tool.
 pub fn effect_of(name: &str) -> Option<ToolEffect> {
-    match name {
-        read_file::NAME | search_files::NAME | recall::NAME => Some(ToolEffect::Read),
-        write_file::NAME | edit_file::NAME => Some(ToolEffect::Write),
-        run_command::NAME => Some(ToolEffect::Run),
-        remember::NAME => Some(ToolEffect::Record),
-        _ => None,
-    }
+    SPECS.iter().find(|spec| spec.name == name).map(|spec| spec.effect)
 }
 
 impl PreparedCall {
@@ -292,14 +279,8 @@ impl PreparedCall {
     pub fn run(self, stop: &dyn Fn() -> bool) -> ToolResult {
         let start = Instant::now();
         let ran = if stop() { Err(ToolError::Stopped) } else { self.job.run(stop) };
-        let output = ran.unwrap_or_else(|e| Output { failed: true, ..Output::of(e.to_string()) });
-        ToolResult {
-            content: output.content,
-            failed: output.failed,
-            exit_code: output.exit_code,
-            sandbox: output.sandbox,
-            duration: start.elapsed(),
-        }
+        let result = ran.unwrap_or_else(|e| ToolResult { failed: true, ..ToolResult::of(e.to_string()) });
+        ToolResult { duration: start.elapsed(), ..result }
     }
 }
 
@@ -321,14 +302,3 @@ const SPECS: [&ToolSpec; 7] = [
     &recall::SPEC,
     &remember::SPEC,
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_every_tool_it_is_known_what_it_does_to_the_world() {
-        assert!(names().all(|name| effect_of(name).is_some()));
-        assert_eq!(effect_of("nonsense"), None);
-    }
-}

@@ -8,35 +8,21 @@ use std::sync::Arc;
 use manent::log::fs::{DiskFile, read_fully};
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
+use super::arguments::{Argument, ArgumentType, ToolSpec};
 use super::error::ToolError;
 use super::text::{self, TextPage};
 use super::workspace::{ResolvedPath, Workspace, system};
-use super::{CallSubject, Job, Output, PreparedCall, ToolEffect};
+use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult};
 
 pub(super) const NAME: &str = "read_file";
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
+    effect: ToolEffect::Read,
     about: "Read a text file. Lines come with their numbers, which are not part of the file.",
-    members: &[
-        Argument {
-            name: "path",
-            form: ArgumentType::Text,
-            need: Need::Needed,
-            about: "Path from the workspace",
-        },
-        Argument {
-            name: "offset",
-            form: ArgumentType::Number { max: 1 << 40 },
-            need: Need::Optional,
-            about: "First line, from 1",
-        },
-        Argument {
-            name: "limit",
-            form: ArgumentType::Number { max: 1 << 40 },
-            need: Need::Optional,
-            about: "How many lines",
-        },
+    arguments: &[
+        Argument::required("path", ArgumentType::Text, "Path from the workspace"),
+        Argument::optional("offset", ArgumentType::Number { max: 1 << 40 }, "First line, from 1"),
+        Argument::optional("limit", ArgumentType::Number { max: 1 << 40 }, "How many lines"),
     ],
 };
 
@@ -63,25 +49,18 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedC
     let first = offset.unwrap_or(1).max(1);
     let limit = limit.unwrap_or(text::LINES_MAX as u64).max(1);
     let job = Reading { workspace: Arc::clone(workspace), spot, first, limit };
-    Ok(PreparedCall {
-        tool: NAME,
-        effect: ToolEffect::Read,
-        subject,
-        what,
-        once_because: None,
-        job: Box::new(job),
-    })
+    Ok(SPEC.prepared(subject, what, job))
 }
 
 impl Job for Reading {
-    fn run(&self, stop: &dyn Fn() -> bool) -> Result<Output, ToolError> {
+    fn run(&self, stop: &dyn Fn() -> bool) -> Result<ToolResult, ToolError> {
         let file = self.workspace.open(&self.spot)?;
         let failed = |e: std::io::Error| system("read", &self.spot.shown, &e);
         let len = file.state().map_err(failed)?.len;
         let mut head = vec![0; text::HEAD_BYTES];
         let got = read_fully(&*file, &mut head, 0).map_err(failed)?;
         if let Some(what) = text::binary(&head[..got]) {
-            return Ok(Output::of(format!(
+            return Ok(ToolResult::of(format!(
                 "[{} is {what} of {len} bytes; its content is not shown]",
                 self.spot.shown
             )));
@@ -118,11 +97,11 @@ impl Reading {
         Ok(false)
     }
 
-    fn told(&self, lines: LineCollector, ended: bool, len: u64) -> Result<Output, ToolError> {
+    fn told(&self, lines: LineCollector, ended: bool, len: u64) -> Result<ToolResult, ToolError> {
         let LineCollector { first, next_shown, count, mut page, broken, returns, .. } = lines;
         let all = if ended { count.to_string() } else { format!("more than {count}") };
         if len == 0 {
-            return Ok(Output::of(format!("[{} is empty]", self.spot.shown)));
+            return Ok(ToolResult::of(format!("[{} is empty]", self.spot.shown)));
         }
         if next_shown == first {
             let why = format!("has {all} lines; give an offset up to that");
@@ -142,7 +121,7 @@ impl Reading {
         if returns > 0 {
             page.note("lines end with CRLF");
         }
-        Ok(Output::of(page.into_text()))
+        Ok(ToolResult::of(page.into_text()))
     }
 }
 

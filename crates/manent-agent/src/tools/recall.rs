@@ -6,27 +6,18 @@ use manent::memory::Kind;
 use manent::{Hit, Place, Query, SessionKey, Store};
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
+use super::arguments::{Argument, ArgumentType, ToolSpec};
 use super::error::ToolError;
-use super::{CallSubject, Job, Output, PreparedCall, ToolEffect, text};
+use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult, text};
 
 pub(super) const NAME: &str = "recall";
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
+    effect: ToolEffect::Read,
     about: "Search earlier conversations and what is remembered of the user.",
-    members: &[
-        Argument {
-            name: "query",
-            form: ArgumentType::Text,
-            need: Need::Needed,
-            about: "Words that may have been said",
-        },
-        Argument {
-            name: "limit",
-            form: ArgumentType::Number { max: LIMIT_MAX },
-            need: Need::Optional,
-            about: "How many quotes",
-        },
+    arguments: &[
+        Argument::required("query", ArgumentType::Text, "Words that may have been said"),
+        Argument::optional("limit", ArgumentType::Number { max: LIMIT_MAX }, "How many quotes"),
     ],
 };
 
@@ -52,19 +43,14 @@ pub(super) fn prepare(store: &Store, session: &SessionKey, raw: &str) -> Result<
     let what = text::what("recall", &asked);
     let limit = limit.unwrap_or(LIMIT).max(1) as usize;
     let job = Recalling { store: store.clone(), session: session.clone(), query, limit };
-    Ok(PreparedCall {
-        tool: NAME,
-        effect: ToolEffect::Read,
-        subject: CallSubject::Record,
-        what,
-        once_because: None,
-        job: Box::new(job),
-    })
+    Ok(SPEC.prepared(CallSubject::Record, what, job))
 }
 
 impl Job for Recalling {
-    fn run(&self, _: &dyn Fn() -> bool) -> Result<Output, ToolError> {
-        self.look_up().map(Output::of).map_err(|e| ToolError::Refused { why: format!("cannot recall: {e}") })
+    fn run(&self, _: &dyn Fn() -> bool) -> Result<ToolResult, ToolError> {
+        self.look_up()
+            .map(ToolResult::of)
+            .map_err(|e| ToolError::Refused { why: format!("cannot recall: {e}") })
     }
 }
 

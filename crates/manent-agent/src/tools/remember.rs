@@ -10,33 +10,23 @@ use manent::memory::{Filter, Kind, NewItem, Source, SourceKind};
 use manent::{SessionKey, Store};
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
+use super::arguments::{Argument, ArgumentType, ToolSpec};
 use super::error::ToolError;
-use super::{CallSubject, Job, Output, PreparedCall, ToolEffect, text};
+use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult, text};
 
 pub(super) const NAME: &str = "remember";
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
+    effect: ToolEffect::Record,
     about: "Keep something the user said for later conversations.",
-    members: &[
-        Argument {
-            name: "content",
-            form: ArgumentType::Text,
-            need: Need::Needed,
-            about: "What to remember, one sentence",
-        },
-        Argument {
-            name: "quote",
-            form: ArgumentType::Text,
-            need: Need::Needed,
-            about: "The user's own words it rests on, copied exactly",
-        },
-        Argument {
-            name: "kind",
-            form: ArgumentType::OneOf(&["fact", "pref", "context"]),
-            need: Need::Optional,
-            about: "fact: something that is so; pref: what the user likes; context: what is going on",
-        },
+    arguments: &[
+        Argument::required("content", ArgumentType::Text, "What to remember, one sentence"),
+        Argument::required("quote", ArgumentType::Text, "The user's own words it rests on, copied exactly"),
+        Argument::optional(
+            "kind",
+            ArgumentType::OneOf(&["fact", "pref", "context"]),
+            "fact: something that is so; pref: what the user likes; context: what is going on",
+        ),
     ],
 };
 
@@ -125,14 +115,7 @@ pub(super) fn prepare(
     let kind = kind.and_then(|word| word.parse().ok()).unwrap_or(Kind::Fact);
     let what = text::what("remember", content);
     let job = Remembering { keeper: keeper.clone(), item: NewItem::new(kind, content).from(source) };
-    Ok(PreparedCall {
-        tool: NAME,
-        effect: ToolEffect::Record,
-        subject: CallSubject::Record,
-        what,
-        once_because: None,
-        job: Box::new(job),
-    })
+    Ok(SPEC.prepared(CallSubject::Record, what, job))
 }
 
 /// The newest turn of the user that holds the words, whatever the blanks between them.
@@ -151,10 +134,10 @@ impl Job for Remembering {
         Ok(Some(format!("{kind}: {content}\nbecause you said: {quote}\n")))
     }
 
-    fn run(&self, _: &dyn Fn() -> bool) -> Result<Output, ToolError> {
+    fn run(&self, _: &dyn Fn() -> bool) -> Result<ToolResult, ToolError> {
         let kept = self.keeper.keep(&self.item);
         let kept = kept.map_err(|e| ToolError::Refused { why: format!("cannot remember that: {e}") })?;
-        Ok(Output::of(match kept {
+        Ok(ToolResult::of(match kept {
             RememberOutcome::New(id) => format!("remembered as item {id}"),
             RememberOutcome::Known(id) => format!("known already, as item {id}"),
         }))

@@ -6,41 +6,34 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
+use super::arguments::{Argument, ArgumentType, ToolSpec};
 use super::error::ToolError;
 use super::{
-    CallSubject, CommandRequest, GitPermissions, Job, Output, PreparedCall, Shell, ToolEffect, text,
+    CallSubject, CommandRequest, GitPermissions, Job, PreparedCall, Shell, ToolEffect, ToolResult, text,
 };
 
 pub(super) const NAME: &str = "run_command";
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
+    effect: ToolEffect::Run,
     about: "Run a shell command in the workspace. It has no input and no network.",
-    members: &[
-        Argument {
-            name: "command",
-            form: ArgumentType::Text,
-            need: Need::Needed,
-            about: "One line of shell",
-        },
-        Argument {
-            name: "timeout_s",
-            form: ArgumentType::Number { max: TIMEOUT_MAX_S },
-            need: Need::Optional,
-            about: "Seconds until it is ended",
-        },
-        Argument {
-            name: "writable_git",
-            form: ArgumentType::Truth,
-            need: Need::Optional,
-            about: "Let git write commits and branches; the user is asked each time",
-        },
-        Argument {
-            name: "new_repo",
-            form: ArgumentType::Truth,
-            need: Need::Optional,
-            about: "Keep new repositories and protected files such as AGENTS.md; the user is asked each time",
-        },
+    arguments: &[
+        Argument::required("command", ArgumentType::Text, "One line of shell"),
+        Argument::optional(
+            "timeout_s",
+            ArgumentType::Number { max: TIMEOUT_MAX_S },
+            "Seconds until it is ended",
+        ),
+        Argument::optional(
+            "writable_git",
+            ArgumentType::Truth,
+            "Let git write commits and branches; the user is asked each time",
+        ),
+        Argument::optional(
+            "new_repo",
+            ArgumentType::Truth,
+            "Keep new repositories and protected files such as AGENTS.md; the user is asked each time",
+        ),
     ],
 };
 
@@ -76,7 +69,7 @@ pub(super) fn prepare(shell: &Arc<dyn Shell>, raw: &str) -> Result<PreparedCall,
     let what = text::what("run", &command);
     let subject = CallSubject::Command(command.clone());
     let job = Running { shell: Arc::clone(shell), command, timeout, extras };
-    Ok(PreparedCall { tool: NAME, effect: ToolEffect::Run, subject, what, once_because, job: Box::new(job) })
+    Ok(PreparedCall { once_because, ..SPEC.prepared(subject, what, job) })
 }
 
 fn once_because(extras: GitPermissions) -> Option<&'static str> {
@@ -99,7 +92,7 @@ impl Job for Running {
         Ok((!is_short).then(|| self.command.clone()))
     }
 
-    fn run(&self, stop: &dyn Fn() -> bool) -> Result<Output, ToolError> {
+    fn run(&self, stop: &dyn Fn() -> bool) -> Result<ToolResult, ToolError> {
         let order = CommandRequest { command: &self.command, timeout: self.timeout, extras: self.extras };
         let ran = self
             .shell
@@ -111,12 +104,8 @@ impl Job for Running {
         for note in &ran.notes {
             let _ = writeln!(content, "[sandbox: {}]", text::one_line(note, NOTE_CHARS_MAX));
         }
-        Ok(Output {
-            content,
-            failed: ran.exit_code != Some(0),
-            exit_code: ran.exit_code,
-            sandbox: Some(ran.sandbox),
-        })
+        let (exit_code, sandbox) = (ran.exit_code, Some(ran.sandbox));
+        Ok(ToolResult { failed: exit_code != Some(0), exit_code, sandbox, ..ToolResult::of(content) })
     }
 }
 

@@ -15,41 +15,22 @@ use ignore::{DirEntry, WalkBuilder};
 use manent::log::fs::{DiskFile, Shape};
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, Need, ToolSpec};
+use super::arguments::{Argument, ArgumentType, ToolSpec};
 use super::error::ToolError;
 use super::text::{self, TextPage};
 use super::workspace::{ResolvedPath, Workspace, glob};
-use super::{CallSubject, Job, Output, PreparedCall, ToolEffect};
+use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult};
 
 pub(super) const NAME: &str = "search_files";
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: NAME,
+    effect: ToolEffect::Read,
     about: "Find lines by a regular expression, or files by name, or lines in files of a name.",
-    members: &[
-        Argument {
-            name: "pattern",
-            form: ArgumentType::Text,
-            need: Need::Optional,
-            about: "Regular expression; (?i) in front ignores case",
-        },
-        Argument {
-            name: "glob",
-            form: ArgumentType::Text,
-            need: Need::Optional,
-            about: "File names, like *.rs or src/**/*.md",
-        },
-        Argument {
-            name: "path",
-            form: ArgumentType::Text,
-            need: Need::Optional,
-            about: "Only in this directory or file",
-        },
-        Argument {
-            name: "context",
-            form: ArgumentType::Number { max: CONTEXT_MAX },
-            need: Need::Optional,
-            about: "Lines around each match",
-        },
+    arguments: &[
+        Argument::optional("pattern", ArgumentType::Text, "Regular expression; (?i) in front ignores case"),
+        Argument::optional("glob", ArgumentType::Text, "File names, like *.rs or src/**/*.md"),
+        Argument::optional("path", ArgumentType::Text, "Only in this directory or file"),
+        Argument::optional("context", ArgumentType::Number { max: CONTEXT_MAX }, "Lines around each match"),
     ],
 };
 
@@ -96,14 +77,7 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedC
         glob: glob.as_deref().map(names).transpose()?,
         context: context.unwrap_or(0),
     };
-    Ok(PreparedCall {
-        tool: NAME,
-        effect: ToolEffect::Read,
-        subject,
-        what,
-        once_because: None,
-        job: Box::new(job),
-    })
+    Ok(SPEC.prepared(subject, what, job))
 }
 
 fn matcher(pattern: &str) -> Result<RegexMatcher, ToolError> {
@@ -131,7 +105,7 @@ impl NamePattern {
 }
 
 impl Job for Searching {
-    fn run(&self, stop: &dyn Fn() -> bool) -> Result<Output, ToolError> {
+    fn run(&self, stop: &dyn Fn() -> bool) -> Result<ToolResult, ToolError> {
         let mut found = SearchCounts::default();
         let mut page = TextPage::new();
         let is_dir = self.spot.info.is_some_and(|info| info.shape == Shape::Directory);
@@ -162,7 +136,7 @@ impl Job for Searching {
                 None => found.show(&mut page, &text::cut_line(&name, text::LINE_CHARS_MAX)),
             }
         }
-        Ok(Output::of(self.told(page, &found)))
+        Ok(ToolResult::of(self.told(page, &found)))
     }
 }
 

@@ -1,17 +1,84 @@
-//! A file made anew: as a whole or not at all, whenever the power fails or the disk is full.
+//! The change of a file by a tool: computed once, shown as a diff, and applied if the file is still what it was.
 //!
-//! The new content is written beside the file, brought to the disk, and takes the file's name in one step. What is
-//! there then is the old content or the new one. What is there must still be what was shown to whoever allowed it.
+//! A file is replaced as a whole or not at all, even if the power fails or the disk is full: the new content is written
+//! to a temporary file, synced, and renamed. The file must still have the content that was shown to the person who
+//! approved the change.
 
 use std::io;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use manent::log::fs::{Access, Disk, Shape};
 use manent::log::{AtomicFile, CommitSync};
+use similar::TextDiff;
 
 use super::error::ToolError;
 use super::workspace::{ResolvedPath, Workspace, system};
+use super::{Job, ToolResult, text};
 use crate::protected::{Protection, protection};
+
+/// The content of a file before and after a change.
+#[derive(Debug, Clone)]
+pub(super) struct FileEdit {
+    pub(super) before: Option<Vec<u8>>,
+    pub(super) after: Vec<u8>,
+    /// The message to the model after the change.
+    pub(super) message: String,
+}
+
+/// A call that changes one file. The edit is computed once, so that what is applied is what was shown.
+pub(super) struct EditJob<F> {
+    workspace: Arc<Workspace>,
+    file: ResolvedPath,
+    compute: F,
+    edit: OnceLock<Result<FileEdit, ToolError>>,
+}
+
+impl<F: Fn(&Workspace, &ResolvedPath) -> Result<FileEdit, ToolError>> EditJob<F> {
+    pub(super) fn new(workspace: &Arc<Workspace>, file: ResolvedPath, compute: F) -> EditJob<F> {
+        EditJob { workspace: Arc::clone(workspace), file, compute, edit: OnceLock::new() }
+    }
+
+    fn edit(&self) -> Result<&FileEdit, ToolError> {
+        let edit = self.edit.get_or_init(|| (self.compute)(&self.workspace, &self.file));
+        edit.as_ref().map_err(Clone::clone)
+    }
+}
+
+impl<F> Job for EditJob<F>
+where
+    F: Fn(&Workspace, &ResolvedPath) -> Result<FileEdit, ToolError> + Send + Sync,
+{
+    fn preview(&self) -> Result<Option<String>, ToolError> {
+        let FileEdit { before, after, .. } = self.edit()?;
+        if before.as_deref() == Some(after) {
+            return Ok(Some(format!("{}: nothing changes\n", self.file.shown)));
+        }
+        Ok(Some(unified_diff(&self.file.shown, before.as_deref(), after)))
+    }
+
+    fn run(&self, _: &dyn Fn() -> bool) -> Result<ToolResult, ToolError> {
+        let edit = self.edit()?;
+        replace(&self.workspace, &self.file, edit.before.as_deref(), &edit.after)?;
+        Ok(ToolResult::of(edit.message.clone()))
+    }
+}
+
+/// Returns a unified diff of a file before and after, as much of it as anybody reads.
+pub(crate) fn unified_diff(path: &str, before: Option<&[u8]>, after: &[u8]) -> String {
+    let path = &text::one_line(path, text::WHAT_CHARS);
+    let from = if before.is_some() { format!("a/{path}") } else { "/dev/null".to_owned() };
+    let before = before.unwrap_or_default();
+    if let Some(what) = text::binary(before).or_else(|| text::binary(after)) {
+        return format!("{path}: {what}, {} bytes before, {} after\n", before.len(), after.len());
+    }
+    let (old, new) = (String::from_utf8_lossy(before), String::from_utf8_lossy(after));
+    // A difference that takes longer to find is shown coarser.
+    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&*old, &*new);
+    let shown = diff.unified_diff().context_radius(CONTEXT).header(&from, &format!("b/{path}")).to_string();
+    if shown.is_empty() { format!("{path}: an empty file\n") } else { text::beginning(&shown) }
+}
 
 /// Refuses what cannot be written, or should not be, and notes in `spot` if a person must allow this one change.
 pub(super) fn check(workspace: &Workspace, spot: &mut ResolvedPath) -> Result<(), ToolError> {
@@ -35,7 +102,7 @@ pub(super) fn check(workspace: &Workspace, spot: &mut ResolvedPath) -> Result<()
 }
 
 /// Puts `after` in the place of `before`; of nothing, if there was no file.
-pub(super) fn replace(
+fn replace(
     workspace: &Workspace,
     spot: &ResolvedPath,
     before: Option<&[u8]>,
@@ -107,6 +174,8 @@ fn make_dirs(disk: &dyn Disk, dir: &Path) -> io::Result<u32> {
     Ok(mode)
 }
 
+const DIFF_TIME: Duration = Duration::from_millis(300);
+const CONTEXT: usize = 3;
 const OWNER_WRITES: u32 = 0o200;
 const MODE: u32 = 0o777;
 const NEW_FILE_MODE: u32 = 0o666;
