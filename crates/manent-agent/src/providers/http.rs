@@ -10,12 +10,12 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCAT
 use reqwest::{Client, Method, Request, Response, Url};
 use tokio::time::{Instant, timeout};
 
-use super::answer::ReplyBuilder;
 use super::error::{MAX_ANSWER_BYTES, MAX_SILENCE, ModelError, shown};
-use super::lines::LineSplitter;
+use super::reply_builder::ReplyBuilder;
 use super::retry::{RetryPolicy, random, retry_after};
 use super::server::ServerConfig;
 use super::server_errors::{ErrorReport, Peer};
+use super::sse::LineSplitter;
 use super::{OnEvent, ReplyEvent, address};
 
 /// A client for one server.

@@ -1,38 +1,38 @@
-//! Models: whoever is given messages and answers.
+//! Clients of models.
 //!
-//! Three kinds: a server of Ollama by its own interface, any server with OpenAI's chat completions, and [`Recall`],
-//! which is no model: it answers from the store itself when nobody else does. All take the same [`Request`], tell of
-//! the same [`ReplyEvent`]s while they come, and give the same [`Reply`] or [`ModelError`].
+//! There are three providers: Ollama by its native interface, any server with OpenAI's chat completions, and [`Recall`],
+//! which is not a model but answers from the store when no model is available. All take the same [`Request`], report the
+//! same [`ReplyEvent`]s while the answer arrives, and return the same [`Reply`] or [`ModelError`].
 //!
-//! To cancel, drop the future: the connection is closed, and the server stops. What had come was told piece by piece.
+//! To cancel a request, drop its future: the connection is closed, and the server stops. Everything that arrived until
+//! then has been reported as events.
 //!
 //! | file | about |
 //! |---|---|
-//! | `mod.rs`, `model.rs` | what is asked and answered; [`Model`], whoever answers |
-//! | `ollama/`, `openai/` | the two interfaces: a request as they want it, an answer as they give it |
-//! | `recall.rs` | [`Recall`]: the record itself |
-//! | `server.rs`, `address.rs`, `retry.rs` | a server as it is configured: where, with which key, how long to wait |
-//! | `http.rs` | sending, asking again, limits of time |
-//! | `lines.rs`, `events.rs`, `loose.rs` | bytes to lines, lines to events, JSON that is not quite as it should be |
-//! | `answer.rs` | what came so far, told as it comes |
-//! | `logged.rs` | calls of tools as the log has them |
-//! | `server_errors.rs`, `error.rs` | what a server's troubles mean, and [`ModelError`] |
+//! | `mod.rs`, `model.rs` | [`Request`], [`Reply`]; [`Model`], which dispatches to a provider |
+//! | `ollama.rs`, `openai.rs` | the two interfaces: building a request, reading an answer |
+//! | `recall.rs` | [`Recall`]: answers from the store |
+//! | `server.rs`, `address.rs`, `retry.rs` | the configuration of a server: address, key, time limits and retries |
+//! | `http.rs` | sending requests, retrying, time limits |
+//! | `sse.rs`, `loose.rs` | bytes to lines and events; tolerant reading of JSON members |
+//! | `reply_builder.rs` | a reply while it arrives |
+//! | `logged.rs` | tool calls as the log has them |
+//! | `server_errors.rs`, `error.rs` | the error reports of servers, and [`ModelError`] |
 
 mod address;
-mod answer;
 mod error;
-mod events;
 mod http;
-mod lines;
 pub(crate) mod logged;
 mod loose;
 mod model;
 mod ollama;
 mod openai;
 mod recall;
+mod reply_builder;
 mod retry;
 mod server;
 mod server_errors;
+mod sse;
 
 use manent::context;
 pub use manent::context::Message;

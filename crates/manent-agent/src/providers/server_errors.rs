@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::error::{ModelError, shown};
-use super::lines::{LINE_BYTES_MAX, LineError};
 use super::server::ApiKey;
+use super::sse::{LINE_BYTES_MAX, LineError};
 
 /// A model on a server.
 #[derive(Debug, Clone)]

@@ -1,0 +1,354 @@
+//! The native interface of Ollama.
+//!
+//! Its OpenAI-compatible interface cannot set the size of the context, and silently cuts longer prompts.
+
+use std::collections::HashMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::error::ModelError;
+use super::http::{Connection, More, ResponseStream};
+use super::loose::{self, Function};
+use super::reply_builder::{ReplyBuilder, truncated};
+use super::server::ServerConfig;
+use super::server_errors::ErrorReport;
+use super::sse::{LineEnding, LineSplitter};
+use super::{Capabilities, Message, OnEvent, Reply, Request, TokenUsage, address, logged};
+
+/// A model on a server of Ollama.
+#[derive(Debug, Clone)]
+pub struct Ollama {
+    connection: Connection,
+    model: String,
+    window: u64,
+    keep_alive: Option<String>,
+}
+
+impl Ollama {
+    /// A model on a server, with a window of [`Ollama::WINDOW`]. Nothing is sent yet.
+    pub fn new(server: &ServerConfig, model: &str) -> Result<Ollama, ModelError> {
+        let connection = Connection::new(address::read(&server.url, Some(PORT))?, server, model)?;
+        Ok(Ollama { connection, model: model.to_owned(), window: Ollama::WINDOW, keep_alive: None })
+    }
+
+    /// The window if none is chosen: twice what the server takes by itself, and small enough for most machines.
+    pub const WINDOW: u64 = 8192;
+
+    /// The default address of a server.
+    pub const URL: &'static str = "http://127.0.0.1:11434";
+
+    /// The same, with another window: how many tokens prompt and answer may take together. It is sent with each
+    /// request. Another one makes the server load the model again, so choose once.
+    #[must_use]
+    pub fn with_window(self, window: u64) -> Ollama {
+        Ollama { window, ..self }
+    }
+
+    /// The same, with how long the server keeps the model in memory afterwards: `30m`, or seconds, or `-1` for ever.
+    #[must_use]
+    pub fn with_keep_alive(self, keep_alive: &str) -> Ollama {
+        Ollama { keep_alive: Some(keep_alive.to_owned()), ..self }
+    }
+
+    /// The model.
+    pub fn name(&self) -> &str {
+        &self.model
+    }
+
+    /// The server, without a password.
+    pub fn url(&self) -> &str {
+        &self.connection.peer.url
+    }
+
+    /// Returns the number of tokens that prompt and answer may take together.
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Asks, and tells what comes. To cancel, drop the future.
+    pub async fn chat(&self, request: &Request, on: OnEvent<'_>) -> Result<Reply, ModelError> {
+        let body = chat_body(self, request)?;
+        let stream = self.connection.ask_for("api/chat", body, request, on, self.models()).await?;
+        let mut reply = read_reply(stream, on).await?;
+        reply.truncated = truncated(request.counted, reply.usage.input, Some(self.window));
+        Ok(reply)
+    }
+
+    /// Asks the server for the capabilities of the model.
+    pub async fn capabilities(&self) -> Result<Capabilities, ModelError> {
+        let shown: Shown = self.fetch("api/show", Some(&json!({ "model": self.model }))).await?;
+        let can = |what: &str| shown.capabilities.as_ref().map(|all| all.iter().any(|one| one == what));
+        Ok(Capabilities {
+            tools: can("tools"),
+            thinking: can("thinking"),
+            vision: can("vision"),
+            window: window_in(&shown.model_info.unwrap_or_default()),
+        })
+    }
+
+    /// The models that the server has.
+    pub async fn models(&self) -> Result<Vec<String>, ModelError> {
+        let tags: Tags = self.fetch("api/tags", None).await?;
+        Ok(tags.models.into_iter().map(|model| model.name).collect())
+    }
+
+    /// A vector for each text.
+    pub async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, ModelError> {
+        let mut body = json!({ "model": self.model, "input": texts });
+        if let Some(keep_alive) = &self.keep_alive {
+            body["keep_alive"] = keep_alive_value(keep_alive);
+        }
+        let mut silent = |_: super::ReplyEvent<'_>| {};
+        let mut stream = self.connection.ask("api/embed", body.to_string(), &mut silent).await?;
+        let embedded: Embedded = self.parse(&stream.whole(Vec::new()).await?)?;
+        let length = embedded.embeddings.first().map_or(0, Vec::len);
+        let is_whole = embedded.embeddings.len() == texts.len()
+            && embedded.embeddings.iter().all(|vector| vector.len() == length && length > 0);
+        if is_whole { Ok(embedded.embeddings) } else { Err(self.connection.peer.broken()) }
+    }
+
+    /// The version of the server: a quick way to see whether it is there.
+    pub async fn version(&self) -> Result<String, ModelError> {
+        let limit = self.connection.patience.probe;
+        let version: Version = self.parse(&self.connection.fetch("api/version", None, limit).await?)?;
+        Ok(version.version)
+    }
+
+    async fn fetch<T: DeserializeOwned>(&self, path: &str, body: Option<&Value>) -> Result<T, ModelError> {
+        let limit = self.connection.patience.between;
+        self.parse(&self.connection.fetch(path, body.map(Value::to_string), limit).await?)
+    }
+
+    fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ModelError> {
+        serde_json::from_slice(body).map_err(|_| self.connection.peer.broken())
+    }
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    capabilities: Option<Vec<String>>,
+    model_info: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+struct Tags {
+    #[serde(default)]
+    models: Vec<Tag>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Embedded {
+    embeddings: Vec<Vec<f32>>,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: String,
+}
+
+/// The longest context that the model was made for. It is named after the kind of the model; a model of several parts
+/// has several.
+fn window_in(info: &Map<String, Value>) -> Option<u64> {
+    let kind = info.get("general.architecture").and_then(Value::as_str).unwrap_or_default();
+    let window = info.get(&format!("{kind}.context_length")).and_then(Value::as_u64);
+    let any =
+        || info.iter().filter(|(name, _)| name.ends_with(".context_length")).find_map(|(_, n)| n.as_u64());
+    window.or_else(any)
+}
+
+// The request.
+
+#[derive(Serialize)]
+struct ChatBody<'a> {
+    model: &'a str,
+    stream: bool,
+    messages: Vec<SentMessage<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    think: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keep_alive: Option<Value>,
+    options: Options,
+}
+
+#[derive(Serialize)]
+struct Options {
+    /// Always: what the server takes by itself differs by version and machine, and it cuts off what is longer.
+    num_ctx: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    num_predict: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct SentMessage<'a> {
+    role: &'a str,
+    content: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<SentCall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct SentCall {
+    function: SentFunction,
+}
+
+#[derive(Serialize)]
+struct SentFunction {
+    name: String,
+    arguments: Box<RawValue>,
+}
+
+/// The body of a request to chat.
+fn chat_body(ollama: &Ollama, request: &Request) -> Result<String, ModelError> {
+    let tools = request.sendable_tools()?;
+    let names = logged::names(&request.messages)?;
+    let messages =
+        request.messages.iter().map(|message| sent_message(message, &names)).collect::<Result<_, _>>()?;
+    let body = ChatBody {
+        model: &ollama.model,
+        stream: true,
+        messages,
+        tools,
+        format: request.format.as_ref(),
+        think: request.think,
+        keep_alive: ollama.keep_alive.as_deref().map(keep_alive_value),
+        options: Options {
+            num_ctx: ollama.window,
+            num_predict: request.max_tokens,
+            temperature: request.temperature,
+            seed: request.seed,
+        },
+    };
+    serde_json::to_string(&body).map_err(|_| ModelError::Unsendable { what: "it cannot be written as JSON" })
+}
+
+/// A number is seconds; as a string it would need a unit.
+fn keep_alive_value(text: &str) -> Value {
+    text.parse::<i64>().map_or_else(|_| text.into(), Value::from)
+}
+
+fn sent_message<'a>(
+    message: &'a Message,
+    names: &'a HashMap<String, String>,
+) -> Result<SentMessage<'a>, ModelError> {
+    let call = |call: logged::RecordedCall| SentCall {
+        function: SentFunction { name: call.name, arguments: call.arguments },
+    };
+    // Results are known by their tool, not by their call.
+    let asked = || message.tool_call_id.as_ref().and_then(|id| names.get(id)).map(String::as_str);
+    let tool_name = if message.role == "tool" { message.name.as_deref().or_else(asked) } else { None };
+    Ok(SentMessage {
+        role: &message.role,
+        content: &message.content,
+        tool_calls: logged::calls(message)?.into_iter().map(call).collect(),
+        tool_name,
+    })
+}
+
+// The answer: each line is a JSON object with a little more of it; the last says that it is done.
+
+#[derive(Deserialize)]
+struct ReplyLine<'a> {
+    #[serde(default, deserialize_with = "loose::text")]
+    model: String,
+    #[serde(borrow)]
+    message: Option<ReplyMessage<'a>>,
+    done: Option<bool>,
+    #[serde(default, deserialize_with = "loose::text")]
+    done_reason: String,
+    #[serde(default, deserialize_with = "loose::count")]
+    prompt_eval_count: Option<u64>,
+    #[serde(default, deserialize_with = "loose::count")]
+    eval_count: Option<u64>,
+    /// Comes under status 200 too, and then nothing else comes.
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct ReplyMessage<'a> {
+    #[serde(default, deserialize_with = "loose::text")]
+    content: String,
+    #[serde(default, deserialize_with = "loose::text")]
+    thinking: String,
+    #[serde(borrow)]
+    tool_calls: Option<Vec<ReplyCall<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct ReplyCall<'a> {
+    #[serde(borrow)]
+    function: Function<'a>,
+}
+
+/// Reads an answer to its end.
+async fn read_reply(mut stream: ResponseStream, on: OnEvent<'_>) -> Result<Reply, ModelError> {
+    let mut answer = ReplyBuilder::new(&stream, on);
+    let mut lines = LineSplitter::new(LineEnding::Lf);
+    loop {
+        while let Some(line) = lines.take_line().map_err(|e| stream.peer.bad_line(e))? {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let line = parse_line(line).ok_or_else(|| stream.peer.broken())?;
+            if take_line(&mut answer, &line)? == More::No {
+                return Ok(answer.finish(Some(&line.done_reason)));
+            }
+            stream.progress(&answer);
+        }
+        if stream.fill(&mut lines).await? == More::No {
+            break;
+        }
+    }
+    // A last line without an end counts if it is whole; if not, it was cut.
+    let rest = lines.take_rest().ok().flatten().and_then(parse_line);
+    let line = rest.ok_or_else(|| stream.peer.ended())?;
+    match take_line(&mut answer, &line)? {
+        More::No => Ok(answer.finish(Some(&line.done_reason))),
+        More::Yes => Err(stream.peer.ended()),
+    }
+}
+
+fn parse_line(line: &str) -> Option<ReplyLine<'_>> {
+    // An array would be taken for an object without names.
+    if line.trim_start().starts_with('{') { serde_json::from_str(line).ok() } else { None }
+}
+
+fn take_line(answer: &mut ReplyBuilder<'_>, line: &ReplyLine<'_>) -> Result<More, ModelError> {
+    if let Some(error) = &line.error {
+        return Err(answer.peer.failed(&ErrorReport::of(error)));
+    }
+    answer.name_model(&line.model);
+    if let Some(said) = &line.message {
+        answer.think(&said.thinking)?;
+        answer.say(&said.content)?;
+        for call in said.tool_calls.iter().flatten() {
+            // The interface has no ids; ours tell the calls apart.
+            answer.call("", &call.function.name, loose::arguments(call.function.arguments))?;
+        }
+    }
+    if line.done != Some(true) {
+        return Ok(More::Yes);
+    }
+    answer.reply.usage =
+        TokenUsage { input: line.prompt_eval_count.filter(|read| *read > 0), output: line.eval_count };
+    Ok(More::No)
+}
+
+const PORT: u16 = 11434;
