@@ -93,6 +93,12 @@ pub struct Decision {
     pub why: String,
 }
 
+impl Decision {
+    fn new(verdict: Permission, why: impl Into<String>) -> Decision {
+        Decision { verdict, why: why.into() }
+    }
+}
+
 /// The availability of a person who can approve calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approver {
@@ -180,10 +186,10 @@ impl ToolPolicy {
         all.extend(self.approvals.outlook(tool));
         let rest = match tools::effect_of(tool) {
             _ if self.approvals.holds(tool, &ApprovedCalls::Tool) => {
-                Decision { verdict: Permission::Allow, why: "you allowed this before".to_owned() }
+                Decision::new(Permission::Allow, "you allowed this before")
             }
             Some(effect) => by_default(effect),
-            None => Decision { verdict: Permission::Allow, why: "it only reads".to_owned() },
+            None => Decision::new(Permission::Allow, "it only reads"),
         };
         all.push(rest);
         for decision in all.iter_mut().filter(|decision| decision.verdict == Permission::Ask) {
@@ -220,7 +226,7 @@ impl ToolPolicy {
         if let Some(rule) = rules.iter().find(|rule| rule.verdict == Permission::Allow && rule.takes_all()) {
             return rule.decision();
         }
-        let ask = |why: String| Decision { verdict: Permission::Ask, why };
+        let ask = |why: String| Decision::new(Permission::Ask, why);
         if let Some(why) = &line.unclear {
             return ask(format!("the command {why}"));
         }
@@ -231,8 +237,7 @@ impl ToolPolicy {
         if let Some(words) = line.commands.iter().find(|words| !is_allowed(words)) {
             return ask(format!("no rule allows `{}`", line::shown(words)));
         }
-        let why = "rules, or what you allowed before, allow every part of it".to_owned();
-        Decision { verdict: Permission::Allow, why }
+        Decision::new(Permission::Allow, "rules, or what you allowed before, allow every part of it")
     }
 
     fn decide_other(&self, prepared: &PreparedCall) -> Decision {
@@ -249,7 +254,7 @@ impl ToolPolicy {
         let is_approved = self.approvals.holds(prepared.tool, &ApprovedCalls::Tool)
             || self.approvals.holds(prepared.tool, &ApprovedCalls::Same(path.to_owned()));
         if is_approved {
-            return Decision { verdict: Permission::Allow, why: "you allowed this before".to_owned() };
+            return Decision::new(Permission::Allow, "you allowed this before");
         }
         match gravest {
             Some(rule) => rule.decision(),
@@ -277,7 +282,7 @@ fn by_default(effect: ToolEffect) -> Decision {
         ToolEffect::Run => (Permission::Ask, "running commands needs your word"),
         ToolEffect::Record => (Permission::Ask, "remembering needs your word"),
     };
-    Decision { verdict, why: why.to_owned() }
+    Decision::new(verdict, why)
 }
 
 fn allowed(

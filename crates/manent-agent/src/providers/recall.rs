@@ -9,6 +9,7 @@ use manent::memory::Kind;
 use manent::{Hit, LogItem, Place, Query, Record, Start, Store};
 
 use super::{ModelError, Reply, ReplyEvent, Request};
+use crate::tools::one_line;
 
 /// Answers from the store.
 #[derive(Debug, Clone)]
@@ -121,14 +122,6 @@ fn is_question(hit: &Hit, question: &str) -> bool {
     // Nor is another question.
     let text = hit.snippet.text.trim_end();
     hit.role == "user" && (text.ends_with(['?', '？']) || plain(question).contains(&plain(text)))
-}
-
-fn one_line(text: &str, chars: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(chars) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
 }
 
 /// The name of [`Recall`] where models have names.

@@ -58,7 +58,7 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedC
 /// Computes the edit, or the message about a text that occurs not at all or too often.
 fn edit(workspace: &Workspace, file: &ResolvedPath, arguments: &Arguments) -> Result<FileEdit, ToolError> {
     let before = workspace.read(file)?;
-    let unfit = |why: String| ToolError::Unfit { path: file.shown.clone(), why };
+    let unfit = |why: String| file.unfit(why);
     if let Some(what) = text::binary(&before) {
         return Err(unfit(format!("is {what} and cannot be edited; run a command")));
     }

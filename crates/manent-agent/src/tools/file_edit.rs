@@ -82,7 +82,7 @@ pub(crate) fn unified_diff(path: &str, before: Option<&[u8]>, after: &[u8]) -> S
 
 /// Refuses what cannot be written, or should not be, and notes in `spot` if a person must allow this one change.
 pub(super) fn check(workspace: &Workspace, spot: &mut ResolvedPath) -> Result<(), ToolError> {
-    let unfit = |why: &str| Err(ToolError::Unfit { path: spot.shown.clone(), why: why.to_owned() });
+    let unfit = |why: &str| Err(spot.unfit(why));
     // The user's next `git`, editor or agent executes what stands there, outside of any sandbox.
     spot.once_because = match protection(workspace.disk(), workspace.root(), &spot.real) {
         Some(Protection::Repository) => {
@@ -148,8 +148,7 @@ fn replace(
 }
 
 fn changed(spot: &ResolvedPath) -> ToolError {
-    let why = "changed since this was prepared, and was left as it is; read it again".to_owned();
-    ToolError::Unfit { path: spot.shown.clone(), why }
+    spot.unfit("changed since this was prepared, and was left as it is; read it again")
 }
 
 /// Makes the directories that are missing, with the rights of the one they are in; gives those of the last.

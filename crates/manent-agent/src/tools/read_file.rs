@@ -104,8 +104,7 @@ impl Reading {
             return Ok(ToolResult::of(format!("[{} is empty]", self.spot.shown)));
         }
         if next_shown == first {
-            let why = format!("has {all} lines; give an offset up to that");
-            return Err(ToolError::Unfit { path: self.spot.shown.clone(), why });
+            return Err(self.spot.unfit(format!("has {all} lines; give an offset up to that")));
         }
         if next_shown <= count {
             page.note(&format!(

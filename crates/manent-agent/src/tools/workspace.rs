@@ -39,6 +39,13 @@ pub(super) struct ResolvedPath {
     pub(super) once_because: Option<&'static str>,
 }
 
+impl ResolvedPath {
+    /// Returns the error for a file that exists and cannot be used in this way.
+    pub(super) fn unfit(&self, why: impl Into<String>) -> ToolError {
+        ToolError::Unfit { path: self.shown.clone(), why: why.into() }
+    }
+}
+
 impl Workspace {
     pub(super) fn new(disk: Arc<dyn Disk>, dir: &Path, hidden: Vec<PathBuf>) -> Result<Workspace, ToolError> {
         let unusable = |why: String| ToolError::Unfit { path: dir.display().to_string(), why };
@@ -96,8 +103,7 @@ impl Workspace {
         if now.real == spot.real {
             return Ok(now);
         }
-        let why = "changed while it was used; try again".to_owned();
-        Err(ToolError::Unfit { path: spot.shown.clone(), why })
+        Err(spot.unfit("changed while it was used; try again"))
     }
 
     fn spot_at(&self, asked: &Path, shown: &str) -> Result<ResolvedPath, ToolError> {
@@ -179,13 +185,9 @@ impl Workspace {
         match spot.info.map(|info| info.shape) {
             Some(Shape::File) => {}
             Some(Shape::Directory) => {
-                let why = "is a directory; search_files with a glob lists what is in it".to_owned();
-                return Err(ToolError::Unfit { path: spot.shown.clone(), why });
+                return Err(spot.unfit("is a directory; search_files with a glob lists what is in it"));
             }
-            _ => {
-                let why = "is no file that can be read".to_owned();
-                return Err(ToolError::Unfit { path: spot.shown.clone(), why });
-            }
+            _ => return Err(spot.unfit("is no file that can be read")),
         }
         let opened = self.disk.open(&spot.real, Access::Read);
         let file = opened.map_err(|e| system("read", &spot.shown, &e))?;
@@ -200,7 +202,7 @@ impl Workspace {
         let len = file.state().map_err(failed)?.len;
         if len > FILE_BYTES_MAX {
             let why = format!("has {len} bytes, and {FILE_BYTES_MAX} can be changed at most; run a command");
-            return Err(ToolError::Unfit { path: spot.shown.clone(), why });
+            return Err(spot.unfit(why));
         }
         let mut bytes = vec![0; len as usize];
         let got = read_fully(&*file, &mut bytes, 0).map_err(failed)?;

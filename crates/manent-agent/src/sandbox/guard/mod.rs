@@ -364,13 +364,13 @@ impl Settlement<'_> {
             let now = id_of(&path.0);
             if seen.is_some() && now.is_some() && now != seen {
                 let shown = self.report.shown(&path.0);
-                self.report.note(format!(
+                self.report.note(Cause::Limit, format!(
                     "{shown} was replaced from outside while the command ran, which ends its protection; look at it"
                 ));
             }
         }
         if before.is_bounded || after.is_bounded {
-            self.report.note(format!(
+            self.report.note(Cause::Limit, format!(
                 "directories that Git ignores hold more than {} entries; repositories beyond them were neither \
                  protected nor looked for",
                 walk::IGNORED_ENTRIES_MAX

@@ -31,64 +31,54 @@ pub enum Cause {
 #[derive(Debug)]
 pub(super) struct GuardReport {
     workspace: PathBuf,
-    appeared: Vec<String>,
-    changed: Vec<String>,
+    notes: Vec<GuardNote>,
     objects: Vec<String>,
-    troubles: Vec<String>,
-    notes: Vec<String>,
 }
 
 impl GuardReport {
     pub(super) fn new(workspace: &Path) -> GuardReport {
-        GuardReport {
-            workspace: workspace.to_owned(),
-            appeared: Vec::new(),
-            changed: Vec::new(),
-            objects: Vec::new(),
-            troubles: Vec::new(),
-            notes: Vec::new(),
-        }
+        GuardReport { workspace: workspace.to_owned(), notes: Vec::new(), objects: Vec::new() }
     }
 
-    /// Something new was moved away.
+    /// Notes that something new was moved away.
     pub(super) fn added(&mut self, path: &Path, moved: &MoveResult) {
-        let told = format!("{} appeared during the command and was {}", self.shown(path), to(moved));
-        self.appeared.push(told);
+        let text = format!("{} appeared during the command and was {}", self.shown(path), to(moved));
+        self.note(Cause::Appeared, text);
     }
 
-    /// Something protected was changed, and what the command made of it was moved away.
+    /// Notes that something protected was changed, and that the version of the command was moved away.
     pub(super) fn changed(&mut self, path: &Path, moved: &MoveResult) {
-        let told = format!("the command changed {}; its version was {}", self.shown(path), to(moved));
-        self.changed.push(told);
+        let text = format!("the command changed {}; its version was {}", self.shown(path), to(moved));
+        self.note(Cause::Changed, text);
     }
 
-    /// Something protected is as it was again.
+    /// Notes that something protected was restored.
     pub(super) fn put_back(&mut self, path: &Path) {
-        let told = format!("{} was put back as it was before the command", self.shown(path));
-        self.changed.push(told);
+        let text = format!("{} was put back as it was before the command", self.shown(path));
+        self.note(Cause::Changed, text);
     }
 
-    /// An object of Git is not what it was, and there is no copy.
+    /// Notes that an object of Git was changed, of which there is no copy.
     pub(super) fn object_changed(&mut self, path: &Path) {
         self.objects.push(self.shown(path));
     }
 
     pub(super) fn trouble(&mut self, path: &Path, what: &str, why: &io::Error) {
-        let told = format!(
+        let text = format!(
             "{} could not {what}: {why}; look at it before you use Git or an editor there",
             self.shown(path)
         );
-        self.troubles.push(told);
+        self.note(Cause::Trouble, text);
     }
 
-    /// Something differs, but was changed after the command.
+    /// Notes that something differs, but was changed after the command.
     pub(super) fn later(&mut self, path: &Path) {
-        let told = format!("{} was changed later, and left as it is; look at it", self.shown(path));
-        self.troubles.push(told);
+        let text = format!("{} was changed later, and left as it is; look at it", self.shown(path));
+        self.note(Cause::Trouble, text);
     }
 
-    pub(super) fn note(&mut self, note: String) {
-        self.notes.push(note);
+    pub(super) fn note(&mut self, cause: Cause, text: String) {
+        self.notes.push(GuardNote { cause, text });
     }
 
     /// The path from the workspace.
@@ -107,16 +97,13 @@ impl GuardReport {
             );
             all.push(GuardNote { cause: Cause::Trouble, text });
         }
-        let kinds = [
-            (Cause::Trouble, self.troubles),
-            (Cause::Appeared, self.appeared),
-            (Cause::Changed, self.changed),
-            (Cause::Limit, self.notes),
-        ];
-        for (cause, texts) in kinds {
-            let more = texts.len().saturating_sub(TEXTS_MAX);
-            let rest = (more > 0).then(|| format!("and {more} more like this"));
-            all.extend(texts.into_iter().take(TEXTS_MAX).chain(rest).map(|text| GuardNote { cause, text }));
+        for cause in [Cause::Trouble, Cause::Appeared, Cause::Changed, Cause::Limit] {
+            let of_kind = self.notes.iter().filter(|note| note.cause == cause);
+            let more = of_kind.clone().count().saturating_sub(TEXTS_MAX);
+            all.extend(of_kind.take(TEXTS_MAX).cloned());
+            if more > 0 {
+                all.push(GuardNote { cause, text: format!("and {more} more like this") });
+            }
         }
         all
     }

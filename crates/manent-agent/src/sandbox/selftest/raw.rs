@@ -8,12 +8,8 @@ use super::super::run::CommandLine;
 use super::stage::TestStage;
 use super::{Control, EscapeTrial, TrialResult, attempts, control, has, inside};
 
-/// A system call with its arguments.
-pub(super) struct SystemCall {
-    attempt: &'static str,
-    number: i64,
-    arguments: &'static [Argument],
-}
+/// The name of an attempt, the number of its system call, and the arguments.
+pub(super) type SystemCall = (&'static str, i64, &'static [Argument]);
 
 /// An argument.
 #[derive(Clone, Copy)]
@@ -28,59 +24,35 @@ enum Argument {
 use Argument::{Number, Victim, Zeros};
 
 pub(super) const ALL: &[SystemCall] = &[
-    SystemCall { attempt: "ptrace a process", number: libc::SYS_ptrace, arguments: &[Number(16), Victim] },
-    SystemCall {
-        attempt: "process_vm_readv",
-        number: libc::SYS_process_vm_readv,
-        arguments: &[Victim, Zeros(16), Number(0), Zeros(16), Number(0), Number(0)],
-    },
-    SystemCall {
-        attempt: "io_uring_setup",
-        number: libc::SYS_io_uring_setup,
-        arguments: &[Number(1), Zeros(120)],
-    },
-    SystemCall {
-        attempt: "user name space",
-        number: libc::SYS_unshare,
-        arguments: &[Number(libc::CLONE_NEWUSER as i64)],
-    },
-    SystemCall {
-        attempt: "keyctl",
-        number: libc::SYS_keyctl,
-        arguments: &[Number(0), Number(-3), Number(0)],
-    },
-    SystemCall { attempt: "bpf", number: libc::SYS_bpf, arguments: &[Number(0), Zeros(72), Number(72)] },
-    SystemCall {
-        attempt: "perf_event_open",
-        number: libc::SYS_perf_event_open,
-        arguments: &[Zeros(128), Number(0), Number(-1), Number(-1), Number(0)],
-    },
-    SystemCall {
-        attempt: "memory without a limit",
-        number: libc::SYS_memfd_create,
-        arguments: &[Zeros(1), Number(0)],
-    },
-    SystemCall {
-        attempt: "System V memory",
-        // Asks only how much there is, and leaves nothing behind.
-        number: libc::SYS_shmctl,
-        arguments: &[Number(0), Number(3), Zeros(256)],
-    },
-    SystemCall {
-        attempt: "TIOCSTI",
-        number: libc::SYS_ioctl,
-        arguments: &[Number(0), Number(libc::TIOCSTI.cast_signed()), Zeros(1)],
-    },
-    SystemCall {
-        attempt: "vsock",
-        number: libc::SYS_socket,
-        arguments: &[Number(libc::AF_VSOCK as i64), Number(libc::SOCK_STREAM as i64), Number(0)],
-    },
-    SystemCall {
-        attempt: "netlink",
-        number: libc::SYS_socket,
-        arguments: &[Number(libc::AF_NETLINK as i64), Number(libc::SOCK_RAW as i64), Number(0)],
-    },
+    ("ptrace a process", libc::SYS_ptrace, &[Number(16), Victim]),
+    (
+        "process_vm_readv",
+        libc::SYS_process_vm_readv,
+        &[Victim, Zeros(16), Number(0), Zeros(16), Number(0), Number(0)],
+    ),
+    ("io_uring_setup", libc::SYS_io_uring_setup, &[Number(1), Zeros(120)]),
+    ("user name space", libc::SYS_unshare, &[Number(libc::CLONE_NEWUSER as i64)]),
+    ("keyctl", libc::SYS_keyctl, &[Number(0), Number(-3), Number(0)]),
+    ("bpf", libc::SYS_bpf, &[Number(0), Zeros(72), Number(72)]),
+    (
+        "perf_event_open",
+        libc::SYS_perf_event_open,
+        &[Zeros(128), Number(0), Number(-1), Number(-1), Number(0)],
+    ),
+    ("memory without a limit", libc::SYS_memfd_create, &[Zeros(1), Number(0)]),
+    // Asks only how much there is, and leaves nothing behind.
+    ("System V memory", libc::SYS_shmctl, &[Number(0), Number(3), Zeros(256)]),
+    ("TIOCSTI", libc::SYS_ioctl, &[Number(0), Number(libc::TIOCSTI.cast_signed()), Zeros(1)]),
+    (
+        "vsock",
+        libc::SYS_socket,
+        &[Number(libc::AF_VSOCK as i64), Number(libc::SOCK_STREAM as i64), Number(0)],
+    ),
+    (
+        "netlink",
+        libc::SYS_socket,
+        &[Number(libc::AF_NETLINK as i64), Number(libc::SOCK_RAW as i64), Number(0)],
+    ),
 ];
 
 /// Both end as our own attempts do: with 0 if it worked, and with the code for "refused" if not.
@@ -97,7 +69,7 @@ sys.exit(code if r == -1 else 0)
 
 pub(super) fn trial(sandbox: &Sandbox, call: &SystemCall) -> Result<EscapeTrial, SandboxError> {
     let interpreter = [("/usr/bin/perl", "-e", PERL), ("/usr/bin/python3", "-c", PYTHON)];
-    let (attempt, expected) = (call.attempt, "refused");
+    let (&(attempt, number, arguments), expected) = (call, "refused");
     let Some((program, option, script)) = interpreter.into_iter().find(|(program, ..)| has(program)) else {
         let got = "neither perl nor python3 is in /usr/bin; install one".to_owned();
         return Ok(EscapeTrial {
@@ -111,8 +83,8 @@ pub(super) fn trial(sandbox: &Sandbox, call: &SystemCall) -> Result<EscapeTrial,
     let words = |stage: &TestStage| -> Vec<OsString> {
         let mut words = vec![program.into(), option.into(), script.into()];
         words.push(attempts::REFUSED.to_string().into());
-        words.push(call.number.to_string().into());
-        words.extend(call.arguments.iter().map(|argument| {
+        words.push(number.to_string().into());
+        words.extend(arguments.iter().map(|argument| {
             OsString::from(match argument {
                 Number(number) => number.to_string(),
                 Victim => stage.targets.victim.to_string(),

@@ -19,81 +19,61 @@ use super::super::stop::StopFlag;
 use super::stage::{TestStage, plant};
 use super::{ATTEMPT_MAX, Control, EscapeTrial, TrialResult, short};
 
-/// An attempt, and its line of shell.
-pub(super) struct RepositoryAttempt {
-    name: &'static str,
-    line: &'static str,
-}
+/// The name of an attempt, and its line of shell.
+pub(super) type RepositoryAttempt = (&'static str, &'static str);
 
 pub(super) const ALL: &[RepositoryAttempt] = &[
-    RepositoryAttempt {
-        name: "fsmonitor in .git/config",
-        line: "printf '[core]\\n fsmonitor = touch PWN\\n' >> .git/config",
-    },
-    RepositoryAttempt { name: "a hook", line: "echo 'touch PWN' > .git/hooks/post-checkout" },
-    RepositoryAttempt { name: ".git/commondir", line: "echo ../evil > .git/commondir" },
-    RepositoryAttempt {
-        name: "replace .git",
-        line: "mv .git aside; mkdir .git; echo evil > .git/config; rm -r aside",
-    },
-    RepositoryAttempt {
-        name: "hard link to .git/config",
-        line: "ln .git/config linked; echo evil >> linked",
-    },
-    RepositoryAttempt { name: "symlink in .git", line: "rm .git/config; ln -s ../evil .git/config" },
-    RepositoryAttempt { name: "config of a nested repository", line: "echo evil >> deep/nested/.git/config" },
-    RepositoryAttempt {
-        name: "rename the parent of a repository",
-        line: "mv deep aside; mkdir -p deep/nested/.git; echo evil > deep/nested/.git/config; rm -rf aside",
-    },
-    RepositoryAttempt { name: "config of a bare repository", line: "echo evil >> bare/config" },
-    RepositoryAttempt {
-        name: "replace a bare repository",
-        line: "mv bare aside; cp -r aside bare; rm -r aside; echo evil > bare/config",
-    },
-    RepositoryAttempt { name: "a new .git file", line: "echo 'gitdir: ../evil' > plain/.git" },
-    RepositoryAttempt { name: "a new .git link", line: "ln -s ../evil plain/.git" },
-    RepositoryAttempt {
-        name: "a new nested repository",
-        line: "mkdir -p new/x/.git/objects new/x/.git/refs; echo 'ref: refs/heads/x' > new/x/.git/HEAD",
-    },
-    RepositoryAttempt {
-        name: "a repository in a closed directory",
-        line: "mkdir -p shut/.git; echo evil > shut/.git/config; chmod 000 shut",
-    },
-    RepositoryAttempt {
-        name: "a new bare repository",
-        line: "mkdir -p new/objects new/refs; echo 'ref: refs/heads/x' > new/HEAD; echo evil > new/config",
-    },
-    RepositoryAttempt {
-        name: "a directory becomes a bare repository",
-        line: "mkdir plain/objects plain/refs; echo 'ref: refs/heads/x' > plain/HEAD",
-    },
-    RepositoryAttempt {
-        name: "the workspace becomes a bare repository",
-        line: "mkdir objects refs; echo 'ref: refs/heads/x' > HEAD",
-    },
-    RepositoryAttempt {
-        name: "a bare repository by commondir",
-        line: "mkdir new; echo 'ref: refs/heads/x' > new/HEAD; echo ../bare > new/commondir",
-    },
-    RepositoryAttempt { name: "change AGENTS.md", line: "echo evil >> AGENTS.md" },
-    RepositoryAttempt { name: "replace AGENTS.md", line: "echo evil > x; mv x AGENTS.md" },
-    RepositoryAttempt { name: "the link CLAUDE.md", line: "rm CLAUDE.md; echo evil > CLAUDE.md" },
-    RepositoryAttempt { name: "what the link GEMINI.md leads to", line: "echo evil > plain/gemini" },
-    RepositoryAttempt {
-        name: "a file in .vscode",
-        line: "echo evil > .vscode/launch.json; echo evil > .vscode/tasks.json",
-    },
-    RepositoryAttempt { name: "a new .envrc", line: "echo evil > .envrc" },
-    RepositoryAttempt { name: "a new .claude", line: "mkdir .claude; echo evil > .claude/settings.json" },
-    RepositoryAttempt { name: "a new .mcp.json in a repository", line: "echo evil > deep/nested/.mcp.json" },
+    ("fsmonitor in .git/config", "printf '[core]\\n fsmonitor = touch PWN\\n' >> .git/config"),
+    ("a hook", "echo 'touch PWN' > .git/hooks/post-checkout"),
+    (".git/commondir", "echo ../evil > .git/commondir"),
+    ("replace .git", "mv .git aside; mkdir .git; echo evil > .git/config; rm -r aside"),
+    ("hard link to .git/config", "ln .git/config linked; echo evil >> linked"),
+    ("symlink in .git", "rm .git/config; ln -s ../evil .git/config"),
+    ("config of a nested repository", "echo evil >> deep/nested/.git/config"),
+    (
+        "rename the parent of a repository",
+        "mv deep aside; mkdir -p deep/nested/.git; echo evil > deep/nested/.git/config; rm -rf aside",
+    ),
+    ("config of a bare repository", "echo evil >> bare/config"),
+    ("replace a bare repository", "mv bare aside; cp -r aside bare; rm -r aside; echo evil > bare/config"),
+    ("a new .git file", "echo 'gitdir: ../evil' > plain/.git"),
+    ("a new .git link", "ln -s ../evil plain/.git"),
+    (
+        "a new nested repository",
+        "mkdir -p new/x/.git/objects new/x/.git/refs; echo 'ref: refs/heads/x' > new/x/.git/HEAD",
+    ),
+    (
+        "a repository in a closed directory",
+        "mkdir -p shut/.git; echo evil > shut/.git/config; chmod 000 shut",
+    ),
+    (
+        "a new bare repository",
+        "mkdir -p new/objects new/refs; echo 'ref: refs/heads/x' > new/HEAD; echo evil > new/config",
+    ),
+    (
+        "a directory becomes a bare repository",
+        "mkdir plain/objects plain/refs; echo 'ref: refs/heads/x' > plain/HEAD",
+    ),
+    ("the workspace becomes a bare repository", "mkdir objects refs; echo 'ref: refs/heads/x' > HEAD"),
+    (
+        "a bare repository by commondir",
+        "mkdir new; echo 'ref: refs/heads/x' > new/HEAD; echo ../bare > new/commondir",
+    ),
+    ("change AGENTS.md", "echo evil >> AGENTS.md"),
+    ("replace AGENTS.md", "echo evil > x; mv x AGENTS.md"),
+    ("the link CLAUDE.md", "rm CLAUDE.md; echo evil > CLAUDE.md"),
+    ("what the link GEMINI.md leads to", "echo evil > plain/gemini"),
+    ("a file in .vscode", "echo evil > .vscode/launch.json; echo evil > .vscode/tasks.json"),
+    ("a new .envrc", "echo evil > .envrc"),
+    ("a new .claude", "mkdir .claude; echo evil > .claude/settings.json"),
+    ("a new .mcp.json in a repository", "echo evil > deep/nested/.mcp.json"),
 ];
 
 pub(super) fn trial(sandbox: &Sandbox, attempt: &RepositoryAttempt) -> Result<EscapeTrial, SandboxError> {
+    let &(name, line) = attempt;
     let (control, _) = attempted(|workspace, _| {
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", attempt.line]).current_dir(workspace);
+        shell.args(["-c", line]).current_dir(workspace);
         let shell = shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         shell.status().map_err(SandboxError::io("make an attempt outside of the sandbox"))?;
         Ok(String::new())
@@ -105,15 +85,14 @@ pub(super) fn trial(sandbox: &Sandbox, attempt: &RepositoryAttempt) -> Result<Es
     let (escaped, got) = attempted(|_, stage| {
         let mut policy = stage.policy(&sandbox.helper);
         policy.limits.wall = ATTEMPT_MAX;
-        let outcome =
-            sandbox.run(&policy, &CommandLine::Shell(attempt.line.to_owned()), &StopFlag::new()?)?;
+        let outcome = sandbox.run(&policy, &CommandLine::Shell(line.to_owned()), &StopFlag::new()?)?;
         Ok(outcome.notes.first().map_or_else(|| short(&outcome.stdout.text()), |note| short(&note.text)))
     })?;
     let (got, verdict) = match escaped {
         Some(path) => (format!("{} is not as it was", path.display()), TrialResult::Escaped),
         None => (got, TrialResult::Held),
     };
-    Ok(EscapeTrial { attempt: attempt.name, expected: "undone", got, control, verdict })
+    Ok(EscapeTrial { attempt: name, expected: "undone", got, control, verdict })
 }
 
 /// Makes an attempt on a place of its own. Gives what is not as it was in it, and what was said.
