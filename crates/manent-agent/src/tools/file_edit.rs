@@ -82,7 +82,8 @@ pub(crate) fn unified_diff(path: &str, before: Option<&[u8]>, after: &[u8]) -> S
 
 /// Refuses what cannot be written, or should not be, and notes in `spot` if a person must allow this one change.
 pub(super) fn check(workspace: &Workspace, spot: &mut ResolvedPath) -> Result<(), ToolError> {
-    let unfit = |why: &str| Err(spot.unfit(why));
+    let path = spot.shown.clone();
+    let unfit = |why: &str| Err(ToolError::Unfit { path, why: why.to_owned() });
     // The user's next `git`, editor or agent executes what stands there, outside of any sandbox.
     spot.once_because = match protection(workspace.disk(), workspace.root(), &spot.real) {
         Some(Protection::Repository) => {

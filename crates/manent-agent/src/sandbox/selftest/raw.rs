@@ -9,11 +9,11 @@ use super::stage::TestStage;
 use super::{Control, EscapeTrial, TrialResult, attempts, control, has, inside};
 
 /// The name of an attempt, the number of its system call, and the arguments.
-pub(super) type SystemCall = (&'static str, i64, &'static [Argument]);
+pub(super) type SystemCall = (&'static str, i64, &'static [CallArgument]);
 
 /// An argument.
 #[derive(Clone, Copy)]
-enum Argument {
+pub(super) enum CallArgument {
     Number(i64),
     /// The number of the process that was planted.
     Victim,
@@ -21,7 +21,7 @@ enum Argument {
     Zeros(usize),
 }
 
-use Argument::{Number, Victim, Zeros};
+use CallArgument::{Number, Victim, Zeros};
 
 pub(super) const ALL: &[SystemCall] = &[
     ("ptrace a process", libc::SYS_ptrace, &[Number(16), Victim]),
