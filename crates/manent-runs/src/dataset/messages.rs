@@ -175,38 +175,19 @@ fn function_calls(calls: &[Call]) -> String {
     out
 }
 
-#[derive(Deserialize)]
-struct WrittenCall {
-    #[serde(default)]
-    id: Value,
-    #[serde(default)]
-    name: Value,
-    #[serde(default, alias = "input", alias = "args")]
-    arguments: Value,
-    #[serde(default)]
-    function: Option<Function>,
-}
-
-#[derive(Deserialize)]
-struct Function {
-    #[serde(default)]
-    name: Value,
-    #[serde(default)]
-    arguments: Value,
-}
-
 /// Calls as we write them, or as OpenAI does.
 fn calls_in(json: &str, cleaner: &mut Cleaner) -> Result<Vec<Call>, SkipReason> {
-    let written: Vec<WrittenCall> = read(json).ok_or(SkipReason::OddShape)?;
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let mut calls = Vec::with_capacity(written.len());
-    for (at, call) in written.into_iter().enumerate() {
-        let (name, arguments) = match call.function {
-            Some(function) => (function.name, function.arguments),
-            None => (call.name, call.arguments),
+    let list: Vec<Value> = read(json).ok_or(SkipReason::OddShape)?;
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let mut calls = Vec::with_capacity(list.len());
+    for (at, call) in list.into_iter().enumerate() {
+        let (function, names) = match &call["function"] {
+            Value::Null => (&call, &["arguments", "input", "args"][..]),
+            function => (function, &["arguments"][..]),
         };
-        let name = text(&name).filter(|name| !name.is_empty()).ok_or(SkipReason::OddShape)?;
-        let id = text(&call.id).filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call-{at}"));
+        let name = text(&function["name"]).ok_or(SkipReason::OddShape)?;
+        let id = text(&call["id"]).unwrap_or_else(|| format!("call-{at}"));
+        let arguments = names.iter().find_map(|name| function.get(name)).cloned().unwrap_or_default();
         calls.push(Call {
             id: cleaner.text(&id).into_owned(),
             name: cleaner.text(&name).into_owned(),

@@ -150,7 +150,7 @@ fn signature(asked: &[ChatMessage], answered: &[ChatMessage]) -> Option<Signatur
     triples.signature()
 }
 
-/// The set of the word triples of a text, for its MinHash signature.
+/// The set of the word triples of a text, for its `MinHash` signature.
 #[derive(Debug, Default)]
 pub(super) struct WordTriples {
     set: MinHash,

@@ -176,7 +176,9 @@ impl<'a> Worker<'a> {
             let rows: Vec<_> =
                 whole.into_iter().map(|draft| self.builder.row(draft, shared.recipe.format)).collect();
             let mut gathered = lock(&shared.gathered);
-            left_out.into_iter().for_each(|why| gathered.counts.leave_out(why));
+            for why in left_out {
+                gathered.counts.leave_out(why);
+            }
             for row in rows {
                 match row {
                     Ok(row) => gathered.add(row)?,

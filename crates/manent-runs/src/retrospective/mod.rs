@@ -17,7 +17,7 @@
 //! | `statements.rs` | [`Statement`]: the findings in words |
 //! | `markdown.rs`, `page.rs` | the report as Markdown, and as a page with charts |
 //! | `lessons.rs` | lessons in the memory, and retiring those that no longer hold |
-//! | `report_store.rs`, `schedule.rs` | [`Reports`]: the report that is kept, and made anew now and then; alerts |
+//! | `report_store.rs` | [`Reports`]: the report that is kept, and made anew now and then; alerts |
 //! | `narrative.rs` | [`Narrative`]: the prose of a model, and what of it is believed |
 
 mod bounded_map;
@@ -30,7 +30,6 @@ mod narrative;
 mod page;
 mod report;
 mod report_store;
-mod schedule;
 mod signature;
 mod statements;
 mod statistics;
@@ -50,8 +49,7 @@ pub use durations::DurationStats;
 pub use lessons::LessonChanges;
 pub use narrative::{Narrative, NarrativePassage, Narrator, ProposedEdit, TASK, schema};
 pub use report::{DayCounts, FailureCluster, OddityCount, Period, Report, SkillStats, Totals};
-pub use report_store::{LastReport, Reports};
-pub use schedule::{Schedule, ScheduleOutcome};
+pub use report_store::{LastReport, Reports, Schedule, ScheduleOutcome};
 pub use statements::{Statement, Topic};
 pub use statistics::{FALSE_ALARMS, Proportion, RUNS_MIN, different, holm, wilson};
 

@@ -1,22 +1,29 @@
-//! The report that is kept: the latest one, as a page and as JSON, in `retro/` in the home of the store.
+//! The report that is kept, and made anew on a schedule: the latest one, as a page and as JSON, in `retro/` in the home
+//! of the store.
 //!
 //! The JSON alone says when it was made and of what, so that all processes have one schedule, which outlives them. Each
 //! file is written whole or not at all. Whoever makes a report holds a lock on the directory; whoever puts it in its
 //! place, or removes runs, holds the right to move sessions, so that no report comes back that shows what was purged
 //! meanwhile. The alerts that were shown stand in a third file, by what they are about: a later report that says the
 //! same of the same thing is no news.
+//!
+//! A report is due when there are runs that the last report did not see, and that report is old enough. The time between
+//! the last report and now counts in either direction, so that a clock that was set back delays a report by no more than
+//! the interval, and costs one report more at most.
 
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use manent::Store;
 use manent_store::{Blobs, Lock, LockMode, LockName, Space, StreamStat, clock, is_temporary};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::ReportQuery;
 use super::narrative::Narrative;
 use super::report::{Report, time};
 use super::statements::Topic;
@@ -255,3 +262,97 @@ const TEXT_CHARS_MAX: usize = 2000;
 const TOLD_MAX: usize = 1000;
 const TOLD_BYTES_MAX: u64 = 1 << 20;
 const MARK_BYTES_MAX: usize = 64;
+
+/// The schedule of reports, and the runs that they are about.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule<'a> {
+    /// The time between two reports.
+    pub every: Duration,
+    /// The time that they look back.
+    pub since: Duration,
+    /// The time now, in milliseconds since 1970.
+    pub now_ms: i64,
+    /// The most time that making one may take: what was read by then is told, and that it is not all.
+    pub within: Duration,
+    /// Stops when it is set: nothing is kept.
+    pub stop: &'a AtomicBool,
+}
+
+/// The outcome of [`Reports::make_if_due`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum ScheduleOutcome {
+    /// There are no runs, or none since the last report.
+    Nothing,
+    /// The last report is not old enough, for so long.
+    NotYet(Duration),
+    /// Another process is making one.
+    Busy,
+    /// Making it was stopped; nothing was kept.
+    Stopped,
+    /// Runs were removed while it was made; nothing was kept.
+    Overtaken,
+    /// There is a new one.
+    Made(Box<Report>),
+}
+
+impl Reports {
+    /// Makes a report if it is time, and nobody else does. `narrate` may have a model add to it.
+    ///
+    /// Where it is not time, nothing is written, and no run is read.
+    pub fn make_if_due(
+        &self,
+        schedule: &Schedule<'_>,
+        narrate: &mut dyn FnMut(&Report) -> Option<Narrative>,
+    ) -> Result<ScheduleOutcome> {
+        if let Err(looked) = self.due(schedule)? {
+            return Ok(looked);
+        }
+        let Some(_right) = self.take()? else { return Ok(ScheduleOutcome::Busy) };
+        // Whoever had it before us may just have made one.
+        let saw = match self.due(schedule)? {
+            Err(looked) => return Ok(looked),
+            Ok(saw) => saw,
+        };
+        let is_stopped = || schedule.stop.load(Ordering::Relaxed);
+        let question = ReportQuery {
+            now_ms: schedule.now_ms,
+            since_ms: Some(schedule.now_ms.saturating_sub(millis(schedule.since))),
+            // Beside other work.
+            threads: 1,
+            stop: Some(schedule.stop),
+            deadline: Instant::now().checked_add(schedule.within),
+            ..ReportQuery::default()
+        };
+        let report = Runs::open(&self.store)?.retrospective(&question, &|_, _| {})?;
+        if is_stopped() {
+            return Ok(ScheduleOutcome::Stopped);
+        }
+        let narrative = narrate(&report);
+        if is_stopped() {
+            return Ok(ScheduleOutcome::Stopped);
+        }
+        let kept = self.keep(&report, narrative.as_ref(), &saw, schedule.now_ms)?;
+        Ok(if kept { ScheduleOutcome::Made(Box::new(report)) } else { ScheduleOutcome::Overtaken })
+    }
+
+    /// The runs of which a report is due; or why none is.
+    fn due(&self, schedule: &Schedule<'_>) -> Result<std::result::Result<RunsSnapshot, ScheduleOutcome>> {
+        let last = self.last();
+        if let Some(left) = last.as_ref().and_then(|last| left(last, schedule)) {
+            return Ok(Err(ScheduleOutcome::NotYet(left)));
+        }
+        let saw = RunsSnapshot::of(&self.store)?;
+        let is_known = last.is_some_and(|last| last.saw == saw.word());
+        Ok(if saw.is_empty() || is_known { Err(ScheduleOutcome::Nothing) } else { Ok(saw) })
+    }
+}
+
+/// Returns the time until the last report is old enough; `None` if it is.
+fn left(last: &LastReport, schedule: &Schedule<'_>) -> Option<Duration> {
+    let apart = Duration::from_millis(last.at_ms.abs_diff(schedule.now_ms));
+    schedule.every.checked_sub(apart).filter(|left| !left.is_zero())
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}

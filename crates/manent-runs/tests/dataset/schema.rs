@@ -40,7 +40,7 @@ fn check_row(format: DatasetFormat, file: &str, row: &Value) {
         DatasetFormat::TrlSft => pair_of(row, &["prompt", "completion"], &[]),
         DatasetFormat::Kto => pair_of(row, &["prompt", "completion"], &["label"]),
         DatasetFormat::TrlDpo if file.starts_with("unpaired") => {
-            pair_of(row, &["prompt", "completion"], &["label"])
+            pair_of(row, &["prompt", "completion"], &["label"]);
         }
         DatasetFormat::TrlDpo if file.starts_with("repair") => pair_of(row, &["prompt", "completion"], &[]),
         DatasetFormat::TrlDpo => pair_of(row, &["prompt", "chosen", "rejected"], &["same_model"]),
