@@ -6,6 +6,7 @@
 mod dependencies;
 mod layers;
 mod modules;
+mod names;
 mod promises;
 mod source;
 mod tree;

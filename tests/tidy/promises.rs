@@ -7,8 +7,8 @@ use super::tree::{files, root};
 #[test]
 fn every_promise_is_proved_by_tests_that_exist() {
     let text = std::fs::read_to_string(root().join("docs/PROMISES.md")).unwrap();
-    let (promises, proof) = text.split_once("\n## Proof\n").expect("the tests stand under the heading Proof");
-    let promised: Vec<&str> = promises.lines().filter_map(promise_of_item).collect();
+    let (list, proof) = text.split_once("\n## Proof\n").expect("the tests stand under the heading Proof");
+    let promised: Vec<&str> = list.lines().filter_map(promise_of_item).collect();
     let rows: Vec<(&str, Vec<&str>)> = proof.lines().filter_map(tests_of_row).collect();
     let proved: Vec<&str> = rows.iter().map(|(promise, _)| *promise).collect();
     assert!(promised.len() > 100, "the promises are items of a list that begin with - **P1.**: {promised:?}");
@@ -31,7 +31,7 @@ fn promise_of_item(line: &str) -> Option<&str> {
     line.strip_prefix("- **")?.split_once(".**").map(|(promise, _)| promise).filter(|name| is_promise(name))
 }
 
-/// Returns the promise and the tests of a row such as `| P7 | `crash::io_errors::name` … |`.
+/// Returns the promise and the tests of a row of the table: the promise in the first column, tests in the second.
 fn tests_of_row(line: &str) -> Option<(&str, Vec<&str>)> {
     let (promise, tests) = line.strip_prefix("| ")?.split_once(" | ")?;
     is_promise(promise).then(|| (promise, tests.split('`').skip(1).step_by(2).collect()))
