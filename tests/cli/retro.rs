@@ -129,11 +129,11 @@ fn a_page_is_there_as_a_whole_or_as_it_was() {
     std::fs::write(&file, "old").unwrap();
     std::os::unix::fs::symlink(&file, &link).unwrap();
     env.manent(&["retro", "--html", link.to_str().unwrap()]).assert_code(0);
-    assert!(std::fs::read_to_string(&file).unwrap().starts_with("<!doctype html>"));
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("<!DOCTYPE html>"));
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink(), "the link stays one");
     assert_eq!(names_in(&dir), ["link.html", "r.html"]);
     let printed = env.done(&["retro", "--html", "-"]);
-    assert!(printed.starts_with("<!doctype html>") && printed.trim_end().ends_with("</html>"), "{printed}");
+    assert!(printed.starts_with("<!DOCTYPE html>") && printed.trim_end().ends_with("</html>"), "{printed}");
     env.manent(&["retro", "--html", dir.to_str().unwrap()]).assert_fails(2, &["pages"]);
     env.manent(&["retro", "--html", "/nowhere/at/all.html"]).assert_fails(1, &["/nowhere/at/all.html"]);
     assert_eq!(names_in(&dir), ["link.html", "r.html"]);
