@@ -115,8 +115,8 @@ fn is_source_file(name: &str) -> bool {
 
 #[test]
 fn visible_types_and_doc_openings_are_found() {
-    let text = "/// Keeps.\n/// More.\npub(crate) struct One<T>(T);\n\n    /// What\n    pub enum Two {}\nstruct Three;\n\
-                pub type Four = u8;\npub(in crate::x) trait Five: Six {}\npub fn six() {}\n";
+    let text = "/// Keeps.\n/// More.\npub(crate) struct One<T>(T);\n\n    /// What\n    pub enum Two {}\n\
+                struct Three;\npub type Four = u8;\npub(in crate::x) trait Five: Six {}\npub fn six() {}\n";
     assert_eq!(visible_types(text).collect::<Vec<_>>(), ["One", "Two", "Four", "Five"]);
     assert_eq!(doc_openings(text), [(1, "Keeps."), (5, "What")]);
     assert_eq!(first_word("It's"), "It");

@@ -1,8 +1,8 @@
 //! Keys under which records are known, so that an append whose outcome is unknown can be tried again.
 //!
 //! A [`KeyRule`] says which keys a line has and how far back keys count. A [`KeyIndex`] holds where the records with
-//! these keys lie, and [`deduplicate`] decides which bodies of an append are written. Every backend uses the three; what
-//! is special about files is in `log/keys.rs`.
+//! these keys lie, and [`deduplicate`] decides which bodies of an append are written. Every backend uses the three;
+//! what is special about files is in `log/keys.rs`.
 
 use std::collections::HashMap;
 

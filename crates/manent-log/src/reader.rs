@@ -204,8 +204,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Moves before the line at `offset`, where the caller read the number `seq` before. Where the log is another one by
-    /// now, what comes first is something else, or damage, or nothing: compare.
+    /// Moves before the line at `offset`, where the caller read the number `seq` before. Where the log is another one
+    /// by now, what comes first is something else, or damage, or nothing: compare.
     pub fn seek_offset(&mut self, offset: u64, seq: u64) -> Result<()> {
         self.reset(SMALL_BLOCK_BYTES);
         self.origin = tail::detect_at_once(&*self.file, &self.path)?;

@@ -17,7 +17,7 @@
 //! | `pack.rs` | archived files: compressed (feature `archive`), and read as if they were plain |
 //! | `key.rs` | [`SessionKey`]: the name of a stream, and its file name |
 //! | `header.rs` | [`HeaderNames`]: what a backend reads of a header |
-//! | `clock.rs`, `human_time.rs` | [`clock`]: the time as records write it; [`human_time`]: times as people write them |
+//! | `clock.rs`, `human_time.rs` | [`clock`]: time in records; [`human_time`]: times and durations that people write |
 //! | `error.rs` | [`Error`]: what can go wrong |
 
 mod blobs;

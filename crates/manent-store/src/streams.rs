@@ -45,9 +45,9 @@
 //! A backend that keeps lines in rows, such as the tables of a database, gets its reader and most of its writer from
 //! [`rows`](crate::rows), and leases and locks between threads from [`ThreadLocks`](crate::thread_locks::Holders).
 //! [`KeyIndex`](manent_log::KeyIndex) finds records by their keys; it is kept between appends, so that a stream is read
-//! once and then only as far as it grew.
-//! [`StreamFilter::takes`], [`StreamFilter::arrange`] and [`compare_streams`] answer [`Streams::list`] and [`Streams::changes`]
-//! from a list of everything. [`InMemory`](crate::InMemory) is made of these and is a good place to begin.
+//! once and then only as far as it grew. [`StreamFilter::takes`], [`StreamFilter::arrange`] and [`compare_streams`]
+//! answer [`Streams::list`] and [`Streams::changes`] from a list of everything. [`InMemory`](crate::InMemory) is made
+//! of these and is a good place to begin.
 //!
 //! - A design that works: a name (space, place, key, id) apart from a content (a row of lines). Moving changes the
 //!   name, replacing gives the name another content, and a reader keeps its content alive.

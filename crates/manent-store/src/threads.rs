@@ -11,8 +11,8 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use crate::sync::lock;
 
 /// Maps `items` with `work` on as many threads as there are processors, at most `threads_max`; the results are in the
-/// order of the items. Each thread takes the next item as soon as it is done with the last, because one of them may have
-/// a processor to itself. A panic of `work` is passed on to the caller.
+/// order of the items. Each thread takes the next item as soon as it is done with the last, because one of them may
+/// have a processor to itself. A panic of `work` is passed on to the caller.
 pub fn parallel_map<T: Sync, R: Send>(
     items: &[T],
     threads_max: usize,

@@ -134,8 +134,8 @@ static SHAPES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("(?-u:{})", SHAPED.iter().map(shape).collect::<Vec<_>>().join("|"))).ok()
 });
 
-/// The beginnings of [`SHAPED`]. Most texts hold nothing that looks like a credential, and finding that out this way takes
-/// less time than compiling the expressions that would find one.
+/// The beginnings of [`SHAPED`]. Most texts hold nothing that looks like a credential, and finding that out this way
+/// takes less time than compiling the expressions that would find one.
 static SHAPE_STARTS: LazyLock<Option<AhoCorasick>> =
     LazyLock::new(|| AhoCorasick::new(SHAPED.iter().flat_map(|(starts, _)| *starts)).ok());
 

@@ -64,8 +64,8 @@ impl MinHash {
     }
 
     /// Returns a signature in which an empty bin copies the next one that is not, changed by the distance to it
-    /// (densification by rotation). The estimate varies more for sets of only a few elements. Data sets stay with it, so
-    /// that the rows that are left out of them as near-duplicates do not change.
+    /// (densification by rotation). The estimate varies more for sets of only a few elements. Data sets stay with it,
+    /// so that the rows that are left out of them as near-duplicates do not change.
     #[must_use]
     pub fn rotated_signature(&self) -> Signature {
         let mut filled = self.bins;

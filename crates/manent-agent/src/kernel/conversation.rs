@@ -1,5 +1,5 @@
-//! A conversation, as a handle that can be asked from anywhere. Its actor holds the lease of the session from a question
-//! to the end of the answer.
+//! A conversation, as a handle that can be asked from anywhere. Its actor holds the lease of the session from a
+//! question to the end of the answer.
 
 use std::sync::Arc;
 

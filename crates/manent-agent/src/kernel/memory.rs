@@ -1,8 +1,8 @@
 //! The memory of all conversations: items that fit a question are selected, and what a conversation wants remembered is
 //! written, one item after another, so that two conversations that learn the same thing at once write it once.
 //!
-//! A conversation goes on without a memory that is slow or cannot be read: it is waited for only shortly, and its errors
-//! are reported and end no answer.
+//! A conversation goes on without a memory that is slow or cannot be read: it is waited for only shortly, and its
+//! errors are reported and end no answer.
 
 use std::time::Duration;
 

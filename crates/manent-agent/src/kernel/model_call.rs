@@ -1,8 +1,8 @@
 //! Calls of models: so many at once, those that a person waits for apart from the others.
 //!
-//! An answer that is streamed has no limit of time, only of size and silence: whoever reads it can stop it. One of which
-//! only the whole is wanted ([`ModelCalls::ask`]) must come within a time. A client that panics ends one answer; what
-//! came of it until then is kept.
+//! An answer that is streamed has no limit of time, only of size and silence: whoever reads it can stop it. One of
+//! which only the whole is wanted ([`ModelCalls::ask`]) must come within a time. A client that panics ends one answer;
+//! what came of it until then is kept.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
-//! The task that reports on what skills did, on a schedule. No conversation waits for it, and nothing waits for its end:
-//! when the kernel ends it is stopped, and what it was at is done next time.
+//! The task that reports on what skills did, on a schedule. No conversation waits for it, and nothing waits for its
+//! end: when the kernel ends it is stopped, and what it was at is done next time.
 //!
 //! Its state is on the disk: the time and the runs of the last report. So any number of processes have one schedule.
 

@@ -1,8 +1,8 @@
 //! The tools of all conversations, and their calls: each is prepared, decided on, and run.
 //!
 //! Preparing, previewing and running block, and go to a queue with so many places; a call that waits for a person takes
-//! none of them. A tool that panics ends one call. One that does not end is waited for no longer than a limit, or than a
-//! stop and some seconds; then its outcome is unknown, and the conversation goes on.
+//! none of them. A tool that panics ends one call. One that does not end is waited for no longer than a limit, or than
+//! a stop and some seconds; then its outcome is unknown, and the conversation goes on.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
 //! Clients of models.
 //!
-//! There are three providers: Ollama by its native interface, any server with OpenAI's chat completions, and [`Recall`],
-//! which is not a model but answers from the store when no model is available. All take the same [`Request`], report the
-//! same [`ReplyEvent`]s while the answer arrives, and return the same [`Reply`] or [`ModelError`].
+//! There are three providers: Ollama by its native interface, any server with OpenAI's chat completions, and
+//! [`Recall`], which is not a model but answers from the store when no model is available. All take the same
+//! [`Request`], report the same [`ReplyEvent`]s while the answer arrives, and return the same [`Reply`] or
+//! [`ModelError`].
 //!
 //! To cancel a request, drop its future: the connection is closed, and the server stops. Everything that arrived until
 //! then has been reported as events.

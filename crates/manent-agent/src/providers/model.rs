@@ -37,8 +37,8 @@ pub trait ModelClient: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Asks, and tells what comes. Dropping the future cancels the request. The limits of [`super::RetryPolicy`] are the
-    /// client's to keep.
+    /// Asks, and tells what comes. Dropping the future cancels the request. The limits of [`super::RetryPolicy`] are
+    /// the client's to keep.
     fn chat<'a>(
         &'a self,
         request: &'a Request,

@@ -427,9 +427,9 @@ fn parse_chunk(data: &str) -> Option<Chunk<'_>> {
     if data.trim_start().starts_with('{') { serde_json::from_str(data).ok() } else { None }
 }
 
-// Tool calls arrive in parts. The rule is one index for each call, its id and name in the first part, and then pieces of
-// the arguments. Some servers leave out the index, give each call the index 0, repeat the id with each piece, or send
-// calls whole.
+// Tool calls arrive in parts. The rule is one index for each call, its id and name in the first part, and then pieces
+// of the arguments. Some servers leave out the index, give each call the index 0, repeat the id with each piece, or
+// send calls whole.
 
 /// A part of a call as it comes.
 #[derive(Deserialize)]

@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-/// Limits of time, tries and size. [`Config::retry_policy`](crate::config::Config::retry_policy) makes them of the settings.
+/// Limits of time, tries and size. [`Config::retry_policy`](crate::config::Config::retry_policy) makes them of the
+/// settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// For a connection.

@@ -81,8 +81,8 @@ impl Sandbox {
     /// runs in the same workspace.
     ///
     /// When this comes back, nothing that the command started is running any more, and what it did to repositories and
-    /// protected names is undone ([`CommandOutcome::notes`]). Memory is bounded by the limit for output, whatever the command
-    /// prints.
+    /// protected names is undone ([`CommandOutcome::notes`]). Memory is bounded by the limit for output, whatever the
+    /// command prints.
     pub fn run(
         &self,
         policy: &SandboxPolicy,

@@ -10,8 +10,8 @@ use super::error::SandboxError;
 
 /// A flag that ends a command, with all that it started. Clones are the same flag.
 ///
-/// An asynchronous caller keeps a [`StopFlag::on_drop`] beside the task that runs the command: if its future is dropped,
-/// the command ends.
+/// An asynchronous caller keeps a [`StopFlag::on_drop`] beside the task that runs the command: if its future is
+/// dropped, the command ends.
 #[derive(Debug, Clone)]
 pub struct StopFlag {
     raised: Arc<OwnedFd>,

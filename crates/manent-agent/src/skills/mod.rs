@@ -5,8 +5,8 @@
 //! to a file, it gets that ([`Skill::file`]), and never one that lies elsewhere.
 //!
 //! A skill is text from anywhere. What is wrong with it is named and the rest is used; what a project brings is used
-//! only as far as the user trusted it ([`TrustedFolders`]): what was added or changed since then is held back. No text of a
-//! skill can end the block that it is given in.
+//! only as far as the user trusted it ([`TrustedFolders`]): what was added or changed since then is held back. No text
+//! of a skill can end the block that it is given in.
 //!
 //! ```
 //! use manent::log::RealDisk;

@@ -1,9 +1,9 @@
 //! Tools: what a model can do, as it asks for it, within what it may.
 //!
-//! A call goes through four steps. [`Tools::prepare`] reads its arguments with goodwill and finds what it is about,
-//! and has changed and shown nothing yet. [`crate::policy::ToolPolicy::decide`] says whether it may be done.
-//! [`PreparedCall::preview`] shows a person what would change. [`PreparedCall::run`] does that and nothing else: a file that
-//! changed since it was shown is left as it is.
+//! A call goes through four steps. [`Tools::prepare`] reads its arguments with goodwill and finds what it is about, and
+//! has changed and shown nothing yet. [`crate::policy::ToolPolicy::decide`] says whether it may be done.
+//! [`PreparedCall::preview`] shows a person what would change. [`PreparedCall::run`] does that and nothing else: a file
+//! that changed since it was shown is left as it is.
 //!
 //! Files are those of the workspace, behind all links, and never those that are hidden. All that a model gets back is
 //! bounded, whatever a file holds, and every refusal says what would be right.

@@ -1,5 +1,5 @@
-//! The logs beside the sessions: memory, inbox, journal of consolidation and runs. `verify` and `repair` treat them like
-//! sessions.
+//! The logs beside the sessions: memory, inbox, journal of consolidation and runs. `verify` and `repair` treat them
+//! like sessions.
 
 use std::borrow::Cow;
 

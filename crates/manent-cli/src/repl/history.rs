@@ -1,9 +1,9 @@
 //! The history of typed lines, kept for the next chat: a file with one line an entry that is only ever appended to, so
 //! that two chats at once lose nothing of each other.
 //!
-//! The history is a convenience and may hold secrets. So a file that others could have written or could read is not used, and
-//! whatever is wrong with it is a warning, never a failure. When it has grown, the last entries are written anew and
-//! put in its place; a lock on the file itself keeps those who add away for that moment.
+//! The history is a convenience and may hold secrets. So a file that others could have written or could read is not
+//! used, and whatever is wrong with it is a warning, never a failure. When it has grown, the last entries are written
+//! anew and put in its place; a lock on the file itself keeps those who add away for that moment.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! Markdown on a terminal, while it comes: a machine that takes one character after the other, so that it gives the
 //! same whatever the pieces are in which a model speaks.
 //!
-//! The renderer styles what stands on a line and changes nothing of the text but the marks that it styles: `**bold**` is bold
-//! without its stars. What may be a mark is held back until it is one; if it is none by the end of the line, or by
-//! [`HELD_CHARS_MAX`] characters, it is shown as it was written. Lines are broken by the terminal. Rows of tables and
-//! lines of code are left alone.
+//! The renderer styles what stands on a line and changes nothing of the text but the marks that it styles: `**bold**`
+//! is bold without its stars. What may be a mark is held back until it is one; if it is none by the end of the line, or
+//! by [`HELD_CHARS_MAX`] characters, it is shown as it was written. Lines are broken by the terminal. Rows of tables
+//! and lines of code are left alone.
 //!
 //! The text has come through `term`: no character of it drives the terminal.
 

@@ -1,5 +1,5 @@
-//! The card (`README.md`), which Hugging Face shows, and reads to load a data set. The columns are declared there: a loader that
-//! had to guess them from the first rows would fail at the first row that has more.
+//! The card (`README.md`), which Hugging Face shows, and reads to load a data set. The columns are declared there: a
+//! loader that had to guess them from the first rows would fail at the first row that has more.
 
 use std::fmt::Write as _;
 

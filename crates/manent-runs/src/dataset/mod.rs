@@ -1,13 +1,13 @@
 //! Data sets for training models, made of what skills did.
 //!
-//! A row is one attempt of which somebody checked how it came out: the prompt of the model, and its answer. All of it is
-//! taken from the logs of runs and the sessions they quote; the same logs give the same files, to the byte.
+//! A row is one attempt of which somebody checked how it came out: the prompt of the model, and its answer. All of it
+//! is taken from the logs of runs and the sessions they quote; the same logs give the same files, to the byte.
 //!
 //! Logs are read once, on several threads. Attempts become drafts; the passages that they quote are looked up, each
-//! session read forwards; a draft becomes the text of a row, without credentials, and goes to a spool on the disk. About
-//! a hundred bytes of each row stay in memory. When all rows are known, duplicates are left out, rows are assigned to
-//! training or validation and put into pairs, and the files are written under a temporary name. The last step is a
-//! rename.
+//! session read forwards; a draft becomes the text of a row, without credentials, and goes to a spool on the disk.
+//! About a hundred bytes of each row stay in memory. When all rows are known, duplicates are left out, rows are
+//! assigned to training or validation and put into pairs, and the files are written under a temporary name. The last
+//! step is a rename.
 //!
 //! | file | about |
 //! |---|---|

@@ -1,5 +1,6 @@
-//! Looks up the records of sessions that drafts quote. Drafts come in the order of the runs, which is nearly that of the sessions, so each
-//! session is read forwards once; within a handful of drafts, what they quote is looked up in the order of the records.
+//! Looks up the records of sessions that drafts quote. Drafts come in the order of the runs, which is nearly that of
+//! the sessions, so each session is read forwards once; within a handful of drafts, what they quote is looked up in the
+//! order of the records.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

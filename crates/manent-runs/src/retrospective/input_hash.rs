@@ -1,5 +1,5 @@
-//! A hash of JSON values that does not depend on the order of members, on blanks, or on how a number is written, to find
-//! runs on the same input.
+//! A hash of JSON values that does not depend on the order of members, on blanks, or on how a number is written, to
+//! find runs on the same input.
 
 use std::hash::{BuildHasher, Hash};
 

@@ -48,7 +48,7 @@ impl Report {
                 }
             }
         };
-        page.into_string()
+        page.into_string() + "\n"
     }
 }
 

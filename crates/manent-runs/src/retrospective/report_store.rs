@@ -7,9 +7,9 @@
 //! meanwhile. The alerts that were shown stand in a third file, by what they are about: a later report that says the
 //! same of the same thing is no news.
 //!
-//! A report is due when there are runs that the last report did not see, and that report is old enough. The time between
-//! the last report and now counts in either direction, so that a clock that was set back delays a report by no more than
-//! the interval, and costs one report more at most.
+//! A report is due when there are runs that the last report did not see, and that report is old enough. The time
+//! between the last report and now counts in either direction, so that a clock that was set back delays a report by no
+//! more than the interval, and costs one report more at most.
 
 use std::collections::HashSet;
 use std::io;

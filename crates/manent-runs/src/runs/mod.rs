@@ -2,8 +2,8 @@
 //!
 //! One log a session, in `runs/` beside the sessions. A run that begins is a record (`run-start`), and its end is
 //! another (`run`) with the same `run_id`: one without an end shows as a run whose outcome is unknown. A verdict that
-//! somebody gives on a run afterwards is a third (`run-verdict`). Entries that other programs wrote, without numbers and
-//! checksums, are read as they are.
+//! somebody gives on a run afterwards is a third (`run-verdict`). Entries that other programs wrote, without numbers
+//! and checksums, are read as they are.
 //!
 //! | file | about |
 //! |---|---|

@@ -81,6 +81,7 @@ fn lock_error(error: manent_log::Error) -> Error {
     }
 }
 
-/// The longest wait of somebody who only looks. Whoever moves sessions holds the lock for a few renames and their syncs.
+/// The longest wait of somebody who only looks. Whoever moves sessions holds the lock for a few renames and their
+/// syncs.
 pub(super) const LOOK_WAIT_MAX: Duration = Duration::from_millis(200);
 pub(super) const STORE_WAIT_MIN: Duration = Duration::from_secs(10);

@@ -429,8 +429,8 @@ impl Streams for Files {
         }))
     }
 
-    /// Searches the bytes of the file as they are, without reading records. That is many times faster, for a caller that
-    /// seldom finds what it looks for.
+    /// Searches the bytes of the file as they are, without reading records. That is many times faster, for a caller
+    /// that seldom finds what it looks for.
     fn may_contain(&self, id: &StreamId, bytes: &[u8]) -> Result<bool> {
         let (path, found) = self.dir.look_for_live(id.space, &id.key, "")?;
         let Some(info) = found else { return Ok(false) };

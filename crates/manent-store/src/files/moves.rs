@@ -1,4 +1,5 @@
-//! Changing where a session's file is (archive, trash, restore, delete) and its form (packing, unpacking, replacing it).
+//! Changing where a session's file is (archive, trash, restore, delete) and its form (packing, unpacking, replacing
+//! it).
 //!
 //! A move is one rename, which happens wholly or not at all, under the lock of the store and the lock of the file. What
 //! comes before it can be repeated, and what comes after it can be missed. A rename that would replace something does

@@ -337,8 +337,8 @@ const SENTENCES_MAX: usize = 200;
 /// Lines that a program broke are as long.
 const WRAPPED_CHARS: usize = 40;
 const FENCE_MIN: usize = 3;
-/// Abbreviations, whose full stop ends no sentence. They are rare, 3 in the 653 turns of users in tests/quality, but half
-/// a sentence may say the opposite of the whole.
+/// Abbreviations, whose full stop ends no sentence. They are rare, 3 in the 653 turns of users in tests/quality, but
+/// half a sentence may say the opposite of the whole.
 const ABBREVIATED: [&str; 12] =
     ["mr", "mrs", "ms", "dr", "st", "prof", "vs", "etc", "approx", "ca", "bzw", "resp"];
 

@@ -6,7 +6,7 @@
 //! | file | about |
 //! |---|---|
 //! | `mod.rs` | [`Context`], and how a store makes one |
-//! | `part.rs` | the part of a session that a context is made of, and its tail that a [`Session`](crate::Session) keeps |
+//! | `part.rs` | the records that a context is made of, and the tail that a [`Session`](crate::Session) keeps |
 //! | `records.rs` | the records that shape a context: `context`, `compaction`, `undo` |
 //! | `render.rs` | the fold from records to messages: a machine of four states |
 //! | `compact.rs` | making a context smaller by appending a record |

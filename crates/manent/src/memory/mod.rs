@@ -254,7 +254,8 @@ impl Memory {
         Ok(self.core.active()?.damage.clone())
     }
 
-    /// Takes the right to write, waiting for another writer at most `wait`, and keeps it until the [`MemoryWriter`] is dropped.
+    /// Takes the right to write, waiting for another writer at most `wait`, and keeps it until the [`MemoryWriter`] is
+    /// dropped.
     ///
     /// If it is held elsewhere, that is [`Error::MemoryHeld`].
     pub fn writer(&self, wait: Duration) -> Result<MemoryWriter<'_>> {

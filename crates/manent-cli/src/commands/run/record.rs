@@ -1,7 +1,7 @@
 //! `manent run record [SESSION] [JSON|-]`: entries that other programs made, each once.
 //!
-//! Entries that arrive together are committed together, by session. One entry that cannot be recorded keeps none of the others
-//! out: it is named, and the exit code says that there was one.
+//! Entries that arrive together are committed together, by session. One entry that cannot be recorded keeps none of the
+//! others out: it is named, and the exit code says that there was one.
 
 use std::io::IsTerminal;
 
