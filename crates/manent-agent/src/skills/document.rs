@@ -21,7 +21,7 @@ impl SkillDocument {
     /// Reads a file that lies in a directory of this name.
     ///
     /// ```
-    /// use manent_agent::skills::Document;
+    /// use manent_agent::skills::SkillDocument;
     /// let text = "---\nname: notes\ndescription: Takes notes. Use it when asked to.\n---\nWrite them down.\n";
     /// let document = SkillDocument::read(text.as_bytes(), "notes");
     /// assert_eq!(document.manifest.name, "notes");
