@@ -44,7 +44,7 @@ pub use catalogue::listing::{IndexState, Listing, PlaceStats, ReindexReport, Sto
 pub use catalogue::missing::MissingSession;
 pub use corpus::{Content, Corpus, Document, LossPolicy, REDACTED, ScoreScope, StreamOrigin};
 pub use error::{Error, Result};
-pub use query::search::{Coverage, Hit, SearchResults};
+pub use query::search::{Hit, SearchResults};
 pub use query::snippet::{SNIPPET_CHARS, Snippet};
 pub use query::{QUERY_BYTES_MAX, QUERY_CLAUSES_MAX, Query, QueryError};
 pub use refresh::index_dir::IndexDir;

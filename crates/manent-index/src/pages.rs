@@ -158,7 +158,8 @@ impl std::ops::Deref for Bytes {
     }
 }
 
-fn fill(file: &dyn Blob, buffer: &mut [u8], offset: u64) -> IndexResult<()> {
+/// Reads exactly as many bytes as the buffer takes.
+pub(crate) fn fill(file: &dyn Blob, buffer: &mut [u8], offset: u64) -> IndexResult<()> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read_at(&mut buffer[filled..], offset + filled as u64) {
@@ -232,21 +233,6 @@ impl<'a> VarintReader<'a> {
             }
             _ => self.next_long(),
         }
-    }
-
-    /// Reads several numbers at once: most take one byte each, which one comparison finds out for all of them.
-    #[inline]
-    pub(crate) fn next_few<const N: usize>(&mut self) -> IndexResult<[u64; N]> {
-        let few = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<N>);
-        if let Some(few) = few.filter(|few| few.iter().fold(0, |all, byte| all | byte) < 0x80) {
-            self.at += N;
-            return Ok(few.map(u64::from));
-        }
-        let mut numbers = [0; N];
-        for number in &mut numbers {
-            *number = self.next()?;
-        }
-        Ok(numbers)
     }
 
     fn next_long(&mut self) -> IndexResult<u64> {

@@ -40,9 +40,7 @@ impl Store {
         let archived = match at.place {
             Place::Live => self.with_move_lock(|| self.relocate(at, Place::Archive))?,
             Place::Archive => at.clone(),
-            Place::Trash => {
-                return Err(not_live(at));
-            }
+            Place::Trash => return Err(not_live(at)),
         };
         match self.retry_while_held(|| self.pack(&archived, progress)) {
             Ok(()) => Ok(archived),

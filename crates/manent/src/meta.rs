@@ -40,18 +40,10 @@ pub struct Parent {
 }
 
 impl Meta {
-    /// Reads the line of a header.
+    /// Reads the line of a header; `None` if this is not one of ours. Each member is looked at on its own, so that one
+    /// of another shape, written by somebody newer, hides no other.
     pub(crate) fn of_line(line: &[u8]) -> Option<Meta> {
-        Meta::of(&Entry { seq: 0, offset: 0, bytes: line, verified: true })
-    }
-
-    /// Reads a header; `None` if this is not one of ours. Each member is looked at on its own, so that one of another
-    /// shape, written by somebody newer, hides no other.
-    pub(crate) fn of(entry: &Entry<'_>) -> Option<Meta> {
-        if entry.seq != 0 || !entry.verified {
-            return None;
-        }
-        let record = Record::of(entry)?;
+        let record = Record::of(&Entry { seq: 0, offset: 0, bytes: line, verified: true })?;
         let members = manent_log::members_of(record.member("meta")?)?;
         let json = |name: &str| members.iter().rfind(|(n, _)| n == name).map(|(_, json)| *json);
         let string = |name: &str| json(name).and_then(|json| serde_json::from_str::<String>(json).ok());

@@ -78,13 +78,13 @@ impl Reader {
             return Ok(true);
         }
         while let Some(part) = self.parts.front_mut() {
-            let Some(parent) = &part.until else { return part.records.advance() };
+            let Some(parent) = &part.until else { return Ok(part.records.reader.advance()?) };
             if part.done {
                 self.parts.pop_front();
                 continue;
             }
-            let found = part.records.advance()?;
-            match part.records.item().filter(|_| found) {
+            let found = part.records.reader.advance()?;
+            match part.records.reader.item().filter(|_| found) {
                 // The header of a parent says nothing about the session that is read.
                 Some(LogItem::Entry(entry)) if entry.seq == 0 && entry.verified => continue,
                 Some(LogItem::Entry(entry)) if entry.seq == parent.upto => {
@@ -109,13 +109,13 @@ impl Reader {
     pub fn item(&self) -> Option<LogItem<'_>> {
         match self.broken {
             Some(damage) => Some(LogItem::Damage(damage)),
-            None => self.parts.front()?.records.item(),
+            None => self.parts.front()?.records.reader.item(),
         }
     }
 
     /// Returns how the session ended when [`Reader::advance`] last found nothing.
     pub fn end(&self) -> LogEnd {
-        self.parts.back().map_or(LogEnd::Clean, |part| part.records.end())
+        self.parts.back().map_or(LogEnd::Clean, |part| part.records.reader.end())
     }
 
     /// Returns the header of the session, or `None` if another program wrote the session.
@@ -148,19 +148,17 @@ impl Reader {
         match self.parts.make_contiguous() {
             [part] if part.records.meta().is_none_or(|meta| meta.parent.is_none()) => {
                 self.broken = None;
-                part.records.seek(start)
+                part.records.reader.seek(start.seek())?;
             }
-            _ => {
-                *self = store.read(at, start)?;
-                Ok(())
-            }
+            _ => *self = store.read(at, start)?,
         }
+        Ok(())
     }
 
     /// Returns what became of the session since it was read to its end.
     fn change(&self) -> Result<FileChange> {
         match (self.parts.back(), &self.awaited) {
-            (Some(part), _) => part.records.change(),
+            (Some(part), _) => Ok(part.records.reader.poll()?),
             (None, Some((store, key, _))) if store.exists(key)? => Ok(FileChange::Grew),
             (None, _) => Ok(FileChange::None),
         }
@@ -199,7 +197,7 @@ fn read_once(streams: &dyn Streams, at: &StreamId, start: Start) -> Result<Reade
     let mut until: Option<Parent> = None;
     loop {
         let parent = records.meta().and_then(|meta| meta.parent.clone());
-        let missing = records.missing();
+        let missing = records.missing;
         reader.parts.push_front(Part { records, until: until.take(), done: false });
         let Some(parent) = parent else { break };
         let start = match start {
@@ -317,6 +315,7 @@ impl Start {
 pub(crate) struct Records {
     reader: Box<dyn StreamReader>,
     meta: Option<Meta>,
+    /// After [`Start::Tail`]: the number of turns asked for that were not there.
     missing: u64,
 }
 
@@ -337,45 +336,14 @@ impl Records {
         Ok(Records { reader, meta, missing })
     }
 
-    /// Moves to another place.
-    pub(crate) fn seek(&mut self, start: Start) -> Result<()> {
-        self.missing = self.reader.seek(start.seek())?;
-        Ok(())
-    }
-
-    /// Moves to the next record or damage. Returns false if there is none; more may come when the stream has grown.
-    pub(crate) fn advance(&mut self) -> Result<bool> {
-        Ok(self.reader.advance()?)
-    }
-
-    /// Returns what [`Records::advance`] moved to.
-    pub(crate) fn item(&self) -> Option<LogItem<'_>> {
-        self.reader.item()
-    }
-
     /// Moves to the next record or damage and returns it.
     pub(crate) fn next(&mut self) -> Result<Option<LogItem<'_>>> {
         Ok(self.reader.next()?)
     }
 
-    /// Returns how the stream ended when [`Records::advance`] last found nothing.
-    pub(crate) fn end(&self) -> LogEnd {
-        self.reader.end()
-    }
-
-    /// Returns what became of the stream since it was read to its end.
-    pub(crate) fn change(&self) -> Result<FileChange> {
-        Ok(self.reader.poll()?)
-    }
-
     /// Returns what the header says; `None` if the stream is another program's.
     pub(crate) fn meta(&self) -> Option<&Meta> {
         self.meta.as_ref()
-    }
-
-    /// After [`Start::Tail`]: returns how many of the turns asked for were not there.
-    pub(crate) fn missing(&self) -> u64 {
-        self.missing
     }
 }
 

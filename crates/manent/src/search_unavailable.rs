@@ -24,16 +24,16 @@ pub(crate) enum Background {
 #[derive(Debug, Clone)]
 pub(crate) struct SessionIndex;
 
-impl SessionIndex {
-    pub(crate) fn new(
-        _streams: &Arc<dyn Streams>,
-        _blobs: Option<&Arc<dyn Blobs>>,
-        _options: &StoreOptions,
-        _background: Background,
-    ) -> SessionIndex {
-        SessionIndex
-    }
+pub(crate) fn session_index(
+    _streams: &Arc<dyn Streams>,
+    _blobs: Option<&Arc<dyn Blobs>>,
+    _options: &StoreOptions,
+    _background: Background,
+) -> SessionIndex {
+    SessionIndex
+}
 
+impl SessionIndex {
     pub(crate) fn note_written(&self, _key: &SessionKey) {}
 
     pub(crate) fn announce_purge(&self, _sessions: &[StreamId]) {}

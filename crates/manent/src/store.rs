@@ -26,7 +26,7 @@ use crate::error::{Error, Result, if_found};
 use crate::meta::{Parent, session_header};
 use crate::reader::Reader;
 use crate::reader::Start;
-use crate::search::{Background, SessionIndex};
+use crate::search::{Background, SessionIndex, session_index};
 use crate::transcript::Transcript;
 use crate::{Durability, Expect};
 
@@ -55,17 +55,8 @@ pub struct Store {
     blobs: Option<Arc<dyn Blobs>>,
     options: Arc<StoreOptions>,
     index: SessionIndex,
-    extensions: Arc<Extensions>,
-}
-
-/// Values that other parts of the library keep for as long as a store is open, one of each type.
-#[derive(Default)]
-struct Extensions(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
-
-impl std::fmt::Debug for Extensions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Extensions")
-    }
+    /// Values that other parts of the library keep for as long as a store is open, one of each type.
+    extensions: Arc<Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>,
 }
 
 /// Options of a store.
@@ -138,7 +129,7 @@ impl Store {
         options: StoreOptions,
         background: Background,
     ) -> Store {
-        let index = SessionIndex::new(&streams, blobs.as_ref(), &options, background);
+        let index = session_index(&streams, blobs.as_ref(), &options, background);
         Store { streams, blobs, options: Arc::new(options), index, extensions: Arc::default() }
     }
 
@@ -160,7 +151,7 @@ impl Store {
     /// Returns the value of a type that lives as long as the store, made by whoever asks first. For crates that build
     /// on this one and keep caches.
     pub fn extension<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut extensions = lock(&self.extensions.0);
+        let mut extensions = lock(&self.extensions);
         let value = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make())).clone();
         drop(extensions);
         // The value was put there under this very type.
@@ -258,12 +249,13 @@ impl Store {
 
     /// Reads the whole live session of a key into memory. One that was never written is empty.
     pub fn load(&self, key: &SessionKey) -> Result<Transcript> {
-        self.load_from(key, Start::First)
+        let bytes = self.live(key)?.map_or(0, |listed| listed.bytes);
+        Transcript::load(&mut self.stream(key, Start::First)?, bytes)
     }
 
     /// Reads the last turns of the live session of a key. Costs the tail, not the length.
     pub fn tail(&self, key: &SessionKey, turns: u64) -> Result<Transcript> {
-        self.load_from(key, Start::Tail { count: turns, before: None })
+        Transcript::load(&mut self.stream(key, Start::Tail { count: turns, before: None })?, 0)
     }
 
     /// Reads the live session of a key as a stream, whatever its length. One that was never written is empty, and can
@@ -276,14 +268,6 @@ impl Store {
     /// Reads a whole session into memory, wherever it is.
     pub fn load_at(&self, at: &StreamId) -> Result<Transcript> {
         Transcript::load(&mut self.read(at, Start::First)?, 0)
-    }
-
-    fn load_from(&self, key: &SessionKey, start: Start) -> Result<Transcript> {
-        let bytes = match start {
-            Start::First => self.live(key)?.map_or(0, |listed| listed.bytes),
-            _ => 0,
-        };
-        Transcript::load(&mut self.stream(key, start)?, bytes)
     }
 
     /// The live session of a key.

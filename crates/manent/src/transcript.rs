@@ -148,7 +148,7 @@ impl Transcript {
             filled += text.len();
         }
         let Some(content_bytes) = write(&mut room[filled..]) else { return false };
-        self.text.advance(filled + content_bytes);
+        self.text.len += filled + content_bytes;
         let [ts_bytes, role_bytes, extra_bytes] = texts.map(|text| text.len() as u32);
         let content_bytes = content_bytes as u32;
         self.turns.push(TurnSpan { seq, start, ts_bytes, role_bytes, extra_bytes, content_bytes });
@@ -202,11 +202,6 @@ impl Arena {
         let spot = ArenaOffset { block: self.blocks.len().saturating_sub(1) as u32, at: self.len };
         let room = self.blocks.last_mut().map_or(&mut [][..], |block| &mut block.bytes_mut()[self.len..]);
         (room, spot)
-    }
-
-    /// The first so many bytes of the room were filled.
-    pub(crate) fn advance(&mut self, bytes: usize) {
-        self.len += bytes;
     }
 
     /// The bytes of a block from a spot on.

@@ -24,8 +24,7 @@ pub struct Listing {
     pub total: usize,
     /// The time at which all of them were last looked at, in milliseconds since 1970; `None` if that was just now.
     pub as_of_ms: Option<i64>,
-    /// The progress of the index, if the list does not cover everything; see
-    /// [`Coverage::Partial`](crate::Coverage::Partial).
+    /// The progress of the index, if the list does not cover everything; see [`Index::sessions_so_far`].
     pub partial: Option<IndexProgress>,
 }
 
@@ -211,15 +210,15 @@ fn stats_of(snapshot: &Snapshot) -> IndexResult<StoreStats> {
 fn count_turns(snapshot: &Snapshot, stats: &mut StoreStats) -> IndexResult<()> {
     for view in &snapshot.views {
         let (seconds, roles) = (view.segment.seconds()?, view.segment.role_of()?);
-        let mut by_role = vec![0_u64; view.segment.roles().len()];
-        for doc in (0..view.segment.turns()).filter(|doc| !view.is_dead(*doc)) {
+        let mut by_role = vec![0_u64; view.segment.roles.len()];
+        for doc in (0..view.segment.turns).filter(|doc| !view.is_dead(*doc)) {
             *stats.turns_by_day.entry(i64::from(seconds.of(doc)) / DAY_SECONDS).or_default() += 1;
             if let Some(count) = roles.get(doc as usize).and_then(|role| by_role.get_mut(usize::from(*role)))
             {
                 *count += 1;
             }
         }
-        for (role, count) in view.segment.roles().iter().zip(by_role) {
+        for (role, count) in view.segment.roles.iter().zip(by_role) {
             *stats.turns_by_role.entry(role.clone()).or_default() += count;
         }
     }

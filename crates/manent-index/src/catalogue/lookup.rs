@@ -38,7 +38,7 @@ impl Index {
             let rows = rows.filter(|row| row.key == key.as_str()).map(Arc::unwrap_or_clone);
             (rows.collect(), of_key(&known.gone))
         });
-        let on_disk = |by_key: &ByKey| (by_key.rows(key.as_str()).collect(), of_key(by_key.gone()));
+        let on_disk = |by_key: &ByKey| (by_key.rows(key.as_str()).collect(), of_key(&by_key.gone));
         in_memory.or_else(|| self.by_key(on_disk)).unwrap_or_default()
     }
 
@@ -55,7 +55,8 @@ impl Index {
     fn by_key<T>(&self, ask: impl FnOnce(&ByKey) -> T) -> Option<T> {
         let dir = self.dir.as_ref()?;
         let mut shared = lock(&self.by_key);
-        let by_key = shared.take().filter(|by_key| by_key.is_of(dir)).or_else(|| ByKey::open(dir));
+        let is_current = |by_key: &ByKey| dir.edition() == Some(by_key.edition);
+        let by_key = shared.take().filter(is_current).or_else(|| ByKey::open(dir));
         *shared = by_key;
         shared.as_ref().map(ask)
     }
@@ -87,6 +88,7 @@ pub(crate) struct ByKey {
     edition: Edition,
     filed: CatalogueFile,
     rows: HashMap<String, Vec<usize>, foldhash::fast::RandomState>,
+    /// The sessions that are gone.
     gone: Vec<LostSession>,
 }
 
@@ -104,18 +106,9 @@ impl ByKey {
         Some(ByKey { edition, filed, rows, gone: head.gone })
     }
 
-    pub(crate) fn is_of(&self, dir: &IndexDir) -> bool {
-        dir.edition() == Some(self.edition)
-    }
-
     /// The rows of a key.
     pub(crate) fn rows(&self, key: &str) -> impl Iterator<Item = Row> {
         let rows = self.rows.get(key).into_iter().flatten();
         rows.filter_map(|at| self.filed.row(*at).ok())
-    }
-
-    /// The sessions that are gone.
-    pub(crate) fn gone(&self) -> &[LostSession] {
-        &self.gone
     }
 }

@@ -21,7 +21,7 @@ use crate::refresh::changes::survey;
 use crate::refresh::index_dir::IndexDir;
 use crate::refresh::ingest::ChangedStream;
 use crate::refresh::loaded::LoadedIndex;
-use crate::refresh::{Index, RefreshError, RefreshResult, Save, TRIES};
+use crate::refresh::{Index, RefreshResult, Save, TRIES, if_usable};
 use crate::segment::RecordRef;
 
 /// A session that the catalogue once read, and that is nowhere any more.
@@ -63,8 +63,8 @@ impl LostSession {
         Some(LostSession { row, last: last?, sure: false, told: false, replaced: false })
     }
 
-    fn replaced(self) -> LostSession {
-        LostSession { replaced: true, ..self }
+    fn replaced_if(self, replaced: bool) -> LostSession {
+        LostSession { replaced, ..self }
     }
 
     fn is_ours(&self) -> bool {
@@ -182,11 +182,10 @@ pub(crate) fn replace_rows(
     let done_with: HashSet<u64> = olds().map(|old| old.number).collect();
     known.rows.retain(|row| !done_with.contains(&row.number()));
     if !done_with.is_empty() {
-        let mut present = PresentSessions::default();
-        present.note_rows(&rows)?;
-        let mut others = HashSet::new();
+        let (mut present, mut others) = (PresentSessions::default(), HashSet::new());
         for row in &rows {
             let row = row.row()?;
+            present.note(&row.id, &row.key);
             if !row.id.is_empty() {
                 others.insert((row.place, row.name.clone()));
             }
@@ -194,7 +193,7 @@ pub(crate) fn replace_rows(
         let replaced = olds().filter_map(|old| {
             let gone = LostSession::of(old)?;
             let by_other = others.contains(&(gone.row.place, gone.row.name.clone()));
-            Some(if by_other { gone } else { gone.replaced() })
+            Some(gone.replaced_if(!by_other))
         });
         known.gone.extend(replaced.filter(|gone| !present.holds(gone)));
     }
@@ -223,9 +222,8 @@ impl Index {
         }
         let before = known.gone.clone();
         // One that was restored and purged, while nobody looked, is no longer a loss.
-        let leaving = self.leaving();
-        let leaves = |gone: &LostSession| leaving.iter().any(|leaving| leaving.is_row(&gone.row));
-        known.gone.retain(|gone| !found.holds(gone) && !leaves(gone));
+        self.drop_leaving(&mut known.gone);
+        known.gone.retain(|gone| !found.holds(gone));
         if known.gone.iter().any(|gone| !gone.sure) {
             let mut present = PresentSessions::default();
             present.note_rows(&known.rows)?;
@@ -237,11 +235,11 @@ impl Index {
         Ok(())
     }
 
-    /// The sessions that are being purged, by this or another process.
-    fn leaving(&self) -> Vec<PendingPurge> {
+    /// Drops the sessions that are being purged, by this or another process.
+    fn drop_leaving(&self, gone: &mut Vec<LostSession>) {
         let mut leaving = self.dir.as_ref().map(IndexDir::leaving).unwrap_or_default();
         leaving.extend(lock(&self.purged).iter().cloned());
-        leaving
+        gone.retain(|gone| !leaving.iter().any(|leaving| leaving.is_row(&gone.row)));
     }
 
     /// Announces a purge, before anything is removed. A disk that is full does not hinder it: then a crash makes it
@@ -291,14 +289,13 @@ impl Index {
         let is_any = !lost.is_empty() || olds.clone().any(|row| LostSession::of(row).is_some());
         for changed in changed.iter().filter(|_| is_any) {
             let gone = changed.old.as_ref().and_then(|row| LostSession::of(row));
-            let Some(listed) = changed.identify(&*self.corpus)? else {
-                settled = false;
-                lost.extend(gone.map(LostSession::replaced));
-                continue;
-            };
-            let is_headed = !listed.id.id.is_empty();
-            lost.extend(gone.map(|gone| if is_headed { gone } else { gone.replaced() }));
-            present.note(&listed.id.id, listed.id.key.as_str());
+            let listed = changed.identify(&*self.corpus)?;
+            let is_headed = listed.as_ref().is_some_and(|listed| !listed.id.id.is_empty());
+            lost.extend(gone.map(|gone| gone.replaced_if(!is_headed)));
+            match listed {
+                Some(listed) => present.note(&listed.id.id, listed.id.key.as_str()),
+                None => settled = false,
+            }
         }
         lost.retain(|gone| !present.holds(gone));
         if lost.is_empty() {
@@ -308,11 +305,8 @@ impl Index {
             let row = row.row()?;
             present.note(&row.id, &row.key);
         }
-        let leaving = self.leaving();
-        lost.retain(|gone| {
-            let leaves = leaving.iter().any(|leaving| leaving.is_row(&gone.row));
-            !(leaves || present.holds(gone) || gone.lies_there(&*self.corpus))
-        });
+        self.drop_leaving(&mut lost);
+        lost.retain(|gone| !(present.holds(gone) || gone.lies_there(&*self.corpus)));
         drop_repeated(&mut lost);
         Ok((lost, settled))
     }
@@ -321,7 +315,7 @@ impl Index {
     /// removed, emptied, or replaced by something else. Only what the catalogue knows can be missed: after
     /// [`Index::reindex`], nothing is.
     pub fn missing(&self) -> Result<Vec<MissingSession>> {
-        Ok(readable(self.lost())?.iter().filter_map(LostSession::missing).collect())
+        Ok(if_usable(self.lost())?.iter().flatten().filter_map(LostSession::missing).collect())
     }
 
     /// Acknowledges missing sessions, so that they are no longer reported, and returns them.
@@ -375,7 +369,7 @@ impl Index {
     /// Looks for the missing sessions that [`Index::newly_missing`] would return after a search or a list, for a
     /// program that does neither. Compares names and time stamps; records are read only if a session is missing.
     pub fn look_for_newly_missing(&self) -> Result<Vec<MissingSession>> {
-        if !readable(self.lost())?.iter().any(|gone| gone.is_ours() && !gone.told) {
+        if !if_usable(self.lost())?.iter().flatten().any(|gone| gone.is_ours() && !gone.told) {
             return Ok(Vec::new());
         }
         self.refresh(Save::Sometimes, &mut |_, _| {})?;
@@ -392,35 +386,19 @@ impl Index {
         let has_header = has_header.iter().any(|listed| !listed.id.id.is_empty());
         let is_replaced = |row: &Row| !has_header && live.as_ref().is_some_and(|live| live.name == row.name);
         let rows = rows.iter().filter(|row| row.native || row.headed);
-        let of = |row: &Row| {
-            let gone = LostSession::of(row)?;
-            Some(if is_replaced(row) { gone.replaced() } else { gone })
-        };
-        gone.extend(rows.filter_map(of));
+        gone.extend(rows.filter_map(|row| Some(LostSession::of(row)?.replaced_if(is_replaced(row)))));
         if gone.is_empty() {
             return Ok(None);
         }
-        let leaving = self.leaving();
+        self.drop_leaving(&mut gone);
         let mut present = PresentSessions::default();
         for place in Place::ALL {
             for listed in self.corpus.list(place, Selector::Key(key), ListDetail::Header)? {
                 present.note(&listed.id.id, key.as_str());
             }
         }
-        gone.retain(|gone| {
-            !present.holds(gone)
-                && !leaving.iter().any(|leaving| leaving.is_row(&gone.row))
-                && !gone.lies_there(&*self.corpus)
-        });
+        gone.retain(|gone| !(present.holds(gone) || gone.lies_there(&*self.corpus)));
         Ok(gone.iter().find_map(LostSession::missing))
-    }
-}
-
-/// Takes a catalogue that cannot be read for an empty one: it knows of no session, and the next search builds it again.
-fn readable(lost: RefreshResult<Vec<LostSession>>) -> Result<Vec<LostSession>> {
-    match lost {
-        Err(RefreshError::Failed(e)) => Err(e),
-        lost => Ok(lost.unwrap_or_default()),
     }
 }
 

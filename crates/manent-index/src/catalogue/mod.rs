@@ -116,19 +116,13 @@ impl CatalogueFile {
         self.byte(at, PLACE_AT)
     }
 
-    fn begin(&self, at: usize) -> u64 {
-        at.checked_sub(1).map_or(0, |before| self.number(before, BODY_END))
-    }
-
     /// Returns the range of the body of a row in the file.
     fn body(&self, at: usize) -> IndexResult<Range<u64>> {
-        let (begin, end) = (self.begin(at), self.number(at, BODY_END));
+        let begin = at.checked_sub(1).map_or(0, |before| self.number(before, BODY_END));
+        let end = self.number(at, BODY_END);
         let fits = begin <= end && end <= self.bodies_end - self.bodies_at;
-        if fits {
-            Ok(self.bodies_at + begin..self.bodies_at + end)
-        } else {
-            Err(broken("a row lies beyond its end"))
-        }
+        let range = fits.then(|| self.bodies_at + begin..self.bodies_at + end);
+        range.ok_or_else(|| broken("a row lies beyond its end"))
     }
 
     fn name_end(&self, at: usize) -> u64 {
@@ -173,19 +167,18 @@ impl From<Row> for RowRef {
 }
 
 impl RowRef {
-    pub(crate) fn number(&self) -> u64 {
+    /// Takes a field from where the row is.
+    fn get<T>(&self, on_disk: impl Fn(&CatalogueFile, usize) -> T, loaded: impl Fn(&Row) -> T) -> T {
         match self {
-            RowRef::OnDisk(filed, at) => filed.number(*at as usize, 0),
-            RowRef::Loaded(row) => row.number,
+            RowRef::OnDisk(filed, at) => on_disk(filed, *at as usize),
+            RowRef::Loaded(row) => loaded(row),
         }
     }
-
+    pub(crate) fn number(&self) -> u64 {
+        self.get(|filed, at| filed.number(at, 0), |row| row.number)
+    }
     pub(crate) fn place(&self) -> Place {
-        let place = match self {
-            RowRef::OnDisk(filed, at) => filed.place(*at as usize),
-            RowRef::Loaded(row) => row.place,
-        };
-        Place::ALL.get(usize::from(place)).copied().unwrap_or(Place::Trash)
+        place_of(self.get(CatalogueFile::place, |row| row.place))
     }
 
     pub(crate) fn name(&self) -> IndexResult<&str> {
@@ -196,31 +189,16 @@ impl RowRef {
     }
 
     pub(crate) fn version(&self) -> Version {
-        match self {
-            RowRef::OnDisk(filed, at) => filed.version(*at as usize),
-            RowRef::Loaded(row) => row.version,
-        }
+        self.get(CatalogueFile::version, |row| row.version)
     }
-
     pub(crate) fn updated_ms(&self) -> i64 {
-        match self {
-            RowRef::OnDisk(filed, at) => filed.updated_ms(*at as usize),
-            RowRef::Loaded(row) => row.updated_ms,
-        }
+        self.get(CatalogueFile::updated_ms, |row| row.updated_ms)
     }
-
     pub(crate) fn is_unread(&self) -> bool {
-        match self {
-            RowRef::OnDisk(filed, at) => filed.byte(*at as usize, FLAGS_AT) & UNREAD > 0,
-            RowRef::Loaded(row) => !row.unreadable.is_empty(),
-        }
+        self.get(|filed, at| filed.byte(at, FLAGS_AT) & UNREAD > 0, |row| !row.unreadable.is_empty())
     }
-
     pub(crate) fn is_fork(&self) -> bool {
-        match self {
-            RowRef::OnDisk(filed, at) => filed.byte(*at as usize, FLAGS_AT) & FORK > 0,
-            RowRef::Loaded(row) => !row.parent.is_empty(),
-        }
+        self.get(|filed, at| filed.byte(at, FLAGS_AT) & FORK > 0, |row| !row.parent.is_empty())
     }
 
     /// All of it.
@@ -230,6 +208,11 @@ impl RowRef {
             RowRef::Loaded(row) => Ok(row.clone()),
         }
     }
+}
+
+/// The place of a number that [`place_number`](crate::refresh::ingest::place_number) gave.
+fn place_of(number: u8) -> Place {
+    Place::ALL.get(usize::from(number)).copied().unwrap_or(Place::Trash)
 }
 
 /// A session, or another stream, as it was last read.
@@ -292,11 +275,10 @@ pub(crate) struct Row {
 
 impl Row {
     pub(crate) fn place(&self) -> Place {
-        Place::ALL.get(usize::from(self.place)).copied().unwrap_or(Place::Trash)
+        place_of(self.place)
     }
-
     pub(crate) fn from(&self) -> Place {
-        Place::ALL.get(usize::from(self.from)).copied().unwrap_or(Place::Trash)
+        place_of(self.from)
     }
 
     pub(crate) fn title(&self) -> &str {
@@ -366,9 +348,7 @@ impl Row {
         row.created_ms = from.next()?.cast_signed();
         (row.once_bytes, row.once_seq) = (from.next()?, from.next()?);
         row.read_at = ScanTime::new(from.next()?.cast_signed());
-        for _ in 0..from.next()? {
-            row.recent.push(from.record_ref()?);
-        }
+        row.recent = (0..from.next()?).map(|_| from.record_ref()).collect::<IndexResult<_>>()?;
         let texts = [
             &mut row.key,
             &mut row.id,
@@ -453,14 +433,8 @@ pub(crate) fn decode(pages: Pages) -> IndexResult<(CatalogueHead, CatalogueFile)
     for _ in 0..from.next()? {
         head.segments.push(SegmentFile { name: from.text()?.to_owned(), bytes: from.next()? });
     }
-    let mut words = Vec::new();
-    for _ in 0..from.next()? {
-        words.push(from.next()?);
-    }
-    head.cursor = Cursor::new(words);
-    for _ in 0..from.next()? {
-        head.gone.push(LostSession::take(&mut from)?);
-    }
+    head.cursor = Cursor::new((0..from.next()?).map(|_| from.next()).collect::<IndexResult<_>>()?);
+    head.gone = (0..from.next()?).map(|_| LostSession::take(&mut from)).collect::<IndexResult<_>>()?;
     Ok((head, CatalogueFile::open(pages, rows, fronts_at, end)?))
 }
 

@@ -6,7 +6,7 @@
 //! for afterwards. In a store of ordinary size nothing is noted and every stream is compared.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use manent_store::sync::lock;
 use manent_store::{Place, ScanTime, SessionKey, StreamStat};
@@ -14,23 +14,15 @@ use manent_store::{Place, ScanTime, SessionKey, StreamStat};
 use crate::catalogue::RowRef;
 use crate::catalogue::listing::{Listing, Summary, page};
 use crate::corpus::Corpus;
-use crate::error::{IndexDamage, Result};
+use crate::error::Result;
 use crate::refresh::index_dir::IndexDir;
 use crate::refresh::ingest::{ChangedStream, MovedStreams, read_batch};
-use crate::refresh::{Index, RefreshError, RefreshResult};
+use crate::refresh::{Index, RefreshError, RefreshResult, if_usable};
 
-/// The sessions that this process noted as written.
-#[derive(Debug, Default)]
-pub(crate) struct RecentlyWritten {
-    /// `None` if no session was written yet.
-    keys: Mutex<Option<HashSet<SessionKey>>>,
-}
-
-impl RecentlyWritten {
+impl Index {
     /// Notes that a session was written. Nothing that goes wrong here matters: the next look at all streams sees it.
-    pub(crate) fn written(&self, dir: &IndexDir, key: &SessionKey) {
-        let mut keys = lock(&self.keys);
-        let keys = keys.get_or_insert_default();
+    pub(crate) fn note_recent(&self, dir: &IndexDir, key: &SessionKey) {
+        let mut keys = lock(&self.noted);
         if keys.contains(key) {
             return;
         }
@@ -46,9 +38,6 @@ impl RecentlyWritten {
             let _ = dir.add_news(&line);
         }
     }
-}
-
-impl Index {
     /// Lists live sessions like [`Index::sessions`], from the catalogue and without looking at every stream. What this
     /// and other processes of ours wrote is there; what other programs wrote since [`Listing::as_of_ms`] may not be.
     /// Nothing where the store is not so large that this would help, or where that cannot be told: ask
@@ -58,12 +47,7 @@ impl Index {
         if dir.catalogue_bytes() < LARGE_BYTES || limit > PAGE_MAX {
             return Ok(None);
         }
-        match at_once(&*self.corpus, dir, since_ms, limit) {
-            Ok(listing) => Ok(listing),
-            Err(RefreshError::Failed(e)) => Err(e),
-            // The index is built again by whoever looks at everything.
-            Err(_) => Ok(None),
-        }
+        Ok(if_usable(at_once(&*self.corpus, dir, since_ms, limit))?.flatten())
     }
 }
 
@@ -78,7 +62,7 @@ fn at_once(
     let mut rows: Vec<RowRef> = (0..filed.len() as u32).map(|at| RowRef::OnDisk(filed.clone(), at)).collect();
     rows.retain(|row| row.place() == Place::Live);
     let mut noted = Vec::new();
-    for key in dir.news().map_err(IndexDamage::from)? {
+    for key in dir.news()? {
         noted.extend(corpus.live_outside(&key)?);
     }
     if noted.len() > PAGE_MAX {

@@ -29,35 +29,32 @@ pub(crate) struct Matched {
 /// Of phrases the index knows only nearly where they are ([`is_exact`] tells): a turn that is given may not have them,
 /// or less often, so that its score is the most it can be. One that has them is always given.
 pub(crate) fn matching(
-    all_views: &[SegmentView],
+    views: &[SegmentView],
     query: &Query,
     filter: &QueryFilter<'_>,
     mut best: TopK<'_>,
 ) -> IndexResult<Matched> {
-    let views = all_views;
     let all: u64 = views.iter().map(SegmentView::turns).sum();
-    let must: Vec<ResolvedClause> =
-        query.must.iter().map(|c| ResolvedClause::new(views, c, all)).collect::<IndexResult<_>>()?;
+    let resolve = |clause: &Clause| ResolvedClause::new(views, clause, all);
+    let must = query.must.iter().map(resolve).collect::<IndexResult<Vec<_>>>()?;
     // A phrase that is nearly there excludes nothing.
     let without = query.not.iter().filter(|clause| is_exact(clause));
-    let not: Vec<ResolvedClause> =
-        without.map(|c| ResolvedClause::new(views, c, all)).collect::<IndexResult<_>>()?;
+    let not = without.map(resolve).collect::<IndexResult<Vec<_>>>()?;
     let work = work(query, &must, &not);
-    let search = |views: Range<usize>, best: &mut TopK<'_>| -> IndexResult<Option<u64>> {
+    let search = |numbers: Range<usize>, best: &mut TopK<'_>| -> IndexResult<Option<u64>> {
         let mut total = Some(0);
-        for number in views {
-            let count = search_segment(&all_views[number], number, &must, &not, filter, best)?;
+        for number in numbers {
+            let count = search_segment(&views[number], number, &must, &not, filter, best)?;
             total = total.zip(count).map(|(total, count)| total + count);
         }
         Ok(total)
     };
-    let total = if work < ALONE_TURNS || all_views.len() < 2 {
-        search(0..all_views.len(), &mut best)?
+    let total = if work < ALONE_TURNS || views.len() < 2 {
+        search(0..views.len(), &mut best)?
     } else {
-        let half = halves(all_views);
+        let half = halves(views);
         let mut other = best.another();
-        let (first, second) =
-            join(|| search(0..half, &mut best), || search(half..all_views.len(), &mut other));
+        let (first, second) = join(|| search(0..half, &mut best), || search(half..views.len(), &mut other));
         best.join(other);
         first?.zip(second?).map(|(first, second)| first + second)
     };
@@ -97,7 +94,10 @@ fn search_segment(
     filter: &QueryFilter<'_>,
     best: &mut TopK<'_>,
 ) -> IndexResult<Option<u64>> {
-    let Some(mut sources) = sources(view, number, must)? else { return Ok(Some(0)) };
+    // Nothing, if one clause is nowhere in the segment.
+    let sources =
+        must.iter().map(|sought| sought.source(view, number)).collect::<IndexResult<Option<Vec<_>>>>()?;
+    let Some(mut sources) = sources else { return Ok(Some(0)) };
     let filtered = filter.of_segment(view)?;
     if let ([Source { turns: DocIter::Postings(list), weight }], []) = (sources.as_mut_slice(), not) {
         return best_of_one(view, number, list, *weight, &filtered, best);
@@ -118,16 +118,6 @@ fn halves(views: &[SegmentView]) -> usize {
         before * 2 >= all
     };
     views.iter().position(reaches).map_or(views.len(), |at| at + 1).min(views.len() - 1)
-}
-
-/// Returns the records of each clause in a segment, or `None` if one clause is nowhere in it.
-fn sources(view: &SegmentView, number: usize, must: &[ResolvedClause]) -> IndexResult<Option<Vec<Source>>> {
-    let mut sources = Vec::with_capacity(must.len());
-    for sought in must {
-        let Some(source) = sought.source(view, number)? else { return Ok(None) };
-        sources.push(source);
-    }
-    Ok(Some(sources))
 }
 
 /// The best turns with one word. The blocks that can bring most come first, and as soon as the next one cannot bring
@@ -188,7 +178,7 @@ fn best_of_all(
     let asked = lead.map_or(0, |lead| sources[lead].turns.count());
     for (at, source) in sources.iter_mut().enumerate() {
         if Some(at) != lead {
-            source.turns.spread_out(asked, view.segment.turns())?;
+            source.turns.spread_out(asked, view.segment.turns)?;
         }
     }
     let mut times = vec![0; sources.len()];
@@ -198,7 +188,7 @@ fn best_of_all(
         // Without any words: every turn that the filter takes.
         doc = match lead {
             Some(lead) => sources[lead].turns.seek(doc)?,
-            None if doc < view.segment.turns() => doc,
+            None if doc < view.segment.turns => doc,
             None => END,
         };
         if doc == END {
@@ -289,9 +279,9 @@ impl ResolvedPhrase {
             for (at, term) in phrase.terms.iter().enumerate() {
                 let mut found = Vec::new();
                 if phrase.prefix && at + 1 == phrase.terms.len() {
-                    view.segment.words().with_prefix(term, |_, entry| found.push(entry))?;
+                    view.segment.words.with_prefix(term, |_, entry| found.push(entry))?;
                 } else {
-                    found.extend(view.segment.words().find(term)?);
+                    found.extend(view.segment.words.find(term)?);
                 }
                 for entry in &found {
                     counts[at] += view.count_of(entry)?;
@@ -330,7 +320,7 @@ pub(crate) fn union(view: &SegmentView, entries: &[TermEntry]) -> IndexResult<Do
     if let [only] = entries {
         return Ok(DocIter::Postings(Box::new(view.segment.list(only)?)));
     }
-    let turns = view.segment.turns() as usize;
+    let turns = view.segment.turns as usize;
     let found: usize = entries.iter().map(|entry| entry.count as usize).sum();
     if found >= turns / DENSE {
         let mut spread = vec![0; turns];

@@ -69,7 +69,8 @@ pub struct Query {
     pub(crate) plain: bool,
     /// Records that hold only some of the words are as welcome as those that hold them all.
     pub(crate) loose: bool,
-    words: Vec<String>,
+    /// The words that were typed bare, in order, for a search by any of them.
+    pub(crate) words: Vec<String>,
 }
 
 /// Alternatives: a record satisfies it that holds any of them. Mostly there is one.
@@ -130,14 +131,19 @@ pub enum QueryError {
 }
 
 impl Query {
-    /// Returns the query for the records that fit best, whether they hold all of the words or some.
-    pub(crate) fn loosely(self) -> Query {
-        Query { loose: true, ..self }
-    }
-
     /// Reads what someone typed, at this time in milliseconds since 1970.
     pub fn parse(text: &str, now_ms: i64) -> Result<Query, QueryError> {
-        parse_query(text, now_ms)
+        let text = text.trim();
+        if text.len() > QUERY_BYTES_MAX {
+            return Err(QueryError::TooLong { bytes: text.len() });
+        }
+        let mut parser =
+            Parser { now_ms, splitter: Words::default(), query: Query::default(), pieces: Vec::new() };
+        let mut rest = text;
+        while let Some(item) = next_item(&mut rest) {
+            parser.take(&item)?;
+        }
+        parser.finish()
     }
 
     /// The words of a question and nothing else, any of which may be missing: what a user writes to a model is no
@@ -150,15 +156,14 @@ impl Query {
                 words.push(' ');
             }
         });
-        Some(Query::parse(&words, clock::now_ms()).ok()?.loosely())
+        Some(Query { loose: true, ..Query::parse(&words, clock::now_ms()).ok()? })
     }
 
     /// Narrows it to a role, or to several with commas between them, as `role:` does. The default query, without words,
     /// takes every turn.
     #[must_use]
     pub fn of_role(mut self, roles: &str) -> Query {
-        let roles = roles.split(',').map(str::trim).filter(|role| !role.is_empty());
-        self.roles.extend(roles.map(str::to_lowercase));
+        self.roles.extend(roles_in(roles));
         self
     }
 
@@ -187,28 +192,9 @@ impl Query {
     /// Narrows it to what was said before this time, in milliseconds since 1970.
     #[must_use]
     pub fn until(mut self, ms: i64) -> Query {
-        self.until_ms = Some(self.until_ms.map_or(ms, |until| until.min(ms)));
+        self.until_ms = Some(earlier(self.until_ms, ms));
         self
     }
-
-    /// The words that were typed bare, in order, for a search by any of them.
-    pub(crate) fn words(&self) -> Vec<String> {
-        self.words.clone()
-    }
-}
-
-fn parse_query(text: &str, now_ms: i64) -> Result<Query, QueryError> {
-    let text = text.trim();
-    if text.len() > QUERY_BYTES_MAX {
-        return Err(QueryError::TooLong { bytes: text.len() });
-    }
-    let mut parser =
-        Parser { now_ms, splitter: Words::default(), query: Query::default(), pieces: Vec::new() };
-    let mut rest = text;
-    while let Some(item) = next_item(&mut rest) {
-        parser.take(&item)?;
-    }
-    parser.finish()
 }
 
 /// One thing that was typed, as it stands between spaces or quotes.
@@ -301,7 +287,8 @@ struct Piece {
     /// Neither in quotes nor with a star.
     bare: bool,
     joint: Option<Joint>,
-    case: Case,
+    has_lowercase: bool,
+    has_uppercase: bool,
 }
 
 /// A word in capitals between two others that may say how they hang together.
@@ -309,14 +296,6 @@ struct Piece {
 enum Joint {
     And,
     Or,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Case {
-    Lower,
-    Upper,
-    /// Numbers, other scripts.
-    None,
 }
 
 struct Parser {
@@ -331,9 +310,8 @@ impl Parser {
         match item.filter {
             None => self.take_text(item),
             Some(Filter::Role) => {
-                let roles = item.text.split(',').map(str::trim).filter(|role| !role.is_empty());
                 let list = if item.excluded { &mut self.query.not_roles } else { &mut self.query.roles };
-                list.extend(roles.map(str::to_lowercase));
+                list.extend(roles_in(item.text));
             }
             Some(Filter::Session) => {
                 let list =
@@ -353,13 +331,14 @@ impl Parser {
             "OR" if !item.quoted => Some(Joint::Or),
             _ => None,
         };
-        let case = match item.text {
-            text if text.contains(char::is_lowercase) => Case::Lower,
-            text if text.contains(char::is_uppercase) => Case::Upper,
-            _ => Case::None,
-        };
-        let bare = !item.quoted && !phrase.prefix;
-        self.pieces.push(Piece { phrase, excluded: item.excluded, bare, joint, case });
+        self.pieces.push(Piece {
+            bare: !item.quoted && !phrase.prefix,
+            phrase,
+            excluded: item.excluded,
+            joint,
+            has_lowercase: item.text.contains(char::is_lowercase),
+            has_uppercase: item.text.contains(char::is_uppercase),
+        });
     }
 
     /// The terms of an item. Nothing: it has none, as `!!!`.
@@ -416,8 +395,9 @@ impl Parser {
     /// Makes clauses of the pieces. Returns whether all of them are bare words.
     fn join(&mut self, pieces: Vec<Piece>) -> bool {
         // Who writes everything in capitals writes `AND` and `OR` so too.
-        let has = |case: Case| pieces.iter().any(|piece| piece.joint.is_none() && piece.case == case);
-        let shouted = has(Case::Upper) && !has(Case::Lower);
+        let mut words = pieces.iter().filter(|piece| piece.joint.is_none());
+        let shouted =
+            words.clone().any(|piece| piece.has_uppercase) && !words.any(|piece| piece.has_lowercase);
         let is_word: Vec<bool> =
             pieces.iter().map(|piece| piece.joint.is_none() && !piece.excluded).collect();
         let is_joint = |at: usize, joint: Option<Joint>| {
@@ -454,17 +434,18 @@ fn earlier(until: Option<i64>, ms: i64) -> i64 {
     until.map_or(ms, |until| until.min(ms))
 }
 
+/// The roles of a list with commas between them.
+fn roles_in(text: &str) -> impl Iterator<Item = String> {
+    text.split(',').map(str::trim).filter(|role| !role.is_empty()).map(str::to_lowercase)
+}
+
 /// Quotes make everything in them part of the key.
 fn session(item: &Item<'_>) -> SessionMatch {
-    let text = item.text;
-    if item.quoted {
-        return if item.star {
-            SessionMatch::KeyPrefix(text.to_owned())
-        } else {
-            SessionMatch::Key(text.to_owned())
-        };
+    match (item.quoted, item.star) {
+        (false, _) => session_match(item.text),
+        (true, true) => SessionMatch::KeyPrefix(item.text.to_owned()),
+        (true, false) => SessionMatch::Key(item.text.to_owned()),
     }
-    session_match(text)
 }
 
 /// Parses the value of `session:` without quotes.

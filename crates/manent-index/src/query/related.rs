@@ -12,16 +12,6 @@ use crate::segment::dictionary::TermEntry;
 use crate::segment::view::{QueryFilter, SegmentView};
 use crate::words::{is_stop, stem, stem_prefix};
 
-impl ScoreScope {
-    fn neighbours(self) -> usize {
-        if self == ScoreScope::Alone { 0 } else { NEIGHBOURS }
-    }
-
-    fn session(self) -> f32 {
-        if self == ScoreScope::Alone { 0.0 } else { SESSION }
-    }
-}
-
 /// Returns the best records, and the stems that were searched.
 pub(crate) fn related(
     views: &[SegmentView],
@@ -31,12 +21,11 @@ pub(crate) fn related(
     scope: ScoreScope,
     mut best: TopK<'_>,
 ) -> IndexResult<(Vec<Scored>, Vec<String>)> {
-    let words = query.words();
-    let stems = stems_of(&words);
+    let stems = stems_of(&query.words);
     let all: u64 = views.iter().map(SegmentView::turns).sum();
     let sought =
         stems.iter().map(|stem| ResolvedStem::new(views, stem, rows)).collect::<IndexResult<Vec<_>>>()?;
-    let dates = Dates::all_of(views, &date_parts(&words))?;
+    let dates = Dates::all_of(views, &date_parts(&query.words))?;
     for (number, view) in views.iter().enumerate() {
         let scores = scores_in(view, number, &sought, &dates, all, scope)?;
         let of_segment = filter.of_segment(view)?;
@@ -81,7 +70,7 @@ impl ResolvedStem {
             ResolvedStem { entries: Vec::with_capacity(views.len()), count: 0, rows: vec![false; rows] };
         for view in views {
             let mut found = Vec::new();
-            view.segment.words().with_prefix(stem_prefix(stem_sought), |word, entry| {
+            view.segment.words.with_prefix(stem_prefix(stem_sought), |word, entry| {
                 if std::str::from_utf8(word).is_ok_and(|word| stem(word) == stem_sought) {
                     found.push(entry);
                 }
@@ -97,7 +86,7 @@ impl ResolvedStem {
 
     fn note_rows(&mut self, view: &SegmentView, entry: &TermEntry) -> IndexResult<()> {
         let mut list = view.segment.list(entry)?;
-        for (run, row) in view.segment.runs().iter().zip(&view.rows) {
+        for (run, row) in view.segment.runs.iter().zip(&view.rows) {
             let found = list.seek(run.first + run.echo)?;
             if let Some(slot) =
                 row.filter(|_| found < run.end()).and_then(|row| self.rows.get_mut(row as usize))
@@ -131,7 +120,7 @@ impl Dates {
             let mut days = Days::default();
             let seconds = view.segment.seconds()?;
             let fits = |doc: &u32| !view.is_dead(*doc) && days.fit(&dates.parts, seconds.of(*doc));
-            dates.turns += (0..view.segment.turns()).filter(fits).count() as u64;
+            dates.turns += (0..view.segment.turns).filter(fits).count() as u64;
         }
         Ok(dates)
     }
@@ -168,7 +157,7 @@ fn scores_in(
     all: u64,
     scope: ScoreScope,
 ) -> IndexResult<Vec<f32>> {
-    let turns = view.segment.turns() as usize;
+    let turns = view.segment.turns as usize;
     let mut scores = vec![0.0; turns];
     let lengths = lengths_with_neighbours(view, scope)?;
     let mut times = vec![0.0_f32; turns];
@@ -217,16 +206,20 @@ fn add_word(
     scope: ScoreScope,
     scores: &mut [f32],
 ) {
-    for (run, row) in view.segment.runs().iter().zip(&view.rows) {
+    let (neighbours, of_session) = match scope {
+        ScoreScope::Alone => (0, 0.0),
+        ScoreScope::Conversation => (NEIGHBOURS, SESSION),
+    };
+    for (run, row) in view.segment.runs.iter().zip(&view.rows) {
         let in_session = row.is_some_and(|row| stem.rows.get(row as usize).is_some_and(|is_in| *is_in));
         if !in_session {
             continue;
         }
         let (first, end) = (run.first as usize, run.end() as usize);
         for (doc, sum_of_all) in scores.iter_mut().enumerate().take(end).skip(first) {
-            let near = &counted.times[doc.saturating_sub(scope.neighbours()).max(first)..=doc];
+            let near = &counted.times[doc.saturating_sub(neighbours).max(first)..=doc];
             let sum = near.iter().rev().zip(NEARNESS).fold(0.0, |sum, (times, near)| sum + times * near);
-            *sum_of_all += weight * scope.session();
+            *sum_of_all += weight * of_session;
             if sum > 0.0 {
                 *sum_of_all += weight * score::impact_of_length(sum, counted.lengths[doc]);
             }
@@ -238,7 +231,7 @@ fn add_word(
 fn lengths_with_neighbours(view: &SegmentView, scope: ScoreScope) -> IndexResult<Vec<f32>> {
     let norms = view.segment.norms()?;
     let mut lengths = Vec::with_capacity(norms.len());
-    for run in view.segment.runs() {
+    for run in &view.segment.runs {
         let mut before = 0.0;
         for norm in &norms[run.first as usize..run.end() as usize] {
             let own = score::rounded(score::length_of(*norm));

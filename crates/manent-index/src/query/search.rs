@@ -21,7 +21,7 @@ use crate::query::snippet::{Matcher, SNIPPET_CHARS, Snippet, snippet};
 use crate::query::{Query, SessionMatch, score};
 use crate::refresh::ingest::seconds;
 use crate::refresh::loaded::Snapshot;
-use crate::refresh::{Index, IndexProgress, RefreshError, RefreshResult, Save};
+use crate::refresh::{Index, IndexProgress, RefreshError, RefreshResult, Save, if_usable};
 use crate::segment::RecordRef;
 use crate::segment::view::{ALL, NONE, OffsetFilter, QueryFilter};
 
@@ -36,7 +36,7 @@ pub struct SearchResults {
     pub related: bool,
     /// Sessions that could not be searched, and why.
     pub unread: Vec<(StreamId, String)>,
-    /// The progress of the index, if the answer does not cover everything; see [`Coverage::Partial`].
+    /// The progress of the index, if the answer does not cover everything; see [`Index::search_partial`].
     pub partial: Option<IndexProgress>,
 }
 
@@ -61,37 +61,12 @@ pub struct Hit {
     pub score: f32,
 }
 
-/// Selects how much of the streams an answer must cover.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Coverage {
-    /// Everything that the streams hold at this moment. Waits until the index has read it.
-    #[default]
-    Full,
-    /// The part that is known at once. Where much is still to be read, a thread reads it, and
-    /// [`SearchResults::partial`] says how far that thread is.
-    Partial,
-}
-
 impl Index {
-    /// Finds records, the best first.
+    /// Finds records, the best first, among those that `alive` takes.
     ///
-    /// With [`Coverage::Full`], the answer is that of the streams at this moment, other programs' included: the index
-    /// catches up first, and every hit was read from its stream. `progress` tells how far catching up is.
+    /// The answer is that of the streams at this moment, other programs' included: the index catches up first, and
+    /// every hit was read from its stream. `progress` tells how far catching up is.
     pub fn search(
-        self: &Arc<Self>,
-        query: &Query,
-        limit: usize,
-        coverage: Coverage,
-        progress: ProgressFn<'_>,
-    ) -> Result<SearchResults> {
-        match coverage {
-            Coverage::Full => self.search_alive(query, limit, progress, None),
-            Coverage::Partial => self.search_partial(query, limit),
-        }
-    }
-
-    /// Finds records as [`Index::search`] with [`Coverage::Full`] does, among those that `alive` takes.
-    pub fn search_alive(
         &self,
         query: &Query,
         limit: usize,
@@ -118,18 +93,15 @@ impl Index {
         Ok(found)
     }
 
-    /// Answers without waiting for a thread that reads much.
-    fn search_partial(self: &Arc<Self>, query: &Query, limit: usize) -> Result<SearchResults> {
+    /// Finds records as [`Index::search`] does, in the part of the streams that is known at once. Where much is still
+    /// to be read, a thread reads it, and [`SearchResults::partial`] says how far that thread is.
+    pub fn search_partial(self: &Arc<Self>, query: &Query, limit: usize) -> Result<SearchResults> {
         let Some((snapshot, reading)) = self.known_so_far() else {
-            return self.search_alive(query, limit, &mut |_, _| {}, None);
+            return self.search(query, limit, &mut |_, _| {}, None);
         };
         // Hits that are not where they were are left out: whoever reads the streams now finds them again.
         let execution = QueryExecution { corpus: &*self.corpus, snapshot: &snapshot, query, alive: None };
-        let found = match execution.ask(limit) {
-            Ok((found, _)) => found,
-            Err(RefreshError::Failed(e)) => return Err(e),
-            Err(_) => SearchResults::default(),
-        };
+        let (found, _) = if_usable(execution.ask(limit))?.unwrap_or_default();
         Ok(SearchResults { total: None, partial: Some(reading), ..found })
     }
 }

@@ -54,7 +54,8 @@ pub(crate) fn snippet(
     if !line.is_enough(&core, chars_max) {
         line = Line::around(text, &core, 4 * chars_max + 1024, redactions);
     }
-    let shown = line.fit(&core, chars_max);
+    let (shown, core) = line.fill(&core, chars_max);
+    let shown = line.whole_words(shown, &core);
     let mut snippet = Snippet::default();
     if line.is_cut_before(text, shown.start) {
         snippet.text.push('…');
@@ -89,10 +90,10 @@ fn densest(text: &str, matcher: &Matcher, chars_max: usize) -> Range<usize> {
     let chars = text.chars().count().max(1);
     // As many bytes as so many characters have in this text, on average.
     let bytes_max = (chars_max as u64 * text.len() as u64).div_ceil(chars as u64) as usize;
-    let mut group = Group { counts: vec![0; matcher.patterns()], ..Group::default() };
+    let mut group = Group { counts: vec![0; matcher.patterns.len()], ..Group::default() };
     let mut best = (Score::default(), 0..0);
     matcher.find(text, |pattern, range| {
-        group.push(pattern, matcher.length(pattern), range);
+        group.push(pattern, matcher.patterns[pattern].length(), range);
         group.shorten(bytes_max, matcher);
         if group.score > best.0 {
             best = (group.score, group.range());
@@ -145,8 +146,8 @@ impl Group {
             let Some(first) = self.matches.pop_front() else { break };
             self.counts[first.pattern] -= 1;
             self.score.all -= 1;
-            self.score.different -=
-                if self.counts[first.pattern] == 0 { matcher.length(first.pattern) } else { 0 };
+            let is_last = self.counts[first.pattern] == 0;
+            self.score.different -= if is_last { matcher.patterns[first.pattern].length() } else { 0 };
             if let Some(next) = self.matches.front_mut() {
                 self.score.in_a_row -= usize::from(std::mem::take(&mut next.follows));
             }
@@ -232,20 +233,9 @@ impl Line {
         self.pieces.get(piece).map_or(self.text.len(), |piece| piece.at)
     }
 
-    /// The first piece that begins at or after a place in the whole text.
-    fn piece_from(&self, raw: usize) -> usize {
-        self.pieces.partition_point(|piece| piece.raw < raw)
-    }
-
     /// The piece that holds a place in the whole text.
     fn piece_of(&self, raw: usize) -> usize {
         self.pieces.partition_point(|piece| piece.raw <= raw).saturating_sub(1)
-    }
-
-    /// The pieces to show: the core, and on both sides of it as much as there is room for, up to the end of a word.
-    fn fit(&self, core: &Range<usize>, chars_max: usize) -> Range<usize> {
-        let (shown, core) = self.fill(core, chars_max);
-        self.whole_words(shown, &core)
     }
 
     /// Returns true if the line has enough text on both sides, or all that there is.
@@ -255,7 +245,7 @@ impl Line {
             && (shown.end < self.pieces.len() || self.raw.end == self.text_len)
     }
 
-    /// The pieces for which there is room, and those of the core.
+    /// The pieces for which there is room, the core and on both sides of it; and those of the core.
     fn fill(&self, core: &Range<usize>, chars_max: usize) -> (Range<usize>, Range<usize>) {
         let mut start = self.piece_of(core.start).min(self.pieces.len());
         let mut end = start;
@@ -319,7 +309,7 @@ impl Line {
     /// Returns the range of a match in the line, if it is shown and not part of a secret.
     fn mark(&self, raw: &Range<usize>, shown: &Range<usize>) -> Option<Range<usize>> {
         let first = self.piece_of(raw.start);
-        let end = self.piece_from(raw.end);
+        let end = self.pieces.partition_point(|piece| piece.raw < raw.end);
         let (first, end) = (first.max(shown.start), end.min(shown.end));
         let pieces = self.pieces.get(first..end)?;
         let hidden = pieces.iter().any(|piece| piece.kind == Kind::Secret);
@@ -345,11 +335,9 @@ pub(crate) struct Matcher {
     /// The number of clauses that must be satisfied.
     clauses: usize,
     /// Every term that stands in a pattern as it is.
-    terms: HashMap<String, usize>,
+    terms: HashMap<String, usize, foldhash::fast::RandomState>,
     /// The first bytes of whatever is looked for: most words of a text begin otherwise.
     first_bytes: Vec<bool>,
-    /// The lengths of the terms, a bit each: most words have another.
-    lengths: u64,
 }
 
 /// Terms in a row.
@@ -382,6 +370,7 @@ impl Tail {
 }
 
 impl Pattern {
+    /// Returns the number of terms.
     fn length(&self) -> usize {
         self.body.len() + usize::from(!matches!(self.tail, Tail::None))
     }
@@ -452,23 +441,8 @@ impl Matcher {
         }
     }
 
-    pub(super) fn patterns(&self) -> usize {
-        self.patterns.len()
-    }
-
-    /// Returns the number of terms of a pattern.
-    pub(super) fn length(&self, pattern: usize) -> usize {
-        self.patterns[pattern].length()
-    }
-
     fn empty() -> Matcher {
-        Matcher {
-            patterns: Vec::new(),
-            clauses: 0,
-            terms: HashMap::new(),
-            first_bytes: vec![false; 256],
-            lengths: 0,
-        }
+        Matcher { patterns: Vec::new(), clauses: 0, terms: HashMap::default(), first_bytes: vec![false; 256] }
     }
 
     fn add_phrase(&mut self, phrase: &Phrase, clause: Option<usize>) {
@@ -476,7 +450,6 @@ impl Matcher {
         let mut body = Vec::new();
         for term in &phrase.terms[..exact] {
             self.first_byte(term);
-            self.lengths |= length_bit(term);
             let next = self.terms.len();
             body.push(*self.terms.entry(term.clone()).or_insert(next));
         }
@@ -518,8 +491,7 @@ impl Matcher {
             if !known && !any_begun {
                 return;
             }
-            let may_be = known && self.lengths & length_bit(term) != 0;
-            let number = if may_be { self.terms.get(term).copied() } else { None };
+            let number = if known { self.terms.get(term).copied() } else { None };
             any_begun = false;
             for (at, (pattern, state)) in self.patterns.iter().zip(&mut states).enumerate() {
                 let whole_body = *state == pattern.body.len();
@@ -536,10 +508,6 @@ impl Matcher {
             }
         });
     }
-}
-
-fn length_bit(term: &str) -> u64 {
-    1 << term.len().min(63)
 }
 
 /// For every length of a body: the longest proper beginning of it that is also its end.

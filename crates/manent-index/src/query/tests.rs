@@ -148,7 +148,7 @@ fn only_bare_words_may_be_looked_for_one_by_one() {
     for exact in ["\"a b\"", "a -b", "a*", "a OR b", "a \"b\"", "role:user", "a AND b"] {
         assert!(!query(exact).plain, "{exact}");
     }
-    assert_eq!(query("What's foo_bar? role:user -x \"y\"").words(), ["what", "s", "foo", "bar"]);
+    assert_eq!(query("What's foo_bar? role:user -x \"y\"").words, ["what", "s", "foo", "bar"]);
 }
 
 #[test]

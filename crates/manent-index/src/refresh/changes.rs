@@ -21,9 +21,9 @@ pub(crate) type Differences = (Vec<ChangedStream>, Vec<Arc<Row>>);
 /// The result of comparing the index with the streams.
 pub(crate) struct Survey {
     pub(crate) differences: Differences,
-    cursor: Cursor,
-    checked_ms: i64,
-    written_log_bytes: u64,
+    pub(crate) cursor: Cursor,
+    pub(crate) checked_ms: i64,
+    pub(crate) written_log_bytes: u64,
 }
 
 /// The rows that are known, as a backend compares them with its streams.
@@ -44,7 +44,8 @@ impl KnownStreams for KnownRows<'_> {
     }
 
     fn version(&self, place: Place, name: &str) -> Option<Version> {
-        row_of(self.rows, place, name).map(RowRef::version)
+        let is_it = |row: &&RowRef| row.place() == place && row.name().is_ok_and(|other| other == name);
+        self.rows.iter().find(is_it).map(RowRef::version)
     }
 
     fn is_complete(&self) -> bool {
@@ -67,13 +68,11 @@ pub(crate) fn survey(
     let answer = corpus.changes(&looked, &known.cursor)?;
     let (mut changed, mut gone) = (Vec::new(), Vec::new());
     if !answer.streams.is_empty() {
-        let by_name = if answer.streams.len() > FEW { Some(by_name(&known.rows)?) } else { None };
+        let rows = known.rows.iter().map(|row| Ok(((row.place(), row.name()?), row)));
+        let by_name = rows.collect::<IndexResult<HashMap<_, _, foldhash::fast::RandomState>>>()?;
         for change in answer.streams {
-            let old = match &by_name {
-                Some(rows) => rows.get(&(change.place, change.name.as_str())).copied(),
-                None => row_of(&known.rows, change.place, &change.name),
-            };
-            let old = old.map(RowRef::row).transpose()?;
+            let old = by_name.get(&(change.place, change.name.as_str()));
+            let old = old.map(|row| row.row()).transpose()?;
             match change.kind.state() {
                 None => gone.extend(old),
                 Some(StreamState { version, bytes }) => changed.push(ChangedStream {
@@ -89,23 +88,6 @@ pub(crate) fn survey(
         }
     }
     Ok(Survey { differences: (changed, gone), cursor: answer.cursor, checked_ms, written_log_bytes })
-}
-
-fn row_of<'a>(rows: &'a [RowRef], place: Place, name: &str) -> Option<&'a RowRef> {
-    rows.iter().find(|row| row.place() == place && row.name().is_ok_and(|other| other == name))
-}
-
-fn by_name(rows: &[RowRef]) -> IndexResult<HashMap<(Place, &str), &RowRef>> {
-    rows.iter().map(|row| Ok(((row.place(), row.name()?), row))).collect()
-}
-
-impl Survey {
-    /// Stores the cursor and the times of the survey in `known`, and returns the differences.
-    pub(crate) fn noted_in(self, known: &mut LoadedIndex) -> Differences {
-        (known.cursor, known.checked_ms, known.written_log_bytes) =
-            (self.cursor, self.checked_ms, self.written_log_bytes);
-        self.differences
-    }
 }
 
 /// Returns true if every known stream is still where it was.
@@ -205,7 +187,5 @@ pub(crate) fn settle_forks(rows: &mut [RowRef]) -> IndexResult<bool> {
     Ok(settled)
 }
 
-/// Up to so many changes are looked up by scanning the rows; beyond that, a map is built.
-const FEW: usize = 8;
 /// The maximum number of ancestors of a fork that are compared.
 const LINEAGE_MAX: usize = 64;

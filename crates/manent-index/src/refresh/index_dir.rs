@@ -38,20 +38,8 @@ pub struct IndexDir {
 pub(crate) struct Edition {
     version: Version,
     bytes: u64,
-    written_ms: i64,
-}
-
-impl Edition {
-    /// Returns the time at which it was written, in milliseconds since 1970.
-    pub(crate) fn written_ms(self) -> i64 {
-        self.written_ms
-    }
-}
-
-/// The right to write the index, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Writing {
-    _lock: Lock,
+    /// The time at which it was written, in milliseconds since 1970.
+    pub(crate) written_ms: i64,
 }
 
 impl IndexDir {
@@ -89,18 +77,12 @@ impl IndexDir {
     }
 
     /// Reads the JSON lines of a blob, without those that are not valid, and returns the length that was read.
-    fn lines<T: serde::de::DeserializeOwned>(&self, name: &str) -> io::Result<(Vec<T>, u64)> {
+    fn lines<T: serde::de::DeserializeOwned>(&self, name: &str) -> IndexResult<(Vec<T>, u64)> {
         let Some(blob) = self.blobs.open(&self.name(name))? else { return Ok((Vec::new(), 0)) };
         let mut bytes = vec![0; blob.len().min(LINES_BYTES_MAX) as usize];
-        let mut len = 0;
-        while len < bytes.len() {
-            match blob.read_at(&mut bytes[len..], len as u64)? {
-                0 => break,
-                n => len += n,
-            }
-        }
-        let lines = bytes[..len].split(|byte| *byte == b'\n');
-        Ok((lines.filter_map(|line| serde_json::from_slice(line).ok()).collect(), len as u64))
+        pages::fill(&*blob, &mut bytes, 0)?;
+        let lines = bytes.split(|byte| *byte == b'\n');
+        Ok((lines.filter_map(|line| serde_json::from_slice(line).ok()).collect(), bytes.len() as u64))
     }
 
     /// Returns the length of a blob in bytes, or 0 if there is none.
@@ -114,7 +96,7 @@ impl IndexDir {
     }
 
     /// Returns the sessions that were written since all streams were last compared, each once.
-    pub(crate) fn news(&self) -> io::Result<Vec<SessionKey>> {
+    pub(crate) fn news(&self) -> IndexResult<Vec<SessionKey>> {
         let (keys, _) = self.lines::<String>(NEWS)?;
         let mut seen = HashSet::new();
         let keys = keys.into_iter().filter_map(|key| SessionKey::new(key).ok());
@@ -192,13 +174,14 @@ impl IndexDir {
         }
     }
 
-    /// Takes the right to write; `None` if another process has it for as long as that.
-    pub(crate) fn write(&self, wait: Duration) -> io::Result<Option<Writing>> {
+    /// Takes the right to write the index, until the lock is dropped; `None` if another process has it for as long as
+    /// that.
+    pub(crate) fn write(&self, wait: Duration) -> io::Result<Option<Lock>> {
         let lock = self.blobs.lock(&self.folder, LOCK, wait)?;
         if !self.is_ours()? {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can write the directory"));
         }
-        Ok(lock.map(|lock| Writing { _lock: lock }))
+        Ok(lock)
     }
 
     /// Waits until no process writes the index. Returns false if that takes longer than `wait`. Creates nothing.

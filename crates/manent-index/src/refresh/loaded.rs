@@ -71,9 +71,10 @@ impl Snapshot {
 }
 
 fn views_of(rows: &[RowRef], segments: &[SegmentHandle]) -> Vec<SegmentView> {
-    let places = Places::new(rows);
-    let view = |held: &SegmentHandle| SegmentView::new(held.segment.clone(), |number| places.of(number));
-    segments.iter().map(view).collect()
+    let places: HashMap<u64, u32, foldhash::fast::RandomState> =
+        (0..).zip(rows).map(|(at, row)| (row.number(), at)).collect();
+    let row_of = |number: u64| places.get(&number).copied();
+    segments.iter().map(|held| SegmentView::new(held.segment.clone(), row_of)).collect()
 }
 
 impl SegmentHandle {
@@ -156,95 +157,47 @@ impl LoadedIndex {
     }
 
     fn try_save(&mut self, dir: &IndexDir) -> IndexResult<()> {
-        let mut stay = Vec::new();
+        let mut stay: Vec<SegmentHandle> = Vec::new();
         let mut small = Vec::new();
         for (held, view) in self.segments.iter().zip(self.views()) {
             if view.rows.iter().all(Option::is_none) {
                 continue;
             }
             match &held.named {
-                Some(_) if !view.holds_gone() => stay.push((held.clone(), view)),
-                Some(_) => stay.push(rewritten(dir, &[view], self)?),
+                Some(_) if !view.holds_gone() => stay.push(held.clone()),
+                Some(_) => stay.push(rewritten(dir, &[view])?),
                 None => small.push(view),
             }
         }
         for views in in_portions(small) {
-            stay.push(rewritten(dir, &views, self)?);
+            stay.push(rewritten(dir, &views)?);
         }
         while let Some(crowd) = crowded(&stay) {
             let (together, apart): (Vec<_>, Vec<_>) =
-                stay.into_iter().partition(|(held, _)| class_of(held) == Some(crowd));
-            let views: Vec<SegmentView> = together.into_iter().map(|(_, view)| view).collect();
+                stay.into_iter().partition(|held| class_of(held) == Some(crowd));
             stay = apart;
-            stay.push(rewritten(dir, &views, self)?);
+            stay.push(rewritten(dir, &views_of(&self.rows, &together))?);
         }
-        let segments: Vec<SegmentHandle> = stay.into_iter().map(|(held, _)| held).collect();
-        let named: Vec<SegmentFile> = segments.iter().filter_map(|held| held.named.clone()).collect();
+        let named: Vec<SegmentFile> = stay.iter().filter_map(|held| held.named.clone()).collect();
         let rows = self.rows.iter().map(RowRef::row).collect::<IndexResult<Vec<_>>>()?;
         let (next_number, cursor, checked_ms) = (self.next_number, self.cursor.clone(), self.checked_ms);
         let head =
             CatalogueHead { next_number, segments: named, cursor, checked_ms, gone: self.gone.clone() };
         dir.put_catalogue(catalogue::encode(&rows, &head), &head.segments)?;
         self.saved_cursor = head.cursor;
-        self.segments = segments;
+        self.segments = stay;
         (self.edition, self.catalogue) = dir.hold_edition();
         dir.drop_news(self.written_log_bytes);
         dir.drop_leaving(&rows);
         (self.unsaved_bytes, self.unsaved_rows, self.has_strays) = (0, 0, false);
         Ok(())
     }
-
-    fn view_of(&self, segment: Arc<Segment>) -> SegmentView {
-        let places = Places::new(&self.rows);
-        SegmentView::new(segment, |number| places.of(number))
-    }
-}
-
-/// Maps the numbers of streams to their rows.
-enum Places {
-    /// Numbers that lie close together, as they do unless most sessions were read again and again: by their distance
-    /// from the lowest.
-    Close(u64, Vec<u32>),
-    Far(HashMap<u64, u32, foldhash::fast::RandomState>),
-}
-
-impl Places {
-    fn new(rows: &[RowRef]) -> Places {
-        let numbers = || rows.iter().map(RowRef::number);
-        let (Some(lowest), Some(highest)) = (numbers().min(), numbers().max()) else {
-            return Places::Close(0, Vec::new());
-        };
-        if highest - lowest >= rows.len() as u64 * CLOSE {
-            return Places::Far((0..).zip(numbers()).map(|(at, number)| (number, at)).collect());
-        }
-        let mut places = vec![NOWHERE; (highest - lowest) as usize + 1];
-        for (at, number) in (0..).zip(numbers()) {
-            places[(number - lowest) as usize] = at;
-        }
-        Places::Close(lowest, places)
-    }
-
-    fn of(&self, number: u64) -> Option<u32> {
-        match self {
-            Places::Close(lowest, places) => {
-                let place = places.get(usize::try_from(number.checked_sub(*lowest)?).ok()?);
-                place.copied().filter(|at| *at != NOWHERE)
-            }
-            Places::Far(places) => places.get(&number).copied(),
-        }
-    }
 }
 
 /// Merges segments into one on the disk, without the records of streams that are gone.
-fn rewritten(
-    dir: &IndexDir,
-    views: &[SegmentView],
-    known: &LoadedIndex,
-) -> IndexResult<(SegmentHandle, SegmentView)> {
+fn rewritten(dir: &IndexDir, views: &[SegmentView]) -> IndexResult<SegmentHandle> {
     let named = dir.put_segment(&mut merge(views)?)?;
-    let segment = Arc::new(dir.segment(&named)?);
-    let view = known.view_of(segment.clone());
-    Ok((SegmentHandle { segment, named: Some(named) }, view))
+    Ok(SegmentHandle { segment: Arc::new(dir.segment(&named)?), named: Some(named) })
 }
 
 /// Groups segments that were built in memory so that each group makes one segment of a good size.
@@ -272,9 +225,9 @@ fn class_of(held: &SegmentHandle) -> Option<u32> {
 }
 
 /// Returns a size class with so many segments that they should be merged.
-fn crowded(segments: &[(SegmentHandle, SegmentView)]) -> Option<u32> {
+fn crowded(segments: &[SegmentHandle]) -> Option<u32> {
     let mut counts: HashMap<u32, usize> = HashMap::new();
-    for class in segments.iter().filter_map(|(held, _)| class_of(held)) {
+    for class in segments.iter().filter_map(class_of) {
         *counts.entry(class).or_default() += 1;
     }
     counts.into_iter().filter(|(_, count)| *count >= CROWD).map(|(class, _)| class).min()
@@ -284,6 +237,3 @@ fn crowded(segments: &[(SegmentHandle, SegmentView)]) -> Option<u32> {
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
 const SMALLEST_BYTES: u64 = 64 * 1024;
 const CROWD: usize = 8;
-/// Between so many numbers there must be a session for a list of them all to be worth its memory.
-const CLOSE: u64 = 16;
-const NOWHERE: u32 = u32::MAX;

@@ -18,17 +18,16 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use manent_store::sync::lock;
-use manent_store::{ProgressFn, SessionKey, Version};
+use manent_store::{Lock, ProgressFn, SessionKey, Version};
 
 use crate::catalogue::RowRef;
 use crate::catalogue::listing::IndexState;
 use crate::catalogue::lookup::ByKey;
 use crate::catalogue::missing::{PendingPurge, PresentSessions, drop_gone, known_by_id, replace_rows};
-use crate::catalogue::recently_written::RecentlyWritten;
 use crate::corpus::Corpus;
 use crate::error::{Error, IndexDamage, IndexResult, Result};
 use crate::refresh::changes::{Differences, drop_copies, is_all_there, settle_forks, survey};
-use crate::refresh::index_dir::{IndexDir, Writing};
+use crate::refresh::index_dir::IndexDir;
 use crate::refresh::ingest::{
     BATCH_BYTES, ChangedStream, MovedStreams, Publish, SAVE_BYTES, in_batches, read_batch,
 };
@@ -47,7 +46,8 @@ pub struct Index {
     pub(crate) by_key: Mutex<Option<ByKey>>,
     /// The streams that this process purges.
     pub(crate) purged: Mutex<Vec<PendingPurge>>,
-    noted: RecentlyWritten,
+    /// The sessions that this process noted as written.
+    pub(crate) noted: Mutex<HashSet<SessionKey>>,
     /// The number of writes of this process.
     writes: AtomicU64,
     background: Background,
@@ -152,7 +152,7 @@ impl Index {
             reading: Mutex::default(),
             by_key: Mutex::default(),
             purged: Mutex::default(),
-            noted: RecentlyWritten::default(),
+            noted: Mutex::default(),
             writes: AtomicU64::default(),
             background,
             wait,
@@ -163,7 +163,7 @@ impl Index {
     /// is allowed and the process has written enough.
     pub fn note_written(self: &Arc<Self>, key: &SessionKey) {
         if let Some(dir) = &self.dir {
-            self.noted.written(dir, key);
+            self.note_recent(dir, key);
             let written = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
             if self.background == Background::Allowed && written == ENOUGH {
                 let index = Arc::downgrade(self);
@@ -226,7 +226,7 @@ impl Index {
         let looked = LoadedIndex::load(dir).map(|known| {
             told.sessions = known.rows.len();
             told.bytes = known.segments.iter().map(|held| held.segment.bytes()).sum();
-            told.written_ms = known.edition.map(index_dir::Edition::written_ms);
+            told.written_ms = known.edition.map(|edition| edition.written_ms);
             survey(&known, &*self.corpus, Some(dir), false)
         });
         match looked {
@@ -247,8 +247,11 @@ impl Index {
             self.load(&mut state);
             let all_read = state.snapshot.as_ref().is_some_and(|snapshot| snapshot.all_read);
             let known = state.known.get_or_insert_default();
-            let looked = survey(known, &*self.corpus, self.dir.as_ref(), all_read)
-                .map(|survey| survey.noted_in(known));
+            let looked = survey(known, &*self.corpus, self.dir.as_ref(), all_read).map(|survey| {
+                (known.cursor, known.checked_ms) = (survey.cursor, survey.checked_ms);
+                known.written_log_bytes = survey.written_log_bytes;
+                survey.differences
+            });
             match looked.and_then(|found| self.refresh_once(&mut state, save, this, found, &mut *progress)) {
                 Ok(()) => {
                     let State { known, snapshot, .. } = &mut *state;
@@ -458,7 +461,7 @@ impl Index {
 
     /// Takes the right to write. Nothing if another process has it, or the disk does not let us: then everything is
     /// done in memory.
-    fn begin_writing(&self, state: &mut State, wait: Duration) -> RefreshResult<Option<Writing>> {
+    fn begin_writing(&self, state: &mut State, wait: Duration) -> RefreshResult<Option<Lock>> {
         let Some(dir) = &self.dir else { return Ok(None) };
         match dir.write(wait) {
             Ok(Some(writing)) => {
@@ -517,7 +520,7 @@ fn write_down(
     state: &mut State,
     corpus: &dyn Corpus,
     dir: &IndexDir,
-    _writing: &Writing,
+    _writing: &Lock,
     save: Save,
 ) -> RefreshResult<()> {
     let known = state.known.get_or_insert_default();
@@ -606,6 +609,15 @@ impl RefreshError {
             RefreshError::Failed(e) => e,
             other => Error::Index(other.to_string()),
         }
+    }
+}
+
+/// Takes an index that cannot be used for none: it knows nothing, and the next search builds it again.
+pub(crate) fn if_usable<T>(result: RefreshResult<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(RefreshError::Failed(e)) => Err(e),
+        Err(_) => Ok(None),
     }
 }
 

@@ -235,7 +235,7 @@ fn take_over(view: &SegmentView, parts: &mut SegmentParts, seconds: &mut Vec<u32
     let mut role_now = [None; UNNAMED_ROLE as usize + 1];
     role_now[usize::from(UNNAMED_ROLE)] = Some(UNNAMED_ROLE);
     let mut shifts = Vec::new();
-    for (run, row) in segment.runs().iter().zip(&view.rows) {
+    for (run, row) in segment.runs.iter().zip(&view.rows) {
         if row.is_none() {
             continue;
         }
@@ -244,7 +244,7 @@ fn take_over(view: &SegmentView, parts: &mut SegmentParts, seconds: &mut Vec<u32
         parts.norms.extend_from_slice(&norms[range.clone()]);
         for role in roles[range.clone()].iter().map(|role| usize::from(*role)) {
             if role_now[role].is_none() {
-                let name = segment.roles().get(role).ok_or_else(|| broken("an unknown role"))?;
+                let name = segment.roles.get(role).ok_or_else(|| broken("an unknown role"))?;
                 role_now[role] = Some(parts.role(name));
             }
             parts.role_of.push(role_now[role].unwrap_or(UNNAMED_ROLE));
@@ -271,7 +271,7 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn new(segment: &'a Segment, shifts: Shifts) -> IndexResult<Source<'a>> {
-        let mut cursor = segment.words().cursor();
+        let mut cursor = segment.words.cursor();
         let entry = cursor.next()?;
         Ok(Source { segment, cursor, entry, shifts })
     }

@@ -126,35 +126,13 @@ impl Dictionary {
 
     /// Finds the entry of a word.
     pub(crate) fn find(&self, word: &str) -> IndexResult<Option<TermEntry>> {
-        let word = word.as_bytes();
-        let Some(head) = self.heads.get(self.block_of(word)) else { return Ok(None) };
-        let block = self.pages.read(head.block.clone())?;
-        let mut numbers = VarintReader::new(&block);
-        let (mut list, mut tags) = (head.list, head.tags);
-        // How much the word before has in common with the one that is looked for, which comes behind it.
-        let mut same = 0;
-        while !numbers.is_at_end() {
-            let [shared, len] = numbers.next_few()?;
-            let (shared, rest) = (shared as usize, numbers.take(len as usize)?);
-            let [count, list_bytes, tag_bytes] = numbers.next_few()?;
-            let (list_end, tags_end) = (add(list, list_bytes)?, add(tags, tag_bytes)?);
-            // One that is more like the word before it than ours is comes before ours too; one that is less, behind it.
-            if shared < same {
-                break;
+        let mut cursor = TermCursor::new(self, self.block_of(word.as_bytes()));
+        while let Some(entry) = cursor.next()? {
+            match cursor.word().cmp(word.as_bytes()) {
+                Ordering::Less => {}
+                Ordering::Equal => return Ok(Some(entry)),
+                Ordering::Greater => break,
             }
-            if shared == same {
-                let wanted = &word[same..];
-                let common = rest.iter().zip(wanted).take_while(|(a, b)| a == b).count();
-                match rest[common..].cmp(&wanted[common..]) {
-                    Ordering::Less => same += common,
-                    Ordering::Equal => {
-                        let count = u32::try_from(count).map_err(|_| broken("a number is too large"))?;
-                        return Ok(Some(TermEntry { count, list: list..list_end, tags: tags..tags_end }));
-                    }
-                    Ordering::Greater => break,
-                }
-            }
-            (list, tags) = (list_end, tags_end);
         }
         Ok(None)
     }

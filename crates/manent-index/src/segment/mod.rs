@@ -26,11 +26,13 @@ use crate::segment::postings::PostingList;
 #[derive(Debug)]
 pub(crate) struct Segment {
     pages: Pages,
-    words: Dictionary,
-    turns: u32,
+    pub(crate) words: Dictionary,
+    /// The number of records.
+    pub(crate) turns: u32,
     record_refs_at: u64,
-    runs: Vec<Run>,
-    roles: Vec<String>,
+    pub(crate) runs: Vec<Run>,
+    /// The names of roles, which [`Segment::role_of`] refers to.
+    pub(crate) roles: Vec<String>,
     norms: Column<1>,
     role_of: Column<1>,
     seconds: Column<4>,
@@ -138,10 +140,7 @@ impl Segment {
     pub(crate) fn open(pages: Pages) -> IndexResult<Segment> {
         let end_at = pages.len().checked_sub(END_BYTES as u64).ok_or_else(|| broken("too short"))?;
         let end = pages.read(end_at..pages.len())?;
-        let mut at = [0; END_NUMBERS];
-        for (slot, index) in at.iter_mut().zip(0..) {
-            *slot = u64_at(&end, index * 8);
-        }
+        let at: [u64; END_NUMBERS] = std::array::from_fn(|index| u64_at(&end, index * 8));
         let [tags, words, heads, norms, roles, seconds, record_refs, runs, names, names_end, turns] = at;
         let turns = u32::try_from(turns).map_err(|_| broken("too many turns"))?;
         let in_order = at[..END_NUMBERS - 1].is_sorted();
@@ -170,16 +169,8 @@ impl Segment {
         })
     }
 
-    pub(crate) fn turns(&self) -> u32 {
-        self.turns
-    }
-
     pub(crate) fn bytes(&self) -> u64 {
         self.pages.len()
-    }
-
-    pub(crate) fn words(&self) -> &Dictionary {
-        &self.words
     }
 
     pub(crate) fn list(&self, entry: &TermEntry) -> IndexResult<PostingList> {
@@ -194,14 +185,6 @@ impl Segment {
     /// The tags of a word as they were written, for a merge.
     pub(crate) fn raw_tags(&self, entry: &TermEntry) -> IndexResult<Bytes> {
         self.pages.read(entry.tags.clone())
-    }
-
-    pub(crate) fn runs(&self) -> &[Run] {
-        &self.runs
-    }
-
-    pub(crate) fn roles(&self) -> &[String] {
-        &self.roles
     }
 
     /// Returns the run of a record.
@@ -220,7 +203,7 @@ impl Segment {
         Ok(self.norms.get(doc)?.map_or(u8::MAX, |[norm]| norm))
     }
 
-    /// The role of each turn, as its place among [`Segment::roles`].
+    /// The role of each turn, as its place among the `roles`.
     pub(crate) fn role_of(&self) -> IndexResult<&[u8]> {
         self.role_of.whole()
     }
@@ -328,37 +311,22 @@ impl<const N: usize> Column<N> {
     #[inline]
     pub(crate) fn get(&self, doc: u32) -> IndexResult<Option<[u8; N]>> {
         let at = self.begin + N as u64 * u64::from(doc);
-        let number = (at / PAGE_BYTES as u64 - self.begin / PAGE_BYTES as u64) as usize;
-        if let Some(part) = self.parts.get(number).and_then(OnceLock::get)
-            && let Some(value) =
-                part.get((at - self.start_of(number)) as usize..).and_then(<[u8]>::first_chunk)
-        {
-            return Ok(Some(*value));
-        }
-        self.get_first(at, number)
-    }
-
-    /// Reads a value from a page that was not read yet, or across two pages.
-    #[cold]
-    fn get_first(&self, at: u64, number: usize) -> IndexResult<Option<[u8; N]>> {
-        if at + N as u64 > self.end {
-            return Ok(None);
-        }
-        let start = self.start_of(number);
-        let page_end = (start / PAGE_BYTES as u64 + 1) * PAGE_BYTES as u64;
-        let part = self.pages.read(start..page_end.min(self.end))?;
-        let value = part.get((at - start) as usize..).and_then(<[u8]>::first_chunk).copied();
-        if let Some(slot) = self.parts.get(number) {
-            let _ = slot.set(part);
-        }
-        match value {
-            Some(value) => Ok(Some(value)),
+        let page = at / PAGE_BYTES as u64;
+        let slot = self.parts.get((page - self.begin / PAGE_BYTES as u64) as usize);
+        let Some(slot) = slot.filter(|_| at + N as u64 <= self.end) else { return Ok(None) };
+        let start = (page * PAGE_BYTES as u64).max(self.begin);
+        let part = match slot.get() {
+            Some(part) => part,
+            None => {
+                let part = self.pages.read(start..((page + 1) * PAGE_BYTES as u64).min(self.end))?;
+                slot.get_or_init(|| part)
+            }
+        };
+        match part.get((at - start) as usize..).and_then(<[u8]>::first_chunk) {
+            Some(value) => Ok(Some(*value)),
+            // Across two pages.
             None => self.pages.read(at..at + N as u64).map(|value| value.first_chunk().copied()),
         }
-    }
-
-    fn start_of(&self, part: usize) -> u64 {
-        ((self.begin / PAGE_BYTES as u64 + part as u64) * PAGE_BYTES as u64).max(self.begin)
     }
 
     /// Returns the whole column.

@@ -1,6 +1,6 @@
 //! A segment together with the current catalogue: which of its records are live, and which a query selects.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::IndexResult;
@@ -22,9 +22,9 @@ pub(crate) struct SegmentView {
 impl SegmentView {
     /// `row_of` tells where in the catalogue a session stands.
     pub(crate) fn new(segment: Arc<Segment>, row_of: impl Fn(u64) -> Option<u32>) -> SegmentView {
-        let rows: Vec<Option<u32>> = segment.runs().iter().map(|run| row_of(run.session)).collect();
+        let rows: Vec<Option<u32>> = segment.runs.iter().map(|run| row_of(run.session)).collect();
         let mut dead: Vec<Range<u32>> = Vec::new();
-        for (run, row) in segment.runs().iter().zip(&rows) {
+        for (run, row) in segment.runs.iter().zip(&rows) {
             let gone = match row {
                 None => run.first..run.end(),
                 Some(_) if run.echo > 0 => run.first..run.first + run.echo,
@@ -46,7 +46,7 @@ impl SegmentView {
 
     /// Returns the number of live records.
     pub(crate) fn turns(&self) -> u64 {
-        u64::from(self.segment.turns()) - self.dead_turns
+        u64::from(self.segment.turns) - self.dead_turns
     }
 
     /// Returns true if any stream of the segment is gone, so that it holds words that must not be found.
@@ -116,7 +116,7 @@ pub(crate) struct SegmentFilter<'a> {
     /// By run, up to which number its turns are wanted. Nothing: every run that is there.
     runs: Option<Vec<u64>>,
     roles: Option<(Vec<bool>, &'a [u8])>,
-    seconds: Option<(RangeInclusive<u32>, Seconds<'a>)>,
+    seconds: Option<(Range<u64>, Seconds<'a>)>,
     alive: Option<OffsetFilter<'a>>,
 }
 
@@ -132,17 +132,15 @@ impl<'f> QueryFilter<'f> {
         let roles = match self.role {
             None => None,
             Some(wanted) => {
-                let roles = view.segment.roles().iter().map(|role| wanted(role)).collect();
+                let roles = view.segment.roles.iter().map(|role| wanted(role)).collect();
                 Some((roles, view.segment.role_of()?))
             }
         };
         let seconds = match (self.since, self.until) {
             (None, None) => None,
-            // Nothing was said before the first second there is.
-            (_, Some(0)) => Some((RangeInclusive::new(1, 0), view.segment.seconds()?)),
             (since, until) => {
-                let last = until.map_or(u32::MAX, |until| until - 1);
-                Some((since.unwrap_or(0)..=last, view.segment.seconds()?))
+                let end = until.map_or(u64::MAX, u64::from);
+                Some((u64::from(since.unwrap_or(0))..end, view.segment.seconds()?))
             }
         };
         let runs = runs.filter(|runs| runs.iter().any(|upto| *upto != ALL));
@@ -153,7 +151,7 @@ impl<'f> QueryFilter<'f> {
 impl SegmentFilter<'_> {
     #[inline]
     pub(crate) fn takes(&self, doc: u32) -> bool {
-        let said = |(range, seconds): &(RangeInclusive<u32>, Seconds<'_>)| range.contains(&seconds.of(doc));
+        let said = |(range, seconds): &(Range<u64>, Seconds<'_>)| range.contains(&seconds.of(doc).into());
         let by = |(wanted, roles): &(Vec<bool>, &[u8])| {
             let role = roles.get(doc as usize).copied().unwrap_or(UNNAMED_ROLE);
             // One without a name here may be wanted: its record tells.

@@ -7,6 +7,7 @@ use bitpacking::{BitPacker, BitPacker4x};
 use manent_sim::{Rng, SimDisk};
 
 use super::{any_read, in_memory, open, sealed, segment_bytes};
+use crate::ScoreScope;
 use crate::catalogue::{self, CatalogueHead, Row, RowRef, SegmentFile};
 use crate::error::IndexResult;
 use crate::pages::put;
@@ -20,7 +21,6 @@ use crate::segment::builder::merge;
 use crate::segment::dictionary::DictionaryWriter;
 use crate::segment::view::{QueryFilter, SegmentView};
 use crate::segment::{Run, Segment, SegmentParts};
-use crate::{Coverage, ScoreScope};
 
 use super::world::World;
 use manent_store::{Cursor, Place, SessionKey, StreamId};
@@ -201,7 +201,7 @@ fn runs_roles_and_turns_that_do_not_fit_are_noticed() {
         roles: vec!["user".to_owned()],
         ..SegmentParts::default()
     };
-    assert_eq!(open(sound().bytes()).turns(), 4);
+    assert_eq!(open(sound().bytes()).turns, 4);
     let run = |count, echo| Run { first: 0, count, session: 1, echo };
     let wrong = [
         SegmentParts { runs: vec![], ..sound() },
@@ -290,7 +290,7 @@ fn index_with_wrong_bytes_under_valid_checksums_neither_panics_nor_hangs() {
     let ask = |world: &World| {
         for text in QUESTIONS {
             let query = Query::parse(text, 1_794_766_020_000).unwrap();
-            let found = world.index.search(&query, 50, Coverage::Full, &mut |_, _| {});
+            let found = world.index.search(&query, 50, &mut |_, _| {}, None);
             assert!(found.is_ok(), "{text}: {found:?}");
         }
         let _ = world.index.stats(&mut |_, _| {});

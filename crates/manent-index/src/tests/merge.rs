@@ -22,7 +22,7 @@ struct Told {
 
 fn told(segment: &Segment) -> Told {
     let mut words = BTreeMap::new();
-    let mut cursor = segment.words().cursor();
+    let mut cursor = segment.words.cursor();
     while let Some(entry) = cursor.next().unwrap() {
         let word = String::from_utf8(cursor.word().to_vec()).unwrap();
         let (mut list, tags) = (segment.list(&entry).unwrap(), segment.raw_tags(&entry).unwrap());
@@ -36,12 +36,12 @@ fn told(segment: &Segment) -> Told {
         assert_eq!(said.len() as u32, entry.count);
         words.insert(word, said);
     }
-    let role = |doc: u32| segment.roles()[usize::from(segment.role_of().unwrap()[doc as usize])].clone();
+    let role = |doc: u32| segment.roles[usize::from(segment.role_of().unwrap()[doc as usize])].clone();
     let turn = |doc: u32| {
         let norm = segment.norms().unwrap()[doc as usize];
         (norm, role(doc), segment.seconds().unwrap().of(doc), segment.record_ref(doc).unwrap())
     };
-    Told { words, turns: (0..segment.turns()).map(turn).collect(), runs: segment.runs().to_vec() }
+    Told { words, turns: (0..segment.turns).map(turn).collect(), runs: segment.runs.to_vec() }
 }
 
 #[test]
@@ -103,6 +103,6 @@ fn a_merge_of_nothing_is_nothing() {
     let gone = SegmentView::new(Arc::new(open(segment_bytes(&[any_read(&mut Rng::new(1), 1, 5)]))), |_| None);
     for views in [vec![], vec![gone]] {
         let merged = open(merge(&views).unwrap());
-        assert_eq!((merged.turns(), told(&merged).words.len()), (0, 0));
+        assert_eq!((merged.turns, told(&merged).words.len()), (0, 0));
     }
 }

@@ -2,8 +2,6 @@
 
 use manent_store::Place;
 
-use crate::Coverage;
-
 use super::world::World;
 
 /// A world with one stream that takes long to read, because its readers are held back, and a small one.
@@ -21,25 +19,25 @@ fn world() -> World {
 fn partial_search_of_a_new_store_answers_before_it_was_read() {
     let world = world();
     world.corpus.gate.shut("large");
-    let found = world.search_as("bravo", 10, Coverage::Partial);
+    let found = world.search_partial("bravo", 10);
     let so_far = found.partial.expect("an answer that says that it is partial");
     assert!(found.hits.is_empty());
     assert!(so_far.bytes < so_far.total_bytes, "{so_far:?}");
     // The thread that it started is held back: a second question does not wait for it either.
     world.corpus.gate.await_reader();
-    assert!(world.search_as("alpha", 10, Coverage::Partial).partial.is_some());
+    assert!(world.search_partial("alpha", 10).partial.is_some());
     assert_eq!(world.index.once(&live("small")).unwrap(), None, "single streams are answered too");
     world.corpus.gate.open();
     let found = world.search("bravo", 10);
     assert_eq!((found.hits.len(), found.partial), (10, None), "the full answer waits for the thread");
-    assert_eq!(world.search_as("bravo", 10, Coverage::Partial), found, "now nothing is missing");
+    assert_eq!(world.search_partial("bravo", 10), found, "now nothing is missing");
 }
 
 #[test]
 fn partial_search_with_little_to_read_is_complete() {
     let world = World::in_memory();
     world.append("small", "user", "alpha");
-    let found = world.search_as("alpha", 10, Coverage::Partial);
+    let found = world.search_partial("alpha", 10);
     assert_eq!((found.hits.len(), found.partial), (1, None));
 }
 
@@ -53,7 +51,7 @@ fn partial_search_finds_what_was_known_before_much_was_added() {
         world.append("large", "user", &text);
     }
     world.corpus.gate.shut("large");
-    let found = world.search_as("alpha", 10, Coverage::Partial);
+    let found = world.search_partial("alpha", 10);
     assert!(found.partial.is_some());
     assert_eq!(found.hits.len(), 1, "{:?}", found.hits);
     assert_eq!(found.hits[0].id.key.as_str(), "small");

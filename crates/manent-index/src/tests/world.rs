@@ -14,8 +14,8 @@ use manent_store::{
 };
 
 use crate::{
-    Background, Content, Corpus, Coverage, Document, Index, IndexDir, LossPolicy, Query, ScoreScope,
-    SearchResults, StreamOrigin,
+    Background, Content, Corpus, Document, Index, IndexDir, LossPolicy, Query, ScoreScope, SearchResults,
+    StreamOrigin,
 };
 
 /// Streams, and an index over them.
@@ -60,12 +60,13 @@ impl World {
     }
 
     pub(super) fn search(&self, text: &str, limit: usize) -> SearchResults {
-        self.search_as(text, limit, Coverage::Full)
+        let query = Query::parse(text, 1_794_766_020_000).unwrap();
+        self.index.search(&query, limit, &mut |_, _| {}, None).unwrap()
     }
 
-    pub(super) fn search_as(&self, text: &str, limit: usize, coverage: Coverage) -> SearchResults {
+    pub(super) fn search_partial(&self, text: &str, limit: usize) -> SearchResults {
         let query = Query::parse(text, 1_794_766_020_000).unwrap();
-        self.index.search(&query, limit, coverage, &mut |_, _| {}).unwrap()
+        self.index.search_partial(&query, limit).unwrap()
     }
 }
 

@@ -108,9 +108,9 @@ impl<'a> QuoteReader<'a> {
         let place = (follower.stream_id().key.to_string(), follower.stream_id().id.clone());
         match part {
             RowPart::Prompt => {
-                let seen = match follower.prompt(passage.seq)? {
+                let seen = match follower.prompt(passage.seq) {
                     Ok(seen) => seen,
-                    Err(gone) => return Ok(Err(reason(gone))),
+                    Err(gone) => return reason(gone).map(Err),
                 };
                 let keeps_memory = self
                     .memory_ids
@@ -125,12 +125,12 @@ impl<'a> QuoteReader<'a> {
                 draft.tools = seen.context.tools;
                 draft.prompt = MessageSource::Messages(without_recalled(messages));
             }
-            RowPart::Answer => match follower.messages(passage.seq)? {
+            RowPart::Answer => match follower.messages(passage.seq) {
                 Ok(messages) => match answer(messages) {
                     Some(said) => draft.answer = MessageSource::Messages(said),
                     None => return Ok(Err(SkipReason::OddShape)),
                 },
-                Err(gone) => return Ok(Err(reason(gone))),
+                Err(gone) => return reason(gone).map(Err),
             },
         }
         draft.quoted.push((place, passage.seq));
@@ -190,11 +190,12 @@ fn name(passage: &RecordRange) -> String {
     format!("{}\0{}", passage.session, passage.id)
 }
 
-fn reason(gone: PassageError) -> SkipReason {
+fn reason(gone: PassageError) -> Result<SkipReason> {
     match gone {
-        PassageError::Missing => SkipReason::NotThere,
-        PassageError::Damaged => SkipReason::Damaged,
-        PassageError::TooLong => SkipReason::TooLong,
+        PassageError::Missing => Ok(SkipReason::NotThere),
+        PassageError::Damaged => Ok(SkipReason::Damaged),
+        PassageError::TooLong => Ok(SkipReason::TooLong),
+        PassageError::Failed(error) => Err(error.into()),
     }
 }
 

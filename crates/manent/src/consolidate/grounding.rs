@@ -260,17 +260,8 @@ pub(super) fn reverses_meaning(told: &str, transcript: &str) -> bool {
     });
     let mut turned = false;
     each_word(told, |word, is_negated| {
-        turned |= match uses.get(word) {
-            Some(WordUse { said, negated }) => {
-                if is_negated {
-                    !negated
-                } else {
-                    !said
-                }
-            }
-            // A word that nobody used is another question.
-            None => false,
-        };
+        // A word that nobody used is another question.
+        turned |= uses.get(word).is_some_and(|known| if is_negated { !known.negated } else { !known.said });
     });
     turned
 }

@@ -287,13 +287,15 @@ impl CompactionPlanner<'_> {
         let base = self.part.compaction.clone().unwrap_or_default();
         let context_seq = self.part.held.iter().rev().find_map(ContextRecord::setting).map(|noted| noted.seq);
         let base = Compaction { pruned, context_seq: context_seq.or(base.context_seq), ..base };
-        if base.pruned.len() > self.part.compaction.as_ref().map_or(0, |before| before.pruned.len()) {
-            match self.fits(&base, before, target) {
-                Ok(()) => {
-                    return Some((CompactionMethod::Prune, CompactionPlan { compaction: base, model: None }));
-                }
-                Err(why) => tried.push((CompactionMethod::Prune, why)),
-            }
+        let mut attempt = |way: CompactionMethod, plan: Attempt<CompactionPlan>| {
+            let fits = plan.and_then(|plan| self.fits(&plan.compaction, before, target).map(|()| plan));
+            fits.map_err(|why| tried.push((way, why))).ok().map(|plan| (way, plan))
+        };
+        let unmodelled = |compaction: Compaction| Ok(CompactionPlan { compaction, model: None });
+        if base.pruned.len() > self.part.compaction.as_ref().map_or(0, |before| before.pruned.len())
+            && let Some(plan) = attempt(CompactionMethod::Prune, unmodelled(base.clone()))
+        {
+            return Some(plan);
         }
         let cut = self.cut(&base, target)?;
         let kept = self.render(Some(&cut)).tokens;
@@ -306,38 +308,23 @@ impl CompactionPlanner<'_> {
                 blake3::hash(summariser.prompt().as_bytes()).to_hex().to_string(),
             );
             let (way, summary) = self.summarised(&cut, budget, summariser);
-            let outcome = summary.and_then(|summary| {
+            let plan = summary.and_then(|summary| {
                 self.check_summary(&cut, &summary, budget)?;
-                let compaction = with(summary);
-                self.fits(&compaction, before, target).map(|()| compaction)
+                Ok(CompactionPlan { compaction: with(summary), model: Some(model) })
             });
-            match outcome {
-                Ok(compaction) => return Some((way, CompactionPlan { compaction, model: Some(model) })),
-                Err(why) => tried.push((way, why)),
+            if let Some(plan) = attempt(way, plan) {
+                return Some(plan);
             }
         }
         let lines = self.lines_before(&cut);
         // Joined, texts do not take exactly what they take alone: a little less may be needed.
         for share in EXTRACT_SHARES {
             let extracted = with(extract(&lines, budget * share / 100, self.tokens));
-            match self.fits(&extracted, before, target) {
-                Ok(()) => {
-                    return Some((
-                        CompactionMethod::Extract,
-                        CompactionPlan { compaction: extracted, model: None },
-                    ));
-                }
-                Err(why) => tried.push((CompactionMethod::Extract, why)),
+            if let Some(plan) = attempt(CompactionMethod::Extract, unmodelled(extracted)) {
+                return Some(plan);
             }
         }
-        let dropped = with(breadcrumb(&lines));
-        match self.fits(&dropped, before, target) {
-            Ok(()) => Some((CompactionMethod::Drop, CompactionPlan { compaction: dropped, model: None })),
-            Err(why) => {
-                tried.push((CompactionMethod::Drop, why));
-                None
-            }
-        }
+        attempt(CompactionMethod::Drop, unmodelled(with(breadcrumb(&lines))))
     }
 
     /// Returns the tokens that are left if everything is left out that may be.
@@ -354,8 +341,7 @@ impl CompactionPlanner<'_> {
         let mut pruned: HashSet<u64> = before.collect();
         let results: Vec<&ContextTurn> = self.turns().filter(|said| said.answers.is_some()).collect();
         for said in results.iter().rev().skip(RESULTS_KEPT) {
-            let is_skill = said.name.as_deref().is_some_and(|name| name.contains("skill"));
-            if !is_skill && said.content.len() > PRUNE_BYTES_MIN {
+            if !is_skill(said) && said.content.len() > PRUNE_BYTES_MIN {
                 pruned.insert(said.seq);
             }
         }
@@ -406,12 +392,8 @@ impl CompactionPlanner<'_> {
 
     /// Skills that were loaded stay as they are.
     fn skills_before(&self, seq: u64) -> Vec<u64> {
-        let is_skill = |said: &&ContextTurn| {
-            said.seq < seq
-                && said.answers.is_some()
-                && said.name.as_deref().is_some_and(|name| name.contains("skill"))
-        };
-        self.turns().filter(is_skill).map(|said| said.seq).collect()
+        let loaded = self.turns().filter(|said| said.seq < seq && said.answers.is_some() && is_skill(said));
+        loaded.map(|said| said.seq).collect()
     }
 
     /// Returns the lines to sum up: the earlier summary, and what was said since.
@@ -467,6 +449,11 @@ impl CompactionPlanner<'_> {
         }
         (way, Ok(summary))
     }
+}
+
+/// Returns true if a tool that loads skills gave this.
+fn is_skill(said: &ContextTurn) -> bool {
+    said.name.as_deref().is_some_and(|name| name.contains("skill"))
 }
 
 /// Joins lines into pieces of at most `room` tokens.

@@ -33,7 +33,7 @@ use manent_store::threads::parallel_map;
 use manent_store::{SessionKey, StreamId};
 
 pub use compact::{CompactedContext, CompactionMethod, CompactionReason, Limits, Summariser};
-pub use passages::{PassageError, PassagePrompt, PassageReader};
+pub use passages::{PassageError, PassagePrompt, PassageReader, PassageResult};
 pub use records::{PromptConfig, PromptConfigError};
 pub use render::{Message, Origin, normalized_role};
 
@@ -114,9 +114,9 @@ impl Store {
             if entry.seq != seq || seq == 0 {
                 break;
             }
-            let role =
-                Record::of(&entry).and_then(|record| record.role().map(|role| render::is_answer(&role)));
-            return Ok(if role == Some(true) { seq - 1 } else { seq });
+            let role = Record::of(&entry).and_then(|record| record.role());
+            let is_answer = role.is_some_and(|role| normalized_role(&role) == "assistant");
+            return Ok(if is_answer { seq - 1 } else { seq });
         }
         Err(Error::NoSuchRecord { name: at.key.to_string(), seq, last: None })
     }

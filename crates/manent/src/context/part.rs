@@ -6,7 +6,7 @@
 //! needed. Whatever could make a kept tail differ from the log prevents keeping it: damage, a torn end, and more than
 //! [`BYTES_MAX`].
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use manent_log::{Body, Entry, LogEnd, LogItem, frame};
 use manent_store::{Receipt, StreamId};
@@ -35,18 +35,9 @@ pub(super) struct Part {
     pub(super) is_torn: bool,
     /// A `context` record before the part, by its number; `None` if the record of that number is no such record.
     earlier: Option<(u64, Option<PromptConfigRecord>)>,
-    /// Texts of records before the part, to which settings refer.
-    texts: Vec<EarlierText>,
-}
-
-/// A text of a `context` record.
-#[derive(Debug)]
-struct EarlierText {
-    seq: u64,
-    /// The member of the record.
-    what: &'static str,
-    /// `None` if it is not there.
-    text: Option<String>,
+    /// Texts of records before the part, to which settings refer, by the record and its member; `None` if it is not
+    /// there.
+    texts: HashMap<(u64, &'static str), Option<String>>,
 }
 
 /// The records read from a session.
@@ -112,8 +103,7 @@ impl Part {
     pub(super) fn read_last(store: &Store, at: &StreamId, turns: u64) -> Result<Part> {
         let mut reader = store.read(at, Start::Tail { count: turns, before: None })?;
         let mut part = Part::of(RecordRange::read(&mut reader, None)?);
-        part.compaction = in_force(&part.held);
-        if let Some(compaction) = part.compaction.take() {
+        if let Some(compaction) = in_force(&part.held) {
             part.remember_settings(compaction.context_seq);
             part.held.retain(|held| held.seq().is_none_or(|seq| seq >= compaction.kept_from));
             part.compaction = Some(compaction);
@@ -177,13 +167,12 @@ impl Part {
 
     /// Keeps the setting of this number, and the texts that the last setting refers to, before the part is cut.
     fn remember_settings(&mut self, context_seq: Option<u64>) {
-        let references: Vec<(u64, &str)> =
+        let references: Vec<(u64, &'static str)> =
             self.settings().last().map(PromptConfigRecord::references).into_iter().flatten().collect();
         for (seq, what) in references {
             if self.has_looked_up(seq, what) {
                 let text = self.text(seq, what).map(str::to_owned);
-                self.texts.retain(|known| (known.seq, known.what) != (seq, what));
-                self.texts.push(EarlierText { seq, what, text });
+                self.texts.insert((seq, what), text);
             }
         }
         let named = self.settings().find(|noted| Some(noted.seq) == context_seq);
@@ -193,20 +182,16 @@ impl Part {
     }
 
     /// Returns a text to which a setting refers, or `None` if it is not there or was not looked up.
-    fn text(&self, seq: u64, what: &str) -> Option<&str> {
+    fn text(&self, seq: u64, what: &'static str) -> Option<&str> {
         match self.settings().find(|noted| noted.seq == seq) {
             Some(noted) => noted.text(what),
-            None => self.earlier_text(seq, what)?.text.as_deref(),
+            None => self.texts.get(&(seq, what))?.as_deref(),
         }
     }
 
     /// Returns whether a text to which a setting refers needs no looking up, whether it is there or not.
-    fn has_looked_up(&self, seq: u64, what: &str) -> bool {
-        self.settings().any(|noted| noted.seq == seq) || self.earlier_text(seq, what).is_some()
-    }
-
-    fn earlier_text(&self, seq: u64, what: &str) -> Option<&EarlierText> {
-        self.texts.iter().find(|known| (known.seq, known.what) == (seq, what))
+    fn has_looked_up(&self, seq: u64, what: &'static str) -> bool {
+        self.settings().any(|noted| noted.seq == seq) || self.texts.contains_key(&(seq, what))
     }
 
     /// Returns the last `context` record that counts, or `None` if there is none.
@@ -243,7 +228,7 @@ impl Part {
                 }
                 Some(what) => {
                     let text = text_in(reader, seq, what)?;
-                    self.texts.push(EarlierText { seq, what, text });
+                    self.texts.insert((seq, what), text);
                 }
             }
         }

@@ -11,7 +11,7 @@ use manent_log::LogItem;
 use super::part::read_one;
 use super::records::{Compaction, ContextRecord, PromptConfig, PromptConfigRecord, text_in};
 use super::{Context, Message, render};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::reader::Reader;
 use crate::reader::Start;
 use crate::store::Store;
@@ -25,15 +25,15 @@ pub struct PassageReader {
     store: Store,
     at: StreamId,
     reader: Reader,
-    /// The last records that were read, with their numbers; a gap has that of the record before it.
-    window: VecDeque<(u64, WindowEntry)>,
+    /// The last records that were read.
+    window: VecDeque<WindowEntry>,
     window_bytes: usize,
     /// The last record that is no longer in the window.
     forgotten: u64,
     /// The last record that was read.
     seen: u64,
     /// A record that was read and lies behind the one that was asked for.
-    ahead: Option<(u64, WindowEntry)>,
+    ahead: Option<WindowEntry>,
     /// Compactions that were not undone.
     compactions: Vec<Compaction>,
     noted: Option<PromptConfigRecord>,
@@ -45,10 +45,18 @@ pub struct PassageReader {
 }
 
 #[derive(Debug)]
-enum WindowEntry {
-    Record(ContextRecord, usize),
-    /// Longer than anything that is wanted.
-    TooLong,
+struct WindowEntry {
+    /// The number of the record; a gap has that of the record before it.
+    seq: u64,
+    /// `None` if it is longer than anything that is wanted.
+    record: Option<ContextRecord>,
+    bytes: usize,
+}
+
+impl WindowEntry {
+    fn is_gap(&self) -> bool {
+        matches!(self.record, Some(ContextRecord::Gap(_)))
+    }
 }
 
 /// The context that a model was given at a record.
@@ -61,7 +69,7 @@ pub struct PassagePrompt {
 }
 
 /// The reason why a passage cannot be shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum PassageError {
     /// There is no such record.
     Missing,
@@ -69,7 +77,18 @@ pub enum PassageError {
     Damaged,
     /// The passage is longer than the follower was opened for.
     TooLong,
+    /// The session cannot be read.
+    Failed(Error),
 }
+
+impl From<Error> for PassageError {
+    fn from(error: Error) -> PassageError {
+        PassageError::Failed(error)
+    }
+}
+
+/// A part of a passage, or the reason why it cannot be shown.
+pub type PassageResult<T> = std::result::Result<T, PassageError>;
 
 impl PassageReader {
     /// Opens a session for passages of at most `bytes_max` bytes.
@@ -102,16 +121,11 @@ impl PassageReader {
     /// Returns what a model was given when it had these records, the first and the last, before it: the records as the
     /// context at the last of them renders them, with the system text and the tools that held there. Where the passage
     /// begins before a compaction, the summary stands for what the compaction summed up.
-    pub fn prompt(
-        &mut self,
-        (first, last): (u64, u64),
-    ) -> Result<std::result::Result<PassagePrompt, PassageError>> {
+    pub fn prompt(&mut self, (first, last): (u64, u64)) -> PassageResult<PassagePrompt> {
         if last < self.seen && (last < self.shaped || first <= self.forgotten) {
             self.rewind()?;
         }
-        if let Err(gone) = self.go_to(last)? {
-            return Ok(Err(gone));
-        }
+        self.go_to(last)?;
         let compaction = self.compactions.last().map(|compaction| {
             let mut compaction = compaction.clone();
             if first >= compaction.kept_from {
@@ -125,41 +139,28 @@ impl PassageReader {
         for seq in compaction.iter().flat_map(|compaction| &compaction.pinned) {
             held.extend(read_one(&self.store, &self.at, *seq)?);
         }
-        if let Err(gone) = self.take(begin, last, &mut held) {
-            return Ok(Err(gone));
-        }
+        self.take(begin, last, &mut held)?;
         self.resolve()?;
         let setting = match &self.setting {
-            Some((_, _, false)) => return Ok(Err(PassageError::Damaged)),
+            Some((_, _, false)) => return Err(PassageError::Damaged),
             Some((_, setting, true)) => Some(setting),
             None => None,
         };
         let memory_ids = setting.map(|setting| setting.memory_ids.clone()).unwrap_or_default();
         let context = render::render(held, compaction.as_ref(), setting, Tokens::new(Counting::Estimate));
-        Ok(if context.gaps > 0 {
-            Err(PassageError::Damaged)
-        } else {
-            Ok(PassagePrompt { context, memory_ids })
-        })
+        if context.gaps > 0 { Err(PassageError::Damaged) } else { Ok(PassagePrompt { context, memory_ids }) }
     }
 
     /// Returns the messages in these records, from the first to the last.
-    pub fn messages(
-        &mut self,
-        (first, last): (u64, u64),
-    ) -> Result<std::result::Result<Vec<Message>, PassageError>> {
+    pub fn messages(&mut self, (first, last): (u64, u64)) -> PassageResult<Vec<Message>> {
         if last < self.seen && first <= self.forgotten {
             self.rewind()?;
         }
-        if let Err(gone) = self.go_to(last)? {
-            return Ok(Err(gone));
-        }
+        self.go_to(last)?;
         let mut held = Vec::new();
-        if let Err(gone) = self.take(first, last, &mut held) {
-            return Ok(Err(gone));
-        }
+        self.take(first, last, &mut held)?;
         let context = render::render(held, None, None, Tokens::new(Counting::Estimate));
-        Ok(if context.gaps > 0 { Err(PassageError::Damaged) } else { Ok(context.messages) })
+        if context.gaps > 0 { Err(PassageError::Damaged) } else { Ok(context.messages) }
     }
 
     fn rewind(&mut self) -> Result<()> {
@@ -168,97 +169,75 @@ impl PassageReader {
     }
 
     /// Copies what the window holds of a passage.
-    fn take(
-        &self,
-        first: u64,
-        last: u64,
-        held: &mut Vec<ContextRecord>,
-    ) -> std::result::Result<(), PassageError> {
+    fn take(&self, first: u64, last: u64, held: &mut Vec<ContextRecord>) -> PassageResult<()> {
         if first <= self.forgotten {
             return Err(PassageError::TooLong);
         }
         // Damage before the very first record belongs to whatever begins there.
-        let from = if first <= 1 { 0 } else { self.window.partition_point(|(seq, _)| *seq < first) };
-        if first > 1 && self.window.get(from).is_none_or(|(seq, _)| *seq != first) {
+        let from = if first <= 1 { 0 } else { self.window.partition_point(|entry| entry.seq < first) };
+        if first > 1 && self.window.get(from).is_none_or(|entry| entry.seq != first) {
             return Err(PassageError::Damaged);
         }
         let mut bytes = 0;
-        for (seq, kept) in self.window.range(from..).take_while(|(seq, _)| *seq <= last) {
-            match kept {
-                WindowEntry::TooLong => return Err(PassageError::TooLong),
-                // Damage behind the last record is none of the passage.
-                WindowEntry::Record(ContextRecord::Gap(_), _) if *seq == last => {}
-                WindowEntry::Record(one, length) => {
-                    bytes += length;
-                    held.push(one.clone());
-                }
+        for entry in self.window.range(from..).take_while(|entry| entry.seq <= last) {
+            // Damage behind the last record is none of the passage.
+            if !(entry.is_gap() && entry.seq == last) {
+                bytes += entry.bytes;
+                held.push(entry.record.clone().ok_or(PassageError::TooLong)?);
             }
         }
         if bytes > self.bytes_max { Err(PassageError::TooLong) } else { Ok(()) }
     }
 
     /// Reads on until a record was read.
-    fn go_to(&mut self, last: u64) -> Result<std::result::Result<(), PassageError>> {
+    fn go_to(&mut self, last: u64) -> PassageResult<()> {
         while self.seen < last {
-            let (seq, kept) = match self.ahead.take() {
+            let next = match self.ahead.take() {
                 Some(ahead) => ahead,
-                None => match self.next()? {
-                    Some(next) => next,
-                    None => return Ok(Err(PassageError::Missing)),
-                },
+                None => self.next()?.ok_or(PassageError::Missing)?,
             };
-            if seq > last {
-                self.ahead = Some((seq, kept));
-                return Ok(Err(PassageError::Missing));
+            if next.seq > last {
+                self.ahead = Some(next);
+                return Err(PassageError::Missing);
             }
-            self.push(seq, kept);
+            self.push(next);
         }
-        let is_there = self.window.iter().rev().any(|(seq, kept)| {
-            *seq == last && !matches!(kept, WindowEntry::Record(ContextRecord::Gap(_), _))
-        });
-        Ok(if is_there || last <= self.forgotten { Ok(()) } else { Err(PassageError::Missing) })
+        let is_there = self.window.iter().rev().any(|entry| entry.seq == last && !entry.is_gap());
+        if is_there || last <= self.forgotten { Ok(()) } else { Err(PassageError::Missing) }
     }
-
-    fn next(&mut self) -> Result<Option<(u64, WindowEntry)>> {
-        let bytes_max = self.bytes_max;
-        let seen = self.seen;
+    fn next(&mut self) -> Result<Option<WindowEntry>> {
+        let (bytes_max, seen) = (self.bytes_max, self.seen);
         Ok(self.reader.next()?.map(|item| match item {
-            LogItem::Damage(damage) => (seen, WindowEntry::Record(ContextRecord::Gap(damage), 0)),
-            LogItem::Entry(entry) if entry.bytes.len() > bytes_max => (entry.seq, WindowEntry::TooLong),
+            LogItem::Damage(damage) => {
+                WindowEntry { seq: seen, record: Some(ContextRecord::Gap(damage)), bytes: 0 }
+            }
+            LogItem::Entry(entry) if entry.bytes.len() > bytes_max => {
+                WindowEntry { seq: entry.seq, record: None, bytes: 0 }
+            }
             LogItem::Entry(entry) => {
-                let held = ContextRecord::of(&entry).unwrap_or(ContextRecord::Other(entry.seq));
-                (entry.seq, WindowEntry::Record(held, entry.bytes.len()))
+                let record = ContextRecord::of(&entry).unwrap_or(ContextRecord::Other(entry.seq));
+                WindowEntry { seq: entry.seq, record: Some(record), bytes: entry.bytes.len() }
             }
         }))
     }
-
-    fn push(&mut self, seq: u64, kept: WindowEntry) {
-        if let WindowEntry::Record(held, bytes) = &kept {
-            match held {
-                ContextRecord::Compaction(compaction) => self.compactions.push(compaction.clone()),
-                ContextRecord::Undo(target) => {
-                    self.compactions.retain(|compaction| compaction.seq != *target);
-                }
-                ContextRecord::PromptConfig(noted) => self.noted = Some(noted.clone()),
-                _ => {}
+    fn push(&mut self, entry: WindowEntry) {
+        let shaped = std::mem::replace(&mut self.shaped, entry.seq);
+        match &entry.record {
+            Some(ContextRecord::Compaction(compaction)) => self.compactions.push(compaction.clone()),
+            Some(ContextRecord::Undo(target)) => {
+                self.compactions.retain(|compaction| compaction.seq != *target);
             }
-            if matches!(
-                held,
-                ContextRecord::Compaction(_) | ContextRecord::Undo(_) | ContextRecord::PromptConfig(_)
-            ) {
-                self.shaped = seq;
-            }
-            self.window_bytes += bytes;
+            Some(ContextRecord::PromptConfig(noted)) => self.noted = Some(noted.clone()),
+            _ => self.shaped = shaped,
         }
-        self.seen = self.seen.max(seq);
-        self.window.push_back((seq, kept));
+        self.window_bytes += entry.bytes;
+        self.seen = self.seen.max(entry.seq);
+        self.window.push_back(entry);
         // Twice what a passage may hold, so that one that ends a little before is still there.
         while self.window_bytes > self.bytes_max * 2 || self.window.len() > WINDOW_RECORDS_MAX {
-            let Some((seq, kept)) = self.window.pop_front() else { break };
-            self.forgotten = self.forgotten.max(seq);
-            if let WindowEntry::Record(_, bytes) = kept {
-                self.window_bytes -= bytes;
-            }
+            let Some(entry) = self.window.pop_front() else { break };
+            self.forgotten = self.forgotten.max(entry.seq);
+            self.window_bytes -= entry.bytes;
         }
     }
 

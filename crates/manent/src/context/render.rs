@@ -69,11 +69,6 @@ pub enum Origin {
     Gap(u64),
 }
 
-/// Returns true if a role is the model's.
-pub(super) fn is_answer(role: &str) -> bool {
-    normalized_role(role) == "assistant"
-}
-
 /// Returns the standard name of a role, for which other programs write `human`, `model` or `function`.
 pub fn normalized_role(role: &str) -> &str {
     match role {

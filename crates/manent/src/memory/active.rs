@@ -31,17 +31,16 @@ pub(crate) struct Slot {
 }
 
 /// The state of the memory after some number of lines.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ActiveItems {
     items: Option<Arc<dyn StreamReader>>,
     /// Every item, in the order of the file.
     slots: Vec<Slot>,
-    /// True while ids rise from slot to slot. They do in files that we write; then an id is found without a map.
-    ids_rise: bool,
-    /// Otherwise: the slots of each id that are not forgotten.
-    by_id: HashMap<u64, Vec<u32>>,
-    /// True while times and ids rise from slot to slot.
-    times_rise: bool,
+    /// The slots of each id that are not forgotten. `None` while ids rise from slot to slot, as they do in files that we
+    /// write: then an id is found without a map.
+    by_id: Option<HashMap<u64, Vec<u32>>>,
+    /// False while times and ids rise from slot to slot.
+    is_unordered: bool,
     newest_first: OnceLock<Vec<u32>>,
     /// Slots that replace an item, and which.
     replaces: HashMap<u32, u64>,
@@ -77,24 +76,9 @@ pub struct Counts {
 }
 
 impl ActiveItems {
-    pub(crate) fn new(items: Option<Arc<dyn StreamReader>>, bytes: u64) -> ActiveItems {
-        ActiveItems {
-            items,
-            slots: Vec::with_capacity((bytes / ITEM_BYTES) as usize),
-            ids_rise: true,
-            by_id: HashMap::new(),
-            times_rise: true,
-            newest_first: OnceLock::new(),
-            replaces: HashMap::new(),
-            hidden: HashMap::new(),
-            highest_id: 0,
-            last_ms: 0,
-            unknown: HashSet::new(),
-            counts: Counts::default(),
-            damage: Vec::new(),
-            torn: None,
-            lost_ids: 0,
-        }
+    pub(crate) fn new(items: Arc<dyn StreamReader>, bytes: u64) -> ActiveItems {
+        let slots = Vec::with_capacity((bytes / ITEM_BYTES) as usize);
+        ActiveItems { items: Some(items), slots, ..ActiveItems::default() }
     }
 
     /// Returns the lowest id that nothing can have, as far as the file tells.
@@ -103,17 +87,14 @@ impl ActiveItems {
         self.highest_id.saturating_add(1).saturating_add(self.lost_ids).saturating_add(torn)
     }
 
-    /// Returns true if both are states of one file that was read once and then only read on.
-    pub(crate) fn is_of_same_load(&self, other: &ActiveItems) -> bool {
-        match (&self.items, &other.items) {
+    /// Returns true if both are states of one file that was read once and then only read on, or list the same items at
+    /// the same places.
+    pub(crate) fn agrees_with(&self, other: &ActiveItems) -> bool {
+        let is_of_same_load = match (&self.items, &other.items) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
-        }
-    }
-
-    /// Returns whether both list the same items at the same places, whichever load they come from.
-    pub(crate) fn has_same_slots(&self, other: &ActiveItems) -> bool {
-        self.slots == other.slots
+        };
+        is_of_same_load || self.slots == other.slots
     }
 
     /// Takes in the next line.
@@ -156,17 +137,14 @@ impl ActiveItems {
     fn add(&mut self, slot: Slot, replaced: Option<u64>) {
         let number = self.slots.len() as u32;
         if let Some(last) = self.slots.last() {
-            if self.ids_rise && slot.id <= last.id {
-                self.ids_rise = false;
-                for (number, slot) in (0..).zip(&self.slots) {
-                    let live = (!slot.forgotten).then_some(number);
-                    self.by_id.insert(slot.id, live.into_iter().collect());
-                }
+            if self.by_id.is_none() && slot.id <= last.id {
+                let live = (0..).zip(&self.slots).filter(|(_, slot)| !slot.forgotten);
+                self.by_id = Some(live.map(|(number, slot)| (slot.id, vec![number])).collect());
             }
-            self.times_rise &= (last.at_ms, last.id) < (slot.at_ms, slot.id);
+            self.is_unordered |= (last.at_ms, last.id) >= (slot.at_ms, slot.id);
         }
-        if !self.ids_rise {
-            let same = self.by_id.entry(slot.id).or_default();
+        if let Some(by_id) = &mut self.by_id {
+            let same = by_id.entry(slot.id).or_default();
             self.counts.double_ids += usize::from(same.len() == 1);
             same.push(number);
         }
@@ -187,10 +165,8 @@ impl ActiveItems {
 
     fn forget(&mut self, target: u64) {
         // What is forgotten is not looked at again, however often it is to be forgotten.
-        let numbers = match self.by_id.get_mut(&target) {
-            Some(numbers) => std::mem::take(numbers),
-            None => self.live_in_order(target).into_iter().collect(),
-        };
+        let numbers = self.live_with(target).into_owned();
+        self.by_id.as_mut().and_then(|by_id| by_id.remove(&target));
         self.counts.double_ids -= usize::from(numbers.len() > 1);
         let hidden = self.hidden.contains_key(&target);
         for number in numbers {
@@ -221,17 +197,11 @@ impl ActiveItems {
 
     /// The slots of an id that are not forgotten.
     fn live_with(&self, id: u64) -> Cow<'_, [u32]> {
-        if self.ids_rise {
-            return Cow::Owned(self.live_in_order(id).into_iter().collect());
+        if let Some(by_id) = &self.by_id {
+            return Cow::Borrowed(by_id.get(&id).map_or(&[], Vec::as_slice));
         }
-        Cow::Borrowed(self.by_id.get(&id).map_or(&[], Vec::as_slice))
-    }
-
-    /// Returns the live slot of an id, if ids rise.
-    fn live_in_order(&self, id: u64) -> Option<u32> {
         let found = self.slots.binary_search_by_key(&id, |slot| slot.id).ok();
-        let at = found.filter(|_| self.ids_rise)?;
-        (!self.slots[at].forgotten).then_some(at as u32)
+        Cow::Owned(found.filter(|at| !self.slots[*at].forgotten).map(|at| at as u32).into_iter().collect())
     }
 
     fn is_active(&self, slot: &Slot) -> bool {
@@ -243,9 +213,8 @@ impl ActiveItems {
         let order = self.newest_first.get_or_init(|| {
             let mut order: Vec<u32> =
                 (0..).zip(&self.slots).filter(|(_, s)| self.is_active(s)).map(|(n, _)| n).collect();
-            if self.times_rise {
-                order.reverse();
-            } else {
+            order.reverse();
+            if self.is_unordered {
                 let key = |number: &u32| {
                     let slot = &self.slots[*number as usize];
                     std::cmp::Reverse((slot.at_ms, slot.id, *number))
@@ -347,7 +316,7 @@ const ITEM_BYTES: u64 = 192;
 #[derive(Debug)]
 pub(super) struct MemoryCache {
     reader: Box<dyn StreamReader>,
-    active: Arc<ActiveItems>,
+    pub(super) active: Arc<ActiveItems>,
     /// The name of the stream, and its version before the last of it was read.
     name: String,
     version: Version,
@@ -365,15 +334,11 @@ impl MemoryCache {
             }
             let Some(StreamStat { bytes, name, .. }) = look(streams, id)? else { return Ok(None) };
             reader.seek(Seek::First)?;
-            let active = Arc::new(ActiveItems::new(Some(items.into()), bytes));
+            let active = Arc::new(ActiveItems::new(items.into(), bytes));
             let mut loaded = MemoryCache { reader, active, name, version: Version::UNKNOWN };
             loaded.read_on(streams, id)?;
             return Ok(Some(loaded));
         }
-    }
-
-    pub(super) fn active(&self) -> Arc<ActiveItems> {
-        self.active.clone()
     }
 
     /// Reads what was added. Returns false if the stream is another one, or may have changed in place, and must be read

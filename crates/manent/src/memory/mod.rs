@@ -178,10 +178,10 @@ impl MemoryCore {
         if let Some(known) = loaded.as_mut()
             && known.catch_up(self.streams(), &self.id)?
         {
-            return Ok(known.active());
+            return Ok(known.active.clone());
         }
         *loaded = MemoryCache::read(self.streams(), &self.id)?;
-        Ok(loaded.as_ref().map_or_else(|| Arc::new(ActiveItems::new(None, 0)), MemoryCache::active))
+        Ok(loaded.as_ref().map(|known| known.active.clone()).unwrap_or_default())
     }
 
     /// Answers from what the file says. `ask` gives nothing where a line is not what was loaded: the file was changed
@@ -206,11 +206,15 @@ impl Memory {
 
     /// The active items that are wanted, newest first.
     pub fn items(&self, filter: &Filter) -> Result<Vec<Item>> {
+        self.newest(filter, usize::MAX)
+    }
+    /// The newest of the items that [`Memory::items`] returns, at most so many.
+    fn newest(&self, filter: &Filter, limit: usize) -> Result<Vec<Item>> {
         self.core.ask(|active| {
             let mut items = Vec::new();
             let whole = each(active, filter, |item| {
                 items.push(item);
-                true
+                items.len() < limit
             })?;
             Ok(whole.then_some(items))
         })
@@ -367,7 +371,7 @@ impl Memory {
     /// Searches once. Returns `None` if the file changed meanwhile.
     fn search_once(&self, active: &ActiveItems, query: &Query, limit: usize) -> Result<Option<MemoryHits>> {
         let alive = |offset: u64| active.at_offset(offset).is_some();
-        let found = self.core.index.search_alive(query, limit, &mut |_, _| {}, Some(&alive))?;
+        let found = self.core.index.search(query, limit, &mut |_, _| {}, Some(&alive))?;
         // There is one file: what cannot be read of it is not nothing.
         if let Some((_, why)) = found.unread.first() {
             let why = format!("{} could not be searched: {why}", self.core.path.display());
@@ -376,7 +380,7 @@ impl Memory {
         let now = self.core.active()?;
         // What was only added meanwhile moved nothing: the answer is that of the moment in which we looked. Another
         // program's file that changed a moment ago is read anew each time, and says the same unless it changed again.
-        if !active.is_of_same_load(&now) && !active.has_same_slots(&now) {
+        if !active.agrees_with(&now) {
             return Ok(None);
         }
         let mut hits = Vec::with_capacity(found.hits.len());

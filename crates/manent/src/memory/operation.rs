@@ -74,12 +74,8 @@ fn until_quote(text: &[u8]) -> Option<(&[u8], &[u8])> {
 /// A whole number, and what follows it.
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let value = text[..digits]
-        .iter()
-        .try_fold(0_u64, |n, digit| n.checked_mul(10)?.checked_add(u64::from(digit - b'0')))?;
-    let plain = digits > 0
-        && (digits == 1 || text[0] != b'0')
-        && !matches!(text.get(digits), Some(b'.' | b'e' | b'E'));
+    let value = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
+    let plain = (digits == 1 || text[0] != b'0') && !matches!(text.get(digits), Some(b'.' | b'e' | b'E'));
     plain.then_some((value, &text[digits..]))
 }
 

@@ -29,8 +29,8 @@ impl Memory {
     /// Chooses what fits a question into so many tokens: what is about it, then preferences, then what is newest.
     /// Never the same thing twice.
     pub fn select(&self, question: &str, token_budget: u64) -> Result<Selection> {
-        let mut builder = SelectionBuilder::new(token_budget);
-        if builder.is_full() {
+        let mut builder = SelectionBuilder { budget: token_budget, ..SelectionBuilder::default() };
+        if builder.tokens_with("") > token_budget {
             return Ok(Selection::default());
         }
         if let Some(query) = Query::of_question(question) {
@@ -40,17 +40,7 @@ impl Memory {
         }
         let prefs = Filter { kinds: vec![Kind::Pref], ..Filter::default() };
         for filter in [prefs, Filter::default()] {
-            let mut seen = 0;
-            let newest = self.core.ask(|active| {
-                let mut items = Vec::new();
-                let whole = super::each(active, &filter, |item| {
-                    items.push(item);
-                    seen += 1;
-                    seen < CANDIDATES
-                })?;
-                Ok(whole.then_some(items))
-            })?;
-            for item in &newest {
+            for item in &self.newest(&filter, CANDIDATES)? {
                 builder.offer(item);
             }
         }
@@ -58,6 +48,7 @@ impl Memory {
     }
 }
 
+#[derive(Default)]
 struct SelectionBuilder {
     budget: u64,
     lines: String,
@@ -68,15 +59,6 @@ struct SelectionBuilder {
 }
 
 impl SelectionBuilder {
-    fn new(budget: u64) -> SelectionBuilder {
-        let (lines, ids) = (String::new(), Vec::new());
-        SelectionBuilder { budget, lines, ids, offered: HashSet::new(), said: HashSet::new(), left_out: 0 }
-    }
-
-    fn is_full(&self) -> bool {
-        self.tokens_with("") > self.budget
-    }
-
     fn tokens_with(&self, line: &str) -> u64 {
         let bytes = OPENING.len() + self.lines.len() + line.len() + CLOSING.len();
         tokens::of_bytes(bytes as u64)

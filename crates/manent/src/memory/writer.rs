@@ -44,13 +44,6 @@ pub(super) struct NextId {
     item: u64,
 }
 
-/// Records that were appended: the number of the first, and its id.
-#[derive(Debug, Clone, Copy)]
-struct Appended {
-    seq: u64,
-    id: u64,
-}
-
 /// The outcome of forgetting.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forgotten {
@@ -100,7 +93,7 @@ impl<'a> MemoryWriter<'a> {
         // A key of its own for each call: the same text remembered again is another item.
         let key = uuid::Uuid::now_v7().to_string();
         let make = |id, _| item.body(id, &ts, &key);
-        let Appended { seq, id } = match self.append(1, durability, make) {
+        let (seq, id) = match self.append(1, durability, make) {
             // Whatever becomes of the second try, it is unknown what became of the first.
             Err(e) if e.is_unknown() => self.append_again(&key, durability, make).map_err(|_| e)?,
             appended => appended?,
@@ -116,7 +109,7 @@ impl<'a> MemoryWriter<'a> {
         key: &str,
         durability: Durability,
         make: impl Fn(u64, usize) -> Body,
-    ) -> Result<Appended> {
+    ) -> Result<(u64, u64)> {
         let id = self.next_id;
         // Given back before it is taken again.
         self.writer = None;
@@ -126,7 +119,7 @@ impl<'a> MemoryWriter<'a> {
         match writer.find(&KeyRule::IDEMPOTENCY, key.as_bytes(), Occurrence::First)? {
             Some(found) => {
                 writer.keep_from(Position::new(found.offset))?;
-                Ok(Appended { seq: found.seq, id })
+                Ok((found.seq, id))
             }
             None => self.append(1, durability, make),
         }
@@ -165,7 +158,52 @@ impl<'a> MemoryWriter<'a> {
     /// Rewrites the file without what was forgotten.
     pub fn compact(mut self) -> Result<MemoryCompaction> {
         let Some(writer) = self.writer.take() else { return Ok(MemoryCompaction::default()) };
-        compact(self.core, writer, self.next_id)
+        let core = self.core;
+        let bytes_before = look(core.streams(), &core.id)?.map_or(0, |stat| stat.bytes);
+        let active = core.active()?;
+        let next_id = self.next_id.max(active.highest_id.saturating_add(1));
+        let ever = writer.header().and_then(|line| header_number(&line, "dropped")).unwrap_or(0);
+        let dropped = active.counts.forgotten as u64;
+        if dropped == 0 || writer.is_new() {
+            drop(writer);
+            // Whoever compacted it may have died before the index was told.
+            core.index.forget()?;
+            return Ok(MemoryCompaction {
+                dropped_ever: ever,
+                bytes_before,
+                bytes_after: bytes_before,
+                ..MemoryCompaction::default()
+            });
+        }
+        let is_native = writer.is_native();
+        if !is_native && let Some(pid) = writer.opened_by() {
+            let why = format!("another program (pid {pid}) has it open and may write to it; close it there");
+            return Err(io_error("compact", &core.path)(io::Error::other(why)));
+        }
+        let (mut kept, mut highest) = (0, 0);
+        let mut lines = KeptLines::open(core, &active)?;
+        while let Some(entry) = lines.next()? {
+            kept += 1;
+            highest = highest.max(LineEffect::of(&entry).id.filter(|id| *id <= ID_MAX).unwrap_or(0));
+        }
+        // Other programs count on from the highest id that they find; one that was forgotten must not be given again.
+        let last_id = next_id.saturating_sub(1).min(ID_MAX);
+        let mark = (highest < last_id).then(|| tombstone(last_id, last_id));
+        let at_seq = kept + 1 + u64::from(mark.is_some());
+        let header = is_native.then(|| header(&core.app, next_id, at_seq, ever + dropped).body);
+        let left_out = lost_ranges(&active);
+        let lines = KeptLines::open(core, &active)?;
+        let mut parts = NewParts { lines, mark, is_native, seq: 0 };
+        // Words of what was forgotten; whatever happens from here on, none is left there.
+        core.index.start_anew();
+        let replaced = writer.replace(header.as_ref(), &mut parts, &left_out).map_err(|e| match e {
+            e if e.is_conflict() => Error::MemoryChanges { path: core.path.clone() },
+            e => e.into(),
+        })?;
+        *lock(&core.loaded) = None;
+        core.index.forget()?;
+        let (bytes_after, damaged) = (replaced.bytes, replaced.set_aside);
+        Ok(MemoryCompaction { dropped, dropped_ever: ever + dropped, bytes_before, bytes_after, damaged })
     }
 
     pub(super) fn repair(mut self, ts: &str) -> Result<Repaired> {
@@ -182,13 +220,13 @@ impl<'a> MemoryWriter<'a> {
         self.writer.as_ref().and_then(|writer| writer.set_aside())
     }
 
-    /// Appends records, each made with its id.
+    /// Appends records, each made with its id. Returns the number of the first record, and its id.
     fn append(
         &mut self,
         count: usize,
         durability: Durability,
         make: impl Fn(u64, usize) -> Body,
-    ) -> Result<Appended> {
+    ) -> Result<(u64, u64)> {
         for _ in 0..super::TRIES {
             if self.next_id == UNKNOWN {
                 self.recount_ids()?;
@@ -207,8 +245,7 @@ impl<'a> MemoryWriter<'a> {
                 Err(e) if e.is_conflict() => self.next_id = UNKNOWN,
                 receipts => {
                     let seq = receipts?.first().map_or(0, |receipt| receipt.seq);
-                    let id = std::mem::replace(&mut self.next_id, end);
-                    return Ok(Appended { seq, id });
+                    return Ok((seq, std::mem::replace(&mut self.next_id, end)));
                 }
             }
         }
@@ -322,59 +359,6 @@ pub struct MemoryCompaction {
     pub bytes_after: u64,
     /// The file that keeps the bytes that could not be read.
     pub damaged: Option<PathBuf>,
-}
-
-/// Makes the memory anew, under its lease.
-pub(super) fn compact(
-    core: &MemoryCore,
-    writer: Box<dyn StreamWriter>,
-    next_id: u64,
-) -> Result<MemoryCompaction> {
-    let bytes_before = look(core.streams(), &core.id)?.map_or(0, |stat| stat.bytes);
-    let active = core.active()?;
-    let next_id = next_id.max(active.highest_id.saturating_add(1));
-    let ever = writer.header().and_then(|line| header_number(&line, "dropped")).unwrap_or(0);
-    let dropped = active.counts.forgotten as u64;
-    if dropped == 0 || writer.is_new() {
-        drop(writer);
-        // Whoever compacted it may have died before the index was told.
-        core.index.forget()?;
-        return Ok(MemoryCompaction {
-            dropped_ever: ever,
-            bytes_before,
-            bytes_after: bytes_before,
-            ..MemoryCompaction::default()
-        });
-    }
-    let is_native = writer.is_native();
-    if !is_native && let Some(pid) = writer.opened_by() {
-        let why = format!("another program (pid {pid}) has it open and may write to it; close it there");
-        return Err(io_error("compact", &core.path)(io::Error::other(why)));
-    }
-    let (mut kept, mut highest) = (0, 0);
-    let mut lines = KeptLines::open(core, &active)?;
-    while let Some(entry) = lines.next()? {
-        kept += 1;
-        highest = highest.max(LineEffect::of(&entry).id.filter(|id| *id <= ID_MAX).unwrap_or(0));
-    }
-    // Other programs count on from the highest id that they find; one that was forgotten must not be given again.
-    let last_id = next_id.saturating_sub(1).min(ID_MAX);
-    let mark = (highest < last_id).then(|| tombstone(last_id, last_id));
-    let at_seq = kept + 1 + u64::from(mark.is_some());
-    let header = is_native.then(|| header(&core.app, next_id, at_seq, ever + dropped).body);
-    let left_out = lost_ranges(&active);
-    let lines = KeptLines::open(core, &active)?;
-    let mut parts = NewParts { lines, mark, is_native, seq: 0 };
-    // Words of what was forgotten; whatever happens from here on, none is left there.
-    core.index.start_anew();
-    let replaced = writer.replace(header.as_ref(), &mut parts, &left_out).map_err(|e| match e {
-        e if e.is_conflict() => Error::MemoryChanges { path: core.path.clone() },
-        e => e.into(),
-    })?;
-    *lock(&core.loaded) = None;
-    core.index.forget()?;
-    let (bytes_after, damaged) = (replaced.bytes, replaced.set_aside);
-    Ok(MemoryCompaction { dropped, dropped_ever: ever + dropped, bytes_before, bytes_after, damaged })
 }
 
 /// The lines that stay, in their order, without a header of ours.

@@ -11,11 +11,10 @@ use std::time::Duration;
 
 pub(crate) use manent_index::Background;
 use manent_index::{
-    Coverage, Index, IndexDir, IndexState, Listing, MissingSession, Query, ReindexReport, SearchResults,
-    StoreStats,
+    Index, IndexDir, IndexState, Listing, MissingSession, Query, ReindexReport, SearchResults, StoreStats,
 };
 use manent_log::RealDisk;
-use manent_store::{Blobs, FileBlobs, Place, ProgressFn, Selector, SessionKey, StreamId, Streams};
+use manent_store::{Blobs, FileBlobs, Place, ProgressFn, Selector, SessionKey, Streams};
 
 use crate::error::Result;
 use crate::store::{Store, StoreOptions};
@@ -23,51 +22,22 @@ use crate::store::{Store, StoreOptions};
 pub(crate) use corpus::RecordCorpus;
 
 /// The index of the sessions of a store.
-#[derive(Debug, Clone)]
-pub(crate) struct SessionIndex(Arc<Index>);
+pub(crate) type SessionIndex = Arc<Index>;
 
-impl SessionIndex {
-    /// Makes the index of a store. It is kept in the store's blobs, else in [`StoreOptions::index`], else in memory.
-    pub(crate) fn new(
-        streams: &Arc<dyn Streams>,
-        blobs: Option<&Arc<dyn Blobs>>,
-        options: &StoreOptions,
-        background: Background,
-    ) -> SessionIndex {
-        let own = blobs.map(|blobs| IndexDir::new(blobs.clone(), FOLDER));
-        let elsewhere = || {
-            let dir = options.index.clone()?;
-            Some(IndexDir::new(Arc::new(FileBlobs::new(RealDisk::shared(), dir)), ""))
-        };
-        let corpus = Arc::new(RecordCorpus::sessions(streams.clone(), options.wait));
-        SessionIndex(Index::new(corpus, own.or_else(elsewhere), background, options.wait))
-    }
-
-    /// Notes that a session was written by this process.
-    pub(crate) fn note_written(&self, key: &SessionKey) {
-        self.0.note_written(key);
-    }
-
-    /// Announces a purge, so that sessions which it removes are not taken for lost.
-    pub(crate) fn announce_purge(&self, sessions: &[StreamId]) {
-        self.0.announce_purge(sessions);
-    }
-
-    /// Removes sessions that are gone from the index, on the disk too.
-    pub(crate) fn forget(&self) -> Result<()> {
-        Ok(self.0.forget()?)
-    }
-
-    /// Returns how many bytes a session had, and the number of its last record, when it was last seen with an end that
-    /// it lacks now.
-    pub(crate) fn once(&self, at: &StreamId) -> Result<Option<(u64, u64)>> {
-        Ok(self.0.once(at)?)
-    }
-
-    /// Acknowledges that a session lacks its end.
-    pub(crate) fn acknowledge(&self, at: &StreamId) -> Result<()> {
-        Ok(self.0.acknowledge(at)?)
-    }
+/// Makes the index of a store. It is kept in the store's blobs, else in [`StoreOptions::index`], else in memory.
+pub(crate) fn session_index(
+    streams: &Arc<dyn Streams>,
+    blobs: Option<&Arc<dyn Blobs>>,
+    options: &StoreOptions,
+    background: Background,
+) -> SessionIndex {
+    let own = blobs.map(|blobs| IndexDir::new(blobs.clone(), FOLDER));
+    let elsewhere = || {
+        let dir = options.index.clone()?;
+        Some(IndexDir::new(Arc::new(FileBlobs::new(RealDisk::shared(), dir)), ""))
+    };
+    let corpus = Arc::new(RecordCorpus::sessions(streams.clone(), options.wait));
+    Index::new(corpus, own.or_else(elsewhere), background, options.wait)
 }
 
 /// Makes an index over another space of a store, in a folder of its own.
@@ -97,7 +67,7 @@ impl Store {
         limit: usize,
         progress: ProgressFn<'_>,
     ) -> Result<SearchResults> {
-        Ok(self.index().0.search(query, limit, Coverage::Full, progress)?)
+        Ok(self.index().search(query, limit, progress, None)?)
     }
 
     /// Finds turns among what the index knows at once, without waiting until it has caught up.
@@ -106,7 +76,7 @@ impl Store {
     /// [`SearchResults::partial`] says how far that thread is. Where little is to be read, the answer is that of
     /// [`Store::search`], and [`SearchResults::partial`] is `None`.
     pub fn search_partial(&self, query: &Query, limit: usize) -> Result<SearchResults> {
-        Ok(self.index().0.search(query, limit, Coverage::Partial, &mut |_, _| {})?)
+        Ok(self.index().search_partial(query, limit)?)
     }
 
     /// Lists the sessions of a place, the one that was written last first: at most `limit`, none last written before
@@ -123,13 +93,13 @@ impl Store {
         limit: usize,
         progress: ProgressFn<'_>,
     ) -> Result<Listing> {
-        Ok(self.index().0.sessions(place, since_ms, limit, progress)?)
+        Ok(self.index().sessions(place, since_ms, limit, progress)?)
     }
 
     /// Lists sessions that the index knows at once, without waiting until it has caught up. [`Listing::partial`] is as
     /// in [`Store::search_partial`].
     pub fn sessions_partial(&self, place: Place, since_ms: Option<i64>, limit: usize) -> Result<Listing> {
-        Ok(self.index().0.sessions_so_far(place, since_ms, limit)?)
+        Ok(self.index().sessions_so_far(place, since_ms, limit)?)
     }
 
     /// Lists live sessions like [`Store::sessions`], from the catalogue and without looking at every stream. Sessions
@@ -137,52 +107,52 @@ impl Store {
     /// [`Listing::as_of_ms`] may be missing. Returns `None` where the store is not so large that this would help, or
     /// where that cannot be told: then ask [`Store::sessions`].
     pub fn sessions_at_once(&self, since_ms: Option<i64>, limit: usize) -> Result<Option<Listing>> {
-        Ok(self.index().0.sessions_at_once(since_ms, limit)?)
+        Ok(self.index().sessions_at_once(since_ms, limit)?)
     }
 
     /// Counts what the store holds.
     pub fn stats(&self, progress: ProgressFn<'_>) -> Result<StoreStats> {
-        Ok(self.index().0.stats(progress)?)
+        Ok(self.index().stats(progress)?)
     }
 
     /// Makes the index anew from the logs.
     pub fn reindex(&self, progress: ProgressFn<'_>) -> Result<ReindexReport> {
-        Ok(self.index().0.reindex(progress)?)
+        Ok(self.index().reindex(progress)?)
     }
 
     /// Compares the index on the disk with the logs. Changes nothing.
     pub fn index_state(&self) -> Result<IndexState> {
-        Ok(self.index().0.index_state()?)
+        Ok(self.index().index_state()?)
     }
 
     /// Returns the sessions that the catalogue once read, and that are nowhere now although no purge removed them:
     /// their logs were removed, emptied, or replaced by something else. Only what the catalogue knows can be missed:
     /// after [`Store::reindex`], nothing is.
     pub fn missing(&self) -> Result<Vec<MissingSession>> {
-        Ok(self.index().0.missing()?)
+        Ok(self.index().missing()?)
     }
 
     /// Acknowledges missing sessions, so that they are no longer reported, and returns them.
     pub fn acknowledge_missing(&self, which: Selector<'_>) -> Result<Vec<MissingSession>> {
-        Ok(self.index().0.acknowledge_missing(which)?)
+        Ok(self.index().acknowledge_missing(which)?)
     }
 
     /// Returns the missing sessions of ours that the last search or list came upon and that were never returned by this
     /// before, by any process.
     pub fn newly_missing(&self) -> Vec<MissingSession> {
-        self.index().0.newly_missing()
+        self.index().newly_missing()
     }
 
     /// Looks for the missing sessions that [`Store::newly_missing`] would return after a search or a list, for a
     /// program that does neither. Compares names and time stamps; records are read only if a session is missing.
     pub fn look_for_newly_missing(&self) -> Result<Vec<MissingSession>> {
-        Ok(self.index().0.look_for_newly_missing()?)
+        Ok(self.index().look_for_newly_missing()?)
     }
 
     /// Returns a live session of a key that the catalogue knows, and that is nowhere now. Asks for one key alone, so
     /// that it can be asked whenever a session is begun or not found.
     pub fn missing_of(&self, key: &SessionKey) -> Result<Option<MissingSession>> {
-        Ok(self.index().0.missing_of(key)?)
+        Ok(self.index().missing_of(key)?)
     }
 }
 

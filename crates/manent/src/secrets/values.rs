@@ -10,9 +10,6 @@ use regex::Regex;
 /// The number of bytes of a value that decide whether it is a credential.
 const VALUE_BYTES_LOOKED_AT: usize = 256;
 
-/// The longest rest of a name behind the part that is looked for.
-const NAME_BYTES_MAX: usize = 24;
-
 /// Matches a name or scheme before a value, with the separator between them.
 pub(super) static HEADS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let names = "password|passwd|passphrase|[_-]pass|pwd|mnemonic|seed[_ -]?phrase|secret|token|credential\
@@ -32,53 +29,9 @@ static NAMES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok()
 });
 
-/// Words before `key` that make it the name of a credential.
-const KEYS: [&str; 9] =
-    ["api", "access", "private", "secret", "encryption", "signing", "account", "auth", "master"];
-
-/// Returns false if [`find_values`] cannot find anything. People speak of tokens and keys far more often than they show
-/// one.
+/// Returns false if [`find_values`] cannot find anything.
 pub(super) fn may_have_values(text: &str) -> bool {
-    NAMES.as_ref().is_none_or(|names| {
-        names.find_overlapping_iter(text).any(|name| may_be_given(text.as_bytes(), name.range()))
-    })
-}
-
-/// Returns true if a value may follow a name that contains this.
-fn may_be_given(text: &[u8], name: Range<usize>) -> bool {
-    let (before, after) = (&text[..name.start], &text[name.end..]);
-    let is_blank = |b: &u8| matches!(b, b' ' | b'\t');
-    match text[name.start].to_ascii_lowercase() {
-        // What follows a scheme is not set apart by any sign.
-        b'a' | b'b' => return true,
-        b'k' => {
-            let front = before.strip_suffix(b"_").or(before.strip_suffix(b"-")).or(before.strip_suffix(b" "));
-            let ends = |with: &&str| {
-                let front = front.unwrap_or(before);
-                front
-                    .len()
-                    .checked_sub(with.len())
-                    .is_some_and(|at| front[at..].eq_ignore_ascii_case(with.as_bytes()))
-            };
-            if !KEYS.iter().any(ends) {
-                return false;
-            }
-        }
-        _ => {}
-    }
-    let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"_-".contains(b);
-    let Some(end) = after.iter().take(NAME_BYTES_MAX).position(|b| !is_part(b)) else { return false };
-    let rest = &after[end..];
-    let unquoted = rest.strip_prefix(b"\\").unwrap_or(rest);
-    let unquoted = &unquoted[usize::from(matches!(unquoted.first(), Some(b'"' | b'\'' | b'`')))..];
-    let sign = unquoted.iter().find(|b| !is_blank(b));
-    let is_option = || memchr::memmem::find(&before[before.len().saturating_sub(64)..], b"--").is_some();
-    let is_said = || {
-        let said = rest.iter().position(|b| !is_blank(b)).map_or(&[][..], |at| &rest[at..]);
-        said.get(..2).is_some_and(|said| said.eq_ignore_ascii_case(b"is"))
-    };
-    matches!(sign, Some(b'=' | b':' | b'>'))
-        || (rest.first().is_some_and(is_blank) && (is_said() || is_option()))
+    NAMES.as_ref().is_none_or(|names| names.is_match(text))
 }
 
 /// The notation of an assigned value, which decides how certain a find is.
