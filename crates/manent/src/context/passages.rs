@@ -87,7 +87,7 @@ impl From<Error> for PassageError {
     }
 }
 
-/// A part of a passage, or the reason why it cannot be shown.
+/// The result of asking for a passage.
 pub type PassageResult<T> = std::result::Result<T, PassageError>;
 
 impl PassageReader {
