@@ -16,7 +16,7 @@ use manent::context::Limits;
 use manent::human_time;
 
 use crate::providers::RetryPolicy;
-use settings::{SETTINGS, Setting};
+use settings::{ENVIRONMENT, SETTINGS};
 
 /// The configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,34 +225,19 @@ impl Config {
                     return Err(ConfigError::Unknown { path, name: section });
                 };
                 for (name, value) in values {
-                    let full = format!("{section}.{name}");
-                    let Some(setting) = SETTINGS.iter().find(|setting| setting.name == full) else {
-                        return Err(ConfigError::Unknown { path, name: full });
-                    };
                     let value = match value {
-                        toml::Value::String(text) => text,
-                        toml::Value::Integer(number) => number.to_string(),
-                        toml::Value::Boolean(is) => is.to_string(),
-                        other => {
-                            let (name, wanted) = (setting.name, setting.wanted);
-                            let value = format!("a value of type {}", other.type_str());
-                            return Err(ConfigError::Value {
-                                name,
-                                value,
-                                origin: SettingOrigin::File,
-                                wanted,
-                            });
-                        }
+                        toml::Value::String(text) => Ok(text),
+                        toml::Value::Integer(number) => Ok(number.to_string()),
+                        toml::Value::Boolean(is) => Ok(is.to_string()),
+                        other => Err(format!("a value of type {}", other.type_str())),
                     };
-                    config.set(setting, &value, SettingOrigin::File)?;
+                    config.set(&path, &format!("{section}.{name}"), value, SettingOrigin::File)?;
                 }
             }
         }
-        for setting in &SETTINGS {
-            for name in setting.env {
-                if let Some(value) = env(name).filter(|value| !value.is_empty()) {
-                    config.set(setting, &value, SettingOrigin::Env(name))?;
-                }
+        for (variable, name) in ENVIRONMENT {
+            if let Some(value) = env(variable).filter(|value| !value.is_empty()) {
+                config.set("the environment", name, Ok(value), SettingOrigin::Env(variable))?;
             }
         }
         Ok(config)
@@ -271,10 +256,7 @@ impl Config {
 
     /// Sets what was given on the command line.
     pub fn set_flag(&mut self, name: &'static str, value: &str) -> Result<(), ConfigError> {
-        match SETTINGS.iter().find(|setting| setting.name == name) {
-            Some(setting) => self.set(setting, value, SettingOrigin::Flag),
-            None => Err(ConfigError::Unknown { path: "the command line".to_owned(), name: name.to_owned() }),
-        }
+        self.set("the command line", name, Ok(value.to_owned()), SettingOrigin::Flag)
     }
 
     /// Everything that can be set: its name, what it is set to, where, and what it is for.
@@ -283,15 +265,21 @@ impl Config {
         SETTINGS.iter().map(|s| (s.name, (s.get)(self), origin(s.name), s.about)).collect()
     }
 
-    fn set(&mut self, setting: &Setting, value: &str, origin: SettingOrigin) -> Result<(), ConfigError> {
-        if (setting.set)(self, value.trim()).is_none() {
-            let shown = value.chars().take(SHOWN_CHARS).collect();
-            return Err(ConfigError::Value {
-                name: setting.name,
-                value: shown,
-                origin,
-                wanted: setting.wanted,
-            });
+    /// Sets `name`, which stands in `path`. A value that is an error is shown as such.
+    fn set(
+        &mut self,
+        path: &str,
+        name: &str,
+        value: Result<String, String>,
+        origin: SettingOrigin,
+    ) -> Result<(), ConfigError> {
+        let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else {
+            return Err(ConfigError::Unknown { path: path.to_owned(), name: name.to_owned() });
+        };
+        let is_set = value.as_ref().is_ok_and(|value| (setting.set)(self, value.trim()).is_some());
+        if !is_set {
+            let value = value.unwrap_or_else(|what| what).chars().take(SHOWN_CHARS).collect();
+            return Err(ConfigError::Value { name: setting.name, value, origin, wanted: setting.wanted });
         }
         self.origins.insert(setting.name, origin);
         Ok(())

@@ -119,13 +119,7 @@ impl Extractor for ModelTasks<'_> {
         complaint: Option<(&str, &str)>,
     ) -> Result<ExtractorReply, ExtractorError> {
         let task = part(CONSOLIDATE, 1);
-        let given = match complaint {
-            None => evidence.to_owned(),
-            Some((answer, wrong)) => format!(
-                "{evidence}\nYou answered before:\n{answer}\n\nThat cannot be read: {wrong}. Answer again, with the \
-                 JSON alone."
-            ),
-        };
+        let given = with_complaint(evidence, complaint);
         said(self.ask(task, &given, FACTS_TOKENS, Some(consolidate::schema())))
     }
 }
@@ -141,17 +135,19 @@ impl Narrator for ModelTasks<'_> {
     }
 
     fn tell(&mut self, facts: &str, complaint: Option<(&str, &str)>) -> Result<String, String> {
-        let given = match complaint {
-            None => facts.to_owned(),
-            Some((answer, wrong)) => format!(
-                "{facts}\nYou answered before:\n{answer}\n\nThat cannot be read: {wrong}. Answer again, with the JSON \
-                 alone."
-            ),
-        };
+        let given = with_complaint(facts, complaint);
         let format = Some(retrospective::schema());
         let reply = self.ask(retrospective::TASK, &given, NARRATIVE_TOKENS, format);
         reply.map(|reply| reply.text).map_err(|e| e.to_string())
     }
+}
+
+/// The text for a model: with its answer and what was wrong with it, if it answers again.
+fn with_complaint(given: &str, complaint: Option<(&str, &str)>) -> String {
+    let Some((answer, wrong)) = complaint else { return given.to_owned() };
+    format!(
+        "{given}\nYou answered before:\n{answer}\n\nThat cannot be read: {wrong}. Answer again, with the JSON alone."
+    )
 }
 
 fn said(reply: Result<Reply, ModelError>) -> Result<ExtractorReply, ExtractorError> {

@@ -21,11 +21,8 @@ pub enum Error {
     #[error("the run cannot be recorded: {0}")]
     Run(#[from] EntryError),
     /// Another program keeps writing to the log of runs while this one does.
-    #[error("the runs of {key:?} are written by something else all the time; close that, and try again")]
-    RunsChange {
-        /// The session.
-        key: String,
-    },
+    #[error("the runs of {0:?} are written by something else all the time; close that, and try again")]
+    RunsChange(String),
     /// No run of this name.
     #[error("there is no run {run:?} in the session {session:?}")]
     NoRun {

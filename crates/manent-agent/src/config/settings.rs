@@ -1,4 +1,4 @@
-//! The table of what can be set: its name, where else it can be set, how it is shown and read.
+//! The tables of what can be set: its name, how it is shown and read, and the variables that set it.
 
 use manent::human_time;
 
@@ -7,7 +7,6 @@ use super::{Config, ConsolidationTrigger, Provider, RetroInterval, format_durati
 /// One thing that can be set.
 pub(super) struct Setting {
     pub(super) name: &'static str,
-    pub(super) env: &'static [&'static str],
     pub(super) about: &'static str,
     /// The accepted values, for error messages.
     pub(super) wanted: &'static str,
@@ -16,10 +15,9 @@ pub(super) struct Setting {
     pub(super) set: fn(&mut Config, &str) -> Option<()>,
 }
 
-pub(super) const SETTINGS: [Setting; 18] = [
+pub(super) static SETTINGS: [Setting; 18] = [
     Setting {
         name: "agent.model",
-        env: &["MANENT_MODEL"],
         about: "the model",
         wanted: "the name of a model",
         get: |c| c.model.clone(),
@@ -27,7 +25,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "agent.provider",
-        env: &["MANENT_PROVIDER"],
         about: "who serves it: auto, ollama, openai, or recall (no model, the record itself)",
         wanted: "auto, ollama, openai or recall",
         get: |c| c.provider.word().to_owned(),
@@ -35,7 +32,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "agent.max_context_tokens",
-        env: &[],
         about: "more tokens than this are compacted",
         wanted: "a number, 1000 or more",
         get: |c| c.limits.max_tokens.to_string(),
@@ -43,7 +39,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "agent.max_history_messages",
-        env: &[],
         about: "more messages than this are compacted",
         wanted: "a number, 4 or more",
         get: |c| c.limits.max_messages.to_string(),
@@ -51,7 +46,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "agent.max_answer_bytes",
-        env: &[],
         about: "a longer answer of a model is cut off, and what came is kept",
         wanted: "a number of bytes from 1000 to 8388608",
         get: |c| c.max_answer_bytes.to_string(),
@@ -62,7 +56,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "agent.max_silence",
-        env: &[],
         about: "how long a server may send nothing in an answer; twice as long before its first word",
         wanted: "a time like 5m, a second or more",
         get: |c| format_duration(c.max_silence),
@@ -70,7 +63,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "agent.background_timeout",
-        env: &[],
         about: "how long an answer may take that nobody reads as it comes: summaries, consolidation, reports",
         wanted: "a time like 10m, a second or more",
         get: |c| format_duration(c.background_timeout),
@@ -78,7 +70,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "ollama.url",
-        env: &["OLLAMA_HOST"],
         about: "where Ollama answers",
         wanted: "an address like http://127.0.0.1:11434",
         get: |c| c.ollama_url.clone(),
@@ -86,7 +77,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "ollama.keep_alive",
-        env: &[],
         about: "how long Ollama keeps the model in memory",
         wanted: "a time like 5m, or -1 for ever",
         get: |c| c.ollama_keep_alive.clone(),
@@ -97,7 +87,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "openai.url",
-        env: &["OPENAI_BASE_URL"],
         about: "where a server answers that speaks like OpenAI; empty: none",
         wanted: "an address like https://example.org/v1",
         get: |c| c.openai_url.clone(),
@@ -111,7 +100,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "openai.key_env",
-        env: &[],
         about: "the variable of the environment that has its key",
         wanted: "the name of a variable, not the key itself",
         get: |c| c.openai_key_env.clone(),
@@ -123,7 +111,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "consolidation.when",
-        env: &[],
         about: "when what was said becomes memory: turn, every N, idle TIME, end, off",
         wanted: "turn, every N, idle TIME, end or off",
         get: |c| c.consolidate.to_string(),
@@ -131,7 +118,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "consolidation.inbox",
-        env: &[],
         about: "what is learned waits until you accept it",
         wanted: "true or false",
         get: |c| c.inbox.to_string(),
@@ -139,7 +125,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "consolidation.tokens_per_day",
-        env: &[],
         about: "what models may take a day for it, in tokens",
         wanted: "a number",
         get: |c| c.tokens_per_day.to_string(),
@@ -147,7 +132,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "retro.every",
-        env: &[],
         about: "how often a report of what skills did is made by itself, if there is news: TIME, off",
         wanted: "a time like 1d, a second or more, or off",
         get: |c| c.retro.every.to_string(),
@@ -155,7 +139,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "retro.since",
-        env: &[],
         about: "how far back it looks",
         wanted: "a time like 30d, a second or more",
         get: |c| format_duration(c.retro.since),
@@ -163,7 +146,6 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "retro.remember",
-        env: &[],
         about: "what it teaches goes into the memory",
         wanted: "true or false",
         get: |c| c.retro.remember.to_string(),
@@ -171,12 +153,19 @@ pub(super) const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "retro.with_model",
-        env: &[],
         about: "a model tells what stands out in it",
         wanted: "true or false",
         get: |c| c.retro.with_model.to_string(),
         set: |c, v| v.parse().ok().map(|v| c.retro.with_model = v),
     },
+];
+
+/// Variables of the environment, each with the name of the setting that it sets.
+pub(super) const ENVIRONMENT: [(&str, &str); 4] = [
+    ("MANENT_MODEL", "agent.model"),
+    ("MANENT_PROVIDER", "agent.provider"),
+    ("OLLAMA_HOST", "ollama.url"),
+    ("OPENAI_BASE_URL", "openai.url"),
 ];
 
 fn named(text: &str) -> Option<String> {

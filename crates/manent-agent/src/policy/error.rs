@@ -7,11 +7,8 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum PolicyError {
     /// The text is no TOML, or of another shape.
-    #[error("the rules of the policy cannot be read: {why}; mend the `[[policy.rule]]` parts of config.toml")]
-    Unreadable {
-        /// The fault and its position.
-        why: String,
-    },
+    #[error("the rules of the policy cannot be read: {0}; mend the `[[policy.rule]]` parts of config.toml")]
+    Unreadable(String),
     /// A rule makes no sense.
     #[error("rule {number} of the policy ({rule}) makes no sense: {why}")]
     Rule {

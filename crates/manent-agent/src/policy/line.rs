@@ -134,30 +134,20 @@ impl Reader<'_> {
                     self.joined();
                 }
                 '&' if self.skip("&") => self.joined(),
-                '&' => {
-                    self.unclear("runs something in the background");
-                    self.end_command();
-                }
+                '&' => self.unclear_command("runs something in the background"),
                 '<' | '>' => self.redirection(c),
                 '\'' => self.single_quoted(),
                 '"' => self.double_quoted(),
                 '\\' => self.escaped(),
-                '$' | '`' => {
-                    self.unclear("uses a variable or a substitution");
-                    self.end_command();
-                }
+                '$' | '`' => self.unclear_command("uses a variable or a substitution"),
                 '(' | ')' | '{' | '}' => {
-                    self.unclear("has parts that are more than simple commands");
-                    self.end_command();
+                    self.unclear_command("has parts that are more than simple commands");
                 }
                 '*' | '?' | '[' | ']' | '~' | '!' => {
                     self.unclear("uses a pattern or a sign that the shell replaces");
                     self.push(c);
                 }
-                '#' if !self.word.begun => {
-                    self.unclear("has a comment");
-                    self.end_command();
-                }
+                '#' if !self.word.begun => self.unclear_command("has a comment"),
                 '=' => {
                     self.assignment();
                     self.push(c);
@@ -169,6 +159,12 @@ impl Reader<'_> {
                 c => self.push(c),
             }
         }
+        self.end_command();
+    }
+
+    /// A sign that ends the command in a way that is not understood.
+    fn unclear_command(&mut self, why: &'static str) {
+        self.unclear(why);
         self.end_command();
     }
 
@@ -327,3 +323,6 @@ const CHANGERS: [&str; 27] = [
     "complete",
     "ulimit",
 ];
+
+#[cfg(test)]
+mod tests;

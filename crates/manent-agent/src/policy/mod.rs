@@ -30,7 +30,7 @@
 //! |---|---|
 //! | `mod.rs` | [`ToolPolicy`]: deciding, and keeping what a person allowed |
 //! | `rules.rs` | [`PolicyRules`]: reading them, and which of them match |
-//! | `line.rs` | a line of shell as far as it is understood; `line_tests.rs` asks real shells |
+//! | `line.rs` | a line of shell as far as it is understood; its tests ask real shells |
 //! | `prefix.rs` | [`Prefix`]: which prefixes of commands can be allowed, and for how long |
 //! | `approvals.rs` | [`Approvals`]: what a person allowed, for a session or a project |
 //! | `error.rs` | [`PolicyError`] |
@@ -38,8 +38,6 @@
 mod approvals;
 mod error;
 mod line;
-#[cfg(test)]
-mod line_tests;
 mod prefix;
 mod rules;
 

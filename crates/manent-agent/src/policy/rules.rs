@@ -68,7 +68,7 @@ impl PolicyRules {
     pub fn read(text: &str) -> Result<PolicyRules, PolicyError> {
         let file: File = toml::from_str(text).map_err(|e| {
             let why = e.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
-            PolicyError::Unreadable { why }
+            PolicyError::Unreadable(why)
         })?;
         let written = file.policy.rule.into_iter().enumerate();
         let rules = written.map(|(at, written)| Rule::of(at + 1, written)).collect::<Result<_, _>>()?;

@@ -18,11 +18,8 @@ pub enum ModelError {
         why: String,
     },
     /// A request that must not be sent.
-    #[error("the request was not sent: {what}")]
-    Unsendable {
-        /// The fault of the request and its remedy.
-        what: &'static str,
-    },
+    #[error("the request was not sent: {0}")]
+    Unsendable(&'static str),
     /// Nobody answers there.
     #[error(
         "no model server answers at {url} ({why}); start one with `ollama serve`, or configure the address of \
@@ -108,11 +105,8 @@ pub enum ModelError {
         message: String,
     },
     /// The record could not be searched.
-    #[error("the record could not be searched: {message}")]
-    Record {
-        /// The error of the store.
-        message: String,
-    },
+    #[error("the record could not be searched: {0}")]
+    Record(String),
     /// Our own client of it panicked.
     #[error("what asks the model broke off; what came is kept: ask again, and report this")]
     Broke,

@@ -35,7 +35,7 @@ impl Connection {
         let mut headers = HeaderMap::new();
         if let Some(key) = &peer.key {
             let value = HeaderValue::from_str(&format!("Bearer {}", key.secret()));
-            let mut value = value.map_err(|_| ModelError::Unsendable { what: BAD_KEY })?;
+            let mut value = value.map_err(|_| ModelError::Unsendable(BAD_KEY))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }

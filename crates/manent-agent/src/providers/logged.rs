@@ -1,19 +1,20 @@
-//! Calls of tools as the log has them, for servers that want them otherwise.
+//! Calls of tools as the log has them, for servers that want them otherwise, and the body of a request with them.
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Message;
 use super::error::ModelError;
 use super::loose::{self, Function};
+use super::{Message, Request};
 
-/// A call in an earlier answer.
-#[derive(Debug)]
+/// A call in an earlier answer. Serialized, it is the `function` of a call without the id.
+#[derive(Debug, Serialize)]
 pub(crate) struct RecordedCall {
+    #[serde(skip)]
     pub(crate) id: String,
     pub(crate) name: String,
     /// A JSON object, always: servers refuse the whole conversation for a call that has anything else.
@@ -23,7 +24,7 @@ pub(crate) struct RecordedCall {
 /// The calls of a message.
 pub(crate) fn calls(message: &Message) -> Result<Vec<RecordedCall>, ModelError> {
     let Some(json) = message.tool_calls.as_deref() else { return Ok(Vec::new()) };
-    let unreadable = |_| ModelError::Unsendable { what: BAD_CALLS };
+    let unreadable = |_| ModelError::Unsendable(BAD_CALLS);
     let written: Vec<Written<'_>> = serde_json::from_str(json).map_err(unreadable)?;
     written.into_iter().enumerate().map(|(at, call)| call.read(at).map_err(unreadable)).collect()
 }
@@ -35,6 +36,52 @@ pub(crate) fn names(messages: &[Message]) -> Result<HashMap<String, String>, Mod
         names.extend(calls(message)?.into_iter().map(|call| (call.id, call.name)));
     }
     Ok(names)
+}
+
+#[derive(Serialize)]
+struct ChatBody<'a, C> {
+    #[serde(flatten)]
+    settings: Value,
+    messages: Vec<SentMessage<'a, C>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+struct SentMessage<'a, C> {
+    role: &'a str,
+    content: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<C>,
+    #[serde(flatten)]
+    more: Value,
+}
+
+/// The body of a request to chat: `settings`, the messages and the tools. Servers differ in the form of a `call` and in
+/// `more` members of a message; of `settings` and `more`, members that are null are left out.
+pub(super) fn chat_body<C: Serialize>(
+    request: &Request,
+    settings: Value,
+    call: impl Fn(RecordedCall) -> C,
+    more: impl Fn(&Message) -> Value,
+) -> Result<String, ModelError> {
+    let tools = request.sendable_tools()?;
+    let mut messages = Vec::with_capacity(request.messages.len());
+    for message in &request.messages {
+        let tool_calls = calls(message)?.into_iter().map(&call).collect();
+        let more = without_nulls(more(message));
+        messages.push(SentMessage { role: &message.role, content: &message.content, tool_calls, more });
+    }
+    let body = ChatBody { settings: without_nulls(settings), messages, tools };
+    serde_json::to_string(&body).map_err(|_| ModelError::Unsendable("it cannot be written as JSON"))
+}
+
+/// The object without its members that are null; objects inside stay as they are.
+pub(super) fn without_nulls(mut object: Value) -> Value {
+    if let Value::Object(members) = &mut object {
+        members.retain(|_, value| !value.is_null());
+    }
+    object
 }
 
 /// A call as written by this program, or in the format of OpenAI, which most other programs use.

@@ -89,16 +89,13 @@ impl Request {
     /// format, call no tool, and do not say so.
     fn sendable_tools(&self) -> Result<Option<&RawValue>, ModelError> {
         let Some(tools) = &self.tools else { return Ok(None) };
-        let unreadable =
-            |_| ModelError::Unsendable { what: "the tools are no JSON array; correct their schemas" };
+        let unreadable = |_| ModelError::Unsendable("the tools are no JSON array; correct their schemas");
         // Some servers refuse an empty list.
         if serde_json::from_str::<Vec<&RawValue>>(tools).map_err(unreadable)?.is_empty() {
             return Ok(None);
         }
         if self.format.is_some() {
-            return Err(ModelError::Unsendable {
-                what: "it has both tools and a format; ask for one of them",
-            });
+            return Err(ModelError::Unsendable("it has both tools and a format; ask for one of them"));
         }
         serde_json::from_str(tools).map(Some).map_err(unreadable)
     }

@@ -4,9 +4,8 @@
 
 use std::collections::HashMap;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::error::ModelError;
@@ -166,100 +165,38 @@ fn window_in(info: &Map<String, Value>) -> Option<u64> {
 
 // The request.
 
-#[derive(Serialize)]
-struct ChatBody<'a> {
-    model: &'a str,
-    stream: bool,
-    messages: Vec<SentMessage<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    format: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    think: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    keep_alive: Option<Value>,
-    options: Options,
-}
-
-#[derive(Serialize)]
-struct Options {
-    /// Always: what the server takes by itself differs by version and machine, and it cuts off what is longer.
-    num_ctx: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    num_predict: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seed: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct SentMessage<'a> {
-    role: &'a str,
-    content: &'a str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<SentCall>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_name: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct SentCall {
-    function: SentFunction,
-}
-
-#[derive(Serialize)]
-struct SentFunction {
-    name: String,
-    arguments: Box<RawValue>,
-}
-
 /// The body of a request to chat.
 fn chat_body(ollama: &Ollama, request: &Request) -> Result<String, ModelError> {
-    let tools = request.sendable_tools()?;
     let names = logged::names(&request.messages)?;
-    let messages =
-        request.messages.iter().map(|message| sent_message(message, &names)).collect::<Result<_, _>>()?;
-    let body = ChatBody {
-        model: &ollama.model,
-        stream: true,
-        messages,
-        tools,
-        format: request.format.as_ref(),
-        think: request.think,
-        keep_alive: ollama.keep_alive.as_deref().map(keep_alive_value),
-        options: Options {
-            num_ctx: ollama.window,
-            num_predict: request.max_tokens,
-            temperature: request.temperature,
-            seed: request.seed,
-        },
+    // The window always: what the server takes by itself differs by version and machine, and it cuts off what is
+    // longer.
+    let options = logged::without_nulls(json!({
+        "num_ctx": ollama.window,
+        "num_predict": request.max_tokens,
+        "temperature": request.temperature,
+        "seed": request.seed,
+    }));
+    let settings = json!({
+        "model": ollama.model,
+        "stream": true,
+        "format": request.format,
+        "think": request.think,
+        "keep_alive": ollama.keep_alive.as_deref().map(keep_alive_value),
+        "options": options,
+    });
+    let call = |call| HashMap::from([("function", call)]);
+    // Results are known by their tool, not by their call.
+    let tool_name = |message: &Message| {
+        let asked = || message.tool_call_id.as_ref().and_then(|id| names.get(id));
+        let name = message.name.as_ref().or_else(asked).filter(|_| message.role == "tool");
+        json!({ "tool_name": name })
     };
-    serde_json::to_string(&body).map_err(|_| ModelError::Unsendable { what: "it cannot be written as JSON" })
+    logged::chat_body(request, settings, call, tool_name)
 }
 
 /// A number is seconds; as a string it would need a unit.
 fn keep_alive_value(text: &str) -> Value {
     text.parse::<i64>().map_or_else(|_| text.into(), Value::from)
-}
-
-fn sent_message<'a>(
-    message: &'a Message,
-    names: &'a HashMap<String, String>,
-) -> Result<SentMessage<'a>, ModelError> {
-    let call = |call: logged::RecordedCall| SentCall {
-        function: SentFunction { name: call.name, arguments: call.arguments },
-    };
-    // Results are known by their tool, not by their call.
-    let asked = || message.tool_call_id.as_ref().and_then(|id| names.get(id)).map(String::as_str);
-    let tool_name = if message.role == "tool" { message.name.as_deref().or_else(asked) } else { None };
-    Ok(SentMessage {
-        role: &message.role,
-        content: &message.content,
-        tool_calls: logged::calls(message)?.into_iter().map(call).collect(),
-        tool_name,
-    })
 }
 
 // The answer: each line is a JSON object with a little more of it; the last says that it is done.

@@ -1,8 +1,7 @@
 //! OpenAI's chat completions, which OpenAI, llama.cpp, vLLM, LM Studio and most hosted services offer.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::error::ModelError;
 use super::http::{Connection, More, ResponseStream};
@@ -11,7 +10,7 @@ use super::reply_builder::{CALLS_MAX, ReplyBuilder, truncated};
 use super::server::ServerConfig;
 use super::server_errors::ErrorReport;
 use super::sse::{LINE_BYTES_MAX, SseEvent, SseParser};
-use super::{Capabilities, Message, OnEvent, Reply, Request, TokenUsage, address, logged};
+use super::{Capabilities, OnEvent, Reply, Request, TokenUsage, address, logged};
 
 /// A model on a server that speaks like OpenAI's.
 #[derive(Debug, Clone)]
@@ -111,111 +110,34 @@ enum Dialect {
     Strict,
 }
 
-#[derive(Serialize)]
-struct ChatBody<'a> {
-    model: &'a str,
-    stream: bool,
-    stream_options: StreamOptions,
-    messages: Vec<SentMessage<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_format: Option<Format<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_completion_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    chat_template_kwargs: Option<Template>,
-}
-
-#[derive(Serialize)]
-struct StreamOptions {
-    include_usage: bool,
-}
-
-/// The switch for reasoning on servers that run open models.
-#[derive(Serialize)]
-struct Template {
-    enable_thinking: bool,
-}
-
-#[derive(Serialize)]
-struct Format<'a> {
-    r#type: &'static str,
-    json_schema: Schema<'a>,
-}
-
-#[derive(Serialize)]
-struct Schema<'a> {
-    name: &'static str,
-    schema: &'a Value,
-}
-
-#[derive(Serialize)]
-struct SentMessage<'a> {
-    role: &'a str,
-    content: &'a str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<SentCall>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct SentCall {
-    id: String,
-    r#type: &'static str,
-    function: SentFunction,
-}
-
-#[derive(Serialize)]
-struct SentFunction {
-    name: String,
-    /// JSON in a string.
-    arguments: String,
-}
-
 /// The body of a request to chat.
 fn chat_body(model: &str, request: &Request, dialect: Dialect) -> Result<String, ModelError> {
-    let (common, strict) = match dialect {
-        Dialect::Common => (request.max_tokens, None),
-        Dialect::Strict => (None, request.max_tokens),
+    let max_tokens = match dialect {
+        Dialect::Common => "max_tokens",
+        Dialect::Strict => "max_completion_tokens",
     };
-    let format = |schema| Format { r#type: "json_schema", json_schema: Schema { name: "answer", schema } };
+    let format = |schema: &Value| {
+        let json_schema = json!({ "name": "answer", "schema": schema });
+        json!({ "type": "json_schema", "json_schema": json_schema })
+    };
+    // The switch for reasoning on servers that run open models.
     let think = request.think.filter(|_| dialect == Dialect::Common);
-    let body = ChatBody {
-        model,
-        stream: true,
-        stream_options: StreamOptions { include_usage: true },
-        tools: request.sendable_tools()?,
-        messages: request.messages.iter().map(sent_message).collect::<Result<_, _>>()?,
-        response_format: request.format.as_ref().map(format),
-        max_tokens: common,
-        max_completion_tokens: strict,
-        temperature: request.temperature,
-        seed: request.seed,
-        chat_template_kwargs: think.map(|think| Template { enable_thinking: think }),
+    let settings = json!({
+        "model": model,
+        "stream": true,
+        "stream_options": { "include_usage": true },
+        "response_format": request.format.as_ref().map(format),
+        max_tokens: request.max_tokens,
+        "temperature": request.temperature,
+        "seed": request.seed,
+        "chat_template_kwargs": think.map(|think| json!({ "enable_thinking": think })),
+    });
+    // The arguments are JSON in a string.
+    let call = |call: logged::RecordedCall| {
+        let function = json!({ "name": call.name, "arguments": call.arguments.get() });
+        json!({ "id": call.id, "type": "function", "function": function })
     };
-    serde_json::to_string(&body).map_err(|_| ModelError::Unsendable { what: "it cannot be written as JSON" })
-}
-
-fn sent_message(message: &Message) -> Result<SentMessage<'_>, ModelError> {
-    let call = |call: logged::RecordedCall| SentCall {
-        id: call.id,
-        r#type: "function",
-        function: SentFunction { name: call.name, arguments: call.arguments.get().to_owned() },
-    };
-    Ok(SentMessage {
-        role: &message.role,
-        content: &message.content,
-        tool_calls: logged::calls(message)?.into_iter().map(call).collect(),
-        tool_call_id: message.tool_call_id.as_deref(),
-    })
+    logged::chat_body(request, settings, call, |message| json!({ "tool_call_id": message.tool_call_id }))
 }
 
 // The answer: each event is a JSON object with a little more of it; the last is `[DONE]`.

@@ -27,7 +27,7 @@ impl Recall {
     pub fn answer(&self, request: &Request) -> Result<String, ModelError> {
         let asked = request.messages.iter().rev().find(|message| message.role == "user");
         let question = asked.map_or("", |message| message.content.as_str());
-        self.look_up(question).map_err(|e| ModelError::Record { message: e.to_string() })
+        self.look_up(question).map_err(|e| ModelError::Record(e.to_string()))
     }
 
     /// Answers like the other models, on a thread that may block.
@@ -38,7 +38,7 @@ impl Recall {
     ) -> Result<Reply, ModelError> {
         let (recall, asked) = (self.clone(), request.clone());
         let searching = tokio::task::spawn_blocking(move || recall.answer(&asked));
-        let broken = |e: tokio::task::JoinError| ModelError::Record { message: e.to_string() };
+        let broken = |e: tokio::task::JoinError| ModelError::Record(e.to_string());
         let text = searching.await.map_err(broken)??;
         on(ReplyEvent::Text(&text));
         Ok(Reply { text, model: NAME.to_owned(), tries: 1, ..Reply::default() })

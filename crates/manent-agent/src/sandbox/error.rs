@@ -61,12 +61,9 @@ pub enum SandboxError {
     /// Another command runs in the workspace, or above or below it, and did not end in time.
     #[error(
         "another command is running in {}, or in a directory above or below it; try again when it has ended",
-        .workspace.display()
+        .0.display()
     )]
-    Busy {
-        /// Resolved.
-        workspace: PathBuf,
-    },
+    Busy(PathBuf),
     /// The system refused something that it usually does not.
     #[error("cannot {doing}: {source}")]
     Io {

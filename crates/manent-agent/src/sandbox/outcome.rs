@@ -37,7 +37,7 @@ pub enum CommandEnd {
     Stopped,
 }
 
-/// The limited resource.
+/// The limited resource. The keeper reports it by its place in this list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// Work.

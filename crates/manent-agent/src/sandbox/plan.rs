@@ -88,15 +88,7 @@ pub(super) mod report {
         match ending {
             CommandEnd::Exit(code) => [b'e', u8::try_from(code).unwrap_or(u8::MAX)],
             CommandEnd::Signal(signal) => [b's', u8::try_from(signal).unwrap_or(u8::MAX)],
-            CommandEnd::Limit(limit) => [
-                b'l',
-                match limit {
-                    Limit::Cpu => 0,
-                    Limit::Memory => 1,
-                    Limit::Processes => 2,
-                    Limit::FileSize => 3,
-                },
-            ],
+            CommandEnd::Limit(limit) => [b'l', limit as u8],
             CommandEnd::Timeout => [b't', 0],
             CommandEnd::Stopped => [b'x', 0],
         }

@@ -249,20 +249,20 @@ impl Run {
             }
             // Of the dead nothing more comes than their pipes hold, and that is read in any case.
             let is_read = self.closed || onlooker.has_room();
-            let ready = self.wait(stop, ended, if is_read { left } else { left.min(LOOK_EVERY) }, is_read);
-            if ready.stop && ended.is_none() && !self.closed {
-                ended = Some(self.end(CommandEnd::Stopped, &mut deadline));
-            }
-            // First, because what is written before it is inside is not the command's.
-            if ready.line {
-                self.listen();
-                if self.closed {
-                    // Everybody inside is dead; what they wrote is in the pipes.
-                    deadline = Instant::now() + GRACE;
+            let left = if is_read { left } else { left.min(LOOK_EVERY) };
+            for ready in self.wait(stop, ended, left, is_read) {
+                match ready {
+                    Owner::Stop if self.closed => {}
+                    Owner::Stop => ended = Some(self.end(CommandEnd::Stopped, &mut deadline)),
+                    Owner::Line => {
+                        self.listen();
+                        if self.closed {
+                            // Everybody inside is dead; what they wrote is in the pipes.
+                            deadline = Instant::now() + GRACE;
+                        }
+                    }
+                    Owner::Output(at) => self.read(at, &mut buffer, onlooker),
                 }
-            }
-            for at in ready.outputs.into_iter().flatten() {
-                self.read(at, &mut buffer, onlooker);
             }
         }
         ended
@@ -275,36 +275,31 @@ impl Run {
         why
     }
 
-    fn wait(&self, stop: &StopFlag, ended: Option<CommandEnd>, left: Duration, is_read: bool) -> Ready {
+    /// Waits for something to read, and returns where. The line comes before the outputs, because what is written
+    /// before the command is inside is not its own.
+    fn wait(&self, stop: &StopFlag, ended: Option<CommandEnd>, left: Duration, is_read: bool) -> Vec<Owner> {
         let mut waited = Vec::with_capacity(4);
         let mut owners = Vec::with_capacity(4);
         let mut add = |fd, owner| {
             waited.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
             owners.push(owner);
         };
-        if !self.closed {
-            add(self.line.as_fd(), Owner::Line);
-        }
         if ended.is_none() {
             add(stop.as_fd(), Owner::Stop);
+        }
+        if !self.closed {
+            add(self.line.as_fd(), Owner::Line);
         }
         for (at, output) in self.outputs.iter().enumerate() {
             if let Some(output) = output.as_ref().filter(|_| is_read) {
                 add(output.as_fd(), Owner::Output(at));
             }
         }
-        let mut ready = Ready::default();
         if poll(&mut waited, Timespec::try_from(left).ok().as_ref()).is_err() {
-            return ready;
+            return Vec::new();
         }
-        for (_, owner) in waited.iter().zip(owners).filter(|(fd, _)| !fd.revents().is_empty()) {
-            match owner {
-                Owner::Line => ready.line = true,
-                Owner::Stop => ready.stop = true,
-                Owner::Output(at) => ready.outputs[at] = Some(at),
-            }
-        }
-        ready
+        let ready = waited.iter().zip(owners).filter(|(fd, _)| !fd.revents().is_empty());
+        ready.map(|(_, owner)| owner).collect()
     }
 
     fn read(&mut self, at: usize, buffer: &mut [u8], onlooker: &mut dyn OutputObserver) {
@@ -352,14 +347,6 @@ enum Owner {
     Line,
     Stop,
     Output(usize),
-}
-
-/// The descriptors that are ready.
-#[derive(Default)]
-struct Ready {
-    line: bool,
-    stop: bool,
-    outputs: [Option<usize>; 2],
 }
 
 /// The longest word that the kernel takes on a command line.

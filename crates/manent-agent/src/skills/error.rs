@@ -7,11 +7,8 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum SkillError {
     /// Nobody knows it.
-    #[error("there is no skill {name:?}; `manent skills list` has those there are")]
-    NoSuch {
-        /// The name that was asked for.
-        name: String,
-    },
+    #[error("there is no skill {0:?}; `manent skills list` has those there are")]
+    NoSuch(String),
     /// The skill exists, but must not be used, or not by this caller.
     #[error("the skill {name:?} cannot be used: {why}")]
     NotUsed {
@@ -22,18 +19,12 @@ pub enum SkillError {
     },
     /// A path that does not stay in the skill's directory.
     #[error(
-        "{path:?} does not stay in the directory of the skill; give a path from there, such as \"docs/a.md\""
+        "{0:?} does not stay in the directory of the skill; give a path from there, such as \"docs/a.md\""
     )]
-    Outside {
-        /// The path that was asked for.
-        path: String,
-    },
+    Outside(String),
     /// A file that the skill does not have.
-    #[error("the skill has no file {path:?}; its files are listed with its instructions")]
-    NoFile {
-        /// The path that was asked for.
-        path: String,
-    },
+    #[error("the skill has no file {0:?}; its files are listed with its instructions")]
+    NoFile(String),
     /// A file longer than anybody would give to a model.
     #[error("{} has {bytes} bytes, and {max} are read at most; read a part of it by a tool", path.display())]
     TooLong {
@@ -63,9 +54,6 @@ pub enum SkillError {
         why: String,
     },
     /// A folder whose name no list can hold.
-    #[error("the path {folder:?} is not UTF-8 and cannot be noted; rename the folder")]
-    OddFolder {
-        /// The folder.
-        folder: PathBuf,
-    },
+    #[error("the path {0:?} is not UTF-8 and cannot be noted; rename the folder")]
+    OddFolder(PathBuf),
 }

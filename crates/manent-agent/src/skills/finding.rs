@@ -122,7 +122,7 @@ impl Skills {
 
     /// The skill that a caller may use, or why he may not.
     pub fn call(&self, name: &str, caller: Caller) -> Result<&Skill, SkillError> {
-        let skill = self.get(name).ok_or_else(|| SkillError::NoSuch { name: name.to_owned() })?;
+        let skill = self.get(name).ok_or_else(|| SkillError::NoSuch(name.to_owned()))?;
         let why = match &skill.standing {
             SkillStatus::Used if caller == Caller::Model && skill.manifest.disable_model_invocation => {
                 "only the user calls it".to_owned()

@@ -26,54 +26,33 @@ pub(super) enum Sections<'a> {
 
 pub(super) fn split(text: &str) -> Sections<'_> {
     let all = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut lines = Lines { rest: all, number: 0 };
-    let opened = loop {
-        match lines.next() {
-            Some(line) if line.trim().is_empty() => {}
-            Some(line) if is_rule(line) => break lines.number,
-            _ => return Sections::BodyOnly { body: all },
-        }
-    };
-    let front = lines.rest;
-    loop {
-        let before = lines.rest.len();
-        match lines.next() {
-            Some(line) if is_rule(line) => {
+    // The end and the number of the line that opened the frontmatter.
+    let mut opened = None;
+    let mut end = 0;
+    for (number, line) in (1..).zip(all.split_inclusive('\n')) {
+        let start = end;
+        end += line.len();
+        match opened {
+            None if line.trim().is_empty() => {}
+            None if is_rule(line) => opened = Some((end, number)),
+            None => break,
+            Some((front, first)) if is_rule(line) => {
                 return Sections::Both {
-                    front: &front[..front.len() - before],
-                    front_line: opened + 1,
-                    body: lines.rest,
-                    body_line: lines.number + 1,
-                    preceded: opened > 1 || all.len() < text.len(),
+                    front: &all[front..start],
+                    front_line: first + 1,
+                    body: &all[end..],
+                    body_line: number + 1,
+                    preceded: first > 1 || all.len() < text.len(),
                 };
             }
             Some(_) => {}
-            None => return Sections::Endless { line: opened },
         }
     }
+    opened.map_or(Sections::BodyOnly { body: all }, |(_, line)| Sections::Endless { line })
 }
 
 fn is_rule(line: &str) -> bool {
     line.strip_prefix("---").is_some_and(|rest| rest.trim_matches([' ', '\t', '\r', '\n']).is_empty())
-}
-
-/// Lines with their ends, counted.
-struct Lines<'a> {
-    rest: &'a str,
-    number: u32,
-}
-
-impl<'a> Lines<'a> {
-    fn next(&mut self) -> Option<&'a str> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let end = self.rest.find('\n').map_or(self.rest.len(), |at| at + 1);
-        let (line, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        self.number += 1;
-        Some(line)
-    }
 }
 
 #[cfg(test)]

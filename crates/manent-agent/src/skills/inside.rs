@@ -53,7 +53,7 @@ pub(super) fn read(disk: &dyn Disk, path: &Path, max: u64) -> Result<Vec<u8>, Re
 
 /// The bytes of a file in `dir`, which is a directory behind all links.
 pub(super) fn file(disk: &dyn Disk, dir: &Path, path: &str, max: u64) -> Result<Vec<u8>, SkillError> {
-    let outside = || SkillError::Outside { path: path.to_owned() };
+    let outside = || SkillError::Outside(path.to_owned());
     let wanted = dir.join(plain(path).ok_or_else(outside)?);
     let real = follow(disk, dir, &wanted).map_err(|e| refusal(e, path, &wanted))?.ok_or_else(outside)?;
     let bytes = read(disk, &real, max).map_err(|not| match not {
@@ -68,9 +68,7 @@ pub(super) fn file(disk: &dyn Disk, dir: &Path, path: &str, max: u64) -> Result<
 
 fn refusal(error: io::Error, path: &str, full: &Path) -> SkillError {
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            SkillError::NoFile { path: path.to_owned() }
-        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SkillError::NoFile(path.to_owned()),
         _ => SkillError::Unreadable { path: full.to_owned(), source: error },
     }
 }

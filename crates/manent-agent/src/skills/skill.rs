@@ -131,11 +131,11 @@ impl Skill {
                     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
                     (disk.resolve(parent).map_err(|e| unreadable(parent, e))?, parent)
                 }
-                _ => return Err(SkillError::NoFile { path: "SKILL.md".to_owned() }),
+                _ => return Err(SkillError::NoFile("SKILL.md".to_owned())),
             },
         };
         let entries = disk.list(&dir).map_err(|e| unreadable(path, e))?;
-        let name = skill_file(&entries).ok_or_else(|| SkillError::NoFile { path: "SKILL.md".to_owned() })?;
+        let name = skill_file(&entries).ok_or_else(|| SkillError::NoFile("SKILL.md".to_owned()))?;
         // `.` and `..` have no name of their own; what they lead to has.
         let directory = named.file_name().or_else(|| dir.file_name()).unwrap_or_default().to_owned();
         Ok(Skill::load(disk, dir, &directory, &name, SkillOrigin::User, None))
@@ -261,9 +261,9 @@ impl Skill {
     }
 
     fn file_in(&self, snapshot: &SkillSnapshot, path: &str) -> Result<Vec<u8>, SkillError> {
-        let outside = || SkillError::Outside { path: path.to_owned() };
+        let outside = || SkillError::Outside(path.to_owned());
         let plain = inside::plain(path).ok_or_else(outside)?;
-        let none = || SkillError::NoFile { path: path.to_owned() };
+        let none = || SkillError::NoFile(path.to_owned());
         let entry = plain.to_str().and_then(|plain| snapshot.get(plain)).ok_or_else(none)?;
         if entry.leads_out() {
             return Err(outside());

@@ -161,7 +161,7 @@ pub fn differences(before: &TrustedCopies, now: &TrustedCopies) -> Vec<SkillDiff
 /// Notes a decision, so that it outlives a power cut. A folder is trusted if there is a copy, of which this takes the
 /// hash and the bytes. The lease is held all the while, so that nobody removes a copy that another decision names.
 fn note(store: &Store, folder: &Path, copy: Option<(&str, &[u8])>) -> Result<(), SkillError> {
-    let Some(text) = folder.to_str() else { return Err(SkillError::OddFolder { folder: folder.to_owned() }) };
+    let Some(text) = folder.to_str() else { return Err(SkillError::OddFolder(folder.to_owned())) };
     let ledger = Ledger::trusted(store);
     let not_noted = |file: PathBuf, why| SkillError::NotNoted { folder: folder.to_owned(), file, why };
     let mut writer = ledger.lease().map_err(|why| not_noted(ledger.path(), why))?;

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::error::ToolError;
-use super::{CallSubject, Job, PreparedCall, ToolEffect, text};
+use super::{CallSubject, Job, PreparedCall, ToolEffect, Tools, text};
 
 /// A tool as a model is told of it.
 pub(super) struct ToolSpec {
@@ -15,6 +15,8 @@ pub(super) struct ToolSpec {
     pub(super) effect: ToolEffect,
     pub(super) about: &'static str,
     pub(super) arguments: &'static [Argument],
+    /// Reads the arguments of a call.
+    pub(super) prepare: fn(&Tools, &str) -> Result<PreparedCall, ToolError>,
 }
 
 /// One argument of a tool.

@@ -4,20 +4,18 @@
 //! beginning, line ends. A model writes line feeds; in a file whose lines end with CRLF, it means that.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use memchr::memmem;
 use serde::Deserialize;
 
 use super::arguments::{Argument, ArgumentType, ToolSpec};
 use super::error::ToolError;
-use super::file_edit::{self, EditJob, FileEdit};
+use super::file_edit::{self, FileEdit};
 use super::workspace::{FILE_BYTES_MAX, ResolvedPath, Workspace};
-use super::{CallSubject, PreparedCall, ToolEffect, text};
+use super::{PreparedCall, ToolEffect, Tools, text};
 
-pub(super) const NAME: &str = "edit_file";
 pub(super) const SPEC: ToolSpec = ToolSpec {
-    name: NAME,
+    name: "edit_file",
     effect: ToolEffect::Write,
     about: "Replace a text in a file. The old text must stand there exactly once, to the blank.",
     arguments: &[
@@ -26,6 +24,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
         Argument::required("new", ArgumentType::Text, "The text instead"),
         Argument::optional("all", ArgumentType::Truth, "Replace it everywhere"),
     ],
+    prepare,
 };
 
 #[derive(Deserialize)]
@@ -38,7 +37,7 @@ struct Arguments {
     all: bool,
 }
 
-pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedCall, ToolError> {
+fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
     let arguments: Arguments = SPEC.read(raw)?;
     if arguments.old.is_empty() {
         return Err(SPEC.wrong("\"old\" is empty; write_file makes a file".to_owned()));
@@ -46,13 +45,9 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedC
     if arguments.old == arguments.new {
         return Err(SPEC.wrong("\"old\" and \"new\" are the same".to_owned()));
     }
-    let (mut spot, _) = workspace.existing(&arguments.path)?;
-    file_edit::check(workspace, &mut spot)?;
-    let what = text::what("edit", &spot.shown);
-    let subject = CallSubject::Path(spot.shown.clone());
-    let once_because = spot.once_because;
-    let job = EditJob::new(workspace, spot, move |workspace, file| edit(workspace, file, &arguments));
-    Ok(PreparedCall { once_because, ..SPEC.prepared(subject, what, job) })
+    let file = tools.workspace.existing(&arguments.path)?;
+    let compute = move |workspace: &Workspace, file: &ResolvedPath| edit(workspace, file, &arguments);
+    file_edit::prepare(&SPEC, "edit", &tools.workspace, file, compute)
 }
 
 /// Computes the edit, or the message about a text that occurs not at all or too often.

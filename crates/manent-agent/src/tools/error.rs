@@ -35,11 +35,8 @@ pub enum ToolError {
         root: String,
     },
     /// A path that leads to something that is hidden.
-    #[error("{path:?} may not be used: it is hidden from tools; go on without it")]
-    Hidden {
-        /// The path that was asked for.
-        path: String,
-    },
+    #[error("{0:?} may not be used: it is hidden from tools; go on without it")]
+    Hidden(String),
     /// There is no such file.
     #[error("there is no {path:?} in the workspace; {}search_files finds names", did_you_mean(nearest.as_deref()))]
     NoFile {
@@ -67,11 +64,8 @@ pub enum ToolError {
         why: String,
     },
     /// The request cannot be carried out.
-    #[error("{why}")]
-    Refused {
-        /// The reason and its remedy.
-        why: String,
-    },
+    #[error("{0}")]
+    Refused(String),
     /// Somebody stopped it.
     #[error("stopped before it was done")]
     Stopped,

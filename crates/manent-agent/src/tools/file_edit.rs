@@ -13,9 +13,10 @@ use manent::log::fs::{Access, Disk, Shape};
 use manent::log::{AtomicFile, CommitSync};
 use similar::TextDiff;
 
+use super::arguments::ToolSpec;
 use super::error::ToolError;
 use super::workspace::{ResolvedPath, Workspace, system};
-use super::{Job, ToolResult, text};
+use super::{CallSubject, Job, PreparedCall, ToolResult, text};
 use crate::protected::{Protection, protection};
 
 /// The content of a file before and after a change.
@@ -28,28 +29,38 @@ pub(super) struct FileEdit {
 }
 
 /// A call that changes one file. The edit is computed once, so that what is applied is what was shown.
-pub(super) struct EditJob<F> {
+struct EditJob {
     workspace: Arc<Workspace>,
     file: ResolvedPath,
-    compute: F,
+    compute: Box<dyn Fn(&Workspace, &ResolvedPath) -> Result<FileEdit, ToolError> + Send + Sync>,
     edit: OnceLock<Result<FileEdit, ToolError>>,
 }
 
-impl<F: Fn(&Workspace, &ResolvedPath) -> Result<FileEdit, ToolError>> EditJob<F> {
-    pub(super) fn new(workspace: &Arc<Workspace>, file: ResolvedPath, compute: F) -> EditJob<F> {
-        EditJob { workspace: Arc::clone(workspace), file, compute, edit: OnceLock::new() }
-    }
+/// Prepares the change of a file, which must be one that may be written. `compute` is called when the change is shown
+/// or made.
+pub(super) fn prepare(
+    spec: &ToolSpec,
+    verb: &str,
+    workspace: &Arc<Workspace>,
+    mut file: ResolvedPath,
+    compute: impl Fn(&Workspace, &ResolvedPath) -> Result<FileEdit, ToolError> + Send + Sync + 'static,
+) -> Result<PreparedCall, ToolError> {
+    check(workspace, &mut file)?;
+    let what = text::what(verb, &file.shown);
+    let (subject, once_because) = (CallSubject::Path(file.shown.clone()), file.once_because);
+    let workspace = Arc::clone(workspace);
+    let job = EditJob { workspace, file, compute: Box::new(compute), edit: OnceLock::new() };
+    Ok(PreparedCall { once_because, ..spec.prepared(subject, what, job) })
+}
 
+impl EditJob {
     fn edit(&self) -> Result<&FileEdit, ToolError> {
         let edit = self.edit.get_or_init(|| (self.compute)(&self.workspace, &self.file));
         edit.as_ref().map_err(Clone::clone)
     }
 }
 
-impl<F> Job for EditJob<F>
-where
-    F: Fn(&Workspace, &ResolvedPath) -> Result<FileEdit, ToolError> + Send + Sync,
-{
+impl Job for EditJob {
     fn preview(&self) -> Result<Option<String>, ToolError> {
         let FileEdit { before, after, .. } = self.edit()?;
         if before.as_deref() == Some(after) {
@@ -81,7 +92,7 @@ pub(crate) fn unified_diff(path: &str, before: Option<&[u8]>, after: &[u8]) -> S
 }
 
 /// Refuses what cannot be written, or should not be, and notes in `spot` if a person must allow this one change.
-pub(super) fn check(workspace: &Workspace, spot: &mut ResolvedPath) -> Result<(), ToolError> {
+fn check(workspace: &Workspace, spot: &mut ResolvedPath) -> Result<(), ToolError> {
     let path = spot.shown.clone();
     let unfit = |why: &str| Err(ToolError::Unfit { path, why: why.to_owned() });
     // The user's next `git`, editor or agent executes what stands there, outside of any sandbox.

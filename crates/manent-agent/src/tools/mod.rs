@@ -224,28 +224,15 @@ impl Tools {
     /// Reads a call. Nothing is changed, and nothing of a file is given away: whoever may not make the call has
     /// learned from it at most which names there are.
     pub fn prepare(&self, call: &ToolCall) -> Result<PreparedCall, ToolError> {
-        let Some(spec) = self.specs().find(|spec| spec.name == call.name) else {
-            return Err(self.no_such(&call.name));
-        };
-        let (raw, workspace) = (call.arguments.as_str(), &self.workspace);
-        match spec.name {
-            read_file::NAME => read_file::prepare(workspace, raw),
-            write_file::NAME => write_file::prepare(workspace, raw),
-            edit_file::NAME => edit_file::prepare(workspace, raw),
-            search_files::NAME => search_files::prepare(workspace, raw),
-            run_command::NAME => match &self.shell {
-                Some(shell) => run_command::prepare(shell, raw),
-                None => Err(self.no_such(&call.name)),
-            },
-            recall::NAME => recall::prepare(&self.store, &self.session, raw),
-            remember::NAME => remember::prepare(&self.keeper, &self.store, &self.session, raw),
-            _ => Err(self.no_such(&call.name)),
+        match self.specs().find(|spec| spec.name == call.name) {
+            Some(spec) => (spec.prepare)(self, &call.arguments),
+            None => Err(self.no_such(&call.name)),
         }
     }
 
     fn specs(&self) -> impl Iterator<Item = &'static ToolSpec> {
         let has_shell = self.shell.is_some();
-        SPECS.iter().copied().filter(move |spec| has_shell || spec.name != run_command::NAME)
+        SPECS.iter().copied().filter(move |spec| has_shell || spec.name != run_command::SPEC.name)
     }
 
     fn no_such(&self, name: &str) -> ToolError {

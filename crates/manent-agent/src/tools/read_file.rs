@@ -12,11 +12,10 @@ use super::arguments::{Argument, ArgumentType, ToolSpec};
 use super::error::ToolError;
 use super::text::{self, TextPage};
 use super::workspace::{ResolvedPath, Workspace, system};
-use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult};
+use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult, Tools};
 
-pub(super) const NAME: &str = "read_file";
 pub(super) const SPEC: ToolSpec = ToolSpec {
-    name: NAME,
+    name: "read_file",
     effect: ToolEffect::Read,
     about: "Read a text file. Lines come with their numbers, which are not part of the file.",
     arguments: &[
@@ -24,6 +23,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
         Argument::optional("offset", ArgumentType::Number { max: 1 << 40 }, "First line, from 1"),
         Argument::optional("limit", ArgumentType::Number { max: 1 << 40 }, "How many lines"),
     ],
+    prepare,
 };
 
 #[derive(Deserialize)]
@@ -41,14 +41,14 @@ struct Reading {
     limit: u64,
 }
 
-pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedCall, ToolError> {
+fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
     let Arguments { path, offset, limit } = SPEC.read(raw)?;
-    let (spot, _) = workspace.existing(&path)?;
+    let spot = tools.workspace.existing(&path)?;
     let what = text::what("read", &spot.shown);
     let subject = CallSubject::Path(spot.shown.clone());
     let first = offset.unwrap_or(1).max(1);
     let limit = limit.unwrap_or(text::LINES_MAX as u64).max(1);
-    let job = Reading { workspace: Arc::clone(workspace), spot, first, limit };
+    let job = Reading { workspace: Arc::clone(&tools.workspace), spot, first, limit };
     Ok(SPEC.prepared(subject, what, job))
 }
 
@@ -120,11 +120,12 @@ impl Reading {
         if returns > 0 {
             page.note("lines end with CRLF");
         }
-        Ok(ToolResult::of(page.into_text()))
+        Ok(ToolResult::of(page.text))
     }
 }
 
 /// Lines out of blocks: those that are wanted are kept, all are counted.
+#[derive(Default)]
 struct LineCollector {
     first: u64,
     limit: u64,
@@ -143,8 +144,7 @@ struct LineCollector {
 
 impl LineCollector {
     fn new(first: u64, limit: u64) -> LineCollector {
-        let (page, kept) = (TextPage::new(), Vec::new());
-        LineCollector { first, limit, next_shown: first, count: 0, kept, len: 0, page, broken: 0, returns: 0 }
+        LineCollector { first, limit, next_shown: first, ..LineCollector::default() }
     }
 
     fn take(&mut self, mut block: &[u8]) {

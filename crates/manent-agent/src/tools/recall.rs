@@ -8,17 +8,17 @@ use serde::Deserialize;
 
 use super::arguments::{Argument, ArgumentType, ToolSpec};
 use super::error::ToolError;
-use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult, text};
+use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult, Tools, text};
 
-pub(super) const NAME: &str = "recall";
 pub(super) const SPEC: ToolSpec = ToolSpec {
-    name: NAME,
+    name: "recall",
     effect: ToolEffect::Read,
     about: "Search earlier conversations and what is remembered of the user.",
     arguments: &[
         Argument::required("query", ArgumentType::Text, "Words that may have been said"),
         Argument::optional("limit", ArgumentType::Number { max: LIMIT_MAX }, "How many quotes"),
     ],
+    prepare,
 };
 
 #[derive(Deserialize)]
@@ -35,22 +35,20 @@ struct Recalling {
     limit: usize,
 }
 
-pub(super) fn prepare(store: &Store, session: &SessionKey, raw: &str) -> Result<PreparedCall, ToolError> {
+fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
     let Arguments { query: asked, limit } = SPEC.read(raw)?;
     let Some(query) = Query::of_question(&asked) else {
         return Err(SPEC.wrong("\"query\" has no words".to_owned()));
     };
     let what = text::what("recall", &asked);
     let limit = limit.unwrap_or(LIMIT).max(1) as usize;
-    let job = Recalling { store: store.clone(), session: session.clone(), query, limit };
+    let job = Recalling { store: tools.store.clone(), session: tools.session.clone(), query, limit };
     Ok(SPEC.prepared(CallSubject::Record, what, job))
 }
 
 impl Job for Recalling {
     fn run(&self, _: &dyn Fn() -> bool) -> Result<ToolResult, ToolError> {
-        self.look_up()
-            .map(ToolResult::of)
-            .map_err(|e| ToolError::Refused { why: format!("cannot recall: {e}") })
+        self.look_up().map(ToolResult::of).map_err(|e| ToolError::Refused(format!("cannot recall: {e}")))
     }
 }
 

@@ -12,11 +12,10 @@ use serde::Deserialize;
 
 use super::arguments::{Argument, ArgumentType, ToolSpec};
 use super::error::ToolError;
-use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult, text};
+use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult, Tools, text};
 
-pub(super) const NAME: &str = "remember";
 pub(super) const SPEC: ToolSpec = ToolSpec {
-    name: NAME,
+    name: "remember",
     effect: ToolEffect::Record,
     about: "Keep something the user said for later conversations.",
     arguments: &[
@@ -28,6 +27,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
             "fact: something that is so; pref: what the user likes; context: what is going on",
         ),
     ],
+    prepare,
 };
 
 #[derive(Deserialize)]
@@ -78,12 +78,8 @@ struct Remembering {
     item: NewItem,
 }
 
-pub(super) fn prepare(
-    keeper: &Arc<dyn MemorySink>,
-    store: &Store,
-    session: &SessionKey,
-    raw: &str,
-) -> Result<PreparedCall, ToolError> {
+fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
+    let Tools { keeper, store, session, .. } = tools;
     let Arguments { content, quote, kind } = SPEC.read(raw)?;
     let (content, quote) = (content.trim(), quote.trim());
     if content.is_empty() || content.len() > CONTENT_BYTES_MAX {
@@ -96,14 +92,14 @@ pub(super) fn prepare(
     }
     if !manent::secrets(content).is_empty() || !manent::secrets(quote).is_empty() {
         let why = "that looks like a password or a key, and such things are not remembered".to_owned();
-        return Err(ToolError::Refused { why });
+        return Err(ToolError::Refused(why));
     }
-    let failed = |e: manent::Error| ToolError::Refused { why: format!("cannot look at the session: {e}") };
-    let seq = said(store, session, quote).map_err(failed)?.ok_or_else(|| ToolError::Refused {
-        why: "the user did not say that in this conversation, and only the user's own words can be remembered; copy \
-              \"quote\" exactly from a message of the user"
-            .to_owned(),
-    })?;
+    let failed = |e: manent::Error| ToolError::Refused(format!("cannot look at the session: {e}"));
+    let Some(seq) = said(store, session, quote).map_err(failed)? else {
+        let why = "the user did not say that in this conversation, and only the user's own words can be remembered; \
+                   copy \"quote\" exactly from a message of the user";
+        return Err(ToolError::Refused(why.to_owned()));
+    };
     let id = store.live(session).map_err(failed)?.map(|listed| listed.id.id);
     let source = Source {
         session: Some(session.to_string()),
@@ -136,7 +132,7 @@ impl Job for Remembering {
 
     fn run(&self, _: &dyn Fn() -> bool) -> Result<ToolResult, ToolError> {
         let kept = self.keeper.keep(&self.item);
-        let kept = kept.map_err(|e| ToolError::Refused { why: format!("cannot remember that: {e}") })?;
+        let kept = kept.map_err(|e| ToolError::Refused(format!("cannot remember that: {e}")))?;
         Ok(ToolResult::of(match kept {
             RememberOutcome::New(id) => format!("remembered as item {id}"),
             RememberOutcome::Known(id) => format!("known already, as item {id}"),

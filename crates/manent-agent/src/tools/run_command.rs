@@ -9,12 +9,12 @@ use serde::Deserialize;
 use super::arguments::{Argument, ArgumentType, ToolSpec};
 use super::error::ToolError;
 use super::{
-    CallSubject, CommandRequest, GitPermissions, Job, PreparedCall, Shell, ToolEffect, ToolResult, text,
+    CallSubject, CommandRequest, GitPermissions, Job, PreparedCall, Shell, ToolEffect, ToolResult, Tools,
+    text,
 };
 
-pub(super) const NAME: &str = "run_command";
 pub(super) const SPEC: ToolSpec = ToolSpec {
-    name: NAME,
+    name: "run_command",
     effect: ToolEffect::Run,
     about: "Run a shell command in the workspace. It has no input and no network.",
     arguments: &[
@@ -35,6 +35,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
             "Keep new repositories and protected files such as AGENTS.md; the user is asked each time",
         ),
     ],
+    prepare,
 };
 
 #[derive(Deserialize)]
@@ -55,7 +56,8 @@ struct Running {
     extras: GitPermissions,
 }
 
-pub(super) fn prepare(shell: &Arc<dyn Shell>, raw: &str) -> Result<PreparedCall, ToolError> {
+fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
+    let Some(shell) = &tools.shell else { return Err(tools.no_such(SPEC.name)) };
     let Arguments { command, timeout_s, writable_git, new_repo } = SPEC.read(raw)?;
     if command.trim().is_empty() || command.contains('\0') {
         return Err(SPEC.wrong("\"command\" is no command".to_owned()));
@@ -97,7 +99,7 @@ impl Job for Running {
         let ran = self
             .shell
             .run(&order, stop)
-            .map_err(|why| ToolError::Refused { why: format!("the command could not be run: {why}") })?;
+            .map_err(|why| ToolError::Refused(format!("the command could not be run: {why}")))?;
         let mut content = text::end(&ran.output);
         let seconds = ran.duration.as_secs_f64();
         let _ = writeln!(content, "[{}, {seconds:.1} s]", ran.ended);

@@ -19,11 +19,10 @@ use super::arguments::{Argument, ArgumentType, ToolSpec};
 use super::error::ToolError;
 use super::text::{self, TextPage};
 use super::workspace::{ResolvedPath, Workspace, glob};
-use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult};
+use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult, Tools};
 
-pub(super) const NAME: &str = "search_files";
 pub(super) const SPEC: ToolSpec = ToolSpec {
-    name: NAME,
+    name: "search_files",
     effect: ToolEffect::Read,
     about: "Find lines by a regular expression, or files by name, or lines in files of a name.",
     arguments: &[
@@ -32,6 +31,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
         Argument::optional("path", ArgumentType::Text, "Only in this directory or file"),
         Argument::optional("context", ArgumentType::Number { max: CONTEXT_MAX }, "Lines around each match"),
     ],
+    prepare,
 };
 
 #[derive(Deserialize)]
@@ -58,7 +58,7 @@ struct NamePattern {
     is_name: bool,
 }
 
-pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedCall, ToolError> {
+fn prepare(tools: &Tools, raw: &str) -> Result<PreparedCall, ToolError> {
     let Arguments { pattern, glob, path, context } = SPEC.read(raw)?;
     let pattern = pattern.filter(|pattern| !pattern.is_empty());
     let glob = glob.filter(|glob| !glob.is_empty());
@@ -67,11 +67,11 @@ pub(super) fn prepare(workspace: &Arc<Workspace>, raw: &str) -> Result<PreparedC
         return Err(SPEC.wrong("there is neither a \"pattern\" nor a \"glob\"".to_owned()));
     }
     let path = path.filter(|path| !path.is_empty()).unwrap_or_else(|| ".".to_owned());
-    let (spot, _) = workspace.existing(&path)?;
+    let spot = tools.workspace.existing(&path)?;
     let what = text::what("search", &format!("{} for {}", spot.shown, sought.join(" in ")));
     let subject = CallSubject::Path(spot.shown.clone());
     let job = Searching {
-        workspace: Arc::clone(workspace),
+        workspace: Arc::clone(&tools.workspace),
         spot,
         pattern: pattern.as_deref().map(matcher).transpose()?,
         glob: glob.as_deref().map(names).transpose()?,
@@ -107,7 +107,7 @@ impl NamePattern {
 impl Job for Searching {
     fn run(&self, stop: &dyn Fn() -> bool) -> Result<ToolResult, ToolError> {
         let mut found = SearchCounts::default();
-        let mut page = TextPage::new();
+        let mut page = TextPage::default();
         let is_dir = self.spot.info.is_some_and(|info| info.shape == Shape::Directory);
         let from = if is_dir { Path::new(&self.spot.shown) } else { Path::new("") };
         for entry in self.walk() {
@@ -201,7 +201,7 @@ impl Searching {
             let _ = write!(note, "; there are more files: give a path");
         }
         page.note(&note);
-        page.into_text()
+        page.text
     }
 }
 

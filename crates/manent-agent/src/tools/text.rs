@@ -3,17 +3,14 @@
 use std::fmt::Write as _;
 
 /// Lines that a model gets, up to a number of them and of bytes.
+#[derive(Default)]
 pub(super) struct TextPage {
-    text: String,
+    pub(super) text: String,
     lines: usize,
     full: bool,
 }
 
 impl TextPage {
-    pub(super) fn new() -> TextPage {
-        TextPage { text: String::new(), lines: 0, full: false }
-    }
-
     /// Adds a line if there is room. False: there is none, and will be none.
     pub(super) fn push(&mut self, line: &str) -> bool {
         self.full |= self.lines >= LINES_MAX || self.text.len() + line.len() + 1 > BYTES_MAX;
@@ -33,15 +30,11 @@ impl TextPage {
     pub(super) fn note(&mut self, note: &str) {
         let _ = writeln!(self.text, "[{note}]");
     }
-
-    pub(super) fn into_text(self) -> String {
-        self.text
-    }
 }
 
 /// A text from its beginning, with a note of what was cut.
 pub(crate) fn beginning(text: &str) -> String {
-    let mut page = TextPage::new();
+    let mut page = TextPage::default();
     let mut cut = 0;
     for line in text.lines() {
         if cut > 0 || !page.push(&cut_line(line, LINE_CHARS_MAX)) {
@@ -51,7 +44,7 @@ pub(crate) fn beginning(text: &str) -> String {
     if cut > 0 {
         page.note(&format!("{cut} more lines"));
     }
-    page.into_text()
+    page.text
 }
 
 /// The end of a text, where results and errors are, with a note of what was cut.

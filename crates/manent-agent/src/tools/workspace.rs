@@ -63,9 +63,9 @@ impl Workspace {
     pub(super) fn without(&self, patterns: &[String]) -> Result<Workspace, ToolError> {
         let mut set = GlobSetBuilder::new();
         for pattern in patterns {
-            set.add(glob(pattern).map_err(|why| ToolError::Refused { why })?);
+            set.add(glob(pattern).map_err(|why| ToolError::Refused(why))?);
         }
-        let without = set.build().map_err(|e| ToolError::Refused { why: e.to_string() })?;
+        let without = set.build().map_err(|e| ToolError::Refused(e.to_string()))?;
         Ok(Workspace { without, ..self.clone() })
     }
 
@@ -88,10 +88,10 @@ impl Workspace {
     }
 
     /// Resolves the path of something that must exist; otherwise like [`Workspace::spot`].
-    pub(super) fn existing(&self, path: &str) -> Result<(ResolvedPath, PathInfo), ToolError> {
+    pub(super) fn existing(&self, path: &str) -> Result<ResolvedPath, ToolError> {
         let spot = self.spot(path)?;
-        if let Some(info) = spot.info {
-            return Ok((spot, info));
+        if spot.info.is_some() {
+            return Ok(spot);
         }
         let nearest = self.name_like(&spot);
         Err(ToolError::NoFile { path: text::shown(path), nearest })
@@ -161,7 +161,7 @@ impl Workspace {
             return Err(self.outside(shown));
         }
         if self.is_hidden(real) {
-            return Err(ToolError::Hidden { path: shown.to_owned() });
+            return Err(ToolError::Hidden(shown.to_owned()));
         }
         Ok(())
     }

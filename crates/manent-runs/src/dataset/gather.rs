@@ -1,21 +1,29 @@
 //! Everything that was read of the runs of a store: the rows in the spool, and what is kept in memory of each.
+//!
+//! Logs are read, and rows made of them, on several threads. A thread takes a whole log at a time, because only the
+//! first of two records of one run counts, and which is the first is known only in the order of the log. Rows go to the
+//! spool as they are made.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use manent::Store;
 use manent::similarity::Signature;
-use manent_store::{Place, StreamStat};
+use manent_store::sync::lock;
+use manent_store::threads::{processors, with_helpers};
+use manent_store::{Place, SessionKey, StreamStat};
 
-use super::draft::{AttemptVerdict, RowOrigin};
+use super::draft::{AttemptVerdict, Draft, RowOrigin, drafts, is_wanted, project_of};
 use super::output_dir::OutputDir;
-use super::quote::memory_ids;
-use super::row_builder::Row;
+use super::quote::{MemoryIds, QuoteReader, memory_ids};
+use super::row_builder::{Row, RowBuilder};
 use super::split::{NodeKind, SplitGroups};
 use super::spool::{Spool, SpoolSlot};
-use super::workers::{Source, WorkState, Workers};
-use super::{DatasetCounts, DatasetResult, Progress, Recipe};
-use crate::runs::Runs;
+use super::{DatasetCounts, DatasetResult, Progress, Recipe, SkipReason};
+use crate::runs::{Run, Runs};
 
 /// Everything that was read.
 #[derive(Debug)]
@@ -162,3 +170,181 @@ fn widen<T: Ord + Copy>(range: &mut Option<(T, T)>, by: (T, T)) {
 }
 
 pub(super) const NO_SIGNATURE: u32 = u32::MAX;
+
+/// A log of runs that is to be read.
+#[derive(Debug)]
+struct Source {
+    number: u32,
+    session: SessionKey,
+    /// The node of the session among the groups of the split.
+    node: u32,
+}
+
+/// Everything that the threads share.
+#[derive(Debug)]
+struct Workers<'a> {
+    store: &'a Store,
+    runs: &'a Runs,
+    recipe: &'a Recipe,
+    /// In the order in which they are taken: the largest first, so that no thread is left alone with one at the end.
+    sources: Vec<Source>,
+    /// The keys of sessions that are in the trash, and of which there is no other.
+    deleted: HashSet<String>,
+    /// The items of the memory; `None` if no prompt may hold any.
+    memory_ids: Option<MemoryIds>,
+    gathered: Mutex<Gathered>,
+    state: WorkState,
+}
+
+/// The state of the work, for all threads.
+#[derive(Debug, Default)]
+struct WorkState {
+    /// The next of the sources.
+    next: AtomicUsize,
+    read_bytes: AtomicU64,
+    /// Set where a thread failed: the others stop.
+    stopped: AtomicBool,
+}
+
+impl Workers<'_> {
+    /// Reads all logs, on as many threads as the system gives. The calling thread is one of them, and tells how far
+    /// the work is.
+    fn run(self, progress: Progress<'_>) -> DatasetResult<Gathered> {
+        let helper = || Worker::new(&self, None).work();
+        let own = || Worker::new(&self, Some(progress)).work();
+        with_helpers(processors(THREADS_MAX), helper, own).into_iter().collect::<DatasetResult<()>>()?;
+        Ok(self.gathered.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// One thread, with the caches that it keeps from log to log.
+struct Worker<'a> {
+    shared: &'a Workers<'a>,
+    quotes: QuoteReader<'a>,
+    builder: RowBuilder,
+    progress: Option<Progress<'a>>,
+    /// Drafts that wait until what they quote is looked up, and their size.
+    drafts: Vec<Draft>,
+    draft_bytes: usize,
+    /// The drafts that came of the log so far.
+    order: u32,
+    /// The project and the session that runs of the log were last joined to: mostly those of the next run.
+    joined: [String; 2],
+}
+
+impl<'a> Worker<'a> {
+    fn new(shared: &'a Workers<'a>, progress: Option<Progress<'a>>) -> Worker<'a> {
+        let quotes = QuoteReader::new(shared.store, shared.memory_ids.clone());
+        let (builder, joined) = (RowBuilder::default(), Default::default());
+        Worker { shared, quotes, builder, progress, drafts: Vec::new(), draft_bytes: 0, order: 0, joined }
+    }
+
+    /// Takes logs until there is none left, or another thread failed.
+    fn work(mut self) -> DatasetResult<()> {
+        while !self.shared.state.stopped.load(Ordering::Relaxed)
+            && let Some(source) =
+                self.shared.sources.get(self.shared.state.next.fetch_add(1, Ordering::Relaxed))
+        {
+            self.read(source).inspect_err(|_| self.shared.state.stopped.store(true, Ordering::Relaxed))?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, source: &Source) -> DatasetResult<()> {
+        let shared = self.shared;
+        (self.order, self.joined) = (0, Default::default());
+        let mut taken = Ok(());
+        let seen = shared.runs.each(&source.session, |run| {
+            taken = self.take(run, source);
+            shared.state.read_bytes.fetch_add(run.line.len() as u64, Ordering::Relaxed);
+            let is_over = taken.is_err() || shared.state.stopped.load(Ordering::Relaxed);
+            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        taken?;
+        self.make_rows()?;
+        lock(&shared.gathered).counts.unreadable += seen.others + seen.damage.len() as u64;
+        Ok(())
+    }
+
+    fn take(&mut self, run: &Run<'_>, source: &Source) -> DatasetResult<()> {
+        let shared = self.shared;
+        let attempts = run.attempts.len() as u64;
+        self.join(run, source.node);
+        let is_deleted = |session: &str| shared.deleted.contains(session);
+        let refused = if is_deleted(source.session.as_str()) || is_deleted(&run.session_id) {
+            Some(SkipReason::Deleted)
+        } else {
+            (!is_wanted(run, shared.recipe)).then_some(SkipReason::Filtered)
+        };
+        lock(&shared.gathered).counts.add_run(attempts, refused);
+        if refused.is_some() {
+            return Ok(());
+        }
+        drafts(run, shared.recipe, |draft| {
+            match draft {
+                Ok(draft) => {
+                    self.draft_bytes += draft.bytes();
+                    self.order += 1;
+                    let Source { number, node, .. } = *source;
+                    let origin = RowOrigin { source: number, node, order: self.order, ..draft.origin };
+                    self.drafts.push(Draft { origin, ..draft });
+                }
+                Err(why) => lock(&shared.gathered).counts.leave_out(why),
+            }
+            if self.drafts.len() >= DRAFTS_MAX || self.draft_bytes >= DRAFTS_BYTES {
+                self.make_rows()?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Puts whatever may share content into one group, also what the filters leave out: they must not move a group from
+    /// one side of the split to the other.
+    fn join(&mut self, run: &Run<'_>, session: u32) {
+        let names = [(NodeKind::Project, project_of(run)), (NodeKind::Session, &*run.session_id)];
+        for ((kind, name), last) in names.into_iter().zip(&mut self.joined) {
+            if !name.is_empty() && name != last {
+                lock(&self.shared.gathered).groups.join_named(session, kind, name);
+                name.clone_into(last);
+            }
+        }
+        let passages = run.attempts.iter().flat_map(|attempt| [&attempt.prompt_ref, &attempt.output_ref]);
+        for passage in passages.flatten() {
+            lock(&self.shared.gathered).groups.join_named(session, NodeKind::Session, &passage.session);
+        }
+    }
+
+    /// Looks up what the drafts quote, and makes rows of them.
+    fn make_rows(&mut self) -> DatasetResult<()> {
+        self.draft_bytes = 0;
+        let shared = self.shared;
+        let mut drafts = std::mem::take(&mut self.drafts);
+        while !drafts.is_empty() {
+            let mut left_out = Vec::new();
+            let (whole, rest) = self.quotes.look_up(drafts, DRAFTS_BYTES, &mut left_out)?;
+            drafts = rest;
+            let rows: Vec<_> =
+                whole.into_iter().map(|draft| self.builder.row(draft, shared.recipe.format)).collect();
+            let mut gathered = lock(&shared.gathered);
+            for why in left_out {
+                gathered.counts.leave_out(why);
+            }
+            for row in rows {
+                match row {
+                    Ok(row) => gathered.add(row)?,
+                    Err(why) => gathered.counts.leave_out(why),
+                }
+            }
+        }
+        if let Some(progress) = &mut self.progress {
+            let all = lock(&shared.gathered).read_bytes;
+            progress(shared.state.read_bytes.load(Ordering::Relaxed).min(all), all * 2);
+        }
+        Ok(())
+    }
+}
+
+const THREADS_MAX: usize = 4;
+/// The drafts that are looked up together.
+const DRAFTS_MAX: usize = 2048;
+const DRAFTS_BYTES: usize = 1 << 20;

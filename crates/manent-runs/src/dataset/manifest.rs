@@ -58,16 +58,19 @@ pub(super) fn write(
 
 /// The files of a format with their rows, in the order in which rows are sorted.
 pub(super) fn files_of(format: DatasetFormat) -> impl Iterator<Item = (&'static str, RowSet, bool)> {
-    let all = [
-        ("train.jsonl", RowSet::Main, false),
-        ("validation.jsonl", RowSet::Main, true),
-        ("unpaired-train.jsonl", RowSet::Unpaired, false),
-        ("unpaired-validation.jsonl", RowSet::Unpaired, true),
-        ("repair-train.jsonl", RowSet::Repair, false),
-        ("repair-validation.jsonl", RowSet::Repair, true),
-    ];
-    all.into_iter().filter(move |(_, set, _)| *set != RowSet::Unpaired || format == DatasetFormat::TrlDpo)
+    let is_used = move |set: RowSet| set != RowSet::Unpaired || format == DatasetFormat::TrlDpo;
+    ROW_FILES.into_iter().filter(move |(_, set, _)| is_used(*set))
 }
+
+/// The files of rows: the set that each holds, and whether it is for validation.
+pub(super) const ROW_FILES: [(&str, RowSet, bool); 6] = [
+    ("train.jsonl", RowSet::Main, false),
+    ("validation.jsonl", RowSet::Main, true),
+    ("unpaired-train.jsonl", RowSet::Unpaired, false),
+    ("unpaired-validation.jsonl", RowSet::Unpaired, true),
+    ("repair-train.jsonl", RowSet::Repair, false),
+    ("repair-validation.jsonl", RowSet::Repair, true),
+];
 
 struct RowWriter<'a> {
     format: DatasetFormat,
@@ -82,7 +85,7 @@ impl RowWriter<'_> {
         let row = gathered.rows[item.row as usize];
         gathered.spool.get(row.slot, place, first)?;
         let label: &[u8] = if row.verdict == AttemptVerdict::Good { b"true" } else { b"false" };
-        let (prompt, answer, besides) = (first.prompt(), first.answer(), first.besides());
+        let [prompt, answer, besides] = first.each_ref().map(Vec::as_slice);
         let parts: &[&[u8]] = match (self.format, item.rejected, item.set) {
             (DatasetFormat::OpenAi, ..) => &[b"{\"messages\":[", prompt, b",", answer, b"]", besides, b"}\n"],
             (DatasetFormat::ShareGpt, ..) => {
@@ -92,7 +95,7 @@ impl RowWriter<'_> {
                 gathered.spool.get(gathered.rows[rejected as usize].slot, place, second)?;
                 let same: &[u8] =
                     if same_model { b"],\"same_model\":true" } else { b"],\"same_model\":false" };
-                let other = second.answer();
+                let other = &second[1];
                 let [open, chosen, middle] = [&b"{\"prompt\":["[..], b"],\"chosen\":[", b"],\"rejected\":["];
                 &[open, prompt, chosen, answer, middle, other, same, besides, b"}\n"]
             }

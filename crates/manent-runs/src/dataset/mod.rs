@@ -12,7 +12,6 @@
 //! | file | about |
 //! |---|---|
 //! | `mod.rs` | [`Recipe`]: the selector of runs and the format; [`make`] |
-//! | `workers.rs` | the threads that read logs and make rows |
 //! | `draft.rs` | from a run to drafts of rows: verdicts, prompts, reasons to leave attempts out |
 //! | `quote.rs` | looking up the records that drafts quote |
 //! | `row_builder.rs`, `messages.rs` | from a draft to the text of a row, in each format |
@@ -34,7 +33,6 @@ mod row_builder;
 mod select;
 mod split;
 mod spool;
-mod workers;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -45,33 +43,25 @@ use manent_log::fs::Disk;
 
 use manent::Store;
 
-/// A file format for rows, named after the trainer that reads it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DatasetFormat {
-    /// Fine-tuning of chat models at OpenAI: `messages`, `tools`.
-    OpenAi,
-    /// TRL's supervised trainer: `prompt`, `completion`, `tools`.
-    TrlSft,
-    /// TRL's trainer on preferences: `prompt`, `chosen`, `rejected`, `tools`, `same_model`.
-    TrlDpo,
-    /// TRL's trainer on verdicts: `prompt`, `completion`, `label`, `tools`.
-    Kto,
-    /// `conversations`, as LLaMA-Factory and Axolotl read them: `system`, `tools`.
-    ShareGpt,
+words! {
+    /// A file format for rows, named after the trainer that reads it.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum DatasetFormat {
+        /// Fine-tuning of chat models at OpenAI: `messages`, `tools`.
+        #[default]
+        OpenAi = "openai",
+        /// TRL's supervised trainer: `prompt`, `completion`, `tools`.
+        TrlSft = "trl-sft",
+        /// TRL's trainer on preferences: `prompt`, `chosen`, `rejected`, `tools`, `same_model`.
+        TrlDpo = "trl-dpo",
+        /// TRL's trainer on verdicts: `prompt`, `completion`, `label`, `tools`.
+        Kto = "kto",
+        /// `conversations`, as LLaMA-Factory and Axolotl read them: `system`, `tools`.
+        ShareGpt = "sharegpt",
+    }
 }
 
 impl DatasetFormat {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            DatasetFormat::OpenAi => "openai",
-            DatasetFormat::TrlSft => "trl-sft",
-            DatasetFormat::TrlDpo => "trl-dpo",
-            DatasetFormat::Kto => "kto",
-            DatasetFormat::ShareGpt => "sharegpt",
-        }
-    }
-
     /// Returns true if the format has a use for attempts that failed.
     fn takes_failures(self) -> bool {
         matches!(self, DatasetFormat::TrlDpo | DatasetFormat::Kto)
@@ -79,7 +69,7 @@ impl DatasetFormat {
 }
 
 /// The selector of runs, and the format of the rows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Recipe {
     /// The format of the rows.
     pub format: DatasetFormat,
@@ -106,18 +96,7 @@ pub struct Recipe {
 impl Recipe {
     /// Everything there is, a tenth of it for validation.
     pub fn new(format: DatasetFormat) -> Recipe {
-        Recipe {
-            format,
-            since_ms: None,
-            until_ms: None,
-            project: None,
-            skill: None,
-            model: None,
-            validation: 1000,
-            same_model_only: false,
-            with_memory: false,
-            summaries: false,
-        }
+        Recipe { format, validation: 1000, ..Recipe::default() }
     }
 }
 
@@ -130,83 +109,55 @@ pub enum Existing {
     Replace,
 }
 
-/// The reason why an attempt is not in a data set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum SkipReason {
-    /// Not what was asked for.
-    Filtered,
-    /// The session was deleted.
-    Deleted,
-    /// The same attempt, written twice.
-    Repeated,
-    /// Nobody checked it.
-    Unverified,
-    /// The check found it good, but it ended with an error.
-    Doubtful,
-    /// The attempt failed, and this format takes none that did.
-    Failed,
-    /// A command in a sandbox, in which no model had a part.
-    NoModel,
-    /// No record of what the model was given.
-    NoPrompt,
-    /// A later attempt of a run: it was given more than the run was, and nothing says what.
-    UnknownPrompt,
-    /// No record of the answer.
-    NoOutput,
-    /// Only a summary says what it answered.
-    OnlySummary,
-    /// A reference to a session or a record that does not exist.
-    NotThere,
-    /// A reference that is not a valid range of records.
-    BadReference,
-    /// A reference to records that cannot be read.
-    Damaged,
-    /// Longer than a row may be.
-    TooLong,
-    /// A prompt that ends with an answer, or an answer that is none.
-    OddShape,
-    /// A credential could not be taken out.
-    Unsafe,
-    /// The same row is there already.
-    Duplicate,
-    /// A row that says nearly the same is there already.
-    NearDuplicate,
-    /// The same row was found good and found bad.
-    Contradiction,
-    /// For validation, and a row to train on has its prompt.
-    PromptInTrain,
-    /// For validation, and a row to train on says nearly the same.
-    NearTrain,
-}
-
-impl SkipReason {
-    /// Returns the name of the reason in the manifest.
-    pub fn word(self) -> &'static str {
-        match self {
-            SkipReason::Filtered => "filtered",
-            SkipReason::Deleted => "session_deleted",
-            SkipReason::Repeated => "attempt_repeated",
-            SkipReason::Unverified => "not_verified",
-            SkipReason::Doubtful => "verified_with_error",
-            SkipReason::Failed => "failed",
-            SkipReason::NoModel => "no_model",
-            SkipReason::NoPrompt => "no_prompt",
-            SkipReason::UnknownPrompt => "prompt_unknown",
-            SkipReason::NoOutput => "no_output",
-            SkipReason::OnlySummary => "only_summary",
-            SkipReason::NotThere => "reference_not_found",
-            SkipReason::BadReference => "reference_invalid",
-            SkipReason::Damaged => "damaged",
-            SkipReason::TooLong => "too_long",
-            SkipReason::OddShape => "odd_shape",
-            SkipReason::Unsafe => "unsafe",
-            SkipReason::Duplicate => "duplicate",
-            SkipReason::NearDuplicate => "near_duplicate",
-            SkipReason::Contradiction => "contradiction",
-            SkipReason::PromptInTrain => "prompt_in_train",
-            SkipReason::NearTrain => "near_duplicate_in_train",
-        }
+words! {
+    /// The reason why an attempt is not in a data set.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum SkipReason {
+        /// Not what was asked for.
+        Filtered = "filtered",
+        /// The session was deleted.
+        Deleted = "session_deleted",
+        /// The same attempt, written twice.
+        Repeated = "attempt_repeated",
+        /// Nobody checked it.
+        Unverified = "not_verified",
+        /// The check found it good, but it ended with an error.
+        Doubtful = "verified_with_error",
+        /// The attempt failed, and this format takes none that did.
+        Failed = "failed",
+        /// A command in a sandbox, in which no model had a part.
+        NoModel = "no_model",
+        /// No record of what the model was given.
+        NoPrompt = "no_prompt",
+        /// A later attempt of a run: it was given more than the run was, and nothing says what.
+        UnknownPrompt = "prompt_unknown",
+        /// No record of the answer.
+        NoOutput = "no_output",
+        /// Only a summary says what it answered.
+        OnlySummary = "only_summary",
+        /// A reference to a session or a record that does not exist.
+        NotThere = "reference_not_found",
+        /// A reference that is not a valid range of records.
+        BadReference = "reference_invalid",
+        /// A reference to records that cannot be read.
+        Damaged = "damaged",
+        /// Longer than a row may be.
+        TooLong = "too_long",
+        /// A prompt that ends with an answer, or an answer that is none.
+        OddShape = "odd_shape",
+        /// A credential could not be taken out.
+        Unsafe = "unsafe",
+        /// The same row is there already.
+        Duplicate = "duplicate",
+        /// A row that says nearly the same is there already.
+        NearDuplicate = "near_duplicate",
+        /// The same row was found good and found bad.
+        Contradiction = "contradiction",
+        /// For validation, and a row to train on has its prompt.
+        PromptInTrain = "prompt_in_train",
+        /// For validation, and a row to train on says nearly the same.
+        NearTrain = "near_duplicate_in_train",
     }
 }
 
@@ -291,11 +242,8 @@ pub enum DatasetError {
     #[error(transparent)]
     Store(#[from] crate::Error),
     /// There is something in the directory.
-    #[error("{} is not empty; choose another directory, or --force to replace the data set in it", dir.display())]
-    NotEmpty {
-        /// The directory.
-        dir: PathBuf,
-    },
+    #[error("{} is not empty; choose another directory, or --force to replace the data set in it", .0.display())]
+    NotEmpty(PathBuf),
     /// There is something in the directory that no data set has.
     #[error(
         "{} holds {name:?}, which is no part of a data set: nothing is replaced; choose another directory",
@@ -308,17 +256,11 @@ pub enum DatasetError {
         name: String,
     },
     /// There is no directory and none can be made.
-    #[error("{} is no directory; choose another one", dir.display())]
-    NoDirectory {
-        /// The path.
-        dir: PathBuf,
-    },
+    #[error("{} is no directory; choose another one", .0.display())]
+    NoDirectory(PathBuf),
     /// Somebody else makes one in the same place.
-    #[error("another process is making a data set in {}; wait for it, or choose another directory", dir.display())]
-    Busy {
-        /// The directory.
-        dir: PathBuf,
-    },
+    #[error("another process is making a data set in {}; wait for it, or choose another directory", .0.display())]
+    Busy(PathBuf),
     /// No attempt gives a row. The directory stays as it was.
     #[error("there are no rows, so nothing is written")]
     NoRows {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use manent_log::fs::{Access, Disk, DiskFile, Shape, write_fully};
 use manent_log::{FileLock, LockMode};
 
+use super::manifest::ROW_FILES;
 use super::{DatasetError, DatasetFile, DatasetResult, Existing};
 
 /// The directory in which a data set is made.
@@ -42,7 +43,7 @@ pub(super) struct OutputFile {
 impl OutputDir {
     /// Looks whether a data set can be made there, and begins.
     pub(super) fn prepare(disk: &Arc<dyn Disk>, dir: &Path, existing: Existing) -> DatasetResult<OutputDir> {
-        let no_directory = || DatasetError::NoDirectory { dir: dir.to_owned() };
+        let no_directory = || DatasetError::NoDirectory(dir.to_owned());
         let failed = |source: io::Error| DatasetError::Write { path: dir.to_owned(), source };
         let dir = match disk.inspect(dir) {
             // Through a link, the place it leads to is meant.
@@ -70,7 +71,7 @@ impl OutputDir {
         let (making, old) = (beside(".manent-new"), beside(".manent-old"));
         disk.create_dir_all(&making).map_err(failed)?;
         let (access, wait) = (Access::Directory, Duration::ZERO);
-        let busy = || DatasetError::Busy { dir: dir.clone() };
+        let busy = || DatasetError::Busy(dir.clone());
         let lock = match FileLock::acquire(&**disk, &making, access, LockMode::Exclusive, wait) {
             Err(manent_log::Error::Held { .. }) => return Err(busy()),
             lock => lock.map_err(|e| failed(e.into()))?,
@@ -111,9 +112,10 @@ impl OutputDir {
             return Ok(());
         }
         if self.existing == Existing::Keep {
-            return Err(DatasetError::NotEmpty { dir });
+            return Err(DatasetError::NotEmpty(dir));
         }
-        let is_ours = |name: &str| OURS.contains(&name);
+        let is_ours =
+            |name: &str| OTHER_FILES.contains(&name) || ROW_FILES.iter().any(|(file, ..)| *file == name);
         let other = names
             .iter()
             .find(|entry| entry.shape != Shape::File || !entry.name.to_str().is_some_and(is_ours));
@@ -176,7 +178,7 @@ impl OutputDir {
         self.check()?;
         self.rename().map_err(|source| match source.kind() {
             io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => {
-                DatasetError::NotEmpty { dir: self.dir.clone() }
+                DatasetError::NotEmpty(self.dir.clone())
             }
             _ => DatasetError::Write { path: self.dir.clone(), source },
         })?;
@@ -248,16 +250,6 @@ impl OutputFile {
     }
 }
 
-/// Every file that a data set may have.
-pub(super) const OURS: [&str; 9] = [
-    "train.jsonl",
-    "validation.jsonl",
-    "repair-train.jsonl",
-    "repair-validation.jsonl",
-    "unpaired-train.jsonl",
-    "unpaired-validation.jsonl",
-    "dataset_info.json",
-    "manifest.json",
-    "README.md",
-];
+/// The files of a data set beside those with rows.
+const OTHER_FILES: [&str; 3] = ["dataset_info.json", "manifest.json", "README.md"];
 const BUFFER_BYTES: usize = 256 << 10;

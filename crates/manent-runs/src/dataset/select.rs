@@ -11,7 +11,7 @@ use manent_store::threads::join;
 
 use super::draft::AttemptVerdict;
 use super::gather::{Gathered, NO_SIGNATURE, RowMeta};
-use super::{DatasetFormat, Recipe, SkipReason};
+use super::{DatasetCounts, DatasetFormat, Recipe, SkipReason};
 
 /// A set of rows of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,36 +42,33 @@ pub(super) struct Selection {
 }
 
 pub(super) fn select(recipe: &Recipe, gathered: &mut Gathered) -> Selection {
-    let sides: Vec<bool> =
-        gathered.rows.iter().map(|row| gathered.groups.is_validation(row.node, recipe.validation)).collect();
-    let mut selector = Selector { gone: vec![None; sides.len()], sides, gathered };
+    let Gathered { rows, signatures, groups, counts, .. } = gathered;
+    let sides = rows.iter().map(|row| groups.is_validation(row.node, recipe.validation)).collect();
+    let mut selector = Selector { gone: vec![None; rows.len()], sides, rows, signatures, counts };
     selector.drop_duplicates();
     selector.drop_prompts_of_train();
-    drop_near_duplicates(
-        &selector.gathered.rows,
-        &selector.gathered.signatures,
-        &selector.sides,
-        &mut selector.gone,
-    );
+    selector.drop_near_duplicates();
     let mut items = match recipe.format {
         DatasetFormat::TrlDpo => selector.pairs(recipe.same_model_only),
         _ => selector.singles(),
     };
     items.sort_unstable();
-    let Selector { gone, sides, gathered } = selector;
+    let Selector { gone, sides, rows, counts, .. } = selector;
     for why in gone.iter().flatten() {
-        gathered.counts.leave_out(*why);
+        counts.leave_out(*why);
     }
-    let mut groups = BTreeMap::new();
-    for (at, row) in gathered.rows.iter().enumerate().filter(|(at, _)| gone[*at].is_none()) {
-        groups.insert(gathered.groups.group(row.node), sides[at]);
+    let mut sides_of_groups = BTreeMap::new();
+    for (at, row) in rows.iter().enumerate().filter(|(at, _)| gone[*at].is_none()) {
+        sides_of_groups.insert(groups.group(row.node), sides[at]);
     }
-    let validation_groups = groups.values().filter(|in_validation| **in_validation).count() as u64;
-    Selection { items, groups: groups.len() as u64, validation_groups }
+    let validation_groups = sides_of_groups.values().filter(|in_validation| **in_validation).count() as u64;
+    Selection { items, groups: sides_of_groups.len() as u64, validation_groups }
 }
 
 struct Selector<'a> {
-    gathered: &'a mut Gathered,
+    rows: &'a [RowMeta],
+    signatures: &'a [Signature],
+    counts: &'a mut DatasetCounts,
     /// True for rows that are for validation.
     sides: Vec<bool>,
     gone: Vec<Option<SkipReason>>,
@@ -80,7 +77,7 @@ struct Selector<'a> {
 impl Selector<'_> {
     /// The same row twice: the first stays. The same row with both verdicts: nobody can learn from it.
     fn drop_duplicates(&mut self) {
-        let rows = &self.gathered.rows;
+        let rows = self.rows;
         let mut order: Vec<(u64, bool, u32)> = rows
             .iter()
             .zip(&self.sides)
@@ -104,7 +101,7 @@ impl Selector<'_> {
 
     /// Whoever is asked in validation what it was trained on is not validated.
     fn drop_prompts_of_train(&mut self) {
-        let rows = &self.gathered.rows;
+        let rows = self.rows;
         let stays = |at: &usize| self.gone[*at].is_none();
         let mut trained: Vec<[u64; 2]> = (0..rows.len())
             .filter(stays)
@@ -128,7 +125,7 @@ impl Selector<'_> {
     }
 
     fn single(&self, row: u32, set: RowSet) -> OutputRow {
-        let set = if self.gathered.rows[row as usize].is_repair { RowSet::Repair } else { set };
+        let set = if self.rows[row as usize].is_repair { RowSet::Repair } else { set };
         OutputRow { set, in_validation: self.sides[row as usize], row, rejected: None }
     }
 
@@ -136,12 +133,12 @@ impl Selector<'_> {
     fn pairs(&mut self, same_model_only: bool) -> Vec<OutputRow> {
         let mut items = Vec::new();
         let mut order: Vec<(bool, [u64; 2], u32)> = Vec::new();
-        for (at, row) in self.gathered.rows.iter().enumerate().filter(|(at, _)| self.gone[*at].is_none()) {
+        for (at, row) in self.rows.iter().enumerate().filter(|(at, _)| self.gone[*at].is_none()) {
             match (row.is_repair, row.verdict) {
                 (false, _) => order.push((self.sides[at], row.prompt_hash, at as u32)),
                 (true, AttemptVerdict::Good) => items.push(self.single(at as u32, RowSet::Repair)),
                 // A repair that failed teaches no repair.
-                (true, AttemptVerdict::Bad) => self.gathered.counts.leave_out(SkipReason::Failed),
+                (true, AttemptVerdict::Bad) => self.counts.leave_out(SkipReason::Failed),
             }
         }
         order.sort_unstable();
@@ -152,7 +149,7 @@ impl Selector<'_> {
     }
 
     fn pair_up(&self, same: &[(bool, [u64; 2], u32)], same_model_only: bool, items: &mut Vec<OutputRow>) {
-        let row = |at: u32| &self.gathered.rows[at as usize];
+        let row = |at: u32| &self.rows[at as usize];
         let mut bad: BTreeMap<u32, VecDeque<u32>> = BTreeMap::new();
         for (_, _, at) in same.iter().filter(|(_, _, at)| row(*at).verdict == AttemptVerdict::Bad) {
             bad.entry(row(*at).model).or_default().push_back(*at);
@@ -183,37 +180,21 @@ impl Selector<'_> {
         }
         items.extend(alone.into_iter().map(|chosen| self.single(chosen, RowSet::Unpaired)));
     }
-}
 
-/// Leaves out the later of two rows that say nearly the same, where rows to train on are earlier than all for
-/// validation.
-fn drop_near_duplicates(
-    rows: &[RowMeta],
-    signatures: &[Signature],
-    sides: &[bool],
-    gone: &mut [Option<SkipReason>],
-) {
-    for band in 0..BINS / BAND_BINS {
-        let compared = ComparedRows { rows, signatures, sides, gone };
-        // Rows are only compared within a bucket, so that each thread takes half of the buckets.
-        let lower = || compared.near_duplicates(band, |bucket| bucket <= u32::MAX / 2);
-        let upper = || compared.near_duplicates(band, |bucket| bucket > u32::MAX / 2);
-        let (lower, upper) = join(lower, upper);
-        for (at, why) in lower.into_iter().chain(upper) {
-            gone[at] = Some(why);
+    /// Leaves out the later of two rows that say nearly the same, where rows to train on are earlier than all for
+    /// validation.
+    fn drop_near_duplicates(&mut self) {
+        for band in 0..BINS / BAND_BINS {
+            // Rows are only compared within a bucket, so that each thread takes half of the buckets.
+            let lower = || self.near_duplicates(band, |bucket| bucket <= u32::MAX / 2);
+            let upper = || self.near_duplicates(band, |bucket| bucket > u32::MAX / 2);
+            let (lower, upper) = join(lower, upper);
+            for (at, why) in lower.into_iter().chain(upper) {
+                self.gone[at] = Some(why);
+            }
         }
     }
-}
 
-/// The rows that may be near-duplicates of each other.
-struct ComparedRows<'a> {
-    rows: &'a [RowMeta],
-    signatures: &'a [Signature],
-    sides: &'a [bool],
-    gone: &'a [Option<SkipReason>],
-}
-
-impl ComparedRows<'_> {
     fn signature(&self, at: usize) -> Option<&Signature> {
         let signature = self.rows[at].signature;
         (self.gone[at].is_none() && signature != NO_SIGNATURE).then(|| &self.signatures[signature as usize])
@@ -284,10 +265,11 @@ mod tests {
                 is_repair: false,
             });
         }
-        let sides: Vec<bool> = texts.iter().map(|(_, in_validation)| *in_validation).collect();
-        let mut gone = vec![None; rows.len()];
-        drop_near_duplicates(&rows, &signatures, &sides, &mut gone);
-        gone
+        let sides = texts.iter().map(|(_, in_validation)| *in_validation).collect();
+        let (gone, counts) = (vec![None; rows.len()], &mut DatasetCounts::default());
+        let mut selector = Selector { rows: &rows, signatures: &signatures, counts, sides, gone };
+        selector.drop_near_duplicates();
+        selector.gone
     }
 
     fn words(from: u64, count: u64) -> String {

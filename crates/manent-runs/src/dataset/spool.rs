@@ -28,26 +28,8 @@ pub(super) struct SpoolSlot {
     lengths: [u32; 3],
 }
 
-/// A row as it is read.
-#[derive(Debug, Default)]
-pub(super) struct RowPieces {
-    text: Vec<u8>,
-    lengths: [usize; 3],
-}
-
-impl RowPieces {
-    pub(super) fn prompt(&self) -> &[u8] {
-        &self.text[..self.lengths[0]]
-    }
-
-    pub(super) fn answer(&self) -> &[u8] {
-        &self.text[self.lengths[0]..][..self.lengths[1]]
-    }
-
-    pub(super) fn besides(&self) -> &[u8] {
-        &self.text[self.lengths[0] + self.lengths[1]..]
-    }
-}
+/// A row as it is read: the prompt, the answer and what stands beside them.
+pub(super) type RowPieces = [Vec<u8>; 3];
 
 impl Spool {
     pub(super) fn new(place: &OutputDir) -> DatasetResult<Spool> {
@@ -79,8 +61,8 @@ impl Spool {
             self.reading = Some(Reading { file: place.open(NAME)?, block: Vec::new(), at: 0 });
         }
         let Some(reading) = &mut self.reading else { return Ok(()) };
-        pieces.lengths = slot.lengths.map(|length| length as usize);
-        let length: usize = pieces.lengths.iter().sum();
+        let lengths = slot.lengths.map(|length| length as usize);
+        let length: usize = lengths.iter().sum();
         let end = slot.offset + length as u64;
         if slot.offset < reading.at || end > reading.at + reading.block.len() as u64 {
             reading.block.resize(length.max(BLOCK_BYTES), 0);
@@ -91,9 +73,13 @@ impl Spool {
         }
         let from = (slot.offset - reading.at) as usize;
         let found = reading.block.get(from..from + length);
-        let found = found.ok_or_else(|| place.error(NAME, std::io::ErrorKind::UnexpectedEof.into()))?;
-        pieces.text.clear();
-        pieces.text.extend_from_slice(found);
+        let mut rest = found.ok_or_else(|| place.error(NAME, std::io::ErrorKind::UnexpectedEof.into()))?;
+        for (piece, length) in pieces.iter_mut().zip(lengths) {
+            let (bytes, behind) = rest.split_at(length);
+            piece.clear();
+            piece.extend_from_slice(bytes);
+            rest = behind;
+        }
         Ok(())
     }
 

@@ -15,19 +15,21 @@ use super::report::{SkillStats, date};
 use super::statistics::{FALSE_ALARMS, Proportion, RUNS_MIN, different, holm};
 use super::tally::{ExampleRuns, InputTally, OutcomeCounts, SkillTally, TimeSpan, VersionTally, pair_key};
 
-/// The difference between the two sides of a comparison.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ComparisonKind {
-    /// The time: this period, and the one before.
-    #[default]
-    Period,
-    /// The version of the skill.
-    Version,
-    /// The model, of which the second came when the first was no longer used.
-    Model,
-    /// The model, of two that were used in the same time.
-    ModelBeside,
+words! {
+    /// The difference between the two sides of a comparison.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum ComparisonKind {
+        /// The time: this period, and the one before.
+        #[default]
+        Period = "period",
+        /// The version of the skill.
+        Version = "version",
+        /// The model, of which the second came when the first was no longer used.
+        Model = "model",
+        /// The model, of two that were used in the same time.
+        ModelBeside = "model-beside",
+    }
 }
 
 /// Two shares of the runs of a skill.

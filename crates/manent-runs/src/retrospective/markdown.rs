@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::narrative::Narrative;
-use super::report::{Report, SkillStats, runs_word};
+use super::report::{Report, SkillStats};
 use super::statements::{Topic, chance_in_table, compared_name, is_hidden, percent, thousands};
 use super::statistics::Proportion;
 
@@ -86,19 +86,8 @@ impl Report {
             "- n: runs that ended. Intervals: Wilson, 95 %. Nothing is concluded from fewer than 5 runs."
         )?;
         writeln!(out, "- Differences: Fisher's exact test, corrected for all comparisons here (Holm).")?;
-        for note in &self.notes {
-            writeln!(out, "- {}", plain(note))?;
-        }
-        for odd in &self.statuses {
-            writeln!(
-                out,
-                "- {} with the status “{}”, which has no meaning here",
-                runs_word(odd.count),
-                plain(&odd.what)
-            )?;
-        }
-        for odd in &self.oddities {
-            writeln!(out, "- {}: {}", runs_word(odd.count), plain(&odd.what))?;
+        for remark in self.remarks(usize::MAX) {
+            writeln!(out, "- {}", plain(&remark))?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use jiff::civil::Date;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::narrative::Narrative;
-use super::report::{DayCounts, FailureCluster, Report, SkillStats, runs_word};
+use super::report::{DayCounts, FailureCluster, Report, SkillStats};
 use super::statements::{
     Statement, Topic, chance_in_table, compared_name, day_of, duration_text, is_hidden, percent, skill_name,
     thousands, too_few_words, with,
@@ -541,11 +541,7 @@ fn method(report: &Report) -> Markup {
     let body = html! {
         ul class="notes" {
             @for fixed in METHOD { li { (fixed) } }
-            @for note in &report.notes { li { (visible(note)) } }
-            @for odd in report.statuses.iter().take(STATUSES) {
-                li { (runs_word(odd.count)) " with the status “" (visible(&odd.what)) "”, which has no meaning here" }
-            }
-            @for odd in &report.oddities { li { (runs_word(odd.count)) ": " (visible(&odd.what)) } }
+            @for remark in report.remarks(STATUSES) { li { (visible(&remark)) } }
         }
     };
     section("grounds", "What this rests on", &body)

@@ -206,6 +206,18 @@ impl Report {
         value["narrative"] = serde_json::to_value(narrative).unwrap_or_default();
         value
     }
+
+    /// The notes, then runs with a status that is not understood, as far as `statuses_max` words of it, then other
+    /// oddities.
+    pub(super) fn remarks(&self, statuses_max: usize) -> impl Iterator<Item = String> {
+        let status = |odd: &OddityCount| {
+            let runs = runs_word(odd.count);
+            format!("{runs} with the status “{}”, which has no meaning here", odd.what)
+        };
+        let oddity = |odd: &OddityCount| format!("{}: {}", runs_word(odd.count), odd.what);
+        let statuses = self.statuses.iter().take(statuses_max).map(status);
+        self.notes.iter().cloned().chain(statuses).chain(self.oddities.iter().map(oddity))
+    }
 }
 
 pub(super) fn make(question: &ReportQuery<'_>, tally: Tally<'_>, read: &ReadStats) -> Report {
@@ -465,7 +477,7 @@ fn few(names: &[String]) -> String {
 }
 
 /// `1 run`, `7 runs`.
-pub(super) fn runs_word(count: u64) -> String {
+fn runs_word(count: u64) -> String {
     format!("{count} run{}", if count == 1 { "" } else { "s" })
 }
 

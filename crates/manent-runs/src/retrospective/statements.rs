@@ -8,45 +8,30 @@ use super::compare::{Comparison, ComparisonKind};
 use super::report::{FailureCluster, Report, SkillStats};
 use super::statistics::{Proportion, RUNS_MIN};
 
-/// The topic of a statement, in the order of importance.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Topic {
-    /// The success rate fell.
-    Regression,
-    /// The success rate rose.
-    Improvement,
-    /// Two models do not do equally well.
-    Difference,
-    /// The skill ends both ways with everything the same.
-    Flaky,
-    /// Many failures look the same.
-    Failures,
-    /// Many runs did not tell how they ended.
-    Open,
-    /// The skill was never used.
-    Unused,
-    /// The success rate of a skill.
-    Rate,
-    /// There are too few runs to say anything.
-    #[default]
-    TooFew,
-}
-
-impl Topic {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Topic::Regression => "regression",
-            Topic::Improvement => "improvement",
-            Topic::Difference => "difference",
-            Topic::Flaky => "flaky",
-            Topic::Failures => "failures",
-            Topic::Open => "open",
-            Topic::Unused => "unused",
-            Topic::Rate => "rate",
-            Topic::TooFew => "too-few",
-        }
+words! {
+    /// The topic of a statement, in the order of importance.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Topic {
+        /// The success rate fell.
+        Regression = "regression",
+        /// The success rate rose.
+        Improvement = "improvement",
+        /// Two models do not do equally well.
+        Difference = "difference",
+        /// The skill ends both ways with everything the same.
+        Flaky = "flaky",
+        /// Many failures look the same.
+        Failures = "failures",
+        /// Many runs did not tell how they ended.
+        Open = "open",
+        /// The skill was never used.
+        Unused = "unused",
+        /// The success rate of a skill.
+        Rate = "rate",
+        /// There are too few runs to say anything.
+        #[default]
+        TooFew = "too-few",
     }
 }
 
@@ -174,13 +159,7 @@ fn what_else(one: &Comparison) -> &'static str {
 impl Comparison {
     /// Identifies the statement on it across reports.
     pub(super) fn about(&self) -> String {
-        let kind = match self.differs {
-            ComparisonKind::Period => "period",
-            ComparisonKind::Version => "version",
-            ComparisonKind::Model => "model",
-            ComparisonKind::ModelBeside => "model-beside",
-        };
-        about(&[kind, &self.skill, &self.model, &self.phase, &self.from, &self.to])
+        about(&[self.differs.word(), &self.skill, &self.model, &self.phase, &self.from, &self.to])
     }
 
     /// Returns `different` if the numbers support a difference, else why nothing is concluded.

@@ -108,19 +108,21 @@ pub struct RecordRange {
     pub seq: (u64, u64),
 }
 
-/// The outcome of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Status {
-    /// The run reached its goal.
-    Success,
-    /// The run did not reach its goal.
-    Failure,
-    /// The run was begun, and nothing tells its outcome: its process died, or still works on it, or somebody broke it
-    /// off.
-    #[default]
-    Unknown,
-    /// The entry says something that we have no meaning for. Counted as neither.
-    Other,
+words! {
+    /// The outcome of a run.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Status {
+        /// The run reached its goal.
+        Success = "success",
+        /// The run did not reach its goal.
+        Failure = "failed",
+        /// The run was begun, and nothing tells its outcome: its process died, or still works on it, or somebody broke
+        /// it off.
+        #[default]
+        Unknown = "unknown",
+        /// The entry says something that we have no meaning for. Counted as neither.
+        Other = "other",
+    }
 }
 
 /// An oddity of an entry that was put up with.
@@ -171,16 +173,6 @@ impl fmt::Display for Oddity {
 }
 
 impl Status {
-    /// The word that we write for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Status::Success => "success",
-            Status::Failure => "failed",
-            Status::Unknown => "unknown",
-            Status::Other => "other",
-        }
-    }
-
     /// Returns the status that a word in an entry stands for, by the words of the programs that we know of.
     pub fn of_word(word: &str) -> Status {
         let word = word.trim();
@@ -267,7 +259,27 @@ impl<'a> Members<'a> {
     }
 
     fn parsed<T: Deserialize<'a>>(&self, name: &'static str, odd: &mut Vec<Oddity>) -> Option<T> {
-        parsed(self.get(name)?, name, odd)
+        let json = self.get(name).filter(|json| *json != "null")?;
+        let read = serde_json::from_str(json).ok();
+        if read.is_none() {
+            odd.push(Oddity::Shape(name));
+        }
+        read
+    }
+
+    fn duration(&self, odd: &mut Vec<Oddity>) -> Option<u64> {
+        let number: f64 = self.parsed("duration_ms", odd)?;
+        if number < 0.0 {
+            odd.push(Oddity::NegativeDuration);
+            return None;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "not below zero; it saturates"
+        )]
+        let ms = number as u64;
+        Some(ms)
     }
 
     fn run(&self, seq: u64, line: &'a str) -> Run<'a> {
@@ -309,7 +321,7 @@ impl<'a> Members<'a> {
             attempts: attempts(self.get("attempts"), &mut odd),
             file_path: self.string("file_path", &mut odd),
             model_used: self.string("model_used", &mut odd),
-            duration_ms: duration(self.get("duration_ms"), &mut odd),
+            duration_ms: self.duration(&mut odd),
             timestamp,
             status,
             final_status,
@@ -335,7 +347,7 @@ impl<'a> Members<'a> {
             exit_code: self.parsed("exit_code", odd),
             skill_hash: self.string("skill_hash", odd),
             sandbox: self.string("sandbox", odd),
-            duration_ms: duration(self.get("duration_ms"), odd),
+            duration_ms: self.duration(odd),
         }
     }
 }
@@ -387,32 +399,6 @@ pub(super) fn text(json: &str) -> Cow<'_, str> {
     // A lone half of a pair of surrogates is JSON and no text.
     let whole = manent_log::without_lone_surrogates(json);
     serde_json::from_str(&whole).map_or(Cow::Borrowed(inside), Cow::Owned)
-}
-
-fn parsed<'a, T: Deserialize<'a>>(json: &'a str, name: &'static str, odd: &mut Vec<Oddity>) -> Option<T> {
-    if json == "null" {
-        return None;
-    }
-    let read = serde_json::from_str(json).ok();
-    if read.is_none() {
-        odd.push(Oddity::Shape(name));
-    }
-    read
-}
-
-fn duration(json: Option<&str>, odd: &mut Vec<Oddity>) -> Option<u64> {
-    let number: f64 = parsed(json?, "duration_ms", odd)?;
-    if number < 0.0 {
-        odd.push(Oddity::NegativeDuration);
-        return None;
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "not below zero; it saturates"
-    )]
-    let ms = number as u64;
-    Some(ms)
 }
 
 /// A time as records write it, or a number of seconds or milliseconds since 1970.

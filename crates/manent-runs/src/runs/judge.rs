@@ -100,7 +100,7 @@ impl Runs {
                 }
             }
         }
-        Err(Error::RunsChange { key: session.to_string() })
+        Err(Error::RunsChange(session.to_string()))
     }
 }
 

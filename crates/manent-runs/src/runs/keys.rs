@@ -65,12 +65,9 @@ impl LineKey {
     pub(super) fn same_as(entry: &NewEntry) -> impl Iterator<Item = LineKey> + use<> {
         let id = if entry.id_is_given { entry.run_id.as_str() } else { "" };
         let key = entry.idempotency_key.as_str();
-        let end = [LineKey::new(ENDED, id), LineKey::new(ENDED_BY_KEY, key)];
-        let start = match entry.kind {
-            EntryKind::Start => [LineKey::new(STARTED, id), LineKey::new(STARTED_BY_KEY, key)],
-            EntryKind::Run => [None, None],
-        };
-        end.into_iter().chain(start).flatten()
+        let end = LineKey::all_of(EntryKind::Run, id, key);
+        let start = (entry.kind == EntryKind::Start).then(|| LineKey::all_of(EntryKind::Start, id, key));
+        end.chain(start.into_iter().flatten())
     }
 
     /// Returns the name of the beginning of the run that an entry ends, where only its key tells.

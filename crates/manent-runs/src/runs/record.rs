@@ -172,7 +172,7 @@ impl Runs {
                 Ok(receipts) => return plan.receipts(session, &receipts, held.id(), durability),
             }
         }
-        Err(Error::RunsChange { key: session.to_string() })
+        Err(Error::RunsChange(session.to_string()))
     }
 }
 

@@ -84,7 +84,7 @@ impl WorkspaceGuard {
                 on_wait();
             }
             if stop.is_raised_within(LOOK_EVERY) || Instant::now() >= deadline {
-                return Err(SandboxError::Busy { workspace: view.workspace.clone() });
+                return Err(SandboxError::Busy(view.workspace.clone()));
             }
         };
         WorkspaceGuard::prepare(policy, view, kind, notes, said).map_err(failed())

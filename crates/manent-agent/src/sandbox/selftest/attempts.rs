@@ -31,7 +31,8 @@ type Attempted = io::Result<String>;
 pub(in super::super) fn make(words: &[OsString]) -> ExitCode {
     let text = |at: usize| words.get(at).and_then(|word| word.to_str()).unwrap_or_default();
     let Ok(targets) = serde_json::from_str::<Targets>(text(1)) else { return ExitCode::from(2) };
-    let Some((_, attempt)) = ALL.iter().find(|(name, _)| *name == text(0)) else { return ExitCode::from(2) };
+    let mut all = REFUSED_ALL.iter().chain(EXCESSIVE);
+    let Some((_, attempt)) = all.find(|(name, _)| *name == text(0)) else { return ExitCode::from(2) };
     let mut stdout = io::stdout();
     match attempt(&targets) {
         Ok(got) => {
@@ -45,10 +46,10 @@ pub(in super::super) fn make(words: &[OsString]) -> ExitCode {
     }
 }
 
-type Attempt = fn(&Targets) -> Attempted;
+type NamedAttempt = (&'static str, fn(&Targets) -> Attempted);
 
-/// Those that are made here, by name.
-const ALL: &[(&str, Attempt)] = &[
+/// Attempts by name that must all be refused.
+pub(super) const REFUSED_ALL: &[NamedAttempt] = &[
     ("write outside", |at| write(&at.file)),
     ("create outside", |at| create(&at.outside.join("new"))),
     ("truncate outside", |at| truncate(&at.file)),
@@ -92,9 +93,10 @@ const ALL: &[(&str, Attempt)] = &[
     ("mount", mount),
     ("secret in the environment", environment),
     ("files left open", descriptors),
-    ("memory hog", |_| memory()),
-    ("fill the disk", fill),
 ];
+
+/// Attempts that are ended by a limit.
+const EXCESSIVE: &[NamedAttempt] = &[("memory hog", |_| memory()), ("fill the disk", fill)];
 
 fn done(result: rustix::io::Result<()>, what: &str) -> Attempted {
     Ok(result.map(|()| what.to_owned())?)

@@ -20,135 +20,116 @@ type Attempt = fn(&Sandbox) -> Result<EscapeTrial, SandboxError>;
 pub(super) const ALL: &[Attempt] = &[fork_bomb, memory, disk, work, background, forever, flood];
 
 fn fork_bomb(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = TestStage::new()?;
     let limits = ResourceLimits { processes: 50, wall: Duration::from_secs(5), ..ResourceLimits::default() };
-    let marker = marker(&stage);
-    let line = CommandLine::Shell(format!("bomb() {{ bomb | bomb & }}; bomb; sleep 4; : {marker}"));
-    let (over, peak) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let outcome = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                peak.fetch_max(running(&marker), Ordering::Relaxed);
-                std::thread::sleep(Duration::from_millis(5));
-            }
+    let (over, peak) = (&AtomicBool::new(false), &AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let line = |stage: &TestStage| {
+            let marker = marker(stage).to_owned();
+            let line = format!("bomb() {{ bomb | bomb & }}; bomb; sleep 4; : {marker}");
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    peak.fetch_max(running(&marker), Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+            CommandLine::Shell(line)
+        };
+        // How it ends depends on who was quicker, the keeper or the kernel, which lets an ordinary user make no more.
+        let trial = attempt(sandbox, "fork bomb", "bounded, none left", limits, line, |stage, _| {
+            let (left, peak) = (running(marker(stage)), peak.load(Ordering::Relaxed));
+            (left == 0 && peak <= PEAK_MAX, format!("; {peak} at most, {left} left"))
         });
-        let outcome = run(sandbox, &stage, limits, &line);
         over.store(true, Ordering::Relaxed);
-        outcome
-    })?;
-    let (left, peak) = (running(&marker), peak.into_inner());
-    // How it ends depends on who was quicker, the keeper or the kernel, which lets an ordinary user make no more.
-    let verdict = if left == 0 && peak <= PEAK_MAX { TrialResult::Held } else { TrialResult::Escaped };
-    let got = format!("{}; {peak} at most, {left} left", outcome.ending);
-    Ok(trial("fork bomb", "bounded, none left", got, verdict))
+        trial
+    })
 }
 
 fn memory(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = TestStage::new()?;
     let limits = ResourceLimits { memory_bytes: 128 << 20, wall: LONG, ..ResourceLimits::default() };
-    let line = CommandLine::Program(words(sandbox, &stage, "memory hog"));
-    let outcome = run(sandbox, &stage, limits, &line)?;
-    let verdict = if outcome.ending == CommandEnd::Limit(Limit::Memory) {
-        TrialResult::Held
-    } else {
-        TrialResult::Escaped
-    };
-    Ok(trial("memory hog", "killed", outcome.ending.to_string(), verdict))
+    let line = |stage: &TestStage| CommandLine::Program(words(sandbox, stage, "memory hog"));
+    attempt(sandbox, "memory hog", "killed", limits, line, |_, outcome| {
+        (outcome.ending == CommandEnd::Limit(Limit::Memory), String::new())
+    })
 }
 
 fn disk(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = TestStage::new()?;
     let limits = ResourceLimits { file_bytes: 1 << 20, wall: LONG, ..ResourceLimits::default() };
-    let line = CommandLine::Program(words(sandbox, &stage, "fill the disk"));
-    let outcome = run(sandbox, &stage, limits, &line)?;
-    let written = RealDisk.inspect(&stage.targets.workspace.join("full")).map_or(0, |info| info.len);
-    let verdict = if outcome.ending == CommandEnd::Limit(Limit::FileSize) && written == 1 << 20 {
-        TrialResult::Held
-    } else {
-        TrialResult::Escaped
-    };
-    Ok(trial("fill the disk", "killed", format!("{}, at {written} bytes", outcome.ending), verdict))
+    let line = |stage: &TestStage| CommandLine::Program(words(sandbox, stage, "fill the disk"));
+    attempt(sandbox, "fill the disk", "killed", limits, line, |stage, outcome| {
+        let written = RealDisk.inspect(&stage.targets.workspace.join("full")).map_or(0, |info| info.len);
+        let is_held = outcome.ending == CommandEnd::Limit(Limit::FileSize) && written == 1 << 20;
+        (is_held, format!(", at {written} bytes"))
+    })
 }
 
 fn work(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = TestStage::new()?;
     let limits = ResourceLimits { cpu_seconds: 1, wall: LONG, ..ResourceLimits::default() };
     // By two, of whom neither is over a limit of its own.
-    let line = CommandLine::Shell("while :; do :; done & while :; do :; done".to_owned());
-    let outcome = run(sandbox, &stage, limits, &line)?;
-    let verdict = if outcome.ending == CommandEnd::Limit(Limit::Cpu) {
-        TrialResult::Held
-    } else {
-        TrialResult::Escaped
-    };
-    Ok(trial("work without end", "killed", outcome.ending.to_string(), verdict))
+    let line = |_: &TestStage| CommandLine::Shell("while :; do :; done & while :; do :; done".to_owned());
+    attempt(sandbox, "work without end", "killed", limits, line, |_, outcome| {
+        (outcome.ending == CommandEnd::Limit(Limit::Cpu), String::new())
+    })
 }
 
 fn background(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = TestStage::new()?;
-    let marker = marker(&stage);
-    let stays = format!("trap '' HUP INT TERM; sleep 30; : {marker}");
-    let line = CommandLine::Shell(format!(
-        "(setsid sh -c \"{stays}\" &) ; setsid sh -c \"{stays}\" & sleep 0.2; echo up"
-    ));
-    let outcome = run(sandbox, &stage, ResourceLimits { wall: LONG, ..ResourceLimits::default() }, &line)?;
-    let left = running(&marker);
-    let verdict = if left == 0 && outcome.ending == CommandEnd::Exit(0) && outcome.stdout.text() == "up\n" {
-        TrialResult::Held
-    } else {
-        TrialResult::Escaped
+    let limits = ResourceLimits { wall: LONG, ..ResourceLimits::default() };
+    let line = |stage: &TestStage| {
+        let stays = format!("trap '' HUP INT TERM; sleep 30; : {}", marker(stage));
+        CommandLine::Shell(format!(
+            "(setsid sh -c \"{stays}\" &) ; setsid sh -c \"{stays}\" & sleep 0.2; echo up"
+        ))
     };
-    Ok(trial("stay in the background", "gone", format!("{}, {left} left", outcome.ending), verdict))
+    attempt(sandbox, "stay in the background", "gone", limits, line, |stage, outcome| {
+        let left = running(marker(stage));
+        let is_up = outcome.ending == CommandEnd::Exit(0) && outcome.stdout.text() == "up\n";
+        (left == 0 && is_up, format!(", {left} left"))
+    })
 }
 
 fn forever(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = TestStage::new()?;
-    let marker = marker(&stage);
     let limits = ResourceLimits { wall: Duration::from_secs(1), ..ResourceLimits::default() };
-    let line = CommandLine::Shell(format!("trap '' HUP INT TERM; sleep 30; sleep 30; : {marker}"));
-    let outcome = run(sandbox, &stage, limits, &line)?;
-    let left = running(&marker);
-    let verdict = if left == 0 && outcome.ending == CommandEnd::Timeout {
-        TrialResult::Held
-    } else {
-        TrialResult::Escaped
+    let line = |stage: &TestStage| {
+        CommandLine::Shell(format!("trap '' HUP INT TERM; sleep 30; sleep 30; : {}", marker(stage)))
     };
-    Ok(trial("run for ever", "killed", format!("{}, {left} left", outcome.ending), verdict))
+    attempt(sandbox, "run for ever", "killed", limits, line, |stage, outcome| {
+        let left = running(marker(stage));
+        (left == 0 && outcome.ending == CommandEnd::Timeout, format!(", {left} left"))
+    })
 }
 
 fn flood(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
-    let stage = TestStage::new()?;
     let limits =
         ResourceLimits { wall: Duration::from_secs(1), output_bytes: 1000, ..ResourceLimits::default() };
-    let outcome = run(sandbox, &stage, limits, &CommandLine::Shell("yes".to_owned()))?;
-    let kept = outcome.stdout.text().len();
-    let verdict =
-        if outcome.ending == CommandEnd::Timeout && kept < 1100 && outcome.stdout.cut_bytes > 100_000 {
-            TrialResult::Held
-        } else {
-            TrialResult::Escaped
-        };
-    Ok(trial("flood of output", "bounded", format!("{}, {kept} bytes kept", outcome.ending), verdict))
+    let line = |_: &TestStage| CommandLine::Shell("yes".to_owned());
+    attempt(sandbox, "flood of output", "bounded", limits, line, |_, outcome| {
+        let (kept, cut) = (outcome.stdout.text().len(), outcome.stdout.cut_bytes);
+        let is_held = outcome.ending == CommandEnd::Timeout && kept < 1100 && cut > 100_000;
+        (is_held, format!(", {kept} bytes kept"))
+    })
 }
 
-fn run(
+/// Runs the `line` under the `limits`. `judge` returns whether the sandbox held, and what to add to how it ended.
+fn attempt(
     sandbox: &Sandbox,
-    stage: &TestStage,
+    attempt: &'static str,
+    expected: &'static str,
     limits: ResourceLimits,
-    line: &CommandLine,
-) -> Result<CommandOutcome, SandboxError> {
+    line: impl FnOnce(&TestStage) -> CommandLine,
+    judge: impl FnOnce(&TestStage, &CommandOutcome) -> (bool, String),
+) -> Result<EscapeTrial, SandboxError> {
+    let stage = TestStage::new()?;
     let mut policy = stage.policy(&sandbox.helper);
     policy.limits = limits;
-    sandbox.run(&policy, line, &StopFlag::new()?)
-}
-
-fn trial(attempt: &'static str, expected: &'static str, got: String, verdict: TrialResult) -> EscapeTrial {
-    EscapeTrial { attempt, expected, got, control: Control::NotTried, verdict }
+    let outcome = sandbox.run(&policy, &line(&stage), &StopFlag::new()?)?;
+    let (is_held, more) = judge(&stage, &outcome);
+    let verdict = if is_held { TrialResult::Held } else { TrialResult::Escaped };
+    let got = format!("{}{more}", outcome.ending);
+    Ok(EscapeTrial { attempt, expected, got, control: Control::NotTried, verdict })
 }
 
 /// A word on the command line by which its processes are known.
-fn marker(stage: &TestStage) -> String {
-    stage.targets.abstract_name.clone()
+fn marker(stage: &TestStage) -> &str {
+    &stage.targets.abstract_name
 }
 
 /// Longer than anything here should take.

@@ -56,7 +56,7 @@ fn find(context: &Context<'_>, here: &SkillsHere, name: &str) -> Result<Skill, F
         return Ok(Skill::at(&here.disk, Path::new(name))?);
     }
     let skills = here.skills(context);
-    Ok(skills.get(name).cloned().ok_or_else(|| SkillError::NoSuch { name: name.to_owned() })?)
+    Ok(skills.get(name).cloned().ok_or_else(|| SkillError::NoSuch(name.to_owned()))?)
 }
 
 fn print(skill: &Skill, tokens: u64, text: &str, output: &mut Output) -> io::Result<()> {

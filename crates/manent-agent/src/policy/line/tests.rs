@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use manent_sim::Rng;
 
-use super::line::ShellLine;
+use super::ShellLine;
 
 const SEEDS: [&str; 12] = [
     "cargo test -p x",
