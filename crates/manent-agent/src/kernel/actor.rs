@@ -60,20 +60,16 @@ impl<M: Send + 'static> Mailbox<M> {
         let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
         let (inbox, serve) = (Arc::new(Mutex::new(receiver)), Arc::new(serve));
         runtime.spawn(async move {
-            let mut panics = Panics::default();
-            loop {
+            let mut panics = Vec::new();
+            while panics.len() <= PANICS_MAX {
                 // In a task of its own, so that a panic ends there, also one before the first command.
                 let (serve, inbox) = (serve.clone(), inbox.clone());
                 match tokio::spawn(async move { serve(inbox).await }).await {
-                    Ok(()) => break,
-                    Err(broken) if !broken.is_panic() => break,
-                    Err(_) => {
-                        panics.one_more();
-                        if panics.are_too_many() {
-                            break;
-                        }
-                    }
+                    Err(broken) if broken.is_panic() => {}
+                    _ => break,
                 }
+                panics.push(Instant::now());
+                panics.retain(|at| at.elapsed() < PANICS_WITHIN);
             }
             // Whoever still sends is told that nobody is there.
             inbox.lock().await.close();
@@ -91,23 +87,14 @@ impl<M: Send + 'static> Mailbox<M> {
         self.sender.try_send(command).is_ok()
     }
 
-    /// Sends a command and waits for the reply: without a limit, or for `within`.
+    /// Sends a command and waits for the reply.
     pub(super) async fn ask<R>(
         &self,
         command: impl FnOnce(oneshot::Sender<R>) -> M,
-        within: Option<Duration>,
     ) -> Result<R, KernelError> {
         let (reply, replied) = oneshot::channel();
-        let asking = async {
-            self.send(command(reply)).await?;
-            replied.await.map_err(|_| KernelError::Broke { actor: self.actor })
-        };
-        match within {
-            None => asking.await,
-            Some(after) => tokio::time::timeout(after, asking)
-                .await
-                .unwrap_or(Err(KernelError::Late { actor: self.actor, after })),
-        }
+        self.send(command(reply)).await?;
+        replied.await.map_err(|_| KernelError::Broke { actor: self.actor })
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -149,21 +136,6 @@ impl JobQueue {
     }
 }
 
-/// The times at which an actor panicked of late.
-#[derive(Debug, Default)]
-struct Panics(Vec<Instant>);
-
-impl Panics {
-    fn one_more(&mut self) {
-        self.0.push(Instant::now());
-    }
-
-    fn are_too_many(&mut self) -> bool {
-        self.0.retain(|at| at.elapsed() < PANICS_WITHIN);
-        self.0.len() > PANICS_MAX
-    }
-}
-
 /// Senders of more commands than this wait.
 const COMMANDS_MAX: usize = 32;
 /// An actor that panics more often than this within the time is given up.
@@ -177,12 +149,10 @@ mod tests {
     enum Command {
         Add(u64, oneshot::Sender<u64>),
         Panic,
-        /// A command without a reply.
-        Never(oneshot::Sender<u64>),
     }
 
     async fn serve(inbox: Inbox<Command>) {
-        let (mut inbox, mut sum, mut kept) = (inbox.lock().await, 0, Vec::new());
+        let (mut inbox, mut sum) = (inbox.lock().await, 0);
         while let Some(command) = inbox.recv().await {
             match command {
                 Command::Add(n, reply) => {
@@ -190,7 +160,6 @@ mod tests {
                     let _ = reply.send(sum);
                 }
                 Command::Panic => panic!("as asked"),
-                Command::Never(reply) => kept.push(reply),
             }
         }
     }
@@ -198,7 +167,7 @@ mod tests {
     #[tokio::test]
     async fn an_actor_that_panics_is_begun_anew_and_loses_nothing_that_waits() {
         let mailbox = Mailbox::start(&Handle::current(), "adder", serve);
-        let add = |n| mailbox.ask(move |reply| Command::Add(n, reply), None);
+        let add = |n| mailbox.ask(move |reply| Command::Add(n, reply));
         assert_eq!(add(2).await, Ok(2));
         assert_eq!(add(3).await, Ok(5));
         mailbox.send(Command::Panic).await.unwrap();
@@ -212,7 +181,7 @@ mod tests {
             assert!(!is_first.swap(false, std::sync::atomic::Ordering::SeqCst), "as asked");
             serve(inbox)
         });
-        let asked = mailbox.ask(|reply| Command::Add(2, reply), Some(Duration::from_secs(50))).await;
+        let asked = mailbox.ask(|reply| Command::Add(2, reply)).await;
         assert_eq!(asked, Ok(2));
     }
 
@@ -222,7 +191,7 @@ mod tests {
         for _ in 0..=PANICS_MAX {
             let _ = mailbox.send(Command::Panic).await;
         }
-        let asked = mailbox.ask(|reply| Command::Add(1, reply), Some(Duration::from_secs(5))).await;
+        let asked = mailbox.ask(|reply| Command::Add(1, reply)).await;
         assert_eq!(asked, Err(KernelError::Broke { actor: "adder" }));
         assert!(!mailbox.is_open());
     }
@@ -260,11 +229,4 @@ mod tests {
     }
 
     const LONG: Duration = Duration::from_mins(1);
-
-    #[tokio::test(start_paused = true)]
-    async fn nobody_waits_longer_than_said() {
-        let mailbox = Mailbox::start(&Handle::current(), "adder", serve);
-        let asked = mailbox.ask(Command::Never, Some(Duration::from_secs(3))).await;
-        assert_eq!(asked, Err(KernelError::Late { actor: "adder", after: Duration::from_secs(3) }));
-    }
 }

@@ -23,8 +23,8 @@ pub(super) struct ConsolidationActor {
     waiting: Arc<Sessions>,
 }
 
-/// Sessions with new answers. Kept beside the mailbox, so that no session is forgotten because that is full.
-type Sessions = Mutex<HashMap<SessionKey, NewAnswers>>;
+/// Sessions with the number of their new answers and the time of the last. Kept beside the mailbox, so that no session is forgotten because that is full.
+type Sessions = Mutex<HashMap<SessionKey, (u32, Instant)>>;
 
 #[derive(Debug)]
 enum Command {
@@ -55,11 +55,9 @@ impl ConsolidationActor {
 
     /// Notes an answer. Never waits: if the mailbox is full, the actor is about to look anyway.
     pub(super) fn answered(&self, key: &SessionKey) {
-        let fresh = || NewAnswers { answers: 0, last: Instant::now() };
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let one = waiting.entry(key.clone()).or_insert_with(fresh);
-        one.answers = one.answers.saturating_add(1);
-        one.last = Instant::now();
+        let answers = waiting.get(key).map_or(0, |(answers, _)| *answers);
+        waiting.insert(key.clone(), (answers.saturating_add(1), Instant::now()));
         drop(waiting);
         self.mailbox.try_send(Command::Answered);
     }
@@ -69,15 +67,8 @@ impl ConsolidationActor {
     }
 
     pub(super) async fn end(&self) {
-        let _ = self.mailbox.ask(Command::End, None).await;
+        let _ = self.mailbox.ask(Command::End).await;
     }
-}
-
-/// The new answers of a session.
-#[derive(Debug)]
-struct NewAnswers {
-    answers: u32,
-    last: Instant,
 }
 
 async fn serve(inbox: Inbox<Command>, shared: Arc<Shared>, waiting: Arc<Sessions>) {
@@ -96,9 +87,9 @@ async fn serve(inbox: Inbox<Command>, shared: Arc<Shared>, waiting: Arc<Sessions
             Some(Command::End(done)) => ending = Some(done),
             Some(Command::Answered) | None => {}
         }
-        let is_due = |key: &SessionKey, one: &mut NewAnswers| {
+        let is_due = |key: &SessionKey, (answers, last): &mut (u32, Instant)| {
             let ends = ending.is_some() || ended.as_ref() == Some(key);
-            when.is_due(one.answers, one.last.elapsed(), ends)
+            when.is_due(*answers, last.elapsed(), ends)
         };
         let due: Vec<SessionKey> = {
             let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);

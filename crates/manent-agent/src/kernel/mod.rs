@@ -1,7 +1,7 @@
 //! The kernel: actors for what owns state, one for each live conversation, and async functions for the rest.
 //!
-//! An actor owns its state and takes one command after another from a bounded mailbox. Senders wait while it is full,
-//! and for a reply as long as they said. An actor that panics loses the command it was at, is restarted with the next
+//! An actor owns its state and takes one command after another from a bounded mailbox. Senders wait while it is
+//! full, and for a reply. An actor that panics loses the command it was at, is restarted with the next
 //! one, and is given up if it panics too often; nothing else is touched. What was acknowledged is in the log, where a
 //! restarted actor reads it. Calls of models and tools, and writes to the memory, own no state: they are functions with
 //! a limit on how many run at once, and a time limit.
@@ -10,18 +10,15 @@
 //! |---|---|
 //! | `mod.rs` | [`Kernel`]: opening conversations, ending all of them |
 //! | `actor.rs` | the generic actor: mailbox, supervision, restart; the queue for blocking work |
-//! | `conversation.rs` | [`Conversation`]: the handle of one conversation |
-//! | `turn.rs` | the actor of a conversation: from a question to the end of its answer |
+//! | `conversation.rs` | [`Conversation`]: the handle of one conversation, and its actor: from a question to its answer |
 //! | `model_call.rs` | calls of models, and events of their answers |
 //! | `tool_runner.rs` | calls of tools: decided on, run, recorded |
-//! | `answer_record.rs` | the record of an answer |
 //! | `skill_runs.rs` | skills as a tool, and the record of their runs |
 //! | `memory.rs` | selecting from the memory, and writing to it |
 //! | `consolidation.rs` | the actor that makes memory of what was said, while nobody waits |
 //! | `retro_worker.rs` | the task that reports on what skills did, now and then |
 
 mod actor;
-mod answer_record;
 mod consolidation;
 mod conversation;
 mod memory;
@@ -29,7 +26,6 @@ mod model_call;
 mod retro_worker;
 mod skill_runs;
 mod tool_runner;
-mod turn;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,11 +42,10 @@ use crate::model_tasks::ModelTasks;
 use crate::providers::{Model, ModelError, Reply, Request};
 
 pub use actor::KernelError;
-pub use conversation::{AnswerStream, Conversation};
+pub use conversation::{Answer, AnswerStream, Conversation, Event, TurnError};
 pub use retro_worker::{RetroEvent, RetroReport};
 pub use skill_runs::CHAT_PHASE;
 pub use tool_runner::{Approval, ApprovalReply, CallStyle, Toolbox};
-pub use turn::{Answer, Event, TurnError};
 
 use consolidation::ConsolidationActor;
 use memory::KernelMemory;

@@ -13,10 +13,9 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::answer_record::AnswerEnd;
+use super::conversation::{AnswerEnd, Event};
 use super::tool_runner::CallStyle;
-use super::turn::Event;
-use crate::providers::{Message, Model, ModelError, Reply, ReplyEvent, Request};
+use crate::providers::{Model, ModelError, Reply, ReplyEvent, Request};
 use crate::text_tools::{self, AnswerParser};
 
 /// The model, and the number of calls that are made of it at once.
@@ -82,12 +81,13 @@ impl ModelCalls {
     pub(super) async fn ask_unless_stopped(
         self: &Arc<ModelCalls>,
         request: &Request,
+        urgency: Urgency,
         mut stop: watch::Receiver<bool>,
     ) -> Result<Reply, ModelError> {
         tokio::select! {
             biased;
             () = stopped(&mut stop) => Err(ModelError::Stopped),
-            reply = self.ask(request.clone(), Urgency::Awaited) => reply,
+            reply = self.ask(request.clone(), urgency) => reply,
         }
     }
 
@@ -102,8 +102,7 @@ impl ModelCalls {
         stop: &mut watch::Receiver<bool>,
     ) -> ModelAnswer {
         let tools = request.tools.as_deref().filter(|_| style == CallStyle::Text).map(text_tools::tool_names);
-        let flat = tools.is_some().then(|| flatten(request));
-        let tools: Option<Vec<&str>> = tools.as_ref().map(|tools| tools.iter().map(String::as_str).collect());
+        let flat = tools.is_some().then(|| text_tools::flatten(request));
         let mut parser = tools.map(|tools| AnswerParser::new(&tools));
         let mut so_far = Reply { model: self.model.name().to_owned(), ..Reply::default() };
         let (sender, mut pieces) = mpsc::unbounded_channel();
@@ -139,13 +138,12 @@ impl ModelCalls {
                 send(event, events, stop).await;
             }
         }
-        let mut answer = match outcome {
-            Some(Ok(reply)) => ModelAnswer { reply, end: AnswerEnd::Whole, error: None, unclear: None },
-            Some(Err(error)) => {
-                ModelAnswer { reply: so_far, end: AnswerEnd::Broken, error: Some(error), unclear: None }
-            }
-            None => ModelAnswer { reply: so_far, end: AnswerEnd::Stopped, error: None, unclear: None },
+        let (reply, end, error) = match outcome {
+            Some(Ok(reply)) => (reply, AnswerEnd::Whole, None),
+            Some(Err(error)) => (so_far, AnswerEnd::Broken, Some(error)),
+            None => (so_far, AnswerEnd::Stopped, None),
         };
+        let mut answer = ModelAnswer { reply, end, error, unclear: None };
         if let Some(parser) = parser {
             let (rest, parsed) = parser.finish();
             if !rest.is_empty() {
@@ -187,17 +185,6 @@ fn take(piece: Event, so_far: &mut Reply, parser: Option<&mut AnswerParser>) -> 
     }
 }
 
-/// Returns the request for a model that calls tools by text. Our messages in between come from the user: templates of
-/// small models know one system text, at the beginning.
-fn flatten(request: &Request) -> Request {
-    let mut request = request.clone();
-    let leading = request.messages.iter().take_while(|message| message.role == "system").count();
-    for message in request.messages.iter_mut().skip(leading).filter(|message| message.role == "system") {
-        *message = Message::new("user", std::mem::take(&mut message.content));
-    }
-    text_tools::flatten(&request)
-}
-
 /// Polls a future of a client, and turns its panic into an error.
 async fn catch_panic<T>(future: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
     let mut future = pin!(future);
@@ -234,7 +221,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::providers::ModelClient;
+    use crate::providers::{Message, ModelClient};
 
     const LONG: Duration = Duration::from_hours(1);
 

@@ -15,9 +15,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{broadcast, watch};
 
 use super::Shared;
-use super::model_call::Urgency;
-use crate::config::{RetroConfig, RetroInterval};
-use crate::providers::{Model, ModelError, Reply, Request};
+use super::model_call::{Urgency, stopped};
+use crate::config::RetroInterval;
+use crate::providers::{Model, Request};
 
 /// An event of the scheduled reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,25 +51,9 @@ pub struct RetroReport {
 #[derive(Debug)]
 pub(super) struct RetroWorker {
     events: broadcast::Sender<RetroEvent>,
-    stop: Stop,
-}
-
-/// The order to stop: a flag for threads, and a channel for whoever waits for a model.
-#[derive(Debug, Clone)]
-struct Stop {
+    /// The order to stop: a flag for threads, and a channel for whoever waits for a model.
     flag: Arc<AtomicBool>,
-    changed: Arc<watch::Sender<bool>>,
-}
-
-impl Stop {
-    fn set(&self) {
-        self.flag.store(true, Ordering::Relaxed);
-        self.changed.send_replace(true);
-    }
-
-    async fn wait(&self) {
-        let _ = self.changed.subscribe().wait_for(|is_set| *is_set).await;
-    }
+    stop: watch::Sender<bool>,
 }
 
 impl RetroWorker {
@@ -80,15 +64,16 @@ impl RetroWorker {
             return None;
         }
         let (events, _) = broadcast::channel(EVENTS_MAX);
-        let stop = Stop { flag: Arc::default(), changed: Arc::new(watch::Sender::new(false)) };
-        let work = RetroTask { shared: shared.clone(), every, stop: stop.clone() };
+        let (flag, (stop, stopped)) = (Arc::<AtomicBool>::default(), watch::channel(false));
+        let work = RetroTask { shared: shared.clone(), every, flag: flag.clone(), stop: stopped };
         shared.runtime.spawn(run(work, events.clone()));
-        Some(RetroWorker { events, stop })
+        Some(RetroWorker { events, flag, stop })
     }
 
     /// Stops the task, and does not wait for its end.
     pub(super) fn stop(&self) {
-        self.stop.set();
+        self.flag.store(true, Ordering::Relaxed);
+        self.stop.send_replace(true);
     }
 
     pub(super) fn subscribe(&self) -> broadcast::Receiver<RetroEvent> {
@@ -98,7 +83,7 @@ impl RetroWorker {
 
 impl Drop for RetroWorker {
     fn drop(&mut self) {
-        self.stop.set();
+        self.stop();
     }
 }
 
@@ -106,15 +91,16 @@ impl Drop for RetroWorker {
 struct RetroTask {
     shared: Arc<Shared>,
     every: Duration,
-    stop: Stop,
+    flag: Arc<AtomicBool>,
+    stop: watch::Receiver<bool>,
 }
 
 /// Looks again and again whether a report is due. A panic of a look is caught, so the task needs no restart.
-async fn run(work: RetroTask, events: broadcast::Sender<RetroEvent>) {
+async fn run(mut work: RetroTask, events: broadcast::Sender<RetroEvent>) {
     let mut rest = FIRST_LOOK.min(work.every);
     loop {
         tokio::select! {
-            () = work.stop.wait() => return,
+            () = stopped(&mut work.stop) => return,
             () = tokio::time::sleep(rest) => {}
         }
         let (working, handle) = (work.clone(), Handle::current());
@@ -140,14 +126,14 @@ async fn run(work: RetroTask, events: broadcast::Sender<RetroEvent>) {
 
 /// Makes a report if one is due. Returns the event, and the time until the next look. Blocks.
 fn look(work: &RetroTask, handle: &Handle) -> manent_runs::Result<(Option<RetroEvent>, Duration)> {
-    let RetroTask { shared, every, stop, .. } = work;
+    let RetroTask { shared, every, flag, .. } = work;
     let reports = Reports::open(&shared.store)?;
     let schedule = Schedule {
         every: *every,
         since: shared.config.retro.since,
         now_ms: jiff::Timestamp::now().as_millisecond(),
         within: WITHIN,
-        stop: &stop.flag,
+        stop: flag,
     };
     let mut troubles = Vec::new();
     let looked =
@@ -195,17 +181,12 @@ fn narrate(
     troubles: &mut Vec<String>,
 ) -> Option<Narrative> {
     let RetroTask { shared, stop, .. } = work;
-    let RetroConfig { with_model, .. } = shared.config.retro;
-    if !with_model || report.totals.runs == 0 || matches!(shared.model, Model::Recall(_)) {
+    if !shared.config.retro.with_model || report.totals.runs == 0 || matches!(shared.model, Model::Recall(_))
+    {
         return None;
     }
-    let ask = |request: &Request| -> Result<Reply, ModelError> {
-        handle.block_on(async {
-            tokio::select! {
-                reply = shared.models.ask(request.clone(), Urgency::Background) => reply,
-                () = stop.wait() => Err(ModelError::Broke),
-            }
-        })
+    let ask = |request: &Request| {
+        handle.block_on(shared.models.ask_unless_stopped(request, Urgency::Background, stop.clone()))
     };
     match report.narrate(&mut shared.model_tasks(ask)) {
         Ok(narrative) => Some(narrative),

@@ -11,8 +11,8 @@ use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::actor::{JobQueue, KernelError};
-use super::turn::{Answer, Event, TurnError};
+use super::actor::JobQueue;
+use super::conversation::{Answer, Event, TurnError};
 use crate::providers::TokenUsage;
 use crate::skills::{Caller, Skill, SkillError, Skills};
 use crate::tools::{beginning, one_line};
@@ -72,36 +72,24 @@ pub(super) struct SkillRuns {
     writes: JobQueue,
 }
 
-/// A run that could not be recorded.
-#[derive(Debug, thiserror::Error)]
-enum RecordingError {
-    #[error(transparent)]
-    Runs(#[from] manent_runs::Error),
-    #[error(transparent)]
-    Kernel(#[from] KernelError),
-}
-
 impl SkillRuns {
     pub(super) fn new(store: Store, project_root: String) -> SkillRuns {
         SkillRuns { store, project_root, writes: JobQueue::new("the skills", 1) }
     }
 
-    /// Records the begin of a run. Returns `None` if the store has no place for runs.
-    async fn begin(&self, session: SessionKey, run: NewRun) -> Result<Option<StartedRun>, RecordingError> {
+    /// Writes to the runs. The error says why that was not done.
+    async fn write<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(Runs) -> manent_runs::Result<T> + Send + 'static,
+    ) -> Result<Option<T>, String> {
         let store = self.store.clone();
         let job = move || match Runs::open(&store) {
-            Ok(runs) => runs.begin(&session, run).map(Some),
+            Ok(runs) => write(runs).map(Some),
             // A store of another program's sessions has no place for them.
             Err(e) if e.is_unsupported() => Ok(None),
             Err(error) => Err(error),
         };
-        Ok(self.writes.run(WRITE_WITHIN, job).await??)
-    }
-
-    async fn finish(&self, started: StartedRun, end: RunEnd) -> Result<(), RecordingError> {
-        let store = self.store.clone();
-        let job = move || Runs::open(&store).and_then(|runs| runs.finish(&started, &end).map(drop));
-        Ok(self.writes.run(WRITE_WITHIN, job).await??)
+        self.writes.run(WRITE_WITHIN, job).await.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
     }
 }
 
@@ -159,7 +147,8 @@ impl AnswerRuns {
             input: to_raw_value(&json!({"question": question})).ok(),
             ..NewRun::default()
         };
-        match runs.begin(self.session.clone(), run).await {
+        let session = self.session.clone();
+        match runs.write(move |runs| runs.begin(&session, run)).await {
             Ok(Some(started)) => {
                 self.open.push(OpenRun { started, begun: Instant::now(), instructions: 0 });
                 return true;
@@ -188,7 +177,8 @@ impl AnswerRuns {
         events: &mpsc::Sender<Event>,
     ) {
         for open in &self.open {
-            if let Err(error) = runs.finish(open.started.clone(), self.run_end(open, answer)).await {
+            let (started, end) = (open.started.clone(), self.run_end(open, answer));
+            if let Err(error) = runs.write(move |runs| runs.finish(&started, &end).map(drop)).await {
                 let skill = open.started.skill();
                 let note = format!("how the run of the skill {skill} ended is not recorded: {error}");
                 let _ = events.send(Event::Note(note)).await;

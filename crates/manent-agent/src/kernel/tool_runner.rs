@@ -4,7 +4,6 @@
 //! none of them. A tool that panics ends one call. One that does not end is waited for no longer than a limit, or than
 //! a stop and some seconds; then its outcome is unknown, and the conversation goes on.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,9 +14,9 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::actor::{JobQueue, KernelError};
+use super::conversation::Event;
 use super::model_call::stopped;
 use super::skill_runs::{self, SkillRuns, SkillText, USE_SKILL};
-use super::turn::Event;
 use crate::policy::{ApprovalScope, Approver, Grant, Permission, Prefix, ToolPolicy};
 use crate::providers::ToolCall;
 use crate::skills::Skills;
@@ -220,7 +219,7 @@ impl ToolRunner {
 }
 
 /// Something that a model wants to do and a person must allow.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Approval {
     /// The call in one line: `edit src/main.rs`.
     pub what: String,
@@ -247,25 +246,11 @@ pub enum ApprovalReply {
 impl Approval {
     /// Replies. The first reply counts; if all clones are dropped without one, the call is refused.
     pub fn answer(&self, reply: ApprovalReply) {
-        if let Some(sender) = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(sender) = lock(&self.reply).take() {
             let _ = sender.send(reply);
         }
     }
 }
-
-impl fmt::Debug for Approval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Approval").field("what", &self.what).finish_non_exhaustive()
-    }
-}
-
-impl PartialEq for Approval {
-    fn eq(&self, other: &Approval) -> bool {
-        Arc::ptr_eq(&self.reply, &other.reply)
-    }
-}
-
-impl Eq for Approval {}
 
 /// The result of a call, and the decision on it.
 pub(super) struct ToolOutcome {

@@ -1,192 +1,147 @@
-//! A block that begins with the opening mark of a call, while it is streamed.
+//! A block that begins with the opening mark of a call.
 
-use super::calls::{self, ParsedCall, Reject};
+use super::calls::{self, Calls, Reject};
 use super::lenient_json::Scanner;
-use super::marks::{MarkMatch, MarkPair, match_mark};
-use super::output::HOLD_MAX;
+use super::marks::{MarkMatch, match_mark};
 
-#[derive(Debug)]
-pub(super) struct Block {
-    raw: String,
-    pair: &'static MarkPair,
-    mode: Mode,
-    /// The tool, where the opening tag names it.
-    name: Option<String>,
-    /// The offset in `raw` at which the body begins.
-    body: usize,
-    /// True if a fence stands around the JSON in the body.
-    is_fenced: bool,
+/// The text of a block, as far as it came and may go.
+struct Block<'a> {
+    text: &'a str,
+    /// True if the block is longer than any call.
+    is_too_long: bool,
+    /// True if no more comes.
+    is_end: bool,
+    tools: &'a [String],
 }
 
-#[derive(Debug)]
-enum Mode {
-    /// Inside of an opening tag such as `<function=name>`.
-    Tag,
-    /// Before the body.
-    Start,
-    /// In what may be a mark inside of the mark, from this offset.
-    Nested(usize),
-    /// In the first word of a body that begins with the name of the tool.
-    Name,
-    /// Behind that name: arguments or the closing mark follow.
-    Named,
-    Json(Scanner),
-    /// Behind JSON that is whole, which ends at this offset.
-    AfterJson(usize),
-    /// In XML, or in a body that is not understood: only the closing mark ends it.
-    Opaque,
-}
-
-/// The effect of one character on a block.
-#[derive(Debug)]
-pub(super) enum Step {
-    More,
-    /// The block is text. The character was not consumed.
-    NotACall,
-    Ended(Box<EndedBlock>),
-}
-
-#[derive(Debug)]
-pub(super) struct EndedBlock {
-    pub(super) raw: String,
-    pub(super) calls: Result<Vec<ParsedCall>, Reject>,
-    /// Text that came behind the block.
-    pub(super) rest: String,
-    /// True if the last character belongs to the block; otherwise it must be pushed again.
-    pub(super) is_consumed: bool,
-}
-
-impl Block {
-    /// Opens a block with `raw`, the opening mark.
-    pub(super) fn open(raw: String, pair: &'static MarkPair) -> Block {
-        let mode = if pair.is_tag() { Mode::Tag } else { Mode::Start };
-        Block { body: raw.len(), raw, pair, mode, name: None, is_fenced: false }
-    }
-
-    pub(super) fn into_raw(self) -> String {
-        self.raw
-    }
-
-    pub(super) fn push(&mut self, c: char, tools: &[String]) -> Step {
-        if self.raw.len() > HOLD_MAX {
-            return self.ended(Err(Reject::Malformed("a call is too long".to_owned())), "", false);
+/// Parses the block at the beginning of `text`, behind its opening mark. Returns its length and its calls, or `None`
+/// while its end has not come. `is_end` says that no more comes.
+///
+/// What is returned depends only on the block: more text behind it changes nothing.
+pub(super) fn parse_block(
+    text: &str,
+    (mut open, mut close): (&str, &str),
+    is_end: bool,
+    tools: &[String],
+) -> Option<(usize, Calls)> {
+    let near = &text[..text.floor_char_boundary(HOLD_MAX)];
+    let block = Block { text: near, is_too_long: near.len() < text.len(), is_end, tools };
+    let mut at = open.len();
+    loop {
+        let mut name = None;
+        if !open.ends_with(['>', ']']) {
+            let tag = &near[at..near.floor_char_boundary(at + NAME_MAX)];
+            match tag.find(['>', '\n', '<']) {
+                Some(end) => {
+                    name = calls::tag_name(&tag[..end]);
+                    if !tag[end..].starts_with('>') || (name.is_none() && open != "<tool_call ") {
+                        return Some(not_a_call(at + end));
+                    }
+                    at += end + 1;
+                }
+                None if at + tag.len() < near.len() => return Some(not_a_call(at + tag.len())),
+                None => return block.unended(|| Err(Reject::NotACall)),
+            }
         }
-        match &mut self.mode {
-            Mode::Tag | Mode::Name if self.raw.len() - self.body > NAME_MAX => return Step::NotACall,
-            Mode::Tag if matches!(c, '\n' | '<') => return Step::NotACall,
-            Mode::Tag if c == '>' => {
-                self.name = calls::tag_name(&self.raw[self.body..]).map(str::to_owned);
-                if self.name.is_none() && self.pair.open != "<tool_call " {
-                    return Step::NotACall;
-                }
-                self.body = self.raw.len() + 1;
-                self.mode = Mode::Start;
+        at = near.len() - near[at..].trim_start().len();
+        match match_mark(&near[at..]) {
+            (MarkMatch::Partial, _) => return block.unended(|| Err(Reject::NotACall)),
+            // A list of calls: the inner mark counts, and the closing mark of the list is dropped behind it.
+            (MarkMatch::Open { open: inner, close: end }, len) if name.is_none() => {
+                (open, close) = (inner, end);
+                at += len;
             }
-            Mode::Start => match c {
-                '{' | '[' => self.mode = Mode::Json(Scanner::after(c)),
-                '<' if self.name.is_some() => self.mode = Mode::Opaque,
-                '<' => self.mode = Mode::Nested(self.raw.len()),
-                c if c.is_whitespace() => {}
-                c if self.name.is_none() && (calls::is_name(c) || c == '`') => self.mode = Mode::Name,
-                _ => return Step::NotACall,
-            },
-            Mode::Name if calls::is_name(c) || c == '`' => {}
-            Mode::Name => {
-                let word = self.raw[self.body..].trim();
-                if calls::known(word, tools).is_err() && !matches!(word, "function" | "```" | "```json") {
-                    return Step::NotACall;
-                }
-                self.mode = Mode::Named;
-                return self.push(c, tools);
-            }
-            Mode::Named if c == '{' || (c == '(' && self.raw.ends_with(calls::is_name)) => {
-                let head = &self.raw[self.body..];
-                let is_xml = head.contains("<arg_key>");
-                self.is_fenced = head.contains("```");
-                self.mode = if is_xml { Mode::Opaque } else { Mode::Json(Scanner::after(c)) };
-            }
-            Mode::Json(scanner) => {
-                scanner.push(c);
-                if scanner.depth == 0 {
-                    self.mode = Mode::AfterJson(self.raw.len() + c.len_utf8());
-                }
-            }
-            // Separators, a bracket too many, and the end of the fence around the JSON.
-            Mode::AfterJson(end) if matches!(c, '}' | ']' | ',' | ';') || (c == '`' && self.is_fenced) => {
-                *end = self.raw.len() + 1;
-            }
-            Mode::AfterJson(_) if c == '{' => self.mode = Mode::Json(Scanner::after(c)),
-            Mode::AfterJson(end) if !c.is_whitespace() => {
-                // A closing mark, the next call, or text. A closing mark that the server swallowed is not missed.
-                let rest = self.raw.split_off(*end);
-                let calls = self.calls(self.raw.len(), tools);
-                return self.ended(calls, &rest, false);
-            }
-            Mode::Tag | Mode::Nested(_) | Mode::Named | Mode::AfterJson(_) | Mode::Opaque => {}
+            (MarkMatch::Close, len) if name.is_none() => return Some(not_a_call(at + len)),
+            _ => return block.body(at, name, close),
         }
-        self.raw.push(c);
-        self.after_push(c, tools)
+    }
+}
+
+fn not_a_call(at: usize) -> (usize, Calls) {
+    (at, Err(Reject::NotACall))
+}
+
+impl Block<'_> {
+    /// Ends the block where the text ends, if no more comes.
+    fn unended(&self, calls: impl FnOnce() -> Calls) -> Option<(usize, Calls)> {
+        if self.is_too_long {
+            return Some((self.text.len(), Err(Reject::Malformed("a call is too long".to_owned()))));
+        }
+        self.is_end.then(|| (self.text.len(), calls()))
     }
 
-    /// Looks for a mark that ends with the character just pushed.
-    fn after_push(&mut self, c: char, tools: &[String]) -> Step {
-        match &self.mode {
-            Mode::Nested(from) => match match_mark(&self.raw[*from..]) {
-                MarkMatch::Partial => {}
-                // A list of calls: the inner mark counts, and the closing mark of the list is dropped behind it.
-                MarkMatch::Open(pair) => {
-                    let raw = std::mem::take(&mut self.raw);
-                    *self = Block::open(raw, pair);
-                }
-                MarkMatch::Close => return self.ended(Err(Reject::NotACall), "", true),
-                _ => self.mode = Mode::Opaque,
-            },
-            Mode::Json(scanner) if scanner.is_in_string() => {}
-            Mode::Named | Mode::Opaque | Mode::Json(_)
-                if self.pair.close.ends_with(c) && self.raw.ends_with(self.pair.close) =>
-            {
-                let calls = self.calls(self.raw.len() - self.pair.close.len(), tools);
-                return self.ended(calls, "", true);
+    /// Finds the end of the body that begins at `at`, which is not empty.
+    fn body(&self, at: usize, name: Option<&str>, close: &str) -> Option<(usize, Calls)> {
+        let body = &self.text[at..];
+        let calls = |end: usize| calls::from_body(&body[..end], name, self.tools);
+        let cut_off = || Err(Reject::Malformed("a call is cut off".to_owned()));
+        let (mut json, mut is_named) = (None, false);
+        if body.starts_with(['{', '[']) {
+            json = Some(0);
+        } else if name.is_none() && body.starts_with(is_word) {
+            // The name of the tool, then whatever the template puts behind it, then arguments.
+            let head = &body[..body.floor_char_boundary(NAME_MAX)];
+            let end = head.find(|c| !is_word(c)).unwrap_or(head.len());
+            let is_tool = calls::known(&head[..end], self.tools).is_ok();
+            if end == body.len() {
+                return self.unended(|| if is_tool { cut_off() } else { Err(Reject::NotACall) });
             }
-            _ => {}
+            if !is_tool && !matches!(&head[..end], "function" | "```" | "```json") {
+                return Some(not_a_call(at + end));
+            }
+            let behind = &body[end..];
+            let mut offsets = behind.char_indices().map(|(offset, _)| offset);
+            let stop = offsets.find(|at| behind[*at..].starts_with('{') || behind[*at..].starts_with(close));
+            let stop = stop.unwrap_or(behind.len());
+            is_named = !behind[..stop].contains("<arg_key>");
+            if behind.starts_with('(') {
+                json = Some(end);
+            } else if is_named && behind[stop..].starts_with('{') {
+                json = Some(end + stop);
+            }
+        } else if !body.starts_with('<') {
+            return Some(not_a_call(at));
         }
-        Step::More
-    }
-
-    /// Ends the block together with the answer.
-    pub(super) fn finish(mut self, tools: &[String]) -> EndedBlock {
-        let mut end = self.raw.len();
-        let calls = match self.mode {
-            Mode::Tag | Mode::Start | Mode::Nested(_) => Err(Reject::NotACall),
-            Mode::Name if calls::known(&self.raw[self.body..], tools).is_err() => Err(Reject::NotACall),
-            Mode::Name | Mode::Named => Err(Reject::Malformed("a call is cut off".to_owned())),
-            Mode::AfterJson(json_end) => {
-                end = json_end;
-                self.calls(end, tools)
-            }
-            // A string that was never closed may have hidden the closing mark.
-            Mode::Json(_) => match self.raw[self.body..].find(self.pair.close) {
-                Some(at) => {
-                    end = self.body + at + self.pair.close.len();
-                    self.calls(self.body + at, tools)
-                }
-                None => self.calls(end, tools),
-            },
-            Mode::Opaque => self.calls(end, tools),
+        let Some(json) = json else {
+            // XML, or not understood: only the closing mark ends it.
+            return match body.find(close) {
+                Some(end) => Some((at + end + close.len(), calls(end))),
+                None => self.unended(|| if is_named { cut_off() } else { calls(body.len()) }),
+            };
         };
-        let rest = self.raw.split_off(end);
-        EndedBlock { raw: self.raw, calls, rest, is_consumed: true }
-    }
-
-    fn calls(&self, end: usize, tools: &[String]) -> Result<Vec<ParsedCall>, Reject> {
-        calls::from_body(&self.raw[self.body..end], self.name.as_deref(), tools)
-    }
-
-    fn ended(&mut self, calls: Result<Vec<ParsedCall>, Reject>, rest: &str, is_consumed: bool) -> Step {
-        let raw = std::mem::take(&mut self.raw);
-        Step::Ended(Box::new(EndedBlock { raw, calls, rest: rest.to_owned(), is_consumed }))
+        let is_fenced = body[..json].contains("```");
+        // The offset behind the last value that is whole.
+        let (mut scanner, mut whole) = (Scanner::default(), None);
+        for (offset, c) in body[json..].char_indices() {
+            let behind = json + offset + c.len_utf8();
+            match whole.filter(|_| scanner.depth == 0) {
+                // Separators, a bracket too many, and the end of the fence around the JSON.
+                Some(_) if matches!(c, '}' | ']' | ',' | ';') || (c == '`' && is_fenced) => {
+                    whole = Some(behind);
+                }
+                Some(_) if c.is_whitespace() => {}
+                // A closing mark, the next call, or text. A closing mark that the server swallowed is not missed.
+                Some(end) if c != '{' => return Some((at + end, calls(end))),
+                _ => {
+                    scanner.push(c);
+                    if scanner.depth == 0 {
+                        whole = Some(behind);
+                    } else if !scanner.is_in_string() && body[..behind].ends_with(close) {
+                        return Some((at + behind, calls(behind - close.len())));
+                    }
+                }
+            }
+        }
+        self.unended(|| calls(body.len()))
     }
 }
 
+/// Returns true for the characters of the first word of a body: a name, or a fence.
+fn is_word(c: char) -> bool {
+    calls::is_name(c) || c == '`'
+}
+
+/// The number of bytes that wait at most before it is clear what they are. A file that is written fits.
+pub(super) const HOLD_MAX: usize = 1 << 20;
 /// The number of bytes of a name, or of the attributes of an opening tag.
 const NAME_MAX: usize = 160;

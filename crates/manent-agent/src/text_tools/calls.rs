@@ -6,14 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use super::lenient_json::values;
-
-/// A call before it has an id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ParsedCall {
-    pub(super) name: String,
-    /// A JSON object.
-    pub(super) arguments: String,
-}
+use crate::providers::ToolCall;
 
 /// The strictness with which JSON is taken for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +26,8 @@ pub(super) enum Reject {
     Malformed(String),
 }
 
-type Calls = Result<Vec<ParsedCall>, Reject>;
+/// Calls whose ids are not made yet.
+pub(super) type Calls = Result<Vec<ToolCall>, Reject>;
 
 /// Returns the calls in the body of a marked block. `name` is the tool that the opening tag names.
 ///
@@ -67,7 +61,7 @@ pub(super) fn from_body(text: &str, name: Option<&str>, tools: &[String]) -> Cal
         Some(at) if !is_xml => values(&rest[at..]).map_err(|error| malformed(name, &error))?.concat(),
         _ => xml_arguments(rest)?,
     };
-    Ok(vec![ParsedCall { name: name.to_owned(), arguments: object(name, &arguments)? }])
+    Ok(vec![new_call(name, &arguments)?])
 }
 
 /// Returns the calls in JSON. All of its values must be calls.
@@ -139,7 +133,7 @@ fn collect(
     context: CallContext,
     tools: &[String],
     wrappers: u8,
-    calls: &mut Vec<ParsedCall>,
+    calls: &mut Vec<ToolCall>,
 ) -> Result<(), Reject> {
     let bad = |why: &str| match context {
         CallContext::Marked => Reject::Malformed(why.to_owned()),
@@ -167,26 +161,23 @@ fn collect(
     if context == CallContext::Unmarked && arguments.is_none() {
         return Err(Reject::NotACall);
     }
-    let arguments = object(name, arguments.map_or("", |arguments| arguments.get()))?;
-    calls.push(ParsedCall { name: name.to_owned(), arguments });
+    calls.push(new_call(name, arguments.map_or("", |arguments| arguments.get()))?);
     Ok(())
 }
 
-/// Returns arguments as an object; some templates put them into a string.
-fn object(name: &str, json: &str) -> Result<String, Reject> {
+/// Makes a call whose arguments are an object; some templates put them into a string.
+fn new_call(name: &str, arguments: &str) -> Result<ToolCall, Reject> {
     let bad = |why: &str| Reject::Malformed(format!("the arguments of {name} are not a JSON object: {why}"));
-    let json = match serde_json::from_str::<String>(json) {
+    let mut arguments = match serde_json::from_str::<String>(arguments) {
         Ok(inside) => values(&inside).map_err(|error| bad(&error))?.concat(),
-        Err(_) => json.to_owned(),
+        Err(_) => arguments.to_owned(),
     };
-    if json.is_empty() || json == "null" {
-        return Ok("{}".to_owned());
+    if arguments.is_empty() || arguments == "null" {
+        "{}".clone_into(&mut arguments);
     }
     // Half of a pair of escapes passes for a string until somebody reads it.
-    match serde_json::from_str::<Map<String, Value>>(&json) {
-        Ok(_) => Ok(json),
-        Err(error) => Err(bad(&error.to_string())),
-    }
+    serde_json::from_str::<Map<String, Value>>(&arguments).map_err(|error| bad(&error.to_string()))?;
+    Ok(ToolCall { id: String::new(), name: name.to_owned(), arguments })
 }
 
 /// Returns the arguments in `<parameter=key>value</parameter>`, `<parameter name="key">` and `<arg_key>`, as JSON.

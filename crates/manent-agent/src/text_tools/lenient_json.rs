@@ -4,11 +4,13 @@
 //! literals of Python, and line ends inside of strings. Calls as Python writes them, `name(key=value)`, become objects.
 //! All else is left for `serde_json` to refuse, because a command that was repaired wrongly would be run.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Tracks brackets and strings, one character at a time, so that the end of a value is found while it is streamed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Scanner {
     /// The number of brackets that are open.
     pub(super) depth: usize,
@@ -17,13 +19,6 @@ pub(super) struct Scanner {
 }
 
 impl Scanner {
-    /// Makes a scanner that has taken `first`.
-    pub(super) fn after(first: char) -> Scanner {
-        let mut scanner = Scanner::default();
-        scanner.push(first);
-        scanner
-    }
-
     pub(super) fn push(&mut self, c: char) {
         match self.quote {
             Some(_) if self.is_escaped => self.is_escaped = false,
@@ -46,121 +41,89 @@ impl Scanner {
 
 /// Returns each value in `text` as strict JSON without needless space. Only separators may stand between values.
 pub(super) fn values(text: &str) -> Result<Vec<String>, String> {
-    let strict = Rewriter::rewrite(text)?;
+    let strict = rewrite(text)?;
     let values = serde_json::Deserializer::from_str(&strict).into_iter::<&RawValue>();
     values.map(|value| value.map(|value| value.get().to_owned()).map_err(|error| error.to_string())).collect()
 }
 
-/// Writes strict JSON while it reads lenient JSON.
-#[derive(Default)]
-struct Rewriter {
-    out: String,
-    scanner: Scanner,
-    /// The number of braces that are open: inside of an object there are no Python calls.
-    braces: usize,
-    /// A number, literal or name that may go on.
-    word: String,
-    /// A comma that is written only if something other than a closing bracket follows.
-    has_comma: bool,
+/// Rewrites lenient JSON to strict JSON.
+fn rewrite(text: &str) -> Result<String, String> {
+    let (mut out, mut rest) = (String::new(), text);
+    // Inside of an object, where braces are open, there are no Python calls.
+    let (mut depth, mut braces) = (0_usize, 0_usize);
+    while let Some(c) = rest.chars().next() {
+        let here = rest;
+        rest = &here[c.len_utf8()..];
+        match c {
+            '"' | '\'' => rest = rewrite_string(c, rest, &mut out),
+            c if c.is_whitespace() => {}
+            c if is_word(c) => {
+                let word = &here[..here.find(|c| !is_word(c)).unwrap_or(here.len())];
+                rest = &here[word.len()..];
+                if braces == 0 && rest.starts_with('(') {
+                    let _ = write!(out, "{{\"name\":{},\"arguments\":{{", Value::from(word));
+                    (rest, depth) = (&rest[1..], depth + 1);
+                } else if braces == 0 && depth > 0 && rest.starts_with('=') {
+                    let _ = write!(out, "{}:", Value::from(word));
+                    rest = &rest[1..];
+                } else {
+                    // Two words in a row are an error, not one word.
+                    out.push_str(if out.ends_with(is_word) { " " } else { "" });
+                    out.push_str(match word {
+                        "True" => "true",
+                        "False" => "false",
+                        "None" => "null",
+                        word => word,
+                    });
+                }
+            }
+            // Between values, separators and a bracket too many mean nothing; a fence may stand around them.
+            ',' | ';' | '`' | '}' | ']' if depth == 0 => {}
+            ',' if rest.trim_start().starts_with(['}', ']', ')']) => {}
+            ')' if braces == 0 => {
+                depth = depth.saturating_sub(1);
+                out.push_str("}}");
+            }
+            c => {
+                match c {
+                    '{' | '[' | '(' => depth += 1,
+                    '}' | ']' | ')' => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                braces += usize::from(c == '{');
+                braces = braces.saturating_sub(usize::from(c == '}'));
+                out.push(c);
+            }
+        }
+        if depth > DEPTH_MAX {
+            return Err("it is nested too deep".to_owned());
+        }
+    }
+    Ok(out)
 }
 
-impl Rewriter {
-    fn rewrite(text: &str) -> Result<String, String> {
-        let mut rewriter = Rewriter::default();
-        for c in text.chars() {
-            let before = rewriter.scanner.clone();
-            rewriter.scanner.push(c);
-            match (before.is_in_string(), rewriter.scanner.is_in_string()) {
-                (false, false) => rewriter.structure(c, before.depth),
-                (true, true) => rewriter.string(c, before.is_escaped),
-                (false, true) => rewriter.token("\""),
-                (true, false) => rewriter.out.push('"'),
-            }
-            if rewriter.scanner.depth > DEPTH_MAX {
-                return Err("it is nested too deep".to_owned());
-            }
-        }
-        rewriter.end_word();
-        Ok(rewriter.out)
-    }
-
-    /// Takes a character outside of strings, where `depth` brackets were open before it.
-    fn structure(&mut self, c: char, depth: usize) {
+/// Rewrites the string at the beginning of `text`, behind its quote. Returns the text behind it.
+fn rewrite_string<'a>(quote: char, text: &'a str, out: &mut String) -> &'a str {
+    out.push('"');
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
         match c {
-            c if is_word(c) => self.word.push(c),
-            c if c.is_whitespace() => self.end_word(),
-            // Between values, separators and a bracket too many mean nothing; a fence may stand around them.
-            ',' | ';' | '`' | '}' | ']' if depth == 0 => self.end_word(),
-            ',' => {
-                self.token("");
-                self.has_comma = true;
+            c if c == quote => {
+                out.push('"');
+                break;
             }
-            '=' if self.braces == 0 && depth > 0 => {
-                let key = Value::from(std::mem::take(&mut self.word));
-                self.token(&format!("{key}:"));
-            }
-            '(' if self.braces == 0 => {
-                let name = Value::from(std::mem::take(&mut self.word));
-                self.token(&format!("{{\"name\":{name},\"arguments\":{{"));
-            }
-            ')' if self.braces == 0 => self.close("}}"),
-            '}' => {
-                self.braces = self.braces.saturating_sub(1);
-                self.close("}");
-            }
-            ']' => self.close("]"),
-            c => {
-                self.braces += usize::from(c == '{');
-                self.token(c.encode_utf8(&mut [0; 4]));
-            }
-        }
-    }
-
-    /// Takes a character inside of a string.
-    fn string(&mut self, c: char, is_escaped: bool) {
-        match c {
-            // Written together with the character behind it.
-            '\\' if !is_escaped => {}
-            '\'' => self.out.push('\''),
-            c if is_escaped => self.out.extend(['\\', c]),
+            '\\' => match chars.next() {
+                Some('\'') => out.push('\''),
+                escaped => out.extend(['\\'].into_iter().chain(escaped)),
+            },
             c if c == '"' || c < ' ' => {
                 let quoted = Value::from(c.to_string()).to_string();
-                self.out.push_str(&quoted[1..quoted.len() - 1]);
+                out.push_str(&quoted[1..quoted.len() - 1]);
             }
-            c => self.out.push(c),
+            c => out.push(c),
         }
     }
-
-    fn end_word(&mut self) {
-        let word = std::mem::take(&mut self.word);
-        if word.is_empty() {
-            return;
-        }
-        self.token(match word.as_str() {
-            "True" => "true",
-            "False" => "false",
-            "None" => "null",
-            word => word,
-        });
-    }
-
-    fn token(&mut self, token: &str) {
-        self.end_word();
-        if std::mem::take(&mut self.has_comma) {
-            self.out.push(',');
-        }
-        // Two words in a row are an error, not one word.
-        if token.starts_with(is_word) && self.out.ends_with(is_word) {
-            self.out.push(' ');
-        }
-        self.out.push_str(token);
-    }
-
-    fn close(&mut self, bracket: &str) {
-        self.end_word();
-        self.has_comma = false;
-        self.out.push_str(bracket);
-    }
+    chars.as_str()
 }
 
 fn is_word(c: char) -> bool {

@@ -1,26 +1,16 @@
 //! The marks around calls of tools, taken from the chat templates that models are published with.
 
-/// The pair of marks around a call, or around a list of calls.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct MarkPair {
-    /// The opening mark. One that does not end in a bracket is a tag with attributes, which ends with the next `>`.
-    pub(super) open: &'static str,
-    pub(super) close: &'static str,
-}
-
-impl MarkPair {
-    /// Returns true if the name of the tool, or attributes, follow within the opening tag.
-    pub(super) fn is_tag(&self) -> bool {
-        !self.open.ends_with(['>', ']'])
-    }
-}
-
-/// The outcome of comparing a text with the marks.
-#[derive(Debug, PartialEq, Eq)]
+/// The mark at the beginning of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MarkMatch {
     /// The text is the beginning of at least one mark.
     Partial,
-    Open(&'static MarkPair),
+    /// The beginning of a call, or of a list of calls. An opening mark that does not end in a bracket is a tag with
+    /// attributes, which ends with the next `>`.
+    Open {
+        open: &'static str,
+        close: &'static str,
+    },
     /// The end of a call, of a list of calls, or of the model's turn.
     Close,
     /// The beginning of the model's reasoning.
@@ -30,67 +20,59 @@ pub(super) enum MarkMatch {
     Nothing,
 }
 
-/// Compares `text`, which begins with `<` or `[`, with all marks. No mark is the beginning of another.
-pub(super) fn match_mark(text: &str) -> MarkMatch {
-    if let Some(pair) = PAIRS.iter().find(|pair| pair.open == text) {
-        return MarkMatch::Open(pair);
+/// Returns the mark at the beginning of `text`, and its length. No mark is the beginning of another.
+pub(super) fn match_mark(text: &str) -> (MarkMatch, usize) {
+    if let Some((mark, found)) = marks().find(|(mark, _)| text.starts_with(mark)) {
+        return (found, mark.len());
     }
-    let mut ends = PAIRS.iter().map(|pair| pair.close).chain(TURN_ENDS);
-    if ends.clone().any(|end| end == text) {
-        return MarkMatch::Close;
-    }
-    if text == "<think>" {
-        return MarkMatch::Think;
-    }
-    if TOOL_RESULTS.contains(&text) {
-        return MarkMatch::ToolResult;
-    }
-    let is_partial = |mark: &str| mark.starts_with(text);
-    let is_any = PAIRS.iter().any(|pair| is_partial(pair.open))
-        || ends.any(is_partial)
-        || is_partial("<think>")
-        || TOOL_RESULTS.into_iter().any(is_partial);
-    if is_any { MarkMatch::Partial } else { MarkMatch::Nothing }
+    let is_partial = marks().any(|(mark, _)| mark.starts_with(text));
+    (if is_partial { MarkMatch::Partial } else { MarkMatch::Nothing }, 0)
 }
 
-const fn pair(open: &'static str, close: &'static str) -> MarkPair {
-    MarkPair { open, close }
+fn marks() -> impl Iterator<Item = (&'static str, MarkMatch)> {
+    let opens = PAIRS.into_iter().map(|(open, close)| (open, MarkMatch::Open { open, close }));
+    let closes = PAIRS.into_iter().map(|(_, close)| close).chain(TURN_ENDS);
+    let results = TOOL_RESULTS.into_iter().map(|mark| (mark, MarkMatch::ToolResult));
+    opens
+        .chain(closes.map(|mark| (mark, MarkMatch::Close)))
+        .chain(results)
+        .chain([("<think>", MarkMatch::Think)])
 }
 
-static PAIRS: [MarkPair; 20] = [
+const PAIRS: [(&str, &str); 20] = [
     // Hermes, Qwen, SmolLM2, GLM; the form that we teach. With attributes: models that were tuned on mixed data.
-    pair("<tool_call>", "</tool_call>"),
-    pair("<tool_call ", "</tool_call>"),
-    pair("<tool_calls>", "</tool_calls>"),
+    ("<tool_call>", "</tool_call>"),
+    ("<tool_call ", "</tool_call>"),
+    ("<tool_calls>", "</tool_calls>"),
     // Qwen2.5-Coder writes the mark of its list of tools instead.
-    pair("<tools>", "</tools>"),
+    ("<tools>", "</tools>"),
     // Llama 3 with custom tools, and inside of `<tool_call>` Qwen3-Coder.
-    pair("<function=", "</function>"),
-    pair("<function name=", "</function>"),
+    ("<function=", "</function>"),
+    ("<function name=", "</function>"),
     // MiniMax and others that write XML.
-    pair("<function_calls>", "</function_calls>"),
-    pair("<invoke name=", "</invoke>"),
+    ("<function_calls>", "</function_calls>"),
+    ("<invoke name=", "</invoke>"),
     // Models tuned on the Glaive data set.
-    pair("<function_call>", "</function_call>"),
-    pair("<functioncall>", "</functioncall>"),
+    ("<function_call>", "</function_call>"),
+    ("<functioncall>", "</functioncall>"),
     // Llama 3.
-    pair("<|python_tag|>", "<|eom_id|>"),
+    ("<|python_tag|>", "<|eom_id|>"),
     // Phi-4-mini and Granite.
-    pair("<|tool_call|>", "<|/tool_call|>"),
+    ("<|tool_call|>", "<|/tool_call|>"),
     // LFM2.
-    pair("<|tool_call_start|>", "<|tool_call_end|>"),
+    ("<|tool_call_start|>", "<|tool_call_end|>"),
     // Kimi K2.
-    pair("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
-    pair("<|tool_call_begin|>", "<|tool_call_end|>"),
+    ("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
+    ("<|tool_call_begin|>", "<|tool_call_end|>"),
     // DeepSeek V3 and R1.
-    pair("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
-    pair("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"),
+    ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
+    ("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"),
     // Command R7B and Command A.
-    pair("<|START_ACTION|>", "<|END_ACTION|>"),
+    ("<|START_ACTION|>", "<|END_ACTION|>"),
     // Mistral.
-    pair("[TOOL_CALLS]", "[/TOOL_CALLS]"),
+    ("[TOOL_CALLS]", "[/TOOL_CALLS]"),
     // LM Studio, for models without a template for tools.
-    pair("[TOOL_REQUEST]", "[END_TOOL_REQUEST]"),
+    ("[TOOL_REQUEST]", "[END_TOOL_REQUEST]"),
 ];
 const TURN_ENDS: [&str; 3] = ["<|eot_id|>", "<|im_end|>", "<|end|>"];
 const TOOL_RESULTS: [&str; 3] = ["<tool_result", "<tool_response", "<tool_output"];
@@ -101,17 +83,15 @@ mod tests {
 
     #[test]
     fn match_mark_beginning_of_mark_is_partial() {
-        let closes = PAIRS.iter().map(|pair| pair.close);
-        let others = ["<think>"].into_iter().chain(TURN_ENDS).chain(TOOL_RESULTS);
-        for mark in PAIRS.iter().map(|pair| pair.open).chain(closes).chain(others) {
+        for (mark, found) in marks() {
             for at in (1..mark.len()).filter(|at| mark.is_char_boundary(*at)) {
-                assert_eq!(match_mark(&mark[..at]), MarkMatch::Partial, "{}", &mark[..at]);
+                assert_eq!(match_mark(&mark[..at]), (MarkMatch::Partial, 0), "{}", &mark[..at]);
             }
-            assert!(!matches!(match_mark(mark), MarkMatch::Partial | MarkMatch::Nothing), "{mark}");
+            assert_eq!(match_mark(mark), (found, mark.len()), "{mark}");
         }
         for text in ["<b", "<tool>", "<function>", "< ", "[a", "<tool_x", "</think", "<|a b", "<tool_call\n"]
         {
-            assert_eq!(match_mark(text), MarkMatch::Nothing, "{text}");
+            assert_eq!(match_mark(text), (MarkMatch::Nothing, 0), "{text}");
         }
     }
 }

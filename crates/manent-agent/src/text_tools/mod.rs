@@ -28,7 +28,6 @@ mod block;
 mod calls;
 mod lenient_json;
 mod marks;
-mod output;
 mod parser;
 mod prompt;
 

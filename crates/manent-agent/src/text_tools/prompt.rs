@@ -11,9 +11,9 @@ use crate::providers::{Message, Request};
 /// in the text of the assistant, results are blocks in a message of the user. The same request gives the same bytes.
 ///
 /// Messages of one role in a row become one, since the templates of many small models refuse anything but user and
-/// assistant in turn. System messages at the beginning become one; later ones stay where they are. What cannot be sent
-/// natively either (schemas or calls that are not JSON, tools together with a format) is left as it is, so that the
-/// sender reports it.
+/// assistant in turn. System messages at the beginning become one; later ones come from the user, since those templates
+/// know one system text. What cannot be sent natively either (schemas or calls that are not JSON, tools together with a
+/// format) is left as it is, so that the sender reports it.
 pub fn flatten(request: &Request) -> Request {
     let mut flat = request.clone();
     let has_schemas = |tools: &String| serde_json::from_str::<Vec<serde::de::IgnoredAny>>(tools).is_ok();
@@ -38,10 +38,11 @@ pub fn flatten(request: &Request) -> Request {
                 Message::new("user", result_block(name.unwrap_or("tool"), id, &message.content))
             }
             "assistant" => Message::new("assistant", with_call_blocks(message)),
+            "system" => Message::new("user", message.content.clone()),
             role => Message::new(role, message.content.clone()),
         };
         match flat.messages.last_mut() {
-            Some(last) if last.role == plain.role && plain.role != "system" => {
+            Some(last) if last.role == plain.role => {
                 let is_next_result = message.role == "tool" && last.content.ends_with(RESULT_END);
                 last.content.push_str(if is_next_result { "\n" } else { "\n\n" });
                 last.content.push_str(&plain.content);
