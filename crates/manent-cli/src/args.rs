@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anstyle::AnsiColor;
-use clap::builder::FalseyValueParser;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use manent::Durability;
 use manent::human_time::parse_duration;
 
@@ -31,13 +31,8 @@ pub(crate) struct CommandLine {
 pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<CommandLine, ExitCode> {
     let words: Vec<OsString> = words.collect();
     let color = color_option(&words);
-    let command = CommandLine::command().color(match color {
-        Color::Auto => clap::ColorChoice::Auto,
-        Color::Always => clap::ColorChoice::Always,
-        Color::Never => clap::ColorChoice::Never,
-    });
-    let parsed =
-        command.try_get_matches_from(words).and_then(|matches| CommandLine::from_arg_matches(&matches));
+    let matches = CommandLine::command().color(color).try_get_matches_from(words);
+    let parsed = matches.and_then(|matches| CommandLine::from_arg_matches(&matches));
     parsed.map_err(|error| {
         let plain = error.render().to_string();
         match plain.strip_prefix("error: ") {
@@ -50,11 +45,11 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<CommandLine
 }
 
 /// Returns the value of `--color` before the command line is parsed, because messages about mistakes obey it too.
-fn color_option(words: &[OsString]) -> Color {
+fn color_option(words: &[OsString]) -> ColorChoice {
     let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     let after = words.windows(2).find(|pair| pair[0] == "--color").map(|pair| pair[1]);
     let value = after.or_else(|| words.iter().find_map(|word| word.strip_prefix("--color=")));
-    value.and_then(|value| Color::from_str(value, true).ok()).unwrap_or_default()
+    value.and_then(|value| <ColorChoice as ValueEnum>::from_str(value, true).ok()).unwrap_or_default()
 }
 
 // The groups below have no doc comments of their own: clap would show them as the help of the commands.
@@ -70,7 +65,7 @@ pub(crate) struct GlobalArgs {
     pub(crate) json: bool,
     /// When to use colour
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
-    pub(crate) color: Color,
+    pub(crate) color: ColorChoice,
     /// No notes: only what was asked for and what went wrong
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
@@ -81,14 +76,6 @@ pub(crate) struct GlobalArgs {
     #[arg(long, global = true, env = "MANENT_ANY_FILESYSTEM", hide_env_values = true)]
     #[arg(value_parser = FalseyValueParser::new())]
     pub(crate) any_filesystem: bool,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    #[default]
-    Auto,
-    Always,
-    Never,
 }
 
 // Sessions to read; none means all of them.
@@ -134,22 +121,19 @@ impl ModelChoice {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DurabilityLevel {
-    #[default]
-    Sync,
-    Group,
-    Flush,
+/// Returns a parser of a few words, each of which means a value.
+pub(crate) fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
+    words: [(&'static str, T); N],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(words.map(|(word, _)| word)).try_map(move |typed| {
+        let found = words.iter().find(|(word, _)| *word == typed);
+        found.map(|(_, value)| *value).ok_or("no such value")
+    })
 }
 
-impl From<DurabilityLevel> for Durability {
-    fn from(level: DurabilityLevel) -> Durability {
-        match level {
-            DurabilityLevel::Sync => Durability::Sync,
-            DurabilityLevel::Group => Durability::Group,
-            DurabilityLevel::Flush => Durability::Flush,
-        }
-    }
+/// Returns the parser of `--durability`.
+pub(crate) fn durability() -> impl TypedValueParser<Value = Durability> {
+    one_of([Durability::Sync, Durability::Group, Durability::Flush].map(|level| (level.word(), level)))
 }
 
 const EXIT_CODES: &str = "\

@@ -14,7 +14,7 @@ use manent::log::fs::{Disk, read_whole};
 use manent::{Damage, FileSystemTrust, SessionKey, Store, StoreOptions};
 use manent_agent::config::Config;
 
-use crate::args::{Color, GlobalArgs};
+use crate::args::GlobalArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::term;
@@ -24,11 +24,7 @@ pub(crate) struct Context<'a> {
     pub(crate) global: &'a GlobalArgs,
 }
 
-impl<'a> Context<'a> {
-    pub(crate) fn new(global: &'a GlobalArgs) -> Context<'a> {
-        Context { global }
-    }
-
+impl Context<'_> {
     /// Opens the store. Writers wait for `wait` while another process writes.
     pub(crate) fn store(&self, wait: Duration) -> Result<Store, Failure> {
         let trust = if self.global.any_filesystem {
@@ -49,11 +45,7 @@ impl<'a> Context<'a> {
 
     /// Returns true if text on standard output may have styles.
     pub(crate) fn colored(&self) -> bool {
-        let choice = match output::color_choice(self.global.color) {
-            anstream::ColorChoice::Auto => AutoStream::choice(&io::stdout()),
-            decided => decided,
-        };
-        choice != anstream::ColorChoice::Never
+        output::is_colored(self.global.color)
     }
 
     /// Prints a warning: something the user should know although the command goes on.
@@ -94,13 +86,9 @@ impl<'a> Context<'a> {
 
     /// Prints the failure of one of several steps, if it failed, and returns its exit code. The command goes on.
     pub(crate) fn complain_of(&self, step: Result<(), Failure>) -> Exit {
-        step.map_or_else(
-            |failure| {
-                self.complain(&failure);
-                failure.exit
-            },
-            |()| Exit::Done,
-        )
+        let Err(failure) = step else { return Exit::Done };
+        self.complain(&failure);
+        failure.exit
     }
 
     /// Returns a progress bar for work on `bytes`. It is hidden if the work is short, or nobody looks on.
@@ -195,7 +183,7 @@ fn index_elsewhere(home: &Path) -> Option<PathBuf> {
 }
 
 /// Prints a labelled message on standard error. The text must have come through `term`.
-pub(crate) fn say(when: Color, label: &str, color: AnsiColor, text: &str) {
+pub(crate) fn say(when: clap::ColorChoice, label: &str, color: AnsiColor, text: &str) {
     let style = term::bold(color);
     let mut stderr = AutoStream::new(io::stderr().lock(), output::color_choice(when));
     // A closed stderr leaves nobody to tell.

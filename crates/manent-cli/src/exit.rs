@@ -84,17 +84,17 @@ impl Failure {
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Failure {
-        manent::Error::from(error).into()
-    }
+/// Errors that are treated as errors of the library.
+macro_rules! library_failures {
+    ($($error:ty),+) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                manent::Error::from(error).into()
+            }
+        })+
+    };
 }
-
-impl From<manent::log::Error> for Failure {
-    fn from(error: manent::log::Error) -> Failure {
-        manent::Error::from(error).into()
-    }
-}
+library_failures!(StoreError, manent::log::Error, manent::KeyError);
 
 impl From<manent::Error> for Failure {
     fn from(error: manent::Error) -> Failure {
@@ -157,12 +157,6 @@ impl From<SkillError> for Failure {
             _ => Exit::Failed,
         };
         Failure::new(exit, error.to_string())
-    }
-}
-
-impl From<manent::KeyError> for Failure {
-    fn from(error: manent::KeyError) -> Failure {
-        manent::Error::Key(error).into()
     }
 }
 

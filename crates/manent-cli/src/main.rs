@@ -33,8 +33,8 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(exit) => return exit,
     };
-    let context = context::Context::new(&args.global);
-    let outcome = args.command.run(&context);
+    let context = context::Context { global: &args.global };
+    let outcome = commands::run(&context, &args.command);
     let exit = outcome.unwrap_or_else(|failure| {
         context.complain(&failure);
         failure.exit

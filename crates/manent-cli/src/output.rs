@@ -8,7 +8,7 @@ use manent::{Receipt, SessionKey};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
-use crate::args::{Color, GlobalArgs};
+use crate::args::GlobalArgs;
 use crate::exit::{Exit, Failure};
 use crate::term;
 
@@ -24,13 +24,8 @@ pub(crate) struct Output {
 impl Output {
     pub(crate) fn new(global: &GlobalArgs) -> Output {
         let stdout = io::stdout().lock();
-        let choice = match color_choice(global.color) {
-            // Asks NO_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM and whether it is a terminal at all.
-            ColorChoice::Auto => AutoStream::choice(&stdout),
-            decided => decided,
-        };
         Output {
-            colored: choice != ColorChoice::Never,
+            colored: is_colored(global.color),
             terminal: stdout.is_terminal(),
             json: global.json,
             stream: BufWriter::with_capacity(64 << 10, stdout),
@@ -80,6 +75,26 @@ impl Output {
         self.line(&[(Style::new().bold(), text)])
     }
 
+    /// Writes a table, whose first row has its heads. On a terminal the last column gives way to the others, down to a
+    /// width of `last_columns_min`.
+    pub(crate) fn table(
+        &mut self,
+        mut rows: Vec<Vec<String>>,
+        is_number: impl Fn(usize) -> bool,
+        last_columns_min: usize,
+    ) -> io::Result<()> {
+        if let (Some(columns), [front @ .., _]) = (self.columns(), &*column_widths(&rows)) {
+            let used: usize = front.iter().map(|width| width + 2).sum();
+            for cell in rows.iter_mut().filter_map(|row| row.last_mut()) {
+                *cell = term::fit(cell, columns.saturating_sub(used).max(last_columns_min)).into_owned();
+            }
+        }
+        for (at, line) in aligned(&rows, is_number).iter().enumerate() {
+            self.line(&[(if at == 0 { term::FAINT } else { Style::new() }, line)])?;
+        }
+        Ok(())
+    }
+
     /// Writes text of several lines from a record.
     pub(crate) fn block(&mut self, text: &str) -> io::Result<()> {
         self.stream.write_all(term::block(text).as_bytes())?;
@@ -121,6 +136,21 @@ impl Output {
     }
 }
 
+/// Standard output for receipts, until its reader has left. What they are for goes on: that is what was asked for.
+pub(crate) struct ReceiptOutput(pub(crate) Option<Output>);
+
+impl ReceiptOutput {
+    pub(crate) fn write(&mut self, write: impl FnOnce(&mut Output) -> io::Result<()>) -> io::Result<()> {
+        match self.0.as_mut().map_or(Ok(()), write) {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {
+                self.0 = None;
+                Ok(())
+            }
+            written => written,
+        }
+    }
+}
+
 /// Returns the JSON object of a receipt, to which commands add members of their own. The members of a record that was
 /// not written are null.
 pub(crate) fn receipt_json(session: &SessionKey, receipt: Option<&Receipt>) -> Value {
@@ -132,17 +162,39 @@ pub(crate) fn receipt_json(session: &SessionKey, receipt: Option<&Receipt>) -> V
 }
 
 /// Returns the widths of the columns of a table.
-pub(crate) fn column_widths<const N: usize>(heads: &[&str; N], rows: &[[String; N]]) -> [usize; N] {
-    std::array::from_fn(|column| {
-        let widths = rows.iter().map(|row| row[column].width());
-        widths.chain([heads[column].width()]).max().unwrap_or_default()
-    })
+pub(crate) fn column_widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
+    let count = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or_default();
+    let width = |column| rows.iter().map(|row| row.as_ref()[column].width()).max().unwrap_or_default();
+    (0..count).map(width).collect()
 }
 
-pub(crate) fn color_choice(color: Color) -> ColorChoice {
+/// Returns the rows of a table as lines, with two blanks between cells. Numbers stand on the right of their column,
+/// other cells on the left; a last cell that is no number has no blanks behind it.
+pub(crate) fn aligned<R: AsRef<[String]>>(rows: &[R], is_number: impl Fn(usize) -> bool) -> Vec<String> {
+    let widths = column_widths(rows);
+    let cell = |(column, cell): (usize, &String)| match is_number(column) {
+        true => format!("{}{cell}", " ".repeat(widths[column] - cell.width())),
+        false if column + 1 == widths.len() => cell.clone(),
+        false => term::pad(cell, widths[column]),
+    };
+    let line = |row: &R| row.as_ref().iter().enumerate().map(cell).collect::<Vec<_>>().join("  ");
+    rows.iter().map(line).collect()
+}
+
+/// Returns true if text on standard output may have styles.
+pub(crate) fn is_colored(color: clap::ColorChoice) -> bool {
+    let choice = match color_choice(color) {
+        // Asks NO_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM and whether it is a terminal at all.
+        ColorChoice::Auto => AutoStream::choice(&io::stdout()),
+        decided => decided,
+    };
+    choice != ColorChoice::Never
+}
+
+pub(crate) fn color_choice(color: clap::ColorChoice) -> ColorChoice {
     match color {
-        Color::Auto => ColorChoice::Auto,
-        Color::Always => ColorChoice::Always,
-        Color::Never => ColorChoice::Never,
+        clap::ColorChoice::Auto => ColorChoice::Auto,
+        clap::ColorChoice::Always => ColorChoice::Always,
+        clap::ColorChoice::Never => ColorChoice::Never,
     }
 }

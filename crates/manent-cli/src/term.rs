@@ -12,41 +12,31 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Makes text of several lines safe: newlines and tabs stay.
 pub(crate) fn block(text: &str) -> Cow<'_, str> {
-    neutral(text, |c| matches!(c, '\n' | '\t'))
+    replaced(text, |c| obeyed(c) && !matches!(c, '\n' | '\t'), |c| c.escape_unicode().to_string())
 }
 
 /// Makes text safe that must stay on its line: a key, a title, a role, a path.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
-    neutral(text, |_| false)
+    replaced(text, obeyed, |c| c.escape_unicode().to_string())
 }
 
 /// Makes a line of JSON safe: the same value, with everything a terminal might obey written as JSON escapes.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(obeyed) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if matches!(c, '\t' | '\n' | '\r') {
-            // Valid JSON has these only between its tokens.
-            out.push(' ');
-        } else if obeyed(c) {
-            let mut units = [0; 2];
-            out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
-        } else {
-            out.push(c);
-        }
-    }
-    Cow::Owned(out)
+    replaced(text, obeyed, |c| match c {
+        // Valid JSON has these only between its tokens.
+        '\t' | '\n' | '\r' => " ".to_owned(),
+        c => c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+    })
 }
 
-fn neutral(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.chars().any(|c| obeyed(c) && !keep(c)) {
+/// Replaces the characters of a text that are not wanted there.
+fn replaced(text: &str, unwanted: impl Fn(char) -> bool, by: impl Fn(char) -> String) -> Cow<'_, str> {
+    if !text.chars().any(&unwanted) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if obeyed(c) && !keep(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+        if unwanted(c) { out.push_str(&by(c)) } else { out.push(c) }
     }
     Cow::Owned(out)
 }

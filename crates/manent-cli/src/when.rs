@@ -24,18 +24,9 @@ impl FromStr for Since {
     }
 }
 
-/// The end of a stretch of time, in milliseconds since 1970: of a day, the end of that day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Until {
-    pub(crate) ms: i64,
-}
-
-impl FromStr for Until {
-    type Err = TimeError;
-
-    fn from_str(text: &str) -> Result<Until, TimeError> {
-        parse_time(text, now_ms()).map(|range| Until { ms: range.end_ms })
-    }
+/// Reads the end of a stretch of time, in milliseconds since 1970: of a day, the end of that day.
+pub(crate) fn until(text: &str) -> Result<i64, TimeError> {
+    parse_time(text, now_ms()).map(|range| range.end_ms)
 }
 
 /// The time now, in milliseconds since 1970.

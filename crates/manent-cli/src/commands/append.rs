@@ -3,11 +3,12 @@
 use std::io::{IsTerminal, Read};
 
 use manent::log::frame::RECORD_BYTES_MAX;
-use manent::{Body, Durability, Expect, Place, Receipt, Session, SessionKey, Store};
+use manent::{Body, Durability, Expect, Place, Session, SessionKey, Store};
 
 use super::missing;
 use crate::commands::prelude::*;
 use crate::input::{InputLine, InputLines, too_large};
+use crate::output::ReceiptOutput;
 
 /// Append to a session; a new key starts a new one
 #[derive(Debug, Args)]
@@ -24,8 +25,8 @@ pub(crate) struct AppendArgs {
     #[arg(long, conflicts_with_all = ["role", "text"])]
     jsonl: bool,
     /// What a receipt promises: sync and group survive power loss, flush survives kill -9
-    #[arg(long, value_enum, default_value_t, value_name = "LEVEL")]
-    durability: DurabilityLevel,
+    #[arg(long, value_parser = durability(), default_value = "sync", value_name = "LEVEL")]
+    durability: Durability,
     /// Append only if the (first) record gets this number; 1: the session must be new
     #[arg(long, value_name = "N")]
     expect_seq: Option<u64>,
@@ -40,16 +41,16 @@ pub(crate) struct AppendArgs {
 pub(crate) fn run(context: &Context<'_>, args: &AppendArgs) -> Result<Exit, Failure> {
     let store = context.store(args.wait.time)?;
     let key = live_key(&store, &args.key)?;
-    let durability = Durability::from(args.durability);
+
     // Input first: the lease is not held while somebody types.
     let first = if args.jsonl { None } else { Some(text_of(context, args)?) };
     let session = store.session(&key)?;
     let mut writer = Writer {
         key,
         session,
-        durability,
+        durability: args.durability,
         expect: args.expect_seq.map_or(Expect::Any, Expect::Seq),
-        output: Some(context.output()),
+        output: ReceiptOutput(Some(context.output())),
     };
     if writer.session.next_seq() == 1 {
         missing::warn_of(context, &store, &writer.key);
@@ -122,8 +123,7 @@ struct Writer {
     session: Session,
     durability: Durability,
     expect: Expect,
-    /// The output for receipts, until its reader has left.
-    output: Option<Output>,
+    output: ReceiptOutput,
 }
 
 impl Writer {
@@ -131,20 +131,11 @@ impl Writer {
         let receipts = self.session.append_with(bodies, self.durability, self.expect)?;
         // Only the first record was spoken of.
         self.expect = Expect::Any;
-        let Some(output) = &mut self.output else { return Ok(()) };
-        let printed = print(&self.key, &receipts, output);
-        match printed {
-            // Nobody reads the receipts any more. The records go on being kept: that is what was asked for.
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => self.output = None,
-            printed => printed?,
-        }
-        Ok(())
+        Ok(self.output.write(|output| {
+            receipts.iter().try_for_each(|receipt| output.receipt(&self.key, receipt))?;
+            output.flush()
+        })?)
     }
-}
-
-fn print(key: &SessionKey, receipts: &[Receipt], output: &mut Output) -> io::Result<()> {
-    receipts.iter().try_for_each(|receipt| output.receipt(key, receipt))?;
-    output.flush()
 }
 
 /// Appends a record for each line of standard input. Lines that arrive together are committed together; nothing

@@ -50,15 +50,8 @@ pub(crate) struct ChatSession<'a> {
     pub(crate) key: SessionKey,
     pub(crate) config: Config,
     pub(crate) shutdown: Shutdown,
-    tools: ToolsWanted,
-    asking: Approver,
-}
-
-/// Tells whether a model gets tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ToolsWanted {
-    Yes,
-    No,
+    /// The one who is asked whether tools may be called, or `None` if the model gets no tools.
+    tools: Option<Approver>,
 }
 
 pub(crate) fn run(context: &Context<'_>, args: &ChatArgs) -> Result<Exit, Failure> {
@@ -86,10 +79,10 @@ pub(crate) fn run(context: &Context<'_>, args: &ChatArgs) -> Result<Exit, Failur
         context.note(&format!("{why}; answering from the record itself"));
     }
     missing::mention_in_chat(context, &store, &key);
-    let tools = if args.no_tools { ToolsWanted::No } else { ToolsWanted::Yes };
     let asking = if question.is_some() { Approver::Nobody } else { Approver::Person };
-    let kernel = begin(context, &runtime, &store, config.clone(), model, (tools, asking))?;
-    let mut chat = ChatSession { context, runtime, kernel, store, key, config, shutdown, tools, asking };
+    let tools = (!args.no_tools).then_some(asking);
+    let kernel = begin(context, &runtime, &store, config.clone(), model, tools)?;
+    let mut chat = ChatSession { context, runtime, kernel, store, key, config, shutdown, tools };
     let exit = match question {
         Some(question) => once(&mut chat, &question, args.key.is_none() && !args.go_on),
         None => repl::run(&mut chat),
@@ -109,8 +102,7 @@ impl ChatSession<'_> {
     /// Begins anew with another model. What was asked before is answered first; what was allowed in this chat only is
     /// asked for again.
     pub(crate) fn answer_with(&mut self, config: Config, model: Model) -> Result<(), Failure> {
-        let wanted = (self.tools, self.asking);
-        let kernel = begin(self.context, &self.runtime, &self.store, config.clone(), model, wanted)?;
+        let kernel = begin(self.context, &self.runtime, &self.store, config.clone(), model, self.tools)?;
         let before = std::mem::replace(&mut self.kernel, kernel);
         self.runtime.block_on(before.end(END_WITHIN));
         self.config = config;
@@ -125,12 +117,12 @@ fn begin(
     store: &Store,
     config: Config,
     model: Model,
-    (tools, asking): (ToolsWanted, Approver),
+    tools: Option<Approver>,
 ) -> Result<Kernel, Failure> {
     let mut system = system_text(&model);
     let tools = match (&model, tools) {
-        (Model::Recall(_), _) | (_, ToolsWanted::No) => None,
-        _ => {
+        (Model::Recall(_), _) | (_, None) => None,
+        (_, Some(asking)) => {
             let calling =
                 if runtime.block_on(model.calls_tools()) { CallStyle::Native } else { CallStyle::Text };
             let tools = toolbox(context, store, asking, calling)?;

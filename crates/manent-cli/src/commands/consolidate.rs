@@ -69,10 +69,7 @@ pub(crate) fn run(context: &Context<'_>, args: &ConsolidateArgs) -> Result<Exit,
             Ok(Outcome::Failed) => worst = worst.max(Exit::Failed),
             // Nobody is going to answer for the next one either.
             Ok(Outcome::Stop) => return Ok(worst.max(Exit::Failed)),
-            Err(failure) => {
-                context.complain(&failure);
-                worst = worst.max(failure.exit);
-            }
+            Err(failure) => worst = worst.max(context.complain_of(Err(failure))),
         }
     }
     tell_of_inbox(context, &store)?;

@@ -365,12 +365,10 @@ impl Doctor<'_> {
                 let advice = format!("{verify}, `manent repair {named}` acknowledges it");
                 self.tell(bad, "session", &format!("{} is damaged", at.key), &advice)
             }
-            _ => self.tell(
-                bad,
-                "session",
-                &format!("{} ({}) is damaged", at.key, place_words(at.place)),
-                &verify,
-            ),
+            _ => {
+                let found = format!("{} ({}) is damaged", at.key, place_words(at.place));
+                self.tell(bad, "session", &found, &verify)
+            }
         }
     }
 

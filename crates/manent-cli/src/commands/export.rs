@@ -38,16 +38,15 @@ pub(crate) enum ExportForm {
 
 pub(crate) fn run(context: &Context<'_>, args: &ExportArgs) -> Result<Exit, Failure> {
     let store = context.store(Duration::ZERO)?;
-    let form = if context.global.json { ExportForm::Json } else { args.to };
     match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
         None => {
             let mut output = context.output();
-            write(context, &store, &args.key, form, &mut Sink::Standard(&mut output))?;
+            write(context, &store, args, &mut Sink::Standard(&mut output))?;
             output.finish()
         }
         Some(path) => {
             let mut file = NewFile::begin(path, args.force)?;
-            write(context, &store, &args.key, form, &mut Sink::File(&mut file))?;
+            write(context, &store, args, &mut Sink::File(&mut file))?;
             file.end()?;
             context.note(&format!("{} is written to {}", args.key, path.display()));
             Ok(Exit::Done)
@@ -55,14 +54,9 @@ pub(crate) fn run(context: &Context<'_>, args: &ExportArgs) -> Result<Exit, Fail
     }
 }
 
-fn write(
-    context: &Context<'_>,
-    store: &Store,
-    name: &str,
-    form: ExportForm,
-    to: &mut Sink<'_>,
-) -> Result<(), Failure> {
-    let (at, mut reader) = open(store, name, Start::First)?;
+fn write(context: &Context<'_>, store: &Store, args: &ExportArgs, to: &mut Sink<'_>) -> Result<(), Failure> {
+    let form = if context.global.json { ExportForm::Json } else { args.to };
+    let (at, mut reader) = open(store, &args.key, Start::First)?;
     if form == ExportForm::Md {
         let title = title(store, &at)?;
         let id = if at.id.is_empty() { String::new() } else { format!(" ({})", term::line(&at.id)) };
@@ -174,12 +168,7 @@ fn code(text: &str) -> String {
 }
 
 fn longest_run(text: &str) -> usize {
-    let (mut longest, mut now) = (0, 0);
-    for c in text.chars() {
-        now = if c == '`' { now + 1 } else { 0 };
-        longest = longest.max(now);
-    }
-    longest
+    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
 /// The destination of an export.

@@ -1,6 +1,6 @@
 //! `manent fork KEY [NEWKEY]`: a new session that goes on from a record of another.
 
-use manent::{SessionKey, Store};
+use manent::{Forked, SessionKey, Store, StreamId};
 
 use crate::commands::prelude::*;
 
@@ -45,11 +45,7 @@ pub(crate) fn run(context: &Context<'_>, args: &ForkArgs) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-fn fork_under_a_free_key(
-    store: &Store,
-    parent: &manent::StreamId,
-    at: Option<u64>,
-) -> Result<manent::Forked, Failure> {
+fn fork_under_a_free_key(store: &Store, parent: &StreamId, at: Option<u64>) -> Result<Forked, Failure> {
     for n in 1..=KEYS_TRIED {
         let more = if n == 1 { String::new() } else { format!("-{n}") };
         let key = SessionKey::new(format!("{}-fork{more}", parent.key))?;

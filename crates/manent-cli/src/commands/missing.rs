@@ -96,34 +96,25 @@ fn warn(context: &Context<'_>, missing: &MissingSession) {
 /// Mentions the losses that nobody was told of yet when a chat begins, and warns if it begins anew a session that
 /// vanished. Losses that cannot be looked for do not keep anybody from chatting.
 pub(super) fn mention_in_chat(context: &Context<'_>, store: &Store, key: &SessionKey) {
-    let begins = warn_of_new(context, store, key);
+    let is_warned = warn_of_new(context, store, key);
     let missing = store.look_for_newly_missing().unwrap_or_default();
-    let is_told = |missing: &&MissingSession| begins == Begins::InPlaceOfMissing && missing.id.key == *key;
+    let is_told = |missing: &&MissingSession| is_warned && missing.id.key == *key;
     missing.iter().filter(|missing| !is_told(missing)).for_each(|missing| warn(context, missing));
 }
 
-/// Warns if the next turn of a session begins it anew although there was one, which vanished.
-pub(crate) fn warn_of_new(context: &Context<'_>, store: &Store, key: &SessionKey) -> Begins {
+/// Warns if the next turn of a session begins it anew although there was one, which vanished. Returns true if so.
+pub(crate) fn warn_of_new(context: &Context<'_>, store: &Store, key: &SessionKey) -> bool {
     let is_new = store.tail(key, 1).is_ok_and(|tail| tail.turns().next().is_none());
-    if is_new { warn_of(context, store, key) } else { Begins::Nothing }
+    is_new && warn_of(context, store, key)
 }
 
-/// The start that the next record of a session makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begins {
-    /// A new session, although an earlier one of its key vanished.
-    InPlaceOfMissing,
-    /// Any start that needs no warning.
-    Nothing,
-}
-
-/// Warns that a session is begun anew although there was one of its key, which vanished.
-pub(super) fn warn_of(context: &Context<'_>, store: &Store, key: &SessionKey) -> Begins {
+/// Warns that a session is begun anew if there was one of its key, which vanished. Returns true if so.
+pub(super) fn warn_of(context: &Context<'_>, store: &Store, key: &SessionKey) -> bool {
     // What cannot be told is no reason not to append.
-    let Ok(Some(missing)) = store.missing_of(key) else { return Begins::Nothing };
+    let Ok(Some(missing)) = store.missing_of(key) else { return false };
     let what = format!("an earlier session of {key} is missing: {}", words(&missing));
     context.warn(&format!("{what}; this is a new one; {}", advice(&missing)));
-    Begins::InPlaceOfMissing
+    true
 }
 
 /// Explains why a session is not found, if the reason is that its log vanished.

@@ -8,7 +8,9 @@
 //! 3. the constants that the two need.
 //!
 //! To add one, write the file, and add it below: its `mod` line, and its line in [`Command`], in the order in which
-//! `manent help` lists the commands. A command with subcommands is a directory of such files (`memory/mod.rs`).
+//! `manent help` lists the commands. A command whose arguments are a group that several commands share names that group
+//! by an alias, and its help stands in [`Command`]. A command with subcommands is a directory of such files
+//! (`memory/mod.rs`).
 //! `prelude.rs` has what most commands import, `session_names.rs` finds the sessions that a command line names, and
 //! `crate::args` has the arguments that several commands share.
 
@@ -47,24 +49,23 @@ pub(crate) mod train;
 pub(crate) mod unarchive;
 pub(crate) mod verify;
 
-/// Declares an enum of subcommands for `clap`, and its `run`, which calls the `run` of the module that is named before
-/// the arguments.
+use prelude::*;
+
+/// Declares an enum of subcommands for `clap`, and a function `run`, which calls the `run` of the module that is named
+/// before the arguments. A subcommand that not every system has is followed by `if` and a condition for `cfg`.
 macro_rules! subcommands {
-    ($(#[$of_enum:meta])* $name:ident { $($(#[$of_variant:meta])* $variant:ident($module:ident::$args:ident),)+ }) => {
-        #[derive(Debug, clap::Subcommand)]
+    ($(#[$of_enum:meta])* $name:ident {
+        $($(#[$of_variant:meta])* $variant:ident($module:ident::$args:ident) $(if $condition:meta)?,)+
+    }) => {
+        #[derive(Debug, Subcommand)]
         $(#[$of_enum])*
         pub(crate) enum $name {
-            $($(#[$of_variant])* $variant($module::$args),)+
+            $($(#[$of_variant])* $(#[cfg($condition)])? $variant($module::$args),)+
         }
 
-        impl $name {
-            pub(crate) fn run(
-                &self,
-                context: &crate::context::Context<'_>,
-            ) -> Result<crate::exit::Exit, crate::exit::Failure> {
-                match self {
-                    $($(#[$of_variant])* $name::$variant(args) => $module::run(context, args),)+
-                }
+        pub(crate) fn run(context: &Context<'_>, command: &$name) -> Result<Exit, Failure> {
+            match command {
+                $($(#[cfg($condition)])? $name::$variant(args) => $module::run(context, args),)+
             }
         }
     };
@@ -82,19 +83,24 @@ subcommands! {
         Compact(compact::CompactArgs),
         Consolidate(consolidate::ConsolidateArgs),
         Sessions(sessions::SessionsArgs),
+        /// Put sessions away, packed; they are read as before
         Archive(archive::ArchiveArgs),
+        /// Make archived sessions live again
         Unarchive(unarchive::UnarchiveArgs),
         Rm(rm::RmArgs),
+        /// Bring sessions back from the trash
         Restore(restore::RestoreArgs),
         Fork(fork::ForkArgs),
         Title(title::TitleArgs),
-        Memory(memory::MemoryArgs),
-        Skills(skills::SkillsArgs),
-        Run(run::RunArgs),
+        #[command(subcommand)]
+        Memory(memory::MemoryCommand),
+        #[command(subcommand)]
+        Skills(skills::SkillsCommand),
+        #[command(subcommand)]
+        Run(run::RunCommand),
         Retro(retro::RetroArgs),
         Train(train::TrainArgs),
-        #[cfg(target_os = "linux")]
-        Sandbox(sandbox::SandboxArgs),
+        Sandbox(sandbox::SandboxArgs) if target_os = "linux",
         Stats(stats::StatsArgs),
         Verify(verify::VerifyArgs),
         Repair(repair::RepairArgs),

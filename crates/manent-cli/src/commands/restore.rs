@@ -4,16 +4,11 @@ use manent::{Place, StreamId};
 
 use crate::commands::prelude::*;
 
-/// Bring sessions back from the trash
-#[derive(Debug, Args)]
-pub(crate) struct RestoreArgs {
-    #[command(flatten)]
-    sessions: MovedSessions,
-}
+pub(crate) type RestoreArgs = MovedSessions;
 
 pub(crate) fn run(context: &Context<'_>, args: &RestoreArgs) -> Result<Exit, Failure> {
-    let store = context.store(args.sessions.wait.time)?;
-    for_each_name(context, &args.sessions.keys, |text, output| {
+    let store = context.store(args.wait.time)?;
+    for_each_name(context, &args.keys, |text, output| {
         let listed = find_session_by(&store, text, |key| store.find_in(Place::Trash, key))?;
         if listed.id.place != Place::Trash {
             let StreamId { key, place, .. } = listed.id;

@@ -1,6 +1,6 @@
 //! `manent rm KEY…`: to the trash; with `--purge`, for good.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, IsTerminal};
 
 use manent::log::RealDisk;
@@ -33,7 +33,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RmArgs) -> Result<Exit, Failure>
     let store = context.store(args.sessions.wait.time)?;
     for_each_name(context, &args.sessions.keys, |text, output| {
         if args.purge {
-            return purge(context, &store, args, text, output);
+            return Purge { context, store: &store, args, output }.session(text);
         }
         let listed = find_session(&store, text)?;
         if listed.id.place == Place::Trash {
@@ -45,44 +45,87 @@ pub(crate) fn run(context: &Context<'_>, args: &RmArgs) -> Result<Exit, Failure>
     })
 }
 
-fn purge(
-    context: &Context<'_>,
-    store: &Store,
-    args: &RmArgs,
-    text: &str,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let sessions = match sessions_to_purge(store, text) {
-        // Of a session that was never there, or is gone already, skills may have been run.
-        Err(failure) if failure.exit == Exit::NotFound => {
-            return purge_runs_alone(context, store, args, text, output)?.then_some(()).ok_or(failure);
+/// The removal of sessions for good.
+struct Purge<'a> {
+    context: &'a Context<'a>,
+    store: &'a Store,
+    args: &'a RmArgs,
+    output: &'a mut Output,
+}
+
+impl Purge<'_> {
+    fn session(&mut self, text: &str) -> Result<(), Failure> {
+        let (context, store) = (self.context, self.store);
+        let sessions = match sessions_to_purge(store, text) {
+            // Of a session that was never there, or is gone already, skills may have been run.
+            Err(failure) if failure.exit == Exit::NotFound => {
+                return self.runs_alone(text)?.then_some(()).ok_or(failure);
+            }
+            sessions => sessions?,
+        };
+        if !self.args.yes && !confirmed(text, &sessions)? {
+            return Err(Failure::failed("nothing was removed"));
         }
-        sessions => sessions?,
-    };
-    if !args.yes && !confirmed(text, &sessions)? {
-        return Err(Failure::failed("nothing was removed"));
-    }
-    let lessons = LessonsByRun::by(store, sessions.iter().map(|at| at.key.clone()));
-    let purged = store.purge(&sessions, args.with_forks)?;
-    for at in &purged.removed {
-        if output.json {
-            output.json(&json!({"session": at.key.as_str(), "id": at.id, "status": "purged"}))?;
-        } else {
-            print_place(output, "purged", at)?;
+        let lessons = lessons(store, sessions.iter().map(|at| at.key.clone()));
+        let purged = store.purge(&sessions, self.args.with_forks)?;
+        for at in &purged.removed {
+            if self.output.json {
+                self.output.json(&json!({"session": at.key.as_str(), "id": at.id, "status": "purged"}))?;
+            } else {
+                print_place(self.output, "purged", at)?;
+            }
         }
+        self.tell_of_runs(&purged, lessons)?;
+        note_kept_runs(context, store, &purged.removed);
+        for fork in &purged.forks {
+            let (key, id) = (&fork.key, &fork.id);
+            context.warn(&format!("{key} (@{id}) is a fork of it and holds a copy of what they share"));
+        }
+        if !purged.forks.is_empty() {
+            context.note("`manent rm --purge --with-forks` would have taken them too");
+        }
+        warn_of_memory(context, store, &purged.removed);
+        forget_history(context);
+        Ok(())
     }
-    tell_of_runs(context, output, &purged, &lessons)?;
-    note_kept_runs(context, store, &purged.removed);
-    for fork in &purged.forks {
-        let (key, id) = (&fork.key, &fork.id);
-        context.warn(&format!("{key} (@{id}) is a fork of it and holds a copy of what they share"));
+
+    /// Removes the runs of a key that has no session. Returns false if it has no runs either.
+    fn runs_alone(&mut self, text: &str) -> Result<bool, Failure> {
+        let runs = match Runs::open(self.store) {
+            Err(e) if e.is_unsupported() => return Ok(false),
+            runs => runs?,
+        };
+        let key = session_key(text)?;
+        if runs.log(&key)?.is_none() {
+            return Ok(false);
+        }
+        let what = format!("what skills did in {} will be gone for good. Go on? [y/N]", term::line(text));
+        if !self.args.yes && !is_yes(&what)? {
+            return Err(Failure::failed("nothing was removed"));
+        }
+        let lessons = lessons(self.store, [key.clone()]);
+        let purged = self.store.purge_runs_of(&key)?;
+        self.tell_of_runs(&purged, lessons)?;
+        Ok(!purged.runs.is_empty())
     }
-    if !purged.forks.is_empty() {
-        context.note("`manent rm --purge --with-forks` would have taken them too");
+
+    /// Prints the sessions whose runs are gone, and what may still tell of these runs.
+    fn tell_of_runs(&mut self, purged: &Purged, lessons: Result<Lessons, Failure>) -> io::Result<()> {
+        for key in &purged.runs {
+            if self.output.json {
+                self.output.json(&json!({"runs": key.as_str(), "status": "purged"}))?;
+            } else {
+                self.output.plain(&format!("purged the runs of {}", term::line(key.as_str())))?;
+            }
+        }
+        if purged.report {
+            self.context.note("the latest retrospective is gone too: it may have told of them");
+        }
+        if !purged.runs.is_empty() {
+            warn_of_lessons(self.context, lessons, &purged.runs);
+        }
+        Ok(())
     }
-    warn_of_memory(context, store, &purged.removed);
-    forget_history(context);
-    Ok(())
 }
 
 /// Removes the history of lines that were typed in chats. It does not tell sessions apart, so all of it goes.
@@ -94,59 +137,10 @@ fn forget_history(context: &Context<'_>) {
     }
 }
 
-/// Removes the runs of a key that has no session. Returns false if it has no runs either.
-fn purge_runs_alone(
-    context: &Context<'_>,
-    store: &Store,
-    args: &RmArgs,
-    text: &str,
-    output: &mut Output,
-) -> Result<bool, Failure> {
-    let runs = match Runs::open(store) {
-        Err(e) if e.is_unsupported() => return Ok(false),
-        runs => runs?,
-    };
-    let key = session_key(text)?;
-    if runs.log(&key)?.is_none() {
-        return Ok(false);
-    }
-    let what = format!("what skills did in {} will be gone for good. Go on? [y/N]", term::line(text));
-    if !args.yes && !is_yes(&what)? {
-        return Err(Failure::failed("nothing was removed"));
-    }
-    let lessons = LessonsByRun::by(store, [key.clone()]);
-    let purged = store.purge_runs_of(&key)?;
-    tell_of_runs(context, output, &purged, &lessons)?;
-    Ok(!purged.runs.is_empty())
-}
-
-/// Prints the sessions whose runs are gone, and what may still tell of these runs.
-fn tell_of_runs(
-    context: &Context<'_>,
-    output: &mut Output,
-    purged: &Purged,
-    lessons: &LessonsByRun,
-) -> io::Result<()> {
-    for key in &purged.runs {
-        if output.json {
-            output.json(&json!({"runs": key.as_str(), "status": "purged"}))?;
-        } else {
-            output.plain(&format!("purged the runs of {}", term::line(key.as_str())))?;
-        }
-    }
-    if purged.report {
-        context.note("the latest retrospective is gone too: it may have told of them");
-    }
-    lessons.warn(context, &purged.runs);
-    Ok(())
-}
-
 /// Warns of runs that stay, because another session of their key does.
 fn note_kept_runs(context: &Context<'_>, store: &Store, gone: &[StreamId]) {
     let Ok(runs) = Runs::open(store) else { return };
-    let mut keys: Vec<&SessionKey> = gone.iter().map(|at| &at.key).collect();
-    keys.sort();
-    keys.dedup();
+    let keys: BTreeSet<&SessionKey> = gone.iter().map(|at| &at.key).collect();
     for key in keys {
         if !matches!(runs.log(key), Ok(None)) {
             context.warn(&format!(
@@ -204,60 +198,41 @@ fn items_from(memory: &Memory, gone: &[StreamId]) -> Result<Vec<u64>, Failure> {
     Ok(ids)
 }
 
-/// The lessons in the memory that rest on runs, by the session of these runs. They are looked up before the runs are
-/// removed, because nothing leads to them afterwards.
-struct LessonsByRun {
-    lessons: Result<HashMap<SessionKey, Vec<u64>>, Failure>,
-}
-
-impl LessonsByRun {
-    fn by(store: &Store, sessions: impl IntoIterator<Item = SessionKey>) -> LessonsByRun {
-        LessonsByRun { lessons: lessons(store, sessions) }
-    }
-
-    /// Warns of lessons in the memory that rest on runs which are gone.
-    fn warn(&self, context: &Context<'_>, gone: &[SessionKey]) {
-        if gone.is_empty() {
-            return;
+/// Warns of lessons in the memory that rest on runs which are gone.
+fn warn_of_lessons(context: &Context<'_>, lessons: Result<Lessons, Failure>, gone: &[SessionKey]) {
+    let ids = lessons.map(|lessons| {
+        let of_gone = gone.iter().filter_map(|key| lessons.get(key)).flatten();
+        of_gone.copied().collect::<BTreeSet<u64>>().into_iter().collect::<Vec<u64>>()
+    });
+    match ids {
+        Ok(ids) if ids.is_empty() => {}
+        Ok(ids) => {
+            let what = if ids.len() == 1 { "a lesson" } else { "lessons" };
+            let ids = term::numbers(&ids, " ");
+            context.warn(&format!(
+                "the memory still holds {what} of retrospectives that such runs taught; \
+                 `manent memory forget {ids}`, then `manent memory compact`, takes that out"
+            ));
         }
-        match &self.lessons {
-            Ok(lessons) => {
-                let mut ids: Vec<u64> =
-                    gone.iter().filter_map(|key| lessons.get(key)).flatten().copied().collect();
-                ids.sort_unstable();
-                ids.dedup();
-                if ids.is_empty() {
-                    return;
-                }
-                let what = if ids.len() == 1 { "a lesson" } else { "lessons" };
-                let ids = term::numbers(&ids, " ");
-                context.warn(&format!(
-                    "the memory still holds {what} of retrospectives that such runs taught; \
-                     `manent memory forget {ids}`, then `manent memory compact`, takes that out"
-                ));
-            }
-            Err(failure) => context.warn(&format!(
-                "the memory, which may hold what such runs taught, cannot be read: {}",
-                failure.message
-            )),
-        }
+        Err(failure) => context.warn(&format!(
+            "the memory, which may hold what such runs taught, cannot be read: {}",
+            failure.message
+        )),
     }
 }
 
-fn lessons(
-    store: &Store,
-    sessions: impl IntoIterator<Item = SessionKey>,
-) -> Result<HashMap<SessionKey, Vec<u64>>, Failure> {
+/// The lessons in the memory that rest on runs, by the session of these runs.
+type Lessons = HashMap<SessionKey, Vec<u64>>;
+
+/// Returns the lessons of sessions. They are looked up before the runs are removed, because nothing leads to them
+/// afterwards.
+fn lessons(store: &Store, sessions: impl IntoIterator<Item = SessionKey>) -> Result<Lessons, Failure> {
     let (memory, runs) = match store.memory() {
         Err(e) if e.is_unsupported() => return Ok(HashMap::new()),
         memory => (memory?, Runs::open(store)?),
     };
-    let mut found = HashMap::new();
-    for session in sessions {
-        let ids = runs.lessons_of(&session, &memory)?;
-        found.insert(session, ids);
-    }
-    Ok(found)
+    let lessons_of = |session: SessionKey| Ok((session.clone(), runs.lessons_of(&session, &memory)?));
+    sessions.into_iter().map(lessons_of).collect()
 }
 
 /// Returns the sessions that a purge removes: for an id one session, for a key every session it ever had.

@@ -22,23 +22,9 @@ pub(crate) enum SandboxCommand {
 #[derive(Debug, Args)]
 pub(crate) struct SelftestArgs {
     /// Which sandbox to try [default: the one that would be used]
-    #[arg(long, value_enum, value_name = "KIND")]
-    kind: Option<SandboxKind>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SandboxKind {
-    Bwrap,
-    Landlock,
-}
-
-impl From<SandboxKind> for Isolation {
-    fn from(kind: SandboxKind) -> Isolation {
-        match kind {
-            SandboxKind::Bwrap => Isolation::Bubblewrap,
-            SandboxKind::Landlock => Isolation::Landlock,
-        }
-    }
+    #[arg(long, value_name = "KIND")]
+    #[arg(value_parser = one_of([("bwrap", Isolation::Bubblewrap), ("landlock", Isolation::Landlock)]))]
+    kind: Option<Isolation>,
 }
 
 pub(crate) fn run(context: &Context<'_>, args: &SandboxArgs) -> Result<Exit, Failure> {
@@ -88,7 +74,7 @@ fn show(context: &Context<'_>) -> Result<Exit, Failure> {
 
 fn run_selftest(context: &Context<'_>, args: &SelftestArgs) -> Result<Exit, Failure> {
     let sandbox = match args.kind {
-        Some(kind) => Sandbox::probe_kind(kind.into())?,
+        Some(kind) => Sandbox::probe_kind(kind)?,
         None => Sandbox::probe()?,
     };
     let mut output = context.output();
@@ -160,9 +146,7 @@ fn tell(output: &mut Output, trial: &EscapeTrial) -> io::Result<()> {
 
 fn row(cells: [&str; 4]) -> String {
     let [attempt, expected, outside, got] = cells;
-    let padded =
-        [(attempt, 30), (expected, 20), (outside, 13)].map(|(text, columns)| term::pad(text, columns));
-    format!("{}{got}", padded.concat())
+    format!("{attempt:30}{expected:20}{outside:13}{got}")
 }
 
 const KIND_COLUMNS: usize = 10;

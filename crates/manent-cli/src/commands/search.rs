@@ -7,6 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::missing;
 use crate::commands::prelude::*;
+use crate::output::column_widths;
 
 /// Find turns by their words, in live and archived sessions
 #[derive(Debug, Args)]
@@ -22,8 +23,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "TIME")]
     since: Option<Since>,
     /// Only what was said until: 7d, 2026-11-01 (that day included)
-    #[arg(long, value_name = "TIME")]
-    until: Option<Until>,
+    #[arg(long, value_name = "TIME", value_parser = until)]
+    until: Option<i64>,
     /// Only in the sessions of this key, of keys that begin so ('tele*'), or in @ and the beginning of an id
     #[arg(long, value_name = "KEY")]
     session: Option<String>,
@@ -81,12 +82,12 @@ fn query(store: &Store, args: &SearchArgs) -> Result<Query, Failure> {
 }
 
 /// Narrows a query to a stretch of time.
-pub(super) fn within(mut query: Query, since: Option<Since>, until: Option<Until>) -> Query {
+pub(super) fn within(mut query: Query, since: Option<Since>, until: Option<i64>) -> Query {
     if let Some(since) = since {
         query = query.since(since.ms);
     }
     if let Some(until) = until {
-        query = query.until(until.ms);
+        query = query.until(until);
     }
     query
 }
@@ -167,21 +168,17 @@ fn print(hits: &[Hit], output: &mut Output) -> io::Result<()> {
 impl Group<'_> {
     fn print(&self, output: &mut Output) -> io::Result<()> {
         self.print_head(output)?;
-        let numbers: Vec<String> = self.hits.iter().map(|hit| format!("#{}", hit.seq)).collect();
-        let number_columns = numbers.iter().map(String::len).max().unwrap_or_default();
-        let roles: Vec<String> = self
-            .hits
-            .iter()
-            .map(|hit| term::fit(&term::line(&hit.role), ROLE_COLUMNS).into_owned())
-            .collect();
-        let role_columns = roles.iter().map(|role| role.width()).max().unwrap_or_default();
-        let times: Vec<String> = self.hits.iter().map(|hit| time_of(&hit.ts)).collect();
-        let time_columns = times.iter().map(|time| time.width()).max().unwrap_or_default();
-        for (((hit, number), role), time) in self.hits.iter().zip(&numbers).zip(&roles).zip(&times) {
-            let number = format!("  {}  ", term::pad(number, number_columns));
-            let role = term::pad(role, role_columns);
-            let gap = if time_columns > 0 { "  " } else { "" };
-            let time = format!("{gap}{}  ", term::pad(time, time_columns));
+        let cells = |hit: &&Hit| {
+            let role = term::fit(&term::line(&hit.role), ROLE_COLUMNS).into_owned();
+            [format!("#{}", hit.seq), role, time_of(&hit.ts)]
+        };
+        let rows: Vec<[String; 3]> = self.hits.iter().map(cells).collect();
+        let widths = column_widths(&rows);
+        for (hit, [number, role, time]) in self.hits.iter().zip(&rows) {
+            let number = format!("  {}  ", term::pad(number, widths[0]));
+            let role = term::pad(role, widths[1]);
+            let gap = if widths[2] > 0 { "  " } else { "" };
+            let time = format!("{gap}{}  ", term::pad(time, widths[2]));
             let front = [
                 (term::FAINT, number.as_str()),
                 (term::role_style(&hit.role), role.as_str()),

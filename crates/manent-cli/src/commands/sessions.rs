@@ -1,11 +1,9 @@
 //! `manent sessions`: what there is, newest first.
 
 use manent::{Listing, Place, Store, Summary};
-use unicode_width::UnicodeWidthStr;
 
 use super::missing;
 use crate::commands::prelude::*;
-use crate::output::column_widths;
 
 /// List the sessions, newest first
 #[derive(Debug, Args)]
@@ -33,90 +31,84 @@ pub(crate) fn run(context: &Context<'_>, args: &SessionsArgs) -> Result<Exit, Fa
     };
     let since_ms = args.since.map(|since| since.ms);
     let limit = args.limit.unwrap_or(usize::MAX);
-    let wanted = Wanted { place, since_ms, limit };
+    let list = SessionTable { context, store, place, since_ms, limit };
     // In a store of many thousands a page is shown at once, and what other programs did is looked for behind it.
     if place == Place::Live
         && !context.global.json
-        && let Some(page) = store.sessions_at_once(since_ms, limit)?
+        && let Some(page) = list.store.sessions_at_once(since_ms, limit)?
     {
-        show(context, &store, &wanted, &page)?;
-        return look_behind(context, &store, &wanted, &page);
+        list.show(&page)?;
+        return list.look_behind(&page);
     }
-    let listing = look(context, &store, &wanted)?;
-    missing::mention(context, &store);
-    show(context, &store, &wanted, &listing)?;
+    let listing = list.look()?;
+    list.show(&listing)?;
     Ok(Exit::Done)
 }
 
-/// The selection of sessions.
-struct Wanted {
+/// The list of the sessions that were asked for.
+struct SessionTable<'a> {
+    context: &'a Context<'a>,
+    store: Store,
     place: Place,
     since_ms: Option<i64>,
     limit: usize,
 }
 
-fn look(context: &Context<'_>, store: &Store, wanted: &Wanted) -> Result<Listing, Failure> {
-    let Wanted { place, since_ms, limit } = *wanted;
-    Ok(context.with_progress(|progress| store.sessions_with(place, since_ms, limit, progress))?)
-}
+impl SessionTable<'_> {
+    /// Looks at all of them, and mentions losses that this brings to light.
+    fn look(&self) -> Result<Listing, Failure> {
+        let listing = self.context.with_progress(|progress| {
+            self.store.sessions_with(self.place, self.since_ms, self.limit, progress)
+        })?;
+        missing::mention(self.context, &self.store);
+        Ok(listing)
+    }
 
-fn show(context: &Context<'_>, store: &Store, wanted: &Wanted, listing: &Listing) -> Result<(), Failure> {
-    let rows = readable(context, &listing.sessions);
-    let mut output = context.output();
-    if output.json {
-        for row in rows {
-            output.json(&json_of(row))?;
+    fn show(&self, listing: &Listing) -> Result<(), Failure> {
+        let rows = readable(self.context, &listing.sessions);
+        let mut output = self.context.output();
+        if output.json {
+            for row in rows {
+                output.json(&json_of(row))?;
+            }
+        } else if rows.is_empty() {
+            self.say_that_there_are_none(listing.total)?;
+        } else {
+            table(&rows, self.place != Place::Live, &mut output)?;
         }
-    } else if rows.is_empty() {
-        say_that_there_are_none(context, store, wanted.place, listing.total)?;
-    } else {
-        table(&rows, wanted.place != Place::Live, &mut output)?;
+        Ok(output.flush()?)
     }
-    output.flush()?;
-    Ok(())
-}
 
-/// Says how old the page was that was shown, and whether it is still right.
-fn look_behind(
-    context: &Context<'_>,
-    store: &Store,
-    wanted: &Wanted,
-    shown: &Listing,
-) -> Result<Exit, Failure> {
-    let as_of = when::ago(shown.as_of_ms.unwrap_or_default(), when::now_ms());
-    let now = look(context, store, wanted)?;
-    missing::mention(context, store);
-    context.note(&if now.sessions == shown.sessions {
-        format!("shown as of {as_of}; nothing on the page has changed since")
-    } else {
-        format!("shown as of {as_of}; other programs have changed it since: run it again")
-    });
-    Ok(Exit::Done)
-}
+    /// Says how old the page was that was shown, and whether it is still right.
+    fn look_behind(&self, shown: &Listing) -> Result<Exit, Failure> {
+        let as_of = when::ago(shown.as_of_ms.unwrap_or_default(), when::now_ms());
+        self.context.note(&if self.look()?.sessions == shown.sessions {
+            format!("shown as of {as_of}; nothing on the page has changed since")
+        } else {
+            format!("shown as of {as_of}; other programs have changed it since: run it again")
+        });
+        Ok(Exit::Done)
+    }
 
-fn say_that_there_are_none(
-    context: &Context<'_>,
-    store: &Store,
-    place: Place,
-    found: usize,
-) -> Result<(), Failure> {
-    if found > 0 {
-        context.note(&format!("none of {found} is meant by --since or --limit"));
-        return Ok(());
+    fn say_that_there_are_none(&self, found: usize) -> Result<(), Failure> {
+        if found > 0 {
+            self.context.note(&format!("none of {found} is meant by --since or --limit"));
+            return Ok(());
+        }
+        let elsewhere = self.store.list(Place::Archive).map_or(0, |archived| archived.len());
+        let home = self.context.home()?;
+        let (what, hint) = match self.place {
+            Place::Live if elsewhere > 0 => ("no live sessions", format!("; {elsewhere} with --archived")),
+            Place::Live => ("no sessions", "; `manent append KEY TEXT` makes one".to_owned()),
+            Place::Archive => ("nothing archived", String::new()),
+            Place::Trash => ("nothing in the trash", String::new()),
+        };
+        // Something that cannot be read is there; that was said.
+        if self.store.list(self.place).is_ok_and(|listed| listed.is_empty()) {
+            self.context.note(&format!("{what} in {}{hint}", home.display()));
+        }
+        Ok(())
     }
-    let elsewhere = store.list(Place::Archive).map_or(0, |archived| archived.len());
-    let home = context.home()?;
-    let (what, hint) = match place {
-        Place::Live if elsewhere > 0 => ("no live sessions", format!("; {elsewhere} with --archived")),
-        Place::Live => ("no sessions", "; `manent append KEY TEXT` makes one".to_owned()),
-        Place::Archive => ("nothing archived", String::new()),
-        Place::Trash => ("nothing in the trash", String::new()),
-    };
-    // Something that cannot be read is there; that was said.
-    if store.list(place).is_ok_and(|listed| listed.is_empty()) {
-        context.note(&format!("{what} in {}{hint}", home.display()));
-    }
-    Ok(())
 }
 
 /// Says what is wrong with any of them, and leaves out those of which nothing is known.
@@ -150,42 +142,26 @@ fn json_of(session: &Summary) -> Value {
 fn table(rows: &[&Summary], with_ids: bool, output: &mut Output) -> io::Result<()> {
     let now = when::now_ms();
     let key_columns = output.columns().map_or(KEY_COLUMNS, |columns| (columns / 3).clamp(16, KEY_COLUMNS));
-    let cells: Vec<[String; 6]> = rows
-        .iter()
-        .map(|row| {
-            let updated = when::shown(row.updated_ms, now, output.terminal);
-            let short_id = match row.id.id.get(..ID_COLUMNS).unwrap_or(&row.id.id) {
-                "" => String::new(),
-                start => format!("@{}", term::line(start)),
-            };
-            [
-                term::fit(&term::line(row.id.key.as_str()), key_columns).into_owned(),
-                row.turns.to_string(),
-                updated,
-                term::size(row.bytes),
-                term::line(&row.title).into_owned(),
-                short_id,
-            ]
-        })
-        .collect();
-    // On a terminal every session has one line: long keys and titles give way.
-    let columns = output.columns();
-    let heads = ["SESSION", "TURNS", "UPDATED", "SIZE", "TITLE", "ID"];
-    let widths = column_widths(&heads, &cells);
-    let line = |cells: [&str; 6]| {
-        let [key, turns, updated, size, title, id] = cells;
-        let (key, updated) = (term::pad(key, widths[0]), term::pad(updated, widths[2]));
-        let (turns_width, size_width) = (widths[1], widths[3]);
-        let id = if with_ids { format!("{}  ", term::pad(id, widths[5])) } else { String::new() };
-        let front = format!("{key}  {id}{turns:>turns_width$}  {updated}  {size:>size_width$}  ");
-        let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(front.width()));
-        format!("{front}{}", term::fit(title, room.max(TITLE_COLUMNS_MIN)))
-    };
-    output.line(&[(term::FAINT, &line(heads))])?;
-    for row in &cells {
-        output.plain(&line(row.each_ref().map(String::as_str)))?;
+    let mut cells = vec![["SESSION", "ID", "TURNS", "UPDATED", "SIZE", "TITLE"].map(str::to_owned).to_vec()];
+    cells.extend(rows.iter().map(|row| {
+        let short_id = match row.id.id.get(..ID_COLUMNS).unwrap_or(&row.id.id) {
+            "" => String::new(),
+            start => format!("@{}", term::line(start)),
+        };
+        vec![
+            term::fit(&term::line(row.id.key.as_str()), key_columns).into_owned(),
+            short_id,
+            row.turns.to_string(),
+            when::shown(row.updated_ms, now, output.terminal),
+            term::size(row.bytes),
+            term::line(&row.title).into_owned(),
+        ]
+    }));
+    if !with_ids {
+        cells.iter_mut().for_each(|row| drop(row.remove(1)));
     }
-    Ok(())
+    let numbers = if with_ids { [2, 4] } else { [1, 3] };
+    output.table(cells, |column| numbers.contains(&column), TITLE_COLUMNS_MIN)
 }
 
 const KEY_COLUMNS: usize = 48;

@@ -3,10 +3,10 @@
 use manent::{Place, PlaceStats, Summary};
 use manent_runs::Runs;
 use manent_runs::retrospective::Reports;
-use unicode_width::UnicodeWidthStr;
 
 use super::missing;
 use crate::commands::prelude::*;
+use crate::output::aligned;
 
 /// Count what there is, and say what could be put away
 #[derive(Debug, Args)]
@@ -134,8 +134,18 @@ impl Counted {
         self.print_days(output)?;
         if !self.stats.largest.is_empty() {
             output.heading("Largest sessions")?;
-            let largest = self.stats.largest.iter().take(LARGEST);
-            columns(output, &largest.map(|s| row_of(s, With::Turns)).collect::<Vec<_>>())?;
+            let row = |session: &Summary| {
+                let turns = term::counted(session.turns, "turn");
+                row_of(
+                    session,
+                    match session.id.place {
+                        Place::Live => turns,
+                        place => format!("{turns}, {}", place_words(place)),
+                    },
+                )
+            };
+            let rows: Vec<_> = self.stats.largest.iter().take(LARGEST).map(row).collect();
+            columns(output, &rows)?;
         }
         self.print_storage(output)?;
         self.print_advice(output)
@@ -151,12 +161,7 @@ impl Counted {
         let mut cells = vec![heads];
         cells.extend(self.stats.places.iter().map(|(place, share)| row(place.word(), share)));
         cells.push(row("all", &self.total));
-        let lines = aligned(&cells);
-        for (number, line) in lines.iter().enumerate() {
-            let style = if number == 0 { term::FAINT } else { Style::new() };
-            output.line(&[(style, line)])?;
-        }
-        Ok(())
+        output.table(cells, |column| column > 0, usize::MAX)
     }
 
     fn print_days(&self, output: &mut Output) -> io::Result<()> {
@@ -165,7 +170,7 @@ impl Counted {
         }
         let plural = if self.days.len() == 1 { "day" } else { "days" };
         output.heading(&format!("Turns a day, the last {} {plural}", self.days.len()))?;
-        let drawn = if output.terminal { Drawn::Blocks } else { Drawn::Signs };
+        let drawn = if output.terminal { &BLOCKS[..] } else { &SIGNS };
         let room = output.columns().map_or(BAR_COLUMNS, |columns| columns.saturating_sub(DAY_COLUMNS));
         for (day, bar) in self.days.iter().zip(bars(&self.days, room.clamp(8, BAR_COLUMNS), drawn)) {
             let count = if day.turns == 0 { String::new() } else { format!(" {}", term::count(day.turns)) };
@@ -216,7 +221,9 @@ impl Candidates {
         let (count, size) = (term::counted(self.sessions.len() as u64, "session"), term::size(self.bytes));
         output.heading(&format!("{title}: {count} {which}, {size}"))?;
         let largest = &self.sessions[..self.sessions.len().min(CANDIDATES)];
-        let rows: Vec<_> = largest.iter().map(|session| row_of(session, With::Updated)).collect();
+        let row =
+            |session: &Summary| row_of(session, format!("last written {}", when::day(session.updated_ms)));
+        let rows: Vec<_> = largest.iter().map(row).collect();
         columns(output, &rows)?;
         let words: Vec<String> = largest.iter().map(|session| shell_name(&session.id)).collect();
         let dashes = words.iter().map(|word| option_guard(word)).find(|dashes| !dashes.is_empty());
@@ -225,25 +232,10 @@ impl Candidates {
     }
 }
 
-/// The remark behind the size of a session.
-#[derive(Clone, Copy)]
-enum With {
-    Turns,
-    Updated,
-}
-
-fn row_of(session: &Summary, with: With) -> Vec<String> {
+/// Returns the row of a session: its key, its size and a remark.
+fn row_of(session: &Summary, remark: String) -> Vec<String> {
     let key = term::fit(&term::line(session.id.key.as_str()), NAME_COLUMNS).into_owned();
-    let more = match with {
-        With::Turns => term::counted(session.turns, "turn"),
-        With::Updated => format!("last written {}", when::day(session.updated_ms)),
-    };
-    let status = match session.id.place {
-        Place::Archive if matches!(with, With::Turns) => ", archived",
-        Place::Trash if matches!(with, With::Turns) => ", in the trash",
-        _ => "",
-    };
-    vec![key, term::size(session.bytes), format!("{more}{status}")]
+    vec![key, term::size(session.bytes), remark]
 }
 
 fn json_of_share(share: &PlaceStats) -> Value {
@@ -259,60 +251,24 @@ fn json_of_session(session: &Summary) -> Value {
     })
 }
 
-/// Rows under a head.
+/// Prints rows under a heading: names, numbers, and remarks.
 fn columns(output: &mut Output, cells: &[Vec<String>]) -> io::Result<()> {
-    for line in aligned(cells) {
-        output.plain(&format!("  {line}"))?;
+    for line in aligned(cells, |column| column == 1) {
+        output.plain(format!("  {line}").trim_end())?;
     }
     Ok(())
 }
 
-/// Rows of cells as lines: names to the left, numbers to the right, remarks (the third of three) to the left.
-fn aligned(cells: &[Vec<String>]) -> Vec<String> {
-    let count = cells.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| cells.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
-    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or_default()).collect();
-    let line = |row: &Vec<String>| {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let is_remark = count == 3 && column == 2;
-            let padding = " ".repeat(widths[column] - cell.width());
-            let gap = if column == 0 { "" } else { "  " };
-            let parts = if column == 0 || is_remark { [gap, cell, &padding] } else { [gap, &padding, cell] };
-            line.extend(parts);
-        }
-        line.trim_end().to_owned()
-    };
-    cells.iter().map(line).collect()
-}
-
-/// The characters that bars are drawn with.
-#[derive(Clone, Copy)]
-enum Drawn {
-    /// Eighths of a character, for people.
-    Blocks,
-    /// Whole characters that every program knows.
-    Signs,
-}
-
-/// A bar for each day; the longest takes all the room. A day with any turn has a bar that can be seen.
-fn bars(days: &[Day], columns: usize, drawn: Drawn) -> Vec<String> {
+/// Returns a bar for each day; the longest takes all the room. A day with any turn has a bar that can be seen. `drawn`
+/// has the parts of a column, of which the last is a whole one.
+fn bars(days: &[Day], columns: usize, drawn: &[&str]) -> Vec<String> {
     let most = days.iter().map(|day| day.turns).max().unwrap_or(0).max(1);
-    let parts = match drawn {
-        Drawn::Blocks => 8,
-        Drawn::Signs => 1,
-    };
+    let parts = drawn.len();
     let bar = |day: &Day| {
         let length = u128::from(day.turns) * (columns * parts) as u128;
         let length = length.div_ceil(u128::from(most)) as usize;
-        match drawn {
-            Drawn::Signs => "#".repeat(length),
-            Drawn::Blocks => {
-                let part = length % parts;
-                let end = if part == 0 { "" } else { EIGHTHS[part - 1] };
-                format!("{}{end}", "█".repeat(length / parts))
-            }
-        }
+        let end = if length.is_multiple_of(parts) { "" } else { drawn[length % parts - 1] };
+        format!("{}{end}", drawn[parts - 1].repeat(length / parts))
     };
     days.iter().map(bar).collect()
 }
@@ -321,7 +277,10 @@ fn date(day: i64) -> String {
     when::day(day.saturating_mul(DAY_MS))
 }
 
-const EIGHTHS: [&str; 7] = ["▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+/// Eighths of a column, for people.
+const BLOCKS: [&str; 8] = ["▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
+/// Whole columns of a character that every program knows.
+const SIGNS: [&str; 1] = ["#"];
 const BAR: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Cyan)));
 const BAR_COLUMNS: usize = 40;
 /// A date before the bar, a number behind it.
@@ -340,10 +299,10 @@ mod tests {
     fn bars_are_as_long_as_their_days_were_busy() {
         let day = |(number, turns): (i64, u64)| Day { number, turns, sessions: 0 };
         let days: Vec<Day> = [(0, 0), (1, 1), (2, 50), (3, 99), (4, 100)].map(day).into();
-        assert_eq!(bars(&days, 10, Drawn::Signs), ["", "#", "#####", "##########", "##########"]);
-        assert_eq!(bars(&days, 4, Drawn::Blocks), ["", "▏", "██", "████", "████"]);
-        assert_eq!(bars(&days[..1], 4, Drawn::Blocks), [""]);
+        assert_eq!(bars(&days, 10, &SIGNS), ["", "#", "#####", "##########", "##########"]);
+        assert_eq!(bars(&days, 4, &BLOCKS), ["", "▏", "██", "████", "████"]);
+        assert_eq!(bars(&days[..1], 4, &BLOCKS), [""]);
         let huge = [day((0, u64::MAX)), day((1, u64::MAX / 2))];
-        assert_eq!(bars(&huge, 4, Drawn::Signs), ["####", "##"]);
+        assert_eq!(bars(&huge, 4, &SIGNS), ["####", "##"]);
     }
 }

@@ -6,7 +6,7 @@ use manent::log::RealDisk;
 use manent_runs::dataset::{
     Dataset, DatasetCounts, DatasetError, DatasetFormat, Existing, Recipe, SkipReason, make,
 };
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
 use super::retro::project_path;
 use crate::commands::prelude::*;
@@ -17,8 +17,8 @@ use crate::commands::prelude::*;
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag that was typed or not")]
 pub(crate) struct TrainArgs {
     /// For whom; trl-dpo takes pairs, kto verdicts, the others answers that were found good
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    format: TrainFormat,
+    #[arg(long, value_parser = one_of(FORMATS.map(|format| (format.word(), format))), value_name = "FORMAT")]
+    format: DatasetFormat,
     /// Where: a directory that is new or empty
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
@@ -26,8 +26,8 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "TIME")]
     since: Option<Since>,
     /// Only runs until: 7d, 2026-11-01 (that day included)
-    #[arg(long, value_name = "TIME")]
-    until: Option<Until>,
+    #[arg(long, value_name = "TIME", value_parser = until)]
+    until: Option<i64>,
     /// Only runs in this project, or below it
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
@@ -52,15 +52,6 @@ pub(crate) struct TrainArgs {
     /// Replace the data set in that directory
     #[arg(long)]
     force: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TrainFormat {
-    Openai,
-    TrlSft,
-    TrlDpo,
-    Kto,
-    Sharegpt,
 }
 
 /// Reads `10%` or `0.1`, in hundredths of a percent.
@@ -104,16 +95,9 @@ pub(crate) fn run(context: &Context<'_>, args: &TrainArgs) -> Result<Exit, Failu
 }
 
 fn recipe(args: &TrainArgs) -> Recipe {
-    let format = match args.format {
-        TrainFormat::Openai => DatasetFormat::OpenAi,
-        TrainFormat::TrlSft => DatasetFormat::TrlSft,
-        TrainFormat::TrlDpo => DatasetFormat::TrlDpo,
-        TrainFormat::Kto => DatasetFormat::Kto,
-        TrainFormat::Sharegpt => DatasetFormat::ShareGpt,
-    };
     Recipe {
         since_ms: args.since.map(|since| since.ms),
-        until_ms: args.until.map(|until| until.ms),
+        until_ms: args.until,
         project: args.project.as_deref().map(project_path),
         skill: args.skill.clone(),
         model: args.model.clone(),
@@ -121,7 +105,7 @@ fn recipe(args: &TrainArgs) -> Recipe {
         same_model_only: args.same_model_only,
         with_memory: args.with_memory,
         summaries: args.summaries,
-        ..Recipe::new(format)
+        ..Recipe::new(args.format)
     }
 }
 
@@ -223,6 +207,14 @@ impl From<DatasetError> for Failure {
     }
 }
 
+/// The formats in the order in which the help lists them.
+const FORMATS: [DatasetFormat; 5] = [
+    DatasetFormat::OpenAi,
+    DatasetFormat::TrlSft,
+    DatasetFormat::TrlDpo,
+    DatasetFormat::Kto,
+    DatasetFormat::ShareGpt,
+];
 /// All of it, in hundredths of a percent.
 const WHOLE: u32 = 10_000;
 

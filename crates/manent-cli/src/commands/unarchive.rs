@@ -4,16 +4,11 @@ use manent::Place;
 
 use crate::commands::prelude::*;
 
-/// Make archived sessions live again
-#[derive(Debug, Args)]
-pub(crate) struct UnarchiveArgs {
-    #[command(flatten)]
-    sessions: MovedSessions,
-}
+pub(crate) type UnarchiveArgs = MovedSessions;
 
 pub(crate) fn run(context: &Context<'_>, args: &UnarchiveArgs) -> Result<Exit, Failure> {
-    let store = context.store(args.sessions.wait.time)?;
-    for_each_name(context, &args.sessions.keys, |text, output| {
+    let store = context.store(args.wait.time)?;
+    for_each_name(context, &args.keys, |text, output| {
         let listed = find_session_by(&store, text, |key| store.find_in(Place::Archive, key))?;
         let bar = context.spinner(listed.bytes);
         let live = store.unarchive(&listed.id);

@@ -162,11 +162,6 @@ impl<'a> AnswerView<'a> {
         Ok(())
     }
 
-    /// There is no answer, or not all of it. What went wrong is told by whoever called.
-    pub(crate) fn broken(&mut self) -> io::Result<()> {
-        self.close()
-    }
-
     /// Returns true if anything came: words, or a tool call.
     pub(super) fn has_shown(&self) -> bool {
         self.bytes > 0 || self.called
@@ -177,7 +172,8 @@ impl<'a> AnswerView<'a> {
         self.manner == Manner::Lively
     }
 
-    fn close(&mut self) -> io::Result<()> {
+    /// Ends what is shown of an answer: the last line, and the sign of life.
+    pub(super) fn close(&mut self) -> io::Result<()> {
         self.stop_waiting();
         if let Some(markdown) = &mut self.markdown {
             io::stdout().lock().write_all(markdown.finish().as_bytes())?;

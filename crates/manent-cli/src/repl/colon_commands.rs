@@ -15,7 +15,7 @@ use manent_runs::Runs;
 
 use super::{answer_view, session_picker};
 use crate::commands::chat::{ChatSession, fresh_key};
-use crate::commands::missing;
+use crate::commands::{self, missing};
 use crate::context::{self, session_key};
 use crate::exit::Failure;
 use crate::{args, term};
@@ -207,7 +207,7 @@ fn shell_command(chat: &ChatSession<'_>, words: &[&str]) -> Result<(), Failure> 
     let typed = std::iter::once("manent").chain(words.iter().copied()).map(Into::into);
     // The mistake was printed.
     let Ok(parsed) = args::parse(typed) else { return Ok(()) };
-    parsed.command.run(chat.context).map(drop)
+    commands::run(chat.context, &parsed.command).map(drop)
 }
 
 fn switch(chat: &mut ChatSession<'_>, key: Result<SessionKey, Failure>) -> Result<(), Failure> {

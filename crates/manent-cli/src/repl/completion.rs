@@ -23,12 +23,10 @@ impl Completer {
     }
 
     /// Returns the offset at which the word at the cursor begins, and its completions.
-    pub(super) fn complete(&self, line: &str, pos: usize) -> (usize, Vec<Pair>) {
+    pub(super) fn offer(&self, line: &str, pos: usize) -> (usize, Vec<Pair>) {
         let before = &line[..pos.min(line.len())];
-        let start = before
-            .rfind(char::is_whitespace)
-            .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
-        let word = &before[start..];
+        let word = before.rsplit(char::is_whitespace).next().unwrap_or_default();
+        let start = before.len() - word.len();
         let Some(command) = before.strip_prefix(':') else {
             return (start, if looks_like_path(word) { files(word) } else { Vec::new() });
         };
@@ -115,7 +113,7 @@ mod tests {
     use super::*;
 
     fn offered(store: &Store, line: &str) -> (usize, Vec<String>) {
-        let (start, pairs) = Completer::new(store.clone()).complete(line, line.len());
+        let (start, pairs) = Completer::new(store.clone()).offer(line, line.len());
         (start, pairs.into_iter().map(|pair| pair.replacement).collect())
     }
 
@@ -155,7 +153,7 @@ mod tests {
         assert_eq!(offered(&store, &format!(":export {}/.h", files.display())).1.len(), 1);
         assert_eq!(offered(&store, "see /nowhere/at/all").1, [""; 0]);
         // The cursor in the middle of a line, and behind something wide.
-        assert_eq!(Completer::new(store.clone()).complete("日本 :x", 7).0, 7);
-        assert_eq!(Completer::new(store).complete("", 0).1.len(), 0);
+        assert_eq!(Completer::new(store.clone()).offer("日本 :x", 7).0, 7);
+        assert_eq!(Completer::new(store).offer("", 0).1.len(), 0);
     }
 }

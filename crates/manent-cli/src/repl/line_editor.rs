@@ -37,7 +37,7 @@ pub(super) enum Input {
 
 /// An editor of lines that remembers them.
 pub(super) struct LineEditor<'a> {
-    editor: Editor<Helper, MemHistory>,
+    editor: Editor<Completer, MemHistory>,
     file: Option<HistoryFile>,
     context: &'a Context<'a>,
     /// Set by Ctrl-C to whether the line was empty.
@@ -50,7 +50,7 @@ impl<'a> LineEditor<'a> {
     pub(super) fn open(context: &'a Context<'a>, store: &Store) -> Result<LineEditor<'a>, ReadlineError> {
         let config = config(context).max_history_size(history::ENTRIES_MAX)?.history_ignore_space(true);
         let mut editor = Editor::with_history(config.build(), MemHistory::new())?;
-        editor.set_helper(Some(Helper { completing: Completer::new(store.clone()) }));
+        editor.set_helper(Some(Completer::new(store.clone())));
         // Where Enter sends a line, this begins the next. Ctrl-J sends it too: programs that type press that for Enter.
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         let was_empty = Arc::new(AtomicBool::new(true));
@@ -196,13 +196,9 @@ impl ConditionalEventHandler for Burst {
     }
 }
 
-struct Helper {
-    completing: Completer,
-}
+impl rustyline::Helper for Completer {}
 
-impl rustyline::Helper for Helper {}
-
-impl rustyline::completion::Completer for Helper {
+impl rustyline::completion::Completer for Completer {
     type Candidate = rustyline::completion::Pair;
 
     fn complete(
@@ -211,11 +207,11 @@ impl rustyline::completion::Completer for Helper {
         pos: usize,
         _: &rustyline::Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Self::Candidate>)> {
-        Ok(self.completing.complete(line, pos))
+        Ok(self.offer(line, pos))
     }
 }
 
-impl Hinter for Helper {
+impl Hinter for Completer {
     type Hint = Open;
 
     fn hint(&self, line: &str, _: usize, _: &rustyline::Context<'_>) -> Option<Open> {
@@ -237,7 +233,7 @@ impl rustyline::hint::Hint for Open {
     }
 }
 
-impl Highlighter for Helper {
+impl Highlighter for Completer {
     /// Replaces pasted characters that would drive the terminal, without a change of width.
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
         if term::block(line) == line {
@@ -256,7 +252,7 @@ impl Highlighter for Helper {
     }
 }
 
-impl Validator for Helper {
+impl Validator for Completer {
     fn validate(&self, typed: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let line = typed.input();
         let goes_on = !line.starts_with(':') && is_open(line);

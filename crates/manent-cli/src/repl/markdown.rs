@@ -82,12 +82,12 @@ impl Markdown {
         self.held.push(c);
         match self.at {
             At::Start => self.start(c),
-            At::Text => self.text(),
+            At::Text => self.text(More::MayCome),
             At::Row => self.show_held(Style::new()),
             At::Opening => {
                 if self.held.chars().count() > HELD_CHARS_MAX {
                     self.at = At::Text;
-                    self.text();
+                    self.text(More::MayCome);
                 }
             }
             At::CodeStart(fence) => {
@@ -144,24 +144,53 @@ impl Markdown {
             }
             _ => {
                 self.at = At::Text;
-                self.text();
+                self.text(More::MayCome);
             }
         }
     }
 
     /// Shows what is known of the text that is held back.
-    fn text(&mut self) {
-        let known = known(&self.held, self.before, More::MayCome);
-        self.spans(known);
+    fn text(&mut self, more: More) {
+        let held = std::mem::take(&mut self.held);
+        let shown = self.spans(&held, self.before, more, self.base);
+        self.before = held[..shown].chars().next_back().or(self.before);
+        held[shown..].clone_into(&mut self.held);
     }
 
-    fn spans(&mut self, known: Known) {
-        self.before = self.held[..known.bytes].chars().next_back().or(self.before);
-        for span in known.spans {
-            let style = span.over(self.base);
-            self.write(&span.text, style);
+    /// Shows a text from its beginning on, as far as can be said what it is. Returns the length of that beginning in
+    /// bytes; the rest may become a mark.
+    fn spans(&mut self, text: &str, mut before: Option<char>, more: More, style: Style) -> usize {
+        let (mut at, mut plain_from) = (0, 0);
+        while at < text.len() {
+            let rest = &text[at..];
+            // Whoever reads along does not wait for ever.
+            let more = if rest.chars().nth(HELD_CHARS_MAX).is_some() { More::Never } else { more };
+            let bytes = match mark(rest, before, more) {
+                Mark::Open => break,
+                Mark::None(bytes) => bytes,
+                Mark::Closed { kind, effects, inside, address, behind } => {
+                    self.write(&text[plain_from..at], style);
+                    let (inside, effects) = (&rest[inside.0..inside.1], style.get_effects() | effects);
+                    match kind {
+                        // It may hold other marks.
+                        SpanKind::Text => {
+                            self.spans(inside, None, More::Never, style.effects(effects));
+                        }
+                        SpanKind::Code => self.write(inside, CODE.effects(effects)),
+                        SpanKind::Link => self.write(inside, style.effects(effects)),
+                    }
+                    if let Some((from, to)) = address {
+                        self.write(&format!(" ({})", &rest[from..to]), FAINT);
+                    }
+                    plain_from = at + behind;
+                    behind
+                }
+            };
+            before = rest[..bytes].chars().next_back();
+            at += bytes;
         }
-        self.held.drain(..known.bytes);
+        self.write(&text[plain_from..at], style);
+        at
     }
 
     /// Shows what is still held back. Gives the fence of the block of code in which the next line stands.
@@ -187,19 +216,14 @@ impl Markdown {
                     // Its bar was shown.
                     self.held.remove(0);
                 }
-                self.end_text();
+                self.text(More::Never);
                 None
             }
             At::Text | At::Row => {
-                self.end_text();
+                self.text(More::Never);
                 None
             }
         }
-    }
-
-    fn end_text(&mut self) {
-        let known = known(&self.held, self.before, More::Never);
-        self.spans(known);
     }
 
     fn show_held(&mut self, style: Style) {
@@ -233,42 +257,12 @@ fn closes(line: &str, fence: Fence) -> bool {
 
 // Marks within a line: bold, italic, struck out, code, links.
 
-/// A part of a line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Span {
-    text: String,
-    kind: SpanKind,
-    /// Bold, italic, struck out or underlined.
-    effects: Effects,
-}
-
+/// The kind of text inside a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SpanKind {
     Text,
     Code,
     Link,
-    /// The address of a link.
-    Address,
-}
-
-impl Span {
-    /// Returns the style of this part on a line of style `base`.
-    fn over(&self, base: Style) -> Style {
-        let style = match self.kind {
-            SpanKind::Address => return FAINT,
-            SpanKind::Code => CODE.effects(base.get_effects()),
-            SpanKind::Text | SpanKind::Link => base,
-        };
-        style.effects(style.get_effects() | self.effects)
-    }
-}
-
-/// The beginning of a text, as far as its marks are known.
-#[derive(Debug, Default)]
-struct Known {
-    spans: Vec<Span>,
-    /// The length of that beginning in bytes; the rest may become a mark.
-    bytes: usize,
 }
 
 /// Tells whether more of the line may come.
@@ -292,54 +286,6 @@ enum Mark {
     None(usize),
     /// That cannot be said yet.
     Open,
-}
-
-/// Reads a text from its beginning on, as far as can be said what it is.
-fn known(text: &str, before: Option<char>, more: More) -> Known {
-    let mut known = Known::default();
-    let (mut before, mut plain_from) = (before, 0);
-    while known.bytes < text.len() {
-        let rest = &text[known.bytes..];
-        // Whoever reads along does not wait for ever.
-        let more = if rest.chars().nth(HELD_CHARS_MAX).is_some() { More::Never } else { more };
-        match mark(rest, before, more) {
-            Mark::Open => break,
-            Mark::None(bytes) => {
-                before = rest[..bytes].chars().next_back();
-                known.bytes += bytes;
-            }
-            Mark::Closed { kind, effects, inside, address, behind } => {
-                known.push(&text[plain_from..known.bytes], SpanKind::Text, Effects::new());
-                known.within(&rest[inside.0..inside.1], kind, effects);
-                if let Some((from, to)) = address {
-                    known.push(&format!(" ({})", &rest[from..to]), SpanKind::Address, Effects::new());
-                }
-                before = rest[..behind].chars().next_back();
-                known.bytes += behind;
-                plain_from = known.bytes;
-            }
-        }
-    }
-    known.push(&text[plain_from..known.bytes], SpanKind::Text, Effects::new());
-    known
-}
-
-impl Known {
-    fn push(&mut self, text: &str, kind: SpanKind, effects: Effects) {
-        if !text.is_empty() {
-            self.spans.push(Span { text: text.to_owned(), kind, effects });
-        }
-    }
-
-    /// Adds text that stands within marks, and that may hold other marks unless it is code or a link.
-    fn within(&mut self, text: &str, kind: SpanKind, effects: Effects) {
-        if kind != SpanKind::Text {
-            return self.push(text, kind, effects);
-        }
-        for span in known(text, None, More::Never).spans {
-            self.push(&span.text, span.kind, effects | span.effects);
-        }
-    }
 }
 
 fn mark(text: &str, before: Option<char>, more: More) -> Mark {

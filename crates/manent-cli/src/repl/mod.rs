@@ -21,6 +21,9 @@ mod question;
 mod session_picker;
 mod shutdown;
 
+use std::io;
+
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
 
 use crate::commands::chat::ChatSession;
@@ -83,6 +86,31 @@ fn prompt(saved: Saved) -> (String, String) {
     match saved {
         Saved::Yes => ("> ".to_owned(), "> ".to_owned()),
         Saved::No => ("NOT SAVED > ".to_owned(), format!("{loud}NOT SAVED{loud:#} > ")),
+    }
+}
+
+/// A mode of the terminal. When this is dropped, the terminal is as it was before.
+struct TerminalMode {
+    before: Termios,
+    actions: OptionalActions,
+}
+
+impl TerminalMode {
+    fn begin(
+        actions: OptionalActions,
+        change: impl FnOnce(&mut Termios),
+    ) -> rustix::io::Result<TerminalMode> {
+        let before = tcgetattr(io::stdin())?;
+        let mut mode = before.clone();
+        change(&mut mode);
+        tcsetattr(io::stdin(), actions, &mode)?;
+        Ok(TerminalMode { before, actions })
+    }
+}
+
+impl Drop for TerminalMode {
+    fn drop(&mut self) {
+        let _ = tcsetattr(io::stdin(), self.actions, &self.before);
     }
 }
 

@@ -1,12 +1,11 @@
 //! One question and its answer: asking, showing the answer while it comes, and stopping it. If there is no answer, the
 //! first thing that is said is whether the question is saved.
 
-use std::io;
-
 use manent_agent::kernel::{Answer, AnswerStream, Event, TurnError};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::TerminalMode;
 use super::answer_view::{self, AnswerView};
 use super::shutdown::Shutdown;
 use crate::commands::chat::ChatSession;
@@ -33,20 +32,26 @@ pub(crate) fn ask(
 ) -> Result<QuestionOutcome, Failure> {
     let conversation = chat.kernel.conversation(&chat.key);
     let _answering = chat.shutdown.answering();
-    let _quiet = view.is_lively().then(EchoOff::begin);
+    // While an answer comes, keys are not shown between its words: what is typed waits for the prompt, however long it
+    // is (a terminal that reads by lines would drop what is longer than 4 KB). Ctrl-C is obeyed.
+    let _quiet = view.is_lively().then(|| {
+        TerminalMode::begin(OptionalActions::Now, |mode| {
+            mode.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ICANON);
+        })
+    });
     let (answered, kept) = chat.runtime.block_on(async {
         // Listened to from here on: one that comes while something is shown counts too.
         let mut interrupts = signal(SignalKind::interrupt())?;
         let mut hearing = match conversation.ask(question).await {
             Ok(hearing) => hearing,
-            Err(broken) => return Ok((Err(broken.into()), Kept::Nothing)),
+            Err(broken) => return Ok((Err(broken.into()), Saved::No)),
         };
-        let (mut kept, mut shown) = (Kept::Nothing, Ok(()));
+        let (mut kept, mut shown) = (Saved::No, Ok(()));
         loop {
             match next(&mut hearing, &mut interrupts, &chat.shutdown).await {
                 Step::Event(event) => {
                     if let Event::QuestionSaved { .. } = event {
-                        kept = Kept::Question;
+                        kept = Saved::Yes;
                     }
                     if shown.is_ok() {
                         shown = view.event(&event, &chat.shutdown);
@@ -71,7 +76,7 @@ pub(crate) fn ask(
             Ok(QuestionOutcome { exit, saved: Saved::Yes })
         }
         Err(error) => {
-            view.broken()?;
+            view.close()?;
             Ok(tell(chat, error, kept, view))
         }
     }
@@ -83,13 +88,6 @@ enum Step {
     End,
 }
 
-/// The part of a turn that is in the log.
-#[derive(Clone, Copy)]
-enum Kept {
-    Nothing,
-    Question,
-}
-
 async fn next(hearing: &mut AnswerStream, interrupts: &mut Signal, shutdown: &Shutdown) -> Step {
     tokio::select! {
         event = hearing.next() => event.map_or(Step::End, Step::Event),
@@ -98,20 +96,20 @@ async fn next(hearing: &mut AnswerStream, interrupts: &mut Signal, shutdown: &Sh
     }
 }
 
-/// Tells what went wrong, and loudly where something that was seen is in no log.
-fn tell(chat: &ChatSession<'_>, error: TurnError, kept: Kept, view: &AnswerView<'_>) -> QuestionOutcome {
+/// Tells what went wrong, and loudly where something that was seen is in no log. `kept` is about the question.
+fn tell(chat: &ChatSession<'_>, error: TurnError, kept: Saved, view: &AnswerView<'_>) -> QuestionOutcome {
     let (is_store, failure) = match error {
         TurnError::Store(error) => (true, Failure::from(error)),
         other => (false, Failure::failed(other.to_string())),
     };
     let (said, saved) = match kept {
-        Kept::Nothing => (format!("not saved: {}", failure.message), Saved::No),
-        Kept::Question if is_store => {
+        Saved::No => (format!("not saved: {}", failure.message), Saved::No),
+        Saved::Yes if is_store => {
             // Something of an answer may have been shown, or done.
             let saved = if view.has_shown() { Saved::No } else { Saved::Yes };
             (format!("no answer is saved: {}; the question is kept", failure.message), saved)
         }
-        Kept::Question => (format!("{}; the question is kept", failure.message), Saved::Yes),
+        Saved::Yes => (format!("{}; the question is kept", failure.message), Saved::Yes),
     };
     let hint = match saved {
         Saved::Yes if view.is_lively() => ", and :retry asks it again",
@@ -120,33 +118,9 @@ fn tell(chat: &ChatSession<'_>, error: TurnError, kept: Kept, view: &AnswerView<
     chat.context.complain(&Failure::new(failure.exit, format!("{said}{hint}")));
     if saved == Saved::No && view.is_lively() {
         answer_view::not_saved(match kept {
-            Kept::Nothing => "what you just said is in no log; the arrow up brings it back",
-            Kept::Question => "your question is in the log, what came after it is not; :retry asks it again",
+            Saved::No => "what you just said is in no log; the arrow up brings it back",
+            Saved::Yes => "your question is in the log, what came after it is not; :retry asks it again",
         });
     }
     QuestionOutcome { exit: failure.exit, saved }
-}
-
-/// While an answer comes, keys are not shown between its words: what is typed waits for the prompt, however long it is
-/// (a terminal that reads by lines would drop what is longer than 4 KB). Ctrl-C is obeyed.
-struct EchoOff(Option<Termios>);
-
-impl EchoOff {
-    fn begin() -> EchoOff {
-        let before = tcgetattr(io::stdin()).ok();
-        if let Some(before) = &before {
-            let mut quiet = before.clone();
-            quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ICANON);
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &quiet);
-        }
-        EchoOff(before)
-    }
-}
-
-impl Drop for EchoOff {
-    fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
-        }
-    }
 }

@@ -8,9 +8,10 @@ use std::time::Duration;
 use anstyle::Style;
 use manent::{Place, Query, SessionKey, Store, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{OptionalActions, tcgetwinsize};
 use unicode_width::UnicodeWidthStr;
 
+use super::TerminalMode;
 use crate::context::Context;
 use crate::exit::Failure;
 use crate::{term, when};
@@ -27,9 +28,15 @@ pub(super) fn pick(store: &Store, context: &Context<'_>) -> Result<Choice, Failu
     if is_dumb || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(Choice::NoTerminal);
     }
-    let Ok(raw) = RawMode::begin() else { return Ok(Choice::NoTerminal) };
+    // Every key is handed on; what is shown is written as ever.
+    let raw = TerminalMode::begin(OptionalActions::Drain, |mode| {
+        let output_modes = mode.output_modes;
+        mode.make_raw();
+        mode.output_modes = output_modes;
+    });
+    let Ok(raw) = raw else { return Ok(Choice::NoTerminal) };
     let mut list = SessionList::of(store)?;
-    if list.is_empty() {
+    if list.all.is_empty() {
         drop(raw);
         context.note("there are no sessions yet; ask something to begin one");
         return Ok(Choice::Nothing);
@@ -91,27 +98,6 @@ fn next_key(keys: &mut KeyDecoder) -> Option<Key> {
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
             Err(_) => return None,
         }
-    }
-}
-
-/// A terminal that hands on every key; as it was, when this is dropped.
-struct RawMode(Termios);
-
-impl RawMode {
-    fn begin() -> rustix::io::Result<RawMode> {
-        let before = tcgetattr(io::stdin())?;
-        let mut raw = before.clone();
-        raw.make_raw();
-        // What is shown is written as ever.
-        raw.output_modes = before.output_modes;
-        tcsetattr(io::stdin(), OptionalActions::Drain, &raw)?;
-        Ok(RawMode(before))
-    }
-}
-
-impl Drop for RawMode {
-    fn drop(&mut self) {
-        let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.0);
     }
 }
 
@@ -243,16 +229,12 @@ fn sequence(bytes: &[u8]) -> Option<(Key, usize)> {
 }
 
 fn character(bytes: &[u8]) -> Option<(Key, usize)> {
-    let wanted = match bytes[0] {
-        0..0x80 => 1,
-        0xc0..0xe0 => 2,
-        0xe0..0xf0 => 3,
-        0xf0..0xf8 => 4,
-        _ => return Some((Key::Other, 1)),
-    };
-    let bytes = bytes.get(..wanted)?;
-    let c = std::str::from_utf8(bytes).ok().and_then(|text| text.chars().next());
-    Some(c.map_or((Key::Other, 1), |c| (Key::Char(c), wanted)))
+    match bytes.utf8_chunks().next()?.valid().chars().next() {
+        Some(c) => Some((Key::Char(c), c.len_utf8())),
+        // The rest of a character is still to come.
+        None if std::str::from_utf8(bytes).is_err_and(|e| e.error_len().is_none()) => None,
+        None => Some((Key::Other, 1)),
+    }
 }
 
 const ESCAPE: u8 = 0x1b;
@@ -282,10 +264,6 @@ impl SessionList {
             SessionList { all, query: String::new(), rows: Vec::new(), chosen: 0, now_ms: when::now_ms() };
         list.look(store);
         Ok(list)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.all.is_empty()
     }
 
     fn chosen(&self) -> Option<SessionKey> {

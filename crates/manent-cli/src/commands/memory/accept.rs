@@ -3,15 +3,10 @@
 use super::ItemIds;
 use crate::commands::prelude::*;
 
-/// Remember what waits in the inbox
-#[derive(Debug, Args)]
-pub(crate) struct MemoryAcceptArgs {
-    #[command(flatten)]
-    items: ItemIds,
-}
+pub(crate) type MemoryAcceptArgs = ItemIds;
 
 pub(crate) fn run(context: &Context<'_>, args: &MemoryAcceptArgs) -> Result<Exit, Failure> {
-    let accepted = context.store(args.items.wait.time)?.consolidation()?.accept(&args.items.ids)?;
+    let accepted = context.store(args.wait.time)?.consolidation()?.accept(&args.ids)?;
     let mut output = context.output();
     for one in accepted {
         match one.item {

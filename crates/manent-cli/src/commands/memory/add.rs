@@ -5,7 +5,6 @@ use std::io::{IsTerminal, Read};
 use manent::memory::{ItemError, Kind, NewItem, Provenance, Source, SourceKind};
 use manent::{LogItem, Start, Store, StreamId};
 
-use super::{kind, who};
 use crate::commands::prelude::*;
 
 /// Remember something
@@ -15,7 +14,7 @@ pub(crate) struct MemoryAddArgs {
     /// What to remember; from standard input if it is left out or '-'
     text: Option<String>,
     /// fact, pref, context or daily
-    #[arg(long, default_value = "fact", value_name = "KIND", value_parser = kind)]
+    #[arg(long, default_value = "fact", value_name = "KIND")]
     kind: Kind,
     /// A label; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
@@ -24,7 +23,7 @@ pub(crate) struct MemoryAddArgs {
     #[arg(long, value_name = "ID")]
     replaces: Option<u64>,
     /// Who says so: user, model or import
-    #[arg(long = "from", default_value = "user", value_name = "WHO", value_parser = who)]
+    #[arg(long = "from", default_value = "user", value_name = "WHO")]
     who: SourceKind,
     /// The session in which it was said: its key, or @ and the beginning of its id
     #[arg(long, value_name = "KEY")]

@@ -3,15 +3,10 @@
 use super::ItemIds;
 use crate::commands::prelude::*;
 
-/// Forget items; `compact` then removes them from the file
-#[derive(Debug, Args)]
-pub(crate) struct MemoryForgetArgs {
-    #[command(flatten)]
-    items: ItemIds,
-}
+pub(crate) type MemoryForgetArgs = ItemIds;
 
 pub(crate) fn run(context: &Context<'_>, args: &MemoryForgetArgs) -> Result<Exit, Failure> {
-    let ItemIds { ids, wait } = &args.items;
+    let ItemIds { ids, wait } = args;
     let done = super::memory(context, wait.time)?.forget(ids).map_err(|e| {
         let failure = Failure::from(e);
         let none = if ids.len() > 1 { "; nothing was forgotten" } else { "" };

@@ -2,20 +2,19 @@
 
 use manent::memory::{Counts, Filter, Kind, SourceKind};
 
-use super::{kind, who};
 use crate::commands::prelude::*;
 
 /// List what is remembered, newest first
 #[derive(Debug, Args)]
 pub(crate) struct MemoryListArgs {
     /// Only of this kind: fact, pref, context or daily; may be given several times
-    #[arg(long = "kind", value_name = "KIND", value_parser = kind)]
+    #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<Kind>,
     /// Only with this label; given several times, with all of them
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// Only from: user, model or import
-    #[arg(long = "from", value_name = "WHO", value_parser = who)]
+    #[arg(long = "from", value_name = "WHO")]
     who: Vec<SourceKind>,
     /// Only what was said in the session of this key
     #[arg(long, value_name = "KEY")]
@@ -24,8 +23,8 @@ pub(crate) struct MemoryListArgs {
     #[arg(long, value_name = "TIME")]
     since: Option<Since>,
     /// Only what was remembered until: 7d, 2026-11-01 (that day included)
-    #[arg(long, value_name = "TIME")]
-    until: Option<Until>,
+    #[arg(long, value_name = "TIME", value_parser = until)]
+    until: Option<i64>,
     /// Those that newer items replace, instead
     #[arg(long)]
     replaced: bool,
@@ -42,7 +41,7 @@ pub(crate) fn run(context: &Context<'_>, args: &MemoryListArgs) -> Result<Exit, 
         who: args.who.clone(),
         session: args.session.clone(),
         since_ms: args.since.map(|since| since.ms),
-        until_ms: args.until.map(|until| until.ms),
+        until_ms: args.until,
         replaced: args.replaced,
     };
     super::warn_of_damage(context, &memory)?;

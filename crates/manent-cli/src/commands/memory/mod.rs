@@ -13,22 +13,17 @@ mod select;
 mod why;
 
 use manent::Memory;
-use manent::memory::{Item, ItemError, Kind, SourceKind};
+use manent::memory::Item;
 use unicode_width::UnicodeWidthStr;
 
 use super::subcommands;
 use crate::commands::prelude::*;
 
-/// What is remembered across sessions: add, forget, list, search, and where it came from
-#[derive(Debug, Args)]
-pub(crate) struct MemoryArgs {
-    #[command(subcommand)]
-    command: MemoryCommand,
-}
-
 subcommands! {
+    /// What is remembered across sessions: add, forget, list, search, and where it came from
     MemoryCommand {
         Add(add::MemoryAddArgs),
+        /// Forget items; `compact` then removes them from the file
         Forget(forget::MemoryForgetArgs),
         List(list::MemoryListArgs),
         Search(search::MemorySearchArgs),
@@ -37,31 +32,21 @@ subcommands! {
         Audit(audit::MemoryAuditArgs),
         Compact(compact::MemoryCompactArgs),
         Inbox(inbox::MemoryInboxArgs),
+        /// Remember what waits in the inbox
         Accept(accept::MemoryAcceptArgs),
+        /// Throw away what waits in the inbox
         Reject(reject::MemoryRejectArgs),
     }
 }
 
-pub(crate) fn run(context: &Context<'_>, args: &MemoryArgs) -> Result<Exit, Failure> {
-    args.command.run(context)
-}
-
 // Items that are named by their numbers, in the memory or in the inbox.
 #[derive(Debug, Args)]
-struct ItemIds {
+pub(crate) struct ItemIds {
     /// The items
     #[arg(value_name = "ID", required = true)]
     ids: Vec<u64>,
     #[command(flatten)]
     wait: Wait,
-}
-
-fn kind(word: &str) -> Result<Kind, ItemError> {
-    word.parse()
-}
-
-fn who(word: &str) -> Result<SourceKind, ItemError> {
-    word.parse()
 }
 
 /// Opens the memory. Writers wait for `wait` while another process writes.

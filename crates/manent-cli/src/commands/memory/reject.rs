@@ -3,17 +3,12 @@
 use super::ItemIds;
 use crate::commands::prelude::*;
 
-/// Throw away what waits in the inbox
-#[derive(Debug, Args)]
-pub(crate) struct MemoryRejectArgs {
-    #[command(flatten)]
-    items: ItemIds,
-}
+pub(crate) type MemoryRejectArgs = ItemIds;
 
 pub(crate) fn run(context: &Context<'_>, args: &MemoryRejectArgs) -> Result<Exit, Failure> {
-    context.store(args.items.wait.time)?.consolidation()?.reject(&args.items.ids)?;
+    context.store(args.wait.time)?.consolidation()?.reject(&args.ids)?;
     let mut output = context.output();
-    for id in &args.items.ids {
+    for id in &args.ids {
         if output.json {
             output.json(&json!({"rejected": id}))?;
         } else {

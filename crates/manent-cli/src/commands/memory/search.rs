@@ -3,7 +3,6 @@
 use manent::memory::{Kind, MemoryHit};
 use manent::{Query, QueryError};
 
-use super::kind;
 use crate::commands::prelude::*;
 use crate::commands::search::{marked_parts, note_more, within};
 
@@ -14,14 +13,14 @@ pub(crate) struct MemorySearchArgs {
     #[arg(value_name = "QUERY")]
     words: Vec<String>,
     /// Only of this kind: fact, pref, context or daily; may be given several times
-    #[arg(long = "kind", value_name = "KIND", value_parser = kind)]
+    #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<Kind>,
     /// Only what was remembered since: 7d, 12h, 2026-11-01
     #[arg(long, value_name = "TIME")]
     since: Option<Since>,
     /// Only what was remembered until: 7d, 2026-11-01 (that day included)
-    #[arg(long, value_name = "TIME")]
-    until: Option<Until>,
+    #[arg(long, value_name = "TIME", value_parser = until)]
+    until: Option<i64>,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,

@@ -1,6 +1,5 @@
 //! `manent retro`: what the runs of skills say, with how sure one may be.
 
-mod every;
 mod text;
 
 use std::collections::BTreeSet;
@@ -11,12 +10,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use manent::Store;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
+use manent_agent::config::{Config, ConfigError, ConsolidationTrigger, RetroInterval, format_duration};
+use manent_agent::kernel::{Kernel, RetroEvent, RetroReport};
+use manent_agent::model_selection::SelectedModel;
+use manent_agent::providers::{Model, Recall};
 use manent_agent::skills::SkillStatus;
 use manent_runs::Runs;
-use manent_runs::retrospective::{LessonChanges, Narrative, Report, ReportQuery};
+use manent_runs::retrospective::{LessonChanges, Narrative, Report, ReportQuery, Reports};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::commands::prelude::*;
-use crate::model::ModelClient;
+use crate::model::{self, ModelClient};
 use crate::new_file::NewFile;
 
 /// Look back on what skills did: how often they succeed, what goes wrong, what changed
@@ -27,8 +34,8 @@ pub(crate) struct RetroArgs {
     #[arg(long, value_name = "TIME")]
     since: Option<Since>,
     /// Only runs until: 7d, 2026-11-01 (that day included)
-    #[arg(long, value_name = "TIME")]
-    until: Option<Until>,
+    #[arg(long, value_name = "TIME", value_parser = until)]
+    until: Option<i64>,
     /// Only in this project, or below it: its path, or the end of it; '.' is the current one
     #[arg(long, value_name = "PATH")]
     project: Option<String>,
@@ -69,10 +76,10 @@ impl RetroArgs {
 
 pub(crate) fn run(context: &Context<'_>, args: &RetroArgs) -> Result<Exit, Failure> {
     if let Some(every) = &args.every {
-        return every::run(context, args, every);
+        return keep_up_to_date(context, args, every);
     }
     if let (Some(since), Some(until)) = (args.since, args.until)
-        && since.ms >= until.ms
+        && since.ms >= until
     {
         let words =
             "--since is not before --until, so there is no time between them; swap them, or leave one out";
@@ -96,7 +103,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RetroArgs) -> Result<Exit, Failu
     let question = ReportQuery {
         now_ms: when::now_ms(),
         since_ms: args.since.map(|since| since.ms),
-        until_ms: args.until.map(|until| until.ms),
+        until_ms: args.until,
         project: project.as_deref(),
         skill: args.skill.as_deref(),
         session: args.session.as_deref(),
@@ -168,18 +175,13 @@ fn narrated(
     }
     let config = context.config_with(&args.model)?;
     let model = ModelClient::choose(&config, store)?;
-    if !model.is_model() {
-        let why = model.why.as_deref().unwrap_or("no model is configured");
-        context.warn(&format!("{why}; the facts are told without the prose"));
-        return Ok(None);
-    }
-    match report.narrate(&mut model.asking()) {
-        Ok(narrative) => Ok(Some(narrative)),
-        Err(why) => {
-            context.warn(&format!("{why}; the facts are told without the prose"));
-            Ok(None)
-        }
-    }
+    let narrative = if model.is_model() {
+        report.narrate(&mut model.asking())
+    } else {
+        Err(model.why.unwrap_or_else(|| "no model is configured".to_owned()))
+    };
+    let warn = |why: &String| context.warn(&format!("{why}; the facts are told without the prose"));
+    Ok(narrative.inspect_err(warn).ok())
 }
 
 fn show(
@@ -217,7 +219,7 @@ fn remember(context: &Context<'_>, args: &RetroArgs, store: &Store, report: &Rep
 }
 
 /// Describes what was added to the memory.
-pub(super) fn remembered_words(done: &LessonChanges) -> String {
+fn remembered_words(done: &LessonChanges) -> String {
     let (added, replaced, known) = (done.added.len(), done.replaced.len(), done.known);
     let retired = match done.retired.len() {
         0 => String::new(),
@@ -236,6 +238,115 @@ fn write_page(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     page.write(bytes).map_err(|e| page.failed(&e))?;
     page.end()
 }
+
+/// Keeps the report up to date as a worker in the foreground, until it is told to end. The work itself is the kernel's,
+/// as in a chat; here it is started, and what it does is told.
+fn keep_up_to_date(context: &Context<'_>, args: &RetroArgs, every: &str) -> Result<Exit, Failure> {
+    let config = configured(context, args, every)?;
+    let store = context.store(args.wait.time)?;
+    let reports = Reports::open(&store)?;
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let (mut interrupt, mut terminate) = {
+        let _guard = runtime.enter();
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
+    let model = worker_model(context, &runtime, &config, &store)?;
+    let kernel = Kernel::start(runtime.handle(), store, model, config.clone(), String::new());
+    let Some(mut reviews) = kernel.reviews() else {
+        return Err(Failure::usage("--every off does nothing; give a time, such as 1d"));
+    };
+    context.note(&format!(
+        "looking every {} whether there are new runs; the report of the last {} is {}; Ctrl-C ends this",
+        config.retro.every,
+        format_duration(config.retro.since),
+        reports.page().display()
+    ));
+    runtime.block_on(async {
+        tokio::select! {
+            () = tell(context, &mut reviews) => {}
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        kernel.end(Duration::ZERO).await;
+        // What it was at stops by itself; what it had just done is told. If it does not stop, the next worker clears up
+        // behind it.
+        let _ = tokio::time::timeout(END_WITHIN, tell(context, &mut reviews)).await;
+    });
+    runtime.shutdown_timeout(Duration::ZERO);
+    Ok(Exit::Done)
+}
+
+/// Returns the configuration with the options that were typed.
+fn configured(context: &Context<'_>, args: &RetroArgs, every: &str) -> Result<Config, Failure> {
+    let mut config = context.config_with(&args.model)?;
+    let usage = |e: ConfigError| Failure::usage(e.to_string());
+    config.set_flag("retro.every", every).map_err(usage)?;
+    if config.retro.every == RetroInterval::Off {
+        return Err(Failure::usage("--every off does nothing; give a time, such as 1d"));
+    }
+    if let Some(since) = args.since {
+        let Some(length) = since.length else {
+            let what =
+                "with --every, --since is a length of time, such as 30d: each report looks back as far";
+            return Err(Failure::usage(what));
+        };
+        config.set_flag("retro.since", &format_duration(length)).map_err(usage)?;
+    }
+    config.retro.remember |= args.remember;
+    config.retro.with_model |= args.wants_model();
+    // Nobody talks here.
+    config.consolidate = ConsolidationTrigger::Off;
+    Ok(config)
+}
+
+/// Nobody is asked unless that is wanted.
+fn worker_model(
+    context: &Context<'_>,
+    runtime: &Runtime,
+    config: &Config,
+    store: &Store,
+) -> Result<Model, Failure> {
+    if !config.retro.with_model {
+        return Ok(Recall::new(store.clone()).into());
+    }
+    let SelectedModel { model, why } = model::select(runtime, config, store)?;
+    if let Some(why) = why {
+        context.warn(&format!("{why}; the facts are told without the prose"));
+    }
+    Ok(model)
+}
+
+/// Tells what is done, a line each time, until there is no more.
+async fn tell(context: &Context<'_>, reviews: &mut Receiver<RetroEvent>) {
+    loop {
+        match reviews.recv().await {
+            Ok(RetroEvent::Made(review)) => tell_of(context, &review),
+            Ok(RetroEvent::Failed(why)) => context.warn(&format!("no report this time: {why}")),
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+fn tell_of(context: &Context<'_>, review: &RetroReport) {
+    let runs = term::count(review.runs);
+    let plural = if review.runs == 1 { "run" } else { "runs" };
+    let alarms = match review.alarms {
+        0 => "nothing got worse".to_owned(),
+        1 => "1 skill got worse or is flaky".to_owned(),
+        n => format!("{n} times a skill got worse or is flaky"),
+    };
+    let whole = if review.whole { "" } else { "; there was no time to read all of them" };
+    let remembered =
+        review.remembered.as_ref().map_or_else(String::new, |r| format!("; {}", remembered_words(r)));
+    context
+        .note(&format!("{runs} {plural}, {alarms}{whole}{remembered}; written to {}", review.page.display()));
+    for trouble in &review.troubles {
+        context.warn(trouble);
+    }
+}
+
+const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// So many skills are named to whoever names one that is not there.
 const NAMES: usize = 8;

@@ -4,6 +4,7 @@ use manent_runs::retrospective::{Narrative, Proportion, Report, SkillStats, Stat
 use unicode_width::UnicodeWidthStr;
 
 use crate::commands::prelude::*;
+use crate::output::aligned;
 
 pub(super) fn print(output: &mut Output, report: &Report, narrative: Option<&Narrative>) -> io::Result<()> {
     let columns = output.columns().unwrap_or(COLUMNS).max(COLUMNS_MIN);
@@ -129,18 +130,11 @@ fn skills(output: &mut Output, report: &Report, columns: usize) -> io::Result<()
     // A column in which nothing stands takes no room.
     let is_empty = |column: usize| cells[1..].iter().all(|row| row[column].is_empty() || row[column] == "-");
     let shown: Vec<usize> = (0..heads.len()).filter(|column| *column < 2 || !is_empty(*column)).collect();
-    let width = |column: &usize| cells.iter().map(|row| row[*column].width()).max().unwrap_or_default();
-    let widths: Vec<usize> = shown.iter().map(width).collect();
-    for (at, row) in cells.iter().enumerate() {
-        let mut line = String::from(" ");
-        for (column, width) in shown.iter().zip(&widths) {
-            let padding = " ".repeat(width - row[*column].width());
-            let is_name = *column < NAMES;
-            let parts = if is_name { [" ", &row[*column], &padding] } else { [" ", &padding, &row[*column]] };
-            line.extend(parts);
-            line.push(' ');
-        }
+    let row = |row: &Vec<String>| shown.iter().map(|column| row[*column].clone()).collect();
+    let rows: Vec<Vec<String>> = cells.iter().map(row).collect();
+    for (at, line) in aligned(&rows, |column| shown[column] >= NAMES).iter().enumerate() {
         let style = if at == 0 { term::FAINT } else { Style::new() };
+        let line = format!("  {line}");
         let line = if output.terminal { term::fit(line.trim_end(), columns) } else { line.trim_end().into() };
         output.line(&[(style, &line)])?;
     }

@@ -14,7 +14,7 @@ pub(crate) struct RunJudgeArgs {
     #[arg(value_name = "RUN_ID|SESSION:SEQ")]
     run: String,
     /// What it was worth; none takes back what was said before
-    #[arg(value_enum, value_name = "VERDICT")]
+    #[arg(value_parser = one_of([("good", Some(true)), ("bad", Some(false)), ("none", None)]), value_name = "VERDICT")]
     worth: Worth,
     /// On which attempt [default: the last one, which makes it the verdict on the run]
     #[arg(long, value_name = "N")]
@@ -29,12 +29,8 @@ pub(crate) struct RunJudgeArgs {
     wait: Wait,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Worth {
-    Good,
-    Bad,
-    None,
-}
+// An alias, because clap takes an `Option` for an argument that may be left out.
+type Worth = Option<bool>;
 
 pub(crate) fn run(context: &Context<'_>, args: &RunJudgeArgs) -> Result<Exit, Failure> {
     let runs = super::runs(context, args.wait.time)?;
@@ -42,11 +38,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RunJudgeArgs) -> Result<Exit, Fa
     let found = find_run(context, &runs, &args.run, only.as_ref())?;
     let name =
         if found.run_id.is_empty() { RunName::Seq(found.seq) } else { RunName::Id(found.run_id.clone()) };
-    let verified = match args.worth {
-        Worth::Good => Some(true),
-        Worth::Bad => Some(false),
-        Worth::None => None,
-    };
+    let verified = args.worth;
     let verdict = NewVerdict {
         run: name,
         attempt: args.attempt,

@@ -23,8 +23,8 @@ pub(crate) struct RunListArgs {
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Only those that ended so; unknown: begun, and never heard of again
-    #[arg(long, value_enum, value_name = "STATUS")]
-    status: Option<Ending>,
+    #[arg(long, value_parser = one_of(ENDINGS), value_name = "STATUS")]
+    status: Option<Status>,
     /// Only in this project, or below it
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
@@ -32,8 +32,8 @@ pub(crate) struct RunListArgs {
     #[arg(long, value_name = "TIME")]
     since: Option<Since>,
     /// Only until: 7d, 2026-11-01 (that day included)
-    #[arg(long, value_name = "TIME")]
-    until: Option<Until>,
+    #[arg(long, value_name = "TIME", value_parser = until)]
+    until: Option<i64>,
     /// Only of this session
     #[arg(long, value_name = "KEY")]
     session: Option<String>,
@@ -42,24 +42,13 @@ pub(crate) struct RunListArgs {
     limit: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Ending {
-    Success,
-    Failed,
-    Unknown,
-    Other,
-}
-
-impl From<Ending> for Status {
-    fn from(ending: Ending) -> Status {
-        match ending {
-            Ending::Success => Status::Success,
-            Ending::Failed => Status::Failure,
-            Ending::Unknown => Status::Unknown,
-            Ending::Other => Status::Other,
-        }
-    }
-}
+/// The values of `--status`.
+const ENDINGS: [(&str, Status); 4] = [
+    ("success", Status::Success),
+    ("failed", Status::Failure),
+    ("unknown", Status::Unknown),
+    ("other", Status::Other),
+];
 
 pub(crate) fn run(context: &Context<'_>, args: &RunListArgs) -> Result<Exit, Failure> {
     let runs = super::runs(context, Duration::ZERO)?;
@@ -144,10 +133,10 @@ fn is_wanted(args: &RunListArgs, projects: Option<&[String]>, run: &Run<'_>) -> 
     };
     args.skill.as_ref().is_none_or(|skill| run.skill == *skill)
         && args.model.as_ref().is_none_or(uses)
-        && args.status.is_none_or(|status| run.status == Status::from(status))
+        && args.status.is_none_or(|status| run.status == status)
         && projects.is_none_or(|projects| projects.iter().any(|project| run.is_in(project)))
         && args.since.is_none_or(|since| run.at_ms.is_some_and(|ms| ms >= since.ms))
-        && args.until.is_none_or(|until| run.at_ms.is_some_and(|ms| ms < until.ms))
+        && args.until.is_none_or(|until| run.at_ms.is_some_and(|ms| ms < until))
 }
 
 /// The order of runs: by time, then by their place in the logs.
@@ -176,63 +165,40 @@ impl NewestRuns {
     }
 }
 
-/// The members of a run that a list shows.
+/// A run in a list.
 #[derive(Debug)]
 struct Row {
     at_ms: Option<i64>,
     session: SessionKey,
-    seq: u64,
     status: Status,
-    final_status: String,
-    run_id: String,
-    timestamp: String,
-    skill: String,
-    phase: String,
-    model: String,
-    project: String,
-    attempts: usize,
-    duration_ms: Option<u64>,
-    oddities: usize,
     /// Somebody said afterwards how it ended.
     judged: Option<VerdictRef>,
     note: String,
+    /// The JSON object of the run, which the table shows a part of, without the verdict.
+    members: Value,
 }
 
 impl Row {
     fn new(session: &SessionKey, run: &Run<'_>) -> Row {
         let last = run.attempts.last().map_or("", |attempt| &attempt.model);
         let model = if run.model_used.is_empty() { last } else { &run.model_used };
-        Row {
-            at_ms: run.at_ms,
-            session: session.clone(),
-            seq: run.seq,
-            status: run.status,
-            final_status: short(&run.final_status),
-            run_id: short(&run.run_id),
-            timestamp: short(&run.timestamp),
-            skill: short(&run.skill),
-            phase: short(&run.phase),
-            model: short(model),
-            project: short(&run.project_root),
-            attempts: run.attempts.len(),
-            duration_ms: run.duration_ms,
-            oddities: run.oddities.len(),
-            judged: run.judged,
-            note: String::new(),
-        }
+        let members = json!({
+            "session": session.as_str(), "seq": run.seq, "run_id": short(&run.run_id),
+            "timestamp": short(&run.timestamp), "status": run.status.word(),
+            "final_status": short(&run.final_status), "skill": short(&run.skill), "phase": short(&run.phase),
+            "model": short(model), "attempts": run.attempts.len(), "duration_ms": run.duration_ms,
+            "project_root": short(&run.project_root), "oddities": run.oddities.len(),
+        });
+        let (session, note) = (session.clone(), String::new());
+        Row { at_ms: run.at_ms, session, status: run.status, judged: run.judged, note, members }
     }
 
     fn json(&self) -> Value {
-        let judged = self.judged.map(|judged| {
+        let mut members = self.members.clone();
+        members["judged"] = self.judged.map_or(Value::Null, |judged| {
             json!({"seq": judged.seq, "timestamp": judged.at_ms.map(when::format_ms), "note": self.note})
         });
-        json!({
-            "session": self.session.as_str(), "seq": self.seq, "run_id": self.run_id,
-            "timestamp": self.timestamp, "status": self.status.word(), "final_status": self.final_status,
-            "skill": self.skill, "phase": self.phase, "model": self.model, "attempts": self.attempts,
-            "duration_ms": self.duration_ms, "project_root": self.project, "oddities": self.oddities,
-            "judged": judged,
-        })
+        members
     }
 }
 
@@ -246,34 +212,31 @@ fn short(text: &str) -> String {
 
 fn table(rows: &[Row], output: &mut Output) -> io::Result<()> {
     let now = when::now_ms();
-    let cell = |text: &str| match term::fit(&term::line(text), CELL_COLUMNS).into_owned() {
+    let cell = |text: &Value| match term::fit(&term::line(text.as_str().unwrap_or("")), CELL_COLUMNS) {
         text if text.is_empty() => "-".to_owned(),
-        text => text,
+        text => text.into_owned(),
     };
     let at = |row: &Row| row.at_ms.map_or_else(|| "-".to_owned(), |ms| when::shown(ms, now, output.terminal));
-    let cells: Vec<[String; 7]> = rows
-        .iter()
-        .map(|row| {
-            [
-                at(row),
-                row.status.word().to_owned(),
-                cell(&row.skill),
-                cell(&row.model),
-                row.attempts.to_string(),
-                row.duration_ms.map_or_else(|| "-".to_owned(), term::lasting),
-                format!("{}:{}", term::line(row.session.as_str()), row.seq),
-            ]
-        })
-        .collect();
-    let heads = ["WHEN", "STATUS", "SKILL", "MODEL", "TRIES", "TOOK", "RUN"];
-    let widths = column_widths(&heads, &cells);
-    let parts = |row: [&str; 7]| {
-        let pad = |column: usize| format!("{}  ", term::pad(row[column], widths[column]));
-        [pad(0), pad(1), [2, 3, 4, 5].map(pad).concat() + row[6]]
+    let mut cells = vec![["WHEN", "STATUS", "SKILL", "MODEL", "TRIES", "TOOK", "RUN"].map(str::to_owned)];
+    cells.extend(rows.iter().map(|row| {
+        let Row { session, status, members, .. } = row;
+        [
+            at(row),
+            status.word().to_owned(),
+            cell(&members["skill"]),
+            cell(&members["model"]),
+            members["attempts"].to_string(),
+            members["duration_ms"].as_u64().map_or_else(|| "-".to_owned(), term::lasting),
+            format!("{}:{}", term::line(session.as_str()), members["seq"]),
+        ]
+    }));
+    let widths = column_widths(&cells);
+    let parts = |row: &[String; 7]| {
+        let pad = |column: usize| format!("{}  ", term::pad(&row[column], widths[column]));
+        [pad(0), pad(1), [2, 3, 4, 5].map(pad).concat() + &row[6]]
     };
-    let [when, status, rest] = parts(heads);
-    output.line(&[(term::FAINT, &format!("{when}{status}{rest}"))])?;
-    for (row, cells) in rows.iter().zip(&cells) {
+    output.line(&[(term::FAINT, &parts(&cells[0]).concat())])?;
+    for (row, cells) in rows.iter().zip(&cells[1..]) {
         let judged = row.judged.map_or_else(String::new, |judged| {
             let at = judged
                 .at_ms
@@ -281,7 +244,7 @@ fn table(rows: &[Row], output: &mut Output) -> io::Result<()> {
             let colon = if row.note.is_empty() { "" } else { ": " };
             format!("  judged{at}{colon}{}", term::fit(&term::line(&row.note), CELL_COLUMNS))
         });
-        let [when, status, rest] = parts(cells.each_ref().map(String::as_str));
+        let [when, status, rest] = parts(cells);
         output.line(&[
             (Style::new(), &when),
             (super::style_of(row.status), &status),

@@ -168,12 +168,9 @@ fn show(terminal: bool, pieces: &Receiver<Vec<u8>>, shared: &Shared) -> io::Resu
 
 /// Returns the number of bytes that can be shown: all but a character at the end that is not complete yet.
 fn whole_characters(bytes: &[u8]) -> usize {
-    let start = bytes.len().saturating_sub(3);
-    let begins = |at: &usize| bytes[*at] >= 0xC0;
-    match (start..bytes.len()).rev().find(begins) {
-        Some(at) if std::str::from_utf8(&bytes[at..]).is_err_and(|e| e.error_len().is_none()) => at,
-        _ => bytes.len(),
-    }
+    let last = bytes.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
+    let is_begun = std::str::from_utf8(last).is_err_and(|e| e.error_len().is_none());
+    if is_begun { bytes.len() - last.len() } else { bytes.len() }
 }
 
 /// The memory that pieces may take while they wait to be shown.

@@ -18,14 +18,8 @@ use manent_runs::{ReadSummary, Run, Runs, Status};
 use super::subcommands;
 use crate::commands::prelude::*;
 
-/// What skills did, with every attempt: run and record, list, show, judge
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    #[command(subcommand)]
-    command: RunCommand,
-}
-
 subcommands! {
+    /// What skills did, with every attempt: run and record, list, show, judge
     RunCommand {
         Exec(exec::RunExecArgs),
         Record(record::RunRecordArgs),
@@ -33,10 +27,6 @@ subcommands! {
         Show(show::RunShowArgs),
         Judge(judge::RunJudgeArgs),
     }
-}
-
-pub(crate) fn run(context: &Context<'_>, args: &RunArgs) -> Result<Exit, Failure> {
-    args.command.run(context)
 }
 
 /// Opens the runs of the store. Writers wait for `wait` while another process writes.

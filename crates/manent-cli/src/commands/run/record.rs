@@ -3,6 +3,7 @@
 //! Entries that arrive together are committed together, by session. One entry that cannot be recorded keeps none of the
 //! others out: it is named, and the exit code says that there was one.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 
 use manent::{Durability, SessionKey};
@@ -10,7 +11,7 @@ use manent_runs::{NewEntry, Oddity, RunReceipt, Runs};
 
 use crate::commands::prelude::*;
 use crate::input::{InputLine, InputLines, too_large};
-use crate::output::receipt_json;
+use crate::output::{ReceiptOutput, receipt_json};
 
 /// Record runs that another program made: one JSON entry, or one a line on standard input
 #[derive(Debug, Args)]
@@ -23,8 +24,8 @@ pub(crate) struct RunRecordArgs {
     #[arg(value_name = "JSON")]
     second: Option<String>,
     /// What a receipt promises: sync and group survive power loss, flush survives kill -9
-    #[arg(long, value_enum, default_value_t, value_name = "LEVEL")]
-    durability: DurabilityLevel,
+    #[arg(long, value_parser = durability(), default_value = "sync", value_name = "LEVEL")]
+    durability: Durability,
     #[command(flatten)]
     wait: Wait,
 }
@@ -35,8 +36,8 @@ pub(crate) fn run(context: &Context<'_>, args: &RunRecordArgs) -> Result<Exit, F
         context,
         runs: super::runs(context, args.wait.time)?,
         session,
-        durability: args.durability.into(),
-        output: Some(context.output()),
+        durability: args.durability,
+        output: ReceiptOutput(Some(context.output())),
         batch: Vec::new(),
         worst: Exit::Done,
         oddities: 0,
@@ -71,8 +72,7 @@ struct Recorder<'a> {
     /// `None` for the session that each entry names.
     session: Option<SessionKey>,
     durability: Durability,
-    /// The output for receipts, until its reader has left.
-    output: Option<Output>,
+    output: ReceiptOutput,
     batch: Vec<Waiting>,
     worst: Exit,
     /// The number of entries with oddities.
@@ -163,12 +163,11 @@ impl Recorder<'_> {
     fn commit(&mut self) -> Result<(), Failure> {
         let mut batch = std::mem::take(&mut self.batch);
         let mut receipts: Vec<Option<RunReceipt>> = vec![None; batch.len()];
-        let mut order: Vec<usize> = (0..batch.len()).collect();
-        order.sort_by(|a, b| batch[*a].session.cmp(&batch[*b].session));
-        let of_one = order.chunk_by(|a, b| batch[*a].session == batch[*b].session);
-        let groups: Vec<Vec<usize>> = of_one.map(<[usize]>::to_vec).collect();
-        for group in groups {
-            let session = batch[group[0]].session.clone();
+        let mut groups: BTreeMap<SessionKey, Vec<usize>> = BTreeMap::new();
+        for (nth, waiting) in batch.iter().enumerate() {
+            groups.entry(waiting.session.clone()).or_default().push(nth);
+        }
+        for (session, group) in groups {
             let entries: Vec<NewEntry> = group.iter().filter_map(|nth| batch[*nth].entry.take()).collect();
             match self.runs.record(&session, &entries, self.durability) {
                 Ok(recorded) => {
@@ -190,11 +189,9 @@ impl Recorder<'_> {
                 self.remark(waiting);
             }
             self.doubt(waiting, &recorded);
-            let told = self.tell(waiting, &recorded);
-            self.check_output(told)?;
+            self.output.write(|output| print(output, waiting, &recorded))?;
         }
-        let flushed = self.output.as_mut().map_or(Ok(()), Output::flush);
-        Ok(self.check_output(flushed)?)
+        Ok(self.output.write(Output::flush)?)
     }
 
     /// Names an entry that was recorded before, and of which nobody knows whether it is as durable as asked.
@@ -225,33 +222,6 @@ impl Recorder<'_> {
         }
     }
 
-    fn tell(&mut self, waiting: &Waiting, recorded: &RunReceipt) -> io::Result<()> {
-        let Some(output) = &mut self.output else { return Ok(()) };
-        let RunReceipt { run_id, receipt, repeated, .. } = recorded;
-        let session = &waiting.session;
-        if output.json {
-            let mut line = receipt_json(session, Some(receipt));
-            line["run_id"] = run_id.as_str().into();
-            line["repeated"] = (*repeated).into();
-            line["oddities"] = waiting.oddities.iter().map(Oddity::to_string).collect();
-            return output.json(&line);
-        }
-        let before = if *repeated { "  recorded before" } else { "" };
-        let text = format!("{} {}  {}", term::line(session.as_str()), receipt.seq, term::line(run_id));
-        output.line(&[(Style::new(), &text), (term::FAINT, before)])
-    }
-
-    /// Drops the output for receipts if its reader has left. The entries go on being kept: that is what was asked for.
-    fn check_output(&mut self, written: io::Result<()>) -> io::Result<()> {
-        match written {
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {
-                self.output = None;
-                Ok(())
-            }
-            written => written,
-        }
-    }
-
     fn sum_up(&self) {
         if self.refused > TOLD_MAX {
             let message =
@@ -266,6 +236,21 @@ impl Recorder<'_> {
             self.context.warn(&format!("{} entries are odd in some way", term::count(self.oddities)));
         }
     }
+}
+
+fn print(output: &mut Output, waiting: &Waiting, recorded: &RunReceipt) -> io::Result<()> {
+    let RunReceipt { run_id, receipt, repeated, .. } = recorded;
+    let session = &waiting.session;
+    if output.json {
+        let mut line = receipt_json(session, Some(receipt));
+        line["run_id"] = run_id.as_str().into();
+        line["repeated"] = (*repeated).into();
+        line["oddities"] = waiting.oddities.iter().map(Oddity::to_string).collect();
+        return output.json(&line);
+    }
+    let before = if *repeated { "  recorded before" } else { "" };
+    let text = format!("{} {}  {}", term::line(session.as_str()), receipt.seq, term::line(run_id));
+    output.line(&[(Style::new(), &text), (term::FAINT, before)])
 }
 
 const BATCH_ENTRIES_MAX: usize = 256;

@@ -29,6 +29,7 @@ use super::live_output::LiveOutput;
 use crate::commands::prelude::*;
 use crate::commands::skills::skills_here;
 use crate::context::user_home;
+use crate::output::ReceiptOutput;
 
 pub(crate) fn run(context: &Context<'_>, args: &RunExecArgs) -> Result<Exit, Failure> {
     let session = session_key(&args.session)?;
@@ -251,7 +252,10 @@ impl Work<'_> {
         attempt.output_summary = summary(&outcome, &text);
         attempt.runner_output = text;
         record_notes(attempt, &outcome.notes);
-        attempt.exit_code = code_of(&outcome);
+        attempt.exit_code = match outcome.ending {
+            CommandEnd::Exit(code) => Some(code.into()),
+            _ => None,
+        };
         self.class_of(&outcome, "exit").clone_into(&mut attempt.error_class);
         notes.extend(outcome.notes);
         let is_missing = matches!(outcome.ending, CommandEnd::Exit(126 | 127));
@@ -356,13 +360,6 @@ fn unchecked(ending: CommandEnd) -> Option<Unchecked> {
     Some(Unchecked { why, is_missing })
 }
 
-fn code_of(outcome: &CommandOutcome) -> Option<i64> {
-    match outcome.ending {
-        CommandEnd::Exit(code) => Some(code.into()),
-        _ => None,
-    }
-}
-
 /// Returns the ending of a command and the last line that it wrote.
 fn summary(outcome: &CommandOutcome, output: &str) -> String {
     let last = output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -404,12 +401,11 @@ fn tell(
         (_, None) => Exit::Failed,
     };
     if context.global.json {
-        let mut output = context.output();
-        match output.json(&json_of(started, &ended, &recorded)).and_then(|()| output.flush()) {
-            // Whoever listened has left; the exit code is of the command all the same.
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
-            told => told?,
-        }
+        // If whoever listened has left, the exit code is of the command all the same.
+        ReceiptOutput(Some(context.output())).write(|output| {
+            output.json(&json_of(started, &ended, &recorded))?;
+            output.flush()
+        })?;
     }
     if let Some(error) = last.refused {
         return Err(error.into());

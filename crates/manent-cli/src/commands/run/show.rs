@@ -7,7 +7,7 @@ use manent::SessionKey;
 use manent_runs::{Attempt, Oddity, RecordRange, Run, Runs, Status, Verdict, VerdictRef};
 use serde_json::value::RawValue;
 
-use super::{FoundRun, find_run};
+use super::find_run;
 use crate::commands::prelude::*;
 
 /// Show everything of one run
@@ -21,29 +21,18 @@ pub(crate) struct RunShowArgs {
 pub(crate) fn run(context: &Context<'_>, args: &RunShowArgs) -> Result<Exit, Failure> {
     let runs = super::runs(context, Duration::ZERO)?;
     let found = find_run(context, &runs, &args.run, None)?;
-    print_found(context, &runs, &found, &mut context.output())
-}
-
-fn print_found(
-    context: &Context<'_>,
-    runs: &Runs,
-    found: &FoundRun,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
+    let mut output = context.output();
     let mut printed = None;
     let seen = runs.each(&found.session, |run| {
         if run.seq != found.seq || run.run_id != found.run_id {
             return ControlFlow::Continue(());
         }
-        let said = said_afterwards(runs, &found.session, run);
-        printed = Some(if output.json {
-            print_json(&found.session, run, &said, output)
-        } else {
-            print(&found.session, run, &said, output)
-        });
+        let said = said_afterwards(&runs, &found.session, run);
+        let print = if output.json { print_json } else { print };
+        printed = Some(print(&found.session, run, &said, &mut output));
         ControlFlow::Break(())
     })?;
-    super::warn_of_damage(context, runs, &found.session, &seen);
+    super::warn_of_damage(context, &runs, &found.session, &seen);
     let Some(printed) = printed else {
         let what = format!("the run {} is gone; look again with `manent run list`", found.name());
         return Err(Failure::not_found(what));

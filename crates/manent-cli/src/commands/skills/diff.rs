@@ -8,16 +8,11 @@ use manent_agent::skills::{
 use super::{Folder, SkillsHere};
 use crate::commands::prelude::*;
 
-/// Show how the skills of a folder differ from what was trusted
-#[derive(Debug, Args)]
-pub(crate) struct SkillsDiffArgs {
-    #[command(flatten)]
-    folder: Folder,
-}
+pub(crate) type SkillsDiffArgs = Folder;
 
 pub(crate) fn run(context: &Context<'_>, args: &SkillsDiffArgs) -> Result<Exit, Failure> {
     let here = SkillsHere::open(context)?;
-    let dir = args.folder.dir.clone().unwrap_or_else(|| here.cwd.clone());
+    let dir = args.dir.clone().unwrap_or_else(|| here.cwd.clone());
     let folder = here.project(&dir);
     let skills = here.skills_of(context, folder.clone());
     let trust = TrustedFolders::load(&here.store).of(&folder);

@@ -2,11 +2,9 @@
 
 use manent::tokens::Tokens;
 use manent_agent::skills::Skill;
-use unicode_width::UnicodeWidthStr;
 
 use super::SkillsHere;
 use crate::commands::prelude::*;
-use crate::output::column_widths;
 
 /// List the skills, and say which are used
 #[derive(Debug, Args)]
@@ -43,36 +41,22 @@ fn tokens_of(skill: &Skill) -> u64 {
 }
 
 fn table(skills: &[Skill], output: &mut Output) -> io::Result<()> {
-    let cells = skills.iter().map(|skill| {
+    let mut cells = vec![["SKILL", "FROM", "TOKENS", "WARNINGS", "STATE"].map(str::to_owned).to_vec()];
+    cells.extend(skills.iter().map(|skill| {
         let state = match super::reason(skill) {
             Some(why) => format!("{}: {why}", skill.standing.word()),
             None if skill.manifest.disable_model_invocation => "used, by you only".to_owned(),
             None => "used".to_owned(),
         };
-        [
+        vec![
             term::fit(&term::line(skill.name()), NAME_COLUMNS).into_owned(),
             skill.origin.word().to_owned(),
             term::count(tokens_of(skill)),
             skill.problems.len().to_string(),
             term::line(&state).into_owned(),
         ]
-    });
-    let cells: Vec<[String; 5]> = cells.collect();
-    let heads = ["SKILL", "FROM", "TOKENS", "WARNINGS", "STATE"];
-    let widths = column_widths(&heads, &cells);
-    let columns = output.columns();
-    let line = |[name, origin, tokens, warnings, state]: [&str; 5]| {
-        let (name, origin) = (term::pad(name, widths[0]), term::pad(origin, widths[1]));
-        let (tokens_width, warnings_width) = (widths[2], widths[3]);
-        let front = format!("{name}  {origin}  {tokens:>tokens_width$}  {warnings:>warnings_width$}  ");
-        let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(front.width()));
-        format!("{front}{}", term::fit(state, room.max(STATE_COLUMNS_MIN)))
-    };
-    output.line(&[(term::FAINT, &line(heads))])?;
-    for row in &cells {
-        output.plain(&line(row.each_ref().map(String::as_str)))?;
-    }
-    Ok(())
+    }));
+    output.table(cells, |column| matches!(column, 2 | 3), STATE_COLUMNS_MIN)
 }
 
 const NAME_COLUMNS: usize = 64;

@@ -20,33 +20,26 @@ use super::subcommands;
 use crate::commands::prelude::*;
 use crate::context::user_home;
 
-/// What models can be taught by files: list, show, check skills, and whose are used
-#[derive(Debug, Args)]
-pub(crate) struct SkillsArgs {
-    #[command(subcommand)]
-    command: SkillsCommand,
-}
-
 subcommands! {
+    /// What models can be taught by files: list, show, check skills, and whose are used
     #[command(after_help = PLACES)]
     SkillsCommand {
         List(list::SkillsListArgs),
         Show(show::SkillsShowArgs),
         Validate(validate::SkillsValidateArgs),
         Doctor(doctor::SkillsDoctorArgs),
+        /// Show how the skills of a folder differ from what was trusted
         Diff(diff::SkillsDiffArgs),
+        /// Use the skills of a folder as they are now, and show what changed since they were last trusted
         Trust(trust::SkillsTrustArgs),
+        /// No longer use the skills of a folder
         Untrust(untrust::SkillsUntrustArgs),
     }
 }
 
-pub(crate) fn run(context: &Context<'_>, args: &SkillsArgs) -> Result<Exit, Failure> {
-    args.command.run(context)
-}
-
 // The folder whose skills are trusted or not.
 #[derive(Debug, Args)]
-struct Folder {
+pub(crate) struct Folder {
     /// The folder, or one in it [default: where you are]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,

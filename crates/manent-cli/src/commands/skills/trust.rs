@@ -8,16 +8,11 @@ use manent_agent::skills::{Skill, SkillDifference, SkillError, TrustState, Trust
 use super::{Folder, SkillsHere, diff};
 use crate::commands::prelude::*;
 
-/// Use the skills of a folder as they are now, and show what changed since they were last trusted
-#[derive(Debug, Args)]
-pub(crate) struct SkillsTrustArgs {
-    #[command(flatten)]
-    folder: Folder,
-}
+pub(crate) type SkillsTrustArgs = Folder;
 
 pub(crate) fn run(context: &Context<'_>, args: &SkillsTrustArgs) -> Result<Exit, Failure> {
     let here = SkillsHere::open(context)?;
-    let dir = args.folder.dir.clone().unwrap_or_else(|| here.cwd.clone());
+    let dir = args.dir.clone().unwrap_or_else(|| here.cwd.clone());
     let folder = here.project(&dir);
     // A path of something else than a directory would wait for one to come.
     here.disk

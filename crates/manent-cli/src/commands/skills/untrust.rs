@@ -6,16 +6,11 @@ use super::trust::print_trust;
 use super::{Folder, SkillsHere};
 use crate::commands::prelude::*;
 
-/// No longer use the skills of a folder
-#[derive(Debug, Args)]
-pub(crate) struct SkillsUntrustArgs {
-    #[command(flatten)]
-    folder: Folder,
-}
+pub(crate) type SkillsUntrustArgs = Folder;
 
 pub(crate) fn run(context: &Context<'_>, args: &SkillsUntrustArgs) -> Result<Exit, Failure> {
     let here = SkillsHere::open(context)?;
-    let dir = args.folder.dir.clone().unwrap_or_else(|| here.cwd.clone());
+    let dir = args.dir.clone().unwrap_or_else(|| here.cwd.clone());
     // What is gone is named as it was noted: by its whole path.
     let folder = here.project(&here.cwd.join(dir));
     let trusted = TrustedFolders::load(&here.store);

@@ -29,10 +29,7 @@ pub(crate) fn run(context: &Context<'_>, args: &SkillsValidateArgs) -> Result<Ex
     for path in &args.paths {
         match at(&here, path) {
             Ok(found) => skills.extend(found),
-            Err(failure) => {
-                context.complain(&failure);
-                worst = worst.max(failure.exit);
-            }
+            Err(failure) => worst = worst.max(context.complain_of(Err(failure))),
         }
     }
     let mut output = context.output();
