@@ -164,7 +164,7 @@ pub(crate) fn receipt_json(session: &SessionKey, receipt: Option<&Receipt>) -> V
 /// Returns the widths of the columns of a table.
 pub(crate) fn column_widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
     let count = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or_default();
-    let width = |column| rows.iter().map(|row| row.as_ref()[column].width()).max().unwrap_or_default();
+    let width = |column: usize| rows.iter().map(|row| row.as_ref()[column].width()).max().unwrap_or_default();
     (0..count).map(width).collect()
 }
 

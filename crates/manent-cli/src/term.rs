@@ -25,7 +25,12 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     replaced(text, obeyed, |c| match c {
         // Valid JSON has these only between its tokens.
         '\t' | '\n' | '\r' => " ".to_owned(),
-        c => c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+        c => c
+            .encode_utf16(&mut [0; 2])
+            .iter()
+            .map(|unit| format!("\\u{unit:04x}"))
+            .collect::<Vec<_>>()
+            .concat(),
     })
 }
 

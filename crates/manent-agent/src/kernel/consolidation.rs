@@ -23,7 +23,8 @@ pub(super) struct ConsolidationActor {
     waiting: Arc<Sessions>,
 }
 
-/// Sessions with the number of their new answers and the time of the last. Kept beside the mailbox, so that no session is forgotten because that is full.
+/// Sessions with the number of their new answers and the time of the last. Kept beside the mailbox, so that no
+/// session is forgotten because that is full.
 type Sessions = Mutex<HashMap<SessionKey, (u32, Instant)>>;
 
 #[derive(Debug)]

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `mod.rs` | [`Kernel`]: opening conversations, ending all of them |
 //! | `actor.rs` | the generic actor: mailbox, supervision, restart; the queue for blocking work |
-//! | `conversation.rs` | [`Conversation`]: the handle of one conversation, and its actor: from a question to its answer |
+//! | `conversation.rs` | [`Conversation`]: the handle of a conversation, and its actor, from a question to its answer |
 //! | `model_call.rs` | calls of models, and events of their answers |
 //! | `tool_runner.rs` | calls of tools: decided on, run, recorded |
 //! | `skill_runs.rs` | skills as a tool, and the record of their runs |

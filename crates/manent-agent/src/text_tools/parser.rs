@@ -138,7 +138,8 @@ impl AnswerParser {
         self.look_at = rest.len() + rest.len() / 4 + 1;
     }
 
-    /// Decides on the beginning of `rest`, whose first character is `c`. Returns its length, or `None` if more is needed.
+    /// Decides on the beginning of `rest`, whose first character is `c`. Returns its length, or `None` if more is
+    /// needed.
     fn step(&mut self, c: char, rest: &str, is_end: bool) -> Option<usize> {
         match &mut self.state {
             State::Text => return self.text(c, rest, is_end),

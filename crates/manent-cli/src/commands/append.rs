@@ -41,7 +41,6 @@ pub(crate) struct AppendArgs {
 pub(crate) fn run(context: &Context<'_>, args: &AppendArgs) -> Result<Exit, Failure> {
     let store = context.store(args.wait.time)?;
     let key = live_key(&store, &args.key)?;
-
     // Input first: the lease is not held while somebody types.
     let first = if args.jsonl { None } else { Some(text_of(context, args)?) };
     let session = store.session(&key)?;

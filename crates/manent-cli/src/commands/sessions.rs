@@ -158,7 +158,9 @@ fn table(rows: &[&Summary], with_ids: bool, output: &mut Output) -> io::Result<(
         ]
     }));
     if !with_ids {
-        cells.iter_mut().for_each(|row| drop(row.remove(1)));
+        for row in &mut cells {
+            row.remove(1);
+        }
     }
     let numbers = if with_ids { [2, 4] } else { [1, 3] };
     output.table(cells, |column| numbers.contains(&column), TITLE_COLUMNS_MIN)

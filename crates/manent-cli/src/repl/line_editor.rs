@@ -221,7 +221,7 @@ impl Hinter for Completer {
 }
 
 /// Says why Enter does not send.
-struct Open;
+pub(super) struct Open;
 
 impl rustyline::hint::Hint for Open {
     fn display(&self) -> &'static str {
