@@ -281,6 +281,7 @@ fn is_quote(c: char) -> bool {
 }
 
 /// Text that was typed, before it is known what `OR` means.
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of the text that was typed")]
 struct Piece {
     phrase: Phrase,
     excluded: bool,

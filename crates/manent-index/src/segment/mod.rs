@@ -315,12 +315,11 @@ impl<const N: usize> Column<N> {
         let slot = self.parts.get((page - self.begin / PAGE_BYTES as u64) as usize);
         let Some(slot) = slot.filter(|_| at + N as u64 <= self.end) else { return Ok(None) };
         let start = (page * PAGE_BYTES as u64).max(self.begin);
-        let part = match slot.get() {
-            Some(part) => part,
-            None => {
-                let part = self.pages.read(start..((page + 1) * PAGE_BYTES as u64).min(self.end))?;
-                slot.get_or_init(|| part)
-            }
+        let part = if let Some(part) = slot.get() {
+            part
+        } else {
+            let part = self.pages.read(start..((page + 1) * PAGE_BYTES as u64).min(self.end))?;
+            slot.get_or_init(|| part)
         };
         match part.get((at - start) as usize..).and_then(<[u8]>::first_chunk) {
             Some(value) => Ok(Some(*value)),

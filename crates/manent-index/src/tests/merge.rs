@@ -41,7 +41,7 @@ fn told(segment: &Segment) -> Told {
         let norm = segment.norms().unwrap()[doc as usize];
         (norm, role(doc), segment.seconds().unwrap().of(doc), segment.record_ref(doc).unwrap())
     };
-    Told { words, turns: (0..segment.turns).map(turn).collect(), runs: segment.runs.to_vec() }
+    Told { words, turns: (0..segment.turns).map(turn).collect(), runs: segment.runs.clone() }
 }
 
 #[test]
