@@ -28,11 +28,14 @@ pub(super) struct FileEdit {
     pub(super) message: String,
 }
 
+/// Computes the edit of a file from its current content.
+type ComputeEdit = dyn Fn(&Workspace, &ResolvedPath) -> Result<FileEdit, ToolError> + Send + Sync;
+
 /// A call that changes one file. The edit is computed once, so that what is applied is what was shown.
 struct EditJob {
     workspace: Arc<Workspace>,
     file: ResolvedPath,
-    compute: Box<dyn Fn(&Workspace, &ResolvedPath) -> Result<FileEdit, ToolError> + Send + Sync>,
+    compute: Box<ComputeEdit>,
     edit: OnceLock<Result<FileEdit, ToolError>>,
 }
 

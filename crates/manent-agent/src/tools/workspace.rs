@@ -63,7 +63,7 @@ impl Workspace {
     pub(super) fn without(&self, patterns: &[String]) -> Result<Workspace, ToolError> {
         let mut set = GlobSetBuilder::new();
         for pattern in patterns {
-            set.add(glob(pattern).map_err(|why| ToolError::Refused(why))?);
+            set.add(glob(pattern).map_err(ToolError::Refused)?);
         }
         let without = set.build().map_err(|e| ToolError::Refused(e.to_string()))?;
         Ok(Workspace { without, ..self.clone() })

@@ -131,7 +131,10 @@ fn manifest(recipe: &Recipe, gathered: &Gathered, chosen: &Selection, made: &Dat
     let counts = &made.counts;
     let left_out: Map<String, Value> =
         counts.left_out.iter().map(|(why, count)| (why.word().to_owned(), json!(count))).collect();
-    let file = |file: &DatasetFile| json!({"name": file.name, "rows": file.rows, "bytes": file.bytes, "blake3": file.hash});
+    let file = |file: &DatasetFile| {
+        let DatasetFile { name, rows, bytes, hash, .. } = file;
+        json!({"name": name, "rows": rows, "bytes": bytes, "blake3": hash})
+    };
     json!({
         "manifest_version": MANIFEST_VERSION,
         "made_by": concat!("manent/", env!("CARGO_PKG_VERSION")),

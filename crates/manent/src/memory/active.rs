@@ -36,8 +36,8 @@ pub(crate) struct ActiveItems {
     items: Option<Arc<dyn StreamReader>>,
     /// Every item, in the order of the file.
     slots: Vec<Slot>,
-    /// The slots of each id that are not forgotten. `None` while ids rise from slot to slot, as they do in files that we
-    /// write: then an id is found without a map.
+    /// The slots of each id that are not forgotten. `None` while ids rise from slot to slot, as they do in files that
+    /// we write: then an id is found without a map.
     by_id: Option<HashMap<u64, Vec<u32>>>,
     /// False while times and ids rise from slot to slot.
     is_unordered: bool,
