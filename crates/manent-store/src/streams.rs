@@ -43,7 +43,7 @@
 //! # Writing a backend
 //!
 //! A backend that keeps lines in rows, such as the tables of a database, gets its reader and most of its writer from
-//! [`rows`](crate::rows), and leases and locks between threads from [`ThreadLocks`](crate::thread_locks::Holders).
+//! [`rows`](crate::rows), and leases and locks between threads from [`ThreadLocks`](crate::thread_locks::ThreadLocks).
 //! [`KeyIndex`](manent_log::KeyIndex) finds records by their keys; it is kept between appends, so that a stream is read
 //! once and then only as far as it grew. [`StreamFilter::takes`], [`StreamFilter::arrange`] and [`compare_streams`]
 //! answer [`Streams::list`] and [`Streams::changes`] from a list of everything. [`InMemory`](crate::InMemory) is made
