@@ -201,10 +201,6 @@ fn somebody_who_swaps_links_all_the_time_gets_nothing() {
     swapping.join().unwrap();
     std::fs::remove_file(world.path("work/flip")).unwrap();
     world.link("flip", "real");
-    assert_eq!(
-        read().unwrap().run(&|| false).failed,
-        false,
-        "the same path can be read when it stays inside"
-    );
+    assert!(!read().unwrap().run(&|| false).failed, "the same path can be read when it stays inside");
     assert_eq!(super::walk(&world.path("elsewhere")).len(), 1, "nothing was written there");
 }

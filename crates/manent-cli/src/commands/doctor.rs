@@ -340,9 +340,12 @@ impl Doctor<'_> {
         let verify = format!("`manent verify {named}` tells more");
         if let Some(why) = &session.unread {
             match store.verify_moving(at, &mut |_, _| {}) {
-                // Removed, or moved and sound, since it was listed.
+                // Removed, or moved and sound, since it was listed. A file of another program has no id: it may have
+                // been renamed away and back in between, and is sound if it can be read now.
                 Ok(None) => return Ok(()),
-                Ok(Some((now, report))) if now != *at && report.is_sound() => return Ok(()),
+                Ok(Some((now, report))) if (now != *at || at.id.is_empty()) && report.is_sound() => {
+                    return Ok(());
+                }
                 _ => {}
             }
             return self.tell(bad, "session", &format!("{} cannot be read: {why}", at.key), &verify);
