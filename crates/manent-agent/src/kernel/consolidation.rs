@@ -99,7 +99,7 @@ async fn serve(inbox: Inbox<Command>, shared: Arc<Shared>, waiting: Arc<Sessions
         for key in due {
             let shared = shared.clone();
             let handle = Handle::current();
-            // What fails stays undone, and is found in the journal next time.
+            // A passage that fails is found in the journal next time, so its error is dropped here.
             let _ = tokio::task::spawn_blocking(move || consolidate(&shared, &key, &handle)).await;
         }
         if let Some(done) = ending {

@@ -52,7 +52,7 @@ impl MemorySink for KernelMemory {
     fn keep(&self, item: &NewItem) -> Result<RememberOutcome, String> {
         let (store, item) = (self.store.clone(), item.clone());
         let writing = self.writes.run(WRITE_WITHIN, move || store.keep(&item));
-        // It may be written after all: the caller is not told that it was not.
+        // After a timeout the item may still be written, so the error leaves the outcome open.
         self.runtime.block_on(writing).map_err(|e| format!("{e}; it is not known whether it was kept"))?
     }
 }

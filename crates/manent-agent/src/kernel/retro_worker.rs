@@ -1,7 +1,7 @@
 //! The task that reports on what skills did, on a schedule. No conversation waits for it, and nothing waits for its
 //! end: when the kernel ends it is stopped, and what it was at is done next time.
 //!
-//! Its state is on the disk: the time and the runs of the last report. So any number of processes have one schedule.
+//! The schedule is kept on the disk, as the time and the runs of the last report, so that all processes share it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ async fn run(mut work: RetroTask, events: broadcast::Sender<RetroEvent>) {
         let looked = tokio::task::spawn_blocking(move || look(&working, &handle)).await;
         let (event, until_next) = match looked {
             Ok(Ok(seen)) => seen,
-            // What failed once mostly fails again: the disk is full, or it is read-only.
+            // A failure mostly repeats, because the disk is full or read-only: the next try waits longer.
             Ok(Err(error)) => (Some(RetroEvent::Failed(error.to_string())), after_failure(work.every)),
             Err(broken) if broken.is_panic() => {
                 let what =

@@ -138,7 +138,7 @@ impl ToolRunner {
         };
         let done = tokio::select! {
             done = self.calls.run(within, move || prepared.run(&|| *told.borrow())) => done,
-            // It was told to end too, and mostly does.
+            // The tool has got the stop flag too, so that its thread mostly ends soon after.
             () = stopped_for_long => Err(KernelError::Late { actor: NAME, after: STOP_WITHIN }),
         };
         match done {

@@ -1,6 +1,7 @@
 //! The native interface of Ollama.
 //!
-//! Its OpenAI-compatible interface cannot set the size of the context, and silently cuts longer prompts.
+//! The OpenAI-compatible interface of Ollama is not used: it cannot set the size of the context, and silently cuts
+//! longer prompts.
 
 use std::collections::HashMap;
 

@@ -215,7 +215,7 @@ async fn read_reply(mut stream: ResponseStream, on: OnEvent<'_>) -> Result<Reply
         match stream.fill(&mut events.lines).await {
             Ok(More::Yes) => {}
             Ok(More::No) => break,
-            // It said why it ended; the rest would have been counts.
+            // The answer is complete: only token counts can follow its finish reason.
             Err(_) if reading.finish.is_some() => return reading.close(),
             Err(error) => return Err(error),
         }

@@ -1,4 +1,5 @@
-//! What a command may see, change and use up; and what comes of that on this machine (`FilesystemView`).
+//! The policy of a command (the files that it may see and change, its limits), and the policy resolved on this
+//! machine (`FilesystemView`).
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
