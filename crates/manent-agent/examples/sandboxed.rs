@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use manent_agent::sandbox::{
-    CommandLine, Isolation, Sandbox, SandboxError, SandboxPolicy, StopFlag, enter_if_asked,
+    Isolation, Sandbox, SandboxCommand, SandboxError, SandboxPolicy, StopFlag, enter_if_asked,
 };
 
 fn main() -> ExitCode {
@@ -33,7 +33,7 @@ fn run(kind: &str, workspace: &str, store: &str, line: &str) -> Result<(), Sandb
         _ => Sandbox::probe()?,
     };
     let policy = SandboxPolicy::new(workspace, store);
-    let outcome = sandbox.run(&policy, &CommandLine::Shell(line.to_owned()), &StopFlag::new()?)?;
+    let outcome = sandbox.run(&policy, &SandboxCommand::Shell(line.to_owned()), &StopFlag::new()?)?;
     let mut stdout = std::io::stdout().lock();
     let _ = write!(stdout, "{}", outcome.stdout.text());
     for note in &outcome.notes {

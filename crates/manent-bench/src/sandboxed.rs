@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use manent_agent::sandbox::{CommandEnd, CommandLine, Isolation, Sandbox, SandboxPolicy, StopFlag};
+use manent_agent::sandbox::{CommandEnd, Isolation, Sandbox, SandboxCommand, SandboxPolicy, StopFlag};
 
 use crate::measure::interleaved;
 use crate::row::{Goal, Row};
@@ -33,7 +33,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>> {
             let policy = SandboxPolicy::new(workspace, place.join("store"));
             let start = Instant::now();
             let outcome =
-                sandbox.run(&policy, &CommandLine::Program(vec!["true".into()]), &StopFlag::new()?)?;
+                sandbox.run(&policy, &SandboxCommand::Program(vec!["true".into()]), &StopFlag::new()?)?;
             let ms = start.elapsed().as_secs_f64() * 1e3;
             if outcome.ending == CommandEnd::Exit(0) {
                 Ok(ms)

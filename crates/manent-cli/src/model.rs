@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::exit::Failure;
 
 /// The model that answers a command, and the runtime that waits for its answers.
-pub(crate) struct ModelClient {
+pub(crate) struct BlockingModel {
     runtime: Runtime,
     model: Model,
     /// The time that one answer may take.
@@ -23,11 +23,11 @@ pub(crate) struct ModelClient {
     pub(crate) why: Option<String>,
 }
 
-impl ModelClient {
-    pub(crate) fn choose(config: &Config, store: &Store) -> Result<ModelClient, Failure> {
+impl BlockingModel {
+    pub(crate) fn choose(config: &Config, store: &Store) -> Result<BlockingModel, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let SelectedModel { model, why } = select(&runtime, config, store)?;
-        Ok(ModelClient { runtime, model, timeout: config.background_timeout, why })
+        Ok(BlockingModel { runtime, model, timeout: config.background_timeout, why })
     }
 
     /// Returns false if no model was found, so that only the record itself could answer.

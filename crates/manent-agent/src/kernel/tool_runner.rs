@@ -172,7 +172,7 @@ impl ToolRunner {
         stop: &mut watch::Receiver<bool>,
     ) -> Result<(PreparedCall, String), ToolOutcome> {
         let decision = lock(&self.toolbox.policy).decide(&prepared, self.toolbox.asking);
-        match decision.verdict {
+        match decision.permission {
             Permission::Allow => return Ok((prepared, format!("allowed: {}", decision.why))),
             Permission::Deny => {
                 let told = format!("not allowed: {}", decision.why);

@@ -11,7 +11,7 @@ use manent::Store;
 use serde_json::{Value, json};
 
 use super::error::PolicyError;
-use super::{ApprovalScope, Decision, MAY_CHANGE, Permission, line, prefix};
+use super::{ApprovalScope, Decision, MAY_CHANGE, Permission, prefix, shell_line};
 use crate::ledger::Ledger;
 
 /// The approvals that a person gave.
@@ -85,7 +85,8 @@ impl Approvals {
         if retired.is_empty() {
             return None;
         }
-        let shown: Vec<String> = retired.iter().map(|words| format!("`{}`", line::shown(words))).collect();
+        let shown: Vec<String> =
+            retired.iter().map(|words| format!("`{}`", shell_line::shown(words))).collect();
         if let Some(ProjectLedger { ledger, workspace }) = &self.list {
             let words: Vec<&Vec<String>> = retired.iter().collect();
             let told = json!({"workspace": workspace.to_str(), "retired": words, "ts": manent::now()});
@@ -116,23 +117,25 @@ impl Approvals {
         let mut whys: Vec<String> = of_tool
             .filter_map(|allowed| match allowed {
                 ApprovedCalls::Same(what) => {
-                    Some(format!("you allowed `{}`", line::shown(std::slice::from_ref(what))))
+                    Some(format!("you allowed `{}`", shell_line::shown(std::slice::from_ref(what))))
                 }
-                ApprovedCalls::Prefix(words) => Some(format!("you allowed every `{}`", line::shown(words))),
+                ApprovedCalls::Prefix(words) => {
+                    Some(format!("you allowed every `{}`", shell_line::shown(words)))
+                }
                 ApprovedCalls::PrefixWith { words, options } => {
                     let options: Vec<String> = options.iter().cloned().collect();
                     let with = match options.as_slice() {
                         [] => "without options".to_owned(),
-                        options => format!("with no other options than {}", line::shown(options)),
+                        options => format!("with no other options than {}", shell_line::shown(options)),
                     };
-                    let words = line::shown(words);
+                    let words = shell_line::shown(words);
                     Some(format!("you allowed every `{words}` {with} in this chat; {MAY_CHANGE}"))
                 }
                 ApprovedCalls::Tool => None,
             })
             .collect();
         whys.sort();
-        whys.into_iter().map(|why| Decision { verdict: Permission::Allow, why }).collect()
+        whys.into_iter().map(|why| Decision { permission: Permission::Allow, why }).collect()
     }
 
     pub(super) fn add(

@@ -30,23 +30,23 @@
 //! |---|---|
 //! | `mod.rs` | [`ToolPolicy`]: deciding, and keeping what a person allowed |
 //! | `rules.rs` | [`PolicyRules`]: reading them, and which of them match |
-//! | `line.rs` | a line of shell as far as it is understood; its tests ask real shells |
+//! | `shell_line.rs` | a line of shell as far as it is understood; its tests ask real shells |
 //! | `prefix.rs` | [`Prefix`]: which prefixes of commands can be allowed, and for how long |
 //! | `approvals.rs` | [`Approvals`]: what a person allowed, for a session or a project |
 //! | `error.rs` | [`PolicyError`] |
 
 mod approvals;
 mod error;
-mod line;
 mod prefix;
 mod rules;
+mod shell_line;
 
 use std::fmt;
 
 use crate::tools::{self, CallSubject, PreparedCall, ToolEffect};
 use approvals::ApprovedCalls;
-use line::ShellLine;
 use rules::Rule;
+use shell_line::ShellLine;
 
 pub use approvals::Approvals;
 pub use error::PolicyError;
@@ -82,18 +82,18 @@ impl fmt::Display for Permission {
     }
 }
 
-/// A verdict and its reason.
+/// A permission and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// The permission.
-    pub verdict: Permission,
+    pub permission: Permission,
     /// The reason, in a sentence for a person; for a refusal also for the model.
     pub why: String,
 }
 
 impl Decision {
-    fn new(verdict: Permission, why: impl Into<String>) -> Decision {
-        Decision { verdict, why: why.into() }
+    fn new(permission: Permission, why: impl Into<String>) -> Decision {
+        Decision { permission, why: why.into() }
     }
 }
 
@@ -149,12 +149,12 @@ impl ToolPolicy {
         };
         let decision = match prepared.once_because {
             // Neither a rule nor an earlier answer stands for a person here.
-            Some(why) if decision.verdict != Permission::Deny => ask_once(why, asking),
+            Some(why) if decision.permission != Permission::Deny => ask_once(why, asking),
             _ => decision,
         };
-        if decision.verdict == Permission::Ask && asking == Approver::Nobody {
+        if decision.permission == Permission::Ask && asking == Approver::Nobody {
             let why = format!("{}, and nobody is there to be asked; a rule could allow it", decision.why);
-            return Decision { verdict: Permission::Deny, why };
+            return Decision { permission: Permission::Deny, why };
         }
         decision
     }
@@ -180,7 +180,7 @@ impl ToolPolicy {
     /// what holds for all others.
     pub fn outlook(&self, tool: &str, asking: Approver) -> Vec<Decision> {
         let mut all: Vec<Decision> = self.rules.of_tool(tool).map(Rule::outlook).collect();
-        all.sort_by_key(|decision| std::cmp::Reverse(decision.verdict));
+        all.sort_by_key(|decision| std::cmp::Reverse(decision.permission));
         all.extend(self.approvals.outlook(tool));
         let rest = match tools::effect_of(tool) {
             _ if self.approvals.holds(tool, &ApprovedCalls::Tool) => {
@@ -190,9 +190,9 @@ impl ToolPolicy {
             None => Decision::new(Permission::Allow, "it only reads"),
         };
         all.push(rest);
-        for decision in all.iter_mut().filter(|decision| decision.verdict == Permission::Ask) {
+        for decision in all.iter_mut().filter(|decision| decision.permission == Permission::Ask) {
             if asking == Approver::Nobody {
-                decision.verdict = Permission::Deny;
+                decision.permission = Permission::Deny;
                 decision.why.push_str(", and nobody is there to be asked");
             }
         }
@@ -208,20 +208,22 @@ impl ToolPolicy {
     fn decide_command(&self, tool: &str, command: &str) -> Decision {
         let line = ShellLine::read(command);
         let rules: Vec<&Rule> = self.rules.of_tool(tool).collect();
-        let hit = |verdict| rules.iter().find(|rule| rule.verdict == verdict && rule.takes_any(&line));
+        let hit =
+            |permission| rules.iter().find(|rule| rule.permission == permission && rule.takes_any(&line));
         if let Some(rule) = hit(Permission::Deny) {
             return rule.decision();
         }
         if self.approvals.holds(tool, &ApprovedCalls::Same(command.to_owned())) {
             return Decision {
-                verdict: Permission::Allow,
+                permission: Permission::Allow,
                 why: "you allowed this command before".to_owned(),
             };
         }
         if let Some(rule) = hit(Permission::Ask) {
             return rule.decision();
         }
-        if let Some(rule) = rules.iter().find(|rule| rule.verdict == Permission::Allow && rule.takes_all()) {
+        if let Some(rule) = rules.iter().find(|rule| rule.permission == Permission::Allow && rule.takes_all())
+        {
             return rule.decision();
         }
         let ask = |why: String| Decision::new(Permission::Ask, why);
@@ -229,11 +231,11 @@ impl ToolPolicy {
             return ask(format!("the command {why}"));
         }
         let is_allowed = |words: &Vec<String>| {
-            rules.iter().any(|rule| rule.verdict == Permission::Allow && rule.takes_words(words))
+            rules.iter().any(|rule| rule.permission == Permission::Allow && rule.takes_words(words))
                 || self.approvals.allows_prefix(tool, words)
         };
         if let Some(words) = line.commands.iter().find(|words| !is_allowed(words)) {
-            return ask(format!("no rule allows `{}`", line::shown(words)));
+            return ask(format!("no rule allows `{}`", shell_line::shown(words)));
         }
         Decision::new(Permission::Allow, "rules, or what you allowed before, allow every part of it")
     }
@@ -244,9 +246,9 @@ impl ToolPolicy {
             _ => "",
         };
         let matching = self.rules.of_tool(prepared.tool).filter(|rule| rule.takes_path(path));
-        // The first of those with the gravest verdict.
-        let gravest = matching.reduce(|a, b| if b.verdict > a.verdict { b } else { a });
-        if let Some(rule) = gravest.filter(|rule| rule.verdict == Permission::Deny) {
+        // The first of those with the strictest permission.
+        let strictest = matching.reduce(|a, b| if b.permission > a.permission { b } else { a });
+        if let Some(rule) = strictest.filter(|rule| rule.permission == Permission::Deny) {
             return rule.decision();
         }
         let is_approved = self.approvals.holds(prepared.tool, &ApprovedCalls::Tool)
@@ -254,7 +256,7 @@ impl ToolPolicy {
         if is_approved {
             return Decision::new(Permission::Allow, "you allowed this before");
         }
-        match gravest {
+        match strictest {
             Some(rule) => rule.decision(),
             None => by_default(prepared.effect),
         }
@@ -265,22 +267,22 @@ impl ToolPolicy {
 fn ask_once(why: &str, asking: Approver) -> Decision {
     let why = format!("{why}: a person allows it each time");
     match asking {
-        Approver::Person => Decision { verdict: Permission::Ask, why },
+        Approver::Person => Decision { permission: Permission::Ask, why },
         Approver::Nobody => {
-            Decision { verdict: Permission::Deny, why: format!("{why}, and nobody is there") }
+            Decision { permission: Permission::Deny, why: format!("{why}, and nobody is there") }
         }
     }
 }
 
 /// Returns the default decision, where no rule and no approval applies.
 fn by_default(effect: ToolEffect) -> Decision {
-    let (verdict, why) = match effect {
+    let (permission, why) = match effect {
         ToolEffect::Read => (Permission::Allow, "looking is free"),
         ToolEffect::Write => (Permission::Ask, "changing files needs your word"),
         ToolEffect::Run => (Permission::Ask, "running commands needs your word"),
         ToolEffect::Record => (Permission::Ask, "remembering needs your word"),
     };
-    Decision::new(verdict, why)
+    Decision::new(permission, why)
 }
 
 fn allowed(

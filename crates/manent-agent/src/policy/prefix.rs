@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 
 use super::ApprovalScope;
-use super::line::ShellLine;
+use super::shell_line::ShellLine;
 
 /// A prefix that a person can be offered, and for how long it would be allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]

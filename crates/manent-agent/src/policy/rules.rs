@@ -4,7 +4,7 @@ use globset::GlobMatcher;
 use serde::Deserialize;
 
 use super::error::PolicyError;
-use super::line::{self, ShellLine};
+use super::shell_line::{self, ShellLine};
 use super::{Decision, MAY_CHANGE, Permission, prefix};
 use crate::tools;
 
@@ -20,7 +20,7 @@ pub(super) struct Rule {
     number: usize,
     tool: String,
     what: RuleTarget,
-    pub(super) verdict: Permission,
+    pub(super) permission: Permission,
     because: Option<String>,
 }
 
@@ -82,7 +82,7 @@ impl PolicyRules {
     /// The files that tools may not read, as patterns, for [`tools::Tools::without`]: a search looks into files that
     /// no call names.
     pub fn unreadable(&self) -> Vec<String> {
-        let denies = |rule: &&Rule| rule.verdict == Permission::Deny && rule.tool == READ_FILE;
+        let denies = |rule: &&Rule| rule.permission == Permission::Deny && rule.tool == READ_FILE;
         let pattern = |rule: &Rule| match &rule.what {
             RuleTarget::Path(glob) => Some(glob.glob().glob().to_owned()),
             _ => None,
@@ -93,8 +93,8 @@ impl PolicyRules {
 
 impl Rule {
     fn of(number: usize, written: RuleText) -> Result<Rule, PolicyError> {
-        let RuleText { tool, prefix, path, decision: verdict, because, matching, not_match } = written;
-        let in_short = format!("{verdict} {tool}");
+        let RuleText { tool, prefix, path, decision: permission, because, matching, not_match } = written;
+        let in_short = format!("{permission} {tool}");
         let wrong = |why: String| PolicyError::Rule { number, rule: in_short.clone(), why };
         if !tools::names().any(|name| name == tool) {
             let names = tools::names().collect::<Vec<_>>().join(", ");
@@ -115,7 +115,7 @@ impl Rule {
             (Some(_), _) => return Err(wrong(format!("only {RUN_COMMAND} has a prefix"))),
             (None, Some(_)) => return Err(wrong(format!("only {} have a path", FILE_TOOLS.join(", ")))),
         };
-        let rule = Rule { number, tool, what, verdict, because };
+        let rule = Rule { number, tool, what, permission, because };
         let examples = [(matching, true), (not_match, false)];
         for (example, should) in
             examples.iter().flat_map(|(examples, should)| examples.iter().map(move |e| (e, *should)))
@@ -140,7 +140,7 @@ impl Rule {
             return self.takes_path(example);
         }
         let line = ShellLine::read(example);
-        match self.verdict {
+        match self.permission {
             Permission::Allow if self.takes_all() => true,
             Permission::Allow => {
                 line.unclear.is_none() && line.commands.iter().all(|words| self.takes_words(words))
@@ -182,39 +182,39 @@ impl Rule {
     }
 
     pub(super) fn decision(&self) -> Decision {
-        let verb = match self.verdict {
+        let verb = match self.permission {
             Permission::Allow => "allows",
             Permission::Ask => "has you asked about",
             Permission::Deny => "denies",
         };
         let because = self.because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         let why = format!("rule {} {verb} {}{because}", self.number, self.about());
-        Decision { verdict: self.verdict, why }
+        Decision { permission: self.permission, why }
     }
 
     /// Returns the decision as lists show it: marked as the user's own, with what it makes possible.
     pub(super) fn outlook(&self) -> Decision {
-        let Decision { verdict, mut why } = self.decision();
+        let Decision { permission, mut why } = self.decision();
         why.push_str("; your rule in config.toml");
         let is_wide = match &self.what {
             RuleTarget::All => self.tool == RUN_COMMAND,
             RuleTarget::Beginning(words) => !prefix::is_reader(words),
             RuleTarget::Path(_) => false,
         };
-        if is_wide && verdict == Permission::Allow {
+        if is_wide && permission == Permission::Allow {
             why = format!("{why}, {MAY_CHANGE}");
         }
-        Decision { verdict, why }
+        Decision { permission, why }
     }
 
     fn words(&self) -> String {
-        format!("{} {}", self.verdict, self.about())
+        format!("{} {}", self.permission, self.about())
     }
 
     fn about(&self) -> String {
         match &self.what {
             RuleTarget::All => self.tool.clone(),
-            RuleTarget::Beginning(words) => format!("{} `{}`", self.tool, line::shown(words)),
+            RuleTarget::Beginning(words) => format!("{} `{}`", self.tool, shell_line::shown(words)),
             RuleTarget::Path(glob) => format!("{} {}", self.tool, glob.glob().glob()),
         }
     }

@@ -15,16 +15,16 @@
 //! | `recall.rs` | [`Recall`]: answers from the store |
 //! | `server.rs`, `address.rs`, `retry.rs` | the configuration of a server: address, key, time limits and retries |
 //! | `http.rs` | sending requests, retrying, time limits |
-//! | `sse.rs`, `loose.rs` | bytes to lines and events; tolerant reading of JSON members |
+//! | `sse.rs`, `lenient_json.rs` | bytes to lines and events; tolerant reading of JSON members |
 //! | `reply_builder.rs` | a reply while it arrives |
-//! | `logged.rs` | tool calls as the log has them |
+//! | `chat_request.rs` | tool calls as the log has them |
 //! | `server_errors.rs`, `error.rs` | the error reports of servers, and [`ModelError`] |
 
 mod address;
+pub(crate) mod chat_request;
 mod error;
 mod http;
-pub(crate) mod logged;
-mod loose;
+mod lenient_json;
 mod model;
 mod ollama;
 mod openai;

@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 
 use super::error::ModelError;
 use super::http::{Connection, More, ResponseStream};
-use super::loose::{self, Function};
+use super::lenient_json::{self, Function};
 use super::reply_builder::{ReplyBuilder, truncated};
 use super::server::ServerConfig;
 use super::server_errors::ErrorReport;
 use super::sse::{LineEnding, LineSplitter};
-use super::{Capabilities, Message, OnEvent, Reply, Request, TokenUsage, address, logged};
+use super::{Capabilities, Message, OnEvent, Reply, Request, TokenUsage, address, chat_request};
 
 /// A model on a server of Ollama.
 #[derive(Debug, Clone)]
@@ -168,10 +168,10 @@ fn window_in(info: &Map<String, Value>) -> Option<u64> {
 
 /// The body of a request to chat.
 fn chat_body(ollama: &Ollama, request: &Request) -> Result<String, ModelError> {
-    let names = logged::names(&request.messages)?;
+    let names = chat_request::names(&request.messages)?;
     // The window always: what the server takes by itself differs by version and machine, and it cuts off what is
     // longer.
-    let options = logged::without_nulls(json!({
+    let options = chat_request::without_nulls(json!({
         "num_ctx": ollama.window,
         "num_predict": request.max_tokens,
         "temperature": request.temperature,
@@ -192,7 +192,7 @@ fn chat_body(ollama: &Ollama, request: &Request) -> Result<String, ModelError> {
         let name = message.name.as_ref().or_else(asked).filter(|_| message.role == "tool");
         json!({ "tool_name": name })
     };
-    logged::chat_body(request, settings, call, tool_name)
+    chat_request::chat_body(request, settings, call, tool_name)
 }
 
 /// A number is seconds; as a string it would need a unit.
@@ -204,16 +204,16 @@ fn keep_alive_value(text: &str) -> Value {
 
 #[derive(Deserialize)]
 struct ReplyLine<'a> {
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     model: String,
     #[serde(borrow)]
     message: Option<ReplyMessage<'a>>,
     done: Option<bool>,
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     done_reason: String,
-    #[serde(default, deserialize_with = "loose::count")]
+    #[serde(default, deserialize_with = "lenient_json::count")]
     prompt_eval_count: Option<u64>,
-    #[serde(default, deserialize_with = "loose::count")]
+    #[serde(default, deserialize_with = "lenient_json::count")]
     eval_count: Option<u64>,
     /// Comes under status 200 too, and then nothing else comes.
     error: Option<Value>,
@@ -221,9 +221,9 @@ struct ReplyLine<'a> {
 
 #[derive(Deserialize)]
 struct ReplyMessage<'a> {
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     content: String,
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     thinking: String,
     #[serde(borrow)]
     tool_calls: Option<Vec<ReplyCall<'a>>>,
@@ -278,7 +278,7 @@ fn take_line(answer: &mut ReplyBuilder<'_>, line: &ReplyLine<'_>) -> Result<More
         answer.say(&said.content)?;
         for call in said.tool_calls.iter().flatten() {
             // The interface has no ids; ours tell the calls apart.
-            answer.call("", &call.function.name, loose::arguments(call.function.arguments))?;
+            answer.call("", &call.function.name, lenient_json::arguments(call.function.arguments))?;
         }
     }
     if line.done != Some(true) {

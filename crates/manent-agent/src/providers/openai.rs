@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::error::ModelError;
 use super::http::{Connection, More, ResponseStream};
-use super::loose::{self, Function};
+use super::lenient_json::{self, Function};
 use super::reply_builder::{CALLS_MAX, ReplyBuilder, truncated};
 use super::server::ServerConfig;
 use super::server_errors::ErrorReport;
 use super::sse::{LINE_BYTES_MAX, SseEvent, SseParser};
-use super::{Capabilities, OnEvent, Reply, Request, TokenUsage, address, logged};
+use super::{Capabilities, OnEvent, Reply, Request, TokenUsage, address, chat_request};
 
 /// A model on a server that speaks like OpenAI's.
 #[derive(Debug, Clone)]
@@ -133,22 +133,27 @@ fn chat_body(model: &str, request: &Request, dialect: Dialect) -> Result<String,
         "chat_template_kwargs": think.map(|think| json!({ "enable_thinking": think })),
     });
     // The arguments are JSON in a string.
-    let call = |call: logged::RecordedCall| {
+    let call = |call: chat_request::RecordedCall| {
         let function = json!({ "name": call.name, "arguments": call.arguments.get() });
         json!({ "id": call.id, "type": "function", "function": function })
     };
-    logged::chat_body(request, settings, call, |message| json!({ "tool_call_id": message.tool_call_id }))
+    chat_request::chat_body(
+        request,
+        settings,
+        call,
+        |message| json!({ "tool_call_id": message.tool_call_id }),
+    )
 }
 
 // The answer: each event is a JSON object with a little more of it; the last is `[DONE]`.
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     model: String,
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     object: String,
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     message: String,
     #[serde(borrow)]
     choices: Option<Vec<Choice<'a>>>,
@@ -158,27 +163,27 @@ struct Chunk<'a> {
 
 #[derive(Deserialize)]
 struct Choice<'a> {
-    #[serde(default, deserialize_with = "loose::count")]
+    #[serde(default, deserialize_with = "lenient_json::count")]
     index: Option<u64>,
     #[serde(borrow)]
     delta: Option<MessageDelta<'a>>,
     /// In place of `delta`, where the answer comes as a whole.
     #[serde(borrow)]
     message: Option<MessageDelta<'a>>,
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     finish_reason: String,
 }
 
 #[derive(Deserialize)]
 struct MessageDelta<'a> {
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     content: String,
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     reasoning_content: String,
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     reasoning: String,
     /// In place of `content`, where the model declines.
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     refusal: String,
     #[serde(borrow)]
     tool_calls: Option<Vec<CallDelta<'a>>>,
@@ -186,9 +191,9 @@ struct MessageDelta<'a> {
 
 #[derive(Deserialize)]
 struct Counts {
-    #[serde(default, deserialize_with = "loose::count")]
+    #[serde(default, deserialize_with = "lenient_json::count")]
     prompt_tokens: Option<u64>,
-    #[serde(default, deserialize_with = "loose::count")]
+    #[serde(default, deserialize_with = "lenient_json::count")]
     completion_tokens: Option<u64>,
 }
 
@@ -356,9 +361,9 @@ fn parse_chunk(data: &str) -> Option<Chunk<'_>> {
 /// A part of a call as it comes.
 #[derive(Deserialize)]
 struct CallDelta<'a> {
-    #[serde(default, deserialize_with = "loose::count")]
+    #[serde(default, deserialize_with = "lenient_json::count")]
     index: Option<u64>,
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     id: String,
     #[serde(borrow)]
     function: Option<Function<'a>>,
@@ -381,7 +386,7 @@ impl CallAssembler {
     /// Another part came.
     fn add(&mut self, part: &CallDelta<'_>, answer: &mut ReplyBuilder<'_>) -> Result<(), ModelError> {
         let name = part.function.as_ref().map_or("", |function| function.name.as_str());
-        let piece = loose::arguments(part.function.as_ref().and_then(|function| function.arguments));
+        let piece = lenient_json::arguments(part.function.as_ref().and_then(|function| function.arguments));
         answer.grow(part.id.len() + name.len() + piece.len())?;
         let at = match self.find(part, name) {
             Some(at) => at,

@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, Signal};
 
 use super::plan::{BECOME, ENTRANCE, KEEP, KeeperPlan, report};
 use super::selftest::attempts;
-use super::{Isolation, census, keeper, landlock};
+use super::{Isolation, keeper, landlock, resource_usage};
 
 /// Enters a sandbox if that is what this process was started for. To be called first of all in `main`, before there is
 /// a second thread; if it gives a code, the process has to end with it.
@@ -96,7 +96,7 @@ fn limit(plan: &KeeperPlan) -> rustix::io::Result<()> {
         set(Resource::As, bytes, bytes)?;
     }
     // Counted by user, or, in a name space of users, by user in it.
-    let others = if plan.kind == Isolation::Landlock { census::tasks_of_user() } else { SPARE_TASKS };
+    let others = if plan.kind == Isolation::Landlock { resource_usage::tasks_of_user() } else { SPARE_TASKS };
     let tasks = limits.processes.saturating_add(others);
     set(Resource::Nproc, tasks, tasks)
 }

@@ -17,7 +17,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::outcome::{CommandEnd, Limit};
 use super::plan::{BECOME, ENTRANCE, KeeperPlan, report};
-use super::{Isolation, census, entrance, filter, landlock, scratch};
+use super::{Isolation, entrance, landlock, resource_usage, scratch, seccomp};
 
 /// Keeps a command until it ends. Standard input is the line to whoever asked.
 pub(super) fn keep(words: &[OsString]) -> Result<(), String> {
@@ -31,7 +31,7 @@ pub(super) fn keep(words: &[OsString]) -> Result<(), String> {
     let subreaper = rustix::process::set_child_subreaper(Some(own));
     subreaper.map_err(|e| format!("orphans cannot be taken in: {e}"))?;
     drop_rights().map_err(|e| format!("rights cannot be dropped: {e}"))?;
-    filter::install(plan.kind, plan.network)?;
+    seccomp::install(plan.kind, plan.network)?;
     let child = start(words)?;
     let ending = watch(own, child, &plan);
     end_all(own)?;
@@ -72,7 +72,7 @@ fn watch(own: Pid, child: Pid, plan: &KeeperPlan) -> Option<CommandEnd> {
             }
         }
         let begun = Instant::now();
-        if let Some(limit) = census::count(own).over(&plan.limits) {
+        if let Some(limit) = resource_usage::count(own).over(&plan.limits) {
             return Some(CommandEnd::Limit(limit));
         }
         // Where there are many processes, looking at them takes time; it may take a tenth of it.

@@ -15,29 +15,29 @@
 //! | `bubblewrap.rs` | the first choice: name spaces, with an empty file system into which little is mounted |
 //! | `landlock.rs` | the second choice: rules that a process puts on itself |
 //! | `guard/` | repositories and protected names: read-only, put back, or moved to the quarantine |
-//! | `filter.rs`, `calls.rs` | which system calls there are, for both |
+//! | `seccomp.rs`, `syscalls.rs` | which system calls there are, for both |
 //! | `entrance.rs`, `keeper.rs`, `plan.rs` | the processes inside: this same program; see [`enter_if_asked`] |
 //! | `shell.rs` | [`SandboxShell`]: the shell of the tools |
-//! | `census.rs` | who is inside, and what they use up |
+//! | `resource_usage.rs` | who is inside, and what they use up |
 //! | `selftest/` | [`selftest`]: real attempts to get out |
 
 mod bubblewrap;
-mod calls;
-mod census;
 mod entrance;
 mod error;
-mod filter;
 mod guard;
 mod keeper;
 mod landlock;
 mod outcome;
 mod plan;
 mod policy;
+mod resource_usage;
 mod run;
 mod scratch;
+mod seccomp;
 pub mod selftest;
 mod shell;
 mod stop;
+mod syscalls;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub use error::SandboxError;
 pub use guard::{Cause, GuardNote, NewEntries};
 pub use outcome::{CapturedOutput, CommandEnd, CommandOutcome, Limit};
 pub use policy::{Network, OutputStreams, ResourceLimits, SandboxPolicy};
-pub use run::{CommandLine, OutputObserver};
+pub use run::{OutputObserver, SandboxCommand};
 use scratch::Scratch;
 pub use shell::SandboxShell;
 pub use stop::{StopFlag, StopOnDrop};
@@ -156,7 +156,7 @@ impl Sandbox {
             .map_err(SandboxError::io("make a directory to try it in"))?;
         let mut policy = SandboxPolicy::new(&workspace, around.path().join("store"));
         policy.limits.wall = PROBE_MAX;
-        let line = CommandLine::Shell("(echo > ../out) 2> /dev/null; echo > in && echo inside".to_owned());
+        let line = SandboxCommand::Shell("(echo > ../out) 2> /dev/null; echo > in && echo inside".to_owned());
         let outcome = self.run(&policy, &line, &StopFlag::new()?)?;
         let wrote = |name: &str| RealDisk.inspect(&around.path().join(name)).is_ok();
         let setup = |why: String| SandboxError::Setup { kind: self.kind, why };

@@ -25,21 +25,21 @@ use super::{Sandbox, bubblewrap, plan, policy};
 
 /// A command to run.
 #[derive(Debug, Clone)]
-pub enum CommandLine {
+pub enum SandboxCommand {
     /// A line for a shell: bash where it is installed, else sh.
     Shell(String),
     /// A program and its arguments, as they are.
     Program(Vec<OsString>),
 }
 
-impl CommandLine {
+impl SandboxCommand {
     fn words(&self) -> Result<Vec<OsString>, SandboxError> {
         let words = match self {
-            CommandLine::Shell(line) => {
+            SandboxCommand::Shell(line) => {
                 let shell = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| Path::new(path).exists());
                 vec![shell.unwrap_or("/bin/sh").into(), "-c".into(), line.into()]
             }
-            CommandLine::Program(words) => words.clone(),
+            SandboxCommand::Program(words) => words.clone(),
         };
         if words.is_empty() {
             return Err(SandboxError::Command("nothing was given to run"));
@@ -86,7 +86,7 @@ impl Sandbox {
     pub fn run(
         &self,
         policy: &SandboxPolicy,
-        line: &CommandLine,
+        line: &SandboxCommand,
         stop: &StopFlag,
     ) -> Result<CommandOutcome, SandboxError> {
         self.run_observed(policy, line, stop, &mut Nobody)
@@ -96,7 +96,7 @@ impl Sandbox {
     pub fn run_observed(
         &self,
         policy: &SandboxPolicy,
-        line: &CommandLine,
+        line: &SandboxCommand,
         stop: &StopFlag,
         onlooker: &mut dyn OutputObserver,
     ) -> Result<CommandOutcome, SandboxError> {

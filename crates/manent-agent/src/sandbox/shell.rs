@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Cause, CommandEnd, CommandLine, GuardNote, NewEntries, ResourceLimits, Sandbox, SandboxPolicy, StopFlag,
+    Cause, CommandEnd, GuardNote, NewEntries, ResourceLimits, Sandbox, SandboxCommand, SandboxPolicy,
+    StopFlag,
 };
 use crate::protected::GIT;
 use crate::tools::{CommandRequest, CommandResult, Shell};
@@ -34,7 +35,7 @@ impl Shell for SandboxShell {
             policy.new_entries = NewEntries::Allowed;
         }
         let flag = StopFlag::new().map_err(|e| e.to_string())?;
-        let line = CommandLine::Shell(command.to_owned());
+        let line = SandboxCommand::Shell(command.to_owned());
         let outcome = std::thread::scope(|scope| {
             let run = || self.sandbox.run(&policy, &line, &flag);
             let running = std::thread::Builder::new().spawn_scoped(scope, run)?;

@@ -6,8 +6,8 @@
 
 use manent::tokens::Tokens;
 
-use super::data;
-use super::finding::Skills;
+use super::discovery::Skills;
+use super::json_string;
 use super::manifest::DESCRIPTION_CHARS_MAX;
 use super::skill::{Skill, SkillStatus};
 
@@ -111,8 +111,8 @@ fn widest(fits: impl Fn(usize) -> bool) -> usize {
 fn line_of(skill: &Skill, cap: usize) -> String {
     format!(
         "{{\"name\":{},\"description\":{},\"where\":\"{}\"}}\n",
-        data::string(skill.name()),
-        data::string(&cut(&skill.manifest.description, cap)),
+        json_string::escaped(skill.name()),
+        json_string::escaped(&cut(&skill.manifest.description, cap)),
         skill.origin.word()
     )
 }

@@ -2,9 +2,9 @@
 
 use super::frontmatter::{self, Sections};
 use super::manifest::{self, Manifest};
-use super::mending;
 use super::problem::{Problem, Severity, SkillRule};
 use super::yaml::{self, Node};
+use super::yaml_repair;
 
 /// A parsed `SKILL.md`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -114,7 +114,7 @@ fn fields(front: &str, front_line: u32, problems: &mut Vec<Problem>) -> Result<O
         Ok(root) => return Ok(root),
         Err(refused) => refused,
     };
-    if let Some(Ok(root)) = mending::quoted(front).map(|text| yaml::parse(&text, front_line)) {
+    if let Some(Ok(root)) = yaml_repair::quoted(front).map(|text| yaml::parse(&text, front_line)) {
         let what =
             format!("this is no YAML ({}); it was read as if values were quoted, quote them", refused.what);
         problems.push(Problem::new(SkillRule::Mended, Some(refused.line), what));

@@ -24,35 +24,35 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `finding.rs` | where skills are looked for, what goes before what |
+//! | `discovery.rs` | where skills are looked for, what goes before what |
 //! | `trust.rs`, `snapshot.rs` | whose skills are used; copies of what was trusted, and what differs from them |
-//! | `skill.rs`, `inside.rs` | one skill: its instructions for a model, its files and no others |
-//! | `document.rs`, `frontmatter.rs`, `yaml.rs`, `mending.rs`, `manifest.rs` | reading a `SKILL.md` with goodwill |
+//! | `skill.rs`, `skill_files.rs` | one skill: its instructions for a model, its files and no others |
+//! | `document.rs`, `frontmatter.rs`, `yaml.rs`, `yaml_repair.rs`, `manifest.rs` | reading a `SKILL.md` with goodwill |
 //! | `problem.rs`, `error.rs` | the rules; what is said when something cannot be given |
-//! | `catalogue.rs`, `data.rs` | what a model is told of all skills |
+//! | `catalogue.rs`, `json_string.rs` | what a model is told of all skills |
 
 mod catalogue;
-mod data;
+mod discovery;
 mod document;
 mod error;
-mod finding;
 mod frontmatter;
-mod inside;
+mod json_string;
 mod manifest;
-mod mending;
 mod problem;
 mod skill;
+mod skill_files;
 mod snapshot;
 mod trust;
 mod yaml;
+mod yaml_repair;
 
 pub use catalogue::{Catalogue, ShortenedDescription, budget};
+pub use discovery::{Caller, SearchNote, SkillDirs, Skills, project_of};
 pub use document::SkillDocument;
 pub use error::SkillError;
-pub use finding::{Caller, SearchNote, SkillDirs, Skills, project_of};
-pub use inside::{FileListing, SkillFileInfo};
 pub use manifest::Manifest;
 pub use problem::{Problem, Severity, SkillRule};
 pub use skill::{Activation, Skill, SkillFile, SkillOrigin, SkillStatus};
+pub use skill_files::{FileListing, SkillFileInfo};
 pub use snapshot::{FileDifference, SkillSnapshot};
 pub use trust::{SkillDifference, TrustState, TrustedCopies, TrustedFolders, differences};

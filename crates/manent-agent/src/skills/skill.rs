@@ -7,12 +7,12 @@ use std::sync::Arc;
 use manent::log::fs::{DirEntry, Disk, Shape};
 use manent::tokens::Tokens;
 
-use super::data;
 use super::document::{self, SkillDocument};
 use super::error::SkillError;
-use super::inside::{self, FileListing, ReadFailure};
+use super::json_string;
 use super::manifest::Manifest;
 use super::problem::{Problem, SkillRule};
+use super::skill_files::{self, FileListing, ReadFailure};
 use super::snapshot::{OutsideLinks, ROOM_BYTES, SkillSnapshot};
 
 /// The origin of a skill, the nearest first.
@@ -222,8 +222,8 @@ impl Skill {
     /// The files beside its `SKILL.md`, as many as a model is told of.
     pub fn files(&self) -> FileListing {
         match &self.snapshot {
-            Some(snapshot) => snapshot.listing(self.file_name(), inside::FILES_MAX),
-            None => inside::list(&*self.disk, &self.dir, &self.file),
+            Some(snapshot) => snapshot.listing(self.file_name(), skill_files::FILES_MAX),
+            None => skill_files::list(&*self.disk, &self.dir, &self.file),
         }
     }
 
@@ -231,7 +231,7 @@ impl Skill {
     pub fn file(&self, path: &str) -> Result<SkillFile, SkillError> {
         let bytes = match &self.snapshot {
             Some(snapshot) => self.file_in(snapshot, path)?,
-            None => inside::file(&*self.disk, &self.dir, path, FILE_BYTES_MAX)?,
+            None => skill_files::file(&*self.disk, &self.dir, path, FILE_BYTES_MAX)?,
         };
         Ok(SkillFile { hash: blake3::hash(&bytes).to_hex().to_string(), bytes })
     }
@@ -262,7 +262,7 @@ impl Skill {
 
     fn file_in(&self, snapshot: &SkillSnapshot, path: &str) -> Result<Vec<u8>, SkillError> {
         let outside = || SkillError::Outside(path.to_owned());
-        let plain = inside::plain(path).ok_or_else(outside)?;
+        let plain = skill_files::plain(path).ok_or_else(outside)?;
         let none = || SkillError::NoFile(path.to_owned());
         let entry = plain.to_str().and_then(|plain| snapshot.get(plain)).ok_or_else(none)?;
         if entry.leads_out() {
@@ -292,7 +292,7 @@ impl Skill {
         if self.origin == SkillOrigin::Project && !real.starts_with(&self.dir) {
             return Err(leads_out());
         }
-        inside::read(&*self.disk, &real, document::FILE_BYTES_MAX).map_err(|not| match not {
+        skill_files::read(&*self.disk, &real, document::FILE_BYTES_MAX).map_err(|not| match not {
             ReadFailure::Io(e) => refused(e),
             ReadFailure::TooLong(bytes) => document::too_long(bytes),
         })
@@ -313,13 +313,14 @@ pub(super) fn outside(origin: SkillOrigin) -> OutsideLinks {
 /// block before its end.
 fn block(name: &str, skill: &Skill, body: &str, hash: &str, listing: &FileListing) -> String {
     let mark = &hash[..hash.len().min(MARK_CHARS)];
-    let file = |file: &inside::SkillFileInfo| format!("[{},{}]", data::string(&file.path), file.bytes);
+    let file =
+        |file: &skill_files::SkillFileInfo| format!("[{},{}]", json_string::escaped(&file.path), file.bytes);
     let files: Vec<String> = listing.files.iter().map(file).collect();
     let head = format!(
         "{{\"name\":{},\"from\":\"{}\",\"directory\":{},\"files\":[{}],\"more_files\":{}}}",
-        data::string(name),
+        json_string::escaped(name),
         skill.origin.word(),
-        data::string(&skill.dir.to_string_lossy()),
+        json_string::escaped(&skill.dir.to_string_lossy()),
         files.join(","),
         listing.more
     );

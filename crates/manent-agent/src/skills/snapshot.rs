@@ -13,7 +13,7 @@ use std::path::Path;
 use manent::log::fs::{Access, Disk, Shape};
 use serde_json::{Value, json};
 
-use super::inside::{FileListing, SkillFileInfo};
+use super::skill_files::{FileListing, SkillFileInfo};
 use crate::tools::unified_diff;
 
 /// The files of one skill by their paths from its directory.
@@ -107,7 +107,7 @@ impl SkillSnapshot {
             path != except
                 && !entry.hash.is_empty()
                 && !entry.leads_out()
-                && !path.split('/').any(|part| super::inside::is_passed_over(part.as_ref()))
+                && !path.split('/').any(|part| super::skill_files::is_passed_over(part.as_ref()))
         };
         let told = self.0.iter().filter(|(path, entry)| is_told(path, entry));
         let mut files: Vec<SkillFileInfo> =

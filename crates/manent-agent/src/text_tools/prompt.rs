@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::providers::logged;
+use crate::providers::chat_request;
 use crate::providers::{Message, Request};
 
 /// Returns the same request for a server that knows no tools: they are described in the system text, calls are blocks
@@ -20,7 +20,7 @@ pub fn flatten(request: &Request) -> Request {
     if request.tools.as_ref().is_some_and(|tools| request.format.is_some() || !has_schemas(tools)) {
         return flat;
     }
-    let Ok(names) = logged::names(&request.messages) else { return flat };
+    let Ok(names) = chat_request::names(&request.messages) else { return flat };
     let description = flat.tools.take().map(|tools| describe_tools(&tools)).unwrap_or_default();
     let system_end = request.messages.iter().take_while(|message| message.role == "system").count();
     let (system, rest) = request.messages.split_at(system_end);
@@ -162,7 +162,7 @@ fn short_line(text: &str, max: usize) -> String {
 
 fn with_call_blocks(message: &Message) -> String {
     let mut text = message.content.clone();
-    for call in logged::calls(message).unwrap_or_default() {
+    for call in chat_request::calls(message).unwrap_or_default() {
         let gap = if text.is_empty() { "" } else { "\n" };
         let name = Value::from(call.name);
         // In JSON, a slash may have a backslash: so no argument can look like the end of the block.

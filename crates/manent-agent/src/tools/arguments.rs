@@ -14,26 +14,34 @@ pub(super) struct ToolSpec {
     pub(super) name: &'static str,
     pub(super) effect: ToolEffect,
     pub(super) about: &'static str,
-    pub(super) arguments: &'static [Argument],
+    pub(super) arguments: &'static [ToolArgument],
     /// Reads the arguments of a call.
     pub(super) prepare: fn(&Tools, &str) -> Result<PreparedCall, ToolError>,
 }
 
 /// One argument of a tool.
-pub(super) struct Argument {
+pub(super) struct ToolArgument {
     name: &'static str,
     form: ArgumentType,
     is_required: bool,
     about: &'static str,
 }
 
-impl Argument {
-    pub(super) const fn required(name: &'static str, form: ArgumentType, about: &'static str) -> Argument {
-        Argument { name, form, is_required: true, about }
+impl ToolArgument {
+    pub(super) const fn required(
+        name: &'static str,
+        form: ArgumentType,
+        about: &'static str,
+    ) -> ToolArgument {
+        ToolArgument { name, form, is_required: true, about }
     }
 
-    pub(super) const fn optional(name: &'static str, form: ArgumentType, about: &'static str) -> Argument {
-        Argument { name, form, is_required: false, about }
+    pub(super) const fn optional(
+        name: &'static str,
+        form: ArgumentType,
+        about: &'static str,
+    ) -> ToolArgument {
+        ToolArgument { name, form, is_required: false, about }
     }
 }
 
@@ -100,7 +108,7 @@ impl ToolSpec {
 
     /// Returns the error for wrong arguments, with a description of the right ones.
     pub(super) fn wrong(&self, what: String) -> ToolError {
-        let member = |m: &Argument| {
+        let member = |m: &ToolArgument| {
             let optional = if m.is_required { "" } else { ", may be left out" };
             format!("{:?} ({}{optional})", m.name, m.form.words())
         };

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use memchr::memmem;
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, ToolSpec};
+use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
 use super::error::ToolError;
 use super::file_edit::{self, FileEdit};
 use super::workspace::{FILE_BYTES_MAX, ResolvedPath, Workspace};
@@ -19,10 +19,10 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     effect: ToolEffect::Write,
     about: "Replace a text in a file. The old text must stand there exactly once, to the blank.",
     arguments: &[
-        Argument::required("path", ArgumentType::Text, "Path from the workspace"),
-        Argument::required("old", ArgumentType::Text, "The text as it stands"),
-        Argument::required("new", ArgumentType::Text, "The text instead"),
-        Argument::optional("all", ArgumentType::Truth, "Replace it everywhere"),
+        ToolArgument::required("path", ArgumentType::Text, "Path from the workspace"),
+        ToolArgument::required("old", ArgumentType::Text, "The text as it stands"),
+        ToolArgument::required("new", ArgumentType::Text, "The text instead"),
+        ToolArgument::optional("all", ArgumentType::Truth, "Replace it everywhere"),
     ],
     prepare,
 };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use manent::log::fs::{DiskFile, read_fully};
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, ToolSpec};
+use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
 use super::error::ToolError;
 use super::text::{self, TextPage};
 use super::workspace::{ResolvedPath, Workspace, system};
@@ -19,9 +19,9 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     effect: ToolEffect::Read,
     about: "Read a text file. Lines come with their numbers, which are not part of the file.",
     arguments: &[
-        Argument::required("path", ArgumentType::Text, "Path from the workspace"),
-        Argument::optional("offset", ArgumentType::Number { max: 1 << 40 }, "First line, from 1"),
-        Argument::optional("limit", ArgumentType::Number { max: 1 << 40 }, "How many lines"),
+        ToolArgument::required("path", ArgumentType::Text, "Path from the workspace"),
+        ToolArgument::optional("offset", ArgumentType::Number { max: 1 << 40 }, "First line, from 1"),
+        ToolArgument::optional("limit", ArgumentType::Number { max: 1 << 40 }, "How many lines"),
     ],
     prepare,
 };

@@ -6,7 +6,7 @@ use manent::memory::Kind;
 use manent::{Hit, Place, Query, SessionKey, Store};
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, ToolSpec};
+use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
 use super::error::ToolError;
 use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult, Tools, text};
 
@@ -15,8 +15,8 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     effect: ToolEffect::Read,
     about: "Search earlier conversations and what is remembered of the user.",
     arguments: &[
-        Argument::required("query", ArgumentType::Text, "Words that may have been said"),
-        Argument::optional("limit", ArgumentType::Number { max: LIMIT_MAX }, "How many quotes"),
+        ToolArgument::required("query", ArgumentType::Text, "Words that may have been said"),
+        ToolArgument::optional("limit", ArgumentType::Number { max: LIMIT_MAX }, "How many quotes"),
     ],
     prepare,
 };

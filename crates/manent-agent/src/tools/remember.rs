@@ -10,7 +10,7 @@ use manent::memory::{Filter, Kind, NewItem, Source, SourceKind};
 use manent::{SessionKey, Store};
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, ToolSpec};
+use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
 use super::error::ToolError;
 use super::{CallSubject, Job, PreparedCall, ToolEffect, ToolResult, Tools, text};
 
@@ -19,9 +19,13 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     effect: ToolEffect::Record,
     about: "Keep something the user said for later conversations.",
     arguments: &[
-        Argument::required("content", ArgumentType::Text, "What to remember, one sentence"),
-        Argument::required("quote", ArgumentType::Text, "The user's own words it rests on, copied exactly"),
-        Argument::optional(
+        ToolArgument::required("content", ArgumentType::Text, "What to remember, one sentence"),
+        ToolArgument::required(
+            "quote",
+            ArgumentType::Text,
+            "The user's own words it rests on, copied exactly",
+        ),
+        ToolArgument::optional(
             "kind",
             ArgumentType::OneOf(&["fact", "pref", "context"]),
             "fact: something that is so; pref: what the user likes; context: what is going on",

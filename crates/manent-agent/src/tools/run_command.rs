@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, ToolSpec};
+use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
 use super::error::ToolError;
 use super::{
     CallSubject, CommandRequest, GitPermissions, Job, PreparedCall, Shell, ToolEffect, ToolResult, Tools,
@@ -18,18 +18,18 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     effect: ToolEffect::Run,
     about: "Run a shell command in the workspace. It has no input and no network.",
     arguments: &[
-        Argument::required("command", ArgumentType::Text, "One line of shell"),
-        Argument::optional(
+        ToolArgument::required("command", ArgumentType::Text, "One line of shell"),
+        ToolArgument::optional(
             "timeout_s",
             ArgumentType::Number { max: TIMEOUT_MAX_S },
             "Seconds until it is ended",
         ),
-        Argument::optional(
+        ToolArgument::optional(
             "writable_git",
             ArgumentType::Truth,
             "Let git write commits and branches; the user is asked each time",
         ),
-        Argument::optional(
+        ToolArgument::optional(
             "new_repo",
             ArgumentType::Truth,
             "Keep new repositories and protected files such as AGENTS.md; the user is asked each time",

@@ -15,7 +15,7 @@ use ignore::{DirEntry, WalkBuilder};
 use manent::log::fs::{DiskFile, Shape};
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, ToolSpec};
+use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
 use super::error::ToolError;
 use super::text::{self, TextPage};
 use super::workspace::{ResolvedPath, Workspace, glob};
@@ -26,10 +26,18 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     effect: ToolEffect::Read,
     about: "Find lines by a regular expression, or files by name, or lines in files of a name.",
     arguments: &[
-        Argument::optional("pattern", ArgumentType::Text, "Regular expression; (?i) in front ignores case"),
-        Argument::optional("glob", ArgumentType::Text, "File names, like *.rs or src/**/*.md"),
-        Argument::optional("path", ArgumentType::Text, "Only in this directory or file"),
-        Argument::optional("context", ArgumentType::Number { max: CONTEXT_MAX }, "Lines around each match"),
+        ToolArgument::optional(
+            "pattern",
+            ArgumentType::Text,
+            "Regular expression; (?i) in front ignores case",
+        ),
+        ToolArgument::optional("glob", ArgumentType::Text, "File names, like *.rs or src/**/*.md"),
+        ToolArgument::optional("path", ArgumentType::Text, "Only in this directory or file"),
+        ToolArgument::optional(
+            "context",
+            ArgumentType::Number { max: CONTEXT_MAX },
+            "Lines around each match",
+        ),
     ],
     prepare,
 };

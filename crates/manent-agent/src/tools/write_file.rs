@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::arguments::{Argument, ArgumentType, ToolSpec};
+use super::arguments::{ArgumentType, ToolArgument, ToolSpec};
 use super::error::ToolError;
 use super::file_edit::{self, FileEdit};
 use super::workspace::FILE_BYTES_MAX;
@@ -13,8 +13,8 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     effect: ToolEffect::Write,
     about: "Make a file, or replace all of it. To change a part, use edit_file.",
     arguments: &[
-        Argument::required("path", ArgumentType::Text, "Path from the workspace"),
-        Argument::required("content", ArgumentType::Text, "The whole content"),
+        ToolArgument::required("path", ArgumentType::Text, "Path from the workspace"),
+        ToolArgument::required("content", ArgumentType::Text, "The whole content"),
     ],
     prepare,
 };

@@ -11,7 +11,7 @@ use manent_agent::policy::{
 };
 use serde_json::json;
 
-use super::{World, policy, verdict};
+use super::{World, permission, policy};
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
@@ -21,7 +21,7 @@ fn words(words: &[&str]) -> Vec<String> {
 fn once_is_once() {
     let (world, mut policy) = (World::new(), policy(""));
     policy.remember(&world.command("ls"), ApprovalScope::Once, &Grant::Same).unwrap();
-    assert_eq!(verdict(&policy, &world.command("ls")), Permission::Ask);
+    assert_eq!(permission(&policy, &world.command("ls")), Permission::Ask);
 }
 
 #[test]
@@ -29,16 +29,16 @@ fn the_very_same_is_allowed_for_the_session_and_nothing_else() {
     let (world, mut policy) = (World::new(), policy(""));
     let odd = "for x in a b; do echo $x > out; done";
     policy.remember(&world.command(odd), ApprovalScope::Session, &Grant::Same).unwrap();
-    assert_eq!(verdict(&policy, &world.command(odd)), Permission::Allow);
-    assert_eq!(verdict(&policy, &world.command(&format!("{odd} "))), Permission::Ask);
+    assert_eq!(permission(&policy, &world.command(odd)), Permission::Allow);
+    assert_eq!(permission(&policy, &world.command(&format!("{odd} "))), Permission::Ask);
     policy.remember(&world.edit("docs/a.md"), ApprovalScope::Session, &Grant::Same).unwrap();
-    assert_eq!(verdict(&policy, &world.edit("docs/a.md")), Permission::Allow);
-    assert_eq!(verdict(&policy, &world.edit("src/main.rs")), Permission::Ask);
+    assert_eq!(permission(&policy, &world.edit("docs/a.md")), Permission::Allow);
+    assert_eq!(permission(&policy, &world.edit("src/main.rs")), Permission::Ask);
     let write = world.prepare("write_file", &json!({"path": "docs/a.md", "content": ""}));
-    assert_eq!(verdict(&policy, &write), Permission::Ask, "another tool");
+    assert_eq!(permission(&policy, &write), Permission::Ask, "another tool");
     policy.remember(&write, ApprovalScope::Session, &Grant::Tool).unwrap();
     let other = world.prepare("write_file", &json!({"path": "new", "content": ""}));
-    assert_eq!(verdict(&policy, &other), Permission::Allow);
+    assert_eq!(permission(&policy, &other), Permission::Allow);
     assert!(!world.path("store/approvals.jsonl").exists(), "a session leaves nothing");
 }
 
@@ -61,7 +61,7 @@ fn a_prefix_is_allowed_for_the_session_where_the_line_is_plain_and_has_no_new_op
         ("cargo test; rm x", Permission::Ask),
         ("cargo test $X", Permission::Ask),
     ] {
-        assert_eq!(verdict(&policy, &world.command(line)), wanted, "{line}");
+        assert_eq!(permission(&policy, &world.command(line)), wanted, "{line}");
     }
 }
 
@@ -96,8 +96,12 @@ fn arguments_that_write_or_execute_are_asked_about_whatever_a_chat_allowed() {
         for (answer, grant) in choices {
             let mut policy = world.policy("");
             policy.remember(&prepared, answer, &grant).unwrap();
-            assert_eq!(verdict(&policy, &prepared), Permission::Allow, "{allowed}");
-            assert_eq!(verdict(&policy, &world.command(attack)), Permission::Ask, "{attack} after {grant:?}");
+            assert_eq!(permission(&policy, &prepared), Permission::Allow, "{allowed}");
+            assert_eq!(
+                permission(&policy, &world.command(attack)),
+                Permission::Ask,
+                "{attack} after {grant:?}"
+            );
         }
     }
 }
@@ -111,7 +115,10 @@ fn a_prefix_is_stored_only_for_programs_that_read() {
         let Prefix { words, longest } = ToolPolicy::prefix_of(&world.command(&line)).unwrap();
         assert_eq!((words.join(" ").as_str(), longest), (reader, ApprovalScope::Project));
         policy.remember(&world.command(&line), longest, &Grant::Prefix(words)).unwrap();
-        assert_eq!(verdict(&world.policy(""), &world.command(&format!("{reader} -x b"))), Permission::Allow);
+        assert_eq!(
+            permission(&world.policy(""), &world.command(&format!("{reader} -x b"))),
+            Permission::Allow
+        );
     }
     for (line, prefix) in [("git log", &["git", "log"][..]), ("cargo test", &["cargo"]), ("./ls", &["./ls"])]
     {
@@ -152,7 +159,7 @@ fn wider_prefixes_stored_earlier_no_longer_count_and_are_named_once() {
     for (line, wanted) in
         [("git log", Permission::Ask), ("cargo test", Permission::Ask), ("ls x", Permission::Allow)]
     {
-        assert_eq!(verdict(&policy, &world.command(line)), wanted, "{line}");
+        assert_eq!(permission(&policy, &world.command(line)), wanted, "{line}");
     }
 }
 
@@ -163,7 +170,7 @@ fn a_rule_written_by_hand_is_obeyed_and_marked_in_the_listing() {
         "[[policy.rule]]\ntool = 'run_command'\nprefix = ['git', 'log']\ndecision = 'allow'\n\
          [[policy.rule]]\ntool = 'run_command'\nprefix = ['ls']\ndecision = 'allow'\n",
     );
-    assert_eq!(verdict(&policy, &world.command("git log --output=F")), Permission::Allow);
+    assert_eq!(permission(&policy, &world.command("git log --output=F")), Permission::Allow);
     let prefix = Grant::Prefix(words(&["cargo", "test"]));
     policy.remember(&world.command("cargo test -q"), ApprovalScope::Session, &prefix).unwrap();
     let listed = policy.outlook("run_command", Approver::Person);
@@ -194,9 +201,9 @@ fn a_deny_stays_whatever_was_allowed_and_an_ask_was_answered() {
         (world.edit("src/main.rs"), Grant::Tool, Permission::Deny),
     ] {
         policy.remember(&prepared, ApprovalScope::Session, &grant).unwrap();
-        assert_eq!(verdict(&policy, &prepared), wanted, "{}", prepared.what);
+        assert_eq!(permission(&policy, &prepared), wanted, "{}", prepared.what);
     }
-    assert_eq!(verdict(&policy, &world.edit("docs/a.md")), Permission::Allow);
+    assert_eq!(permission(&policy, &world.edit("docs/a.md")), Permission::Allow);
 }
 
 #[test]
@@ -250,18 +257,18 @@ fn what_is_allowed_for_the_project_outlives_the_session_there_and_nowhere_else()
     policy.remember(&world.edit("docs/a.md"), ApprovalScope::Project, &Grant::Tool).unwrap();
     let again = world.policy("");
     for prepared in [world.command("grep y z"), world.command("ls > out"), world.edit("src/main.rs")] {
-        assert_eq!(verdict(&again, &prepared), Permission::Allow, "{}", prepared.what);
+        assert_eq!(permission(&again, &prepared), Permission::Allow, "{}", prepared.what);
     }
     let list = world.path("store/approvals.jsonl");
     assert_eq!(std::fs::metadata(&list).unwrap().permissions().mode() & 0o777, 0o600);
     let elsewhere = Approvals::load(&world.store(), &world.path("work/docs"));
     let elsewhere = ToolPolicy::new(manent_agent::policy::PolicyRules::default(), elsewhere);
-    assert_eq!(verdict(&elsewhere, &world.command("grep y")), Permission::Ask);
+    assert_eq!(permission(&elsewhere, &world.command("grep y")), Permission::Ask);
     // A link to the workspace is the workspace.
     std::os::unix::fs::symlink(world.path("work"), world.path("alias")).unwrap();
     let linked = Approvals::load(&world.store(), &RealDisk.resolve(&world.path("alias")).unwrap());
     let linked = ToolPolicy::new(manent_agent::policy::PolicyRules::default(), linked);
-    assert_eq!(verdict(&linked, &world.command("grep y")), Permission::Allow);
+    assert_eq!(permission(&linked, &world.command("grep y")), Permission::Allow);
 }
 
 #[test]
@@ -275,10 +282,10 @@ fn approvals_on_a_backend_in_memory_hold_until_the_store_is_gone() {
     };
     policy(&store).remember(&world.command("ls > out"), ApprovalScope::Project, &Grant::Same).unwrap();
     policy(&store).remember(&world.edit("docs/a.md"), ApprovalScope::Project, &Grant::Tool).unwrap();
-    assert_eq!(verdict(&policy(&store), &world.command("ls > out")), Permission::Allow);
-    assert_eq!(verdict(&policy(&store), &world.edit("src/main.rs")), Permission::Allow);
+    assert_eq!(permission(&policy(&store), &world.command("ls > out")), Permission::Allow);
+    assert_eq!(permission(&policy(&store), &world.edit("src/main.rs")), Permission::Allow);
     let other = Store::on(Arc::new(InMemory::default()), None, StoreOptions::default());
-    assert_eq!(verdict(&policy(&other), &world.command("ls > out")), Permission::Ask);
+    assert_eq!(permission(&policy(&other), &world.command("ls > out")), Permission::Ask);
 }
 
 #[test]
@@ -293,18 +300,18 @@ fn a_list_that_others_can_write_or_nobody_can_read_allows_nothing() {
         let trouble = approvals.trouble().unwrap().to_owned();
         assert!(trouble.contains("may be written by others; make it your own"), "{trouble}");
         let mut policy = world.policy("");
-        assert_eq!(verdict(&policy, &world.command("ls")), Permission::Ask);
+        assert_eq!(permission(&policy, &world.command("ls")), Permission::Ask);
         let told =
             policy.remember(&world.command("ls -l"), ApprovalScope::Project, &Grant::Same).unwrap_err();
         assert!(told.to_string().contains("may be written by others"), "{told}");
         assert_eq!(
-            verdict(&policy, &world.command("ls -l")),
+            permission(&policy, &world.command("ls -l")),
             Permission::Ask,
             "what is not kept does not count"
         );
     }
     set_mode(0o600);
-    assert_eq!(verdict(&world.policy(""), &world.command("ls")), Permission::Allow);
+    assert_eq!(permission(&world.policy(""), &world.command("ls")), Permission::Allow);
 }
 
 #[test]
@@ -324,13 +331,13 @@ fn a_torn_or_strange_list_allows_what_it_says_and_no_more() {
     std::fs::write(&list, lines.join("\n")).unwrap();
     std::fs::set_permissions(&list, std::fs::Permissions::from_mode(0o600)).unwrap();
     let mut policy = world.policy("");
-    assert_eq!(verdict(&policy, &world.command("ls")), Permission::Allow);
+    assert_eq!(permission(&policy, &world.command("ls")), Permission::Allow);
     for line in ["git log", "pwd", "id", "whoami"] {
-        assert_eq!(verdict(&policy, &world.command(line)), Permission::Ask, "{line}");
+        assert_eq!(permission(&policy, &world.command(line)), Permission::Ask, "{line}");
     }
     policy.remember(&world.command("whoami"), ApprovalScope::Project, &Grant::Same).unwrap();
     assert_eq!(
-        verdict(&world.policy(""), &world.command("whoami")),
+        permission(&world.policy(""), &world.command("whoami")),
         Permission::Allow,
         "a torn end swallows nothing"
     );
@@ -346,18 +353,22 @@ fn no_rule_and_no_earlier_answer_allows_a_protected_change() {
     let commit = world.prepare("run_command", &json!({"command": "git commit", "writable_git": true}));
     let repository = world.prepare("run_command", &json!({"command": "git init", "new_repo": true}));
     for prepared in [write, commit, repository] {
-        assert_eq!(policy.decide(&prepared, Approver::Person).verdict, Permission::Ask, "{prepared:?}");
+        assert_eq!(policy.decide(&prepared, Approver::Person).permission, Permission::Ask, "{prepared:?}");
         let nobody = policy.decide(&prepared, Approver::Nobody);
-        assert_eq!(nobody.verdict, Permission::Deny);
+        assert_eq!(nobody.permission, Permission::Deny);
         assert!(nobody.why.contains("a person allows it each time"), "{}", nobody.why);
         policy.remember(&prepared, ApprovalScope::Once, &Grant::Same).unwrap();
         for answer in [ApprovalScope::Session, ApprovalScope::Project] {
             policy.remember(&prepared, answer, &Grant::Same).unwrap_err();
         }
-        assert_eq!(policy.decide(&prepared, Approver::Person).verdict, Permission::Ask, "it is asked again");
+        assert_eq!(
+            policy.decide(&prepared, Approver::Person).permission,
+            Permission::Ask,
+            "it is asked again"
+        );
     }
     let deny = "[[policy.rule]]\ntool = \"write_file\"\ndecision = \"deny\"\n";
     let write = world.prepare("write_file", &json!({"path": "AGENTS.md", "content": "x"}));
-    assert_eq!(world.policy(deny).decide(&write, Approver::Person).verdict, Permission::Deny);
-    assert_eq!(policy.decide(&world.command("git commit"), Approver::Nobody).verdict, Permission::Allow);
+    assert_eq!(world.policy(deny).decide(&write, Approver::Person).permission, Permission::Deny);
+    assert_eq!(policy.decide(&world.command("git commit"), Approver::Nobody).permission, Permission::Allow);
 }

@@ -2,7 +2,7 @@
 //!
 //! | module | about |
 //! |---|---|
-//! | `lines` | shell lines of every kind, with what must become of them |
+//! | `shell_lines` | shell lines of every kind, with what must become of them |
 //! | `rules` | reading rules, their examples, which one counts |
 //! | `approvals` | what a person allowed, for a session and for a project |
 
@@ -10,8 +10,8 @@
 #![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 mod approvals;
-mod lines;
 mod rules;
+mod shell_lines;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -99,6 +99,6 @@ fn decide(policy: &ToolPolicy, prepared: &PreparedCall) -> Decision {
     policy.decide(prepared, Approver::Person)
 }
 
-fn verdict(policy: &ToolPolicy, prepared: &PreparedCall) -> Permission {
-    decide(policy, prepared).verdict
+fn permission(policy: &ToolPolicy, prepared: &PreparedCall) -> Permission {
+    decide(policy, prepared).permission
 }

@@ -4,7 +4,7 @@ use manent_agent::config::Config;
 use manent_agent::policy::{Approver, Permission, PolicyRules};
 use serde_json::json;
 
-use super::{World, decide, policy, verdict};
+use super::{World, decide, permission, policy};
 
 fn error(rules: &str) -> String {
     PolicyRules::read(rules).unwrap_err().to_string()
@@ -26,10 +26,10 @@ fn without_rules_looking_is_free_and_the_rest_asks() {
         ),
     ];
     for (prepared, wanted) in cases {
-        assert_eq!(verdict(&policy, &prepared), wanted, "{}", prepared.what);
+        assert_eq!(permission(&policy, &prepared), wanted, "{}", prepared.what);
         let alone = policy.decide(&prepared, Approver::Nobody);
         let wanted = if wanted == Permission::Ask { Permission::Deny } else { wanted };
-        assert_eq!(alone.verdict, wanted, "{}: {}", prepared.what, alone.why);
+        assert_eq!(alone.permission, wanted, "{}: {}", prepared.what, alone.why);
         assert!(
             wanted == Permission::Allow || alone.why.contains("nobody is there to be asked"),
             "{}",
@@ -48,9 +48,9 @@ fn of_several_rules_the_gravest_counts_whatever_their_order() {
     ];
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
         let policy = policy(&order.map(|n| rules[n]).concat());
-        assert_eq!(verdict(&policy, &world.edit("src/main.rs")), Permission::Allow);
-        assert_eq!(verdict(&policy, &world.edit("docs/a.md")), Permission::Ask);
-        assert_eq!(verdict(&policy, &world.edit("docs/deep/b.md")), Permission::Deny);
+        assert_eq!(permission(&policy, &world.edit("src/main.rs")), Permission::Allow);
+        assert_eq!(permission(&policy, &world.edit("docs/a.md")), Permission::Ask);
+        assert_eq!(permission(&policy, &world.edit("docs/deep/b.md")), Permission::Deny);
     }
 }
 
@@ -61,8 +61,8 @@ fn a_rule_for_all_commands_takes_all_but_what_another_rule_denies() {
         "[[policy.rule]]\ntool = 'run_command'\ndecision = 'allow'\nmatch = ['x=1 y > $z']\n\
          [[policy.rule]]\ntool = 'run_command'\nprefix = ['rm']\ndecision = 'deny'\n",
     );
-    assert_eq!(verdict(&policy, &world.command("for x in *; do echo $x > y; done")), Permission::Allow);
-    assert_eq!(verdict(&policy, &world.command("for x in *; do rm $x; done")), Permission::Deny);
+    assert_eq!(permission(&policy, &world.command("for x in *; do echo $x > y; done")), Permission::Allow);
+    assert_eq!(permission(&policy, &world.command("for x in *; do rm $x; done")), Permission::Deny);
 }
 
 #[test]
@@ -70,10 +70,10 @@ fn a_rule_about_a_file_sees_its_real_name() {
     let world = World::new();
     std::os::unix::fs::symlink("../secret.env", world.path("work/docs/link.md")).unwrap();
     let policy = policy("[[policy.rule]]\ntool = 'edit_file'\npath = 'docs/**'\ndecision = 'allow'\n");
-    assert_eq!(verdict(&policy, &world.edit("docs/a.md")), Permission::Allow);
-    assert_eq!(verdict(&policy, &world.edit("./src/../docs/a.md")), Permission::Allow);
-    assert_eq!(verdict(&policy, &world.edit("docs/link.md")), Permission::Ask);
-    assert_eq!(verdict(&policy, &world.edit("docs/../src/main.rs")), Permission::Ask);
+    assert_eq!(permission(&policy, &world.edit("docs/a.md")), Permission::Allow);
+    assert_eq!(permission(&policy, &world.edit("./src/../docs/a.md")), Permission::Allow);
+    assert_eq!(permission(&policy, &world.edit("docs/link.md")), Permission::Ask);
+    assert_eq!(permission(&policy, &world.edit("docs/../src/main.rs")), Permission::Ask);
 }
 
 #[test]
@@ -148,5 +148,5 @@ fn rules_stand_beside_settings_in_one_file() {
     let config = Config::read("/s/config.toml".as_ref(), Some(text), &|_| None).unwrap();
     assert_eq!(config.model, "m");
     let decision = decide(&policy(text), &World::new().edit("docs/a.md"));
-    assert_eq!((decision.verdict, decision.why.as_str()), (Permission::Deny, "rule 1 denies edit_file"));
+    assert_eq!((decision.permission, decision.why.as_str()), (Permission::Deny, "rule 1 denies edit_file"));
 }

@@ -2,19 +2,19 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `asking.rs` | a model, somebody who asks it, and what was heard |
+//! | `client.rs` | models to ask, and the events that a reply reports |
 //! | `ollama.rs`, `openai.rs` | the two interfaces: what is sent, how answers are read |
 //! | `streams.rs` | answers that come in pieces, break off, or never end |
-//! | `troubles.rs` | servers that refuse, are busy, or are not there |
+//! | `server_errors.rs` | servers that refuse, are busy, or are not there |
 //! | `mutations.rs` | answers changed, cut and split at random |
-//! | `crowd.rs` | many at once |
+//! | `concurrency.rs` | many requests at once |
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
-mod asking;
-mod crowd;
+mod client;
+mod concurrency;
 mod mutations;
 mod ollama;
 mod openai;
+mod server_errors;
 mod streams;
-mod troubles;

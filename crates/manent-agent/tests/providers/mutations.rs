@@ -8,7 +8,7 @@ use manent_sim::model_server::replies::{self, ollama_line, openai_event};
 use manent_sim::model_server::{Closing, ModelServer, Script};
 use serde_json::json;
 
-use crate::asking::{Heard, ask, both, question};
+use crate::client::{ReportedEvents, ask, both, question};
 
 /// A stream as it was recorded: thoughts, text, calls, counts.
 fn recorded_ollama() -> Vec<u8> {
@@ -107,7 +107,7 @@ fn change(rng: &mut Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-fn check(harm: Harm, good: &Reply, outcome: &Result<Reply, ModelError>, heard: &Heard) {
+fn check(harm: Harm, good: &Reply, outcome: &Result<Reply, ModelError>, heard: &ReportedEvents) {
     match outcome {
         Err(ModelError::Stalled { .. }) => panic!("nothing stalled here"),
         Err(error) => {

@@ -4,7 +4,7 @@ use manent_agent::providers::{Capabilities, FinishReason, Message, Model, ModelE
 use manent_sim::model_server::{ModelServer, Script, replies};
 use serde_json::{Value, json};
 
-use crate::asking::{ask, ask_ollama, at, ollama, question};
+use crate::client::{ask, ask_ollama, at, ollama, question};
 
 /// Returns the request that a server receives.
 async fn sent(request: &Request, with: impl FnOnce(Ollama) -> Ollama) -> Value {
@@ -105,7 +105,7 @@ async fn tools_and_a_format_are_never_sent_together() {
         Request { tools: Some(tools), format: Some(json!({})), ..question() },
         Request { tools: Some("no array".to_owned()), ..question() },
     ] {
-        for model in crate::asking::both(&server) {
+        for model in crate::client::both(&server) {
             let error = ask(&model, &request).await.0.unwrap_err();
             assert!(matches!(error, ModelError::Unsendable { .. }), "{error}");
             assert!(!error.is_transient());
@@ -236,7 +236,7 @@ async fn a_probe_does_not_wait_for_long() {
     let server = ModelServer::replay([Script::new().stall()]).unwrap();
     let patience = manent_agent::providers::RetryPolicy {
         probe: std::time::Duration::from_millis(30),
-        ..crate::asking::patience()
+        ..crate::client::patience()
     };
     let model = Ollama::new(&at(&server).with_retry_policy(patience), "x").unwrap();
     assert!(matches!(model.version().await, Err(ModelError::Stalled { .. })));

@@ -7,7 +7,7 @@ use manent_sim::model_server::replies::{self, openai_event};
 use manent_sim::model_server::{ModelServer, Script};
 use serde_json::{Value, json};
 
-use crate::asking::{ask, ask_openai, openai, patience, question};
+use crate::client::{ask, ask_openai, openai, patience, question};
 
 async fn sent(request: &Request) -> Value {
     let server = ModelServer::replay([replies::openai("yes")]).unwrap();

@@ -7,7 +7,7 @@ use manent_sim::model_server::replies::{self, ollama_line, openai_event};
 use manent_sim::model_server::{Closing, ModelServer, Script, Step};
 use serde_json::json;
 
-use crate::asking::{ask, ask_ollama, ask_openai, at, both, patience, question};
+use crate::client::{ask, ask_ollama, ask_openai, at, both, patience, question};
 
 const TEXT: &str = "Grün, 漢字 und 🦀🏴‍☠️: \u{0} \"x\"\n\\ ende";
 

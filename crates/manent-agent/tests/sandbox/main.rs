@@ -19,8 +19,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use manent_agent::sandbox::{
-    CommandEnd, CommandLine, CommandOutcome, Isolation, Limit, Network, NewEntries, OutputStreams, Sandbox,
-    SandboxError, SandboxPolicy, StopFlag,
+    CommandEnd, CommandOutcome, Isolation, Limit, Network, NewEntries, OutputStreams, Sandbox,
+    SandboxCommand, SandboxError, SandboxPolicy, StopFlag,
 };
 
 /// The example, which is built with the tests: a program that calls `enter_if_asked`.
@@ -43,7 +43,7 @@ impl Place {
     }
 
     fn run_with(&self, policy: &SandboxPolicy, line: &str) -> CommandOutcome {
-        self.sandbox.run(policy, &CommandLine::Shell(line.to_owned()), &StopFlag::new().unwrap()).unwrap()
+        self.sandbox.run(policy, &SandboxCommand::Shell(line.to_owned()), &StopFlag::new().unwrap()).unwrap()
     }
 
     fn run(&self, line: &str) -> CommandOutcome {
@@ -87,7 +87,7 @@ fn a_command_works_in_its_workspace_and_says_how_it_ended() {
         assert_eq!(std::fs::read(place.work("a/b/made")).unwrap(), b"hello\n");
         assert!(outcome.sandbox.starts_with(&place.sandbox.kind().to_string()), "{}", outcome.sandbox);
         assert_eq!(place.run("kill -SEGV $$").ending, CommandEnd::Signal(11));
-        let found = CommandLine::Program(vec!["no-such-program".into()]);
+        let found = SandboxCommand::Program(vec!["no-such-program".into()]);
         let outcome = place.sandbox.run(&place.policy(), &found, &StopFlag::new().unwrap()).unwrap();
         assert_eq!(outcome.ending, CommandEnd::Exit(127));
         assert!(outcome.stdout.text().contains("no-such-program cannot be started"));
@@ -144,7 +144,7 @@ fn the_store_is_hidden_wherever_it_is() {
         std::fs::write(store.join("log"), "secret").unwrap();
         let policy = SandboxPolicy { store: store.clone(), ..place.policy() };
         if place.sandbox.kind() == Isolation::Landlock {
-            let line = CommandLine::Shell("true".to_owned());
+            let line = SandboxCommand::Shell("true".to_owned());
             let refused = place.sandbox.run(&policy, &line, &StopFlag::new().unwrap()).unwrap_err();
             assert!(matches!(refused, SandboxError::Refused { .. }), "{refused}");
             assert!(refused.to_string().contains("install bubblewrap"), "{refused}");
@@ -177,15 +177,15 @@ fn a_place_that_is_no_workspace_is_refused() {
             "/run".into(),
         ] {
             let policy = SandboxPolicy { workspace: workspace.clone(), ..place.policy() };
-            let line = CommandLine::Shell("true".to_owned());
+            let line = SandboxCommand::Shell("true".to_owned());
             let run = place.sandbox.run(&policy, &line, &StopFlag::new().unwrap());
             let refused = run.expect_err(&workspace.display().to_string());
             assert!(matches!(refused, SandboxError::Refused { .. } | SandboxError::Path { .. }), "{refused}");
         }
         for line in [
-            CommandLine::Program(Vec::new()),
-            CommandLine::Shell("x".repeat(200_000)),
-            CommandLine::Shell("a\0b".to_owned()),
+            SandboxCommand::Program(Vec::new()),
+            SandboxCommand::Shell("x".repeat(200_000)),
+            SandboxCommand::Shell("a\0b".to_owned()),
         ] {
             let run = place.sandbox.run(&place.policy(), &line, &StopFlag::new().unwrap());
             assert!(matches!(run, Err(SandboxError::Command(_))), "{run:?}");
@@ -255,7 +255,11 @@ fn a_command_can_be_stopped_from_elsewhere_and_by_dropping() {
         let begun = Instant::now();
         let outcome = std::thread::scope(|scope| {
             let run = scope.spawn(|| {
-                place.sandbox.run(&place.policy(), &CommandLine::Shell("echo up; sleep 60".to_owned()), &stop)
+                place.sandbox.run(
+                    &place.policy(),
+                    &SandboxCommand::Shell("echo up; sleep 60".to_owned()),
+                    &stop,
+                )
             });
             std::thread::sleep(Duration::from_millis(300));
             drop(guard);

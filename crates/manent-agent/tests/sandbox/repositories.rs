@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use manent_agent::sandbox::{
-    Cause, CommandEnd, CommandLine, CommandOutcome, Isolation, NewEntries, SandboxError, SandboxPolicy,
+    Cause, CommandEnd, CommandOutcome, Isolation, NewEntries, SandboxCommand, SandboxError, SandboxPolicy,
     StopFlag,
 };
 
@@ -283,15 +283,21 @@ fn only_a_real_git_directory_of_the_workspace_can_be_made_writable() {
         std::fs::write(place.work("file/.git"), "gitdir: ../r/.git").unwrap();
         for path in [".git", "file/.git", "r", "../outside/.git", "gone/.git", "."] {
             let policy = SandboxPolicy { writable_git: vec![path.into()], ..place.policy() };
-            let run =
-                place.sandbox.run(&policy, &CommandLine::Shell("true".to_owned()), &StopFlag::new().unwrap());
+            let run = place.sandbox.run(
+                &policy,
+                &SandboxCommand::Shell("true".to_owned()),
+                &StopFlag::new().unwrap(),
+            );
             let refused = run.expect_err(path);
             assert!(matches!(refused, SandboxError::Refused { .. } | SandboxError::Path { .. }), "{refused}");
         }
         for workspace in ["r/.git", "r/.git/hooks"] {
             let policy = SandboxPolicy { workspace: place.work(workspace), ..place.policy() };
-            let run =
-                place.sandbox.run(&policy, &CommandLine::Shell("true".to_owned()), &StopFlag::new().unwrap());
+            let run = place.sandbox.run(
+                &policy,
+                &SandboxCommand::Shell("true".to_owned()),
+                &StopFlag::new().unwrap(),
+            );
             let refused = run.expect_err(workspace).to_string();
             assert!(refused.contains("choose a work tree"), "{refused}");
         }
@@ -421,12 +427,16 @@ fn commands_in_one_workspace_run_one_after_another() {
             wait_until("the first is up", || place.work("up").exists());
             let mut hasty = SandboxPolicy { workspace: place.work("below"), ..place.policy() };
             hasty.limits.wall = Duration::from_millis(200);
-            let refused =
-                place.sandbox.run(&hasty, &CommandLine::Shell("true".to_owned()), &StopFlag::new().unwrap());
+            let refused = place.sandbox.run(
+                &hasty,
+                &SandboxCommand::Shell("true".to_owned()),
+                &StopFlag::new().unwrap(),
+            );
             assert!(matches!(refused, Err(SandboxError::Busy { .. })), "{refused:?}");
             let stop = StopFlag::new().unwrap();
             stop.now();
-            let stopped = place.sandbox.run(&place.policy(), &CommandLine::Shell("true".to_owned()), &stop);
+            let stopped =
+                place.sandbox.run(&place.policy(), &SandboxCommand::Shell("true".to_owned()), &stop);
             assert!(matches!(stopped, Err(SandboxError::Busy { .. })), "{stopped:?}");
             let second = scope.spawn(|| place.run("echo second >> log"));
             std::fs::write(place.work("go"), "").unwrap();

@@ -3,23 +3,23 @@
 //! | module | about |
 //! |---|---|
 //! | `corpus` | a `SKILL.md` of every kind that people and vandals write, and what becomes of it |
-//! | `finding` | where skills are looked for, what goes before what, links, bounds |
-//! | `trust` | whose skills are used |
-//! | `held` | what is held back because it is not what was trusted |
+//! | `discovery` | which directories are searched, which skill shadows which, links, bounds |
+//! | `trust` | the ledger of trusted folders |
+//! | `trust_changes` | skills that are held back because they differ from what was trusted |
 //! | `catalogue` | what a model is told, within its budget, and that nothing breaks out of it |
-//! | `giving` | what a model gets when it calls one, and which files |
+//! | `activation` | the instructions and files that a model gets when it calls a skill |
 //! | `mutations` | thousands of damaged files: no panic, no hang, no way out |
 
 #![expect(clippy::disallowed_methods, reason = "the tests lay out the disk")]
 #![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
 
+mod activation;
 mod catalogue;
 mod corpus;
-mod finding;
-mod giving;
-mod held;
+mod discovery;
 mod mutations;
 mod trust;
+mod trust_changes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -4,26 +4,26 @@
 //! |---|---|
 //! | `arguments` | calls as models write them, right and wrong |
 //! | `mutations` | thousands of damaged calls: always an answer |
-//! | `reading`, `searching` | files of every kind, bounds, what is passed over |
-//! | `writing`, `editing` | what changes, what is shown before, what stays as it is |
+//! | `read_file`, `search_files` | files of every kind, bounds, what is passed over |
+//! | `write_file`, `edit_file` | what changes, what is shown before, what stays as it is |
 //! | `crashes` | a disk that refuses, and a power cut: the old file or the new one |
 //! | `paths` | no way out of the workspace |
-//! | `record` | recalling and remembering |
-//! | `running` | commands, run by whoever runs them |
+//! | `memory` | `recall` and `remember` |
+//! | `run_command` | commands, given to a shell that only records them |
 
 #![expect(clippy::disallowed_methods, reason = "the tests lay out the disk")]
 #![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 mod arguments;
 mod crashes;
-mod editing;
+mod edit_file;
+mod memory;
 mod mutations;
 mod paths;
-mod reading;
-mod record;
-mod running;
-mod searching;
-mod writing;
+mod read_file;
+mod run_command;
+mod search_files;
+mod write_file;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

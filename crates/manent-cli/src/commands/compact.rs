@@ -4,7 +4,7 @@ use manent::context::{Limits, Summariser};
 use manent::tokens::{Counting, Tokens};
 
 use crate::commands::prelude::*;
-use crate::model::ModelClient;
+use crate::model::BlockingModel;
 
 /// Make what a model sees of a session smaller; nothing is removed
 #[derive(Debug, Args)]
@@ -52,11 +52,11 @@ pub(crate) fn run(context: &Context<'_>, args: &CompactArgs) -> Result<Exit, Fai
         max_messages: args.max_messages.unwrap_or(config.limits.max_messages),
     };
     let asked = args.with_model || args.model.is_some();
-    let model = if asked { Some(ModelClient::choose(&config, &store)?) } else { None };
+    let model = if asked { Some(BlockingModel::choose(&config, &store)?) } else { None };
     if let Some(why) = model.as_ref().and_then(|model| model.why.as_ref()) {
         context.warn(&format!("{why}; what names most is quoted instead"));
     }
-    let mut asking = model.as_ref().filter(|model| model.is_model()).map(ModelClient::asking);
+    let mut asking = model.as_ref().filter(|model| model.is_model()).map(BlockingModel::asking);
     let summariser = asking.as_mut().map(|asking| asking as &mut dyn Summariser);
     let tokens = Tokens::new(Counting::Exact);
     let Some(done) = session.compact(tokens, limits, true, summariser)? else {

@@ -4,7 +4,7 @@ use manent::consolidate::{Consolidated, Consolidator, Extractor, LearnedItem, Ru
 use manent::{Place, Store, StreamId};
 
 use crate::commands::prelude::*;
-use crate::model::ModelClient;
+use crate::model::BlockingModel;
 
 /// Make memory of what was said: what happened, and what is worth remembering, with proof
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ pub(crate) fn run(context: &Context<'_>, args: &ConsolidateArgs) -> Result<Exit,
         dry_run: args.dry_run,
         again: args.again,
     };
-    let model = if args.without_model { None } else { Some(ModelClient::choose(&config, &store)?) };
+    let model = if args.without_model { None } else { Some(BlockingModel::choose(&config, &store)?) };
     let mut extractor: Box<dyn Extractor + '_> = match &model {
         None => Box::new(WithoutModel),
         Some(model) if model.is_model() => Box::new(model.asking()),

@@ -85,7 +85,7 @@ fn run_selftest(context: &Context<'_>, args: &SelftestArgs) -> Result<Exit, Fail
         }
     })?;
     told?;
-    let of = |verdict: TrialResult| trials.iter().filter(|trial| trial.verdict == verdict).count();
+    let of = |result: TrialResult| trials.iter().filter(|trial| trial.result == result).count();
     let (held, escaped, skipped) =
         (of(TrialResult::Held), of(TrialResult::Escaped), of(TrialResult::Skipped));
     let kind = sandbox.kind().to_string();
@@ -128,17 +128,17 @@ fn tell(output: &mut Output, trial: &EscapeTrial) -> io::Result<()> {
     if output.json {
         output.json(&json!({
             "attempt": trial.attempt, "expected": trial.expected, "got": trial.got,
-            "outside": outside, "outside_why": why, "verdict": trial.verdict.word().to_lowercase(),
+            "outside": outside, "outside_why": why, "verdict": trial.result.word().to_lowercase(),
         }))?;
         return output.flush();
     }
-    let color = match trial.verdict {
+    let color = match trial.result {
         TrialResult::Held => AnsiColor::Green,
         TrialResult::Escaped => AnsiColor::Red,
         TrialResult::Skipped => AnsiColor::Yellow,
     };
     let rest = row([trial.attempt, trial.expected, outside, &term::line(&trial.got)]);
-    let word = term::pad(trial.verdict.word(), VERDICT_COLUMNS);
+    let word = term::pad(trial.result.word(), VERDICT_COLUMNS);
     output.line(&[(term::bold(color), &word), (Style::new(), &rest)])?;
     // Attempts take a while, so each is shown at once.
     output.flush()

@@ -395,14 +395,14 @@ fn show_tools(chat: &ChatSession<'_>) {
     let skills = toolbox.skills.callable().map(Skill::name).count();
     if skills > 0 {
         let why = format!("{skills} to read; :skills lists them");
-        tool_row(&mut text, "use_skill", &Decision { verdict: Permission::Allow, why });
+        tool_row(&mut text, "use_skill", &Decision { permission: Permission::Allow, why });
     }
     text.push_str(&sandbox_line(toolbox));
     answer_view::tell(&text);
 }
 
 fn tool_row(text: &mut String, tool: &str, decision: &Decision) {
-    let (word, color) = match decision.verdict {
+    let (word, color) = match decision.permission {
         Permission::Allow => ("free", AnsiColor::Green),
         Permission::Ask => ("asks", AnsiColor::Yellow),
         Permission::Deny => ("denied", AnsiColor::Red),

@@ -10,7 +10,7 @@
 //! | file | about |
 //! |---|---|
 //! | `mod.rs` | [`WorkspaceGuard`]: before and after a command |
-//! | `places.rs` | what must be protected because of what was found: links, `gitdir:`, `commondir` |
+//! | `protected_paths.rs` | what must be protected because of what was found: links, `gitdir:`, `commondir` |
 //! | `walk.rs` | finding repositories and protected names |
 //! | `copy.rs` | copies, comparing, putting back |
 //! | `quarantine.rs` | moving something out of the workspace |
@@ -18,7 +18,7 @@
 //! | `report.rs` | what is said about all this |
 
 mod copy;
-mod places;
+mod protected_paths;
 mod quarantine;
 mod report;
 mod state;
@@ -101,7 +101,7 @@ impl WorkspaceGuard {
         let hidden: HashSet<PathBuf> = view.hidden.iter().map(|(path, _)| path.clone()).collect();
         let mut rules = IgnoreRules::default();
         let found = walk::search(&view.workspace, &hidden, Purpose::Before(&mut rules));
-        let places = places::of(&found, view);
+        let places = protected_paths::of(&found, view);
         let mut bytes_left = COPIES_BYTES_MAX;
         let mut kept = Vec::new();
         let mut keep =
@@ -319,7 +319,7 @@ impl Settlement<'_> {
         let Ok(listed) = RealDisk.list(dir) else { return };
         let before = self.state.found.marks.get(dir).copied().unwrap_or_default();
         let is_whole = before.is_empty() && *dir != self.state.workspace.0;
-        if is_whole && listed.iter().all(|entry| places::is_made_by_git(&entry.name)) {
+        if is_whole && listed.iter().all(|entry| protected_paths::is_made_by_git(&entry.name)) {
             return self.take(dir, &dir.join("HEAD"));
         }
         for entry in &listed {

@@ -5,9 +5,9 @@
 //! attempt that could not be made proves nothing, and is counted as such.
 
 pub(super) mod attempts;
-mod excess;
-mod raw;
+mod raw_syscalls;
 mod repositories;
+mod resource_abuse;
 mod stage;
 
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use super::error::SandboxError;
 use super::outcome::CommandEnd;
 use super::plan::ENTRANCE;
 use super::policy::SandboxPolicy;
-use super::run::CommandLine;
+use super::run::SandboxCommand;
 use super::stop::StopFlag;
 use super::{Isolation, Sandbox};
 
@@ -37,7 +37,7 @@ pub struct EscapeTrial {
     /// The result outside of the sandbox.
     pub control: Control,
     /// The assessment.
-    pub verdict: TrialResult,
+    pub result: TrialResult,
 }
 
 /// The result of an attempt without a sandbox.
@@ -79,8 +79,8 @@ pub fn selftest(
     tell: &mut dyn FnMut(&EscapeTrial),
 ) -> Result<Vec<EscapeTrial>, SandboxError> {
     let plain = attempts::REFUSED_ALL.iter().map(|(attempt, _)| plain(sandbox, attempt));
-    let raw = raw::ALL.iter().map(|call| raw::trial(sandbox, call));
-    let excess = excess::ALL.iter().map(|attempt| attempt(sandbox));
+    let raw = raw_syscalls::ALL.iter().map(|call| raw_syscalls::trial(sandbox, call));
+    let excess = resource_abuse::ALL.iter().map(|attempt| attempt(sandbox));
     let repositories = repositories::ALL.iter().map(|attempt| repositories::trial(sandbox, attempt));
     let mut trials = Vec::new();
     for trial in plain.chain(raw).chain(excess).chain(repositories) {
@@ -105,28 +105,28 @@ fn plain(sandbox: &Sandbox, attempt: &'static str) -> Result<EscapeTrial, Sandbo
         }
     }
     stage.allow(&policy);
-    let line = CommandLine::Program(words(sandbox, &stage, attempt));
-    let (got, verdict) = inside(sandbox, &policy, &line, &mut stage)?;
-    Ok(EscapeTrial { attempt, expected: "refused", got, control, verdict })
+    let line = SandboxCommand::Program(words(sandbox, &stage, attempt));
+    let (got, result) = inside(sandbox, &policy, &line, &mut stage)?;
+    Ok(EscapeTrial { attempt, expected: "refused", got, control, result })
 }
 
 /// Under Landlock a part of a directory cannot be hidden, so nothing is run in such a one.
 fn store_inside_refused(sandbox: &Sandbox, policy: &SandboxPolicy, control: Control) -> EscapeTrial {
-    let run =
-        StopFlag::new().and_then(|stop| sandbox.run(policy, &CommandLine::Shell("true".to_owned()), &stop));
-    let (got, verdict) = match run {
+    let run = StopFlag::new()
+        .and_then(|stop| sandbox.run(policy, &SandboxCommand::Shell("true".to_owned()), &stop));
+    let (got, result) = match run {
         Err(SandboxError::Refused { .. }) => ("no command is run there".to_owned(), TrialResult::Held),
         Err(e) => (e.to_string(), TrialResult::Escaped),
         Ok(outcome) => (outcome.ending.to_string(), TrialResult::Escaped),
     };
-    EscapeTrial { attempt: STORE_INSIDE, expected: "refused", got, control, verdict }
+    EscapeTrial { attempt: STORE_INSIDE, expected: "refused", got, control, result }
 }
 
 /// Runs an attempt in the sandbox, and looks at what is left of the place.
 fn inside(
     sandbox: &Sandbox,
     policy: &SandboxPolicy,
-    line: &CommandLine,
+    line: &SandboxCommand,
     stage: &mut TestStage,
 ) -> Result<(String, TrialResult), SandboxError> {
     let mut policy = policy.clone();

@@ -14,7 +14,7 @@ use manent::log::fs::{Disk, Shape, read_whole};
 
 use super::super::Sandbox;
 use super::super::error::SandboxError;
-use super::super::run::CommandLine;
+use super::super::run::SandboxCommand;
 use super::super::stop::StopFlag;
 use super::stage::{TestStage, plant};
 use super::{ATTEMPT_MAX, Control, EscapeTrial, TrialResult, short};
@@ -85,14 +85,14 @@ pub(super) fn trial(sandbox: &Sandbox, attempt: &RepositoryAttempt) -> Result<Es
     let (escaped, got) = attempted(|_, stage| {
         let mut policy = stage.policy(&sandbox.helper);
         policy.limits.wall = ATTEMPT_MAX;
-        let outcome = sandbox.run(&policy, &CommandLine::Shell(line.to_owned()), &StopFlag::new()?)?;
+        let outcome = sandbox.run(&policy, &SandboxCommand::Shell(line.to_owned()), &StopFlag::new()?)?;
         Ok(outcome.notes.first().map_or_else(|| short(&outcome.stdout.text()), |note| short(&note.text)))
     })?;
-    let (got, verdict) = match escaped {
+    let (got, result) = match escaped {
         Some(path) => (format!("{} is not as it was", path.display()), TrialResult::Escaped),
         None => (got, TrialResult::Held),
     };
-    Ok(EscapeTrial { attempt: name, expected: "undone", got, control, verdict })
+    Ok(EscapeTrial { attempt: name, expected: "undone", got, control, result })
 }
 
 /// Makes an attempt on a place of its own. Gives what is not as it was in it, and what was said.

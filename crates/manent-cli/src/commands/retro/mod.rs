@@ -23,7 +23,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::commands::prelude::*;
-use crate::model::{self, ModelClient};
+use crate::model::{self, BlockingModel};
 use crate::new_file::NewFile;
 
 /// Look back on what skills did: how often they succeed, what goes wrong, what changed
@@ -174,7 +174,7 @@ fn narrated(
         return Ok(None);
     }
     let config = context.config_with(&args.model)?;
-    let model = ModelClient::choose(&config, store)?;
+    let model = BlockingModel::choose(&config, store)?;
     let narrative = if model.is_model() {
         report.narrate(&mut model.asking())
     } else {

@@ -14,7 +14,7 @@ use std::time::Instant;
 use manent::log::RealDisk;
 use manent::log::fs::Disk;
 use manent_agent::sandbox::{
-    Cause, CommandEnd, CommandLine, CommandOutcome, GuardNote, NewEntries, Sandbox, SandboxError,
+    Cause, CommandEnd, CommandOutcome, GuardNote, NewEntries, Sandbox, SandboxCommand, SandboxError,
     SandboxPolicy, StopFlag,
 };
 use manent_agent::skills::project_of;
@@ -238,7 +238,7 @@ impl Work<'_> {
         notes: &mut Vec<GuardNote>,
         output: &mut LiveOutput<'_>,
     ) -> Tried {
-        let outcome = match self.run(&CommandLine::Program(self.args.line.clone()), output) {
+        let outcome = match self.run(&SandboxCommand::Program(self.args.line.clone()), output) {
             Ok(outcome) => outcome,
             Err(error) => {
                 attempt.output_summary = error.to_string();
@@ -281,7 +281,7 @@ impl Work<'_> {
         notes: &mut Vec<GuardNote>,
         output: &mut LiveOutput<'_>,
     ) -> Tried {
-        let checked = match self.run(&CommandLine::Shell(verify.to_owned()), output) {
+        let checked = match self.run(&SandboxCommand::Shell(verify.to_owned()), output) {
             Ok(checked) => checked,
             Err(error) => {
                 end_line(&mut attempt.runner_output);
@@ -313,7 +313,11 @@ impl Work<'_> {
         Tried { is_good, unchecked, ..Tried::default() }
     }
 
-    fn run(&self, line: &CommandLine, screen: &mut LiveOutput<'_>) -> Result<CommandOutcome, SandboxError> {
+    fn run(
+        &self,
+        line: &SandboxCommand,
+        screen: &mut LiveOutput<'_>,
+    ) -> Result<CommandOutcome, SandboxError> {
         let outcome = self.sandbox.run_observed(&self.policy, line, &self.stop, screen);
         screen.tell_of_gaps();
         outcome

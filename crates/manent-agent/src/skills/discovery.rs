@@ -18,8 +18,8 @@ use std::sync::Arc;
 use manent::log::fs::{Disk, FileId, Shape};
 
 use super::error::SkillError;
-use super::inside::is_passed_over;
 use super::skill::{Skill, SkillOrigin, SkillStatus, outside, skill_file};
+use super::skill_files::is_passed_over;
 use super::snapshot::{ROOM_BYTES, SkillSnapshot};
 use super::trust::{TrustState, TrustedCopies, TrustedFolders};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use manent_agent::providers::{Message, Model, ModelError, Request};
 use manent_sim::model_server::{ModelServer, Script, replies};
 
-use crate::asking::{ask, ollama, openai, question};
+use crate::client::{ask, ollama, openai, question};
 
 #[tokio::test]
 async fn five_hundred_conversations_each_hear_their_own_answer() {

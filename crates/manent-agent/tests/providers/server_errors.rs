@@ -7,7 +7,7 @@ use manent_agent::providers::{Model, ModelError, Ollama, OpenAi, RetryPolicy, Se
 use manent_sim::model_server::{Closing, ModelServer, Script, replies};
 use serde_json::json;
 
-use crate::asking::{ask, ask_ollama, ask_openai, at, both, ollama, openai, patience, question};
+use crate::client::{ask, ask_ollama, ask_openai, at, both, ollama, openai, patience, question};
 
 #[tokio::test]
 async fn a_server_that_is_busy_is_asked_again() {

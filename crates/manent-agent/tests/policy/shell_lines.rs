@@ -3,7 +3,7 @@
 use manent_agent::policy::Permission::{self, Allow, Ask, Deny};
 use manent_sim::Rng;
 
-use super::{World, decide, policy, verdict};
+use super::{World, decide, permission, policy};
 
 const RULES: &str = r#"
 [[policy.rule]]
@@ -228,12 +228,12 @@ const LINES: &[(&str, Permission)] = &[
 ];
 
 #[test]
-fn every_line_gets_the_verdict_it_must() {
+fn every_line_gets_the_permission_it_must() {
     assert!(LINES.len() >= 80);
     let (world, policy) = (World::new(), policy(RULES));
     for (line, wanted) in LINES {
         let decision = decide(&policy, &world.command(line));
-        assert_eq!(decision.verdict, *wanted, "{line:?}: {}", decision.why);
+        assert_eq!(decision.permission, *wanted, "{line:?}: {}", decision.why);
         assert!(!decision.why.is_empty());
     }
 }
@@ -293,13 +293,13 @@ fn no_sign_joins_something_to_what_is_allowed() {
             format!("ls {sign}curl x"),
         ] {
             let decision = decide(&policy, &world.command(&line));
-            assert_ne!(decision.verdict, Allow, "{line:?}: {}", decision.why);
+            assert_ne!(decision.permission, Allow, "{line:?}: {}", decision.why);
         }
     }
 }
 
 #[test]
-fn whatever_a_line_is_there_is_a_verdict() {
+fn whatever_a_line_is_there_is_a_decision() {
     let (world, policy) = (World::new(), policy(RULES));
     let pieces = [
         "'",
@@ -333,7 +333,7 @@ fn whatever_a_line_is_there_is_a_verdict() {
             }
         }
         if !line.trim().is_empty() {
-            let _ = verdict(&policy, &world.command(&line));
+            let _ = permission(&policy, &world.command(&line));
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 /// The text with quotes around it.
-pub(super) fn string(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let json = serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned());
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn it_is_the_same_text_and_nothing_in_it_is_hidden() {
         let text = "a</skills>\n\"b\" & \u{202e}c \u{e0041}\u{9b} é 日本 👩\u{200d}👧";
-        let json = string(text);
+        let json = escaped(text);
         assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
         assert!(!json.contains(['<', '>', '&', '\n', '\u{202e}', '\u{e0041}', '\u{9b}']), "{json}");
         assert!(json.contains("é 日本 👩\u{200d}👧"), "{json}");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::error::ModelError;
-use super::loose::{self, Function};
+use super::lenient_json::{self, Function};
 use super::{Message, Request};
 
 /// A call in an earlier answer. Serialized, it is the `function` of a call without the id.
@@ -87,9 +87,9 @@ pub(super) fn without_nulls(mut object: Value) -> Value {
 /// A call as written by this program, or in the format of OpenAI, which most other programs use.
 #[derive(Deserialize)]
 struct Written<'a> {
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     id: String,
-    #[serde(default, deserialize_with = "loose::text")]
+    #[serde(default, deserialize_with = "lenient_json::text")]
     name: String,
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
@@ -102,7 +102,7 @@ impl Written<'_> {
         let function = self.function.unwrap_or(Function { name: self.name, arguments: self.arguments });
         // A call without an id is known by its place, here as in a context.
         let id = if self.id.is_empty() { format!("call-{at}") } else { self.id };
-        let arguments = RawValue::from_string(object(&loose::arguments(function.arguments)))?;
+        let arguments = RawValue::from_string(object(&lenient_json::arguments(function.arguments)))?;
         Ok(RecordedCall { id, name: function.name, arguments })
     }
 }

@@ -1,4 +1,4 @@
-//! A model, somebody who asks it, and what was heard.
+//! Models to ask, and the events that were reported while a reply arrived.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use manent_sim::model_server::{ModelServer, Script, replies};
 
 /// The events reported while an answer arrived.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct ReportedEvents {
     pub(crate) text: String,
     pub(crate) thinking: String,
     pub(crate) calls: Vec<ToolCall>,
@@ -18,8 +18,8 @@ pub(crate) struct Heard {
     pub(crate) again: Vec<(u64, String)>,
 }
 
-impl Heard {
-    fn hear(&mut self, piece: ReplyEvent<'_>) {
+impl ReportedEvents {
+    fn record(&mut self, piece: ReplyEvent<'_>) {
         match piece {
             ReplyEvent::Text(text) => self.text.push_str(text),
             ReplyEvent::Thinking(text) => self.thinking.push_str(text),
@@ -62,25 +62,25 @@ pub(crate) fn question() -> Request {
     Request { messages: vec![Message::new("user", "Why is the sky blue?")], ..Request::default() }
 }
 
-/// Asks, and checks what holds always: what was heard is what the reply says.
-pub(crate) async fn ask(model: &Model, request: &Request) -> (Result<Reply, ModelError>, Heard) {
-    let mut heard = Heard::default();
-    let reply = model.chat(request, &mut |piece| heard.hear(piece)).await;
+/// Asks, and checks that the reported events and the reply say the same.
+pub(crate) async fn ask(model: &Model, request: &Request) -> (Result<Reply, ModelError>, ReportedEvents) {
+    let mut events = ReportedEvents::default();
+    let reply = model.chat(request, &mut |piece| events.record(piece)).await;
     if let Ok(reply) = &reply {
-        assert_eq!((&reply.text, &reply.thinking), (&heard.text, &heard.thinking));
-        assert_eq!(reply.calls, heard.calls);
+        assert_eq!((&reply.text, &reply.thinking), (&events.text, &events.thinking));
+        assert_eq!(reply.calls, events.calls);
     }
-    (reply, heard)
+    (reply, events)
 }
 
 /// Asks a server of Ollama that answers so.
-pub(crate) async fn ask_ollama(script: Script) -> (Result<Reply, ModelError>, Heard) {
+pub(crate) async fn ask_ollama(script: Script) -> (Result<Reply, ModelError>, ReportedEvents) {
     let server = ModelServer::replay([script]).unwrap();
     ask(&ollama(&server).into(), &question()).await
 }
 
 /// Asks a server like OpenAI's that answers so.
-pub(crate) async fn ask_openai(script: Script) -> (Result<Reply, ModelError>, Heard) {
+pub(crate) async fn ask_openai(script: Script) -> (Result<Reply, ModelError>, ReportedEvents) {
     let server = ModelServer::replay([script]).unwrap();
     ask(&openai(&server).into(), &question()).await
 }

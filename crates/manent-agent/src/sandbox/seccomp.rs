@@ -1,7 +1,7 @@
 //! The filter of system calls, for the keeper and everything it starts.
 //!
 //! Filters, of which the kernel takes the strictest answer, and of equals that of the last: one says which calls exist
-//! at all (`calls.rs`), under Landlock others which have no effect, and the last refuses some by their arguments. None
+//! at all (`syscalls.rs`), under Landlock others which have no effect, and the last refuses some by their arguments. None
 //! of them can be taken off again.
 
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use seccompiler::{
 };
 
 use super::Isolation;
-use super::calls::{ALLOWED, ALLOWED_OLD, ATTRIBUTES, REFUSED, REFUSED_OLD, WITHOUT_EFFECT};
 use super::policy::Network;
+use super::syscalls::{ALLOWED, ALLOWED_OLD, ATTRIBUTES, REFUSED, REFUSED_OLD, WITHOUT_EFFECT};
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type Built<T> = Result<T, seccompiler::BackendError>;

@@ -10,7 +10,7 @@ use super::super::Sandbox;
 use super::super::error::SandboxError;
 use super::super::outcome::{CommandEnd, CommandOutcome, Limit};
 use super::super::policy::ResourceLimits;
-use super::super::run::CommandLine;
+use super::super::run::SandboxCommand;
 use super::super::stop::StopFlag;
 use super::stage::{TestStage, running};
 use super::{Control, EscapeTrial, TrialResult, words};
@@ -32,7 +32,7 @@ fn fork_bomb(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
                     std::thread::sleep(Duration::from_millis(5));
                 }
             });
-            CommandLine::Shell(line)
+            SandboxCommand::Shell(line)
         };
         // How it ends depends on who was quicker, the keeper or the kernel, which lets an ordinary user make no more.
         let trial = attempt(sandbox, "fork bomb", "bounded, none left", limits, line, |stage, _| {
@@ -46,7 +46,7 @@ fn fork_bomb(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
 
 fn memory(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let limits = ResourceLimits { memory_bytes: 128 << 20, wall: LONG, ..ResourceLimits::default() };
-    let line = |stage: &TestStage| CommandLine::Program(words(sandbox, stage, "memory hog"));
+    let line = |stage: &TestStage| SandboxCommand::Program(words(sandbox, stage, "memory hog"));
     attempt(sandbox, "memory hog", "killed", limits, line, |_, outcome| {
         (outcome.ending == CommandEnd::Limit(Limit::Memory), String::new())
     })
@@ -54,7 +54,7 @@ fn memory(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
 
 fn disk(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let limits = ResourceLimits { file_bytes: 1 << 20, wall: LONG, ..ResourceLimits::default() };
-    let line = |stage: &TestStage| CommandLine::Program(words(sandbox, stage, "fill the disk"));
+    let line = |stage: &TestStage| SandboxCommand::Program(words(sandbox, stage, "fill the disk"));
     attempt(sandbox, "fill the disk", "killed", limits, line, |stage, outcome| {
         let written = RealDisk.inspect(&stage.targets.workspace.join("full")).map_or(0, |info| info.len);
         let is_held = outcome.ending == CommandEnd::Limit(Limit::FileSize) && written == 1 << 20;
@@ -65,7 +65,7 @@ fn disk(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
 fn work(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let limits = ResourceLimits { cpu_seconds: 1, wall: LONG, ..ResourceLimits::default() };
     // By two, of whom neither is over a limit of its own.
-    let line = |_: &TestStage| CommandLine::Shell("while :; do :; done & while :; do :; done".to_owned());
+    let line = |_: &TestStage| SandboxCommand::Shell("while :; do :; done & while :; do :; done".to_owned());
     attempt(sandbox, "work without end", "killed", limits, line, |_, outcome| {
         (outcome.ending == CommandEnd::Limit(Limit::Cpu), String::new())
     })
@@ -75,7 +75,7 @@ fn background(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let limits = ResourceLimits { wall: LONG, ..ResourceLimits::default() };
     let line = |stage: &TestStage| {
         let stays = format!("trap '' HUP INT TERM; sleep 30; : {}", marker(stage));
-        CommandLine::Shell(format!(
+        SandboxCommand::Shell(format!(
             "(setsid sh -c \"{stays}\" &) ; setsid sh -c \"{stays}\" & sleep 0.2; echo up"
         ))
     };
@@ -89,7 +89,7 @@ fn background(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
 fn forever(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let limits = ResourceLimits { wall: Duration::from_secs(1), ..ResourceLimits::default() };
     let line = |stage: &TestStage| {
-        CommandLine::Shell(format!("trap '' HUP INT TERM; sleep 30; sleep 30; : {}", marker(stage)))
+        SandboxCommand::Shell(format!("trap '' HUP INT TERM; sleep 30; sleep 30; : {}", marker(stage)))
     };
     attempt(sandbox, "run for ever", "killed", limits, line, |stage, outcome| {
         let left = running(marker(stage));
@@ -100,7 +100,7 @@ fn forever(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
 fn flood(sandbox: &Sandbox) -> Result<EscapeTrial, SandboxError> {
     let limits =
         ResourceLimits { wall: Duration::from_secs(1), output_bytes: 1000, ..ResourceLimits::default() };
-    let line = |_: &TestStage| CommandLine::Shell("yes".to_owned());
+    let line = |_: &TestStage| SandboxCommand::Shell("yes".to_owned());
     attempt(sandbox, "flood of output", "bounded", limits, line, |_, outcome| {
         let (kept, cut) = (outcome.stdout.text().len(), outcome.stdout.cut_bytes);
         let is_held = outcome.ending == CommandEnd::Timeout && kept < 1100 && cut > 100_000;
@@ -114,7 +114,7 @@ fn attempt(
     attempt: &'static str,
     expected: &'static str,
     limits: ResourceLimits,
-    line: impl FnOnce(&TestStage) -> CommandLine,
+    line: impl FnOnce(&TestStage) -> SandboxCommand,
     judge: impl FnOnce(&TestStage, &CommandOutcome) -> (bool, String),
 ) -> Result<EscapeTrial, SandboxError> {
     let stage = TestStage::new()?;
@@ -122,9 +122,9 @@ fn attempt(
     policy.limits = limits;
     let outcome = sandbox.run(&policy, &line(&stage), &StopFlag::new()?)?;
     let (is_held, more) = judge(&stage, &outcome);
-    let verdict = if is_held { TrialResult::Held } else { TrialResult::Escaped };
+    let result = if is_held { TrialResult::Held } else { TrialResult::Escaped };
     let got = format!("{}{more}", outcome.ending);
-    Ok(EscapeTrial { attempt, expected, got, control: Control::NotTried, verdict })
+    Ok(EscapeTrial { attempt, expected, got, control: Control::NotTried, result })
 }
 
 /// A word on the command line by which its processes are known.

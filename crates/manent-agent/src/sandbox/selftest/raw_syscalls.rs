@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use super::super::Sandbox;
 use super::super::error::SandboxError;
-use super::super::run::CommandLine;
+use super::super::run::SandboxCommand;
 use super::stage::TestStage;
 use super::{Control, EscapeTrial, TrialResult, attempts, control, has, inside};
 
@@ -77,7 +77,7 @@ pub(super) fn trial(sandbox: &Sandbox, call: &SystemCall) -> Result<EscapeTrial,
             expected,
             got,
             control: Control::NotTried,
-            verdict: TrialResult::Skipped,
+            result: TrialResult::Skipped,
         });
     };
     let words = |stage: &TestStage| -> Vec<OsString> {
@@ -95,7 +95,7 @@ pub(super) fn trial(sandbox: &Sandbox, call: &SystemCall) -> Result<EscapeTrial,
     };
     let control = control(sandbox, words)?;
     let mut stage = TestStage::new()?;
-    let (policy, line) = (stage.policy(&sandbox.helper), CommandLine::Program(words(&stage)));
-    let (got, verdict) = inside(sandbox, &policy, &line, &mut stage)?;
-    Ok(EscapeTrial { attempt, expected, got, control, verdict })
+    let (policy, line) = (stage.policy(&sandbox.helper), SandboxCommand::Program(words(&stage)));
+    let (got, result) = inside(sandbox, &policy, &line, &mut stage)?;
+    Ok(EscapeTrial { attempt, expected, got, control, result })
 }
