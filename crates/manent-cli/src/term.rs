@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use anstyle::{AnsiColor, Style};
+pub(crate) use manent_runs::retrospective::thousands as count;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Makes text of several lines safe: newlines and tabs stay.
@@ -123,19 +124,6 @@ pub(crate) fn size(bytes: u64) -> String {
         1_048_576..=1_073_741_823 => format!("{:.1} MiB", value / 1_048_576.0),
         _ => format!("{:.1} GiB", value / 1_073_741_824.0),
     }
-}
-
-/// Returns a number as a person reads it: `12,345`.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// Returns a number of things: `1 turn`, `12,345 turns`.

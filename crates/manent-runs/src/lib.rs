@@ -15,15 +15,15 @@
 
 /// Defines an enum together with the word for each of its variants, in files and for display.
 macro_rules! words {
-    ($(#[$about:meta])* pub enum $name:ident { $($(#[$variant_about:meta])* $variant:ident = $word:literal,)* }) => {
+    ($(#[$about:meta])* $vis:vis enum $name:ident { $($(#[$variant_about:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$about])*
-        pub enum $name {
+        $vis enum $name {
             $($(#[$variant_about])* $variant,)*
         }
 
         impl $name {
             /// The word for it.
-            pub fn word(self) -> &'static str {
+            $vis fn word(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)*
                 }

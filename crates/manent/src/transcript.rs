@@ -90,22 +90,22 @@ impl Transcript {
 
     /// The turns in order.
     pub fn turns(&self) -> impl DoubleEndedIterator<Item = Turn<'_>> + ExactSizeIterator {
-        self.turns.iter().map(|place| self.turn(place))
+        self.turns.iter().map(|span| self.turn(span))
     }
 
-    fn turn(&self, place: &TurnSpan) -> Turn<'_> {
-        let mut rest = self.text.from(place.start);
+    fn turn(&self, span: &TurnSpan) -> Turn<'_> {
+        let mut rest = self.text.from(span.start);
         let mut next = |bytes: u32| {
             let part = rest.split_off(..bytes as usize).unwrap_or_default();
             // Each part was copied from a `str` or decoded from one; nothing else comes here.
             simdutf8::basic::from_utf8(part).unwrap_or_default()
         };
         Turn {
-            seq: place.seq,
-            ts: next(place.ts_bytes),
-            role: next(place.role_bytes),
-            extra: next(place.extra_bytes),
-            content: next(place.content_bytes),
+            seq: span.seq,
+            ts: next(span.ts_bytes),
+            role: next(span.role_bytes),
+            extra: next(span.extra_bytes),
+            content: next(span.content_bytes),
         }
     }
 
@@ -199,15 +199,15 @@ impl Arena {
 
     /// The free bytes of the last block, and where they begin.
     pub(crate) fn room(&mut self) -> (&mut [u8], ArenaOffset) {
-        let spot = ArenaOffset { block: self.blocks.len().saturating_sub(1) as u32, at: self.len };
+        let offset = ArenaOffset { block: self.blocks.len().saturating_sub(1) as u32, at: self.len };
         let room = self.blocks.last_mut().map_or(&mut [][..], |block| &mut block.bytes_mut()[self.len..]);
-        (room, spot)
+        (room, offset)
     }
 
     /// The bytes of a block from a spot on.
-    pub(crate) fn from(&self, spot: ArenaOffset) -> &[u8] {
-        let block = self.blocks.get(spot.block as usize);
-        block.and_then(|block| block.bytes().get(spot.at..)).unwrap_or_default()
+    pub(crate) fn from(&self, offset: ArenaOffset) -> &[u8] {
+        let block = self.blocks.get(offset.block as usize);
+        block.and_then(|block| block.bytes().get(offset.at..)).unwrap_or_default()
     }
 }
 
@@ -253,17 +253,17 @@ mod tests {
     fn texts_are_where_they_were_put_in_blocks_of_any_size() {
         for about in [0, 100, 5 << 20, u64::MAX] {
             let mut arena = Arena::for_about(about);
-            let mut spots = Vec::new();
+            let mut offsets = Vec::new();
             for n in 0..2_000_u32 {
                 let text = n.to_string().repeat(900);
                 arena.make_room(text.len()).expect("memory");
-                let (room, spot) = arena.room();
+                let (room, offset) = arena.room();
                 room[..text.len()].copy_from_slice(text.as_bytes());
                 arena.len += text.len();
-                spots.push((spot, text));
+                offsets.push((offset, text));
             }
-            for (spot, text) in &spots {
-                assert_eq!(&arena.from(*spot)[..text.len()], text.as_bytes());
+            for (offset, text) in &offsets {
+                assert_eq!(&arena.from(*offset)[..text.len()], text.as_bytes());
             }
         }
     }

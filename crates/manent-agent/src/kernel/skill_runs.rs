@@ -136,7 +136,7 @@ impl AnswerRuns {
         question: &str,
         events: &mpsc::Sender<Event>,
     ) -> bool {
-        if self.open.iter().any(|open| open.started.skill() == skill.skill) {
+        if self.open.iter().any(|open| open.started.run.skill == skill.skill) {
             return false;
         }
         let run = NewRun {
@@ -179,7 +179,7 @@ impl AnswerRuns {
         for open in &self.open {
             let (started, end) = (open.started.clone(), self.run_end(open, answer));
             if let Err(error) = runs.write(move |runs| runs.finish(&started, &end).map(drop)).await {
-                let skill = open.started.skill();
+                let skill = &open.started.run.skill;
                 let note = format!("how the run of the skill {skill} ended is not recorded: {error}");
                 let _ = events.send(Event::Note(note)).await;
             }

@@ -5,7 +5,7 @@
 //! before it failed, and nothing says what: it is left out. A summary is not what a model said: what has nothing else
 //! is left out, too. Whoever wants both all the same says so, and gets them counted.
 
-use crate::runs::{Attempt, INTERRUPTED, NOT_CHECKED, NOT_RUN, RecordRange, Run, bare};
+use crate::runs::{Attempt, INTERRUPTED, NOT_CHECKED, NOT_RUN, RecordRange, Run};
 
 use super::messages::messages_of_input;
 use super::quote::QuotedRange;
@@ -56,7 +56,6 @@ pub(super) enum AttemptVerdict {
 /// One message as a data set has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ChatMessage {
-    /// `system`, `user`, `assistant` or `tool`.
     pub(super) role: Role,
     pub(super) content: String,
     /// Calls of tools, as JSON.
@@ -65,13 +64,22 @@ pub(super) struct ChatMessage {
     pub(super) name: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Role {
-    System,
-    #[default]
-    User,
-    Assistant,
-    Tool,
+words! {
+    /// The role of a message.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub(super) enum Role {
+        System = "system",
+        #[default]
+        User = "user",
+        Assistant = "assistant",
+        Tool = "tool",
+    }
+}
+
+impl Role {
+    pub(super) fn parse(word: &str) -> Option<Role> {
+        [Role::System, Role::User, Role::Assistant, Role::Tool].into_iter().find(|role| role.word() == word)
+    }
 }
 
 impl ChatMessage {
@@ -293,11 +301,6 @@ pub(super) fn is_wanted(run: &Run<'_>, recipe: &Recipe) -> bool {
     let skill = recipe.skill.as_deref().is_none_or(|skill| run.skill == skill);
     let project = recipe.project.as_deref().is_none_or(|project| run.is_in(project));
     since && until && skill && project
-}
-
-/// A project by its directory: without a slash at its end, however it was written.
-pub(super) fn project_of<'a>(run: &'a Run<'_>) -> &'a str {
-    bare(&run.project_root)
 }
 
 /// No model is given more at once: about a million tokens.

@@ -16,14 +16,14 @@ use manent_store::sync::lock;
 use manent_store::threads::{processors, with_helpers};
 use manent_store::{Place, SessionKey, StreamStat};
 
-use super::draft::{AttemptVerdict, Draft, RowOrigin, drafts, is_wanted, project_of};
+use super::draft::{AttemptVerdict, Draft, RowOrigin, drafts, is_wanted};
 use super::output_dir::OutputDir;
 use super::quote::{MemoryIds, QuoteReader, memory_ids};
-use super::row_builder::{Row, RowBuilder};
+use super::row_builder::{DatasetRow, RowBuilder};
 use super::split::{NodeKind, SplitGroups};
 use super::spool::{Spool, SpoolSlot};
 use super::{DatasetCounts, DatasetResult, Progress, Recipe, SkipReason};
-use crate::runs::{Run, Runs};
+use crate::runs::{Run, Runs, bare};
 
 /// Everything that was read.
 #[derive(Debug)]
@@ -78,11 +78,11 @@ pub(super) fn gather(
     let runs = Runs::open(store)?;
     let listed = runs.sessions()?;
     let mut groups = SplitGroups::default();
-    let mut sources: Vec<Source> = (0..)
+    let mut sources: Vec<LogSource> = (0..)
         .zip(&listed)
         .map(|(number, listed)| {
             let session = listed.id.key.clone();
-            Source { number, node: groups.node(NodeKind::Session, session.as_str()), session }
+            LogSource { number, node: groups.node(NodeKind::Session, session.as_str()), session }
         })
         .collect();
     sources.sort_by_key(|source| Reverse(listed[source.number as usize].bytes));
@@ -105,9 +105,15 @@ pub(super) fn gather(
         deleted: deleted(store)?,
         memory_ids: memory_ids(store, recipe)?,
         gathered: gathered.into(),
-        state: WorkState::default(),
+        next: AtomicUsize::new(0),
+        read_bytes: AtomicU64::new(0),
+        stopped: AtomicBool::new(false),
     };
-    let mut gathered = workers.run(progress)?;
+    let helper = || Worker::new(&workers, None).work();
+    // The calling thread is one of the workers, and reports the progress.
+    let own = || Worker::new(&workers, Some(progress)).work();
+    with_helpers(processors(THREADS_MAX), helper, own).into_iter().collect::<DatasetResult<()>>()?;
+    let mut gathered = workers.gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
     gathered.rows.sort_unstable_by_key(|row| (row.source, row.order));
     Ok(gathered)
 }
@@ -128,16 +134,15 @@ fn deleted(store: &Store) -> crate::Result<HashSet<String>> {
 
 impl Gathered {
     /// Writes a row to the spool, and keeps what is needed to choose among rows.
-    pub(super) fn add(&mut self, row: Row) -> DatasetResult<()> {
+    pub(super) fn add(&mut self, row: DatasetRow) -> DatasetResult<()> {
         let slot = self.spool.put(&row)?;
         let RowOrigin { source, seq, at_ms, order, node } = row.origin;
         if let Some(at) = at_ms {
-            widen(&mut self.times, (at, at));
+            widen(self.times.get_or_insert((at, at)), (at, at));
         }
-        widen(&mut self.sources[source as usize].records, (seq, seq));
+        widen(self.sources[source as usize].records.get_or_insert((seq, seq)), (seq, seq));
         for (session, range) in row.quoted {
-            let known = self.quoted.entry(session).or_insert(range);
-            *known = (known.0.min(range.0), known.1.max(range.1));
+            widen(self.quoted.entry(session).or_insert(range), range);
         }
         self.counts.secrets += row.secrets;
         self.counts.homes += row.homes;
@@ -164,16 +169,15 @@ impl Gathered {
     }
 }
 
-fn widen<T: Ord + Copy>(range: &mut Option<(T, T)>, by: (T, T)) {
-    let known = range.get_or_insert(by);
-    *known = (known.0.min(by.0), known.1.max(by.1));
+fn widen<T: Ord + Copy>(range: &mut (T, T), by: (T, T)) {
+    *range = (range.0.min(by.0), range.1.max(by.1));
 }
 
 pub(super) const NO_SIGNATURE: u32 = u32::MAX;
 
 /// A log of runs that is to be read.
 #[derive(Debug)]
-struct Source {
+struct LogSource {
     number: u32,
     session: SessionKey,
     /// The node of the session among the groups of the split.
@@ -187,34 +191,17 @@ struct Workers<'a> {
     runs: &'a Runs,
     recipe: &'a Recipe,
     /// In the order in which they are taken: the largest first, so that no thread is left alone with one at the end.
-    sources: Vec<Source>,
+    sources: Vec<LogSource>,
     /// The keys of sessions that are in the trash, and of which there is no other.
     deleted: HashSet<String>,
     /// The items of the memory; `None` if no prompt may hold any.
     memory_ids: Option<MemoryIds>,
     gathered: Mutex<Gathered>,
-    state: WorkState,
-}
-
-/// The state of the work, for all threads.
-#[derive(Debug, Default)]
-struct WorkState {
     /// The next of the sources.
     next: AtomicUsize,
     read_bytes: AtomicU64,
     /// Set where a thread failed: the others stop.
     stopped: AtomicBool,
-}
-
-impl Workers<'_> {
-    /// Reads all logs, on as many threads as the system gives. The calling thread is one of them, and tells how far
-    /// the work is.
-    fn run(self, progress: Progress<'_>) -> DatasetResult<Gathered> {
-        let helper = || Worker::new(&self, None).work();
-        let own = || Worker::new(&self, Some(progress)).work();
-        with_helpers(processors(THREADS_MAX), helper, own).into_iter().collect::<DatasetResult<()>>()?;
-        Ok(self.gathered.into_inner().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 /// One thread, with the caches that it keeps from log to log.
@@ -226,7 +213,7 @@ struct Worker<'a> {
     /// Drafts that wait until what they quote is looked up, and their size.
     drafts: Vec<Draft>,
     draft_bytes: usize,
-    /// The drafts that came of the log so far.
+    /// The number of drafts that the log gave so far.
     order: u32,
     /// The project and the session that runs of the log were last joined to: mostly those of the next run.
     joined: [String; 2],
@@ -241,23 +228,22 @@ impl<'a> Worker<'a> {
 
     /// Takes logs until there is none left, or another thread failed.
     fn work(mut self) -> DatasetResult<()> {
-        while !self.shared.state.stopped.load(Ordering::Relaxed)
-            && let Some(source) =
-                self.shared.sources.get(self.shared.state.next.fetch_add(1, Ordering::Relaxed))
+        while !self.shared.stopped.load(Ordering::Relaxed)
+            && let Some(source) = self.shared.sources.get(self.shared.next.fetch_add(1, Ordering::Relaxed))
         {
-            self.read(source).inspect_err(|_| self.shared.state.stopped.store(true, Ordering::Relaxed))?;
+            self.read(source).inspect_err(|_| self.shared.stopped.store(true, Ordering::Relaxed))?;
         }
         Ok(())
     }
 
-    fn read(&mut self, source: &Source) -> DatasetResult<()> {
+    fn read(&mut self, source: &LogSource) -> DatasetResult<()> {
         let shared = self.shared;
         (self.order, self.joined) = (0, Default::default());
         let mut taken = Ok(());
         let seen = shared.runs.each(&source.session, |run| {
             taken = self.take(run, source);
-            shared.state.read_bytes.fetch_add(run.line.len() as u64, Ordering::Relaxed);
-            let is_over = taken.is_err() || shared.state.stopped.load(Ordering::Relaxed);
+            shared.read_bytes.fetch_add(run.line.len() as u64, Ordering::Relaxed);
+            let is_over = taken.is_err() || shared.stopped.load(Ordering::Relaxed);
             if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         taken?;
@@ -266,7 +252,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn take(&mut self, run: &Run<'_>, source: &Source) -> DatasetResult<()> {
+    fn take(&mut self, run: &Run<'_>, source: &LogSource) -> DatasetResult<()> {
         let shared = self.shared;
         let attempts = run.attempts.len() as u64;
         self.join(run, source.node);
@@ -285,7 +271,7 @@ impl<'a> Worker<'a> {
                 Ok(draft) => {
                     self.draft_bytes += draft.bytes();
                     self.order += 1;
-                    let Source { number, node, .. } = *source;
+                    let LogSource { number, node, .. } = *source;
                     let origin = RowOrigin { source: number, node, order: self.order, ..draft.origin };
                     self.drafts.push(Draft { origin, ..draft });
                 }
@@ -301,7 +287,7 @@ impl<'a> Worker<'a> {
     /// Puts whatever may share content into one group, also what the filters leave out: they must not move a group from
     /// one side of the split to the other.
     fn join(&mut self, run: &Run<'_>, session: u32) {
-        let names = [(NodeKind::Project, project_of(run)), (NodeKind::Session, &*run.session_id)];
+        let names = [(NodeKind::Project, bare(&run.project_root)), (NodeKind::Session, &*run.session_id)];
         for ((kind, name), last) in names.into_iter().zip(&mut self.joined) {
             if !name.is_empty() && name != last {
                 lock(&self.shared.gathered).groups.join_named(session, kind, name);
@@ -338,7 +324,7 @@ impl<'a> Worker<'a> {
         }
         if let Some(progress) = &mut self.progress {
             let all = lock(&shared.gathered).read_bytes;
-            progress(shared.state.read_bytes.load(Ordering::Relaxed).min(all), all * 2);
+            progress(shared.read_bytes.load(Ordering::Relaxed).min(all), all * 2);
         }
         Ok(())
     }

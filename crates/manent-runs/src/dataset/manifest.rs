@@ -20,16 +20,16 @@ pub(super) fn write(
 ) -> DatasetResult<Dataset> {
     let mut files = Vec::new();
     let mut from = 0;
-    let all = gathered.spool.bytes().max(1);
+    let all = gathered.spool.file.bytes.max(1);
     let mut done = 0_u64;
     for (name, set, in_validation) in files_of(recipe.format) {
         let rest = &chosen.items[from..];
         let count =
             rest.iter().take_while(|item| (item.set, item.in_validation) == (set, in_validation)).count();
-        let mut sheet = place.hashed_sheet(name)?;
+        let mut file = place.create_hashed(name)?;
         let mut pieces = (RowPieces::default(), RowPieces::default());
         for (at, item) in rest[..count].iter().enumerate() {
-            let line = &mut RowWriter { format: recipe.format, sheet: &mut sheet, pieces: &mut pieces };
+            let line = &mut RowWriter { format: recipe.format, file: &mut file, pieces: &mut pieces };
             done += line.write(item, place, gathered)?;
             if at.is_multiple_of(TELL_EVERY) {
                 let share =
@@ -37,12 +37,12 @@ pub(super) fn write(
                 progress(gathered.read_bytes + share, gathered.read_bytes * 2);
             }
         }
-        files.push(sheet.close(name, count as u64)?);
+        files.push(file.close(name, count as u64)?);
         from += count;
     }
     gathered.spool.remove(place)?;
     let made = Dataset {
-        dir: place.dir().to_owned(),
+        dir: place.dir.clone(),
         files,
         counts: gathered.counts.clone(),
         groups: chosen.groups,
@@ -74,7 +74,7 @@ pub(super) const ROW_FILES: [(&str, RowSet, bool); 6] = [
 
 struct RowWriter<'a> {
     format: DatasetFormat,
-    sheet: &'a mut OutputFile,
+    file: &'a mut OutputFile,
     pieces: &'a mut (RowPieces, RowPieces),
 }
 
@@ -109,16 +109,16 @@ impl RowWriter<'_> {
             }
         };
         for part in parts {
-            self.sheet.put(part)?;
+            self.file.put(part)?;
         }
         Ok((prompt.len() + answer.len() + besides.len()) as u64)
     }
 }
 
 fn put(place: &OutputDir, name: &'static str, text: &str) -> DatasetResult<DatasetFile> {
-    let mut sheet = place.sheet(name)?;
-    sheet.put(text.as_bytes())?;
-    sheet.close(name, 0)
+    let mut file = place.create(name)?;
+    file.put(text.as_bytes())?;
+    file.close(name, 0)
 }
 
 fn pretty(value: &Value) -> String {

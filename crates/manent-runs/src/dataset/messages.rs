@@ -66,13 +66,7 @@ fn message(
     cleaner: &mut Cleaner,
     out: &mut String,
 ) -> Result<(), SkipReason> {
-    let role = match said.role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-    };
-    let _ = write!(out, "{{\"role\":\"{role}\",\"content\":");
+    let _ = write!(out, "{{\"role\":\"{}\",\"content\":", said.role.word());
     push_string(out, &cleaner.text(&said.content));
     if let Some(calls) = &said.calls {
         out.push_str(",\"tool_calls\":[");
@@ -152,15 +146,12 @@ fn conversations(
         return Err(SkipReason::OddShape);
     }
     for (at, (from, value)) in turns.iter().enumerate() {
-        out_turn(&mut shaped.members, at, from, value);
+        shaped.members.push_str(if at == 0 { "" } else { "," });
+        let _ = write!(shaped.members, "{{\"from\":\"{from}\",\"value\":");
+        push_string(&mut shaped.members, value);
+        shaped.members.push('}');
     }
     Ok(shaped)
-}
-
-fn out_turn(out: &mut String, at: usize, from: &str, value: &str) {
-    let _ = write!(out, "{}{{\"from\":\"{from}\",\"value\":", if at == 0 { "" } else { "," });
-    push_string(out, value);
-    out.push('}');
 }
 
 /// A list of names and arguments, which stands in a text as JSON: here arguments are objects.
@@ -237,16 +228,11 @@ pub(super) fn tools(json: &str, cleaner: &mut Cleaner) -> Result<String, SkipRea
 
 /// The input of a run as messages: a text, a conversation, or whatever JSON it is.
 pub(super) fn messages_of_input(input: &str) -> Vec<ChatMessage> {
-    let value: Option<Value> = read(input);
-    let user = |content: String| vec![ChatMessage::new(Role::User, content)];
-    match value {
-        Some(Value::String(text)) => user(text),
-        Some(Value::Object(members)) => match members.get("messages").and_then(conversation) {
-            Some(said) => said,
-            None => user(input.to_owned()),
-        },
-        Some(list @ Value::Array(_)) => conversation(&list).unwrap_or_else(|| user(input.to_owned())),
-        _ => user(input.to_owned()),
+    let value: Value = read(input).unwrap_or_default();
+    let user = |content: &str| vec![ChatMessage::new(Role::User, content)];
+    match &value {
+        Value::String(text) => user(text),
+        value => conversation(value.get("messages").unwrap_or(value)).unwrap_or_else(|| user(input)),
     }
 }
 
@@ -256,13 +242,7 @@ fn conversation(list: &Value) -> Option<Vec<ChatMessage>> {
     let text = |message: &Value, name: &str| message.get(name).and_then(Value::as_str).map(str::to_owned);
     list.iter()
         .map(|message| {
-            let role = match manent::context::normalized_role(message.get("role")?.as_str()?) {
-                "system" => Role::System,
-                "user" => Role::User,
-                "assistant" => Role::Assistant,
-                "tool" => Role::Tool,
-                _ => return None,
-            };
+            let role = Role::parse(manent::context::normalized_role(message.get("role")?.as_str()?))?;
             let calls =
                 message.get("tool_calls").filter(|calls| calls.as_array().is_some_and(|c| !c.is_empty()));
             Some(ChatMessage {

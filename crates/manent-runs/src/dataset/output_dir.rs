@@ -18,7 +18,7 @@ use super::{DatasetError, DatasetFile, DatasetResult, Existing};
 pub(super) struct OutputDir {
     disk: Arc<dyn Disk>,
     /// The directory of the finished data set.
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     /// The directory that is written to, and renamed when it is whole.
     making: PathBuf,
     /// The name of a data set that is replaced, until it is removed.
@@ -37,7 +37,7 @@ pub(super) struct OutputFile {
     buffer: Vec<u8>,
     /// The hasher, for files whose hash is wanted.
     hasher: Option<blake3::Hasher>,
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl OutputDir {
@@ -142,17 +142,13 @@ impl OutputDir {
         Ok(())
     }
 
-    pub(super) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// Begins a file whose hash is wanted.
-    pub(super) fn hashed_sheet(&self, name: &str) -> DatasetResult<OutputFile> {
-        Ok(OutputFile { hasher: Some(blake3::Hasher::new()), ..self.sheet(name)? })
+    pub(super) fn create_hashed(&self, name: &str) -> DatasetResult<OutputFile> {
+        Ok(OutputFile { hasher: Some(blake3::Hasher::new()), ..self.create(name)? })
     }
 
     /// Begins a file.
-    pub(super) fn sheet(&self, name: &str) -> DatasetResult<OutputFile> {
+    pub(super) fn create(&self, name: &str) -> DatasetResult<OutputFile> {
         let path = self.making.join(name);
         let file = self.disk.open(&path, Access::CreateNew).map_err(|source| self.error(name, source))?;
         let path = self.dir.join(name);
@@ -225,10 +221,6 @@ impl OutputFile {
         self.bytes += bytes.len() as u64;
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     pub(super) fn flush(&mut self) -> DatasetResult<()> {

@@ -104,11 +104,11 @@ impl<'a> QuoteReader<'a> {
         let Ok(key) = SessionKey::new(passage.session.as_str()) else {
             return Ok(Err(SkipReason::BadReference));
         };
-        let Some(follower) = self.follow(&key, &passage)? else { return Ok(Err(SkipReason::NotThere)) };
-        let place = (follower.stream_id().key.to_string(), follower.stream_id().id.clone());
+        let Some(reader) = self.reader(&key, &passage)? else { return Ok(Err(SkipReason::NotThere)) };
+        let session = (reader.stream_id().key.to_string(), reader.stream_id().id.clone());
         match part {
             RowPart::Prompt => {
-                let seen = match follower.prompt(passage.seq) {
+                let seen = match reader.prompt(passage.seq) {
                     Ok(seen) => seen,
                     Err(gone) => return reason(gone).map(Err),
                 };
@@ -116,51 +116,44 @@ impl<'a> QuoteReader<'a> {
                     .memory_ids
                     .as_ref()
                     .is_some_and(|now| seen.memory_ids.iter().all(|id| now.contains(id)));
-                let held = seen.context.messages.len();
                 let mut messages = seen.context.messages;
+                let before = messages.len();
                 messages.retain(|message| keeps_memory || message.origin != Origin::Memory);
-                draft.memory_left_out = messages.len() < held;
+                draft.memory_left_out = messages.len() < before;
                 draft.is_repair = draft.failures.iter().any(|failure| holds(&messages, &passage, failure));
                 draft.failures.clear();
                 draft.tools = seen.context.tools;
                 draft.prompt = MessageSource::Messages(without_recalled(messages));
             }
-            RowPart::Answer => match follower.messages(passage.seq) {
+            RowPart::Answer => match reader.messages(passage.seq) {
                 Ok(messages) => match answer(messages) {
-                    Some(said) => draft.answer = MessageSource::Messages(said),
+                    Some(answer) => draft.answer = MessageSource::Messages(answer),
                     None => return Ok(Err(SkipReason::OddShape)),
                 },
                 Err(gone) => return reason(gone).map(Err),
             },
         }
-        draft.quoted.push((place, passage.seq));
+        draft.quoted.push((session, passage.seq));
         Ok(Ok(()))
     }
 
-    fn follow(&mut self, key: &SessionKey, passage: &RecordRange) -> Result<Option<&mut PassageReader>> {
+    /// Returns a reader of the session of a passage, an open one if there is one. `None` if there is no such session.
+    fn reader(&mut self, key: &SessionKey, passage: &RecordRange) -> Result<Option<&mut PassageReader>> {
         let name = name(passage);
-        let open = self.open.iter().position(|(open, _)| *open == name);
-        let Some(at) = open else { return self.open(key, passage, name) };
-        self.open[at..].rotate_left(1);
-        Ok(self.open.last_mut().map(|(_, follower)| follower))
-    }
-
-    fn open(
-        &mut self,
-        key: &SessionKey,
-        passage: &RecordRange,
-        name: String,
-    ) -> Result<Option<&mut PassageReader>> {
-        let Some(address) = self.find(key, passage, &name)? else { return Ok(None) };
-        let follower = match PassageReader::open(self.store, &address, ROW_BYTES_MAX) {
-            Err(e) if e.is_not_found() => return Ok(None),
-            opened => opened?,
-        };
-        if self.open.len() >= OPEN_MAX {
-            self.open.remove(0);
+        if let Some(at) = self.open.iter().position(|(open, _)| *open == name) {
+            self.open[at..].rotate_left(1);
+        } else {
+            let Some(stream) = self.find(key, passage, &name)? else { return Ok(None) };
+            let reader = match PassageReader::open(self.store, &stream, ROW_BYTES_MAX) {
+                Err(e) if e.is_not_found() => return Ok(None),
+                opened => opened?,
+            };
+            if self.open.len() >= OPEN_MAX {
+                self.open.remove(0);
+            }
+            self.open.push((name, reader));
         }
-        self.open.push((name, follower));
-        Ok(self.open.last_mut().map(|(_, follower)| follower))
+        Ok(self.open.last_mut().map(|(_, reader)| reader))
     }
 
     /// Finds the session of a passage, live or archived. Deleted sessions are not searched.
@@ -168,21 +161,21 @@ impl<'a> QuoteReader<'a> {
         if let Some(found) = self.found.get(name) {
             return Ok(found.clone());
         }
-        let mut address = None;
+        let mut stream = None;
         for place in [Place::Live, Place::Archive] {
             let mut listed = self.store.list_of(place, key)?;
             listed.retain(|listed| passage.id.is_empty() || listed.id.id == passage.id);
             listed.sort_by(|a, b| (a.modified_ms, &a.id.id).cmp(&(b.modified_ms, &b.id.id)));
             if let Some(listed) = listed.pop() {
-                address = Some(listed.id);
+                stream = Some(listed.id);
                 break;
             }
         }
         if self.found.len() >= FOUND_MAX {
             self.found.clear();
         }
-        self.found.insert(name.to_owned(), address.clone());
-        Ok(address)
+        self.found.insert(name.to_owned(), stream.clone());
+        Ok(stream)
     }
 }
 
@@ -212,12 +205,10 @@ fn holds(messages: &[Message], prompt: &RecordRange, failure: &EarlierFailure) -
                 && message.role == "assistant"
         })
     });
-    answered || was_printed(messages, &failure.printed)
-}
-
-fn was_printed(messages: &[Message], printed: &[String]) -> bool {
-    let finds: Vec<_> = printed.iter().map(|text| memchr::memmem::Finder::new(text.as_bytes())).collect();
-    messages.iter().any(|message| finds.iter().any(|find| find.find(message.content.as_bytes()).is_some()))
+    let finders: Vec<_> = failure.printed.iter().map(memchr::memmem::Finder::new).collect();
+    let is_printed =
+        |message: &Message| finders.iter().any(|finder| finder.find(message.content.as_bytes()).is_some());
+    answered || messages.iter().any(is_printed)
 }
 
 /// Returns the answer of a model: from its first message to its last, with results of tools in between. `None` if that
@@ -246,23 +237,17 @@ fn answer(mut messages: Vec<Message>) -> Option<Vec<ChatMessage>> {
 
 /// Replaces the results of the tool `recall`: they may hold what was forgotten since.
 fn without_recalled(messages: Vec<Message>) -> Vec<ChatMessage> {
-    let said = |message: Message| {
+    let converted = |message: Message| {
         let recalled = message.role == "tool" && message.name.as_deref() == Some("recall");
-        let role = match message.role.as_str() {
-            "system" => Role::System,
-            "assistant" => Role::Assistant,
-            "tool" => Role::Tool,
-            _ => Role::User,
-        };
         ChatMessage {
-            role,
+            role: Role::parse(&message.role).unwrap_or_default(),
             content: if recalled { RECALLED.to_owned() } else { message.content },
             calls: message.tool_calls,
             call_id: message.tool_call_id,
             name: message.name,
         }
     };
-    messages.into_iter().map(said).collect()
+    messages.into_iter().map(converted).collect()
 }
 
 /// In place of what the tool `recall` found.

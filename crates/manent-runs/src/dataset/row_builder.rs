@@ -10,7 +10,7 @@ use super::{DatasetFormat, SkipReason};
 
 /// A row as it waits in the spool: pieces of JSON, of which its file's lines are put together.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct DatasetRow {
     pub(super) origin: RowOrigin,
     pub(super) verdict: AttemptVerdict,
     pub(super) is_repair: bool,
@@ -52,7 +52,7 @@ struct Tools {
 
 impl RowBuilder {
     /// Makes a row of a draft whose quotes were looked up.
-    pub(super) fn row(&mut self, draft: Draft, format: DatasetFormat) -> Result<Row, SkipReason> {
+    pub(super) fn row(&mut self, draft: Draft, format: DatasetFormat) -> Result<DatasetRow, SkipReason> {
         let (asked, answered) = (draft.prompt.into_messages(), draft.answer.into_messages());
         check(&asked, &answered)?;
         let mut cleaner = Cleaner::default();
@@ -89,7 +89,7 @@ impl RowBuilder {
         let mut hasher = hasher(&[&prompt, &besides]);
         let prompt_hash = first_half(&hasher);
         hasher.update(answer.as_bytes());
-        Ok(Row {
+        Ok(DatasetRow {
             origin: draft.origin,
             verdict: draft.verdict,
             is_repair: draft.is_repair,

@@ -59,7 +59,7 @@ pub(super) fn select(recipe: &Recipe, gathered: &mut Gathered) -> Selection {
     }
     let mut sides_of_groups = BTreeMap::new();
     for (at, row) in rows.iter().enumerate().filter(|(at, _)| gone[*at].is_none()) {
-        sides_of_groups.insert(groups.group(row.node), sides[at]);
+        sides_of_groups.insert(groups.root(row.node), sides[at]);
     }
     let validation_groups = sides_of_groups.values().filter(|in_validation| **in_validation).count() as u64;
     Selection { items, groups: sides_of_groups.len() as u64, validation_groups }

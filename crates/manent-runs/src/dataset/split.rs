@@ -9,10 +9,10 @@ use std::collections::HashMap;
 /// Groups of sessions and projects.
 #[derive(Debug, Default)]
 pub(super) struct SplitGroups {
-    known: HashMap<u64, u32>,
+    /// The nodes of sessions and projects, by the hash of the name.
+    by_hash: HashMap<u64, u32>,
     /// The parent of each node, and the rank by which the root of its group is chosen.
     nodes: Vec<(u32, u64)>,
-    last: Option<(u64, u32)>,
 }
 
 /// A thing that is joined to others.
@@ -26,11 +26,8 @@ impl SplitGroups {
     /// The node of a session or a project.
     pub(super) fn node(&mut self, kind: NodeKind, name: &str) -> u32 {
         let hash = hash(kind, name);
-        if let Some((_, node)) = self.last.filter(|(last, _)| *last == hash) {
-            return node;
-        }
         let next = self.nodes.len() as u32;
-        let node = *self.known.entry(hash).or_insert(next);
+        let node = *self.by_hash.entry(hash).or_insert(next);
         if node == next {
             // A project decides before any of its sessions does: more of them do not change the side.
             let rank = match kind {
@@ -39,7 +36,6 @@ impl SplitGroups {
             };
             self.nodes.push((node, rank));
         }
-        self.last = Some((hash, node));
         node
     }
 
@@ -60,7 +56,8 @@ impl SplitGroups {
         self.nodes[second as usize].0 = first;
     }
 
-    fn root(&mut self, node: u32) -> u32 {
+    /// Returns the node that stands for the group of a node.
+    pub(super) fn root(&mut self, node: u32) -> u32 {
         let mut node = node as usize;
         while self.nodes[node].0 as usize != node {
             let above = self.nodes[node].0 as usize;
@@ -68,11 +65,6 @@ impl SplitGroups {
             node = self.nodes[node].0 as usize;
         }
         node as u32
-    }
-
-    /// The group of a node, by the node that stands for it.
-    pub(super) fn group(&mut self, node: u32) -> u32 {
-        self.root(node)
     }
 
     /// Returns true if a group is for validation, of which there shall be about so many hundredths of a percent.

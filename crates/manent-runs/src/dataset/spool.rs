@@ -5,12 +5,12 @@ use manent_log::fs::{DiskFile, read_fully};
 
 use super::DatasetResult;
 use super::output_dir::{OutputDir, OutputFile};
-use super::row_builder::Row;
+use super::row_builder::DatasetRow;
 
 /// Rows on the disk.
 #[derive(Debug)]
 pub(super) struct Spool {
-    sheet: OutputFile,
+    pub(super) file: OutputFile,
     reading: Option<Reading>,
 }
 
@@ -33,21 +33,16 @@ pub(super) type RowPieces = [Vec<u8>; 3];
 
 impl Spool {
     pub(super) fn new(place: &OutputDir) -> DatasetResult<Spool> {
-        Ok(Spool { sheet: place.sheet(NAME)?, reading: None })
+        Ok(Spool { file: place.create(NAME)?, reading: None })
     }
 
-    pub(super) fn put(&mut self, row: &Row) -> DatasetResult<SpoolSlot> {
-        let offset = self.sheet.bytes();
+    pub(super) fn put(&mut self, row: &DatasetRow) -> DatasetResult<SpoolSlot> {
+        let offset = self.file.bytes;
         let pieces = [&row.prompt, &row.answer, &row.besides];
         for piece in pieces {
-            self.sheet.put(piece.as_bytes())?;
+            self.file.put(piece.as_bytes())?;
         }
         Ok(SpoolSlot { offset, lengths: pieces.map(|piece| piece.len() as u32) })
-    }
-
-    /// Returns the size in bytes.
-    pub(super) fn bytes(&self) -> u64 {
-        self.sheet.bytes()
     }
 
     pub(super) fn get(
@@ -57,7 +52,7 @@ impl Spool {
         pieces: &mut RowPieces,
     ) -> DatasetResult<()> {
         if self.reading.is_none() {
-            self.sheet.flush()?;
+            self.file.flush()?;
             self.reading = Some(Reading { file: place.open(NAME)?, block: Vec::new(), at: 0 });
         }
         let Some(reading) = &mut self.reading else { return Ok(()) };

@@ -1,9 +1,9 @@
 //! A map of bounded size for counts: when it is full, the least frequent keys are evicted, and counted.
 //!
-//! What came often stays and is counted exactly. What was let go and came again may have been counted short, by no
+//! Frequent keys stay and are counted exactly. The count of a key that was evicted and came back may be short, by no
 //! more than `missed`. (Lossy counting; tables are merged by adding what each of them may have missed.)
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
@@ -20,7 +20,7 @@ pub(super) trait BoundedValue: Default {
 pub(super) struct BoundedMap<T> {
     slots: HashMap<u64, MapSlot<T>, FixedState>,
     room: usize,
-    /// The most that anything had which was let go.
+    /// The highest count of any key that was evicted.
     level: u64,
     /// The values that were evicted.
     pub(super) left_out: Evicted,
@@ -78,9 +78,9 @@ impl<T: BoundedValue> BoundedMap<T> {
 
     pub(super) fn merge(&mut self, other: BoundedMap<T>) {
         let (mine, theirs) = (self.level, other.level);
-        let mut met: HashMap<u64, MapSlot<T>, FixedState> = other.slots;
+        let mut new = other.slots;
         for (key, slot) in &mut self.slots {
-            slot.missed += match met.remove(key) {
+            slot.missed += match new.remove(key) {
                 Some(same) => {
                     slot.value.merge(same.value);
                     same.missed
@@ -88,7 +88,7 @@ impl<T: BoundedValue> BoundedMap<T> {
                 None => theirs,
             };
         }
-        for (key, slot) in met {
+        for (key, slot) in new {
             self.slots.insert(key, MapSlot { missed: slot.missed + mine, value: slot.value });
         }
         self.level = mine + theirs;
@@ -97,16 +97,15 @@ impl<T: BoundedValue> BoundedMap<T> {
         self.prune(self.room);
     }
 
-    /// Everything, in no order.
+    /// The values, in no order.
     pub(super) fn values(&self) -> impl Iterator<Item = &T> {
         self.slots.values().map(|slot| &slot.value)
     }
 
-    /// Everything, by key: in an order that means nothing and is always the same.
-    pub(super) fn into_slots(self) -> Vec<(u64, MapSlot<T>)> {
-        let mut all: Vec<(u64, MapSlot<T>)> = self.slots.into_iter().collect();
-        all.sort_unstable_by_key(|(key, _)| *key);
-        all
+    /// The values in the order of their keys, which means nothing and is always the same.
+    pub(super) fn into_slots(self) -> Vec<MapSlot<T>> {
+        let sorted: BTreeMap<u64, MapSlot<T>> = self.slots.into_iter().collect();
+        sorted.into_values().collect()
     }
 }
 
@@ -152,13 +151,12 @@ mod tests {
         let mixed = (0..100_000_u64).flat_map(|n| [n + 10, n % 3]);
         let all = table(mixed);
         assert!(all.slots.len() <= 100);
-        let left = all.left_out;
-        let slots = all.into_slots();
+        let (left, slots) = (all.left_out, all.slots);
         for key in 0..3 {
-            let (_, slot) = slots.iter().find(|(k, _)| *k == key).unwrap();
+            let slot = &slots[&key];
             assert!(slot.value.0 >= 33_333 && slot.missed == 0, "{slot:?}");
         }
-        let kept: u64 = slots.iter().map(|(_, slot)| slot.value.0).sum();
+        let kept: u64 = slots.values().map(|slot| slot.value.0).sum();
         assert_eq!(kept + left.weight, 200_000, "what is not kept is counted");
         // Whatever came late may have come once before each of some two thousand times that room was made.
         assert!(slots.iter().all(|(key, slot)| *key < 3 || (1..=2100).contains(&slot.missed)), "{slots:?}");
@@ -168,8 +166,8 @@ mod tests {
     fn tables_that_are_not_full_are_merged_to_what_one_would_have() {
         let (all, mut one, two) = (table(0..90), table((0..90).step_by(2)), table((1..90).step_by(2)));
         one.merge(two);
-        let plain = |table: BoundedMap<Count>| -> Vec<(u64, u64, u64)> {
-            table.into_slots().into_iter().map(|(key, slot)| (key, slot.value.0, slot.missed)).collect()
+        let plain = |table: BoundedMap<Count>| -> BTreeMap<u64, (u64, u64)> {
+            table.slots.into_iter().map(|(key, slot)| (key, (slot.value.0, slot.missed))).collect()
         };
         assert_eq!(plain(one), plain(all));
     }

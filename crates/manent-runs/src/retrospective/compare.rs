@@ -34,7 +34,7 @@ words! {
 
 /// Two shares of the runs of a skill.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct RateComparison {
     /// The difference between the two sides.
     pub differs: ComparisonKind,
     /// The skill.
@@ -68,33 +68,33 @@ pub struct Comparison {
     pub runs: Vec<String>,
 }
 
-impl Comparison {
+impl RateComparison {
     /// Returns true if the second side did worse.
     pub fn is_worse(&self) -> bool {
         self.after.rate < self.before.rate
     }
 }
 
-pub(super) fn trend(group: &SkillTally) -> Comparison {
-    Comparison {
+pub(super) fn trend(group: &SkillTally) -> RateComparison {
+    RateComparison {
         differs: ComparisonKind::Period,
         skill: group.skill.clone(),
         model: group.model.clone(),
         phase: group.phase.clone(),
         from: "the period before".to_owned(),
         to: "this period".to_owned(),
-        before: Proportion::new(group.before.success, group.before.ended()),
-        after: Proportion::new(group.ends.success, group.ends.ended()),
+        before: group.before.success_rate(),
+        after: group.ends.success_rate(),
         runs: group.bad.ids().chain(group.good.ids()).collect(),
-        ..Comparison::default()
+        ..RateComparison::default()
     }
 }
 
 /// All comparisons of versions and models, skill by skill.
-pub(super) fn versions(table: BoundedMap<VersionTally>) -> Vec<Comparison> {
+pub(super) fn versions(table: BoundedMap<VersionTally>) -> Vec<RateComparison> {
     let mut skills: BTreeMap<String, Vec<VersionTally>> = BTreeMap::new();
-    for (_, slot) in table.into_slots() {
-        // One that was let go and came back says when it came back, not when it came.
+    for slot in table.into_slots() {
+        // The first run of a version that was evicted is not known, only that of its return.
         if slot.missed == 0 {
             skills.entry(slot.value.skill.clone()).or_default().push(slot.value);
         }
@@ -117,18 +117,18 @@ pub(super) fn versions(table: BoundedMap<VersionTally>) -> Vec<Comparison> {
     found
 }
 
-fn by_version(old: &VersionTally, new: &VersionTally) -> Comparison {
-    Comparison {
+fn by_version(old: &VersionTally, new: &VersionTally) -> RateComparison {
+    RateComparison {
         differs: ComparisonKind::Version,
         skill: new.skill.clone(),
         model: new.model.clone(),
         from: old.hash.clone(),
         to: new.hash.clone(),
         since: new.span.first_ms.map(date),
-        before: share(&old.ends),
-        after: share(&new.ends),
+        before: old.ends.success_rate(),
+        after: new.ends.success_rate(),
         runs: new.bad.ids().chain(new.good.ids().take(1)).chain(old.good.ids().take(2)).collect(),
-        ..Comparison::default()
+        ..RateComparison::default()
     }
 }
 
@@ -140,7 +140,7 @@ struct ModelRuns<'a> {
     versions: &'a [&'a VersionTally],
 }
 
-fn by_models(by_model: &BTreeMap<&str, Vec<&VersionTally>>) -> Vec<Comparison> {
+fn by_models(by_model: &BTreeMap<&str, Vec<&VersionTally>>) -> Vec<RateComparison> {
     let mut models: Vec<ModelRuns<'_>> =
         by_model.iter().map(|(name, versions)| of_model(name, versions)).collect();
     models.retain(|model| model.span.first_ms.is_some() && !model.name.is_empty());
@@ -168,7 +168,7 @@ fn of_model<'a>(name: &'a str, versions: &'a [&'a VersionTally]) -> ModelRuns<'a
     model
 }
 
-fn by_model_pair(old: &ModelRuns<'_>, new: &ModelRuns<'_>, beside: bool) -> Comparison {
+fn by_model_pair(old: &ModelRuns<'_>, new: &ModelRuns<'_>, beside: bool) -> RateComparison {
     let hashes = |model: &ModelRuns<'_>| -> Vec<String> {
         let mut all: Vec<String> = model.versions.iter().map(|version| version.hash.clone()).collect();
         all.sort();
@@ -182,52 +182,46 @@ fn by_model_pair(old: &ModelRuns<'_>, new: &ModelRuns<'_>, beside: bool) -> Comp
     runs.extend(ids(new, |version| &version.good, 1));
     runs.extend(ids(old, |version| &version.bad, 1));
     runs.extend(ids(old, |version| &version.good, 1));
-    Comparison {
+    RateComparison {
         differs: if beside { ComparisonKind::ModelBeside } else { ComparisonKind::Model },
         skill: new.versions.first().map_or_else(String::new, |version| version.skill.clone()),
         from: old.name.to_owned(),
         to: new.name.to_owned(),
         since: new.span.first_ms.map(date),
-        before: share(&old.ends),
-        after: share(&new.ends),
+        before: old.ends.success_rate(),
+        after: new.ends.success_rate(),
         version_too: hashes(old) != hashes(new),
         runs,
-        ..Comparison::default()
+        ..RateComparison::default()
     }
 }
 
-fn share(ends: &OutcomeCounts) -> Proportion {
-    Proportion::new(ends.success, ends.ended())
-}
-
-/// Asks of every comparison with enough runs whether there is a difference; the surest first.
-pub(super) fn judge(all: &mut [Comparison]) {
-    let can_ask = |one: &Comparison| one.before.is_enough() && one.after.is_enough();
-    let chances: Vec<f64> =
-        all.iter().filter(|one| can_ask(one)).map(|one| different(one.before, one.after)).collect();
-    let mut corrected = chances.iter().copied().zip(holm(&chances));
-    for one in all.iter_mut().filter(|one| can_ask(one)) {
-        if let Some((chance, corrected)) = corrected.next() {
-            one.chance = Some(chance);
-            one.corrected = Some(corrected);
-            one.supported = corrected < FALSE_ALARMS;
-        }
+/// Tests every comparison with enough runs for a difference, and sorts them by p-value.
+pub(super) fn judge(all: &mut [RateComparison]) {
+    for one in all.iter_mut().filter(|one| one.before.is_enough() && one.after.is_enough()) {
+        one.chance = Some(different(one.before, one.after));
     }
-    let order = |one: &Comparison| one.chance.unwrap_or(2.0);
+    let chances: Vec<f64> = all.iter().filter_map(|one| one.chance).collect();
+    let tested = all.iter_mut().filter(|one| one.chance.is_some());
+    for (one, corrected) in tested.zip(holm(&chances)) {
+        one.corrected = Some(corrected);
+        one.supported = corrected < FALSE_ALARMS;
+    }
+    let order = |one: &RateComparison| one.chance.unwrap_or(2.0);
     all.sort_by(|a, b| order(a).total_cmp(&order(b)));
 }
 
-/// Finds out of models that differ whether they were given the same. What the table of inputs let go counts as not the
-/// same: then it is not said.
-pub(super) fn find_same_inputs(all: &mut [Comparison], inputs: &BoundedMap<InputTally>) {
-    let is_asked = |one: &&mut Comparison| {
+/// Sets `same_inputs` of comparisons of models that differ. An input that the table evicted counts as one that the two
+/// do not share.
+pub(super) fn find_same_inputs(all: &mut [RateComparison], inputs: &BoundedMap<InputTally>) {
+    let is_of_models = |one: &&mut RateComparison| {
         one.supported && matches!(one.differs, ComparisonKind::Model | ComparisonKind::ModelBeside)
     };
-    let mut asked: Vec<&mut Comparison> = all.iter_mut().filter(is_asked).collect();
-    let of_both = |one: &Comparison| [&one.from, &one.to].map(|model| pair_key(&one.skill, model));
-    // How many runs each of them had on each input.
+    let mut compared: Vec<&mut RateComparison> = all.iter_mut().filter(is_of_models).collect();
+    let of_both = |one: &RateComparison| [&one.from, &one.to].map(|model| pair_key(&one.skill, model));
+    // The number of runs on each input, by the key of skill and model.
     let mut tasks: HashMap<u64, HashMap<u64, u64>> =
-        asked.iter().flat_map(|one| of_both(one)).map(|of| (of, HashMap::new())).collect();
+        compared.iter().flat_map(|one| of_both(one)).map(|of| (of, HashMap::new())).collect();
     if tasks.is_empty() {
         return;
     }
@@ -236,7 +230,7 @@ pub(super) fn find_same_inputs(all: &mut [Comparison], inputs: &BoundedMap<Input
             *of_model.entry(input.task).or_default() += u64::from(input.success) + u64::from(input.failure);
         }
     }
-    for one in &mut asked {
+    for one in &mut compared {
         let [Some(old), Some(new)] = of_both(one).map(|of| tasks.get(&of)) else { continue };
         let shared = |mine: &HashMap<u64, u64>, other: &HashMap<u64, u64>| -> u64 {
             mine.iter().filter(|(task, _)| other.contains_key(task)).map(|(_, runs)| runs).sum()
@@ -278,11 +272,10 @@ pub(super) fn find_flaky(inputs: BoundedMap<InputTally>, groups: &[SkillStats]) 
         groups.iter().map(|group| (pair_key(&group.skill, &group.model), (&group.skill, &group.model)));
     let names: HashMap<u64, (&String, &String)> = of_groups.collect();
     let mut found: BTreeMap<(&String, &String), FlakySkill> = BTreeMap::new();
-    let mut slots: Vec<InputTally> = inputs.into_slots().into_iter().map(|(_, slot)| slot.value).collect();
+    let mut inputs: Vec<InputTally> = inputs.into_slots().into_iter().map(|slot| slot.value).collect();
     // The pairs that are shown are those that were seen first, in whatever order the table has them.
-    let first = |input: &InputTally| input.good.as_ref().map(|(spot, _)| *spot);
-    slots.sort_by_key(first);
-    for input in slots {
+    inputs.sort_by_key(|input| input.good.as_ref().map(|(position, _)| *position));
+    for input in inputs {
         let n = u64::from(input.success) + u64::from(input.failure);
         let Some(pair) = names.get(&input.of).filter(|_| n > 1) else { continue };
         let flaky = found.entry(*pair).or_default();
@@ -295,13 +288,13 @@ pub(super) fn find_flaky(inputs: BoundedMap<InputTally>, groups: &[SkillStats]) 
             }
         }
     }
-    let told = found.into_iter().map(|((skill, model), flaky)| FlakySkill {
+    let named = found.into_iter().map(|((skill, model), flaky)| FlakySkill {
         skill: skill.clone(),
         model: model.clone(),
         enough: flaky.n >= RUNS_MIN,
         ..flaky
     });
-    let mut all: Vec<FlakySkill> = told.filter(|flaky| flaky.mixed_inputs > 0).collect();
+    let mut all: Vec<FlakySkill> = named.filter(|flaky| flaky.mixed_inputs > 0).collect();
     all.sort_by_key(|flaky| Reverse(flaky.mixed_inputs));
     all
 }

@@ -41,49 +41,50 @@ impl Report {
     /// project and session taught is forgotten. What broke when, and what is flaky, is a fact, and stays. Runs that it
     /// rests on stand in the tags: `run:…`. Another writer of the memory is waited for.
     pub fn remember(&self, memory: &Memory, wait: Duration) -> Result<LessonChanges> {
-        let mut done = LessonChanges::default();
+        let mut changes = LessonChanges::default();
         let lessons: Vec<&Statement> = self.statements.iter().filter(|one| is_lesson(one)).collect();
         let ours = Filter { tags: vec![TAG.to_owned()], ..Filter::default() };
         if !self.whole || (lessons.is_empty() && memory.items(&ours)?.is_empty()) {
-            return Ok(done);
+            return Ok(changes);
         }
         // Before looking what is known: two who do this at once must not both find that nothing is.
-        let mut hold = memory.writer(wait)?;
+        let mut writer = memory.writer(wait)?;
         let active = memory.items(&ours)?;
-        let mut known: HashMap<&str, &Item> = HashMap::new();
+        let mut by_about: HashMap<&str, &Item> = HashMap::new();
         // Newest first: of two, the newer counts.
         for item in &active {
             if let Some(about) = about_of(item) {
-                known.entry(about).or_insert(item);
+                by_about.entry(about).or_insert(item);
             }
         }
-        let mut said = HashSet::new();
+        let mut current = HashSet::new();
         for lesson in lessons {
             let about = format!("{ABOUT}{}", self.about(lesson));
             let content = redact(lesson.lesson.as_ref().unwrap_or(&lesson.text)).into_owned();
-            match known.get(about.as_str()) {
-                Some(item) if item.content == content || !is_ours(item) => done.known += 1,
+            match by_about.get(about.as_str()) {
+                Some(item) if item.content == content || !is_ours(item) => changes.known += 1,
                 Some(item) => {
-                    let new = hold.add(&self.item_of(lesson, content, about.clone()).replacing(item.id))?;
-                    done.replaced.push((new.id, item.id));
+                    let new = writer.add(&self.item_of(lesson, content, about.clone()).replacing(item.id))?;
+                    changes.replaced.push((new.id, item.id));
                 }
-                None => done.added.push(hold.add(&self.item_of(lesson, content, about.clone()))?.id),
+                None => changes.added.push(writer.add(&self.item_of(lesson, content, about.clone()))?.id),
             }
-            said.insert(about);
+            current.insert(about);
         }
-        let is_said = |item: &Item| about_of(item).is_none_or(|about| said.contains(about));
-        let mut over = active;
-        over.retain(|item| is_ours(item) && !is_said(item) && is_over(self, item));
-        if !over.is_empty() {
+        let is_current = |item: &Item| about_of(item).is_none_or(|about| current.contains(about));
+        let mut retired = active;
+        retired.retain(|item| is_ours(item) && !is_current(item) && is_over(self, item));
+        if !retired.is_empty() {
             // With what they had replaced, or that would be active again.
-            let mut behind = memory.items(&Filter { replaced: true, ..ours })?;
-            behind.retain(|item| is_ours(item) && over.iter().any(|one| about_of(one) == about_of(item)));
-            let ids: Vec<u64> = over.iter().chain(&behind).map(|item| item.id).collect();
-            hold.forget(&ids)?;
-            done.retired = over.iter().map(|item| item.id).collect();
-            done.retired.sort_unstable();
+            let mut replaced = memory.items(&Filter { replaced: true, ..ours })?;
+            replaced
+                .retain(|item| is_ours(item) && retired.iter().any(|one| about_of(one) == about_of(item)));
+            let ids: Vec<u64> = retired.iter().chain(&replaced).map(|item| item.id).collect();
+            writer.forget(&ids)?;
+            changes.retired = retired.iter().map(|item| item.id).collect();
+            changes.retired.sort_unstable();
         }
-        Ok(done)
+        Ok(changes)
     }
 
     /// A statement about one project or one session is another than that about all.
@@ -167,7 +168,7 @@ const RUNS: usize = 3;
 
 /// Returns true if a lesson is over that this report could have made, and does not make.
 pub(super) fn is_over(report: &Report, item: &Item) -> bool {
-    if item.kind != Kind::Context || !can_tell(report) {
+    if item.kind != Kind::Context || !is_complete(report) {
         return false;
     }
     let Some(about) = about_of(item).and_then(|about| about.strip_prefix(ABOUT)) else { return false };
@@ -175,10 +176,10 @@ pub(super) fn is_over(report: &Report, item: &Item) -> bool {
     let has = |topic: Topic| tag(TOPIC, topic.word()).is_some_and(|topic| item.tags.contains(&topic));
     if has(Topic::Failures) {
         // Only the most frequent are told; the others still are.
-        let goes_on = report.failures.iter().any(|one| one.count >= RUNS_MIN && one.about() == about);
-        !goes_on && has_enough(report, item)
+        let still_occurs = report.failures.iter().any(|one| one.count >= RUNS_MIN && one.about() == about);
+        !still_occurs && has_enough(report, item)
     } else if has(Topic::Difference) {
-        was_asked(report, item)
+        was_compared(report, item)
     } else {
         // A rate is said again as soon as there are enough runs, with other numbers. Until then nobody knows better.
         false
@@ -186,7 +187,7 @@ pub(super) fn is_over(report: &Report, item: &Item) -> bool {
 }
 
 /// Returns true if what this report does not say can be taken for not so.
-fn can_tell(report: &Report) -> bool {
+fn is_complete(report: &Report) -> bool {
     report.whole && !report.gaps && report.period.skill.is_none() && report.period.until.is_none()
 }
 
@@ -212,7 +213,7 @@ fn has_enough(report: &Report, item: &Item) -> bool {
 }
 
 /// Returns true if the two models of the lesson were compared, whichever of them was first.
-fn was_asked(report: &Report, item: &Item) -> bool {
+fn was_compared(report: &Report, item: &Item) -> bool {
     let is_named = |label: &str, name: &str| tag(label, name).is_some_and(|tag| item.tags.contains(&tag));
     report.comparisons.iter().any(|one| {
         one.chance.is_some()

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::narrative::Narrative;
 use super::report::{Report, SkillStats};
-use super::statements::{Topic, chance_in_table, compared_name, is_hidden, percent, thousands};
+use super::statements::{Statement, Topic, chance_in_table, compared_name, is_hidden, percent, thousands};
 use super::statistics::Proportion;
 
 impl Report {
@@ -19,35 +19,23 @@ impl Report {
     fn write_markdown(&self, narrative: Option<&Narrative>, out: &mut String) -> std::fmt::Result {
         let totals = &self.totals;
         writeln!(out, "# Retrospective\n")?;
-        let ended = share(&totals.success);
-        writeln!(
-            out,
-            "{} runs; succeeded: {ended}; outcome unknown: {}.",
-            thousands(totals.runs),
-            totals.unknown + totals.other
-        )?;
+        let (runs_word, ended) = (thousands(totals.runs), share(&totals.success));
+        let unknown = totals.unknown + totals.other;
+        writeln!(out, "{runs_word} runs; succeeded: {ended}; outcome unknown: {unknown}.")?;
         if let (Some(first), Some(last)) = (&self.period.first, &self.period.last) {
             writeln!(out, "From {} to {}.", plain(first), plain(last))?;
         }
         writeln!(out, "\n## What stands out\n")?;
-        let worth = |topic: Topic| !matches!(topic, Topic::Rate | Topic::TooFew);
-        let mut nothing = true;
-        for one in self.statements.iter().filter(|one| worth(one.topic)) {
-            nothing = false;
-            writeln!(
-                out,
-                "- **{}**: {} (n = {}){}",
-                one.topic.word(),
-                plain(&one.text),
-                one.n,
-                runs(&one.runs)
-            )?;
+        let is_notable = |one: &&Statement| !matches!(one.topic, Topic::Rate | Topic::TooFew);
+        for one in self.statements.iter().filter(is_notable) {
+            let (topic, text, n) = (one.topic.word(), plain(&one.text), one.n);
+            writeln!(out, "- **{topic}**: {text} (n = {n}){}", runs(&one.runs))?;
         }
-        if nothing {
+        if !self.statements.iter().any(|one| is_notable(&one)) {
             writeln!(out, "Nothing that the numbers support.")?;
         }
-        if let Some(told) = narrative {
-            told.write_markdown(out)?;
+        if let Some(narrative) = narrative {
+            narrative.write_markdown(out)?;
         }
         if !self.groups.is_empty() {
             writeln!(out, "\n## Skills\n")?;
@@ -132,7 +120,7 @@ fn runs(ids: &[String]) -> String {
     format!("; runs {}", ids.iter().map(|id| plain(id)).collect::<Vec<_>>().join(", "))
 }
 
-/// Text in which nothing is a mark, a link or HTML.
+/// Escapes Markdown and HTML, and replaces characters that a reader cannot see.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -13,7 +13,7 @@
 //! | `durations.rs`, `statistics.rs` | medians in bounded memory; intervals and tests |
 //! | `signature.rs` | failures that look the same, by what they printed, without credentials |
 //! | `input_hash.rs` | inputs that are the same |
-//! | `report.rs`, `compare.rs` | [`Report`]: the findings; [`Comparison`] and [`FlakySkill`] |
+//! | `report.rs`, `compare.rs` | [`Report`]: the findings; [`RateComparison`] and [`FlakySkill`] |
 //! | `statements.rs` | [`Statement`]: the findings in words |
 //! | `markdown.rs`, `page.rs` | the report as Markdown, and as a page with charts |
 //! | `lessons.rs` | lessons in the memory, and retiring those that no longer hold |
@@ -44,13 +44,13 @@ use manent_store::{StreamStat, threads};
 use crate::error::Result;
 use crate::runs::{Run, Runs};
 
-pub use compare::{Comparison, ComparisonKind, FlakySkill};
+pub use compare::{ComparisonKind, FlakySkill, RateComparison};
 pub use durations::DurationStats;
 pub use lessons::LessonChanges;
 pub use narrative::{Narrative, NarrativePassage, Narrator, ProposedEdit, TASK, schema};
 pub use report::{DayCounts, FailureCluster, OddityCount, Period, Report, SkillStats, Totals};
 pub use report_store::{LastReport, Reports, Schedule, ScheduleOutcome};
-pub use statements::{Statement, Topic};
+pub use statements::{Statement, Topic, thousands};
 pub use statistics::{FALSE_ALARMS, Proportion, RUNS_MIN, different, holm, wilson};
 
 use tally::Tally;

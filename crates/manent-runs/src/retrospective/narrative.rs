@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::report::Report;
 use super::statements::Topic;
 
-/// Somebody who can tell a story of facts.
+/// A model that writes prose about the facts of a report.
 pub trait Narrator {
     /// The name of the model.
     fn name(&self) -> &str;
@@ -138,32 +138,30 @@ impl Report {
     }
 
     fn believed(&self, model: &str, facts: &str, answer: &Value) -> Narrative {
-        let known = KnownFacts { runs: runs_in(facts), numbers: numbers(facts), skills: self.skills() };
-        let mut told = Narrative { model: model.to_owned(), ..Narrative::default() };
+        let groups = self.groups.iter().filter(|group| !group.skill.is_empty());
+        let skills = groups.map(|group| group.skill.clone()).collect();
+        let known = KnownFacts { runs: runs_in(facts), numbers: numbers(facts), skills };
+        let mut narrative = Narrative { model: model.to_owned(), ..Narrative::default() };
         let list = |name: &str| answer.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
         for one in list("passages").iter().take(MOST) {
             let text = string(one, "text");
-            if let Some(runs) = known.check(one, &[&text], &mut told) {
-                told.passages.push(NarrativePassage { text, runs });
+            if let Some(runs) = known.check(one, &[&text], &mut narrative) {
+                narrative.passages.push(NarrativePassage { text, runs });
             }
         }
         for one in list("edits").iter().take(MOST) {
             let (skill, why, text) = (string(one, "skill"), string(one, "why"), string(one, "text"));
             if !known.skills.contains(&skill) {
-                told.drop("it would change a skill that the facts do not name");
-            } else if let Some(runs) = known.check(one, &[&why], &mut told) {
+                narrative.drop("it would change a skill that the facts do not name");
+            } else if let Some(runs) = known.check(one, &[&why], &mut narrative) {
                 if text.trim().is_empty() {
-                    told.drop("it says nothing");
+                    narrative.drop("it says nothing");
                 } else {
-                    told.edits.push(ProposedEdit { skill, why, text, runs });
+                    narrative.edits.push(ProposedEdit { skill, why, text, runs });
                 }
             }
         }
-        told
-    }
-
-    fn skills(&self) -> BTreeSet<String> {
-        self.groups.iter().filter(|group| !group.skill.is_empty()).map(|group| group.skill.clone()).collect()
+        narrative
     }
 }
 
@@ -182,20 +180,20 @@ struct KnownFacts {
 }
 
 impl KnownFacts {
-    /// The runs that something rests on; nothing if it is not to be believed.
-    fn check(&self, one: &Value, texts: &[&str], told: &mut Narrative) -> Option<Vec<String>> {
+    /// Returns the runs that a passage or an edit rests on. `None` if it was dropped.
+    fn check(&self, one: &Value, texts: &[&str], narrative: &mut Narrative) -> Option<Vec<String>> {
         let named = one.get("runs").and_then(Value::as_array).cloned().unwrap_or_default();
         let named: BTreeSet<String> = named.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         let (real, made_up): (Vec<String>, Vec<String>) =
             named.into_iter().partition(|run| self.runs.contains(run));
-        told.unknown_runs += made_up.len() as u64;
+        narrative.unknown_runs += made_up.len() as u64;
         let foreign = |text: &&&str| numbers(text).iter().any(|number| !self.numbers.contains(number));
         if texts.iter().all(|text| text.trim().is_empty()) {
-            told.drop("it says nothing");
+            narrative.drop("it says nothing");
         } else if real.is_empty() {
-            told.drop("it rests on no run that is among the facts");
+            narrative.drop("it rests on no run that is among the facts");
         } else if texts.iter().any(|text| foreign(&text)) {
-            told.drop("it names a number that is not among the facts");
+            narrative.drop("it names a number that is not among the facts");
         } else {
             return Some(real);
         }

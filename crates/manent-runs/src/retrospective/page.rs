@@ -12,7 +12,7 @@ use super::narrative::Narrative;
 use super::report::{DayCounts, FailureCluster, Report, SkillStats};
 use super::statements::{
     Statement, Topic, chance_in_table, compared_name, day_of, duration_text, is_hidden, percent, skill_name,
-    thousands, too_few_words, with,
+    thousands, too_few_words,
 };
 use super::statistics::{Proportion, RUNS_MIN, float};
 
@@ -305,7 +305,7 @@ impl Columns {
     }
 }
 
-/// A chart of one row. `words` say the same to whoever cannot see it.
+/// A chart of one row; `words` describe it to a screen reader.
 fn chart(class: &str, words: &str, marks: &Markup) -> Markup {
     let words = visible(words);
     html! {
@@ -328,10 +328,6 @@ fn group_label(group: &SkillStats) -> Markup {
     let more: Vec<&str> =
         [&*group.model, &*group.phase].into_iter().filter(|part| !part.is_empty()).collect();
     html! { b { (visible(skill_name(&group.skill))) } span { (visible(&more.join(" · "))) } }
-}
-
-fn group_name(group: &SkillStats) -> String {
-    with(&group.skill, &group.model, &group.phase)
 }
 
 /// The success rate of each skill, with its interval.
@@ -384,7 +380,7 @@ fn success_rate(group: &SkillStats) -> Markup {
             (few, track, value)
         }
     };
-    let chart = chart("rate", &format!("{}: {words}", group_name(group)), &marks);
+    let chart = chart("rate", &format!("{}: {words}", group.name()), &marks);
     row(&group_label(group), &chart, &value)
 }
 
@@ -419,17 +415,17 @@ fn attempts(report: &Report) -> Markup {
 
 /// From the median to the 95th percentile, on a logarithmic scale.
 fn durations(report: &Report) -> Markup {
-    let known: Vec<(&SkillStats, u64, u64)> = report
+    let groups: Vec<(&SkillStats, u64, u64)> = report
         .groups
         .iter()
         .filter(|group| group.duration.n >= RUNS_MIN)
         .filter_map(|group| Some((group, group.duration.median_ms?, group.duration.p95_ms?)))
         .take(ROWS)
         .collect();
-    let Some(least) = known.iter().map(|(_, median, _)| (*median).max(1)).min() else { return html! {} };
-    let most = known.iter().map(|(_, _, p95)| (*p95).max(1)).max().unwrap_or(1);
+    let Some(least) = groups.iter().map(|(_, median, _)| (*median).max(1)).min() else { return html! {} };
+    let most = groups.iter().map(|(_, _, p95)| (*p95).max(1)).max().unwrap_or(1);
     let (low, high) = (least.ilog10(), most.ilog10() + 1);
-    let place = |ms: u64| (float(ms.max(1)).log10() - f64::from(low)) / f64::from(high - low) * 100.0;
+    let position = |ms: u64| (float(ms.max(1)).log10() - f64::from(low)) / f64::from(high - low) * 100.0;
     let grid = |line: u32| format!("M{:.2} 0V12", f64::from(line) / f64::from(high - low) * 100.0);
     let ticks: Vec<u32> = if high - low <= TICKS { (low..=high).collect() } else { vec![low, high] };
     let body = html! {
@@ -438,8 +434,8 @@ fn durations(report: &Report) -> Markup {
              ten times the one before."
         }
         ul class="rows" {
-            @for (group, median, p95) in known {
-                @let (from, to) = (place(median), place(p95));
+            @for (group, median, p95) in groups {
+                @let (from, to) = (position(median), position(p95));
                 @let (half, nearly) = (duration_text(median), duration_text(p95));
                 @let marks = html! {
                     @for line in 0..=(high - low) { path class="grid" d=(grid(line)) {} }
@@ -447,7 +443,7 @@ fn durations(report: &Report) -> Markup {
                     path class="mark" d=(format!("M{from:.2} 3.5V8.5")) {}
                     path class="mark late" d=(format!("M{to:.2} 3.5V8.5")) {}
                 };
-                @let words = format!("{}: median {half}, 95 of 100 within {nearly}", group_name(group));
+                @let words = format!("{}: median {half}, 95 of 100 within {nearly}", group.name());
                 @let value = html! { (half) span { (nearly) " for 95 %" } };
                 (row(&group_label(group), &chart("span", &words, &marks), &value))
             }
@@ -503,7 +499,7 @@ fn comparisons(report: &Report) -> Markup {
     if report.comparisons.is_empty() {
         return html! {};
     }
-    let asked = report.comparisons.iter().filter(|one| one.chance.is_some()).count();
+    let tested = report.comparisons.iter().filter(|one| one.chance.is_some()).count();
     let supported = report.comparisons.iter().filter(|one| one.supported).count();
     let columns = ["what", "before", "after", "p", "corrected", "verdict"];
     let cell = |share: &Proportion| format!("{} of {}", thousands(share.count), thousands(share.of));
@@ -515,7 +511,7 @@ fn comparisons(report: &Report) -> Markup {
     });
     let body = html! {
         p class="aside" {
-            (asked) " comparisons had enough runs on both sides; " (supported) " of them show a difference. The \
+            (tested) " comparisons had enough runs on both sides; " (supported) " of them show a difference. The \
              chance that this report calls anything different that is not is under one in twenty."
         }
         (table("All comparisons", &columns, rows))

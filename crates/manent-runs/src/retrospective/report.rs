@@ -1,15 +1,15 @@
 //! The report: the tallies as rates with intervals, sorted, with the names of runs.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use manent::redact;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::bounded_map::{BoundedMap, BoundedValue};
-use super::compare::{self, Comparison, FlakySkill};
+use super::bounded_map::{BoundedMap, BoundedValue, MapSlot};
+use super::compare::{self, FlakySkill, RateComparison};
 use super::durations::DurationStats;
 use super::narrative::Narrative;
 use super::statements::{self, Statement};
@@ -32,7 +32,7 @@ pub struct Report {
     /// Failures that look the same; most frequent first.
     pub failures: Vec<FailureCluster>,
     /// Rates that were compared: with the period before, before and after a change, between models.
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<RateComparison>,
     /// Skills that ended both ways with everything the same.
     pub flaky: Vec<FlakySkill>,
     /// Known skills without a run in the period.
@@ -233,13 +233,12 @@ pub(super) fn make(question: &ReportQuery<'_>, tally: Tally<'_>, read: &ReadStat
     };
     report.statuses = statuses(tally.words);
     report.comparisons = compare::versions(tally.versions);
-    let mut groups: Vec<(tally::SkillTally, u64)> =
-        tally.groups.into_slots().into_iter().map(|(_, slot)| (slot.value, slot.missed)).collect();
+    let mut groups = tally.groups.into_slots();
     let name = |group: &tally::SkillTally| (group.skill.clone(), group.model.clone(), group.phase.clone());
-    groups.sort_by_cached_key(|(group, _)| (Reverse(group.ends.all()), name(group)));
+    groups.sort_by_cached_key(|slot| (Reverse(slot.value.ends.all()), name(&slot.value)));
     let mut totals = tally::SkillTally::default();
     let all = tally.ends;
-    for (group, missed) in groups {
+    for MapSlot { value: group, missed } in groups {
         if question.before_ms().is_some() && group.before.ended() > 0 && group.ends.ended() > 0 {
             report.comparisons.push(compare::trend(&group));
         }
@@ -254,7 +253,7 @@ pub(super) fn make(question: &ReportQuery<'_>, tally: Tally<'_>, read: &ReadStat
     report.failures = failures(tally.clusters, &report.groups, all.failure);
     report.totals = Totals {
         runs: all.all(),
-        success: Proportion::new(all.success, all.ended()),
+        success: all.success_rate(),
         first_try: Proportion::new(totals.first_try, totals.with_attempts),
         verified: Proportion::new(totals.verified, all.ended()),
         unknown: all.unknown,
@@ -281,7 +280,7 @@ fn skill_stats(group: &tally::SkillTally, missed: u64, has_before: bool) -> Skil
         phase: group.phase.clone(),
         n,
         enough: n >= RUNS_MIN,
-        success: Proportion::new(group.ends.success, n),
+        success: group.ends.success_rate(),
         first_try: Proportion::new(group.first_try, group.with_attempts),
         verified: Proportion::new(group.verified, n),
         unknown: group.ends.unknown,
@@ -289,7 +288,7 @@ fn skill_stats(group: &tally::SkillTally, missed: u64, has_before: bool) -> Skil
         attempts_mean: (counted > 0).then(|| float(group.attempts_sum) / float(counted)),
         attempts: group.attempts,
         duration: group.durations.stats(),
-        before: has_before.then(|| Proportion::new(group.before.success, group.before.ended())),
+        before: has_before.then(|| group.before.success_rate()),
         missed,
         failed_runs: group.bad.ids().collect(),
         good_runs: group.good.ids().collect(),
@@ -316,7 +315,7 @@ fn failures(
         // For a skill that there was no room for, no failures are known but these.
         sum.max(cluster.count)
     };
-    let told = |(cluster, missed): (tally::FailureTally, u64)| FailureCluster {
+    let finished = |MapSlot { value: cluster, missed }: MapSlot<tally::FailureTally>| FailureCluster {
         // An output may hold a key or a token.
         signature: redact(&cluster.signature).into_owned(),
         count: cluster.count,
@@ -329,20 +328,18 @@ fn failures(
         runs: cluster.examples.ids().collect(),
         missed,
     };
-    let slots = clusters.into_slots().into_iter();
-    let mut all: Vec<FailureCluster> = slots.map(|(_, slot)| told((slot.value, slot.missed))).collect();
+    let mut all: Vec<FailureCluster> = clusters.into_slots().into_iter().map(finished).collect();
     all.sort_by(|a, b| (b.count, &a.signature).cmp(&(a.count, &b.signature)));
     all
 }
 
 fn statuses(words: BoundedMap<tally::StatusWordTally>) -> Vec<OddityCount> {
-    let slots = words.into_slots().into_iter().map(|(_, slot)| slot.value);
-    let told = |word: tally::StatusWordTally| OddityCount {
+    let counted = |MapSlot { value: word, .. }: MapSlot<tally::StatusWordTally>| OddityCount {
         what: word.text,
         count: word.count,
         runs: word.examples.ids().collect(),
     };
-    let mut all: Vec<OddityCount> = slots.map(told).collect();
+    let mut all: Vec<OddityCount> = words.into_slots().into_iter().map(counted).collect();
     all.sort_by(|a, b| (b.count, &a.what).cmp(&(a.count, &b.what)));
     all
 }
@@ -358,18 +355,16 @@ fn days(tally: &Tally<'_>) -> Vec<DayCounts> {
 }
 
 fn oddities(tally: &Tally<'_>) -> Vec<OddityCount> {
-    let mut all: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
-    // Which words have no meaning is told apart, each with its runs.
-    for (odd, count) in tally.odd.iter().filter(|(odd, _)| **odd != Oddity::Status) {
+    let mut all: BTreeMap<String, u64> = BTreeMap::new();
+    for (odd, count) in &tally.odd {
         let what = match odd {
+            // `statuses` names each of these words, with its runs.
+            Oddity::Status => continue,
             Oddity::Shape(name) => format!("{name} of another shape"),
             Oddity::NegativeDuration => "a duration below zero, taken as unknown".to_owned(),
-            Oddity::Order => "attempts in another order than their numbers".to_owned(),
-            Oddity::Repeated => "two attempts with one number".to_owned(),
-            Oddity::NoTime => "no time".to_owned(),
             Oddity::OldTime => "a time before the year 2000, taken as none".to_owned(),
-            Oddity::Status => "a status without a meaning here".to_owned(),
             Oddity::Replaced => "text that was no UTF-8".to_owned(),
+            Oddity::Order | Oddity::Repeated | Oddity::NoTime => odd.to_string(),
         };
         *all.entry(what).or_default() += count;
     }
@@ -388,9 +383,9 @@ fn unused(question: &ReportQuery<'_>, tally: &Tally<'_>, read: &ReadStats) -> Ve
     if question.project.is_some() || question.session.is_some() || read.stopped {
         return Vec::new();
     }
-    let names = question.known_skills.iter().zip(&tally.met);
-    let unmet = names.filter(|(name, met)| !**met && question.skill.is_none_or(|skill| *name == skill));
-    let mut unused: Vec<String> = unmet.map(|(name, _)| name.clone()).collect();
+    let names = question.known_skills.iter().zip(&tally.used);
+    let unused = names.filter(|(name, used)| !**used && question.skill.is_none_or(|skill| *name == skill));
+    let mut unused: Vec<String> = unused.map(|(name, _)| name.clone()).collect();
     unused.sort();
     unused.dedup();
     unused

@@ -33,7 +33,7 @@ use crate::runs::Runs;
 /// The report of a store that is kept.
 #[derive(Debug, Clone)]
 pub struct Reports {
-    pub(super) store: Store,
+    store: Store,
     blobs: Arc<dyn Blobs>,
     /// The folder, for people and messages.
     dir: PathBuf,
@@ -45,7 +45,7 @@ pub struct LastReport {
     /// The time in milliseconds since 1970.
     pub at_ms: i64,
     /// The fingerprint of the runs that it saw: see [`RunsSnapshot`].
-    pub(super) saw: String,
+    saw: String,
 }
 
 /// The part of a stored report that is read again.
@@ -63,27 +63,27 @@ struct ReportStamp {
 
 /// A statement of it.
 #[derive(Deserialize)]
-pub(super) struct StoredStatement {
-    pub(super) topic: String,
-    pub(super) text: String,
-    pub(super) about: String,
+struct StoredStatement {
+    topic: String,
+    text: String,
+    about: String,
 }
 
 /// The runs as they are seen from outside.
 #[derive(Debug, Clone)]
-pub(super) struct RunsSnapshot(Vec<StreamStat>);
+struct RunsSnapshot(Vec<StreamStat>);
 
 impl RunsSnapshot {
-    pub(super) fn of(store: &Store) -> Result<RunsSnapshot> {
+    fn of(store: &Store) -> Result<RunsSnapshot> {
         Ok(RunsSnapshot(Runs::open(store)?.sessions()?))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.0.iter().all(|listed| listed.bytes == 0)
     }
 
     /// Another one whenever a log came, grew or went.
-    pub(super) fn word(&self) -> String {
+    fn word(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for StreamStat { id, bytes, modified_ms, .. } in &self.0 {
             let key = id.key.as_str();
@@ -96,11 +96,7 @@ impl RunsSnapshot {
 
     /// Returns true if all of these logs are still there. They only grow.
     fn is_in(&self, now: &RunsSnapshot) -> bool {
-        let there = |seen: &StreamStat| {
-            let mut same = now.0.iter().filter(|listed| listed.id == seen.id);
-            same.any(|listed| listed.bytes >= seen.bytes)
-        };
-        self.0.iter().all(there)
+        self.0.iter().all(|seen| now.0.iter().any(|log| log.id == seen.id && log.bytes >= seen.bytes))
     }
 }
 
@@ -130,17 +126,12 @@ impl Reports {
         Some(LastReport { at_ms: clock::parse_ms(&at)?, saw })
     }
 
-    /// Returns the statements of the last report.
-    pub(super) fn statements(&self) -> Vec<StoredStatement> {
-        self.read().map(|kept| kept.statements).unwrap_or_default()
-    }
-
     fn read(&self) -> Option<StoredReport> {
         serde_json::from_slice(&self.bytes_of(DATA, BYTES_MAX)?).ok()
     }
 
-    /// Reads a blob of ours that is no longer than that.
-    pub(super) fn bytes_of(&self, name: &str, bytes_max: u64) -> Option<Vec<u8>> {
+    /// Reads a blob of ours that is no longer than `bytes_max`.
+    fn bytes_of(&self, name: &str, bytes_max: u64) -> Option<Vec<u8>> {
         let name = name_of(name);
         let stat = self.blobs.stat(&name).ok()??;
         if !stat.is_own || stat.bytes > bytes_max {
@@ -167,13 +158,13 @@ impl Reports {
 
     /// The right to make a report, until it is dropped or this process ends; `None` if somebody else has it. It is not
     /// waited for.
-    pub(super) fn take(&self) -> Result<Option<Lock>> {
+    fn take(&self) -> Result<Option<Lock>> {
         self.blobs.lock(REPORTS, "", Duration::ZERO).map_err(io_error("use", &self.dir))
     }
 
     /// Keeps a report in the place of the one before, with the right to make it. False: runs that it was made of are
     /// gone, and nothing was written.
-    pub(super) fn keep(
+    fn keep(
         &self,
         report: &Report,
         narrative: Option<&Narrative>,
@@ -193,7 +184,7 @@ impl Reports {
         if !saw.is_in(&RunsSnapshot::of(&self.store)?) {
             return Ok(false);
         }
-        // What somebody left who died while writing.
+        // Left by processes that died while writing.
         self.remove_temporary().map_err(io_error("remove old files from", &self.dir))?;
         // The JSON last, and only when the page cannot be lost any more: it says that there is a new one.
         let (page_name, data_name) = (name_of(PAGE), name_of(DATA));
@@ -207,11 +198,6 @@ impl Reports {
         let mut temporary = names.iter().filter(|name| is_temporary(name));
         temporary.try_for_each(|name| self.blobs.delete(&name_of(name)))
     }
-
-    /// Notes what of a report was told.
-    pub(super) fn put_shown_alerts(&self, marks: &[u8]) -> io::Result<()> {
-        self.blobs.put(&name_of(TOLD), marks)
-    }
 }
 
 fn name_of(name: &str) -> String {
@@ -222,7 +208,7 @@ const REPORTS: &str = Store::REPORTS;
 const PAGE: &str = "latest.html";
 const DATA: &str = "latest.json";
 /// The file that lists the alerts that were shown.
-pub(super) const TOLD: &str = "told";
+const SHOWN_ALERTS: &str = "told";
 /// No report is as long: its tables are bounded.
 const BYTES_MAX: u64 = 64 << 20;
 const SAW_CHARS: usize = 32;
@@ -231,37 +217,34 @@ impl Reports {
     /// Returns the alerts that were not shown yet (a skill got worse, or is flaky), in the words of the report, and
     /// marks them as shown. If that cannot be noted, they are returned again.
     pub fn take_alerts(&self) -> Vec<String> {
-        let words = [Topic::Regression, Topic::Flaky].map(Topic::word);
-        let is_alarm = |said: &StoredStatement| words.contains(&said.topic.as_str()) && is_mark(&said.about);
-        let alarms: Vec<StoredStatement> =
-            self.statements().into_iter().filter(is_alarm).take(TOLD_MAX).collect();
-        let told = self.shown_alerts();
-        let is_new = |said: &&StoredStatement| !told.contains(&said.about);
-        let text = |said: &StoredStatement| said.text.chars().take(TEXT_CHARS_MAX).collect();
-        let news: Vec<String> = alarms.iter().filter(is_new).map(text).collect();
-        if !news.is_empty() {
-            let marks: Vec<&str> = alarms.iter().map(|said| said.about.as_str()).collect();
-            let _ = self.put_shown_alerts(marks.join("\n").as_bytes());
+        let topics = [Topic::Regression, Topic::Flaky].map(Topic::word);
+        let is_alert = |one: &StoredStatement| topics.contains(&one.topic.as_str()) && is_id(&one.about);
+        let statements = self.read().map(|report| report.statements).unwrap_or_default();
+        let alerts: Vec<StoredStatement> = statements.into_iter().filter(is_alert).take(ALERTS_MAX).collect();
+        let shown = self.bytes_of(SHOWN_ALERTS, SHOWN_BYTES_MAX).unwrap_or_default();
+        let shown = String::from_utf8_lossy(&shown);
+        let shown: HashSet<&str> = shown.lines().collect();
+        let is_new = |one: &&StoredStatement| !shown.contains(one.about.as_str());
+        let text = |one: &StoredStatement| one.text.chars().take(TEXT_CHARS_MAX).collect();
+        let new: Vec<String> = alerts.iter().filter(is_new).map(text).collect();
+        if !new.is_empty() {
+            let ids: Vec<&str> = alerts.iter().map(|one| one.about.as_str()).collect();
+            let _ = self.blobs.put(&name_of(SHOWN_ALERTS), ids.join("\n").as_bytes());
         }
-        news
-    }
-
-    fn shown_alerts(&self) -> HashSet<String> {
-        let bytes = self.bytes_of(TOLD, TOLD_BYTES_MAX).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
+        new
     }
 }
 
 /// Returns true if it looks like the id of a statement, as our reports have it.
-fn is_mark(about: &str) -> bool {
-    !about.is_empty() && about.len() <= MARK_BYTES_MAX && about.bytes().all(|b| b.is_ascii_alphanumeric())
+fn is_id(about: &str) -> bool {
+    !about.is_empty() && about.len() <= ID_BYTES_MAX && about.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
 /// No statement of ours is as long.
 const TEXT_CHARS_MAX: usize = 2000;
-const TOLD_MAX: usize = 1000;
-const TOLD_BYTES_MAX: u64 = 1 << 20;
-const MARK_BYTES_MAX: usize = 64;
+const ALERTS_MAX: usize = 1000;
+const SHOWN_BYTES_MAX: u64 = 1 << 20;
+const ID_BYTES_MAX: usize = 64;
 
 /// The schedule of reports, and the runs that they are about.
 #[derive(Debug, Clone, Copy)]
@@ -304,20 +287,20 @@ impl Reports {
         schedule: &Schedule<'_>,
         narrate: &mut dyn FnMut(&Report) -> Option<Narrative>,
     ) -> Result<ScheduleOutcome> {
-        if let Err(looked) = self.due(schedule)? {
-            return Ok(looked);
+        if let Err(not_due) = self.due(schedule)? {
+            return Ok(not_due);
         }
         let Some(_right) = self.take()? else { return Ok(ScheduleOutcome::Busy) };
-        // Whoever had it before us may just have made one.
+        // Another process may have made one before it released the lock.
         let saw = match self.due(schedule)? {
-            Err(looked) => return Ok(looked),
+            Err(not_due) => return Ok(not_due),
             Ok(saw) => saw,
         };
         let is_stopped = || schedule.stop.load(Ordering::Relaxed);
         let question = ReportQuery {
             now_ms: schedule.now_ms,
             since_ms: Some(schedule.now_ms.saturating_sub(millis(schedule.since))),
-            // Beside other work.
+            // It runs in the background.
             threads: 1,
             stop: Some(schedule.stop),
             deadline: Instant::now().checked_add(schedule.within),
@@ -331,8 +314,8 @@ impl Reports {
         if is_stopped() {
             return Ok(ScheduleOutcome::Stopped);
         }
-        let kept = self.keep(&report, narrative.as_ref(), &saw, schedule.now_ms)?;
-        Ok(if kept { ScheduleOutcome::Made(Box::new(report)) } else { ScheduleOutcome::Overtaken })
+        let is_kept = self.keep(&report, narrative.as_ref(), &saw, schedule.now_ms)?;
+        Ok(if is_kept { ScheduleOutcome::Made(Box::new(report)) } else { ScheduleOutcome::Overtaken })
     }
 
     /// The runs of which a report is due; or why none is.
@@ -342,8 +325,8 @@ impl Reports {
             return Ok(Err(ScheduleOutcome::NotYet(left)));
         }
         let saw = RunsSnapshot::of(&self.store)?;
-        let is_known = last.is_some_and(|last| last.saw == saw.word());
-        Ok(if saw.is_empty() || is_known { Err(ScheduleOutcome::Nothing) } else { Ok(saw) })
+        let is_unchanged = last.is_some_and(|last| last.saw == saw.word());
+        Ok(if saw.is_empty() || is_unchanged { Err(ScheduleOutcome::Nothing) } else { Ok(saw) })
     }
 }
 

@@ -4,8 +4,8 @@
 //!
 //! Only the end of an output is read: that is where programs say what went wrong, and an output may be huge.
 //!
-//! Credentials are taken out first, of the few lines that are kept: in lower case and without its digits, a key is no
-//! longer known for one, and still helps whoever reads it.
+//! Credentials are taken out first, of the few lines that are used: in lower case and without its digits a key is no
+//! longer recognised, but still of use to whoever reads it.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -31,14 +31,11 @@ pub(super) fn signature(run: &Run<'_>) -> String {
         out.push_str(&code.to_string());
         out.push(')');
     }
-    let said = last.map_or("", |attempt| {
-        if attempt.runner_output.trim_ascii().is_empty() {
-            &attempt.output_summary
-        } else {
-            &attempt.runner_output
-        }
+    let output = last.map_or("", |attempt| match attempt.runner_output.trim_ascii() {
+        "" => &attempt.output_summary,
+        _ => &attempt.runner_output,
     });
-    for (at, line) in meaningful(&end_of(said)).into_iter().enumerate() {
+    for (at, line) in meaningful(&end_of(output)).into_iter().enumerate() {
         out.push_str(if at == 0 { ": " } else { " | " });
         let line = without_escapes(line);
         let line = redact(&line);
@@ -106,14 +103,13 @@ fn matches(words: &LazyLock<Option<Regex>>, line: &str) -> bool {
 
 /// Appends a line to a signature.
 fn normalise(line: &str, out: &mut String) {
+    let line = &*without_escapes(line);
     let mut rest = line;
     let mut before = String::new();
     // Where the word before ended.
     let mut gap_at = 0;
     while let Some(c) = rest.chars().next() {
-        if c == '\u{1b}' {
-            rest = after_escape(rest);
-        } else if c.is_whitespace() || c.is_control() {
+        if c.is_whitespace() || c.is_control() {
             space(out);
             rest = &rest[c.len_utf8()..];
         } else if let Some(after) = after_quoted(rest) {
@@ -241,7 +237,7 @@ fn is_code(word: &str) -> bool {
 }
 
 /// The signature of a failure of which nothing is known.
-pub(super) const NOTHING_SAID: &str = "(nothing is said)";
+const NOTHING_SAID: &str = "(nothing is said)";
 const JUDGED_BAD: &str = "judged bad";
 /// Words behind which a number says what went wrong.
 const KEEPS_NUMBER: [&str; 6] = ["status", "code", "http", "errno", "signal", "http/1.1"];
@@ -273,10 +269,10 @@ const SIGNATURE_BYTES: usize = 240;
 
 /// The end of an output, without credentials that no line shows alone: keys over many lines, and what stands in a line
 /// whose beginning is not looked at.
-pub(super) fn end_of(said: &str) -> Cow<'_, str> {
-    let end = tail(said, TAIL_BYTES);
-    if end.len() < said.len() && !said[..said.len() - end.len()].ends_with('\n') {
-        let more = redact(tail(said, TAIL_BYTES + LOOKED_AT_BYTES));
+fn end_of(output: &str) -> Cow<'_, str> {
+    let end = tail(output, TAIL_BYTES);
+    if end.len() < output.len() && !output[..output.len() - end.len()].ends_with('\n') {
+        let more = redact(tail(output, TAIL_BYTES + LOOKED_AT_BYTES));
         return Cow::Owned(tail(&more, TAIL_BYTES).to_owned());
     }
     if PRIVATE_KEY.find(end.as_bytes()).is_none() {
@@ -290,21 +286,13 @@ pub(super) fn end_of(said: &str) -> Cow<'_, str> {
     redact(cut)
 }
 
-/// A line without colours: they may stand between a name and its value.
-pub(super) fn without_escapes(line: &str) -> Cow<'_, str> {
-    let Some((before, _)) = line.split_once('\u{1b}') else { return Cow::Borrowed(line) };
-    let (mut out, mut rest) = (before.to_owned(), &line[before.len()..]);
-    while !rest.is_empty() {
-        rest = after_escape(rest);
-        let end = rest.find('\u{1b}').unwrap_or(rest.len());
-        out.push_str(&rest[..end]);
-        rest = &rest[end..];
-    }
-    Cow::Owned(out)
+/// Removes colours and other commands to a terminal: they may stand between a name and its value.
+fn without_escapes(line: &str) -> Cow<'_, str> {
+    ESCAPE.as_ref().map_or(Cow::Borrowed(line), |escape| escape.replace_all(line, ""))
 }
 
 /// The end of a text, from the beginning of a line on where there is one.
-pub(super) fn tail(text: &str, bytes: usize) -> &str {
+fn tail(text: &str, bytes: usize) -> &str {
     if text.len() <= bytes {
         return text;
     }
@@ -313,9 +301,9 @@ pub(super) fn tail(text: &str, bytes: usize) -> &str {
     cut.split_once('\n').map_or(cut, |(_, rest)| if rest.trim().is_empty() { cut } else { rest })
 }
 
-/// Returns true if a word is the value of a password: also one that looks like any word, which nobody could tell
-/// elsewhere. Here nothing is lost with it, as it differs from one time to the next.
-pub(super) fn is_given_password(before: &str, gap: &str, word: &str) -> bool {
+/// Returns true if a word is the value of a password, also one that looks like an ordinary word. Elsewhere that would
+/// take out too much; a signature loses nothing, as the value differs from one failure to the next.
+fn is_given_password(before: &str, gap: &str, word: &str) -> bool {
     let is_name = |name: &str| PASSWORDS.iter().any(|end| name.ends_with(end));
     let is_odd = |value: &str| value.chars().skip(1).any(|c| !c.is_lowercase());
     if let Some((name, value)) = word.split_once(':')
@@ -334,22 +322,14 @@ pub(super) fn is_given_password(before: &str, gap: &str, word: &str) -> bool {
         }
 }
 
-/// Returns the text behind a colour or another command to a terminal.
-pub(super) fn after_escape(text: &str) -> &str {
-    let rest = &text[1..];
-    let Some(inside) = rest.strip_prefix('[') else { return rest };
-    match inside.find(|c: char| ('@'..='~').contains(&c)) {
-        Some(end) => &inside[end + 1..],
-        None => inside,
-    }
-}
-
+/// An escape sequence; of one without an end, its beginning.
+static ESCAPE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\x1b(?:\[(?:[^@-~]*[@-~])?)?").ok());
 static PRIVATE_KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"PRIVATE KEY"));
 /// Endings of the names of passwords.
 const PASSWORDS: [&str; 7] = ["password", "passwd", "passphrase", "pwd", "_pass", "-pass", "secret"];
-pub(super) const TAIL_BYTES: usize = 8 << 10;
+const TAIL_BYTES: usize = 8 << 10;
 /// More of a line, and of what stands before it, than any credential needs to be known.
-pub(super) const LOOKED_AT_BYTES: usize = 1 << 10;
+const LOOKED_AT_BYTES: usize = 1 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,7 @@
 
 use serde::Serialize;
 
-use super::compare::FlakySkill;
-use super::compare::{Comparison, ComparisonKind};
+use super::compare::{ComparisonKind, FlakySkill, RateComparison};
 use super::report::{FailureCluster, Report, SkillStats};
 use super::statistics::{Proportion, RUNS_MIN};
 
@@ -62,14 +61,19 @@ pub struct Statement {
 pub(super) fn statements(report: &Report) -> Vec<Statement> {
     let mut all: Vec<Statement> = Vec::new();
     let supported = report.comparisons.iter().filter(|one| one.supported);
-    let asked = report.comparisons.iter().filter(|one| one.chance.is_some()).count();
-    all.extend(supported.map(|one| compared(one, asked)));
+    let tested = report.comparisons.iter().filter(|one| one.chance.is_some()).count();
+    all.extend(supported.map(|one| compared(one, tested)));
     all.extend(report.flaky.iter().map(flaky));
     let many = report.failures.iter().filter(|one| one.count >= RUNS_MIN).take(FAILURES);
     all.extend(many.map(failures));
     all.extend(report.unused.iter().map(|name| unused(name)));
     for group in &report.groups {
-        all.push(if group.enough { rate(group) } else { too_few(group) });
+        all.push(if group.enough {
+            rate(group)
+        } else {
+            let text = format!("{}: {}", group.name(), too_few_words(group.n));
+            statement_of(group, Topic::TooFew, text)
+        });
         if group.unknown + group.other >= RUNS_MIN {
             all.push(open(group));
         }
@@ -79,7 +83,7 @@ pub(super) fn statements(report: &Report) -> Vec<Statement> {
     all
 }
 
-fn compared(one: &Comparison, asked: usize) -> Statement {
+fn compared(one: &RateComparison, comparisons: usize) -> Statement {
     let topic = match (one.differs, one.is_worse()) {
         (ComparisonKind::ModelBeside, _) => Topic::Difference,
         (_, true) => Topic::Regression,
@@ -89,7 +93,7 @@ fn compared(one: &Comparison, asked: usize) -> Statement {
     let skill = skill_name(&one.skill);
     let moved = if one.is_worse() { "fell" } else { "rose" };
     let since = one.since.as_deref().unwrap_or("an unknown day");
-    let said = match one.differs {
+    let finding = match one.differs {
         ComparisonKind::Period => {
             let what = with(&one.skill, &one.model, &one.phase);
             format!("{what}: success {moved} from {before} in the period before to {after}")
@@ -110,40 +114,33 @@ fn compared(one: &Comparison, asked: usize) -> Statement {
             )
         }
         ComparisonKind::ModelBeside => {
-            let (better, worse) = if one.is_worse() {
-                ((&one.from, &before), (&one.to, &after))
-            } else {
-                ((&one.to, &after), (&one.from, &before))
-            };
-            format!(
-                "{skill}: {} succeeded in {} and {} in {}; {}",
-                better.0,
-                better.1,
-                worse.0,
-                worse.1,
-                what_else(one)
-            )
+            let (from, to) = ((&one.from, &before), (&one.to, &after));
+            let ((better, high), (worse, low)) = if one.is_worse() { (from, to) } else { (to, from) };
+            let caveat = other_reasons(one);
+            format!("{skill}: {better} succeeded in {high} and {worse} in {low}; {caveat}")
         }
     };
     let corrected = one.corrected.unwrap_or(1.0);
-    let many =
-        if asked == 1 { "the only comparison".to_owned() } else { format!("one of {asked} comparisons") };
+    let many = match comparisons {
+        1 => "the only comparison".to_owned(),
+        _ => format!("one of {comparisons} comparisons"),
+    };
     Statement {
         topic,
-        text: format!("{said} (p {}, corrected as {many})", chance(corrected)),
+        text: format!("{finding} (p {}, corrected as {many})", chance(corrected)),
         n: one.before.of + one.after.of,
         chance: Some(corrected),
         skill: Some(one.skill.clone()),
         model: Some(if one.model.is_empty() { one.to.clone() } else { one.model.clone() }),
         runs: one.runs.clone(),
         about: one.about(),
-        // How sure it is depends on how much else was compared: runs of other skills would change what is remembered.
-        lesson: Some(said),
+        // The corrected p-value depends on how much else was compared: runs of other skills would change the lesson.
+        lesson: Some(finding),
     }
 }
 
 /// Names other reasons than the model for a difference between two that were used in the same time.
-fn what_else(one: &Comparison) -> &'static str {
+fn other_reasons(one: &RateComparison) -> &'static str {
     match (one.same_inputs, one.version_too) {
         (true, false) => "nearly all runs of both were on inputs that the other was given too",
         (true, true) => {
@@ -156,7 +153,7 @@ fn what_else(one: &Comparison) -> &'static str {
     }
 }
 
-impl Comparison {
+impl RateComparison {
     /// Identifies the statement on it across reports.
     pub(super) fn about(&self) -> String {
         about(&[self.differs.word(), &self.skill, &self.model, &self.phase, &self.from, &self.to])
@@ -186,11 +183,16 @@ impl SkillStats {
         "unknown",
     ];
 
+    /// Returns the skill with its model and its phase, as [`with`] words them.
+    pub(super) fn name(&self) -> String {
+        with(&self.skill, &self.model, &self.phase)
+    }
+
     /// Returns the cells of a row in the table of all skills; `cell` words a proportion.
     pub(super) fn table_row(&self, cell: impl Fn(&Proportion) -> String) -> Vec<String> {
         let time = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), duration_text);
         vec![
-            with(&self.skill, &self.model, &self.phase),
+            self.name(),
             self.n.to_string(),
             cell(&self.success),
             cell(&self.first_try),
@@ -270,47 +272,32 @@ fn unused(name: &str) -> Statement {
 }
 
 fn rate(group: &SkillStats) -> Statement {
-    let what = with(&group.skill, &group.model, &group.phase);
-    let share = &group.success;
-    let between = match (share.low, share.high) {
-        (Some(low), Some(high)) => format!(", so between {} and {}", percent(low), percent(high)),
-        _ => String::new(),
-    };
-    let first = match group.first_try.rate {
-        Some(rate) if group.first_try.is_enough() => format!("; at the first attempt {}", percent(rate)),
-        _ => String::new(),
-    };
-    let short = if group.missed > 0 {
-        format!("; up to {} runs may be missing", group.missed)
-    } else {
-        String::new()
-    };
-    statement_of(
-        group,
-        Topic::Rate,
-        format!("{what} succeeded in {}{between}{first}{short}", rate_words(*share)),
-    )
-}
-
-fn too_few(group: &SkillStats) -> Statement {
-    let what = with(&group.skill, &group.model, &group.phase);
-    statement_of(group, Topic::TooFew, format!("{what}: {}", too_few_words(group.n)))
+    let mut text = format!("{} succeeded in {}", group.name(), rate_words(group.success));
+    if let (Some(low), Some(high)) = (group.success.low, group.success.high) {
+        text += &format!(", so between {} and {}", percent(low), percent(high));
+    }
+    if let Some(rate) = group.first_try.rate.filter(|_| group.first_try.is_enough()) {
+        text += &format!("; at the first attempt {}", percent(rate));
+    }
+    if group.missed > 0 {
+        text += &format!("; up to {} runs may be missing", group.missed);
+    }
+    statement_of(group, Topic::Rate, text)
 }
 
 fn open(group: &SkillStats) -> Statement {
-    let what = with(&group.skill, &group.model, &group.phase);
     let text = format!(
-        "{what}: {} runs did not tell how they ended and {} say it in a word without a meaning here; they count as \
+        "{}: {} runs did not tell how they ended and {} say it in a word without a meaning here; they count as \
          neither",
-        group.unknown, group.other
+        group.name(),
+        group.unknown,
+        group.other
     );
     let n = group.unknown + group.other;
-    let told = statement_of(group, Topic::Open, text);
-    Statement { n, runs: group.open_runs.clone(), ..told }
+    Statement { n, runs: group.open_runs.clone(), ..statement_of(group, Topic::Open, text) }
 }
 
 fn statement_of(group: &SkillStats, topic: Topic, text: String) -> Statement {
-    let word = topic.word();
     Statement {
         topic,
         text,
@@ -318,7 +305,7 @@ fn statement_of(group: &SkillStats, topic: Topic, text: String) -> Statement {
         skill: Some(group.skill.clone()),
         model: Some(group.model.clone()),
         runs: group.failed_runs.iter().chain(&group.good_runs).cloned().collect(),
-        about: about(&[word, &group.skill, &group.model, &group.phase]),
+        about: about(&[topic.word(), &group.skill, &group.model, &group.phase]),
         ..Statement::default()
     }
 }
@@ -356,7 +343,7 @@ fn rate_words(share: Proportion) -> String {
     format!("{} ({} of {})", share.rate.map_or_else(|| "-".to_owned(), percent), share.count, share.of)
 }
 
-/// A share in percent. What is not all is not told as all, and what is not nothing not as nothing.
+/// Formats a rate in percent. Only a rate of exactly 0 or 1 is shown as 0 % or 100 %.
 pub(super) fn percent(rate: f64) -> String {
     match (rate * 100.0).round() {
         0.0 if rate > 0.0 => "under 1 %".to_owned(),
@@ -366,8 +353,7 @@ pub(super) fn percent(rate: f64) -> String {
 }
 
 /// Names the two sides of a comparison.
-pub(super) fn compared_name(one: &Comparison) -> String {
-    let skill = skill_name(&one.skill);
+pub(super) fn compared_name(one: &RateComparison) -> String {
     match one.differs {
         ComparisonKind::Period => {
             format!("{}, period before and this", with(&one.skill, &one.model, &one.phase))
@@ -377,7 +363,7 @@ pub(super) fn compared_name(one: &Comparison) -> String {
             format!("{}, version {from} and {to}", with(&one.skill, &one.model, ""))
         }
         ComparisonKind::Model | ComparisonKind::ModelBeside => {
-            format!("{skill}, {} and {}", one.from, one.to)
+            format!("{}, {} and {}", skill_name(&one.skill), one.from, one.to)
         }
     }
 }
@@ -400,16 +386,11 @@ pub(super) fn duration_text(ms: u64) -> String {
 }
 
 /// Formats a number for a person: `12,345`.
-pub(super) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
+pub fn thousands(number: u64) -> String {
+    if number < 1000 {
+        return number.to_string();
     }
-    out
+    format!("{},{:03}", thousands(number / 1000), number % 1000)
 }
 
 /// Returns true for control characters, and for marks that turn the direction of writing or cannot be seen.

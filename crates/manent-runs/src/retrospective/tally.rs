@@ -9,8 +9,9 @@ use manent::redact;
 use super::bounded_map::{BoundedMap, BoundedValue, key_of, key_with};
 use super::durations::Durations;
 use super::signature::{last_attempt, signature};
+use super::statistics::Proportion;
 use super::{ReportQuery, input_hash};
-use crate::runs::{Attempt, Oddity, Run, Status};
+use crate::runs::{Attempt, Oddity, Run, Status, YEAR_2000_MS};
 
 /// The number of runs by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,6 +46,10 @@ impl OutcomeCounts {
     pub(super) fn all(&self) -> u64 {
         self.ended() + self.unknown + self.other
     }
+
+    pub(super) fn success_rate(&self) -> Proportion {
+        Proportion::new(self.success, self.ended())
+    }
 }
 
 /// Counts of the runs of a skill with a model in a phase.
@@ -56,7 +61,7 @@ pub(super) struct SkillTally {
     pub(super) ends: OutcomeCounts,
     /// In the period before.
     pub(super) before: OutcomeCounts,
-    /// Ended, and it is known what was tried.
+    /// Runs that ended and list their attempts.
     pub(super) with_attempts: u64,
     pub(super) first_try: u64,
     pub(super) verified: u64,
@@ -127,11 +132,11 @@ pub(super) struct Tally<'q> {
     pub(super) words: BoundedMap<StatusWordTally>,
     pub(super) days: BTreeMap<i64, OutcomeCounts>,
     pub(super) odd: BTreeMap<Oddity, u64>,
-    /// Known skills that were met.
-    pub(super) met: Vec<bool>,
-    known: HashMap<&'q str, usize>,
+    /// For each known skill: true if it has a run.
+    pub(super) used: Vec<bool>,
+    known_skills: HashMap<&'q str, usize>,
     pub(super) span: TimeSpan,
-    /// Runs that were asked for, but of which nobody knows whether they were in the period.
+    /// Runs that pass the filters but have no valid time, so that they may or may not be in the period.
     pub(super) without_time: u64,
     pub(super) nameless: u64,
     /// With a time that is still to come.
@@ -147,7 +152,7 @@ enum PeriodPart {
 
 impl<'q> Tally<'q> {
     pub(super) fn new(question: &'q ReportQuery<'q>) -> Tally<'q> {
-        let known = question.known_skills.iter().enumerate();
+        let skills = question.known_skills.iter().enumerate();
         Tally {
             question,
             ends: OutcomeCounts::default(),
@@ -158,8 +163,8 @@ impl<'q> Tally<'q> {
             words: BoundedMap::new(WORDS),
             days: BTreeMap::new(),
             odd: BTreeMap::new(),
-            met: vec![false; question.known_skills.len()],
-            known: known.map(|(at, name)| (name.as_str(), at)).collect(),
+            used: vec![false; question.known_skills.len()],
+            known_skills: skills.map(|(at, name)| (name.as_str(), at)).collect(),
             span: TimeSpan::default(),
             without_time: 0,
             nameless: 0,
@@ -167,15 +172,15 @@ impl<'q> Tally<'q> {
         }
     }
 
-    /// Counts a run, if it is one of those that were asked for.
+    /// Counts a run, if it passes the filters of the query.
     pub(super) fn add(&mut self, session: u32, key: &str, run: &Run<'_>) {
         if !self.question.wants(run) {
             return;
         }
-        let at_ms = run.at_ms.filter(|ms| (EARLIEST_MS..=self.question.latest_ms()).contains(ms));
+        let at_ms = run.at_ms.filter(|ms| (YEAR_2000_MS..=self.question.latest_ms()).contains(ms));
         self.ahead += u64::from(run.at_ms.is_some_and(|ms| ms > self.question.latest_ms()));
         let when = self.when(at_ms);
-        let spot = RunPosition { at_ms, session, seq: run.seq };
+        let position = RunPosition { at_ms, session, seq: run.seq };
         let skill = clip(run.skill.trim());
         let last = last_attempt(run);
         let model = if run.model_used.trim().is_empty() {
@@ -185,7 +190,7 @@ impl<'q> Tally<'q> {
         };
         let (model, phase) = (clip(model.trim()), clip(run.phase.trim()));
         let facts =
-            RunFacts { skill, model, phase, version: version_of(run, last), spot, id: id_of(key, run) };
+            RunFacts { skill, model, phase, version: version_of(run, last), position, id: id_of(key, run) };
         match when {
             PeriodPart::Never => {}
             PeriodPart::Before => {
@@ -196,19 +201,19 @@ impl<'q> Tally<'q> {
     }
 
     fn when(&mut self, at_ms: Option<i64>) -> PeriodPart {
-        let asked = self.question;
-        if asked.since_ms.is_none() && asked.until_ms.is_none() {
+        let question = self.question;
+        if question.since_ms.is_none() && question.until_ms.is_none() {
             return PeriodPart::Now;
         }
         let Some(ms) = at_ms else {
             self.without_time += 1;
             return PeriodPart::Never;
         };
-        if asked.until_ms.is_some_and(|until| ms >= until) {
+        if question.until_ms.is_some_and(|until| ms >= until) {
             return PeriodPart::Never;
         }
-        match asked.since_ms {
-            Some(since) if ms < since => match asked.before_ms() {
+        match question.since_ms {
+            Some(since) if ms < since => match question.before_ms() {
                 Some(before) if ms >= before => PeriodPart::Before,
                 _ => PeriodPart::Never,
             },
@@ -224,15 +229,15 @@ impl<'q> Tally<'q> {
     }
 
     fn count(&mut self, run: &Run<'_>, facts: &RunFacts<'_>) {
-        if let Some(ms) = facts.spot.at_ms {
-            self.span.add(ms);
+        self.span.add(facts.position.at_ms);
+        if let Some(ms) = facts.position.at_ms {
             self.days.entry(ms.div_euclid(DAY_MS)).or_default().add(run.status);
         }
         for odd in &run.oddities {
             *self.odd.entry(*odd).or_default() += 1;
         }
-        if let Some(at) = self.known.get(facts.skill) {
-            self.met[*at] = true;
+        if let Some(at) = self.known_skills.get(facts.skill) {
+            self.used[*at] = true;
         }
         self.ends.add(run.status);
         self.nameless += u64::from(facts.skill.is_empty());
@@ -243,11 +248,12 @@ impl<'q> Tally<'q> {
                 self.input(run, facts);
             }
             Status::Other => {
-                let word = redact(beginning(run.final_status.trim()));
+                let word = run.final_status.trim();
+                let word = redact(&word[..word.floor_char_boundary(WORD_BYTES)]);
                 let word = clip(&word);
                 let slot = self.words.at(key_of(&[word]), |slot| word.clone_into(&mut slot.text));
                 slot.count += 1;
-                slot.examples.add(facts.spot, &facts.id);
+                slot.examples.add(facts.position, &facts.id);
             }
             Status::Unknown => {}
         }
@@ -264,11 +270,9 @@ impl<'q> Tally<'q> {
             [version.skill, version.model, version.hash] = names.map(str::to_owned);
         });
         version.ends.add(status);
-        if let Some(ms) = facts.spot.at_ms {
-            version.span.add(ms);
-        }
+        version.span.add(facts.position.at_ms);
         let examples = if status == Status::Success { &mut version.good } else { &mut version.bad };
-        examples.add(facts.spot, &facts.id);
+        examples.add(facts.position, &facts.id);
     }
 
     /// A skill is flaky if the same version of it, with the same model, the same input and the same file, ends both
@@ -290,10 +294,10 @@ impl<'q> Tally<'q> {
             _ => (&mut input.failure, &mut input.bad),
         };
         *count = count.saturating_add(1);
-        keep_first(example, facts.spot, &facts.id);
+        keep_first(example, facts.position, &facts.id);
     }
 
-    /// Puts another tally to this one.
+    /// Adds another tally to this one.
     pub(super) fn merge(&mut self, other: Tally<'q>) {
         self.ends.merge(other.ends);
         self.groups.merge(other.groups);
@@ -307,7 +311,7 @@ impl<'q> Tally<'q> {
         for (odd, count) in other.odd {
             *self.odd.entry(odd).or_default() += count;
         }
-        self.met.iter_mut().zip(other.met).for_each(|(mine, theirs)| *mine |= theirs);
+        self.used.iter_mut().zip(other.used).for_each(|(mine, theirs)| *mine |= theirs);
         self.span.merge(other.span);
         self.without_time += other.without_time;
         self.nameless += other.nameless;
@@ -327,7 +331,7 @@ struct RunFacts<'a> {
     phase: &'a str,
     /// The hash of the skill.
     version: &'a str,
-    spot: RunPosition,
+    position: RunPosition,
     id: Cow<'a, str>,
 }
 
@@ -354,11 +358,11 @@ impl SkillTally {
             Status::Success => &mut self.good,
             Status::Failure => &mut self.bad,
             Status::Unknown | Status::Other => {
-                self.open.add(facts.spot, &facts.id);
+                self.open.add(facts.position, &facts.id);
                 return;
             }
         };
-        examples.add(facts.spot, &facts.id);
+        examples.add(facts.position, &facts.id);
         self.verified += u64::from(run.attempts.iter().any(|attempt| attempt.verified == Some(true)));
         if let Some(ms) = run.duration_ms {
             self.durations.add(ms);
@@ -379,33 +383,22 @@ impl SkillTally {
 /// Returns the number of attempts that a success took: up to the first that was checked and found good, else all of
 /// them.
 fn attempts_to_success(run: &Run<'_>) -> usize {
-    let numbered = run.attempts.iter().all(|attempt| attempt.attempt.is_some());
-    let good = run.attempts.iter().enumerate().filter(|(_, attempt)| attempt.verified == Some(true));
-    let before = |at: usize, one: &Attempt<'_>| {
-        if !numbered {
-            return at;
-        }
-        let number = (one.attempt, at);
-        run.attempts.iter().enumerate().filter(|(at, attempt)| (attempt.attempt, *at) < number).count()
-    };
-    good.map(|(at, attempt)| before(at, attempt) + 1).min().unwrap_or(run.attempts.len())
+    let mut attempts: Vec<&Attempt<'_>> = run.attempts.iter().collect();
+    if attempts.iter().all(|attempt| attempt.attempt.is_some()) {
+        attempts.sort_by_key(|attempt| attempt.attempt);
+    }
+    let good = attempts.iter().position(|attempt| attempt.verified == Some(true));
+    good.map_or(attempts.len(), |before| before + 1)
 }
 
 impl FailureTally {
     fn add(&mut self, facts: &RunFacts<'_>) {
         self.count += 1;
-        if let Some(ms) = facts.spot.at_ms {
-            self.span.add(ms);
-        }
+        self.span.add(facts.position.at_ms);
         self.skills.add(facts.skill);
         self.models.add(facts.model);
-        self.examples.add(facts.spot, &facts.id);
+        self.examples.add(facts.position, &facts.id);
     }
-}
-
-/// So much of a word for an end as is looked at.
-fn beginning(word: &str) -> &str {
-    &word[..word.floor_char_boundary(WORD_BYTES)]
 }
 
 /// The times of the first and the last run of some kind.
@@ -416,8 +409,8 @@ pub(super) struct TimeSpan {
 }
 
 impl TimeSpan {
-    fn add(&mut self, ms: i64) {
-        self.merge(TimeSpan { first_ms: Some(ms), last_ms: Some(ms) });
+    fn add(&mut self, ms: Option<i64>) {
+        self.merge(TimeSpan { first_ms: ms, last_ms: ms });
     }
 
     pub(super) fn merge(&mut self, other: TimeSpan) {
@@ -426,22 +419,21 @@ impl TimeSpan {
     }
 }
 
-pub(super) fn keep_first(kept: &mut Option<(RunPosition, Box<str>)>, spot: RunPosition, id: &str) {
-    if kept.as_ref().is_none_or(|(other, _)| spot < *other) {
-        *kept = Some((spot, id.into()));
+fn keep_first(first: &mut Option<(RunPosition, Box<str>)>, position: RunPosition, id: &str) {
+    if first.as_ref().is_none_or(|(other, _)| position < *other) {
+        *first = Some((position, id.into()));
     }
 }
 
 pub(super) const DAY_MS: i64 = 86_400_000;
-/// The year 2000: before it there were no runs, only clocks that were not set.
-pub(super) const EARLIEST_MS: i64 = 946_684_800_000;
-/// Attempts are told apart up to this number.
+/// The number of attempts up to which successes are counted separately.
 pub(super) const ATTEMPTS: usize = 8;
 const GROUPS: usize = 4096;
 const VERSIONS: usize = 8192;
 const INPUTS: usize = 100_000;
 const CLUSTERS: usize = 8192;
 const WORDS: usize = 256;
+/// The bytes of a status word that are searched for credentials.
 const WORD_BYTES: usize = 1 << 10;
 
 impl BoundedValue for SkillTally {
@@ -486,9 +478,9 @@ impl BoundedValue for InputTally {
     fn merge(&mut self, other: InputTally) {
         self.success = self.success.saturating_add(other.success);
         self.failure = self.failure.saturating_add(other.failure);
-        for (kept, met) in [(&mut self.good, other.good), (&mut self.bad, other.bad)] {
-            if let Some((spot, id)) = met {
-                keep_first(kept, spot, &id);
+        for (mine, theirs) in [(&mut self.good, other.good), (&mut self.bad, other.bad)] {
+            if let Some((position, id)) = theirs {
+                keep_first(mine, position, &id);
             }
         }
     }
@@ -519,13 +511,13 @@ impl BoundedValue for StatusWordTally {
     }
 }
 
-/// An input that ended both ways is what the table is for, and goes last. Less than what is let go is told by.
+/// Added to the weight of an input that ended both ways: the table is there to find these, so they are evicted last.
 const MIXED_WEIGHT: u64 = 1 << 20;
 
 /// The position of a run among all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RunPosition {
-    /// Those without a time come first.
+    /// `None` sorts first.
     pub(super) at_ms: Option<i64>,
     /// The session, by its place in the order of keys.
     pub(super) session: u32,
@@ -535,43 +527,35 @@ pub(super) struct RunPosition {
 /// The last few runs of some kind, latest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ExampleRuns {
-    kept: Vec<(RunPosition, String)>,
+    latest: Vec<(RunPosition, String)>,
 }
 
 impl ExampleRuns {
-    /// Keeps a run if it is later than one that is kept. `id` is copied only then.
-    pub(super) fn add(&mut self, spot: RunPosition, id: &str) {
-        let at = self.kept.partition_point(|(other, _)| *other > spot);
-        if at >= KEPT {
-            return;
+    /// Keeps a run if it is later than one of the examples. `id` is copied only then.
+    pub(super) fn add(&mut self, position: RunPosition, id: &str) {
+        let at = self.latest.partition_point(|(other, _)| *other > position);
+        if at < EXAMPLES {
+            self.latest.insert(at, (position, id.to_owned()));
+            self.latest.truncate(EXAMPLES);
         }
-        if self.kept.len() < KEPT {
-            self.kept.insert(at, (spot, id.to_owned()));
-            return;
-        }
-        // The text of the one that goes is used for the one that comes.
-        self.kept[at..].rotate_right(1);
-        self.kept[at].0 = spot;
-        self.kept[at].1.clear();
-        self.kept[at].1.push_str(id);
     }
 
     pub(super) fn merge(&mut self, other: ExampleRuns) {
-        for (spot, id) in other.kept {
-            self.add(spot, &id);
+        for (position, id) in other.latest {
+            self.add(position, &id);
         }
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = String> {
-        self.kept.iter().map(|(_, id)| id.clone())
+        self.latest.iter().map(|(_, id)| id.clone())
     }
 }
 
 /// Names that belong to something: the first by the alphabet, and whether there are more.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NameSample {
-    kept: BTreeSet<String>,
-    pub(super) more: bool,
+    first: BTreeSet<String>,
+    more: bool,
     /// True if something without a name is among them.
     nameless: bool,
 }
@@ -579,29 +563,29 @@ pub(super) struct NameSample {
 impl NameSample {
     pub(super) fn add(&mut self, name: &str) {
         self.nameless |= name.is_empty();
-        if !name.is_empty() && !self.kept.contains(name) {
-            self.kept.insert(name.to_owned());
+        if !name.is_empty() && !self.first.contains(name) {
+            self.first.insert(name.to_owned());
         }
-        if self.kept.len() > NAMES {
-            self.kept.pop_last();
+        if self.first.len() > NAMES {
+            self.first.pop_last();
             self.more = true;
         }
     }
 
     pub(super) fn merge(&mut self, other: &NameSample) {
-        other.kept.iter().for_each(|name| self.add(name));
+        other.first.iter().for_each(|name| self.add(name));
         self.more |= other.more;
         self.nameless |= other.nameless;
     }
 
     /// Returns true if [`NameSample::names`] names everything that this belongs to.
     pub(super) fn are_all(&self) -> bool {
-        !self.more && !self.nameless && !self.kept.is_empty()
+        !self.more && !self.nameless && !self.first.is_empty()
     }
 
     pub(super) fn names(&self) -> Vec<String> {
         let more = self.more.then(|| "…".to_owned());
-        self.kept.iter().cloned().chain(more).collect()
+        self.first.iter().cloned().chain(more).collect()
     }
 }
 
@@ -610,9 +594,9 @@ pub(super) fn clip(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES)]
 }
 
-const KEPT: usize = 3;
+const EXAMPLES: usize = 3;
 const NAMES: usize = 12;
-pub(super) const NAME_BYTES: usize = 120;
+const NAME_BYTES: usize = 120;
 
 #[cfg(test)]
 mod tests {
@@ -620,13 +604,14 @@ mod tests {
 
     #[test]
     fn the_latest_are_kept_in_whatever_order_they_come() {
-        let spot = |ms: u64| RunPosition { at_ms: (ms > 0).then_some(ms.cast_signed()), session: 0, seq: ms };
+        let position =
+            |ms: u64| RunPosition { at_ms: (ms > 0).then_some(ms.cast_signed()), session: 0, seq: ms };
         let ids = |order: &[u64]| {
-            let mut kept = ExampleRuns::default();
+            let mut examples = ExampleRuns::default();
             for ms in order {
-                kept.add(spot(*ms), &ms.to_string());
+                examples.add(position(*ms), &ms.to_string());
             }
-            kept.ids().collect::<Vec<_>>()
+            examples.ids().collect::<Vec<_>>()
         };
         assert_eq!(ids(&[0, 1, 2, 3, 4, 5]), ["5", "4", "3"]);
         assert_eq!(ids(&[5, 0, 3, 4, 1, 2]), ["5", "4", "3"]);

@@ -325,9 +325,8 @@ impl<'a> Members<'a> {
             timestamp,
             status,
             final_status,
-            judged: None,
-            judged_note: Cow::Borrowed(""),
             oddities: odd,
+            ..Run::default()
         }
     }
 
@@ -440,6 +439,7 @@ pub const NOT_CHECKED: &str = "verifier";
 /// The class of an attempt whose command was not run, because its sandbox could not be started. It says nothing of what
 /// the skill is worth.
 pub const NOT_RUN: &str = "sandbox";
-const YEAR_2000_MS: i64 = 946_684_800_000;
+/// A time before this comes from a clock that was not set.
+pub(crate) const YEAR_2000_MS: i64 = 946_684_800_000;
 /// A number below this is a time in seconds (until the year 5138), one above it in milliseconds (from 1973 on).
 const SECONDS_BELOW: f64 = 1e11;

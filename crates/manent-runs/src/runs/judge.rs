@@ -5,11 +5,12 @@
 
 use manent_log::{Body, Durability, Expect, KeyedLine, Occurrence};
 use manent_store::{AppendOptions, Position, Receipt, SessionKey, StreamWriter, clock};
-use serde_json::value::RawValue;
+use serde_json::Value;
 
 use super::Runs;
 use super::entry::{Run, RunRecord};
 use super::keys::LineKey;
+use super::new_entry::{add_json, add_number, add_text};
 use crate::error::{Error, Result};
 
 /// Names a run of a session.
@@ -67,20 +68,19 @@ impl Runs {
         if self.log(session)?.is_none() {
             return Err(no_run(session, &verdict.run));
         }
-        let mut held = self.lease(session)?;
+        let mut writer = self.lease(session)?;
         for _ in 0..super::record::TRIES {
-            // Before anything is looked for: whatever another program writes from here on is a conflict.
-            let next = held.next_seq();
-            let mut target = VerdictTarget::find(self, session, &mut *held, verdict)?;
-            match target.last_verdict(&mut *held)? {
+            // Taken before the search: whatever another program writes from here on is a conflict.
+            let next = writer.next_seq();
+            let mut target = VerdictTarget::find(self, session, &mut *writer, verdict)?;
+            match target.last_verdict(&mut *writer)? {
                 Some(last) if says_the_same(&last, verdict) => {
-                    let (id, seq, position) = (held.id().clone(), last.seq, Position::new(last.offset));
+                    let (id, seq, position) = (writer.id().clone(), last.seq, Position::new(last.offset));
                     if !last.is_kept {
-                        held.keep_from(position)?;
+                        writer.keep_from(position)?;
                     }
-                    let durability = Durability::Sync;
                     target.judged.repeated = true;
-                    target.judged.receipt = Some(Receipt { id, seq, position, durability });
+                    target.judged.receipt = Some(Receipt { id, seq, position, durability: Durability::Sync });
                     return Ok(target.judged);
                 }
                 None if verdict.verified.is_none() => {
@@ -89,9 +89,9 @@ impl Runs {
                 }
                 None | Some(_) => {}
             }
-            let how = AppendOptions { expect: Expect::Seq(next), ..AppendOptions::new(Durability::Sync) };
-            match held.append(&[target.body(verdict)], &how) {
-                // Another program wrote without asking, and may have written such a verdict.
+            let options = AppendOptions { expect: Expect::Seq(next), ..AppendOptions::new(Durability::Sync) };
+            match writer.append(&[target.body(verdict)], &options) {
+                // Another program wrote without the lease, and may have written such a verdict.
                 Err(e) if e.is_conflict() => {}
                 Err(e) => return Err(e.into()),
                 Ok(receipts) => {
@@ -108,7 +108,7 @@ impl VerdictTarget {
     fn find(
         runs: &Runs,
         session: &SessionKey,
-        held: &mut dyn StreamWriter,
+        writer: &mut dyn StreamWriter,
         verdict: &NewVerdict,
     ) -> Result<VerdictTarget> {
         let unknown = || no_run(session, &verdict.run);
@@ -123,11 +123,11 @@ impl VerdictTarget {
                 if id.is_empty() {
                     return target;
                 }
-                // The record is its beginning, or its end, or its end once more: the one that counts is looked for.
+                // The record may be the start of the run, its end, or a repeated end: find the one that counts.
                 id
             }
         };
-        let found = LineKey::find_any(held, &LineKey::of_run(&id))?.ok_or_else(unknown)?;
+        let found = LineKey::find_any(writer, &LineKey::of_run(&id))?.ok_or_else(unknown)?;
         let run =
             RunRecord::of_bytes(found.seq, &found.bytes).and_then(RunRecord::run).ok_or_else(unknown)?;
         VerdictTarget::of(&run, session, verdict)
@@ -146,21 +146,14 @@ impl VerdictTarget {
         Ok(VerdictTarget { judged, is_last: attempt == last })
     }
 
-    /// The names under which there may be verdicts on it.
-    fn names(&self) -> impl Iterator<Item = LineKey> + use<> {
-        let seq = Some(self.judged.run_seq).filter(|_| self.judged.run_id.is_empty());
-        let by_number =
-            self.judged.attempt.map(|number| LineKey::verdict(&self.judged.run_id, seq, Some(number)));
-        let on_last = self.is_last.then(|| LineKey::verdict(&self.judged.run_id, seq, None));
-        by_number.into_iter().chain(on_last)
-    }
-
-    /// Returns the last verdict that was given on what is meant, by where it lies: numbers of records are no order in a
-    /// file that was put together by hand.
-    fn last_verdict(&self, held: &mut dyn StreamWriter) -> Result<Option<KeyedLine>> {
+    /// Returns the last verdict on the attempt, given by its number or on the last attempt. The position in the log
+    /// decides: the numbers of records are no order in a file that was put together by hand.
+    fn last_verdict(&self, writer: &mut dyn StreamWriter) -> Result<Option<KeyedLine>> {
+        let VerdictReceipt { run_id, run_seq, attempt, .. } = &self.judged;
+        let seq = Some(*run_seq).filter(|_| run_id.is_empty());
         let mut last: Option<KeyedLine> = None;
-        for name in self.names() {
-            let found = name.find(held, Occurrence::Last)?;
+        for attempt in attempt.map(Some).into_iter().chain(self.is_last.then_some(None)) {
+            let found = LineKey::verdict(run_id, seq, attempt).find(writer, Occurrence::Last)?;
             last = last.into_iter().chain(found).max_by_key(|line| line.offset);
         }
         Ok(last)
@@ -175,20 +168,9 @@ impl VerdictTarget {
             body.string("run_id", &self.judged.run_id);
         }
         body.string("timestamp", &clock::now());
-        if let Some(attempt) = verdict.attempt {
-            body.number("attempt", attempt);
-        }
-        body.json(
-            "verified",
-            match verdict.verified {
-                Some(true) => RawValue::TRUE,
-                Some(false) => RawValue::FALSE,
-                None => RawValue::NULL,
-            },
-        );
-        if !verdict.note.is_empty() {
-            body.string("note", &verdict.note);
-        }
+        add_number(&mut body, "attempt", verdict.attempt);
+        add_json(&mut body, "verified", &Value::from(verdict.verified).to_string());
+        add_text(&mut body, "note", &verdict.note);
         body
     }
 }
@@ -196,7 +178,7 @@ impl VerdictTarget {
 /// Returns whether a record is a verdict in the same words.
 fn says_the_same(record: &KeyedLine, new: &NewVerdict) -> bool {
     let line = RunRecord::of_bytes(record.seq, &record.bytes);
-    matches!(line, Some(RunRecord::Verdict(said)) if said.verified == new.verified && said.note == new.note)
+    matches!(line, Some(RunRecord::Verdict(old)) if old.verified == new.verified && old.note == new.note)
 }
 
 fn no_run(session: &SessionKey, run: &RunName) -> Error {

@@ -4,7 +4,7 @@ use manent_log::{Entry, KeyRule, KeyedLine, Occurrence, Reach};
 use manent_store::StreamWriter;
 
 use super::entry::RunRecord;
-use super::new_entry::{EntryKind, NewEntry};
+use super::new_entry::{NewEntry, RunEntryKind};
 use crate::error::Result;
 
 /// Knows lines of runs by their names, from the first line of a log on.
@@ -17,11 +17,11 @@ pub(super) struct LineKey([u8; 16]);
 fn names_of(entry: &Entry<'_>, add: &mut dyn FnMut(&[u8])) {
     let (kind, run) = match RunRecord::of_bytes(entry.seq, entry.bytes) {
         None => return,
-        Some(RunRecord::Verdict(said)) => {
-            return add(&LineKey::verdict(&said.run_id, said.run_seq, said.attempt).0);
+        Some(RunRecord::Verdict(verdict)) => {
+            return add(&LineKey::verdict(&verdict.run_id, verdict.run_seq, verdict.attempt).0);
         }
-        Some(RunRecord::Start(run)) => (EntryKind::Start, run),
-        Some(RunRecord::Run(run)) => (EntryKind::Run, run),
+        Some(RunRecord::Start(run)) => (RunEntryKind::Start, run),
+        Some(RunRecord::Run(run)) => (RunEntryKind::Run, run),
     };
     LineKey::all_of(kind, &run.run_id, &run.idempotency_key).for_each(|name| add(&name.0));
 }
@@ -39,10 +39,14 @@ impl LineKey {
     }
 
     /// Returns the names under which an entry is known once it is recorded.
-    pub(super) fn all_of(kind: EntryKind, run_id: &str, key: &str) -> impl Iterator<Item = LineKey> + use<> {
+    pub(super) fn all_of(
+        kind: RunEntryKind,
+        run_id: &str,
+        key: &str,
+    ) -> impl Iterator<Item = LineKey> + use<> {
         let (id, by_key) = match kind {
-            EntryKind::Start => (STARTED, STARTED_BY_KEY),
-            EntryKind::Run => (ENDED, ENDED_BY_KEY),
+            RunEntryKind::Start => (STARTED, STARTED_BY_KEY),
+            RunEntryKind::Run => (ENDED, ENDED_BY_KEY),
         };
         [LineKey::new(id, run_id), LineKey::new(by_key, key)].into_iter().flatten()
     }
@@ -65,25 +69,26 @@ impl LineKey {
     pub(super) fn same_as(entry: &NewEntry) -> impl Iterator<Item = LineKey> + use<> {
         let id = if entry.id_is_given { entry.run_id.as_str() } else { "" };
         let key = entry.idempotency_key.as_str();
-        let end = LineKey::all_of(EntryKind::Run, id, key);
-        let start = (entry.kind == EntryKind::Start).then(|| LineKey::all_of(EntryKind::Start, id, key));
+        let end = LineKey::all_of(RunEntryKind::Run, id, key);
+        let start =
+            (entry.kind == RunEntryKind::Start).then(|| LineKey::all_of(RunEntryKind::Start, id, key));
         end.chain(start.into_iter().flatten())
     }
 
     /// Returns the name of the beginning of the run that an entry ends, where only its key tells.
     pub(super) fn beginning_of(entry: &NewEntry) -> Option<LineKey> {
-        let is_end = entry.kind == EntryKind::Run && entry.run_id.is_empty();
+        let is_end = entry.kind == RunEntryKind::Run && entry.run_id.is_empty();
         is_end.then(|| LineKey::new(STARTED_BY_KEY, &entry.idempotency_key)).flatten()
     }
 
     /// Returns a record that is known by this name.
-    pub(super) fn find(self, held: &mut dyn StreamWriter, which: Occurrence) -> Result<Option<KeyedLine>> {
-        Ok(held.find(&RUN_KEYS, &self.0, which)?)
+    pub(super) fn find(self, writer: &mut dyn StreamWriter, which: Occurrence) -> Result<Option<KeyedLine>> {
+        Ok(writer.find(&RUN_KEYS, &self.0, which)?)
     }
 
     /// Returns the first record that is known by one of these names, by the first of them that any record has.
-    pub(super) fn find_any(held: &mut dyn StreamWriter, names: &[LineKey]) -> Result<Option<KeyedLine>> {
-        names.iter().find_map(|name| name.find(held, Occurrence::First).transpose()).transpose()
+    pub(super) fn find_any(writer: &mut dyn StreamWriter, names: &[LineKey]) -> Result<Option<KeyedLine>> {
+        names.iter().find_map(|name| name.find(writer, Occurrence::First).transpose()).transpose()
     }
 }
 

@@ -37,8 +37,8 @@ use crate::error::Result;
 use keys::RUN_KEYS;
 use seen_runs::SeenRuns;
 
-pub(crate) use entry::bare;
 pub use entry::{Attempt, INTERRUPTED, NOT_CHECKED, NOT_RUN, Oddity, RecordRange, Run, RunRecord, Status};
+pub(crate) use entry::{YEAR_2000_MS, bare};
 pub use judge::{NewVerdict, RunName, VerdictReceipt};
 pub use new_entry::{EntryError, NewAttempt, NewEntry, NewRun, RunEnd};
 pub use record::{RunLock, RunReceipt, StartedRun};

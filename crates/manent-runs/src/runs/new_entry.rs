@@ -43,7 +43,7 @@ pub enum EntryError {
 /// An entry, ready to be recorded.
 #[derive(Debug, Clone)]
 pub struct NewEntry {
-    pub(super) kind: EntryKind,
+    pub(super) kind: RunEntryKind,
     /// The session it names, if it names one.
     session_id: Option<String>,
     /// Empty: it gets a new one.
@@ -59,7 +59,7 @@ pub struct NewEntry {
 
 /// The part of a run's life that an entry records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EntryKind {
+pub(super) enum RunEntryKind {
     Start,
     Run,
 }
@@ -147,8 +147,8 @@ impl NewEntry {
             return Err(EntryError::Meta);
         }
         let kind = match json_of("kind") {
-            None | Some(r#""run""#) => EntryKind::Run,
-            Some(r#""run-start""#) => EntryKind::Start,
+            None | Some(r#""run""#) => RunEntryKind::Run,
+            Some(r#""run-start""#) => RunEntryKind::Start,
             Some(Verdict::KIND) => return Err(EntryError::Verdict),
             Some(_) => return Err(EntryError::Kind),
         };
@@ -166,7 +166,7 @@ impl NewEntry {
             oddities.push(Oddity::Replaced);
             members.json("replaced_utf8", RawValue::TRUE);
         }
-        // These are written anew, or are as good as not there.
+        // Members that are written anew, or have no value.
         let replaced = |name: &str| match name {
             "kind" | "run_id" => true,
             "timestamp" | "ts" => !has(name),
@@ -174,10 +174,8 @@ impl NewEntry {
             _ => false,
         };
         if listed.iter().any(|(name, _)| replaced(name)) {
-            listed
-                .iter()
-                .filter(|(name, _)| !replaced(name))
-                .for_each(|(n, json)| add(&mut members, n, json));
+            let others = listed.iter().filter(|(name, _)| !replaced(name));
+            others.for_each(|(name, json)| add_json(&mut members, name, json));
         } else {
             members.members(&parsed);
         }
@@ -201,8 +199,8 @@ impl NewEntry {
     /// Returns the body of the record, with this run id.
     pub(super) fn body(&self, run_id: &str, session: &SessionKey) -> Body {
         let kind = match self.kind {
-            EntryKind::Start => "run-start",
-            EntryKind::Run => "run",
+            RunEntryKind::Start => "run-start",
+            RunEntryKind::Run => "run",
         };
         let mut body = Body::new();
         body.string("kind", kind).string("run_id", run_id);
@@ -220,30 +218,29 @@ impl NewEntry {
 
     /// The beginning of a run.
     pub(super) fn start(run: &NewRun) -> Result<NewEntry, EntryError> {
-        let mut members = Body::new();
-        members.string("timestamp", &clock::now());
-        run.write(&mut members)?;
-        some(&mut members, "skill_hash", &run.skill_hash);
-        Ok(NewEntry::of(EntryKind::Start, run, members))
+        let mut entry = NewEntry::new(RunEntryKind::Start, run)?;
+        add_text(&mut entry.members, "skill_hash", &run.skill_hash);
+        Ok(entry)
     }
 
     /// Makes the entry of the end of a run.
     pub(super) fn end(run: &NewRun, run_id: &str, ended: &RunEnd) -> Result<NewEntry, EntryError> {
-        let mut members = Body::new();
-        members.string("timestamp", &clock::now());
-        run.write(&mut members)?;
-        some(&mut members, "model_used", &ended.model_used);
+        let mut entry = NewEntry { run_id: run_id.to_owned(), ..NewEntry::new(RunEntryKind::Run, run)? };
+        let members = &mut entry.members;
+        add_text(members, "model_used", &ended.model_used);
         members.string("final_status", ended.word());
-        number(&mut members, "duration_ms", Some(ms(ended.duration)));
+        members.number("duration_ms", ms(ended.duration));
         let attempts = ended.attempts.iter().zip(1..).map(|(attempt, nth)| attempt.object(nth, run));
-        add(&mut members, "attempts", &format!("[{}]", attempts.collect::<Vec<_>>().join(",")));
-        let mut entry = NewEntry::of(EntryKind::Run, run, members);
-        run_id.clone_into(&mut entry.run_id);
+        add_json(members, "attempts", &format!("[{}]", attempts.collect::<Vec<_>>().join(",")));
         Ok(entry)
     }
 
-    fn of(kind: EntryKind, run: &NewRun, members: Body) -> NewEntry {
-        NewEntry {
+    /// Makes an entry of this program with the members that the start and the end of a run share.
+    fn new(kind: RunEntryKind, run: &NewRun) -> Result<NewEntry, EntryError> {
+        let mut members = Body::new();
+        members.string("timestamp", &clock::now());
+        run.write(&mut members)?;
+        Ok(NewEntry {
             kind,
             session_id: None,
             run_id: String::new(),
@@ -251,7 +248,7 @@ impl NewEntry {
             members,
             id_is_given: false,
             oddities: Vec::new(),
-        }
+        })
     }
 }
 
@@ -283,15 +280,15 @@ impl NewRun {
         if self.skill.trim().is_empty() {
             return Err(EntryError::NoSkill);
         }
-        some(members, "idempotency_key", &self.idempotency_key);
+        add_text(members, "idempotency_key", &self.idempotency_key);
         members.string("skill", &self.skill);
         for (name, text) in
             [("phase", &self.phase), ("project_root", &self.project_root), ("file_path", &self.file_path)]
         {
-            some(members, name, text);
+            add_text(members, name, text);
         }
         if let Some(input) = &self.input {
-            add(members, "input", input.get());
+            add_json(members, "input", input.get());
         }
         Ok(())
     }
@@ -301,11 +298,11 @@ impl NewAttempt {
     fn object(&self, nth: u64, run: &NewRun) -> String {
         let mut members = Body::new();
         members.number("attempt", nth);
-        some(&mut members, "model", &self.model);
+        add_text(&mut members, "model", &self.model);
         let hash = if self.skill_hash.is_empty() { &run.skill_hash } else { &self.skill_hash };
-        some(&mut members, "skill_hash", hash);
-        some(&mut members, "sandbox", &self.sandbox);
-        some(&mut members, "error_class", &self.error_class);
+        add_text(&mut members, "skill_hash", hash);
+        add_text(&mut members, "sandbox", &self.sandbox);
+        add_text(&mut members, "error_class", &self.error_class);
         for (name, json) in [
             ("exit_code", self.exit_code.map(|code| code.to_string())),
             ("verified", self.verified.map(|verified| verified.to_string())),
@@ -315,33 +312,33 @@ impl NewAttempt {
             ("usage", self.usage.as_ref().map(|json| json.get().to_owned())),
         ] {
             if let Some(json) = json {
-                add(&mut members, name, &json);
+                add_json(&mut members, name, &json);
             }
         }
-        number(&mut members, "duration_ms", self.duration.map(ms));
-        number(&mut members, "cut_bytes", Some(self.cut.0).filter(|bytes| *bytes > 0));
-        number(&mut members, "cut_lines", Some(self.cut.1).filter(|lines| *lines > 0));
-        some(&mut members, "output_summary", &self.output_summary);
-        some(&mut members, "runner_output", &self.runner_output);
+        add_number(&mut members, "duration_ms", self.duration.map(ms));
+        add_number(&mut members, "cut_bytes", Some(self.cut.0).filter(|bytes| *bytes > 0));
+        add_number(&mut members, "cut_lines", Some(self.cut.1).filter(|lines| *lines > 0));
+        add_text(&mut members, "output_summary", &self.output_summary);
+        add_text(&mut members, "runner_output", &self.runner_output);
         format!("{{{}}}", members.as_str())
     }
 }
 
 /// Adds a text, unless it is empty.
-fn some(members: &mut Body, name: &str, text: &str) {
+pub(super) fn add_text(members: &mut Body, name: &str, text: &str) {
     if !text.is_empty() {
         members.string(name, text);
     }
 }
 
-fn number(members: &mut Body, name: &str, number: Option<u64>) {
+pub(super) fn add_number(members: &mut Body, name: &str, number: Option<u64>) {
     if let Some(number) = number {
         members.number(name, number);
     }
 }
 
 /// Adds a value that is JSON. What only looked like JSON is added as text, so that nothing is lost.
-fn add(members: &mut Body, name: &str, json: &str) {
+pub(super) fn add_json(members: &mut Body, name: &str, json: &str) {
     let json = manent_log::without_lone_surrogates(json);
     match serde_json::from_str::<&RawValue>(&json) {
         Ok(json) => members.json(name, json),

@@ -15,7 +15,7 @@ use manent_store::{
 use super::Runs;
 use super::entry::RunRecord;
 use super::keys::LineKey;
-use super::new_entry::{EntryKind, NewEntry, NewRun, RunEnd};
+use super::new_entry::{NewEntry, NewRun, RunEnd, RunEntryKind};
 use crate::error::{Error, Result};
 
 /// The right to be the only one at work on a run, until it is dropped.
@@ -40,26 +40,18 @@ pub struct RunReceipt {
 /// A run that was begun. Whatever happens now, it is not forgotten: without an end, its outcome is unknown.
 #[derive(Debug, Clone)]
 pub struct StartedRun {
-    session: SessionKey,
-    run: NewRun,
-    /// That it began is kept.
+    /// The session that it belongs to.
+    pub session: SessionKey,
+    /// The run as it was begun.
+    pub run: NewRun,
+    /// The receipt of its beginning.
     pub recorded: RunReceipt,
 }
 
 impl StartedRun {
-    /// By what the run is known.
+    /// Returns the id of the run.
     pub fn run_id(&self) -> &str {
         &self.recorded.run_id
-    }
-
-    /// Returns the name of the skill.
-    pub fn skill(&self) -> &str {
-        &self.run.skill
-    }
-
-    /// The session it belongs to.
-    pub fn session(&self) -> &SessionKey {
-        &self.session
     }
 }
 
@@ -138,7 +130,7 @@ impl Runs {
         let bodies: Vec<Body> = entries.iter().zip(&ids).map(|(entry, id)| entry.body(id, session)).collect();
         let receipts = self.append(session, &bodies, durability)?;
         let recorded = |((run_id, receipt), entry): ((String, Receipt), &NewEntry)| {
-            let ended = entry.kind == EntryKind::Run;
+            let ended = entry.kind == RunEntryKind::Run;
             RunReceipt { run_id, receipt, repeated: false, ended }
         };
         Ok(ids.into_iter().zip(receipts).zip(entries).map(recorded).collect())
@@ -151,25 +143,20 @@ impl Runs {
         durability: Durability,
         if_unsure: IfUnsure,
     ) -> Result<Vec<RunReceipt>> {
-        let mut held = self.lease(session)?;
+        let mut writer = self.lease(session)?;
         for _ in 0..TRIES {
-            // Before anything is looked for: whatever another program writes from here on is a conflict.
-            let next = held.next_seq();
-            let mut plan = Plan::make(&mut *held, session, entries, if_unsure)?;
-            plan.keep(&mut *held)?;
-            let appended = if plan.bodies.is_empty() {
-                Ok(Vec::new())
-            } else {
-                held.append(
-                    &plan.bodies,
-                    &AppendOptions { expect: Expect::Seq(next), ..AppendOptions::new(durability) },
-                )
-            };
+            // Taken before the search: whatever another program writes from here on is a conflict.
+            let next = writer.next_seq();
+            let mut plan = Plan::make(&mut *writer, session, entries, if_unsure)?;
+            plan.keep(&mut *writer)?;
+            let options = AppendOptions { expect: Expect::Seq(next), ..AppendOptions::new(durability) };
+            let appended =
+                if plan.bodies.is_empty() { Ok(Vec::new()) } else { writer.append(&plan.bodies, &options) };
             match appended {
-                // Another program wrote without asking, and may have written one of these.
+                // Another program wrote without the lease, and may have written one of these.
                 Err(e) if e.is_conflict() => {}
                 Err(e) => return Err(e.into()),
-                Ok(receipts) => return plan.receipts(session, &receipts, held.id(), durability),
+                Ok(receipts) => return plan.receipts(session, &receipts, writer.id(), durability),
             }
         }
         Err(Error::RunsChange(session.to_string()))
@@ -203,7 +190,7 @@ struct Plan {
 
 struct Fate {
     run_id: String,
-    kind: EntryKind,
+    kind: RunEntryKind,
     repeated: bool,
     at: At,
 }
@@ -217,15 +204,15 @@ enum At {
 
 impl Plan {
     fn make(
-        held: &mut dyn StreamWriter,
+        writer: &mut dyn StreamWriter,
         session: &SessionKey,
         entries: &[NewEntry],
         if_unsure: IfUnsure,
     ) -> Result<Plan> {
         let mut plan = Plan { bodies: Vec::new(), fates: Vec::with_capacity(entries.len()) };
-        let write_again = if_unsure == IfUnsure::WriteAgain && held.id().is_empty();
-        // What stands further up in the same batch.
-        let mut fresh: HashMap<LineKey, (usize, String, EntryKind)> = HashMap::new();
+        let write_again = if_unsure == IfUnsure::WriteAgain && writer.id().is_empty();
+        // The entries further up in the same batch.
+        let mut fresh: HashMap<LineKey, (usize, String, RunEntryKind)> = HashMap::new();
         for entry in entries {
             let names: Vec<LineKey> = LineKey::same_as(entry).collect();
             if let Some((nth, run_id, kind)) = names.iter().find_map(|name| fresh.get(name)).cloned() {
@@ -233,7 +220,7 @@ impl Plan {
                 continue;
             }
             let mut begun = None;
-            if let Some(line) = LineKey::find_any(held, &names)? {
+            if let Some(line) = LineKey::find_any(writer, &names)? {
                 let (kind, run_id) = run_of(&line);
                 if line.is_kept || kind != entry.kind || !write_again {
                     plan.fates.push(Fate { run_id, kind, repeated: true, at: At::Found(line) });
@@ -245,7 +232,7 @@ impl Plan {
             if let Some(name) = LineKey::beginning_of(entry).filter(|_| !repeated) {
                 begun = match fresh.get(&name) {
                     Some((_, run_id, _)) => Some(run_id.clone()),
-                    None => name.find(held, Occurrence::First)?.map(|line| run_of(&line).1),
+                    None => name.find(writer, Occurrence::First)?.map(|line| run_of(&line).1),
                 };
             }
             let run_id = begun.filter(|id| !id.is_empty()).unwrap_or_else(|| run_id_of(entry));
@@ -260,16 +247,16 @@ impl Plan {
     }
 
     /// Makes the entries that are there already survive power loss, where that is possible.
-    fn keep(&mut self, held: &mut dyn StreamWriter) -> Result<()> {
+    fn keep(&mut self, writer: &mut dyn StreamWriter) -> Result<()> {
         let found = self.fates.iter_mut().filter_map(|fate| match &mut fate.at {
             At::Found(line) => Some(line).filter(|line| !line.is_kept),
             At::Written(_) => None,
         });
         let unsure: Vec<&mut KeyedLine> = found.collect();
         let Some(first) = unsure.iter().map(|line| line.offset).min() else { return Ok(()) };
-        match held.keep_from(Position::new(first)) {
-            // The receipts say so.
-            Err(e) if e.is_unknown() && held.id().is_empty() => Ok(()),
+        match writer.keep_from(Position::new(first)) {
+            // Their receipts say `Durability::Flush`.
+            Err(e) if e.is_unknown() && writer.id().is_empty() => Ok(()),
             kept => Ok(kept.map(|()| unsure.into_iter().for_each(|line| line.is_kept = true))?),
         }
     }
@@ -289,17 +276,17 @@ impl Plan {
                 }
                 At::Written(nth) => written.get(nth).cloned().ok_or_else(|| no_receipt(session))?,
             };
-            Ok(RunReceipt { run_id, receipt, repeated, ended: kind == EntryKind::Run })
+            Ok(RunReceipt { run_id, receipt, repeated, ended: kind == RunEntryKind::Run })
         };
         self.fates.into_iter().map(recorded).collect()
     }
 }
 
 /// Returns whether a line begins or ends a run, and the id of that.
-fn run_of(line: &KeyedLine) -> (EntryKind, String) {
+fn run_of(line: &KeyedLine) -> (RunEntryKind, String) {
     match RunRecord::of_bytes(line.seq, &line.bytes) {
-        Some(RunRecord::Start(run)) => (EntryKind::Start, run.run_id.into_owned()),
-        entry => (EntryKind::Run, entry.and_then(RunRecord::run).unwrap_or_default().run_id.into_owned()),
+        Some(RunRecord::Start(run)) => (RunEntryKind::Start, run.run_id.into_owned()),
+        entry => (RunEntryKind::Run, entry.and_then(RunRecord::run).unwrap_or_default().run_id.into_owned()),
     }
 }
 
@@ -315,7 +302,7 @@ fn no_receipt(session: &SessionKey) -> Error {
 
 /// A placeholder with the length of an id of ours.
 const LONGEST_ID: &str = "00000000-0000-0000-0000-000000000000";
-/// The number of times that another program may write in the moment between our look and our append.
+/// The number of times that another program may write between our search and our append.
 pub(super) const TRIES: u32 = 8;
 /// Behind the names of such locks. No log is called so.
 const MARK: &str = ".running";

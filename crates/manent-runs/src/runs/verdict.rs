@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use foldhash::quality::RandomState;
 use manent::redact;
@@ -67,11 +68,11 @@ impl Verdict<'_> {
 impl<'a> Members<'a> {
     /// Parses a verdict. `None` if the line does not name a run, or gives no verdict.
     pub(super) fn verdict(&self, seq: u64) -> Option<Verdict<'a>> {
-        let given = |name: &str| self.get(name).filter(|json| *json != "null");
+        let value = |name: &str| self.get(name).filter(|json| *json != "null");
         let string =
-            |name: &str| given(name).filter(|json| json.starts_with('"')).map(text).unwrap_or_default();
+            |name: &str| value(name).filter(|json| json.starts_with('"')).map(text).unwrap_or_default();
         let run_id = string("run_id");
-        let number = |name: &str| given(name).map(str::parse::<u64>).transpose().ok();
+        let number = |name: &str| value(name).map(str::parse::<u64>).transpose().ok();
         let run_seq = number("run_seq")?.filter(|_| run_id.is_empty());
         let attempt = number("attempt")?;
         let verified = match self.get("verified")? {
@@ -138,19 +139,17 @@ pub(super) struct Verdicts {
     hasher: RandomState,
     /// By a hash of the run and the attempt: the last that was given.
     last: HashMap<u64, LatestVerdict, foldhash::fast::RandomState>,
-    /// The notes of bad verdicts, each once, and the place of each by its hash.
-    notes: Vec<Box<str>>,
-    places: HashMap<u64, usize, foldhash::fast::RandomState>,
+    /// The notes of bad verdicts, each once, by its hash.
+    notes: HashMap<u64, Arc<str>, foldhash::fast::RandomState>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct LatestVerdict {
     verified: Option<bool>,
     judgement: VerdictRef,
     /// The number of verdicts before it. Record numbers are no order in a file that was put together by hand.
     nth: u64,
-    /// The place of what was said with it.
-    note: Option<usize>,
+    note: Option<Arc<str>>,
 }
 
 /// By what a run is known.
@@ -165,29 +164,30 @@ impl Verdicts {
         let name = self.hasher.hash_one(verdict.run_seq.map_or(Name::Id(&verdict.run_id), Name::Seq));
         let hash = self.hasher.hash_one((name, verdict.attempt));
         let judgement = VerdictRef { seq: verdict.seq, at_ms: verdict.at_ms };
-        let note = if verdict.verified == Some(false) { self.place_of(&verdict.note) } else { None };
+        let note = if verdict.verified == Some(false) { self.shared_note(&verdict.note) } else { None };
         self.last.insert(hash, LatestVerdict { verified: verdict.verified, judgement, nth, note });
     }
 
-    /// Keeps what was said, if there is anything, and there were not too many already.
-    fn place_of(&mut self, note: &str) -> Option<usize> {
+    /// Returns the first line of a note, shared by all verdicts that have it. `None` if it is empty, or there are
+    /// [`NOTES_MAX`] others.
+    fn shared_note(&mut self, note: &str) -> Option<Arc<str>> {
         let line = note.trim().lines().next()?.trim_end();
         let line = &line[..line.floor_char_boundary(NOTE_BYTES_LOOKED_AT)];
         let hash = self.hasher.hash_one(line);
-        if let Some(place) = self.places.get(&hash) {
-            return Some(*place);
+        if let Some(shared) = self.notes.get(&hash) {
+            return Some(Arc::clone(shared));
         }
         if self.notes.len() >= NOTES_MAX {
             return None;
         }
-        // Cut only behind that: the beginning of a credential is not known for one.
+        // Redacted before it is cut: the beginning of a credential is not recognised.
         let line = redact(line);
-        self.notes.push(line[..line.floor_char_boundary(NOTE_BYTES)].into());
-        self.places.insert(hash, self.notes.len() - 1);
-        Some(self.notes.len() - 1)
+        let note: Arc<str> = line[..line.floor_char_boundary(NOTE_BYTES)].into();
+        self.notes.insert(hash, Arc::clone(&note));
+        Some(note)
     }
 
-    /// Puts what was said of a run afterwards in the place of what its entry says.
+    /// Replaces the outcome of a run, and of its attempts, by the verdicts on them.
     pub(super) fn apply(&self, run: &mut Run<'_>) {
         if self.last.is_empty() {
             return;
@@ -204,29 +204,28 @@ impl Verdicts {
             let number = run.number_of(nth);
             let is_last = Some(number) == last;
             let by_number = self.on(name, Some(number));
-            // Of what was said of it by its number and of what was said of the last one, the later counts.
+            // Of a verdict by number and a verdict on the last attempt, the later counts.
             let both = by_number.into_iter().chain(on_last.filter(|_| is_last));
-            let Some(said) = both.max_by_key(|said| said.nth) else { continue };
-            if said.verified.is_some() {
+            let Some(latest) = both.max_by_key(|verdict| verdict.nth) else { continue };
+            if latest.verified.is_some() {
                 let attempt = &mut run.attempts[nth];
-                (attempt.verified, attempt.judged) = (said.verified, Some(said.judgement));
+                (attempt.verified, attempt.judged) = (latest.verified, Some(latest.judgement));
             }
-            of_run = of_run.or(Some(said).filter(|_| is_last));
+            of_run = of_run.or(Some(latest).filter(|_| is_last));
         }
         if let Some(LatestVerdict { verified: Some(is_good), judgement, note, .. }) = of_run {
-            run.status = if is_good { Status::Success } else { Status::Failure };
-            run.judged = Some(judgement);
-            let note = note.and_then(|place| self.notes.get(place));
-            run.judged_note = note.map_or_else(Cow::default, |note| Cow::Owned(note.to_string()));
+            run.status = if *is_good { Status::Success } else { Status::Failure };
+            run.judged = Some(*judgement);
+            run.judged_note = note.as_ref().map_or_else(Cow::default, |note| Cow::Owned(note.to_string()));
         }
     }
 
-    fn on(&self, name: u64, attempt: Option<u64>) -> Option<LatestVerdict> {
-        self.last.get(&self.hasher.hash_one((name, attempt))).copied()
+    fn on(&self, name: u64, attempt: Option<u64>) -> Option<&LatestVerdict> {
+        self.last.get(&self.hasher.hash_one((name, attempt)))
     }
 }
 
-/// So many different notes are kept of a log, and so much of each.
+/// The most different notes of a log, and the most bytes of each.
 const NOTES_MAX: usize = 4096;
 const NOTE_BYTES: usize = 240;
 const NOTE_BYTES_LOOKED_AT: usize = 1 << 10;

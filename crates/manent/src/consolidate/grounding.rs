@@ -105,16 +105,16 @@ fn find<'a>(quote: &str, passage: &'a Passage) -> Option<QuoteLocation<'a>> {
         return None;
     }
     (1..=SENTENCES_TOGETHER).find_map(|together| {
-        passage.said.iter().find_map(|said| {
-            let mut starts = said.sentences.windows(together).enumerate();
+        passage.user_turns.iter().find_map(|turn| {
+            let mut starts = turn.sentences.windows(together).enumerate();
             starts.find_map(|(nth, some)| {
                 if !some.iter().skip(1).all(|sentence| sentence.follows) {
                     return None;
                 }
                 let texts: Vec<&str> = some.iter().map(|sentence| sentence.text.as_str()).collect();
                 let joined = texts.join(" ");
-                let place = QuoteLocation { seq: said.seq, ts: &said.ts, nth: nth as u64, quote: joined };
-                place.quote.contains(&plain).then_some(place)
+                let location = QuoteLocation { seq: turn.seq, ts: &turn.ts, nth: nth as u64, quote: joined };
+                location.quote.contains(&plain).then_some(location)
             })
         })
     })
@@ -124,14 +124,14 @@ fn find<'a>(quote: &str, passage: &'a Passage) -> Option<QuoteLocation<'a>> {
 /// "I", and their verb has the third person's ending. Nothing else may differ: one sign more or less can be another
 /// thing (C and C++), and another ending another time ("I lived there").
 fn is_same_statement(sentence: &str, text: &str) -> bool {
-    let (said, told) = (words_said(sentence), words_told(text));
+    let (said, claimed) = (user_words(sentence), claim_words(text));
     // Whoever is meant by "they" is the user only if the user was named before.
-    let first = told.iter().find(|(word, _)| matches!(word.as_str(), ME | MY));
-    if !first.is_some_and(|(_, is_user)| *is_user) || said.len() != told.len() {
+    let first = claimed.iter().find(|(word, _)| matches!(word.as_str(), ME | MY));
+    if !first.is_some_and(|(_, is_user)| *is_user) || said.len() != claimed.len() {
         return false;
     }
     let mut verb_is_next = false;
-    for (word, (other, _)) in said.iter().zip(&told) {
+    for (word, (other, _)) in said.iter().zip(&claimed) {
         let is_verb = std::mem::take(&mut verb_is_next);
         if word == other {
             verb_is_next = word == ME;
@@ -153,7 +153,7 @@ fn plain_words(text: &str) -> Vec<String> {
     words
 }
 
-fn words_said(sentence: &str) -> Vec<String> {
+fn user_words(sentence: &str) -> Vec<String> {
     let mut words = Vec::new();
     for word in plain_words(sentence) {
         match word.as_str() {
@@ -168,7 +168,7 @@ fn words_said(sentence: &str) -> Vec<String> {
 }
 
 /// Returns the words of a summary with the user's names replaced, each with a flag that is true if it named the user.
-fn words_told(text: &str) -> Vec<(String, bool)> {
+fn claim_words(text: &str) -> Vec<(String, bool)> {
     let mut words: Vec<(String, bool)> = Vec::new();
     for word in plain_words(text) {
         let (word, is_user) = match word.as_str() {
@@ -199,26 +199,26 @@ fn is_third_person(verb: &str, other: &str) -> bool {
 
 /// Returns true if a summary names only what was named in the transcript, is mostly about it, and does not say the
 /// opposite.
-pub(super) fn is_about(told: &str, transcript: &str) -> bool {
-    let mut known = HashSet::new();
+pub(super) fn is_about(summary: &str, transcript: &str) -> bool {
+    let mut stems = HashSet::new();
     Words::default().split(transcript, |term, _| {
-        known.insert(stem(term).into_owned());
+        stems.insert(stem(term).into_owned());
     });
     let (mut all, mut found, mut invented) = (0_usize, 0_usize, false);
-    Words::default().split(told, |term, place| {
-        let shown = &told[place];
+    Words::default().split(summary, |term, range| {
+        let shown = &summary[range];
         // Where a sentence begins, a name looks like any word: one that nobody said is taken for one.
         let is_name = shown.chars().any(|c| c.is_numeric() || c.is_uppercase());
         let stem = stem(term);
         if is_stop(term) || TELLING.contains(&stem.as_ref()) {
             return;
         }
-        let is_known = known.contains(stem.as_ref());
+        let is_known = stems.contains(stem.as_ref());
         all += 1;
         found += usize::from(is_known);
         invented |= is_name && !is_known;
     });
-    all > 0 && !invented && found * 100 >= all * ABOUT_PERCENT && !reverses_meaning(told, transcript)
+    all > 0 && !invented && found * 100 >= all * ABOUT_PERCENT && !reverses_meaning(summary, transcript)
 }
 
 /// Before the words of the user, where they are remembered as they were said.
@@ -243,37 +243,38 @@ const ABOUT_PERCENT: usize = 60;
 /// The ways in which a word was used.
 #[derive(Debug, Clone, Copy, Default)]
 struct WordUse {
-    said: bool,
+    affirmed: bool,
     negated: bool,
 }
 
 /// Returns true if a text negates a word that was only ever affirmed, or affirms one that was only ever negated.
-pub(super) fn reverses_meaning(told: &str, transcript: &str) -> bool {
+pub(super) fn reverses_meaning(summary: &str, transcript: &str) -> bool {
     let mut uses: HashMap<String, WordUse> = HashMap::new();
     let mut was_negated = false;
     each_word(transcript, |word, is_negated| {
-        let known = uses.entry(word.to_owned()).or_default();
+        let word_use = uses.entry(word.to_owned()).or_default();
         // Who does not eat meat eats no meat: what stands behind may be what is meant.
-        known.negated |= is_negated || was_negated;
-        known.said |= !is_negated;
+        word_use.negated |= is_negated || was_negated;
+        word_use.affirmed |= !is_negated;
         was_negated = is_negated;
     });
-    let mut turned = false;
-    each_word(told, |word, is_negated| {
+    let mut is_reversed = false;
+    each_word(summary, |word, is_negated| {
         // A word that nobody used is another question.
-        turned |= uses.get(word).is_some_and(|known| if is_negated { !known.negated } else { !known.said });
+        is_reversed |=
+            uses.get(word).is_some_and(|seen| if is_negated { !seen.negated } else { !seen.affirmed });
     });
-    turned
+    is_reversed
 }
 
 /// Gives the stem of every word that carries meaning, and whether it is negated.
 fn each_word(text: &str, mut each: impl FnMut(&str, bool)) {
     let (mut is_negated, mut last) = (false, 0);
-    Words::default().split(text, |term, place| {
+    Words::default().split(text, |term, range| {
         // A sentence that ends takes its denials with it.
-        is_negated &= !text[last..place.start].contains(['.', '!', '?', '\n', ';', ',', ':']);
-        last = place.end;
-        let is_rest = term == "t" && text[..place.start].ends_with(['\'', '’']);
+        is_negated &= !text[last..range.start].contains(['.', '!', '?', '\n', ';', ',', ':']);
+        last = range.end;
+        let is_rest = term == "t" && text[..range.start].ends_with(['\'', '’']);
         if is_rest || NEGATIONS.contains(&term) {
             is_negated = true;
         } else if !is_stop(term) {
@@ -295,11 +296,11 @@ mod tests {
     use super::*;
 
     fn passage(turns: &[&str]) -> Passage {
-        let said = (1..).zip(turns).map(|(seq, text)| {
+        let turns = (1..).zip(turns).map(|(seq, text)| {
             let sentences = super::super::passage::sentences(text);
             super::super::passage::UserTurn { seq, ts: String::new(), sentences }
         });
-        Passage { said: said.collect(), ..Passage::default() }
+        Passage { user_turns: turns.collect(), ..Passage::default() }
     }
 
     fn grounded(turn: &str, content: &str, quote: &str) -> Result<String, Refusal> {

@@ -276,7 +276,7 @@ impl Consolidator {
                 first = next;
                 continue;
             };
-            if known.spent >= rules.tokens_per_day && !passage.said.is_empty() {
+            if known.spent >= rules.tokens_per_day && !passage.user_turns.is_empty() {
                 return Ok(Step::OverBudget { spent: known.spent, budget: rules.tokens_per_day });
             }
             let work = StepRun::new(&at, &passage, &prompt, rules, (&known, &reached, resumed));

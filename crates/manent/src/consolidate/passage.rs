@@ -28,9 +28,9 @@ pub(super) struct Passage {
     /// The time of the last turn, as its record says.
     pub(super) ts: String,
     /// The turns of the user.
-    pub(super) said: Vec<UserTurn>,
+    pub(super) user_turns: Vec<UserTurn>,
     /// The number, speaker and clipped text of every turn.
-    pub(super) told: Vec<(u64, String, String)>,
+    pub(super) lines: Vec<(u64, String, String)>,
     /// There are turns behind it.
     pub(super) more: bool,
 }
@@ -89,22 +89,22 @@ impl Passage {
 
     fn take(&mut self, seq: u64, speaker: &str, shown: ShownTurn) {
         if !shown.sentences.is_empty() {
-            self.said.push(UserTurn { seq, ts: self.ts.clone(), sentences: shown.sentences });
+            self.user_turns.push(UserTurn { seq, ts: self.ts.clone(), sentences: shown.sentences });
         }
         if !shown.text.trim().is_empty() {
-            self.told.push((seq, speaker.to_owned(), shown.text));
+            self.lines.push((seq, speaker.to_owned(), shown.text));
         }
     }
 
     /// Returns the turns as text, for a model that sums them up.
     pub(super) fn transcript(&self) -> String {
-        self.told.iter().map(|(_, speaker, text)| transcribed(speaker, text)).collect()
+        self.lines.iter().map(|(_, speaker, text)| transcript_line(speaker, text)).collect()
     }
 
     /// Returns the turns of the user, each as one line of JSON, so that no text can be taken for something else.
     pub(super) fn evidence(&self) -> String {
-        let said = self.told.iter().filter(|(_, speaker, _)| speaker == "user");
-        said.map(|(seq, _, text)| evident(*seq, text)).collect()
+        let of_user = self.lines.iter().filter(|(_, speaker, _)| speaker == "user");
+        of_user.map(|(seq, _, text)| evidence_line(*seq, text)).collect()
     }
 }
 
@@ -121,10 +121,10 @@ impl ShownTurn {
         let mut clip = CLIP_BYTES;
         loop {
             let text = clipped(&whole, clip);
-            let mut tokens = tokens::estimate(&transcribed(speaker, &text)) + 1;
+            let mut tokens = tokens::estimate(&transcript_line(speaker, &text)) + 1;
             if speaker == "user" {
                 // What is escaped takes more.
-                tokens = tokens.max(tokens::estimate(&evident(seq, &text)) + 1);
+                tokens = tokens.max(tokens::estimate(&evidence_line(seq, &text)) + 1);
             }
             if tokens <= max_tokens || clip <= CLIP_BYTES_MIN {
                 return ShownTurn { sentences, text, tokens };
@@ -134,14 +134,14 @@ impl ShownTurn {
     }
 }
 
-fn transcribed(speaker: &str, text: &str) -> String {
+fn transcript_line(speaker: &str, text: &str) -> String {
     match speaker {
         "tool" => format!("tool: {text} was called\n"),
         _ => format!("{speaker}: {}\n", text.trim()),
     }
 }
 
-fn evident(seq: u64, text: &str) -> String {
+fn evidence_line(seq: u64, text: &str) -> String {
     format!("{}\n", serde_json::json!({"turn": seq, "said": text}))
 }
 

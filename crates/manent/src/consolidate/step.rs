@@ -54,7 +54,11 @@ impl<'a> StepRun<'a> {
         StepRun { at, passage, prompt, rules, known, reached, resumed, written, learned, model, done }
     }
 
-    pub(super) fn run(mut self, by: &mut Consolidator, extractor: &mut dyn Extractor) -> Result<Step> {
+    pub(super) fn run(
+        mut self,
+        consolidator: &mut Consolidator,
+        extractor: &mut dyn Extractor,
+    ) -> Result<Step> {
         extractor.name().clone_into(&mut self.model);
         let model = self.model.clone();
         let key = PassageKey {
@@ -66,22 +70,22 @@ impl<'a> StepRun<'a> {
         };
         let is_begun = self.resumed.is_some_and(|open| open.turns == self.passage.turns);
         if !self.rules.dry_run && !is_begun {
-            by.journal.begin(&key)?;
+            consolidator.journal.begin(&key)?;
         }
-        if !self.passage.said.is_empty() {
-            self.written = self.written_before(by)?;
-            if let Err(failed) = self.ask(by, extractor)? {
+        if !self.passage.user_turns.is_empty() {
+            self.written = self.written_before(consolidator)?;
+            if let Err(failed) = self.ask(consolidator, extractor)? {
                 let unavailable = matches!(failed, ExtractorError::Unavailable(_));
                 // An extractor that was not reached and cost nothing leaves nothing to note.
                 if (!unavailable || self.done.spent != TokensSpent::default()) && !self.rules.dry_run {
-                    by.journal.fail(&key, &failed, self.done.spent)?;
+                    consolidator.journal.fail(&key, &failed, self.done.spent)?;
                 }
                 let (ExtractorError::Unavailable(why) | ExtractorError::Refused(why)) = failed;
                 return Ok(Step::Failed { why, unavailable });
             }
         }
         if !self.rules.dry_run {
-            by.journal.finish(&key, &self.done, &self.learned)?;
+            consolidator.journal.finish(&key, &self.done, &self.learned)?;
         }
         Ok(Step::Done(Box::new(self.done)))
     }
@@ -89,11 +93,13 @@ impl<'a> StepRun<'a> {
     /// Collects the items written of this session, also those replaced since: by a step that was cut off, or by one
     /// that the journal lost. Items older than the passage are skipped, since no item is written before its words are
     /// said.
-    fn written_before(&self, by: &Consolidator) -> Result<Vec<WrittenItem>> {
-        let said = self.passage.said.first().and_then(|said| clock::parse_ms(&said.ts));
-        let since_ms = said.map(|ms| ms.saturating_sub(CLOCK_SLACK_MS));
+    fn written_before(&self, consolidator: &Consolidator) -> Result<Vec<WrittenItem>> {
+        let first_ms = self.passage.user_turns.first().and_then(|turn| clock::parse_ms(&turn.ts));
+        let since_ms = first_ms.map(|ms| ms.saturating_sub(CLOCK_SLACK_MS));
         let mut written = Vec::new();
-        for (memory, is_proposed) in [(by.of.store.memory()?, false), (by.of.store.inbox()?, true)] {
+        for (memory, is_proposed) in
+            [(consolidator.of.store.memory()?, false), (consolidator.of.store.inbox()?, true)]
+        {
             for replaced in [false, true] {
                 let filter = Filter { since_ms, replaced, ..Filter::default() };
                 memory.each(&filter, |item| {
@@ -120,20 +126,20 @@ impl<'a> StepRun<'a> {
     /// Both phases. The inner error: nobody answered.
     fn ask(
         &mut self,
-        by: &Consolidator,
+        consolidator: &Consolidator,
         extractor: &mut dyn Extractor,
     ) -> Result<std::result::Result<(), ExtractorError>> {
         let given_up = self.resumed.is_some() && self.known.failures >= FAILURES_MAX;
-        if let Some(daily) = self.told_before() {
+        if let Some(daily) = self.daily_before() {
             self.done.daily = Some(learned_of(daily));
         } else {
-            let told = if given_up { Ok(None) } else { self.tell(extractor) };
-            let told = match told {
-                Ok(told) => told,
+            let summary = if given_up { Ok(None) } else { self.summarise(extractor) };
+            let summary = match summary {
+                Ok(summary) => summary,
                 Err(failed) => return Ok(Err(failed)),
             };
-            self.done.daily_extracted = told.is_none();
-            self.write_daily(by, told)?;
+            self.done.daily_extracted = summary.is_none();
+            self.write_daily(consolidator, summary)?;
         }
         if given_up {
             self.done.unreadable = true;
@@ -154,64 +160,68 @@ impl<'a> StepRun<'a> {
         // In the order in which it was said: what was said last is what holds.
         grounded.sort_by_key(|one| (one.seq, one.nth));
         for one in grounded {
-            self.learn(by, one)?;
+            self.learn(consolidator, one)?;
         }
         Ok(Ok(()))
     }
 
     /// The item that tells of this passage, if all of it was told before, whoever told it.
-    fn told_before(&self) -> Option<&Item> {
+    fn daily_before(&self) -> Option<&Item> {
         let holds = |item: &&Item| {
             let last = item.source.seqs.map_or(0, |(_, last)| last);
-            let gone = self.reached.gone.iter().any(|(end, _)| *end == last);
+            let is_gone = self.reached.gone.iter().any(|(end, _)| *end == last);
             // Of turns that a crash took and that were written anew, only what was told since.
             let since = self.resumed.is_some_and(|open| open.turns.1 == last && item.at_ms >= open.at_ms);
-            item.kind == Kind::Daily && (!gone || since)
+            item.kind == Kind::Daily && (!is_gone || since)
         };
         let dailies: Vec<&Item> = self.written.iter().map(|written| &written.item).filter(holds).collect();
         let covers =
             |item: &Item, seq: u64| item.source.seqs.is_some_and(|(first, last)| first <= seq && seq <= last);
-        let told = |seq: u64| dailies.iter().any(|item| covers(item, seq));
-        let all = self.passage.said.iter().all(|said| told(said.seq));
-        let first = self.passage.said.first()?.seq;
+        let is_covered = |seq: u64| dailies.iter().any(|item| covers(item, seq));
+        let all = self.passage.user_turns.iter().all(|turn| is_covered(turn.seq));
+        let first = self.passage.user_turns.first()?.seq;
         dailies.iter().find(|item| all && covers(item, first)).copied()
     }
 
     /// Phase one: asks for a summary of the passage. Returns `None` if the extractor told of something else.
-    fn tell(&mut self, extractor: &mut dyn Extractor) -> std::result::Result<Option<String>, ExtractorError> {
+    fn summarise(
+        &mut self,
+        extractor: &mut dyn Extractor,
+    ) -> std::result::Result<Option<String>, ExtractorError> {
         let transcript = self.passage.transcript();
-        let said = extractor.daily(&transcript)?;
-        self.add_spent(said.spent);
-        if said.text.len() > ANSWER_BYTES_MAX {
+        let reply = extractor.daily(&transcript)?;
+        self.add_spent(reply.spent);
+        if reply.text.len() > ANSWER_BYTES_MAX {
             return Ok(None);
         }
-        let told = said.text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let fits = told.len() <= DAILY_BYTES_MAX && grounding::is_about(&told, &transcript);
-        Ok(fits.then_some(told))
+        let summary = reply.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let fits = summary.len() <= DAILY_BYTES_MAX && grounding::is_about(&summary, &transcript);
+        Ok(fits.then_some(summary))
     }
 
-    fn write_daily(&mut self, by: &Consolidator, told: Option<String>) -> Result<()> {
-        let by_model = told.is_some();
-        let told = told.unwrap_or_else(|| {
-            let told = self.passage.told.iter();
-            let lines: Vec<_> = told.map(|(seq, who, text)| (*seq, who.as_str(), text.as_str())).collect();
+    fn write_daily(&mut self, consolidator: &Consolidator, summary: Option<String>) -> Result<()> {
+        let by_model = summary.is_some();
+        let summary = summary.unwrap_or_else(|| {
+            let turns = self.passage.lines.iter();
+            let lines: Vec<_> = turns.map(|(seq, who, text)| (*seq, who.as_str(), text.as_str())).collect();
             extracted(&lines, DAILY_TOKENS).split_whitespace().collect::<Vec<_>>().join(" ")
         });
-        let (Some(first), Some((seq, quote))) = (self.passage.said.first(), self.plain_quote()) else {
+        let (Some(first), Some((seq, quote))) = (self.passage.user_turns.first(), self.plain_quote()) else {
             return Ok(());
         };
-        let told = crate::redact(told.trim()).into_owned();
-        let told = if told.is_empty() { quote.clone() } else { told };
+        let summary = crate::redact(summary.trim()).into_owned();
+        let summary = if summary.is_empty() { quote.clone() } else { summary };
         let minute =
             self.passage.ts.get(..MINUTE_CHARS).filter(|_| clock::parse_ms(&self.passage.ts).is_some());
-        let content = minute.map(|minute| format!("{} {told}", minute.replacen('T', " ", 1))).unwrap_or(told);
+        let content =
+            minute.map(|minute| format!("{} {summary}", minute.replacen('T', " ", 1))).unwrap_or(summary);
         // From where the user first speaks on: whoever looks for the quote finds it there.
         let mut source = self.source(Some(quote.clone()), Some((first.seq, self.passage.turns.1)));
         source.model = by_model.then(|| self.model.clone());
         let mut learned = LearnedItem { id: None, kind: Kind::Daily, content, quote, seq, replaces: None };
         if !self.rules.dry_run {
             let item = NewItem::new(Kind::Daily, learned.content.clone()).from(source);
-            learned.id = Some(by.of.store.memory()?.add(&item)?.id);
+            learned.id = Some(consolidator.of.store.memory()?.add(&item)?.id);
         }
         self.done.daily = Some(learned);
         Ok(())
@@ -221,9 +231,9 @@ impl<'a> StepRun<'a> {
     fn plain_quote(&self) -> Option<(u64, String)> {
         let mut sentences = self
             .passage
-            .said
+            .user_turns
             .iter()
-            .flat_map(|said| said.sentences.iter().map(|sentence| (said.seq, sentence.text.as_str())));
+            .flat_map(|turn| turn.sentences.iter().map(|sentence| (turn.seq, sentence.text.as_str())));
         sentences.find_map(|(seq, text)| {
             let (mut pieces, mut from) = (Vec::new(), 0);
             for secret in crate::secrets(text) {
@@ -244,26 +254,26 @@ impl<'a> StepRun<'a> {
         extractor: &mut dyn Extractor,
     ) -> std::result::Result<Option<Vec<Claim>>, ExtractorError> {
         let evidence = self.passage.evidence();
-        let said = extractor.facts(&evidence, None)?;
-        self.add_spent(said.spent);
-        let wrong = match extractor::claims(&said.text) {
+        let reply = extractor.facts(&evidence, None)?;
+        self.add_spent(reply.spent);
+        let wrong = match extractor::claims(&reply.text) {
             Ok(claims) => return Ok(Some(claims)),
             Err(wrong) => wrong,
         };
-        let before = &said.text[..said.text.floor_char_boundary(COMPLAINT_BYTES_MAX)];
+        let before = &reply.text[..reply.text.floor_char_boundary(COMPLAINT_BYTES_MAX)];
         let repaired = extractor.facts(&evidence, Some((before, wrong)))?;
         self.add_spent(repaired.spent);
         Ok(extractor::claims(&repaired.text).ok())
     }
 
-    fn learn(&mut self, by: &Consolidator, grounded: GroundedClaim) -> Result<()> {
+    fn learn(&mut self, consolidator: &Consolidator, grounded: GroundedClaim) -> Result<()> {
         let GroundedClaim { kind, content, quote, seq, ts, nth } = grounded;
         let mut learned = LearnedItem { id: None, kind, content, quote, seq, replaces: None };
         if self.learned.contains(&(seq, nth)) {
             self.done.refused.push((Refusal::Known, learned.quote));
             return Ok(());
         }
-        let (memory, inbox) = (by.of.store.memory()?, by.of.store.inbox()?);
+        let (memory, inbox) = (consolidator.of.store.memory()?, consolidator.of.store.inbox()?);
         if let Some(WrittenItem { item, is_proposed }) = self.learned_before(&learned) {
             // By a step that was cut off, perhaps by a sync that failed.
             let (learned, is_proposed) = (learned_of(item), *is_proposed);
@@ -307,8 +317,8 @@ impl<'a> StepRun<'a> {
 
     /// Finds the item that the same extractor made of the same words before it was cut off.
     fn learned_before(&self, learned: &LearnedItem) -> Option<&WrittenItem> {
-        let ours = |written: &&WrittenItem| written.item.source.prompt.as_deref() == Some(self.prompt);
-        self.of_the_same_words(learned).find(ours)
+        let is_ours = |written: &&WrittenItem| written.item.source.prompt.as_deref() == Some(self.prompt);
+        self.of_the_same_words(learned).find(is_ours)
     }
 
     /// Returns true if these words were remembered once: an item that a person forgot, or that was replaced, does not
@@ -397,8 +407,8 @@ impl MemoryMatches {
             if here && item.source.seqs > source.seqs {
                 return Ok(true);
             }
-            let said = memory.said_at(&item.source)?;
-            if said.as_deref().and_then(clock::parse_ms).is_some_and(|other| other > ms) {
+            let said_at = memory.said_at(&item.source)?;
+            if said_at.as_deref().and_then(clock::parse_ms).is_some_and(|other| other > ms) {
                 return Ok(true);
             }
         }

@@ -146,8 +146,8 @@ impl Session {
         summariser: Option<&mut dyn Summariser>,
     ) -> Result<Option<CompactedContext>> {
         let Some(part) = self.take_part()? else { return Ok(None) };
-        let setting = part.setting().map(|(setting, _)| setting);
-        let planner = CompactionPlanner { part: &part, setting: setting.as_ref(), tokens };
+        let config = part.prompt_config().map(|(config, _)| config);
+        let planner = CompactionPlanner { part: &part, config: config.as_ref(), tokens };
         let record = plan_record(&planner, limits, asked, summariser);
         self.keep_part(part);
         let Some((body, compacted)) = record? else { return Ok(None) };
@@ -240,7 +240,7 @@ type Attempt<T> = std::result::Result<T, String>;
 
 pub(super) struct CompactionPlanner<'a> {
     pub(super) part: &'a Part,
-    pub(super) setting: Option<&'a PromptConfig>,
+    pub(super) config: Option<&'a PromptConfig>,
     pub(super) tokens: Tokens,
 }
 
@@ -248,14 +248,15 @@ impl CompactionPlanner<'_> {
     pub(super) fn render(&self, compaction: Option<&Compaction>) -> Context {
         let from = compaction.map_or(0, |compaction| compaction.kept_from);
         let pinned = compaction.map_or(&[][..], |compaction| &compaction.pinned);
-        let kept = |held: &&ContextRecord| held.seq().is_none_or(|seq| seq >= from || pinned.contains(&seq));
-        let held: Vec<ContextRecord> = self.part.held.iter().filter(kept).cloned().collect();
-        render::render(held, compaction, self.setting, self.tokens)
+        let is_shown =
+            |record: &&ContextRecord| record.seq().is_none_or(|seq| seq >= from || pinned.contains(&seq));
+        let records: Vec<ContextRecord> = self.part.records.iter().filter(is_shown).cloned().collect();
+        render::render(records, compaction, self.config, self.tokens)
     }
 
     fn turns(&self) -> impl DoubleEndedIterator<Item = &ContextTurn> {
-        self.part.held.iter().filter_map(|held| match held {
-            ContextRecord::Turn(said) => Some(said),
+        self.part.records.iter().filter_map(|record| match record {
+            ContextRecord::Turn(turn) => Some(turn),
             _ => None,
         })
     }
@@ -285,7 +286,8 @@ impl CompactionPlanner<'_> {
     ) -> Option<(CompactionMethod, CompactionPlan)> {
         let pruned = self.pruned();
         let base = self.part.compaction.clone().unwrap_or_default();
-        let context_seq = self.part.held.iter().rev().find_map(ContextRecord::setting).map(|noted| noted.seq);
+        let context_seq =
+            self.part.records.iter().rev().find_map(ContextRecord::prompt_config).map(|config| config.seq);
         let base = Compaction { pruned, context_seq: context_seq.or(base.context_seq), ..base };
         let mut attempt = |way: CompactionMethod, plan: Attempt<CompactionPlan>| {
             let fits = plan.and_then(|plan| self.fits(&plan.compaction, before, target).map(|()| plan));
@@ -298,8 +300,8 @@ impl CompactionPlanner<'_> {
             return Some(plan);
         }
         let cut = self.cut(&base, target)?;
-        let kept = self.render(Some(&cut)).tokens;
-        let (room, replaced) = (target.max_tokens.saturating_sub(kept), before.saturating_sub(kept));
+        let rest = self.render(Some(&cut)).tokens;
+        let (room, replaced) = (target.max_tokens.saturating_sub(rest), before.saturating_sub(rest));
         let budget = room.min(replaced / SUMMARY_PART).max(SUMMARY_TOKENS_MIN);
         let with = |summary: String| Compaction { summary, ..cut.clone() };
         if let Some(summariser) = summariser {
@@ -339,10 +341,10 @@ impl CompactionPlanner<'_> {
     fn pruned(&self) -> Vec<u64> {
         let before = self.part.compaction.iter().flat_map(|compaction| compaction.pruned.iter().copied());
         let mut pruned: HashSet<u64> = before.collect();
-        let results: Vec<&ContextTurn> = self.turns().filter(|said| said.answers.is_some()).collect();
-        for said in results.iter().rev().skip(RESULTS_KEPT) {
-            if !is_skill(said) && said.content.len() > PRUNE_BYTES_MIN {
-                pruned.insert(said.seq);
+        let results: Vec<&ContextTurn> = self.turns().filter(|turn| turn.answers.is_some()).collect();
+        for turn in results.iter().rev().skip(RESULTS_KEPT) {
+            if !is_skill(turn) && turn.content.len() > PRUNE_BYTES_MIN {
+                pruned.insert(turn.seq);
             }
         }
         let mut pruned: Vec<u64> = pruned.into_iter().collect();
@@ -356,8 +358,8 @@ impl CompactionPlanner<'_> {
         let third = Limits { max_tokens: target.max_tokens / 3, max_messages: target.max_messages / 2 };
         let questions: Vec<u64> = self
             .turns()
-            .filter(|said| said.role == "user" && said.seq > base.kept_from)
-            .map(|said| said.seq)
+            .filter(|turn| turn.role == "user" && turn.seq > base.kept_from)
+            .map(|turn| turn.seq)
             .collect();
         let at = |kept_from: u64, pinned: Vec<u64>| Compaction {
             kept_from,
@@ -371,9 +373,9 @@ impl CompactionPlanner<'_> {
                 return Some(cut);
             }
         }
-        let last = self.turns().rfind(|said| said.role == "user").map(|said| said.seq);
-        let answers = self.turns().filter(|said| {
-            said.role == "assistant" && said.seq > base.kept_from && last.is_none_or(|last| said.seq > last)
+        let last = self.turns().rfind(|turn| turn.role == "user").map(|turn| turn.seq);
+        let answers = self.turns().filter(|turn| {
+            turn.role == "assistant" && turn.seq > base.kept_from && last.is_none_or(|last| turn.seq > last)
         });
         let mut best = questions.last().map(|seq| at(*seq, self.skills_before(*seq)));
         for answer in answers {
@@ -392,16 +394,16 @@ impl CompactionPlanner<'_> {
 
     /// Skills that were loaded stay as they are.
     fn skills_before(&self, seq: u64) -> Vec<u64> {
-        let loaded = self.turns().filter(|said| said.seq < seq && said.answers.is_some() && is_skill(said));
-        loaded.map(|said| said.seq).collect()
+        let loaded = self.turns().filter(|turn| turn.seq < seq && turn.answers.is_some() && is_skill(turn));
+        loaded.map(|turn| turn.seq).collect()
     }
 
     /// Returns the lines to sum up: the earlier summary, and what was said since.
     fn lines_before(&self, cut: &Compaction) -> Vec<Line<'_>> {
         let before = self.part.compaction.as_ref().map_or("", |compaction| &compaction.summary);
         let mut lines = vec![Line { seq: 0, role: "", text: before }];
-        let said = self.turns().filter(|said| said.seq < cut.kept_from && !cut.pinned.contains(&said.seq));
-        lines.extend(said.map(|said| Line { seq: said.seq, role: &said.role, text: &said.content }));
+        let turns = self.turns().filter(|turn| turn.seq < cut.kept_from && !cut.pinned.contains(&turn.seq));
+        lines.extend(turns.map(|turn| Line { seq: turn.seq, role: &turn.role, text: &turn.content }));
         lines.retain(|line| !line.text.is_empty());
         lines
     }
@@ -429,13 +431,13 @@ impl CompactionPlanner<'_> {
         let mut summary =
             self.part.compaction.as_ref().map_or_else(String::new, |before| before.summary.clone());
         let lines = self.lines_before(cut);
-        let said: Vec<String> = lines
+        let texts: Vec<String> = lines
             .iter()
             .filter(|line| line.seq > 0)
             .map(|line| format!("#{} {}: {}\n", line.seq, line.role, clipped(line.text, line.role)))
             .collect();
         let room = summariser.max_input().saturating_sub(budget + PROMPT_TOKENS).max(PIECE_TOKENS_MIN);
-        let pieces = pieces(&said, room, self.tokens);
+        let pieces = pieces(&texts, room, self.tokens);
         let way = if pieces.len() > 1 { CompactionMethod::Chunks } else { CompactionMethod::Model };
         if pieces.len() > PIECES_MAX {
             return (way, Err(format!("it would take {} calls", pieces.len())));
@@ -452,14 +454,14 @@ impl CompactionPlanner<'_> {
 }
 
 /// Returns true if a tool that loads skills gave this.
-fn is_skill(said: &ContextTurn) -> bool {
-    said.name.as_deref().is_some_and(|name| name.contains("skill"))
+fn is_skill(turn: &ContextTurn) -> bool {
+    turn.name.as_deref().is_some_and(|name| name.contains("skill"))
 }
 
 /// Joins lines into pieces of at most `room` tokens.
-fn pieces(said: &[String], room: u64, tokens: Tokens) -> Vec<String> {
+fn pieces(lines: &[String], room: u64, tokens: Tokens) -> Vec<String> {
     let (mut pieces, mut piece, mut used) = (Vec::new(), String::new(), 0);
-    for line in said {
+    for line in lines {
         let cost = tokens.count(line);
         if used + cost > room && !piece.is_empty() {
             pieces.push(std::mem::take(&mut piece));

@@ -24,7 +24,7 @@ use crate::tokens::Tokens;
 #[derive(Debug, Default)]
 pub(super) struct Part {
     /// Records and gaps from where the part begins, in order. Turns that the compaction pins come first.
-    pub(super) held: Vec<ContextRecord>,
+    pub(super) records: Vec<ContextRecord>,
     /// The compaction in force.
     pub(super) compaction: Option<Compaction>,
     /// The last record that counts.
@@ -41,8 +41,8 @@ pub(super) struct Part {
 }
 
 /// The records read from a session.
-struct RecordRange {
-    held: Vec<ContextRecord>,
+struct ReadRecords {
+    records: Vec<ContextRecord>,
     /// The number of turns in it.
     turns: u64,
     end: u64,
@@ -62,29 +62,29 @@ impl Part {
         let mut count = TAIL_TURNS;
         let mut reader = store.read(at, Start::Tail { count, before })?;
         loop {
-            let mut read = RecordRange::read(&mut reader, upto)?;
+            let mut read = ReadRecords::read(&mut reader, upto)?;
             // Fewer turns than were asked for: there are no others.
             let is_whole = read.turns < count;
-            if let Some(compaction) = in_force(&read.held) {
+            if let Some(compaction) = in_force(&read.records) {
                 let from = compaction.kept_from;
-                let is_before = |held: &ContextRecord| held.seq().is_some_and(|seq| seq < from);
-                if !is_whole && !read.held.iter().any(is_before) {
+                let is_before = |record: &ContextRecord| record.seq().is_some_and(|seq| seq < from);
+                if !is_whole && !read.records.iter().any(is_before) {
                     reader.restart(store, at, Start::Seq(from.max(1)))?;
-                    read = RecordRange::read(&mut reader, upto)?;
+                    read = ReadRecords::read(&mut reader, upto)?;
                 }
                 let mut part = Part::of(read);
                 let mut pinned = Vec::new();
                 for seq in &compaction.pinned {
-                    if let Some(held) = part.record(*seq) {
-                        pinned.push(held.clone());
+                    if let Some(record) = part.record(*seq) {
+                        pinned.push(record.clone());
                     } else {
                         reader.restart(store, at, Start::Seq(*seq))?;
-                        pinned.extend(RecordRange::read(&mut reader, Some(*seq))?.held);
+                        pinned.extend(ReadRecords::read(&mut reader, Some(*seq))?.records);
                     }
                 }
-                part.remember_settings(compaction.context_seq);
-                part.held.retain(|held| !is_before(held));
-                part.held.splice(0..0, pinned);
+                part.remember_prompt_configs(compaction.context_seq);
+                part.records.retain(|record| !is_before(record));
+                part.records.splice(0..0, pinned);
                 part.compaction = Some(compaction);
                 part.look_up(&mut reader, store, at)?;
                 return Ok(part);
@@ -102,10 +102,10 @@ impl Part {
     /// Reads the last turns and no more, whatever was compacted; but nothing that is summed up.
     pub(super) fn read_last(store: &Store, at: &StreamId, turns: u64) -> Result<Part> {
         let mut reader = store.read(at, Start::Tail { count: turns, before: None })?;
-        let mut part = Part::of(RecordRange::read(&mut reader, None)?);
-        if let Some(compaction) = in_force(&part.held) {
-            part.remember_settings(compaction.context_seq);
-            part.held.retain(|held| held.seq().is_none_or(|seq| seq >= compaction.kept_from));
+        let mut part = Part::of(ReadRecords::read(&mut reader, None)?);
+        if let Some(compaction) = in_force(&part.records) {
+            part.remember_prompt_configs(compaction.context_seq);
+            part.records.retain(|record| record.seq().is_none_or(|seq| seq >= compaction.kept_from));
             part.compaction = Some(compaction);
         }
         // Whatever else is looked up for it is of this very session, though another may have taken its place since.
@@ -114,30 +114,31 @@ impl Part {
         Ok(part)
     }
 
-    fn of(read: RecordRange) -> Part {
-        let RecordRange { held, end, is_torn, .. } = read;
-        let last_seq = held.iter().rev().find_map(ContextRecord::seq).unwrap_or(0);
-        Part { held, last_seq, end, is_torn, ..Part::default() }
+    fn of(read: ReadRecords) -> Part {
+        let ReadRecords { records, end, is_torn, .. } = read;
+        let last_seq = records.iter().rev().find_map(ContextRecord::seq).unwrap_or(0);
+        Part { records, last_seq, end, is_torn, ..Part::default() }
     }
 
     /// Adds a record that was appended to the session, and leaves out what a compaction sums up. Returns `None` if the
     /// context now needs records that are not in the part.
     pub(super) fn with_appended(mut self, entry: &Entry<'_>) -> Option<Part> {
         self.end = entry.seq;
-        let Some(held) = ContextRecord::of(entry) else { return Some(self) };
-        match &held {
+        let Some(record) = ContextRecord::of(entry) else { return Some(self) };
+        match &record {
             ContextRecord::Compaction(compaction) => self.cut(compaction)?,
             ContextRecord::Undo(target)
-                if self.compaction.as_ref().is_some_and(|force| force.seq == *target) =>
+                if self.compaction.as_ref().is_some_and(|current| current.seq == *target) =>
             {
                 return None;
             }
             _ => {}
         }
-        self.last_seq = held.seq().unwrap_or(self.last_seq);
-        let is_about_settings = matches!(held, ContextRecord::Compaction(_) | ContextRecord::PromptConfig(_));
-        self.held.push(held);
-        (!is_about_settings || self.missing().is_none()).then_some(self)
+        self.last_seq = record.seq().unwrap_or(self.last_seq);
+        let is_about_prompt_config =
+            matches!(record, ContextRecord::Compaction(_) | ContextRecord::PromptConfig(_));
+        self.records.push(record);
+        (!is_about_prompt_config || self.missing().is_none()).then_some(self)
     }
 
     /// Lets the part begin where a compaction says. Returns `None` if it began later, or lacks a turn that is pinned.
@@ -148,34 +149,34 @@ impl Part {
         }
         let pinned = compaction.pinned.iter().map(|seq| self.record(*seq).cloned());
         let pinned: Vec<ContextRecord> = pinned.collect::<Option<_>>()?;
-        self.remember_settings(compaction.context_seq);
-        self.held.retain(|held| held.seq().is_some_and(|seq| seq >= from));
-        self.held.splice(0..0, pinned);
+        self.remember_prompt_configs(compaction.context_seq);
+        self.records.retain(|record| record.seq().is_some_and(|seq| seq >= from));
+        self.records.splice(0..0, pinned);
         self.compaction = Some(compaction.clone());
         Some(())
     }
 
     fn record(&self, seq: u64) -> Option<&ContextRecord> {
-        self.held.iter().find(|held| held.seq() == Some(seq))
+        self.records.iter().find(|record| record.seq() == Some(seq))
     }
 
     /// Lists the settings that are known, in order.
-    fn settings(&self) -> impl Iterator<Item = &PromptConfigRecord> {
-        let earlier = self.earlier.iter().filter_map(|(_, noted)| noted.as_ref());
-        earlier.chain(self.held.iter().filter_map(ContextRecord::setting))
+    fn prompt_configs(&self) -> impl Iterator<Item = &PromptConfigRecord> {
+        let earlier = self.earlier.iter().filter_map(|(_, config)| config.as_ref());
+        earlier.chain(self.records.iter().filter_map(ContextRecord::prompt_config))
     }
 
     /// Keeps the setting of this number, and the texts that the last setting refers to, before the part is cut.
-    fn remember_settings(&mut self, context_seq: Option<u64>) {
+    fn remember_prompt_configs(&mut self, context_seq: Option<u64>) {
         let references: Vec<(u64, &'static str)> =
-            self.settings().last().map(PromptConfigRecord::references).into_iter().flatten().collect();
+            self.prompt_configs().last().map(PromptConfigRecord::references).into_iter().flatten().collect();
         for (seq, what) in references {
             if self.has_looked_up(seq, what) {
                 let text = self.text(seq, what).map(str::to_owned);
                 self.texts.insert((seq, what), text);
             }
         }
-        let named = self.settings().find(|noted| Some(noted.seq) == context_seq);
+        let named = self.prompt_configs().find(|config| Some(config.seq) == context_seq);
         if let Some(named) = named.cloned() {
             self.earlier = Some((named.seq, Some(named)));
         }
@@ -183,20 +184,20 @@ impl Part {
 
     /// Returns a text to which a setting refers, or `None` if it is not there or was not looked up.
     fn text(&self, seq: u64, what: &'static str) -> Option<&str> {
-        match self.settings().find(|noted| noted.seq == seq) {
-            Some(noted) => noted.text(what),
+        match self.prompt_configs().find(|config| config.seq == seq) {
+            Some(config) => config.text(what),
             None => self.texts.get(&(seq, what))?.as_deref(),
         }
     }
 
     /// Returns whether a text to which a setting refers needs no looking up, whether it is there or not.
     fn has_looked_up(&self, seq: u64, what: &'static str) -> bool {
-        self.settings().any(|noted| noted.seq == seq) || self.texts.contains_key(&(seq, what))
+        self.prompt_configs().any(|config| config.seq == seq) || self.texts.contains_key(&(seq, what))
     }
 
     /// Returns the last `context` record that counts, or `None` if there is none.
-    pub(super) fn noted(&self) -> Option<&PromptConfigRecord> {
-        let last = self.held.iter().rev().find_map(ContextRecord::setting);
+    pub(super) fn last_prompt_config(&self) -> Option<&PromptConfigRecord> {
+        let last = self.records.iter().rev().find_map(ContextRecord::prompt_config);
         // What was noted before the part begins may still hold.
         last.or_else(|| {
             let seq = self.compaction.as_ref()?.context_seq?;
@@ -207,13 +208,13 @@ impl Part {
     /// Returns what a context still lacks: the number of a record before the part, and the text that is wanted of it;
     /// without a text, all of it.
     fn missing(&self) -> Option<(u64, Option<&'static str>)> {
-        if !self.held.iter().any(|held| held.setting().is_some())
+        if !self.records.iter().any(|record| record.prompt_config().is_some())
             && let Some(seq) = self.compaction.as_ref().and_then(|compaction| compaction.context_seq)
             && self.earlier.as_ref().is_none_or(|(of, _)| *of != seq)
         {
             return Some((seq, None));
         }
-        let mut references = self.noted()?.references();
+        let mut references = self.last_prompt_config()?.references();
         references.find(|(seq, what)| !self.has_looked_up(*seq, what)).map(|(seq, what)| (seq, Some(what)))
     }
 
@@ -223,8 +224,9 @@ impl Part {
             reader.restart(store, at, Start::Seq(seq))?;
             match what {
                 None => {
-                    let held = RecordRange::read(reader, Some(seq))?.held;
-                    self.earlier = Some((seq, held.iter().find_map(ContextRecord::setting).cloned()));
+                    let records = ReadRecords::read(reader, Some(seq))?.records;
+                    self.earlier =
+                        Some((seq, records.iter().find_map(ContextRecord::prompt_config).cloned()));
                 }
                 Some(what) => {
                     let text = text_in(reader, seq, what)?;
@@ -236,55 +238,55 @@ impl Part {
     }
 
     /// Returns what is sent besides the turns, with the texts that are not where they should be.
-    pub(super) fn setting(&self) -> Option<(PromptConfig, Vec<PromptConfigError>)> {
-        let resolve = |noted: &PromptConfigRecord| {
-            noted.resolved(&mut |seq, what| self.text(seq, what).map(str::to_owned))
+    pub(super) fn prompt_config(&self) -> Option<(PromptConfig, Vec<PromptConfigError>)> {
+        let resolve = |config: &PromptConfigRecord| {
+            config.resolved(&mut |seq, what| self.text(seq, what).map(str::to_owned))
         };
-        self.noted().map(resolve)
+        self.last_prompt_config().map(resolve)
     }
 
     /// Makes the context, and names the texts that are not where they should be: each is counted as a gap.
     pub(super) fn into_context(mut self, tokens: Tokens) -> (Context, Vec<PromptConfigError>) {
-        let setting = self.setting();
-        let held = std::mem::take(&mut self.held);
-        self.render(held, setting, tokens)
+        let config = self.prompt_config();
+        let records = std::mem::take(&mut self.records);
+        self.render(records, config, tokens)
     }
 
     /// Makes the context as [`Part::into_context`] does, of a part that is used again.
     pub(super) fn context(&self, tokens: Tokens) -> Context {
-        self.render(self.held.clone(), self.setting(), tokens).0
+        self.render(self.records.clone(), self.prompt_config(), tokens).0
     }
 
     fn render(
         &self,
-        held: Vec<ContextRecord>,
-        setting: Option<(PromptConfig, Vec<PromptConfigError>)>,
+        records: Vec<ContextRecord>,
+        config: Option<(PromptConfig, Vec<PromptConfigError>)>,
         tokens: Tokens,
     ) -> (Context, Vec<PromptConfigError>) {
-        let (setting, missing) = setting.unzip();
+        let (config, missing) = config.unzip();
         let missing = missing.unwrap_or_default();
-        let mut context = render::render(held, self.compaction.as_ref(), setting.as_ref(), tokens);
+        let mut context = render::render(records, self.compaction.as_ref(), config.as_ref(), tokens);
         context.last_seq = self.last_seq;
         context.gaps += missing.len() as u64;
         (context, missing)
     }
 }
 
-impl RecordRange {
+impl ReadRecords {
     /// Reads to the end, or up to and with the record `upto`.
-    fn read(reader: &mut Reader, upto: Option<u64>) -> Result<RecordRange> {
-        let held = Vec::with_capacity(TAIL_TURNS as usize);
-        let mut read = RecordRange { held, turns: 0, end: 0, is_torn: false };
+    fn read(reader: &mut Reader, upto: Option<u64>) -> Result<ReadRecords> {
+        let records = Vec::with_capacity(TAIL_TURNS as usize);
+        let mut read = ReadRecords { records, turns: 0, end: 0, is_torn: false };
         while let Some(item) = reader.next()? {
             match item {
-                LogItem::Damage(damage) => read.held.push(ContextRecord::Gap(damage)),
+                LogItem::Damage(damage) => read.records.push(ContextRecord::Gap(damage)),
                 LogItem::Entry(entry) if upto.is_some_and(|upto| entry.seq > upto) => break,
                 LogItem::Entry(entry) => {
                     let one = ContextRecord::of(&entry);
                     read.turns += u64::from(matches!(one, Some(ContextRecord::Turn(_))));
                     // The header of a fork stands behind the records of its parent.
                     read.end = read.end.max(entry.seq);
-                    read.held.extend(one);
+                    read.records.extend(one);
                 }
             }
         }
@@ -295,14 +297,14 @@ impl RecordRange {
 
 /// Reads the record of a number, with damage in its place.
 pub(super) fn read_one(store: &Store, at: &StreamId, seq: u64) -> Result<Vec<ContextRecord>> {
-    Ok(RecordRange::read(&mut store.read(at, Start::Seq(seq))?, Some(seq))?.held)
+    Ok(ReadRecords::read(&mut store.read(at, Start::Seq(seq))?, Some(seq))?.records)
 }
 
 /// Returns the newest compaction that was not undone.
-fn in_force(held: &[ContextRecord]) -> Option<Compaction> {
+fn in_force(records: &[ContextRecord]) -> Option<Compaction> {
     let mut undone = HashSet::new();
-    for held in held.iter().rev() {
-        match held {
+    for record in records.iter().rev() {
+        match record {
             ContextRecord::Undo(target) => {
                 undone.insert(*target);
             }
@@ -369,9 +371,10 @@ impl Session {
     /// Keeps a part, unless it cannot be carried on by what is appended.
     pub(super) fn keep_part(&mut self, part: Part) {
         let next_seq = self.next_seq();
-        let is_sound = !part.is_torn && !part.held.iter().any(|held| matches!(held, ContextRecord::Gap(_)));
+        let is_sound =
+            !part.is_torn && !part.records.iter().any(|record| matches!(record, ContextRecord::Gap(_)));
         let is_current = part.end.checked_add(1) == Some(next_seq);
-        let bytes: usize = part.held.iter().map(ContextRecord::bytes).sum();
+        let bytes: usize = part.records.iter().map(ContextRecord::bytes).sum();
         self.tail = (is_sound && is_current && bytes <= BYTES_MAX).then_some(Tail { part, next_seq });
     }
 }
@@ -427,22 +430,22 @@ mod tests {
                 session.append(turn("assistant", "").json("tool_calls", &calls).unwrap()).unwrap();
                 if rng.chance(4, 5) {
                     let name = if rng.chance(1, 4) { "load_skill" } else { "cat" };
-                    let said = turn("tool", text(rng, "some output of a tool"));
+                    let output = turn("tool", text(rng, "some output of a tool"));
                     let id = format!("c{last}");
-                    session.append(said.string("tool_call_id", &id).string("name", name)).unwrap();
+                    session.append(output.string("tool_call_id", &id).string("name", name)).unwrap();
                 }
             }
             7 => drop(session.append(body(r#"{"kind":"title","title":"on tea"}"#)).unwrap()),
             8 => drop(session.append(body(r#"{"kind":"compaction","kept_from":99999}"#)).unwrap()),
             9 | 10 => {
-                let setting = PromptConfig {
+                let config = PromptConfig {
                     system: long(rng.below(3)),
                     tools: long(rng.below(2)),
                     memory: long(rng.below(4)),
                     memory_ids: vec![rng.below(2)],
                     ..PromptConfig::default()
                 };
-                session.set_context(&setting).unwrap();
+                session.set_context(&config).unwrap();
             }
             11 => drop(session.compact(TOKENS(), LIMITS, rng.chance(1, 2), None)),
             12 => {
@@ -512,8 +515,8 @@ mod tests {
         assert!(session.tail.is_none(), "the record got another number");
         compare(&mut session, "written around");
         let context = session.context(TOKENS()).unwrap();
-        let said: Vec<&str> = context.messages.iter().map(|message| message.content.as_str()).collect();
-        assert!(said.contains(&"2") && said.contains(&"3"), "{said:?}");
+        let texts: Vec<&str> = context.messages.iter().map(|message| message.content.as_str()).collect();
+        assert!(texts.contains(&"2") && texts.contains(&"3"), "{texts:?}");
         assert!(session.tail.is_some());
     }
 

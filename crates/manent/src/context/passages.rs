@@ -36,11 +36,11 @@ pub struct PassageReader {
     ahead: Option<WindowEntry>,
     /// Compactions that were not undone.
     compactions: Vec<Compaction>,
-    noted: Option<PromptConfigRecord>,
+    config_record: Option<PromptConfigRecord>,
     /// The last record that shapes a context.
     shaped: u64,
     /// The texts of the setting whose record has this number.
-    setting: Option<(u64, PromptConfig, bool)>,
+    config: Option<(u64, PromptConfig, bool)>,
     bytes_max: usize,
 }
 
@@ -106,9 +106,9 @@ impl PassageReader {
             seen: 0,
             ahead: None,
             compactions: Vec::new(),
-            noted: None,
+            config_record: None,
             shaped: 0,
-            setting: None,
+            config: None,
             bytes_max,
         })
     }
@@ -135,19 +135,19 @@ impl PassageReader {
             compaction
         });
         let begin = compaction.as_ref().map_or(first, |compaction| first.max(compaction.kept_from));
-        let mut held = Vec::new();
+        let mut records = Vec::new();
         for seq in compaction.iter().flat_map(|compaction| &compaction.pinned) {
-            held.extend(read_one(&self.store, &self.at, *seq)?);
+            records.extend(read_one(&self.store, &self.at, *seq)?);
         }
-        self.take(begin, last, &mut held)?;
+        self.take(begin, last, &mut records)?;
         self.resolve()?;
-        let setting = match &self.setting {
+        let config = match &self.config {
             Some((_, _, false)) => return Err(PassageError::Damaged),
-            Some((_, setting, true)) => Some(setting),
+            Some((_, config, true)) => Some(config),
             None => None,
         };
-        let memory_ids = setting.map(|setting| setting.memory_ids.clone()).unwrap_or_default();
-        let context = render::render(held, compaction.as_ref(), setting, Tokens::new(Counting::Estimate));
+        let memory_ids = config.map(|config| config.memory_ids.clone()).unwrap_or_default();
+        let context = render::render(records, compaction.as_ref(), config, Tokens::new(Counting::Estimate));
         if context.gaps > 0 { Err(PassageError::Damaged) } else { Ok(PassagePrompt { context, memory_ids }) }
     }
 
@@ -157,9 +157,9 @@ impl PassageReader {
             self.rewind()?;
         }
         self.go_to(last)?;
-        let mut held = Vec::new();
-        self.take(first, last, &mut held)?;
-        let context = render::render(held, None, None, Tokens::new(Counting::Estimate));
+        let mut records = Vec::new();
+        self.take(first, last, &mut records)?;
+        let context = render::render(records, None, None, Tokens::new(Counting::Estimate));
         if context.gaps > 0 { Err(PassageError::Damaged) } else { Ok(context.messages) }
     }
 
@@ -169,7 +169,7 @@ impl PassageReader {
     }
 
     /// Copies what the window holds of a passage.
-    fn take(&self, first: u64, last: u64, held: &mut Vec<ContextRecord>) -> PassageResult<()> {
+    fn take(&self, first: u64, last: u64, records: &mut Vec<ContextRecord>) -> PassageResult<()> {
         if first <= self.forgotten {
             return Err(PassageError::TooLong);
         }
@@ -183,7 +183,7 @@ impl PassageReader {
             // Damage behind the last record is none of the passage.
             if !(entry.is_gap() && entry.seq == last) {
                 bytes += entry.bytes;
-                held.push(entry.record.clone().ok_or(PassageError::TooLong)?);
+                records.push(entry.record.clone().ok_or(PassageError::TooLong)?);
             }
         }
         if bytes > self.bytes_max { Err(PassageError::TooLong) } else { Ok(()) }
@@ -227,7 +227,7 @@ impl PassageReader {
             Some(ContextRecord::Undo(target)) => {
                 self.compactions.retain(|compaction| compaction.seq != *target);
             }
-            Some(ContextRecord::PromptConfig(noted)) => self.noted = Some(noted.clone()),
+            Some(ContextRecord::PromptConfig(record)) => self.config_record = Some(record.clone()),
             _ => self.shaped = shaped,
         }
         self.window_bytes += entry.bytes;
@@ -243,21 +243,21 @@ impl PassageReader {
 
     /// Fetches the texts of the setting that holds now, if that was not done.
     fn resolve(&mut self) -> Result<()> {
-        let Some(noted) = &self.noted else {
-            self.setting = None;
+        let Some(record) = &self.config_record else {
+            self.config = None;
             return Ok(());
         };
-        if self.setting.as_ref().is_none_or(|(seq, ..)| *seq != noted.seq) {
+        if self.config.as_ref().is_none_or(|(seq, ..)| *seq != record.seq) {
             let mut texts = Vec::new();
-            for (seq, what) in noted.references() {
+            for (seq, what) in record.references() {
                 let mut reader = self.store.read(&self.at, Start::Seq(seq))?;
                 texts.push(((seq, what), text_in(&mut reader, seq, what)?));
             }
-            let (setting, missing) = noted.resolved(&mut |seq, what| {
-                let known = texts.iter().find(|(of, _)| *of == (seq, what));
-                known.and_then(|(_, text)| text.clone())
+            let (config, missing) = record.resolved(&mut |seq, what| {
+                let found = texts.iter().find(|(of, _)| *of == (seq, what));
+                found.and_then(|(_, text)| text.clone())
             });
-            self.setting = Some((noted.seq, setting, missing.is_empty()));
+            self.config = Some((record.seq, config, missing.is_empty()));
         }
         Ok(())
     }

@@ -93,9 +93,9 @@ impl ContextRecord {
 
     pub(super) fn seq(&self) -> Option<u64> {
         match self {
-            ContextRecord::Turn(said) => Some(said.seq),
+            ContextRecord::Turn(turn) => Some(turn.seq),
             ContextRecord::Compaction(compaction) => Some(compaction.seq),
-            ContextRecord::PromptConfig(noted) => Some(noted.seq),
+            ContextRecord::PromptConfig(config) => Some(config.seq),
             ContextRecord::Other(seq) => Some(*seq),
             ContextRecord::Undo(_) | ContextRecord::Gap(_) => None,
         }
@@ -104,21 +104,21 @@ impl ContextRecord {
     /// Returns about how much memory it takes, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let texts = match self {
-            ContextRecord::Turn(said) => {
-                said.content.len() + said.calls.as_ref().map_or(0, |(json, _)| json.len())
+            ContextRecord::Turn(turn) => {
+                turn.content.len() + turn.calls.as_ref().map_or(0, |(json, _)| json.len())
             }
             ContextRecord::Compaction(compaction) => compaction.summary.len(),
-            ContextRecord::PromptConfig(noted) => {
-                TEXTS.iter().filter_map(|what| noted.text(what)).map(str::len).sum()
+            ContextRecord::PromptConfig(config) => {
+                TEXTS.iter().filter_map(|what| config.text(what)).map(str::len).sum()
             }
             ContextRecord::Undo(_) | ContextRecord::Gap(_) | ContextRecord::Other(_) => 0,
         };
         texts + size_of::<ContextRecord>()
     }
 
-    pub(super) fn setting(&self) -> Option<&PromptConfigRecord> {
+    pub(super) fn prompt_config(&self) -> Option<&PromptConfigRecord> {
         match self {
-            ContextRecord::PromptConfig(noted) => Some(noted),
+            ContextRecord::PromptConfig(config) => Some(config),
             _ => None,
         }
     }
@@ -126,8 +126,8 @@ impl ContextRecord {
 
 /// Nearly every role is one of four, which are not kept once more for every turn.
 fn shared(role: Cow<'_, str>) -> Cow<'static, str> {
-    match ROLES.into_iter().find(|known| *known == role) {
-        Some(known) => Cow::Borrowed(known),
+    match ROLES.into_iter().find(|shared| *shared == role) {
+        Some(shared) => Cow::Borrowed(shared),
         None => Cow::Owned(role.into_owned()),
     }
 }
@@ -293,13 +293,13 @@ impl PromptConfig {
         add_json(&mut body, "memory", &self.memory_ids);
         for (at, (text, name)) in self.texts().into_iter().zip(TEXTS).enumerate() {
             let Some(text) = text else { continue };
-            let known =
-                before.and_then(|before| before.place_of(at, text)).filter(|_| text.len() > SHORT_BYTES);
-            match known {
+            let recorded =
+                before.and_then(|before| before.seq_of_text(at, text)).filter(|_| text.len() > SHORT_BYTES);
+            match recorded {
                 Some(seq) => {
-                    let mut place = Body::new();
-                    place.number("at", seq).string("hash", &hash_of(text));
-                    body.object(name, &place);
+                    let mut reference = Body::new();
+                    reference.number("at", seq).string("hash", &hash_of(text));
+                    body.object(name, &reference);
                 }
                 None => {
                     body.string(name, text);
@@ -312,22 +312,22 @@ impl PromptConfig {
 
 impl PromptConfigRecord {
     /// The number of the record in which a text stands, if this setting has that very text.
-    fn place_of(&self, at: usize, text: &str) -> Option<u64> {
+    fn seq_of_text(&self, at: usize, text: &str) -> Option<u64> {
         match self.texts.get(at)?.as_ref()? {
             Text::Here(here) => (here == text).then_some(self.seq),
             Text::At { seq, hash } => (*hash == hash_of(text)).then_some(*seq),
         }
     }
 
-    fn is(&self, setting: &PromptConfig) -> bool {
+    fn equals(&self, config: &PromptConfig) -> bool {
         let same = |(at, text): (usize, Option<&String>)| match text {
-            Some(text) => self.place_of(at, text).is_some(),
+            Some(text) => self.seq_of_text(at, text).is_some(),
             None => self.texts[at].is_none(),
         };
-        self.memory_ids == setting.memory_ids
-            && self.model == setting.model
-            && self.protocol == setting.protocol
-            && setting.texts().into_iter().enumerate().all(same)
+        self.memory_ids == config.memory_ids
+            && self.model == config.model
+            && self.protocol == config.protocol
+            && config.texts().into_iter().enumerate().all(same)
     }
 }
 
@@ -335,18 +335,18 @@ impl Session {
     /// Notes what will be sent besides the turns, if that is not what the last note says. Returns `None` if it is.
     /// Called before each question to a model, with what was chosen from the memory just then, so that what is
     /// forgotten is not sent.
-    pub fn set_context(&mut self, setting: &PromptConfig) -> Result<Option<Receipt>> {
+    pub fn set_context(&mut self, config: &PromptConfig) -> Result<Option<Receipt>> {
         let mut before = None;
         if let Some(part) = self.take_part()? {
             // A text that cannot be read any more is written again.
-            let is_whole = part.setting().is_some_and(|(_, missing)| missing.is_empty());
-            before = part.noted().filter(|_| is_whole).cloned();
+            let is_whole = part.prompt_config().is_some_and(|(_, missing)| missing.is_empty());
+            before = part.last_prompt_config().filter(|_| is_whole).cloned();
             self.keep_part(part);
         }
-        if before.as_ref().is_some_and(|before| before.is(setting)) {
+        if before.as_ref().is_some_and(|before| before.equals(config)) {
             return Ok(None);
         }
-        self.append(setting.body(before.as_ref())).map(Some)
+        self.append(config.body(before.as_ref())).map(Some)
     }
 }
 

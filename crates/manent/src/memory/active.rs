@@ -105,7 +105,7 @@ impl ActiveItems {
         if let Some(id) = effect.id.filter(|id| *id <= ID_MAX && *id > self.highest_id) {
             (self.highest_id, self.lost_ids) = (id, 0);
         }
-        match (effect.deed, effect.id) {
+        match (effect.operation, effect.id) {
             (Operation::Remember(kind, replaced), Some(id)) => {
                 let slot = Slot {
                     id,
@@ -269,7 +269,7 @@ impl ActiveItems {
     /// Returns true if compaction keeps a line: all but forgotten items, and the records that forgot them.
     pub(crate) fn keeps(&self, entry: &Entry<'_>) -> bool {
         let effect = LineEffect::of(entry);
-        match effect.deed {
+        match effect.operation {
             Operation::Remember(..) => {
                 let found = self.slots.binary_search_by_key(&entry.offset, |slot| slot.offset);
                 found.is_ok_and(|at| !self.slots[at].forgotten)
@@ -335,9 +335,9 @@ impl MemoryCache {
             let Some(StreamStat { bytes, name, .. }) = look(streams, id)? else { return Ok(None) };
             reader.seek(Seek::First)?;
             let active = Arc::new(ActiveItems::new(items.into(), bytes));
-            let mut loaded = MemoryCache { reader, active, name, version: Version::UNKNOWN };
-            loaded.read_on(streams, id)?;
-            return Ok(Some(loaded));
+            let mut cache = MemoryCache { reader, active, name, version: Version::UNKNOWN };
+            cache.read_on(streams, id)?;
+            return Ok(Some(cache));
         }
     }
 

@@ -109,21 +109,21 @@ fn judge(seen: Vec<(Fingerprint, Flaws)>) -> Audit {
     let all = seen.len();
     let mut flaws: HashMap<u64, Flaws> = HashMap::new();
     let mut order = Vec::with_capacity(all);
-    let mut traits = Vec::with_capacity(all);
-    for (of, flaw) in seen {
-        order.push(of.id);
-        flaws.insert(of.id, flaw);
-        traits.push(of);
+    let mut fingerprints = Vec::with_capacity(all);
+    for (fingerprint, flaw) in seen {
+        order.push(fingerprint.id);
+        flaws.insert(fingerprint.id, flaw);
+        fingerprints.push(fingerprint);
     }
     // Oldest first: of two that say the same, the newer one repeats the older.
-    traits.reverse();
-    let alike = compare(&traits);
+    fingerprints.reverse();
+    let related = compare(&fingerprints);
     let mut mark = |id: u64, set: fn(&mut Flaws)| set(flaws.entry(id).or_default());
-    alike.same.iter().for_each(|(_, newer)| mark(*newer, |flaw| flaw.same = true));
-    alike.near.iter().for_each(|(_, newer)| mark(*newer, |flaw| flaw.near = true));
-    for (a, b) in &alike.contradictory {
-        mark(*a, |flaw| flaw.against = true);
-        mark(*b, |flaw| flaw.against = true);
+    related.same.iter().for_each(|(_, newer)| mark(*newer, |flaw| flaw.same = true));
+    related.near.iter().for_each(|(_, newer)| mark(*newer, |flaw| flaw.near = true));
+    for (a, b) in &related.contradictory {
+        mark(*a, |flaw| flaw.contradictory = true);
+        mark(*b, |flaw| flaw.contradictory = true);
     }
     let rate = |has: fn(&Flaws) -> bool| {
         let with = order.iter().filter(|id| flaws.get(*id).is_some_and(has));
@@ -140,11 +140,11 @@ fn judge(seen: Vec<(Fingerprint, Flaws)>) -> Audit {
         not_said_by_user: rate(|flaw| flaw.by_others),
         secret: rate(|flaw| flaw.secret),
         never_recalled: rate(|flaw| flaw.unrecalled),
-        contradictory: rate(|flaw| flaw.against),
-        flawed: rate(|flaw| flaw.same || flaw.near || flaw.ungrounded || flaw.secret || flaw.against),
-        same_pairs: pairs(&alike.same),
-        near_pairs: pairs(&alike.near),
-        contradictions: pairs(&alike.contradictory),
+        contradictory: rate(|flaw| flaw.contradictory),
+        flawed: rate(|flaw| flaw.same || flaw.near || flaw.ungrounded || flaw.secret || flaw.contradictory),
+        same_pairs: pairs(&related.same),
+        near_pairs: pairs(&related.near),
+        contradictions: pairs(&related.contradictory),
     }
 }
 
@@ -157,11 +157,11 @@ struct Flaws {
     by_others: bool,
     secret: bool,
     unrecalled: bool,
-    against: bool,
+    contradictory: bool,
 }
 
-fn pairs(of: &[(u64, u64)]) -> Vec<Pair> {
-    of.iter().take(EXAMPLES_MAX).map(|(older, newer)| Pair { older: *older, newer: *newer }).collect()
+fn pairs(ids: &[(u64, u64)]) -> Vec<Pair> {
+    ids.iter().take(EXAMPLES_MAX).map(|(older, newer)| Pair { older: *older, newer: *newer }).collect()
 }
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;

@@ -81,7 +81,7 @@ pub(crate) struct MemoryCore {
     path: PathBuf,
     wait: Duration,
     app: String,
-    loaded: Mutex<Option<MemoryCache>>,
+    cache: Mutex<Option<MemoryCache>>,
     /// The number that the next item gets, as the last writer of this process left it.
     next: Mutex<Option<NextId>>,
     streams: Arc<dyn Streams>,
@@ -160,7 +160,7 @@ impl MemoryCore {
             path: store.streams().path(&id).unwrap_or_else(name),
             wait: store.wait(),
             app: store.app().to_owned(),
-            loaded: Mutex::default(),
+            cache: Mutex::default(),
             next: Mutex::default(),
             index: index_of(corpus, store.blobs(), space.word(), store.wait()),
             streams,
@@ -174,14 +174,14 @@ impl MemoryCore {
 
     /// Returns the active items of the stream as it is now.
     fn active(&self) -> Result<Arc<ActiveItems>> {
-        let mut loaded = lock(&self.loaded);
-        if let Some(known) = loaded.as_mut()
-            && known.catch_up(self.streams(), &self.id)?
+        let mut cache = lock(&self.cache);
+        if let Some(cached) = cache.as_mut()
+            && cached.catch_up(self.streams(), &self.id)?
         {
-            return Ok(known.active.clone());
+            return Ok(cached.active.clone());
         }
-        *loaded = MemoryCache::read(self.streams(), &self.id)?;
-        Ok(loaded.as_ref().map(|known| known.active.clone()).unwrap_or_default())
+        *cache = MemoryCache::read(self.streams(), &self.id)?;
+        Ok(cache.as_ref().map(|cached| cached.active.clone()).unwrap_or_default())
     }
 
     /// Answers from what the file says. `ask` gives nothing where a line is not what was loaded: the file was changed
@@ -192,7 +192,7 @@ impl MemoryCore {
             if let Some(answer) = ask(&active)? {
                 return Ok(answer);
             }
-            *lock(&self.loaded) = None;
+            *lock(&self.cache) = None;
         }
         Err(Error::MemoryChanges { path: self.path.clone() })
     }
@@ -227,7 +227,7 @@ impl Memory {
         if each(&active, filter, &mut take)? {
             return Ok(());
         }
-        *lock(&self.core.loaded) = None;
+        *lock(&self.core.cache) = None;
         Err(Error::MemoryChanges { path: self.core.path.clone() })
     }
 
@@ -370,8 +370,8 @@ impl Memory {
 
     /// Searches once. Returns `None` if the file changed meanwhile.
     fn search_once(&self, active: &ActiveItems, query: &Query, limit: usize) -> Result<Option<MemoryHits>> {
-        let alive = |offset: u64| active.at_offset(offset).is_some();
-        let found = self.core.index.search(query, limit, &mut |_, _| {}, Some(&alive))?;
+        let is_active = |offset: u64| active.at_offset(offset).is_some();
+        let found = self.core.index.search(query, limit, &mut |_, _| {}, Some(&is_active))?;
         // There is one file: what cannot be read of it is not nothing.
         if let Some((_, why)) = found.unread.first() {
             let why = format!("{} could not be searched: {why}", self.core.path.display());

@@ -17,7 +17,7 @@ pub(crate) struct LineEffect {
     pub(crate) id: Option<u64>,
     /// The time of writing in milliseconds since 1970, if the line has one.
     pub(crate) at_ms: Option<i64>,
-    pub(crate) deed: Operation,
+    pub(crate) operation: Operation,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub(crate) enum Operation {
 
 impl LineEffect {
     pub(crate) fn of(entry: &Entry<'_>) -> LineEffect {
-        let at_the_front = entry.verified.then(|| parse_own_layout(frame::body_of(entry.bytes))).flatten();
-        at_the_front.unwrap_or_else(|| parse_any_layout(entry))
+        let own_layout = entry.verified.then(|| parse_own_layout(frame::body_of(entry.bytes))).flatten();
+        own_layout.unwrap_or_else(|| parse_any_layout(entry))
     }
 }
 
@@ -44,24 +44,25 @@ fn parse_own_layout(body: &[u8]) -> Option<LineEffect> {
     let (kind, rest) = until_quote(rest.strip_prefix(br#","kind":""#)?)?;
     let (id, rest) = number(rest.strip_prefix(br#","id":"#)?)?;
     let rest = rest.strip_prefix(b",")?;
-    let deed = if kind == FORGET.as_bytes() {
+    let operation = if kind == FORGET.as_bytes() {
         let (target, rest) = number(rest.strip_prefix(br#""target":"#)?)?;
         rest.is_empty().then_some(Operation::Forget(target))?
     } else {
-        let kind = Kind::ALL.into_iter().find(|known| known.word().as_bytes() == kind)?;
+        let kind = Kind::ALL.into_iter().find(|one| one.word().as_bytes() == kind)?;
         match rest.strip_prefix(br#""replaces":"#) {
             Some(rest) => {
                 let (replaced, rest) = number(rest)?;
-                is_the_rest(rest.strip_prefix(b",")?).then_some(Operation::Remember(kind, Some(replaced)))?
+                is_later_member(rest.strip_prefix(b",")?)
+                    .then_some(Operation::Remember(kind, Some(replaced)))?
             }
-            None => is_the_rest(rest).then_some(Operation::Remember(kind, None))?,
+            None => is_later_member(rest).then_some(Operation::Remember(kind, None))?,
         }
     };
-    Some(LineEffect { id: Some(id), at_ms: clock::parse_bytes_ms(ts), deed })
+    Some(LineEffect { id: Some(id), at_ms: clock::parse_bytes_ms(ts), operation })
 }
 
 /// Returns true if the text begins with a member that we write behind those that count here.
-fn is_the_rest(rest: &[u8]) -> bool {
+fn is_later_member(rest: &[u8]) -> bool {
     let names = [&br#""tags":["#[..], br#""idempotency_key":""#, br#""source":{"#, br#""content":""#];
     names.iter().any(|name| rest.starts_with(name))
 }
@@ -81,8 +82,8 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
 
 /// Reads any layout.
 fn parse_any_layout(entry: &Entry<'_>) -> LineEffect {
-    let nothing = LineEffect { id: None, at_ms: None, deed: Operation::Other };
-    let Some(record) = Record::of(entry) else { return nothing };
+    let no_effect = LineEffect { id: None, at_ms: None, operation: Operation::Other };
+    let Some(record) = Record::of(entry) else { return no_effect };
     let whole = |name: &str| record.parse::<u64>(name);
     let at_ms = record.ts().and_then(|ts| match ts.parse::<i64>() {
         // Other programs count seconds, or milliseconds.
@@ -92,14 +93,14 @@ fn parse_any_layout(entry: &Entry<'_>) -> LineEffect {
     });
     let id = whole("id");
     let kind = record.kind();
-    let deed = match (kind.as_deref(), id) {
+    let operation = match (kind.as_deref(), id) {
         (Some(FORGET), _) => whole("target").map_or(Operation::Other, Operation::Forget),
         (Some(word), Some(_)) => {
             Kind::of_word(word).map_or(Operation::Other, |kind| Operation::Remember(kind, whole("replaces")))
         }
         _ => Operation::Other,
     };
-    LineEffect { id, at_ms, deed }
+    LineEffect { id, at_ms, operation }
 }
 
 /// Seconds since 1970 with a fraction, as some languages give the time.
@@ -137,7 +138,7 @@ mod tests {
             let line = frame::line(1, &body);
             let (quick, thorough) = both(line.trim_ascii_end());
             assert_eq!(quick, Some(thorough), "{}", body.as_str());
-            assert_ne!(thorough.deed, Operation::Other);
+            assert_ne!(thorough.operation, Operation::Other);
         }
     }
 
@@ -162,13 +163,13 @@ mod tests {
         let line = br#"{"id":2,"kind":"pref","content":"x","ts":1763251200}"#;
         let entry = Entry { seq: 1, offset: 0, bytes: line, verified: false };
         let effect = LineEffect::of(&entry);
-        assert_eq!(effect.deed, Operation::Remember(Kind::Pref, None));
+        assert_eq!(effect.operation, Operation::Remember(Kind::Pref, None));
         assert_eq!((effect.id, effect.at_ms), (Some(2), Some(1_763_251_200_000)));
         let line = br#"{"id":3,"kind":"forget","target":2}"#;
         let entry = Entry { seq: 2, offset: 0, bytes: line, verified: false };
-        assert_eq!(LineEffect::of(&entry).deed, Operation::Forget(2));
+        assert_eq!(LineEffect::of(&entry).operation, Operation::Forget(2));
         let line = br#"{"meta":{"v":1}}"#;
         let entry = Entry { seq: 1, offset: 0, bytes: line, verified: false };
-        assert_eq!(LineEffect::of(&entry), LineEffect { id: None, at_ms: None, deed: Operation::Other });
+        assert_eq!(LineEffect::of(&entry), LineEffect { id: None, at_ms: None, operation: Operation::Other });
     }
 }

@@ -101,7 +101,7 @@ impl Memory {
             if matches!(provenance, Provenance::Quoted { .. }) {
                 return;
             }
-            provenance = if holds(&record.spoken_text(), quote) {
+            provenance = if contains_quote(&record.spoken_text(), quote) {
                 Provenance::Quoted { seq, role: record.role().unwrap_or_default().into_owned() }
             } else {
                 Provenance::NotThere
@@ -127,11 +127,12 @@ impl Memory {
         }
         let recalls = self.recalls()?.remove(&id).unwrap_or_default();
         let active = self.is_active(id)?;
-        let mut why = Vec::with_capacity(items.len());
+        let mut histories = Vec::with_capacity(items.len());
         for item in items {
             let (session, mut passage) = (self.session_of(&item.source)?, Vec::new());
             if let (Some(session), Some((first, last))) = (&session, item.source.seqs) {
-                let around = (first.saturating_sub(BESIDE).max(1), last.saturating_add(BESIDE));
+                let around =
+                    (first.saturating_sub(RECORDS_AROUND).max(1), last.saturating_add(RECORDS_AROUND));
                 each_turn(&self.store, session, around.0, around.1, |seq, record| {
                     passage.push(SourceTurn {
                         seq,
@@ -144,7 +145,7 @@ impl Memory {
             }
             let provenance = self.provenance(&item.source)?;
             let replaced_by = self.replacers_of(id)?;
-            why.push(ItemHistory {
+            histories.push(ItemHistory {
                 item,
                 active,
                 replaced_by,
@@ -154,13 +155,13 @@ impl Memory {
                 recalls: recalls.clone(),
             });
         }
-        Ok(why)
+        Ok(histories)
     }
 
     /// Counts the contexts that each item was put into, from the `context` records of all sessions.
     pub fn recalls(&self) -> Result<HashMap<u64, RecallStats>> {
         let mut recalls: HashMap<u64, RecallStats> = HashMap::new();
-        let named = memchr::memmem::Finder::new(br#""memory":"#);
+        let memory_member = memchr::memmem::Finder::new(br#""memory":"#);
         for place in [Place::Live, Place::Archive] {
             for listed in self.store.list(place)? {
                 // Of a fork, what it shares was counted where it was forked from.
@@ -168,7 +169,7 @@ impl Memory {
                 let Some(mut records) = records else { continue };
                 while let Some(found) = records.next()? {
                     let LogItem::Entry(entry) = found else { continue };
-                    if named.find(entry.bytes).is_none() {
+                    if memory_member.find(entry.bytes).is_none() {
                         continue;
                     }
                     let Some(record) = Record::of(&entry) else { continue };
@@ -204,7 +205,7 @@ impl Memory {
 }
 
 /// Returns true if a text contains a quote, whatever the blanks and line breaks between its words.
-fn holds(text: &str, quote: &str) -> bool {
+fn contains_quote(text: &str, quote: &str) -> bool {
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     text.contains(quote) || plain(text).contains(&plain(quote))
 }
@@ -233,6 +234,6 @@ fn each_turn(
 }
 
 /// The number of records shown before and after a passage.
-const BESIDE: u64 = 2;
+const RECORDS_AROUND: u64 = 2;
 /// The most turns that are read of a passage. Nobody rests one fact on more.
 const PASSAGE_MAX: u32 = 1000;

@@ -54,7 +54,7 @@ struct SelectionBuilder {
     lines: String,
     ids: Vec<u64>,
     offered: HashSet<u64>,
-    said: HashSet<String>,
+    texts: HashSet<String>,
     left_out: usize,
 }
 
@@ -69,7 +69,7 @@ impl SelectionBuilder {
             return;
         }
         // The same thing said nine times teaches a model to pass over all of it.
-        if !self.said.insert(normalized(&item.content)) {
+        if !self.texts.insert(normalized(&item.content)) {
             return;
         }
         let line = line_of(item);

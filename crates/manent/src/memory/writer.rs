@@ -56,18 +56,18 @@ pub struct Forgotten {
 impl<'a> MemoryWriter<'a> {
     pub(super) fn open(core: &'a MemoryCore, wait: Duration) -> Result<MemoryWriter<'a>> {
         let make = || header(&core.app, 1, 1, 0);
-        let writer = core.streams().lease(&core.id, IfMissing::Create(&make), wait).map_err(held)?;
-        let known = lock(&core.next).take();
-        let is_known = |next: &NextId| {
+        let writer = core.streams().lease(&core.id, IfMissing::Create(&make), wait).map_err(memory_held)?;
+        let last = lock(&core.next).take();
+        let is_current = |next: &NextId| {
             let is_same = *next.stream == **writer.id() && !next.stream.is_empty();
             is_same && next.next_seq == writer.next_seq() && writer.set_aside().is_none()
         };
-        let next_id = known.filter(is_known).map_or(UNKNOWN, |next| next.item);
-        let mut hold = MemoryWriter { core, writer: Some(writer), next_id };
+        let next_id = last.filter(is_current).map_or(UNKNOWN, |next| next.item);
+        let mut memory_writer = MemoryWriter { core, writer: Some(writer), next_id };
         if next_id == UNKNOWN {
-            hold.recount_ids()?;
+            memory_writer.recount_ids()?;
         }
-        Ok(hold)
+        Ok(memory_writer)
     }
 
     /// Remembers something. When it returns, the item survives power loss.
@@ -113,8 +113,8 @@ impl<'a> MemoryWriter<'a> {
         let id = self.next_id;
         // Given back before it is taken again.
         self.writer = None;
-        let mut anew = MemoryWriter::open(self.core, self.core.wait)?;
-        (self.writer, self.next_id) = (anew.writer.take(), anew.next_id);
+        let mut reopened = MemoryWriter::open(self.core, self.core.wait)?;
+        (self.writer, self.next_id) = (reopened.writer.take(), reopened.next_id);
         let Some(writer) = &mut self.writer else { return self.append(1, durability, make) };
         match writer.find(&KeyRule::IDEMPOTENCY, key.as_bytes(), Occurrence::First)? {
             Some(found) => {
@@ -141,18 +141,18 @@ impl<'a> MemoryWriter<'a> {
         wanted.dedup();
         let active = self.core.active()?;
         expect_there(&active, &wanted)?;
-        let mut again: Vec<u64> = wanted.iter().flat_map(|id| active.replaced_by(*id)).collect();
+        let mut active_again: Vec<u64> = wanted.iter().flat_map(|id| active.replaced_by(*id)).collect();
         // Whoever keeps the old state of the file makes the new one a copy of all of it.
         drop(active);
         self.append(wanted.len(), Durability::Sync, |id, nth| tombstone(id, wanted[nth]))?;
         let now = self.core.active()?;
-        again.sort_unstable();
-        again.dedup();
-        again.retain(|id| {
+        active_again.sort_unstable();
+        active_again.dedup();
+        active_again.retain(|id| {
             let (slots, visible) = now.with_id(*id);
             visible && !slots.is_empty()
         });
-        Ok(Forgotten { ids: wanted, active_again: again })
+        Ok(Forgotten { ids: wanted, active_again })
     }
 
     /// Rewrites the file without what was forgotten.
@@ -162,14 +162,14 @@ impl<'a> MemoryWriter<'a> {
         let bytes_before = look(core.streams(), &core.id)?.map_or(0, |stat| stat.bytes);
         let active = core.active()?;
         let next_id = self.next_id.max(active.highest_id.saturating_add(1));
-        let ever = writer.header().and_then(|line| header_number(&line, "dropped")).unwrap_or(0);
+        let dropped_before = writer.header().and_then(|line| header_number(&line, "dropped")).unwrap_or(0);
         let dropped = active.counts.forgotten as u64;
         if dropped == 0 || writer.is_new() {
             drop(writer);
             // Whoever compacted it may have died before the index was told.
             core.index.forget()?;
             return Ok(MemoryCompaction {
-                dropped_ever: ever,
+                dropped_ever: dropped_before,
                 bytes_before,
                 bytes_after: bytes_before,
                 ..MemoryCompaction::default()
@@ -190,7 +190,7 @@ impl<'a> MemoryWriter<'a> {
         let last_id = next_id.saturating_sub(1).min(ID_MAX);
         let mark = (highest < last_id).then(|| tombstone(last_id, last_id));
         let at_seq = kept + 1 + u64::from(mark.is_some());
-        let header = is_native.then(|| header(&core.app, next_id, at_seq, ever + dropped).body);
+        let header = is_native.then(|| header(&core.app, next_id, at_seq, dropped_before + dropped).body);
         let left_out = lost_ranges(&active);
         let lines = KeptLines::open(core, &active)?;
         let mut parts = NewParts { lines, mark, is_native, seq: 0 };
@@ -200,10 +200,16 @@ impl<'a> MemoryWriter<'a> {
             e if e.is_conflict() => Error::MemoryChanges { path: core.path.clone() },
             e => e.into(),
         })?;
-        *lock(&core.loaded) = None;
+        *lock(&core.cache) = None;
         core.index.forget()?;
         let (bytes_after, damaged) = (replaced.bytes, replaced.set_aside);
-        Ok(MemoryCompaction { dropped, dropped_ever: ever + dropped, bytes_before, bytes_after, damaged })
+        Ok(MemoryCompaction {
+            dropped,
+            dropped_ever: dropped_before + dropped,
+            bytes_before,
+            bytes_after,
+            damaged,
+        })
     }
 
     pub(super) fn repair(mut self, ts: &str) -> Result<Repaired> {
@@ -238,9 +244,9 @@ impl<'a> MemoryWriter<'a> {
             let bodies: Vec<Body> = (self.next_id..end).zip(0..).map(|(id, nth)| make(id, nth)).collect();
             let gone = || manent_log::Error::Gone { path: self.core.path.clone(), how: "let go" };
             let writer = self.writer.as_mut().ok_or_else(gone)?;
-            let how =
+            let options =
                 AppendOptions { expect: Expect::Seq(writer.next_seq()), ..AppendOptions::new(durability) };
-            match writer.append(&bodies, &how) {
+            match writer.append(&bodies, &options) {
                 // Another program wrote without asking, and may have taken the id.
                 Err(e) if e.is_conflict() => self.next_id = UNKNOWN,
                 receipts => {
@@ -336,7 +342,7 @@ pub(super) fn header_number(header: &Entry<'_>, name: &str) -> Option<u64> {
 }
 
 /// A writer elsewhere is told of in the words of the memory.
-fn held(error: manent_store::Error) -> Error {
+fn memory_held(error: manent_store::Error) -> Error {
     match error.log() {
         Some(manent_log::Error::Held { pid, .. }) => Error::MemoryHeld { pid: *pid },
         _ => error.into(),

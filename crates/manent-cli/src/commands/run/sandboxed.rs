@@ -81,7 +81,7 @@ pub(crate) fn run(context: &Context<'_>, args: &RunExecArgs) -> Result<Exit, Fai
 fn ended_before(context: &Context<'_>, runs: &Runs, started: &StartedRun) -> Result<Failure, Failure> {
     let id = started.run_id();
     let mut status = Status::Unknown;
-    runs.each(started.session(), |run| {
+    runs.each(&started.session, |run| {
         if run.run_id != id {
             return ControlFlow::Continue(());
         }
@@ -89,7 +89,7 @@ fn ended_before(context: &Context<'_>, runs: &Runs, started: &StartedRun) -> Res
         ControlFlow::Break(())
     })?;
     if context.global.json {
-        let session = started.session().as_str();
+        let session = started.session.as_str();
         let told = json!({"session": session, "run_id": id, "repeated": true, "status": status.word()});
         let mut output = context.output();
         output.json(&told)?;
@@ -462,7 +462,7 @@ fn json_of(started: &StartedRun, ended: &RunEnd, recorded: &RunReceipt) -> Value
     let attempts: Vec<Value> = ended.attempts.iter().zip(1..).map(attempt).collect();
     let receipt = &recorded.receipt;
     json!({
-        "session": started.session().as_str(), "id": &*receipt.id, "seq": receipt.seq,
+        "session": started.session.as_str(), "id": &*receipt.id, "seq": receipt.seq,
         "offset": receipt.position.raw(), "durability": receipt.durability.word(),
         "run_id": recorded.run_id, "repeated": recorded.repeated, "status": ended.status.word(),
         "duration_ms": ms(ended.duration), "attempts": attempts,
